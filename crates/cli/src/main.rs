@@ -1,0 +1,2 @@
+//! The `coscan` command.
+fn main() {}

@@ -1,0 +1,260 @@
+//! What a driver tells the core, and what the core tells it to do.
+//!
+//! Events are past tense, actions imperative. `docs/design/abm.md` says what each one does.
+
+use crate::{
+    ChunkId, ChunkLayout, ChunkSet, ColumnId, ColumnSet, ExtentId, PageRequestId, ScanId, TableId,
+    TableLayout,
+};
+
+/// The rule that picks the scan to serve, the chunk to load, the chunk to deliver and the victim to evict.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Policy {
+    /// Every scan reads its chunks in order, the buffer is LRU. [CoopScans07 §3]
+    Normal,
+    /// As `normal`, but a new scan starts where the running scan with the largest remaining overlap is. [CoopScans07 §3]
+    Attach,
+    /// One strictly sequential cursor reads what any scan needs. [CoopScans07 §3]
+    Elevator,
+    /// Relevance functions pick scan, chunk and victim. [CoopScans07 §4, §6.2]
+    Relevance,
+}
+
+/// What one load brings.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum StorageModel {
+    /// The whole chunk, every column (the paper's NSM/PAX). Tables have one column in the core.
+    Nsm,
+    /// The segments that scans need.
+    Dsm,
+}
+
+/// Fixed properties of one Active Buffer Manager.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AbmConfig {
+    /// How it decides.
+    pub policy: Policy,
+    /// What a load brings, and so which relevance functions apply.
+    pub model: StorageModel,
+    /// Bytes it may hold, loads in flight included (I3).
+    pub budget_bytes: u64,
+    /// Outstanding loads per device, at least 1.
+    pub loads_max: usize,
+    /// A scan whose consumers have been silent this long, though a chunk is there for them, is stalled. Nanoseconds.
+    pub stall_after_ns: u64,
+    /// The waiting time that weighs as much as one chunk needed, per running scan, in queryRelevance. Nanoseconds, at least 1.
+    pub wait_unit_ns: u64,
+}
+
+/// A set of chunks of which a scan wants the same columns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The chunks. Not empty.
+    pub chunks: ChunkSet,
+    /// The columns wanted of each of them. Not empty.
+    pub columns: ColumnSet,
+}
+
+/// What a scan asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScanSpec {
+    /// The table.
+    pub table: TableId,
+    /// Disjoint sets of chunks, each with its columns. May be empty: such a scan is exhausted at once.
+    pub parts: Vec<Part>,
+    /// How many streams ask for chunks at once, at least 1.
+    pub consumers: u32,
+    /// Chunks must be handed out in ascending order.
+    pub ordered: bool,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// A table can be scanned from now on.
+    TableRegistered {
+        /// Its id.
+        table: TableId,
+        /// Its chunks and their sizes.
+        layout: TableLayout,
+    },
+    /// A table grew (new files). The chunks get the next ids.
+    ChunksAppended {
+        /// The table.
+        table: TableId,
+        /// The new chunks, with as many columns as the table has.
+        chunks: Vec<ChunkLayout>,
+    },
+    /// A table without scans is forgotten.
+    TableDropped {
+        /// The table.
+        table: TableId,
+    },
+    /// A scan announced what it needs.
+    ScanRegistered {
+        /// Its id, greater than all before.
+        scan: ScanId,
+        /// What it needs.
+        spec: ScanSpec,
+    },
+    /// A consumer of the scan waits for a chunk. Answered by `Deliver`, `Exhausted` or `Fail`.
+    ChunkRequested {
+        /// The scan.
+        scan: ScanId,
+    },
+    /// A consumer gave up waiting.
+    RequestWithdrawn {
+        /// The scan.
+        scan: ScanId,
+    },
+    /// A consumer is done with a chunk.
+    ChunkReleased {
+        /// The scan.
+        scan: ScanId,
+        /// The chunk.
+        chunk: ChunkId,
+    },
+    /// The scan no longer needs these chunks (dynamic filters). Chunks already handed out are not affected.
+    ChunksWithdrawn {
+        /// The scan.
+        scan: ScanId,
+        /// The chunks.
+        chunks: ChunkSet,
+    },
+    /// The scan is over: finished, cancelled or failed.
+    ScanEnded {
+        /// The scan.
+        scan: ScanId,
+    },
+    /// Columns of a load are in memory.
+    LoadCompleted {
+        /// The table.
+        table: TableId,
+        /// The chunk.
+        chunk: ChunkId,
+        /// The columns, all of them in an outstanding load.
+        columns: Vec<ColumnId>,
+    },
+    /// Columns of a load could not be read; the driver has given up on them.
+    LoadFailed {
+        /// The table.
+        table: TableId,
+        /// The chunk.
+        chunk: ChunkId,
+        /// The columns, all of them in an outstanding load.
+        columns: Vec<ColumnId>,
+    },
+    /// A smooth scan wants a page of a chunk.
+    PageRequested {
+        /// Its id, greater than all before.
+        request: PageRequestId,
+        /// The table.
+        table: TableId,
+        /// The chunk that holds the page.
+        chunk: ChunkId,
+        /// The columns wanted. Not empty.
+        columns: ColumnSet,
+    },
+    /// The driver read a queued page by itself.
+    PageCompleted {
+        /// The request.
+        request: PageRequestId,
+    },
+    /// A page that was served from a chunk is no longer used.
+    PageReleased {
+        /// The request.
+        request: PageRequestId,
+    },
+    /// The bytes the core may hold changed.
+    BudgetChanged {
+        /// The new budget.
+        bytes: u64,
+    },
+    /// Time passed; see `next_deadline`.
+    TimePassed,
+}
+
+/// Why a chunk that is handed out was in memory.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum LoadOrigin {
+    /// It was there when the scan registered.
+    FromBuffer,
+    /// It was loaded on behalf of this scan.
+    LoadedForMe,
+    /// It was loaded on behalf of another scan while this one ran.
+    LoadedForOthers,
+}
+
+/// What to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Action {
+    /// Read segments into memory. Answered by `LoadCompleted` or `LoadFailed`, in any number of steps.
+    Load {
+        /// The table.
+        table: TableId,
+        /// The chunk.
+        chunk: ChunkId,
+        /// The columns, in the order to read them: increasing size, then id.
+        columns: Vec<ColumnId>,
+        /// Shared extents of these columns that are to be read too, ascending.
+        extents: Vec<ExtentId>,
+        /// Own bytes of the columns plus bytes of the extents.
+        bytes: u64,
+        /// The scan it was chosen for.
+        scan: ScanId,
+    },
+    /// Free the own bytes of a segment.
+    Evict {
+        /// The table.
+        table: TableId,
+        /// The chunk.
+        chunk: ChunkId,
+        /// The column.
+        column: ColumnId,
+    },
+    /// Free a shared extent.
+    EvictExtent {
+        /// The table.
+        table: TableId,
+        /// The extent.
+        extent: ExtentId,
+    },
+    /// Hand a chunk to a waiting consumer. Its columns stay in memory until `ChunkReleased` or `ScanEnded`.
+    Deliver {
+        /// The scan.
+        scan: ScanId,
+        /// The chunk.
+        chunk: ChunkId,
+        /// Where it came from.
+        origin: LoadOrigin,
+    },
+    /// Tell a waiting consumer that nothing is left.
+    Exhausted {
+        /// The scan.
+        scan: ScanId,
+    },
+    /// A chunk the scan needs could not be loaded. The scan needs nothing any more; end it.
+    Fail {
+        /// The scan.
+        scan: ScanId,
+        /// The chunk that failed.
+        chunk: ChunkId,
+    },
+    /// The page is in memory; it stays until `PageReleased`.
+    ServePage {
+        /// The request.
+        request: PageRequestId,
+    },
+    /// Do not read this page by itself: a load brings it, `ServePage` or `FailPage` follows.
+    DropPageRequest {
+        /// The request.
+        request: PageRequestId,
+    },
+    /// The load that was to bring the page failed.
+    FailPage {
+        /// The request.
+        request: PageRequestId,
+    },
+}

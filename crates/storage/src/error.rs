@@ -1,0 +1,91 @@
+//! What can go wrong between a device and an array, with the place where it did.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+/// An error of the storage layer. It is cheap to clone: one failed load reaches every scan that needed it (I7).
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StorageError {
+    /// The file does not exist.
+    #[error("{file}: no such file")]
+    NotFound {
+        /// Path or URL.
+        file: String,
+    },
+    /// The device refused or failed a request.
+    #[error("{file}: reading bytes {}..{} failed: {source}", range.start, range.end)]
+    Read {
+        /// Path or URL.
+        file: String,
+        /// The bytes asked for.
+        range: Range<u64>,
+        /// Why.
+        source: Arc<dyn std::error::Error + Send + Sync>,
+    },
+    /// The file ended before the bytes that its metadata promises.
+    #[error("{file}: bytes {}..{} asked for, but only {got} came: the file is shorter than it says", range.start, range.end)]
+    ShortRead {
+        /// Path or URL.
+        file: String,
+        /// The bytes asked for.
+        range: Range<u64>,
+        /// How many came.
+        got: u64,
+    },
+    /// The device did not answer in time.
+    #[error("{file}: reading bytes {}..{} timed out after {seconds} s", range.start, range.end)]
+    TimedOut {
+        /// Path or URL.
+        file: String,
+        /// The bytes asked for.
+        range: Range<u64>,
+        /// How long it was waited for, retries included.
+        seconds: u64,
+    },
+    /// The file is not the version that the scan was planned on.
+    #[error("{file}: the file was replaced while it was being read; run the query again")]
+    Replaced {
+        /// Path or URL.
+        file: String,
+    },
+    /// The file is not Parquet, or its footer is damaged.
+    #[error("{file}: {reason}")]
+    BadFooter {
+        /// Path or URL.
+        file: String,
+        /// What the Parquet reader said.
+        reason: String,
+    },
+    /// A column chunk or page could not be decoded.
+    #[error("{file}: row group {row_group}, column {column}: {reason}")]
+    BadPage {
+        /// Path or URL.
+        file: String,
+        /// The row group, from 0.
+        row_group: usize,
+        /// The root column's name.
+        column: String,
+        /// What the Parquet reader said.
+        reason: String,
+    },
+    /// A chunk does not fit in memory at all.
+    #[error("{file}: a chunk of {bytes} bytes does not fit in the {budget} bytes that the buffer has; raise coscan.memory or lower coscan.chunk_bytes")]
+    ChunkTooLarge {
+        /// Path or URL.
+        file: String,
+        /// What the scan needs of the chunk.
+        bytes: u64,
+        /// What there is.
+        budget: u64,
+    },
+    /// The storage layer has been shut down.
+    #[error("the engine is shutting down")]
+    ShutDown,
+    /// A bug in Coscan: the buffer manager refused an event.
+    #[error("internal error: {0}")]
+    Internal(String),
+}
+
+/// Result of a storage operation.
+pub type Result<T, E = StorageError> = std::result::Result<T, E>;
