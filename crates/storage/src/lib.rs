@@ -1,5 +1,14 @@
 //! Drives the scheduling core with real devices: reads, frames, memory budget, chunk maps, decode.
 
+mod chunk_map;
+mod decode;
 mod error;
+mod footer;
+mod thrift_bounds;
 
+pub use chunk_map::{
+    CHUNK_BYTES_DEFAULT, FileChunk, FileChunks, JOINED_ROWS_MAX, Piece, SharedPages,
+};
+pub use decode::{SegmentDecoder, batch_rows_of};
 pub use error::{Result, StorageError};
+pub use footer::{INDEX_SPREAD_MAX, RangeRead, TAIL_BYTES, read_footer};

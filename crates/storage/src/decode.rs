@@ -1,0 +1,449 @@
+//! From the bytes of one root column of one chunk to arrow arrays, a batch at a time.
+//!
+//! Idea: parquet's own array readers do the work; what they are given is a view of the file that holds just this
+//! segment. A schema of one root column makes the set-up independent of the table's width, and each piece of the chunk
+//! gets a reader of its own, so all columns of a chunk have the same batch boundaries ([`batch_rows_of`]) and their arrays
+//! can be put together into record batches without copying.
+//! Not here: which bytes a segment needs (`chunk_map.rs`), threads, caching of the arrays.
+//! Bounds: holds the segment's bytes, one decompressed page and dictionary per leaf, one batch.
+//! I1: a decoder yields exactly the batches of `batch_rows_of`, or an error; never other rows.
+//! I2: damaged bytes give `BadPage`, never a panic: parquet 59.3 does panic on some of them.
+
+use std::io::Read;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, RecordBatchReader};
+use arrow::datatypes::{DataType, Field, FieldRef, Fields};
+use bytes::{Bytes, BytesMut};
+use parquet::arrow::arrow_reader::{
+    ParquetRecordBatchReader, RowGroups, RowSelection, RowSelector,
+};
+use parquet::arrow::{FieldLevels, ProjectionMask, parquet_to_arrow_field_levels};
+use parquet::column::page::{Page, PageIterator, PageMetadata, PageReader};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
+use parquet::file::page_index::offset_index::PageLocation;
+use parquet::file::reader::{ChunkReader, Length};
+use parquet::file::serialized_reader::SerializedPageReader;
+use parquet::schema::types::{SchemaDescriptor, Type};
+
+use crate::chunk_map::{FileChunk, Piece, page_index};
+use crate::{Result, StorageError};
+
+/// Decodes one segment: a root column of a chunk.
+pub struct SegmentDecoder {
+    file: String,
+    column: String,
+    metadata: Arc<ParquetMetaData>,
+    bytes: Arc<SegmentBytes>,
+    levels: FieldLevels,
+    data_type: DataType,
+    first_leaf: usize,
+    batch_rows: usize,
+    /// Pieces not begun, the next one last.
+    pieces: Vec<Piece>,
+    open: Option<OpenPiece>,
+}
+
+struct OpenPiece {
+    reader: ParquetRecordBatchReader,
+    row_group: usize,
+    rows_left: usize,
+}
+
+impl SegmentDecoder {
+    /// A decoder of root column `column` of `chunk`, in batches of at most `batch_rows` rows.
+    ///
+    /// `field` is the arrow field to decode to: the file's own, or a coerced one (`Utf8View` for `Utf8`, microseconds for
+    /// INT96 ...). Its name does not matter, names of nested fields do. `buffers` are parts of the file that cover the
+    /// column's ranges of this chunk, own and shared; they may touch, and hold more, but not overlap.
+    ///
+    /// # Errors
+    /// [`StorageError::BadPage`] if the column cannot be decoded to `field`'s type.
+    #[allow(clippy::too_many_arguments)] // Each is one fact about the segment; a struct of them would have one user.
+    pub fn new(
+        file: &str,
+        metadata: &Arc<ParquetMetaData>,
+        column: usize,
+        field: &FieldRef,
+        chunk: &FileChunk,
+        buffers: Vec<(Range<u64>, Bytes)>,
+        batch_rows: usize,
+    ) -> Result<Self> {
+        let schema = metadata.file_metadata().schema_descr();
+        let row_group = chunk.pieces.first().map_or(0, |piece| piece.row_group);
+        let bad = |reason: String| StorageError::BadPage {
+            file: file.to_owned(),
+            row_group,
+            column: field.name().clone(),
+            reason,
+        };
+        let root = schema
+            .root_schema()
+            .get_fields()
+            .get(column)
+            .ok_or_else(|| bad(format!("the file has no root column {column}")))?;
+        let first_leaf = (0..schema.num_columns())
+            .find(|&leaf| schema.get_column_root_idx(leaf) == column)
+            .ok_or_else(|| bad("a group without leaves cannot be decoded".to_owned()))?;
+        let levels = catch_unwind(AssertUnwindSafe(|| field_levels(root, field)))
+            .unwrap_or_else(|panic| Err(ParquetError::General(panic_text(&*panic))))
+            .map_err(|error| bad(error.to_string()))?;
+        Ok(Self {
+            file: file.to_owned(),
+            column: root.name().to_owned(),
+            metadata: Arc::clone(metadata),
+            bytes: Arc::new(SegmentBytes::new(buffers)),
+            levels,
+            data_type: field.data_type().clone(),
+            first_leaf,
+            batch_rows: batch_rows.max(1),
+            pieces: chunk.pieces.iter().rev().cloned().collect(),
+            open: None,
+        })
+    }
+
+    /// The next array, of at most `batch_rows` rows; it ends where the piece ends. `None` at the end, and after an error.
+    ///
+    /// # Errors
+    /// [`StorageError::BadPage`] if the bytes are damaged or do not hold the chunk's rows.
+    pub fn next_batch(&mut self) -> Result<Option<ArrayRef>> {
+        let mut open = match self.open.take() {
+            Some(open) => open,
+            None => match self.pieces.pop() {
+                Some(piece) => self.open_piece(&piece)?,
+                None => return Ok(None),
+            },
+        };
+        let rows = open.rows_left.min(self.batch_rows);
+        // Why catch_unwind: see I2. The reader is dropped after a panic, so its state does not matter.
+        let array = catch_unwind(AssertUnwindSafe(|| open.reader.next()))
+            .map_err(|panic| self.bad_page(open.row_group, panic_text(&*panic)))?
+            .transpose()
+            .map_err(|error| self.bad_page(open.row_group, error.to_string()))?
+            .map(|batch| Arc::clone(batch.column(0)));
+        let got = array.as_ref().map_or(0, |array| array.len());
+        if got != rows {
+            let reason = format!("{got} rows decoded where {rows} should be");
+            return Err(self.bad_page(open.row_group, reason));
+        }
+        open.rows_left -= rows;
+        if open.rows_left > 0 {
+            self.open = Some(open);
+        }
+        Ok(array)
+    }
+
+    fn open_piece(&mut self, piece: &Piece) -> Result<OpenPiece> {
+        let rows = usize::try_from(piece.rows.end - piece.rows.start).unwrap_or(usize::MAX);
+        let source = PieceSource {
+            metadata: &self.metadata,
+            piece,
+            first_leaf: self.first_leaf,
+            bytes: &self.bytes,
+        };
+        let selection = (!source.is_whole()).then(|| {
+            let skip = usize::try_from(piece.rows.start).unwrap_or(usize::MAX);
+            RowSelection::from(vec![RowSelector::skip(skip), RowSelector::select(rows)])
+        });
+        let batch_rows = self.batch_rows.min(rows);
+        catch_unwind(AssertUnwindSafe(|| {
+            ParquetRecordBatchReader::try_new_with_row_groups(
+                &self.levels,
+                &source,
+                batch_rows,
+                selection,
+            )
+        }))
+        .unwrap_or_else(|panic| Err(ParquetError::General(panic_text(&*panic))))
+        .and_then(|reader| {
+            // parquet takes the type asked for as a hint, and ignores one that it cannot decode to.
+            let stored = reader.schema().field(0).data_type().clone();
+            if stored == self.data_type {
+                return Ok(OpenPiece {
+                    reader,
+                    row_group: piece.row_group,
+                    rows_left: rows,
+                });
+            }
+            let reason = format!("{stored} cannot be read as {}", self.data_type);
+            Err(ParquetError::General(reason))
+        })
+        .map_err(|error| self.bad_page(piece.row_group, error.to_string()))
+    }
+
+    /// The error for this place. Nothing is decoded after it.
+    fn bad_page(&mut self, row_group: usize, reason: String) -> StorageError {
+        self.pieces.clear();
+        StorageError::BadPage {
+            file: self.file.clone(),
+            row_group,
+            column: self.column.clone(),
+            reason,
+        }
+    }
+}
+
+/// The lengths of the arrays that every column of `chunk` is decoded into.
+#[must_use]
+pub fn batch_rows_of(chunk: &FileChunk, batch_rows: usize) -> Vec<usize> {
+    let batch_rows = batch_rows.max(1);
+    let mut batches = Vec::new();
+    for piece in &chunk.pieces {
+        let rows = usize::try_from(piece.rows.end - piece.rows.start).unwrap_or(usize::MAX);
+        batches.extend(std::iter::repeat_n(batch_rows, rows / batch_rows));
+        batches.extend((rows % batch_rows != 0).then_some(rows % batch_rows));
+    }
+    batches
+}
+
+/// How to decode a file of which `root` is the only column.
+fn field_levels(root: &Arc<Type>, field: &FieldRef) -> Result<FieldLevels, ParquetError> {
+    let schema = Type::group_type_builder("segment")
+        .with_fields(vec![Arc::clone(root)])
+        .build()?;
+    let schema = SchemaDescriptor::new(Arc::new(schema));
+    let hint = Fields::from(vec![Field::clone(field).with_name(root.name())]);
+    parquet_to_arrow_field_levels(&schema, ProjectionMask::all(), Some(&hint))
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned());
+    format!(
+        "the Parquet reader panicked: {}",
+        text.as_deref().unwrap_or("no message")
+    )
+}
+
+/// One piece of one root column, as parquet's array readers want to see it: a row group whose leaves are the root's.
+struct PieceSource<'a> {
+    metadata: &'a Arc<ParquetMetaData>,
+    piece: &'a Piece,
+    first_leaf: usize,
+    bytes: &'a Arc<SegmentBytes>,
+}
+
+impl PieceSource<'_> {
+    fn row_group(&self) -> &RowGroupMetaData {
+        self.metadata.row_group(self.piece.row_group)
+    }
+
+    fn is_whole(&self) -> bool {
+        self.piece.rows == (0..self.row_group().num_rows().unsigned_abs())
+    }
+
+    /// The pages of a leaf that hold rows of the piece, and the row at which the last of them ends.
+    ///
+    /// Their row numbers count from the row group's start, because the leaves of a nested column begin their pages at
+    /// different rows and one selection has to suit them all. If the piece begins after the first page, that one is listed
+    /// too: the reader finds the dictionary by it, then takes it to last until the first page of the piece, and skips it
+    /// unread. So pages that are not there are never asked for (what breaks in arrow-rs #10648).
+    fn pages(&self, leaf: usize) -> Result<(Vec<PageLocation>, u64), ParquetError> {
+        let all = page_index(self.metadata, self.piece.row_group)
+            .map(|index| index[leaf].page_locations().as_slice())
+            .ok_or_else(|| {
+                ParquetError::General("part of a row group, but no offset index".to_owned())
+            })?;
+        let rows = &self.piece.rows;
+        let first_row = |location: &PageLocation| location.first_row_index.unsigned_abs();
+        let first = all
+            .partition_point(|page| first_row(page) <= rows.start)
+            .saturating_sub(1);
+        let last = all.partition_point(|page| first_row(page) < rows.end);
+        let end = all
+            .get(last)
+            .map_or(self.row_group().num_rows().unsigned_abs(), first_row);
+        let mut pages = Vec::with_capacity(last - first + 1);
+        pages.extend((first > 0).then(|| all[0].clone()));
+        pages.extend_from_slice(&all[first..last]);
+        Ok((pages, end))
+    }
+}
+
+impl RowGroups for PieceSource<'_> {
+    fn num_rows(&self) -> usize {
+        usize::try_from(self.row_group().num_rows()).unwrap_or(0)
+    }
+
+    fn column_chunks(&self, leaf: usize) -> Result<Box<dyn PageIterator>, ParquetError> {
+        let leaf = self.first_leaf + leaf;
+        let (pages, rows) = if self.is_whole() {
+            (None, self.num_rows())
+        } else {
+            let (pages, end) = self.pages(leaf)?;
+            (Some(pages), usize::try_from(end)?)
+        };
+        let column = self.row_group().column(leaf);
+        let pages = SerializedPageReader::new(Arc::clone(self.bytes), column, rows, pages)?;
+        let values_max = column.num_values().unsigned_abs();
+        Ok(Box::new(OneReader(Some(Box::new(CheckedPages {
+            pages,
+            values_max,
+        })))))
+    }
+
+    fn row_groups(&self) -> Box<dyn Iterator<Item = &RowGroupMetaData> + '_> {
+        Box::new(std::iter::once(self.row_group()))
+    }
+
+    fn metadata(&self) -> &ParquetMetaData {
+        self.metadata
+    }
+}
+
+/// A column chunk is all that a piece has of a leaf.
+struct OneReader(Option<Box<dyn PageReader>>);
+
+impl Iterator for OneReader {
+    type Item = Result<Box<dyn PageReader>, ParquetError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.take().map(Ok)
+    }
+}
+
+impl PageIterator for OneReader {}
+
+/// Refuses pages that claim more values than there can be, before parquet allocates memory for them: one flipped bit in
+/// a dictionary's value count makes parquet 59.3 write gigabytes of zeros.
+struct CheckedPages {
+    pages: SerializedPageReader<SegmentBytes>,
+    /// Values of the whole column chunk, by the footer.
+    values_max: u64,
+}
+
+impl Iterator for CheckedPages {
+    type Item = Result<Page, ParquetError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.get_next_page().transpose()
+    }
+}
+
+impl PageReader for CheckedPages {
+    fn get_next_page(&mut self) -> Result<Option<Page>, ParquetError> {
+        let page = self.pages.get_next_page()?;
+        if let Some(page) = &page {
+            let values = u64::from(page.num_values());
+            // A dictionary holds plain values, each of at least one byte.
+            let max = match page {
+                Page::DictionaryPage { buf, .. } => buf.len() as u64,
+                Page::DataPage { .. } | Page::DataPageV2 { .. } => self.values_max,
+            };
+            if values > max {
+                let reason = format!("a page claims {values} values where at most {max} can be");
+                return Err(ParquetError::General(reason));
+            }
+        }
+        Ok(page)
+    }
+
+    fn peek_next_page(&mut self) -> Result<Option<PageMetadata>, ParquetError> {
+        self.pages.peek_next_page()
+    }
+
+    fn skip_next_page(&mut self) -> Result<(), ParquetError> {
+        self.pages.skip_next_page()
+    }
+
+    fn at_record_boundary(&mut self) -> Result<bool, ParquetError> {
+        self.pages.at_record_boundary()
+    }
+}
+
+/// The file, of which only some parts are there.
+struct SegmentBytes {
+    /// By start; they do not overlap.
+    parts: Vec<(u64, Bytes)>,
+}
+
+impl SegmentBytes {
+    fn new(buffers: Vec<(Range<u64>, Bytes)>) -> Self {
+        let mut parts: Vec<_> = buffers
+            .into_iter()
+            .map(|(range, bytes)| (range.start, bytes))
+            .collect();
+        parts.sort_unstable_by_key(|part| part.0);
+        Self { parts }
+    }
+
+    /// What is there from `start` on in one part.
+    fn at(&self, start: u64) -> Option<Bytes> {
+        let (from, bytes) = &self.parts[self
+            .parts
+            .partition_point(|p| p.0 <= start)
+            .checked_sub(1)?];
+        let skip = usize::try_from(start - from).ok()?;
+        (skip < bytes.len()).then(|| bytes.slice(skip..))
+    }
+}
+
+impl Length for SegmentBytes {
+    fn len(&self) -> u64 {
+        self.parts
+            .last()
+            .map_or(0, |(start, bytes)| start + bytes.len() as u64)
+    }
+}
+
+impl ChunkReader for SegmentBytes {
+    type T = SegmentRead;
+
+    fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
+        let rest = self.at(start).unwrap_or_default();
+        let end = start + rest.len() as u64;
+        let next = self.parts.partition_point(|p| p.0 < end);
+        let more = self.parts[next..]
+            .first()
+            .filter(|p| p.0 == end && !rest.is_empty())
+            .map_or_else(Bytes::new, |p| p.1.clone());
+        Ok(SegmentRead {
+            now: rest,
+            then: more,
+        })
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
+        let missing = || {
+            ParquetError::EOF(format!(
+                "{length} bytes at {start} are not in the segment's ranges"
+            ))
+        };
+        if length == 0 {
+            return Ok(Bytes::new());
+        }
+        let part = self.at(start).ok_or_else(missing)?;
+        if part.len() >= length {
+            return Ok(part.slice(..length));
+        }
+        // A page that lies in two buffers: shared and own pages, or two reads, may touch inside it.
+        let mut joined = BytesMut::from(&part[..]);
+        while joined.len() < length {
+            let part = self.at(start + joined.len() as u64).ok_or_else(missing)?;
+            joined.extend_from_slice(&part[..part.len().min(length - joined.len())]);
+        }
+        Ok(joined.freeze())
+    }
+}
+
+/// Reads page headers, which are far shorter than a part but may begin at the end of one.
+struct SegmentRead {
+    now: Bytes,
+    then: Bytes,
+}
+
+impl Read for SegmentRead {
+    fn read(&mut self, target: &mut [u8]) -> std::io::Result<usize> {
+        if self.now.is_empty() {
+            std::mem::swap(&mut self.now, &mut self.then);
+        }
+        let length = target.len().min(self.now.len());
+        target[..length].copy_from_slice(&self.now.split_to(length));
+        Ok(length)
+    }
+}
