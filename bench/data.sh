@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Makes TPC-H lineitem as one Parquet file: data.sh SCALE  ->  $COSCAN_DATA/lineitem-sf<SCALE>.parquet
+#
+# Settings: zstd(1), row groups of 48 MiB before compression (about 760,000 rows), the generator's
+# page sizes, page index and dictionaries. The generator's own default (snappy, row groups of 7 MB)
+# is not used: row groups that small are what no writer of large tables makes, and zstd is what most do.
+# Rows are in l_orderkey order, so that column is the clustering key; keys run from 1 to 6,000,000 x SCALE.
+# An existing file is kept. Refuses when the disk would be left with less than `reserve_gb`.
+set -euo pipefail
+
+scale="${1:?usage: data.sh SCALE (for example 1, 10 or 40)}"
+data="${COSCAN_DATA:-$HOME/.cache/coscan/data}"
+venv="${COSCAN_VENV:-$HOME/.cache/coscan/venv}"
+row_group_bytes=$((48 * 1024 * 1024))
+reserve_gb=20
+mb_per_scale=180 # measured: 7.0 GB at scale 40
+
+out="$data/lineitem-sf$scale.parquet"
+if [ -f "$out" ]; then
+    echo "$out exists: $(stat -c %s "$out") bytes"
+    exit 0
+fi
+mkdir -p "$data"
+free_gb=$(($(df --output=avail -B1000000000 "$data" | tail -1)))
+need_gb=$(awk -v s="$scale" -v m="$mb_per_scale" 'BEGIN { printf "%d", s * m / 1000 + 1 }')
+if [ $((free_gb - need_gb)) -lt "$reserve_gb" ]; then
+    echo "data.sh: $data has $free_gb GB free, scale $scale needs $need_gb and $reserve_gb stay free" >&2
+    exit 1
+fi
+
+work="$(mktemp -d "$data/.making.XXXXXX")" # the final name appears only when the file is whole
+trap 'rm -rf "$work"' EXIT
+"$venv/bin/tpchgen-cli" parquet --scale-factor "$scale" --tables lineitem --quiet \
+    --compression 'zstd(1)' --row-group-bytes "$row_group_bytes" --output-dir "$work"
+mv "$work/lineitem.parquet" "$out"
+echo "$out made: $(stat -c %s "$out") bytes"
