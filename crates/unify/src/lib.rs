@@ -1,0 +1,1 @@
+//! Nothing but dependencies: one set of features for every selection of packages. See `Cargo.toml`.
