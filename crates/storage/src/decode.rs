@@ -124,7 +124,7 @@ impl SegmentDecoder {
             .transpose()
             .map_err(|error| self.bad_page(open.row_group, error.to_string()))?
             .map(|batch| Arc::clone(batch.column(0)));
-        let got = array.as_ref().map_or(0, |array| array.len());
+        let got = array.as_ref().map_or(0, Array::len);
         if got != rows {
             let reason = format!("{got} rows decoded where {rows} should be");
             return Err(self.bad_page(open.row_group, reason));

@@ -46,7 +46,8 @@ fn check_schema(children: &[i64]) -> Result<(), Flaw> {
             None if index > 0 => return Err("the schema has more than one root"),
             None => {}
         }
-        if count < 0 || count > (children.len() - index) as i64 {
+        let rest = children.len() - index;
+        if !usize::try_from(count).is_ok_and(|count| count < rest) {
             return Err("the schema counts more children than there are");
         }
         open.push(count);
