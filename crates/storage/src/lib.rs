@@ -2,6 +2,7 @@
 
 mod chunk_map;
 mod decode;
+pub mod device;
 mod error;
 mod footer;
 mod thrift_bounds;

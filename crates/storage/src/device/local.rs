@@ -1,0 +1,337 @@
+//! Local files, read past the page cache.
+//!
+//! The buffer manager decides what stays in memory. The page cache would hold the same bytes a second time, evict by its
+//! own rule, and hide what was read; so files are opened with `O_DIRECT`, and reads go through one io_uring per device.
+//! Direct reads are also what the kernel's control groups throttle and account exactly.
+//!
+//! Two fallbacks, each also to be had on demand: where the file system refuses `O_DIRECT`, buffered reads; where the kernel
+//! refuses io_uring, `preadv` on threads (`positional.rs`).
+//! Not here: open files and their versions (`handles.rs`), layout in memory (`scatter.rs`), unsafe code (`sys`).
+//! Bounds: `reads_max` reads hold memory at once, the others wait for admission; `queue_depth` pieces are in the kernel; a
+//! read that takes longer than `read_timeout` fails.
+//! L1: a read succeeds only if its file was the asked-for version before and after. L2: each answer owns its memory: it
+//! holds the pages that its range touches and nothing else ([`footprint`](super::footprint)).
+
+use std::fs;
+use std::io;
+use std::ops::{Range, RangeInclusive};
+use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use object_store::path::Path;
+use tokio::sync::Semaphore;
+
+use super::handles::{self, Handle, Handles};
+use super::merge::plan;
+use super::positional::Pool;
+use super::scatter::{PAGE, Scatter};
+use super::sys::{self, AlignedBuffer, Failure, Job, Outcome, Ring, Transfer};
+use super::{Device, FileVersion, Meter, check_ranges, past_end};
+use crate::StorageError;
+
+/// How reads are issued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum LocalEngine {
+    /// `io_uring`, or positional reads where the kernel refuses it.
+    #[default]
+    Auto,
+    /// `io_uring` or an error.
+    Uring,
+    /// `preadv` on threads.
+    Positional,
+}
+
+/// How a [`LocalDevice`] reads. The defaults are right for one disk of any speed.
+#[derive(Clone, Debug)]
+pub struct LocalOptions {
+    /// How reads are issued.
+    pub engine: LocalEngine,
+    /// Whether to try `O_DIRECT`.
+    pub direct: bool,
+    /// The most pieces in the kernel. 64 keeps the fastest NVMe disk busy with 64 KiB pieces.
+    pub queue_depth: u16,
+    /// Threads of the positional engine.
+    pub threads: u16,
+    /// The size of a piece. 1 MiB is near what a disk takes as one command, and spreads a chunk over a RAID's members.
+    pub piece_bytes: u64,
+    /// The most reads that are admitted, and hold memory, at once.
+    pub reads_max: usize,
+    /// The most files kept open.
+    pub handles_max: usize,
+    /// After this long from admission a read fails. Long enough for `reads_max` chunks of 16 MiB at 20 MB/s.
+    pub read_timeout: Duration,
+}
+
+impl Default for LocalOptions {
+    fn default() -> Self {
+        Self {
+            engine: LocalEngine::Auto,
+            direct: true,
+            queue_depth: 64,
+            threads: 8,
+            piece_bytes: 1 << 20,
+            reads_max: 64,
+            handles_max: 256,
+            read_timeout: Duration::from_mins(1),
+        }
+    }
+}
+
+/// The local files of one block device (or, without one, of one file system).
+#[derive(Debug)]
+pub struct LocalDevice {
+    name: String,
+    name_buffered: String,
+    engine: Engine,
+    handles: Handles,
+    admission: Arc<Semaphore>,
+    sink: Arc<AlignedBuffer>,
+    meter: Meter,
+    piece_bytes: u64,
+    read_timeout: Duration,
+}
+
+#[derive(Debug)]
+enum Engine {
+    Ring(Ring),
+    Pool(Pool),
+}
+
+impl LocalDevice {
+    /// The device that holds `path`, a file or a folder.
+    ///
+    /// # Errors
+    /// `NotFound` or `Read` if there is no such path or its device cannot be opened.
+    pub fn open(path: &std::path::Path, options: &LocalOptions) -> Result<Self, StorageError> {
+        let fail = |source: io::Error| {
+            let file = path.display().to_string();
+            if source.kind() == io::ErrorKind::NotFound {
+                return StorageError::NotFound { file };
+            }
+            StorageError::Read {
+                file,
+                range: 0..0,
+                source: Arc::new(source),
+            }
+        };
+        let number = fs::metadata(path).map_err(fail)?.dev();
+        let device = block_device(number);
+        let engine = Engine::start(&device, options).map_err(fail)?;
+        let how = engine.name();
+        Ok(Self {
+            name: format!("{device} ({how}, O_DIRECT)"),
+            name_buffered: format!("{device} ({how}, buffered)"),
+            engine,
+            handles: Handles::new(options.direct, options.handles_max),
+            admission: Arc::new(Semaphore::new(options.reads_max.max(1))),
+            sink: Arc::new(AlignedBuffer::new(SINK_BYTES)),
+            meter: Meter::new(LATENCY, BYTES_PER_SECOND),
+            piece_bytes: options.piece_bytes.next_multiple_of(PAGE).max(PAGE),
+            read_timeout: options.read_timeout,
+        })
+    }
+
+    /// Whether reads pass the page cache by. Turns false for good at the first refusal.
+    #[must_use]
+    pub fn is_direct(&self) -> bool {
+        self.handles.direct()
+    }
+
+    /// One attempt, with the file open. The outer result is the device's, the inner one the kernel's.
+    async fn attempt(
+        &self,
+        file: &FileVersion,
+        handle: &Handle,
+        ranges: &[Range<u64>],
+    ) -> Result<Outcome, StorageError> {
+        let admitted = Arc::clone(&self.admission).acquire_owned().await;
+        let permit = admitted.map_err(|_| StorageError::ShutDown)?;
+        // Runs must not share a page, so a gap below a page is always joined; it would be read anyway.
+        let runs = plan(ranges, self.request_cost_bytes().max(PAGE), u64::MAX);
+        let scatter = Scatter::new(ranges, &runs, self.piece_bytes, SINK_BYTES);
+        let wanted = ranges.iter().map(|range| range.end - range.start).sum();
+        let in_flight = self.meter.begin(runs.len() as u64, scatter.bytes(), wanted);
+        let (transfers, answer) = Job::start(
+            Arc::clone(&handle.file),
+            ranges,
+            scatter,
+            Arc::clone(&self.sink),
+            in_flight,
+            permit,
+        );
+        self.engine.submit(transfers);
+        match tokio::time::timeout(self.read_timeout, answer).await {
+            Ok(Ok(outcome)) => {
+                if !handle.direct {
+                    self.drop_cached(&handle.file, ranges);
+                }
+                Ok(outcome)
+            }
+            Ok(Err(_)) => Err(StorageError::ShutDown),
+            Err(_) => Err(StorageError::TimedOut {
+                file: handles::name_of(&file.location),
+                range: hull(ranges),
+                seconds: self.read_timeout.as_secs(),
+            }),
+        }
+    }
+
+    /// The bytes are in our frames now. Left in the page cache they would be held twice, outside the budget, and push out
+    /// what other programs use. On a memory file system there is nothing to drop, and the kernel does nothing.
+    #[expect(clippy::unused_self, reason = "it is the device's policy")]
+    fn drop_cached(&self, file: &fs::File, ranges: &[Range<u64>]) {
+        let hull = hull(ranges);
+        sys::advise_unneeded(file, hull.start, hull.end - hull.start);
+    }
+
+    fn error(&self, file: &FileVersion, ranges: &[Range<u64>], failure: Failure) -> StorageError {
+        let name = handles::name_of(&file.location);
+        match failure {
+            Failure::Io { range, source } => StorageError::Read {
+                file: name,
+                range,
+                source: Arc::new(source),
+            },
+            Failure::EndOfFile { at } => {
+                let cut = ranges.iter().find(|range| range.end > at);
+                let range = cut.cloned().unwrap_or_else(|| hull(ranges));
+                StorageError::ShortRead {
+                    file: name,
+                    got: at.saturating_sub(range.start),
+                    range,
+                }
+            }
+            Failure::Unwanted => StorageError::ShutDown,
+        }
+    }
+}
+
+#[async_trait]
+impl Device for LocalDevice {
+    fn name(&self) -> &str {
+        if self.handles.direct() {
+            &self.name
+        } else {
+            &self.name_buffered
+        }
+    }
+
+    async fn read(
+        &self,
+        file: &FileVersion,
+        ranges: &[Range<u64>],
+    ) -> Result<Vec<Bytes>, StorageError> {
+        check_ranges(ranges)?;
+        if ranges.iter().all(Range::is_empty) {
+            return Ok(vec![Bytes::new(); ranges.len()]);
+        }
+        loop {
+            let handle = self.handles.open(file).await?;
+            past_end(handles::name_of(&file.location), file.size, ranges)?;
+            let outcome = self.attempt(file, &handle, ranges).await?;
+            // Before the outcome is looked at: a file that was cut short is first of all not the version asked for.
+            handles::verify(&handle.file, file).inspect_err(|_| self.handles.forget(file))?;
+            match outcome {
+                Ok(answers) => return Ok(answers),
+                // Some file systems take the flag and refuse the read. This ends: the next handle is not direct.
+                Err(Failure::Io { source, .. })
+                    if handle.direct && source.raw_os_error() == Some(libc::EINVAL) =>
+                {
+                    self.handles.refuse_direct();
+                }
+                Err(failure) => return Err(self.error(file, ranges, failure)),
+            }
+        }
+    }
+
+    async fn stat(&self, location: &Path) -> Result<FileVersion, StorageError> {
+        let path = handles::path_of(location);
+        let metadata = handles::blocking(move || {
+            let metadata = fs::metadata(path)?;
+            if metadata.is_file() {
+                Ok(metadata)
+            } else {
+                Err(io::Error::other("not a regular file"))
+            }
+        });
+        let metadata = metadata
+            .await
+            .map_err(|source| handles::unreadable(location, source))?;
+        Ok(handles::version(location, &metadata))
+    }
+
+    fn meter(&self) -> &Meter {
+        &self.meter
+    }
+
+    fn request_cost_bytes(&self) -> u64 {
+        self.meter.request_cost_bytes(&REQUEST_COST_BYTES)
+    }
+}
+
+impl Engine {
+    fn start(device: &str, options: &LocalOptions) -> io::Result<Self> {
+        let short = device.rsplit('/').next().unwrap_or(device);
+        let name = format!("coscan-{short}");
+        let pool = || Pool::start(&name, options.threads).map(Self::Pool);
+        if options.engine == LocalEngine::Positional {
+            return pool();
+        }
+        match Ring::start(name.clone(), options.queue_depth.max(1)) {
+            Ok(ring) => Ok(Self::Ring(ring)),
+            Err(error) if options.engine == LocalEngine::Auto => {
+                log::info!("{device}: no io_uring ({error}); reading by pread");
+                pool()
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    const fn name(&self) -> &'static str {
+        match self {
+            Self::Ring(_) => "io_uring",
+            Self::Pool(_) => "pread",
+        }
+    }
+
+    fn submit(&self, transfers: Vec<Transfer>) {
+        match self {
+            Self::Ring(ring) => ring.submit(transfers),
+            Self::Pool(pool) => pool.submit(transfers),
+        }
+    }
+}
+
+/// From the first to the last byte of ascending ranges.
+fn hull(ranges: &[Range<u64>]) -> Range<u64> {
+    let mut full = ranges.iter().filter(|range| !range.is_empty());
+    let Some(first) = full.next() else {
+        return 0..0;
+    };
+    first.start..full.next_back().unwrap_or(first).end
+}
+
+/// What the mount table calls a device number: `/dev/vda1`, `tmpfs`; else its number.
+fn block_device(number: u64) -> String {
+    let wanted = format!("{}:{}", libc::major(number), libc::minor(number));
+    // "36 35 98:0 /root /mountpoint options … - type source options"
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let source = mounts.lines().find_map(|line| {
+        let (mount, system) = line.split_once(" - ")?;
+        (mount.split(' ').nth(2)? == wanted).then(|| system.split(' ').nth(1))?
+    });
+    source.map_or_else(|| format!("device {wanted}"), str::to_owned)
+}
+
+/// Of a page on an idle NVMe disk or cloud volume, through the kernel: 50 to 500 µs.
+const LATENCY: Duration = Duration::from_micros(100);
+/// Of one NVMe disk or a good cloud volume.
+const BYTES_PER_SECOND: f64 = 1e9;
+/// A gap below a page is read anyway. The upper bound keeps a mismeasured device (a throttle makes the first bytes of a
+/// burst look free) from reading the columns between.
+const REQUEST_COST_BYTES: RangeInclusive<u64> = PAGE..=256 << 10;
+/// Gaps go here, in as many segments as it takes: at most 4 per merged gap.
+const SINK_BYTES: u64 = 64 << 10;

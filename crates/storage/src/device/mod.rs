@@ -1,0 +1,147 @@
+//! What bytes are read from: disks, mount points, buckets.
+//!
+//! A [`Device`] is something with a bandwidth and a queue of its own. It reads exact ranges of files at a known version,
+//! meters what it does, and says what a further request costs. Everything above it (chunk loads, footers, page requests)
+//! reads through this trait, so that a bench can slow a device down ([`Throttled`]) and a test can break it ([`Faulty`]).
+//!
+//! | file | what it answers |
+//! |---|---|
+//! | `local.rs` | local files: io_uring and direct I/O, with `positional.rs` as the fallback |
+//! | `object.rs` | object stores: S3, HTTP, memory |
+//! | `throttle.rs` | a device as slow as wanted |
+//! | `faulty.rs` | a device that fails as planned |
+//! | `registry.rs` | which device holds a file |
+//! | `merge.rs`, `scatter.rs` | which requests to issue; where their bytes go |
+//! | `meter.rs` | how busy and how fast a device is |
+//! | `handles.rs` | open files and their versions |
+//! | `sys` | the unsafe code |
+//!
+//! Not here: what to read and when (the buffer manager), retries across devices.
+//! D1: an answer is the asked-for bytes of the asked-for version, or an error. D2: each answer owns its memory alone, at
+//! most [`footprint`] bytes, so that dropping one frees it whatever was read along with it. D3: every read ends, by answer
+//! or by time-out.
+
+mod faulty;
+mod handles;
+mod local;
+pub mod merge;
+mod meter;
+mod object;
+mod positional;
+mod registry;
+mod scatter;
+mod sys;
+mod throttle;
+
+use std::fmt::Debug;
+use std::ops::Range;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use object_store::ObjectMeta;
+use object_store::path::Path;
+
+use crate::StorageError;
+
+pub use faulty::{Fault, Faulty, Rule, When};
+pub use local::{LocalDevice, LocalEngine, LocalOptions};
+pub use meter::{InFlight, Meter, MeterSnapshot};
+pub use object::{ObjectDevice, ObjectOptions};
+pub use registry::{DeviceOptions, DeviceSnapshot, Devices};
+pub use throttle::{Throttle, Throttled};
+
+/// One file at one version.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FileVersion {
+    /// Where it is, on its store. On the local store: its absolute path without the first slash.
+    pub location: Path,
+    /// Its size in bytes.
+    pub size: u64,
+    /// When it was last modified, in nanoseconds since 1970.
+    pub modified_ns: i128,
+    /// The store's tag of this version, if it gives one.
+    pub e_tag: Option<String>,
+}
+
+impl From<&ObjectMeta> for FileVersion {
+    fn from(meta: &ObjectMeta) -> Self {
+        let modified = meta.last_modified;
+        let (seconds, nanos) = (modified.timestamp(), modified.timestamp_subsec_nanos());
+        Self {
+            location: meta.location.clone(),
+            size: meta.size,
+            modified_ns: i128::from(seconds) * 1_000_000_000 + i128::from(nanos),
+            e_tag: meta.e_tag.clone(),
+        }
+    }
+}
+
+/// Something with a bandwidth and a queue of its own that files can be read from.
+///
+/// Futures need a Tokio runtime with time enabled.
+#[async_trait]
+pub trait Device: Send + Sync + Debug {
+    /// What it is and how it is read: `/dev/vda (io_uring, O_DIRECT)`, `s3://bucket`.
+    fn name(&self) -> &str;
+
+    /// One scatter-gather request: the bytes of each range, in order. Ranges are ascending and do not overlap; they may
+    /// be empty. Without a wanted byte nothing is read or checked.
+    ///
+    /// Cancel safe: dropping the future may waste the read, and does nothing else.
+    ///
+    /// # Errors
+    /// `NotFound`; `Replaced` if the file is not, or during the read ceases to be, this version; `ShortRead` for a range
+    /// that ends past the end; `Read`; `TimedOut`; `ShutDown`; `Internal` for ranges that descend or overlap.
+    async fn read(
+        &self,
+        file: &FileVersion,
+        ranges: &[Range<u64>],
+    ) -> Result<Vec<Bytes>, StorageError>;
+
+    /// The version that the file has now.
+    ///
+    /// # Errors
+    /// `NotFound`, `Read`, `TimedOut`.
+    async fn stat(&self, location: &Path) -> Result<FileVersion, StorageError>;
+
+    /// Its meter.
+    fn meter(&self) -> &Meter;
+
+    /// The gap up to which reading two ranges as one is cheaper than a second request: measured bandwidth times measured
+    /// latency, within bounds that fit the kind of device.
+    fn request_cost_bytes(&self) -> u64;
+}
+
+/// The most memory that the answer to a range keeps: the pages that it touches (D2).
+#[must_use]
+pub fn footprint(range: &Range<u64>) -> u64 {
+    let pages = scatter::pages_of(range);
+    pages.end - pages.start
+}
+
+fn check_ranges(ranges: &[Range<u64>]) -> Result<(), StorageError> {
+    let mut end = 0;
+    for range in ranges {
+        if range.start < end || range.end < range.start {
+            let message = format!("ranges must ascend without overlap: {ranges:?}");
+            return Err(StorageError::Internal(message));
+        }
+        end = range.end;
+    }
+    Ok(())
+}
+
+/// `ShortRead` if a range that wants bytes ends past the end of the file.
+fn past_end(name: String, size: u64, ranges: &[Range<u64>]) -> Result<(), StorageError> {
+    let past = ranges
+        .iter()
+        .find(|range| !range.is_empty() && range.end > size);
+    match past {
+        Some(range) => Err(StorageError::ShortRead {
+            file: name,
+            range: range.clone(),
+            got: size.saturating_sub(range.start),
+        }),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,87 @@
+//! Reads by `preadv` on a few threads, where io_uring is not to be had.
+//!
+//! Container runtimes often forbid io_uring. A blocking read per thread keeps as many requests outstanding as there are
+//! threads, which is what io_uring would do with a shallower queue; it costs a context switch per piece.
+//! Not here: what is read and where to (`sys::Transfer`).
+//! Bounds: a fixed number of threads; the queue holds what the device admits.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::thread;
+
+use parking_lot::{Condvar, Mutex};
+
+use super::sys::{Failure, Transfer};
+
+/// A pool of reading threads. Dropping it ends them once the queue is empty.
+#[derive(Debug)]
+pub(super) struct Pool {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    queue: Mutex<Queue>,
+    arrived: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    transfers: VecDeque<Transfer>,
+    closed: bool,
+}
+
+impl Pool {
+    /// Starts `threads` threads.
+    pub(super) fn start(name: &str, threads: u16) -> io::Result<Self> {
+        let pool = Self {
+            shared: Arc::default(),
+        };
+        for index in 0..threads.max(1) {
+            let shared = Arc::clone(&pool.shared);
+            thread::Builder::new()
+                .name(format!("{name}-{index}"))
+                .spawn(move || shared.work())?;
+        }
+        Ok(pool)
+    }
+
+    /// Queues transfers, in order.
+    pub(super) fn submit(&self, transfers: Vec<Transfer>) {
+        self.shared.queue.lock().transfers.extend(transfers);
+        self.shared.arrived.notify_all();
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.shared.queue.lock().closed = true;
+        self.shared.arrived.notify_all();
+    }
+}
+
+impl Shared {
+    fn work(&self) {
+        while let Some(transfer) = self.next() {
+            if transfer.is_wanted() {
+                transfer.run();
+            } else {
+                transfer.fail(Failure::Unwanted);
+            }
+        }
+    }
+
+    fn next(&self) -> Option<Transfer> {
+        let mut queue = self.queue.lock();
+        loop {
+            if let Some(transfer) = queue.transfers.pop_front() {
+                return Some(transfer);
+            }
+            if queue.closed {
+                return None;
+            }
+            self.arrived.wait(&mut queue);
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! The only unsafe code of the device layer: memory that the kernel writes into, and the calls that let it.
+//!
+//! A read that has been handed to the kernel cannot be taken back, but a future can be dropped at any time. So the memory
+//! belongs to the [`Job`], every [`Transfer`] keeps its job alive, and whoever carries transfers out (`ring.rs`, the
+//! thread pool of `positional.rs`) keeps a transfer until the kernel is done with it. The future only holds the receiving
+//! end of a channel.
+//!
+//! U1: from the moment a transfer is made until its job is answered, the job's buffers are only accessed by the kernel.
+//! U2: a job's memory is not freed while a transfer of it exists.
+//! U3: bytes of a buffer are read only if a transfer that covers them ended well, or they were copied from such bytes.
+
+#![expect(
+    unsafe_code,
+    reason = "direct I/O needs memory that the kernel owns for a while"
+)]
+
+mod buffer;
+mod ring;
+mod transfer;
+
+use std::fs::File;
+use std::os::fd::AsRawFd;
+
+pub(super) use buffer::AlignedBuffer;
+pub(super) use ring::Ring;
+pub(super) use transfer::{Failure, Job, Outcome, Transfer};
+
+/// Tells the kernel that reads of this file follow no order, so that it reads nothing ahead.
+pub(super) fn advise_random(file: &File) {
+    // SAFETY: the descriptor is open for as long as `file` is borrowed; no memory is passed. A refusal is harmless:
+    // it is advice.
+    unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_RANDOM) };
+}
+
+/// Tells the kernel that the cached pages of this part of the file can go.
+pub(super) fn advise_unneeded(file: &File, offset: u64, len: u64) {
+    let (Ok(offset), Ok(len)) = (i64::try_from(offset), i64::try_from(len)) else {
+        return;
+    };
+    // SAFETY: as above.
+    unsafe { libc::posix_fadvise(file.as_raw_fd(), offset, len, libc::POSIX_FADV_DONTNEED) };
+}

@@ -1,0 +1,262 @@
+//! One io_uring, driven by one thread.
+//!
+//! Callers put transfers into an inbox and ring an eventfd. The thread keeps a read of that eventfd in the ring, so that
+//! one wait covers both completions and arrivals.
+//! Bounds: at most `depth` transfers are in the kernel; the rest wait in the order they came. How many can wait is bounded
+//! by the reads that the device admits. A transfer that nobody wants any more is dropped when its turn comes.
+//! R1: a transfer stays in its slot from submission to completion (U2).
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, Write};
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::{Arc, mpsc};
+use std::thread;
+
+use io_uring::{IoUring, opcode, types};
+use parking_lot::Mutex;
+
+use super::{Failure, Transfer};
+
+/// The caller's side of a ring. Dropping it ends the thread once all transfers have ended.
+#[derive(Debug)]
+pub(crate) struct Ring {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    inbox: Mutex<Inbox>,
+    bell: File,
+}
+
+#[derive(Debug, Default)]
+struct Inbox {
+    transfers: VecDeque<Transfer>,
+    closed: bool,
+}
+
+impl Ring {
+    /// Starts a ring with room for `depth` reads.
+    ///
+    /// # Errors
+    /// The kernel's, in particular `ENOSYS` and `EPERM` where io_uring is not to be had.
+    pub(crate) fn start(name: String, depth: u16) -> io::Result<Self> {
+        let shared = Arc::new(Shared {
+            inbox: Mutex::default(),
+            bell: bell()?,
+        });
+        let (started, result) = mpsc::sync_channel(1);
+        let theirs = Arc::clone(&shared);
+        thread::Builder::new().name(name).spawn(move || {
+            // The ring is made in its thread: `single_issuer` binds it to the thread that makes it.
+            match build(depth) {
+                Ok(ring) => {
+                    let _gone = started.send(Ok(()));
+                    Driver::new(ring, theirs, depth).run();
+                }
+                Err(error) => {
+                    let _gone = started.send(Err(error));
+                }
+            }
+        })?;
+        result
+            .recv()
+            .map_err(|_| io::Error::other("the ring's thread ended while it started"))??;
+        Ok(Self { shared })
+    }
+
+    /// Queues transfers, in order.
+    pub(crate) fn submit(&self, transfers: Vec<Transfer>) {
+        {
+            let mut inbox = self.shared.inbox.lock();
+            if inbox.closed {
+                return; // The ring is dead: the transfers' jobs are dropped, and their callers see the device shut down.
+            }
+            inbox.transfers.extend(transfers);
+        }
+        self.shared.ring_bell();
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        self.shared.inbox.lock().closed = true;
+        self.shared.ring_bell();
+    }
+}
+
+impl Shared {
+    fn ring_bell(&self) {
+        // It fails only if the count would overflow, and then the bell is ringing anyway.
+        let _rung = (&self.bell).write_all(&1u64.to_ne_bytes());
+    }
+}
+
+fn bell() -> io::Result<File> {
+    // SAFETY: no memory is passed; the descriptor that comes back is ours alone.
+    let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: it was just opened, and nobody else has it.
+    Ok(File::from(unsafe { OwnedFd::from_raw_fd(fd) }))
+}
+
+fn build(depth: u16) -> io::Result<IoUring> {
+    // One more entry than reads: the bell.
+    let entries = (u32::from(depth) + 1).next_power_of_two();
+    IoUring::builder()
+        .setup_single_issuer()
+        .setup_defer_taskrun()
+        .build(entries)
+        // Kernels before 6.1 do not know these flags; they only save interrupts of the ring's thread.
+        .or_else(|error| match error.raw_os_error() {
+            Some(libc::EINVAL) => IoUring::new(entries),
+            _ => Err(error),
+        })
+}
+
+/// The thread's state.
+struct Driver {
+    /// Not dropped if the kernel refuses to go on: its reads may still write.
+    ring: ManuallyDrop<IoUring>,
+    shared: Arc<Shared>,
+    waiting: VecDeque<Transfer>,
+    /// Transfers in the kernel, by the tag of their read.
+    slots: ManuallyDrop<Vec<Option<Transfer>>>,
+    free: Vec<u16>,
+    /// Where the bell's count is read to. Boxed: the kernel has its address.
+    rings: ManuallyDrop<Box<u64>>,
+    bell_armed: bool,
+    closed: bool,
+}
+
+impl Driver {
+    fn new(ring: IoUring, shared: Arc<Shared>, depth: u16) -> Self {
+        Self {
+            ring: ManuallyDrop::new(ring),
+            shared,
+            waiting: VecDeque::new(),
+            slots: ManuallyDrop::new((0..depth).map(|_| None).collect()),
+            free: (0..depth).rev().collect(),
+            rings: ManuallyDrop::new(Box::new(0)),
+            bell_armed: false,
+            closed: false,
+        }
+    }
+
+    fn run(mut self) {
+        loop {
+            self.take_inbox();
+            self.fill_queue();
+            let idle = self.waiting.is_empty() && self.free.len() == self.slots.len();
+            if self.closed && idle && !self.bell_armed {
+                break;
+            }
+            if let Err(error) = self.ring.submit_and_wait(1)
+                && !is_transient(&error)
+            {
+                return self.give_up(&error);
+            }
+            self.reap();
+        }
+        // SAFETY: each is dropped once, here, and not used afterwards. No read and no bell is in the kernel any more.
+        unsafe {
+            ManuallyDrop::drop(&mut self.ring);
+            ManuallyDrop::drop(&mut self.slots);
+            ManuallyDrop::drop(&mut self.rings);
+        }
+    }
+
+    fn take_inbox(&mut self) {
+        let mut inbox = self.shared.inbox.lock();
+        self.waiting.append(&mut inbox.transfers);
+        self.closed = inbox.closed;
+    }
+
+    fn fill_queue(&mut self) {
+        // A closed ring's bell has rung its last: it is not armed again, so that the thread can end.
+        if !self.bell_armed && !self.closed {
+            let (fd, to) = (self.shared.bell.as_raw_fd(), &raw mut **self.rings);
+            let entry = opcode::Read::new(types::Fd(fd), to.cast(), 8)
+                .build()
+                .user_data(BELL);
+            // SAFETY: `shared` keeps the descriptor open and `rings` the memory until the bell's completion; if the
+            // thread gives up before, both are leaked.
+            self.bell_armed = unsafe { self.ring.submission().push(&entry) }.is_ok();
+        }
+        while let Some(slot) = self.free.pop() {
+            let Some(transfer) = self.waiting.pop_front() else {
+                self.free.push(slot);
+                return;
+            };
+            if !transfer.is_wanted() {
+                self.free.push(slot);
+                transfer.fail(Failure::Unwanted);
+                continue;
+            }
+            let entry = transfer.entry().user_data(u64::from(slot));
+            // SAFETY: the transfer goes into its slot and stays there until the completion is reaped (R1). It keeps its
+            // file open and its memory alive (U2); its list of segments is on the heap and is not changed meanwhile.
+            if unsafe { self.ring.submission().push(&entry) }.is_err() {
+                // No room until the kernel has taken the entries.
+                self.waiting.push_front(transfer);
+                self.free.push(slot);
+                return;
+            }
+            self.slots[usize::from(slot)] = Some(transfer);
+        }
+    }
+
+    fn reap(&mut self) {
+        let completions = self.ring.completion();
+        for completion in completions {
+            if completion.user_data() == BELL {
+                self.bell_armed = false;
+                continue;
+            }
+            let Ok(slot) = u16::try_from(completion.user_data()) else {
+                continue;
+            };
+            let Some(transfer) = self.slots[usize::from(slot)].take() else {
+                continue;
+            };
+            self.free.push(slot);
+            let came = usize::try_from(completion.result())
+                .map_err(|_| io::Error::from_raw_os_error(-completion.result()));
+            if let Some(again) = transfer.advance(came) {
+                self.waiting.push_front(again);
+            }
+        }
+    }
+
+    /// The ring is broken. What waits fails; what is in the kernel stays there, its memory leaked (U2).
+    fn give_up(mut self, error: &io::Error) {
+        log::error!("io_uring stopped: {error}");
+        let mut inbox = self.shared.inbox.lock();
+        inbox.closed = true;
+        self.waiting.append(&mut inbox.transfers);
+        drop(inbox);
+        for transfer in self.waiting.drain(..) {
+            let source = io::Error::new(error.kind(), "io_uring stopped");
+            transfer.fail(Failure::Io {
+                range: 0..0,
+                source,
+            });
+        }
+        std::mem::forget(self.shared);
+    }
+}
+
+/// Errors after which waiting again is right: a signal, or a kernel that is short of memory for now.
+fn is_transient(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::EINTR | libc::EAGAIN | libc::EBUSY)
+    )
+}
+
+/// The tag of the bell's read; no slot has it.
+const BELL: u64 = u64::MAX;
