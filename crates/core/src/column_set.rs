@@ -1,14 +1,12 @@
-//! Sets of columns: a bit per column.
-
-use smallvec::SmallVec;
+//! Sets of columns.
 
 use crate::ColumnId;
+use crate::bits::Bits;
 
 /// A set of [`ColumnId`]s.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ColumnSet {
-    /// No trailing zero words, so that equal sets compare equal.
-    words: SmallVec<[u64; 2]>,
+    bits: Bits,
 }
 
 impl ColumnSet {
@@ -27,132 +25,84 @@ impl ColumnSet {
     /// Whether it holds none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.words.is_empty()
+        self.bits.is_empty()
     }
 
     /// How many columns it holds.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.words.iter().map(|w| w.count_ones() as usize).sum()
+        self.bits.len() as usize
     }
 
     /// Whether it holds the column.
     #[must_use]
     pub fn contains(&self, column: ColumnId) -> bool {
-        self.words
-            .get(usize::from(column.0 / 64))
-            .is_some_and(|w| w >> (column.0 % 64) & 1 == 1)
+        self.bits.contains(column.0.into())
     }
 
     /// Adds a column.
     pub fn insert(&mut self, column: ColumnId) {
-        let word = usize::from(column.0 / 64);
-        if self.words.len() <= word {
-            self.words.resize(word + 1, 0);
-        }
-        self.words[word] |= 1 << (column.0 % 64);
+        self.bits.insert(column.0.into());
     }
 
     /// Takes a column out.
     pub fn remove(&mut self, column: ColumnId) {
-        if let Some(word) = self.words.get_mut(usize::from(column.0 / 64)) {
-            *word &= !(1 << (column.0 % 64));
-            self.trim();
-        }
+        self.bits.remove(column.0.into());
     }
 
     /// Whether every column is in `other`.
     #[must_use]
     pub fn is_subset(&self, other: &Self) -> bool {
-        self.words.len() <= other.words.len()
-            && self
-                .words
-                .iter()
-                .zip(&other.words)
-                .all(|(a, b)| a & !b == 0)
+        self.bits.is_subset(&other.bits)
     }
 
     /// Whether the sets share a column.
     #[must_use]
     pub fn intersects(&self, other: &Self) -> bool {
-        self.words.iter().zip(&other.words).any(|(a, b)| a & b != 0)
+        self.bits.intersects(&other.bits)
+    }
+
+    /// Adds the columns of `other`.
+    pub fn union_with(&mut self, other: &Self) {
+        self.bits.union_with(&other.bits);
     }
 
     /// The columns in either set.
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
-        let (long, short) = if self.words.len() >= other.words.len() {
-            (self, other)
-        } else {
-            (other, self)
-        };
-        let mut words = long.words.clone();
-        for (a, b) in words.iter_mut().zip(&short.words) {
-            *a |= b;
-        }
-        Self { words }
+        let mut both = self.clone();
+        both.union_with(other);
+        both
     }
 
     /// The columns in both sets.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
-        let words = self
-            .words
-            .iter()
-            .zip(&other.words)
-            .map(|(a, b)| a & b)
-            .collect();
-        let mut set = Self { words };
-        set.trim();
-        set
+        Self { bits: self.bits.intersection(&other.bits) }
     }
 
     /// The columns that are not in `other`.
     #[must_use]
     pub fn difference(&self, other: &Self) -> Self {
-        let mut words = self.words.clone();
-        for (a, b) in words.iter_mut().zip(&other.words) {
-            *a &= !b;
-        }
-        let mut set = Self { words };
-        set.trim();
-        set
+        Self { bits: self.bits.difference(&other.bits) }
     }
 
     /// The columns, ascending.
     pub fn iter(&self) -> impl Iterator<Item = ColumnId> + '_ {
-        self.words.iter().zip(0u16..).flat_map(|(&word, at)| {
-            std::iter::successors((word != 0).then_some(word), |w| {
-                let rest = w & (w - 1);
-                (rest != 0).then_some(rest)
-            })
-            .map(move |w| {
-                #[expect(clippy::cast_possible_truncation, reason = "at most 63")]
-                ColumnId(at * 64 + w.trailing_zeros() as u16)
-            })
-        })
-    }
-
-    fn trim(&mut self) {
-        while self.words.last() == Some(&0) {
-            self.words.pop();
-        }
+        #[expect(clippy::cast_possible_truncation, reason = "only ColumnIds were put in")]
+        self.bits.iter().map(|bit| ColumnId(bit as u16))
     }
 }
 
 impl FromIterator<ColumnId> for ColumnSet {
     fn from_iter<I: IntoIterator<Item = ColumnId>>(columns: I) -> Self {
-        let mut set = Self::new();
-        for column in columns {
-            set.insert(column);
-        }
-        set
+        Self { bits: columns.into_iter().map(|c| usize::from(c.0)).collect() }
     }
 }
 
 impl std::fmt::Debug for ColumnSet {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_set().entries(self.iter().map(|c| c.0)).finish()
+        self.bits.fmt(f)
     }
 }
 

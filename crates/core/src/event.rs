@@ -3,8 +3,8 @@
 //! Events are past tense, actions imperative. `docs/design/abm.md` says what each one does.
 
 use crate::{
-    ChunkId, ChunkLayout, ChunkSet, ColumnId, ColumnSet, ExtentId, PageRequestId, ScanId, TableId,
-    TableLayout,
+    ChunkId, ChunkLayout, ChunkSet, ColumnId, ColumnSet, ExtentId, PageRequestId, ScanId,
+    SharedExtent, TableId, TableLayout,
 };
 
 /// The rule that picks the scan to serve, the chunk to load, the chunk to deliver and the victim to evict.
@@ -85,6 +85,8 @@ pub enum Event {
         table: TableId,
         /// The new chunks, with as many columns as the table has.
         chunks: Vec<ChunkLayout>,
+        /// Shared extents of the new chunks; they get the next extent ids.
+        shared: Vec<SharedExtent>,
     },
     /// A table without scans is forgotten.
     TableDropped {

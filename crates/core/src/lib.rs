@@ -8,14 +8,28 @@
 //! The contract is `docs/design/abm.md`; the papers are named in `docs/BIBLIOGRAPHY.md`.
 #![forbid(unsafe_code)]
 
+mod abm;
+mod bits;
 mod chunk_set;
+mod classes;
 mod column_set;
+mod elevator;
+mod error;
 mod event;
 mod ids;
 mod layout;
+mod pages;
+mod relevance;
+mod room;
+mod scan;
+mod sequential;
+mod table;
 
+
+pub use abm::Abm;
 pub use chunk_set::ChunkSet;
 pub use column_set::ColumnSet;
+pub use error::EventError;
 pub use event::{AbmConfig, Action, Event, LoadOrigin, Part, Policy, ScanSpec, StorageModel};
 pub use ids::{ChunkId, ColumnId, DeviceId, ExtentId, PageRequestId, ScanId, TableId, Time};
 pub use layout::{ChunkLayout, SharedExtent, TableLayout};

@@ -1,0 +1,42 @@
+//! How an event can contradict the state. Each is a bug in the driver.
+
+use crate::{ChunkId, ColumnId, PageRequestId, ScanId, TableId};
+
+/// An event that was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum EventError {
+    /// No such table.
+    #[error("table {0} is not registered")]
+    UnknownTable(TableId),
+    /// The id is taken.
+    #[error("table {0} is registered already")]
+    TableExists(TableId),
+    /// Scans, loads or pins are left.
+    #[error("table {0} is in use")]
+    TableInUse(TableId),
+    /// Chunks and columns do not add up.
+    #[error("the layout of table {0} is inconsistent")]
+    BadLayout(TableId),
+    /// No such scan.
+    #[error("scan {0} is not registered")]
+    UnknownScan(ScanId),
+    /// Scan ids must ascend.
+    #[error("scan id {0} is not greater than all before")]
+    ScanIdReused(ScanId),
+    /// A part is empty, overlaps another, or names chunks or columns that the table lacks; or there are no consumers.
+    #[error("the parts of scan {0} are inconsistent")]
+    BadPart(ScanId),
+    /// No such chunk.
+    #[error("table {0} has no chunk {1} with these columns")]
+    UnknownChunk(TableId, ChunkId),
+    /// The scan does not hold the chunk.
+    #[error("scan {0} does not hold chunk {1}")]
+    NotHeld(ScanId, ChunkId),
+    /// The column is not in an outstanding load.
+    #[error("table {0}, chunk {1}: column {2} is not being loaded")]
+    NotLoading(TableId, ChunkId, ColumnId),
+    /// Page request ids must ascend.
+    #[error("page request id {0} is not greater than all before")]
+    PageRequestIdReused(PageRequestId),
+}

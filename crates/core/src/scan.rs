@@ -1,0 +1,72 @@
+//! A registered scan: what it still needs, what it holds, and whether it goes hungry.
+
+use std::collections::BTreeSet;
+
+use crate::{ChunkId, ChunkSet, ColumnSet, ScanId, TableId, Time};
+
+/// A part with its slot in the table's interest masks.
+#[derive(Clone, Debug)]
+pub(crate) struct PartState {
+    pub(crate) slot: usize,
+    pub(crate) columns: ColumnSet,
+    /// Chunks of this part in needed(q).
+    pub(crate) needed: ChunkSet,
+}
+
+/// A scan's state.
+#[derive(Debug)]
+pub(crate) struct Scan {
+    pub(crate) id: ScanId,
+    pub(crate) table: TableId,
+    pub(crate) parts: Vec<PartState>,
+    /// needed(q): the union of the parts' needed chunks.
+    pub(crate) needed: ChunkSet,
+    pub(crate) held: BTreeSet<ChunkId>,
+    /// Needed chunks that are ready or on their way.
+    pub(crate) coming: usize,
+    pub(crate) consumers: u32,
+    /// Takes its chunks in a fixed order, which begins at `start`.
+    pub(crate) sequential: bool,
+    /// Was registered as ordered (so that nobody attaches to it).
+    pub(crate) ordered: bool,
+    pub(crate) start: ChunkId,
+    pub(crate) waiting: u32,
+    pub(crate) wait_since: Time,
+    /// The last event of its consumers or hand-out.
+    pub(crate) last_activity: Time,
+    pub(crate) stalled: bool,
+    pub(crate) starved: bool,
+    /// Sequence number of the registration.
+    pub(crate) registered_seq: u64,
+    /// Sequence number of the last load start, of the registration before the first.
+    pub(crate) last_load_seq: u64,
+}
+
+impl Scan {
+    /// cols(q, c), for a chunk that is needed.
+    pub(crate) fn part_of(&self, chunk: ChunkId) -> Option<usize> {
+        self.parts.iter().position(|part| part.needed.contains(chunk))
+    }
+
+    pub(crate) fn slots(&self) -> Vec<usize> {
+        self.parts.iter().map(|part| part.slot).collect()
+    }
+
+    /// How many available chunks keep it fed.
+    pub(crate) fn lookahead(&self) -> usize {
+        self.consumers as usize + 1
+    }
+
+    /// Needed chunks in the order a sequential scan takes them.
+    pub(crate) fn order(&self) -> impl Iterator<Item = ChunkId> + '_ {
+        self.needed.iter_cyclic(self.start)
+    }
+
+    /// Takes a chunk out of needed(q); gives the part it was in.
+    pub(crate) fn take(&mut self, chunk: ChunkId) -> Option<usize> {
+        let part = self.part_of(chunk)?;
+        self.parts[part].needed.remove(chunk);
+        self.needed.remove(chunk);
+        Some(part)
+    }
+}

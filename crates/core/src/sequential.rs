@@ -1,0 +1,68 @@
+//! `normal` and `attach`: every scan takes its chunks in an order fixed when it registers.
+//!
+//! Starved scans are served round robin, blocked ones first; each may be `lookahead` chunks ahead. Ordered scans under the
+//! other policies take their chunks the same way.
+//! Source: [CoopScans07 §3]; attach by weighted column overlap: §6.2.
+
+use std::cmp::Reverse;
+
+use crate::abm::{Abm, LoadChoice};
+use crate::scan::Scan;
+use crate::{ChunkId, ColumnSet, Part, TableId};
+
+impl Abm {
+    /// The first chunk of the scan's order, if it is ready.
+    pub(crate) fn next_in_order(&self, scan: &Scan) -> Option<ChunkId> {
+        let chunk = scan.order().next()?;
+        let part = scan.part_of(chunk)?;
+        let resident = &self.table(scan.table).class(chunk).key.resident;
+        scan.parts[part].columns.is_subset(resident).then_some(chunk)
+    }
+
+    /// Among the next chunks that the scan may be ahead, those that are not coming, with the columns they miss.
+    pub(crate) fn missing_ahead<'a>(
+        &'a self,
+        scan: &'a Scan,
+    ) -> impl Iterator<Item = (ChunkId, ColumnSet)> + 'a {
+        let table = self.table(scan.table);
+        let ahead = scan.lookahead().saturating_sub(scan.held.len());
+        scan.order().take(ahead).filter_map(move |chunk| {
+            let columns = &scan.parts[scan.part_of(chunk)?].columns;
+            let missing = columns.difference(&table.class(chunk).coming);
+            (!missing.is_empty()).then_some((chunk, missing))
+        })
+    }
+
+    pub(crate) fn choose_sequential_load(&self) -> Option<LoadChoice> {
+        let mut hungry: Vec<&Scan> = self.scans.values().filter(|scan| scan.starved).collect();
+        hungry.sort_by_key(|scan| (Reverse(scan.waiting > 0), scan.last_load_seq));
+        hungry.into_iter().find_map(|scan| {
+            let table = self.table(scan.table);
+            let mut ahead = self.missing_ahead(scan);
+            let (chunk, columns) =
+                ahead.find(|&(chunk, _)| self.device_free(table.device(chunk)))?;
+            Some(LoadChoice { table: scan.table, chunk, columns, scan: scan.id })
+        })
+    }
+
+    /// Where a new scan joins: the next chunk of the running scan with the largest remaining overlap, else the start.
+    pub(crate) fn attach_point(&self, table: TableId, parts: &[Part]) -> ChunkId {
+        let table = self.table(table);
+        let mut best = (0, ChunkId(0));
+        for scan in table.scans.iter().map(|&id| self.scan(id)).filter(|scan| !scan.ordered) {
+            let mut overlap = 0;
+            for mine in parts {
+                for theirs in &scan.parts {
+                    let weight = table.weight(&mine.columns.intersection(&theirs.columns));
+                    overlap += weight * mine.chunks.intersection_len(&theirs.needed) as u64;
+                }
+            }
+            if overlap > best.0
+                && let Some(next) = scan.order().next()
+            {
+                best = (overlap, next);
+            }
+        }
+        best.1
+    }
+}
