@@ -207,7 +207,6 @@ class GroupV1:
             "read_requests": v1_io(requests, self.device, "Read"),
             "write_bytes": v1_io(served, self.device, "Write"),
             "memory_bytes_max": int(read(f"{self.memory}/memory.max_usage_in_bytes")),
-            "memory_limit_hits": int(read(f"{self.memory}/memory.failcnt")),
             "oom_kills": keyed(read(f"{self.memory}/memory.oom_control")).get("oom_kill", 0),
         }
 
@@ -264,7 +263,6 @@ class GroupV2:
             "read_requests": v2_io(io, self.device, "rios"),
             "write_bytes": v2_io(io, self.device, "wbytes"),
             "memory_bytes_max": int(read(peak)) if os.path.exists(peak) else None,
-            "memory_limit_hits": events.get("max", 0),
             "oom_kills": events.get("oom_kill", 0),
         }
 
