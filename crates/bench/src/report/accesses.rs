@@ -1,0 +1,147 @@
+//! When was which chunk read, and for whom? The paper's Figure 4: one panel per policy, all on the same axes.
+//!
+//! Idea: a scan that runs alone draws a slanted line; sixteen of them draw sixteen. What a policy does to that picture is
+//! what it does to the device.
+
+use std::fmt::Write as _;
+
+use super::axis::{Scale, line, text, tick_label};
+use crate::results::{CoopResults, PolicyResults};
+use crate::units;
+
+/// All panels, under each other, as one picture.
+pub(super) fn figure(results: &CoopResults) -> String {
+    let policies = results.policies_in_order();
+    let classes = results.classes();
+    let last = policies
+        .iter()
+        .map(|(_, policy)| policy.total_s)
+        .fold(0.0, f64::max);
+    let x = Scale::linear(last * 1.01, (LEFT, WIDTH - RIGHT));
+    let height = TOP + policies.len() as f64 * (PANEL + GAP) - GAP + BOTTOM;
+    let mut out = String::new();
+    // Writing to a string cannot fail.
+    let _ = write!(
+        out,
+        r#"<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="Chunks read over time, by policy">"#
+    );
+    for (index, (name, policy)) in policies.iter().enumerate() {
+        let top = TOP + index as f64 * (PANEL + GAP);
+        panel(&mut out, results, &classes, (name, policy), &x, top);
+    }
+    let bottom = height - BOTTOM;
+    for tick in x.ticks(90.0) {
+        text(
+            &mut out,
+            "tick",
+            "middle",
+            x.at(tick),
+            bottom + 17.0,
+            &tick_label(tick),
+        );
+    }
+    let middle = f64::midpoint(LEFT, WIDTH - RIGHT);
+    text(
+        &mut out,
+        "label",
+        "middle",
+        middle,
+        bottom + 37.0,
+        "time since the first query (s)",
+    );
+    out.push_str("</svg>");
+    out
+}
+
+fn panel(
+    out: &mut String,
+    results: &CoopResults,
+    classes: &[String],
+    (name, policy): (&str, &PolicyResults),
+    x: &Scale,
+    top: f64,
+) {
+    let chunks = chunks(results);
+    let y = Scale::linear(f64::from(chunks), (top + PANEL - 3.0, top + 3.0));
+    let right = WIDTH - RIGHT;
+    let _ = write!(
+        out,
+        r#"<rect class="plot" x="{LEFT}" y="{top}" width="{}" height="{PANEL}"/>"#,
+        right - LEFT
+    );
+    for tick in x.ticks(90.0).into_iter().skip(1) {
+        line(out, "grid", (x.at(tick), top), (x.at(tick), top + PANEL));
+    }
+    for tick in y.ticks(48.0) {
+        text(
+            out,
+            "tick",
+            "end",
+            LEFT - 7.0,
+            y.at(tick) + 4.0,
+            &tick_label(tick),
+        );
+    }
+    let (label_x, label_y) = (15.0, top + PANEL / 2.0);
+    let _ = write!(
+        out,
+        r#"<text class="label" text-anchor="middle" transform="translate({label_x} {label_y}) rotate(-90)">chunk</text>"#
+    );
+
+    // One path per class: thousands of dots stay a few kilobytes, and a class can be styled as one.
+    for (index, class) in classes.iter().enumerate() {
+        let mut path = String::new();
+        for &(time, chunk, query) in &policy.trace {
+            if policy
+                .queries
+                .get(query as usize)
+                .is_some_and(|query| query.name == *class)
+            {
+                let _ = write!(
+                    path,
+                    "M{:.1} {:.1}h0",
+                    x.at(time),
+                    y.at(f64::from(chunk) + 0.5)
+                );
+            }
+        }
+        if !path.is_empty() {
+            let _ = write!(
+                out,
+                r#"<path class="dots class-{index}" style="stroke:var(--class-{index})" d="{path}"/>"#
+            );
+        }
+    }
+
+    let end = x.at(policy.total_s);
+    line(out, "end", (end, top), (end, top + PANEL));
+    let style = super::palette::policy(name);
+    let _ = write!(
+        out,
+        r#"<text class="panel" x="{LEFT}" y="{:.1}"><tspan style="fill:var(--{style})">{}</tspan><tspan class="aside" dx="10">{} loads · {} read · last answer after {} · {:.0} % CPU</tspan></text>"#,
+        top - 8.0,
+        super::escape(name),
+        units::count(policy.trace.len() as u64),
+        units::bytes(policy.io_bytes),
+        units::seconds(policy.total_s),
+        policy.cpu_fraction * 100.0,
+    );
+}
+
+/// The table's chunks; from the traces where the file doesn't say.
+fn chunks(results: &CoopResults) -> u32 {
+    let seen = results
+        .policies
+        .values()
+        .flat_map(|policy| &policy.trace)
+        .map(|load| load.1 + 1);
+    results.chunks.max(seen.max().unwrap_or(1))
+}
+
+pub(super) const WIDTH: f64 = 1080.0;
+const LEFT: f64 = 62.0;
+const RIGHT: f64 = 12.0;
+const TOP: f64 = 26.0;
+const PANEL: f64 = 190.0;
+const GAP: f64 = 38.0;
+const BOTTOM: f64 = 44.0;

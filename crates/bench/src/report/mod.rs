@@ -1,0 +1,391 @@
+//! A run as one page that a person can read, keep and send: `report.html`.
+//!
+//! Idea: one file, no script, nothing fetched: it opens from a mail in ten years. Pictures are inline SVG, colours follow
+//! the reader's light or dark theme. Everything on the page comes from [`CoopResults`], so any JSON file can be drawn.
+//! Not here: measuring (`coop.rs`) and the terminal's table (`table.rs`).
+//! Source: the pictures of [CoopScans07 Figures 4, 5, Table 2].
+
+mod accesses;
+mod axis;
+mod latency;
+mod palette;
+mod tradeoff;
+mod volume;
+
+use std::fmt::Write as _;
+
+use crate::results::CoopResults;
+use crate::table::{BASELINE, class_latency, factor, figures};
+use crate::units;
+
+/// What the page says beside the measurements.
+#[derive(Clone, Debug, Default)]
+pub struct Notes {
+    /// The command that made the run.
+    pub command: String,
+    /// Machine, version, date: whatever a reader needs to judge the figures.
+    pub machine: String,
+    /// How the run relates to the paper's, one paragraph each.
+    pub paragraphs: Vec<String>,
+}
+
+/// The whole page.
+#[must_use]
+pub fn render(results: &CoopResults, notes: &Notes) -> String {
+    let mut page = String::with_capacity(512 << 10);
+    // Writing to a string cannot fail, here and below.
+    let _ = write!(
+        page,
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <title>Coscan: {} queries, one read</title>\n<style>\n{}{}</style>\n</head>\n<body>\n<main>\n",
+        query_count(results),
+        include_str!("page.css"),
+        palette::properties(&results.classes()),
+    );
+    opening(&mut page, results);
+    tiles(&mut page, results);
+    section(
+        &mut page,
+        "Which chunk was read when",
+        "Each dot is one load, placed at its time and its chunk and coloured by the query it was chosen for. A lone scan draws a \
+         slanted line. The dotted line is the last answer.",
+        "wide",
+        &format!("{}{}", legend(results), accesses::figure(results)),
+    );
+    page.push_str("<div class=\"pair\">\n");
+    section(
+        &mut page,
+        "Throughput against latency",
+        "Lower left is better. Throughput is the average time of a stream; a query's latency is divided by the time it \
+         takes alone, with an empty buffer.",
+        "",
+        &tradeoff::figure(results),
+    );
+    section(
+        &mut page,
+        "Bytes read",
+        "In brackets: times what at least one query needs, which no policy can undercut from an empty buffer. \
+         “Each for itself” is what the queries would read with neither sharing nor a buffer.",
+        "",
+        &volume::figure(results),
+    );
+    page.push_str("</div>\n");
+    section(
+        &mut page,
+        "Latency by class of query",
+        "F is FAST (TPC-H Q6), S is SLOW (TPC-H Q1 with extra arithmetic); the number is the percentage of the table that it \
+         reads. Dots are queries, bars are means, the dashed line is the time alone.",
+        "wide",
+        &latency::figure(results),
+    );
+    section(
+        &mut page,
+        "All figures",
+        "The best of a row is bold. × compares with relevance.",
+        "wide",
+        &table(results),
+    );
+    closing(&mut page, results, notes);
+    page.push_str("</main>\n</body>\n</html>\n");
+    page
+}
+
+/// What was asked, of what.
+fn opening(page: &mut String, results: &CoopResults) {
+    let model = match results.model.as_str() {
+        "nsm" => "row groups read whole (nsm)",
+        "dsm" => "only the columns that are asked for read (dsm)",
+        other => other,
+    };
+    let device = results.bandwidth.map_or_else(
+        || "a device without a limit".to_owned(),
+        |rate| format!("a device held to {}", units::rate(rate)),
+    );
+    let _ = write!(
+        page,
+        "<h1>Many queries, one read</h1>\n<p class=\"lead\">{} streams of {} queries over the same table, once under each scheduling \
+         policy. The queries, the device and the buffer are the same each time; only the order of the reads differs.</p>\n\
+         <p class=\"facts\">{} · {} in {} chunks · {} · buffer {} · {} · streams start {} apart · mix {} · seed {}</p>\n",
+        results.streams,
+        results.queries_per_stream,
+        escape(&results.table),
+        units::bytes(results.table_bytes),
+        results.chunks,
+        escape(model),
+        units::bytes(results.buffer_bytes),
+        device,
+        units::seconds(results.delay_s),
+        escape(&results.mix),
+        results.seed,
+    );
+}
+
+/// Relevance beside normal in three numbers, whichever way they point.
+fn tiles(page: &mut String, results: &CoopResults) {
+    let (Some(ours), Some(base)) = (
+        results.policies.get(BASELINE),
+        results.policies.get("normal"),
+    ) else {
+        return;
+    };
+    let tiles = [
+        (
+            base.avg_stream_s / ours.avg_stream_s,
+            "shorter streams than normal",
+            format!(
+                "{} instead of {}",
+                units::seconds(ours.avg_stream_s),
+                units::seconds(base.avg_stream_s)
+            ),
+        ),
+        (
+            base.avg_normalized_latency / ours.avg_normalized_latency,
+            "lower latency than normal",
+            format!(
+                "{} instead of {} times the time alone",
+                units::significant(ours.avg_normalized_latency),
+                units::significant(base.avg_normalized_latency)
+            ),
+        ),
+        (
+            base.io_bytes as f64 / ours.io_bytes as f64,
+            "fewer bytes read than normal",
+            format!(
+                "{} instead of {}",
+                units::bytes(ours.io_bytes),
+                units::bytes(base.io_bytes)
+            ),
+        ),
+    ];
+    page.push_str("<div class=\"tiles\">\n");
+    for (ratio, what, detail) in tiles {
+        if ratio.is_finite() {
+            let _ = writeln!(
+                page,
+                "<div class=\"tile\"><b>{} ×</b><span>{what}</span><small>{}</small></div>",
+                factor(ratio),
+                escape(&detail)
+            );
+        }
+    }
+    page.push_str("</div>\n");
+}
+
+fn section(page: &mut String, title: &str, caption: &str, class: &str, content: &str) {
+    let _ = write!(
+        page,
+        "<section><h2>{title}</h2>\n<p class=\"caption\">{caption}</p>\n<div class=\"card {class}\">{content}</div></section>\n"
+    );
+}
+
+/// The classes' colours and how many queries each has.
+fn legend(results: &CoopResults) -> String {
+    let mut out = String::from("<ul class=\"legend\">");
+    let queries = results
+        .policies
+        .values()
+        .next()
+        .map_or(&[][..], |policy| &policy.queries);
+    for (index, class) in results.classes().iter().enumerate() {
+        let count = queries.iter().filter(|query| query.name == *class).count();
+        let _ = write!(
+            out,
+            "<li><i style=\"background:var(--class-{index})\"></i>{} <span>({count})</span></li>",
+            escape(class)
+        );
+    }
+    out.push_str("</ul>");
+    out
+}
+
+/// The comparison table, with the best of each compared row in bold.
+fn table(results: &CoopResults) -> String {
+    let policies = results.policies_in_order();
+    let mut out = String::from("<table><thead><tr><th></th>");
+    for (name, _) in &policies {
+        let style = palette::policy(name);
+        let _ = write!(
+            out,
+            "<th style=\"color:var(--{style})\">{}</th>",
+            escape(name)
+        );
+    }
+    out.push_str("</tr></thead><tbody>");
+    for figure in figures() {
+        let values: Vec<f64> = policies
+            .iter()
+            .map(|(_, policy)| (figure.value)(policy))
+            .collect();
+        let base = results
+            .policies
+            .get(BASELINE)
+            .map(figure.value)
+            .filter(|base| *base > 0.0);
+        row(
+            &mut out,
+            figure.name,
+            &values,
+            figure.show,
+            figure.compare,
+            base,
+        );
+    }
+    let _ = write!(
+        out,
+        "<tr class=\"group\"><td colspan=\"{}\">mean latency by class</td></tr>",
+        policies.len() + 1
+    );
+    for class in results.classes() {
+        let alone = results.standalone.get(&class).copied().unwrap_or_default();
+        let values: Vec<f64> = policies
+            .iter()
+            .map(|(_, policy)| class_latency(policy, &class).unwrap_or(f64::NAN))
+            .collect();
+        let base = results
+            .policies
+            .get(BASELINE)
+            .and_then(|policy| class_latency(policy, &class));
+        let name = format!("{class} (alone {})", units::seconds(alone));
+        row(&mut out, &name, &values, units::seconds, true, base);
+    }
+    out.push_str("</tbody></table>");
+    out
+}
+
+/// NaN stands for "no such query".
+fn row(
+    out: &mut String,
+    name: &str,
+    values: &[f64],
+    show: fn(f64) -> String,
+    compare: bool,
+    base: Option<f64>,
+) {
+    let best = values
+        .iter()
+        .copied()
+        .filter(|value| *value > 0.0)
+        .fold(f64::MAX, f64::min);
+    let _ = write!(out, "<tr><th>{}</th>", escape(name));
+    for &value in values {
+        if value.is_nan() {
+            out.push_str("<td>–</td>");
+            continue;
+        }
+        let class = if compare && value <= best {
+            " class=\"best\""
+        } else {
+            ""
+        };
+        let _ = write!(out, "<td{class}>{}", escape(&show(value)));
+        if let Some(base) = base.filter(|_| compare) {
+            let _ = write!(out, " <small>{} ×</small>", factor(value / base));
+        }
+        out.push_str("</td>");
+    }
+    out.push_str("</tr>");
+}
+
+/// How it was run, and how to run it again.
+fn closing(page: &mut String, results: &CoopResults, notes: &Notes) {
+    page.push_str("<section><h2>How this was run</h2>\n");
+    for paragraph in &notes.paragraphs {
+        let _ = writeln!(page, "<p>{}</p>", escape(paragraph));
+    }
+    let _ = writeln!(
+        page,
+        "<p>Every query's rows were compared between the policies and with plain DataFusion. SLOW computes {} extra terms for \
+         each row. CPU use is of {} cores, by the whole process.</p>",
+        results.slow_arithmetic, results.cores
+    );
+    if !notes.command.is_empty() {
+        let _ = writeln!(page, "<pre>{}</pre>", escape(&notes.command));
+    }
+    let _ = writeln!(
+        page,
+        "</section>\n<footer>{} The workload and the first picture are those of Zukowski, Héman, Nes and Boncz, “Cooperative \
+         Scans: Dynamic Bandwidth Sharing in a DBMS”, VLDB 2007, section 5.</footer>",
+        escape(&notes.machine)
+    );
+}
+
+fn query_count(results: &CoopResults) -> usize {
+    results.streams * results.queries_per_stream
+}
+
+/// Text for HTML, in content and in attributes.
+pub(crate) fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::{PolicyResults, QueryResults};
+
+    fn results() -> CoopResults {
+        let mut results = CoopResults {
+            streams: 1,
+            queries_per_stream: 1,
+            ..Default::default()
+        };
+        results.standalone.insert("F-01".to_owned(), 0.1);
+        for (name, time) in [("normal", 3.0), ("relevance", 1.0)] {
+            let mut policy = PolicyResults {
+                io_bytes: 1000,
+                queries: vec![QueryResults {
+                    name: "F-01".to_owned(),
+                    latency_s: time,
+                    ..Default::default()
+                }],
+                trace: vec![(0.1, 0, 0), (0.2, 1, 0), (0.3, 9, 77)],
+                ..Default::default()
+            };
+            policy.summarize(&results.standalone);
+            results.policies.insert(name.to_owned(), policy);
+        }
+        results
+    }
+
+    #[test]
+    fn the_page_is_one_file_and_fetches_nothing() {
+        let page = render(&results(), &Notes::default());
+        for forbidden in ["http://", "https://", "<script", "url(", "@import", "src="] {
+            assert!(!page.contains(forbidden), "{forbidden}");
+        }
+        assert_eq!(page.matches("<svg").count(), page.matches("</svg>").count());
+        assert_eq!(
+            page.matches("<section").count(),
+            page.matches("</section>").count()
+        );
+        assert!(
+            page.contains("3.00 ×"),
+            "relevance is three times as fast as normal"
+        );
+        assert!(!page.contains("NaN") && !page.contains("inf"));
+    }
+
+    #[test]
+    fn names_cannot_break_the_page() {
+        let mut results = results();
+        results.table = "<script>alert(1)</script>&\"".to_owned();
+        assert!(!render(&results, &Notes::default()).contains("<script"));
+    }
+
+    #[test]
+    fn an_empty_run_still_makes_a_page() {
+        let page = render(&CoopResults::default(), &Notes::default());
+        assert!(page.ends_with("</html>\n") && !page.contains("NaN"));
+    }
+}

@@ -1,0 +1,81 @@
+//! Which colour means what, on light and on dark paper?
+//!
+//! Idea: two families that colour-blind eyes tell apart (blue: FAST, orange: SLOW), and in each family the strength grows
+//! with the range: the query that reads everything stands out most. Policies have hues of their own, and `relevance`
+//! the strongest. Colours are custom properties, so a page follows the reader's theme by itself.
+
+use std::fmt::Write as _;
+
+/// Light paper and dark paper.
+type Pair = (&'static str, &'static str);
+
+/// The style sheet's part that depends on which classes were run: `--class-0` and so on, in the order of `classes`.
+pub(super) fn properties(classes: &[String]) -> String {
+    let (mut light, mut dark) = (String::new(), String::new());
+    for (index, class) in classes.iter().enumerate() {
+        let family: Vec<&String> = classes
+            .iter()
+            .filter(|c| c.chars().next() == class.chars().next())
+            .collect();
+        let rank = family.iter().position(|c| *c == class).unwrap_or(0);
+        let part = if family.len() > 1 {
+            rank as f64 / (family.len() - 1) as f64
+        } else {
+            1.0
+        };
+        let (light_ends, dark_ends) = if class.starts_with('F') { FAST } else { SLOW };
+        // Writing to a string cannot fail.
+        let _ = write!(light, "--class-{index}:{};", blend(light_ends, part));
+        let _ = write!(dark, "--class-{index}:{};", blend(dark_ends, part));
+    }
+    for (policy, (on_light, on_dark)) in POLICIES {
+        let _ = write!(light, "--{policy}:{on_light};");
+        let _ = write!(dark, "--{policy}:{on_dark};");
+    }
+    format!(":root{{{light}}}@media(prefers-color-scheme:dark){{:root{{{dark}}}}}")
+}
+
+/// The custom property of a policy; unknown ones share one.
+pub(super) fn policy(name: &str) -> &str {
+    POLICIES
+        .iter()
+        .find(|(known, _)| *known == name)
+        .map_or("other", |(known, _)| known)
+}
+
+/// `part` of the way from one colour to the other, in sRGB.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Between two bytes.
+fn blend((from, to): (u32, u32), part: f64) -> String {
+    let channel = |shift: u32| {
+        let (a, b) = (f64::from(from >> shift & 255), f64::from(to >> shift & 255));
+        (a + (b - a) * part).round() as u8
+    };
+    format!("#{:02x}{:02x}{:02x}", channel(16), channel(8), channel(0))
+}
+
+/// (weakest, strongest) on light paper, then on dark paper.
+const FAST: ((u32, u32), (u32, u32)) = ((0x8f_c1e3, 0x0b_4a86), (0x3f_7fae, 0xa5_daff));
+const SLOW: ((u32, u32), (u32, u32)) = ((0xf2_b872, 0xb0_3a0c), (0xa8_6a2c, 0xff_cf8f));
+const POLICIES: [(&str, Pair); 5] = [
+    ("normal", ("#8b8d94", "#8d929b")),
+    ("attach", ("#8a63c9", "#b497ea")),
+    ("elevator", ("#3c9a75", "#5fc79d")),
+    ("relevance", ("#d0345c", "#ff6d8d")),
+    ("other", ("#4a4d55", "#c5c8ce")),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_range_of_a_family_has_its_strongest_colour() {
+        let classes = ["F-01", "F-100", "S-10"].map(str::to_owned);
+        let css = properties(&classes);
+        assert!(
+            css.contains("--class-0:#8fc1e3;--class-1:#0b4a86;--class-2:#b03a0c;"),
+            "{css}"
+        );
+        assert!(css.contains("prefers-color-scheme:dark"));
+    }
+}

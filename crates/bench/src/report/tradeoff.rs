@@ -1,0 +1,132 @@
+//! Does a policy buy throughput with latency? One point per policy, the nearer to the lower left the better.
+
+use std::fmt::Write as _;
+
+use super::axis::{Scale, line, text, tick_label};
+use crate::results::CoopResults;
+use crate::units;
+
+/// Average stream time over average normalized latency, both from 0.
+pub(super) fn figure(results: &CoopResults) -> String {
+    let policies = results.policies_in_order();
+    let max = |value: fn(&crate::results::PolicyResults) -> f64| {
+        policies
+            .iter()
+            .map(|(_, policy)| value(policy))
+            .fold(0.0, f64::max)
+            * 1.18
+    };
+    let x = Scale::linear(max(|p| p.avg_normalized_latency), (LEFT, WIDTH - RIGHT));
+    let y = Scale::linear(max(|p| p.avg_stream_s), (HEIGHT - BOTTOM, TOP));
+    let mut out = String::new();
+    // Writing to a string cannot fail.
+    let _ = write!(
+        out,
+        r#"<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="Average stream time and average normalized latency of each policy">"#
+    );
+    let _ = write!(
+        out,
+        r#"<rect class="plot" x="{LEFT}" y="{TOP}" width="{}" height="{}"/>"#,
+        WIDTH - RIGHT - LEFT,
+        HEIGHT - BOTTOM - TOP
+    );
+    for tick in x.ticks(64.0) {
+        let at = x.at(tick);
+        line(&mut out, "grid", (at, TOP), (at, HEIGHT - BOTTOM));
+        text(
+            &mut out,
+            "tick",
+            "middle",
+            at,
+            HEIGHT - BOTTOM + 17.0,
+            &tick_label(tick),
+        );
+    }
+    for tick in y.ticks(48.0) {
+        let at = y.at(tick);
+        line(&mut out, "grid", (LEFT, at), (WIDTH - RIGHT, at));
+        text(
+            &mut out,
+            "tick",
+            "end",
+            LEFT - 7.0,
+            at + 4.0,
+            &tick_label(tick),
+        );
+    }
+    let middle = f64::midpoint(LEFT, WIDTH - RIGHT);
+    text(
+        &mut out,
+        "label",
+        "middle",
+        middle,
+        HEIGHT - 8.0,
+        "latency: average over queries, × the time alone",
+    );
+    let _ = write!(
+        out,
+        r#"<text class="label" text-anchor="middle" transform="translate(14 {}) rotate(-90)">throughput: average stream time (s)</text>"#,
+        f64::midpoint(TOP, HEIGHT - BOTTOM)
+    );
+    text(
+        &mut out,
+        "hint",
+        "start",
+        LEFT + 10.0,
+        HEIGHT - BOTTOM - 10.0,
+        "↙ better on both",
+    );
+    let points: Vec<(f64, f64)> = policies
+        .iter()
+        .map(|(_, p)| (x.at(p.avg_normalized_latency), y.at(p.avg_stream_s)))
+        .collect();
+    for (index, (name, policy)) in policies.iter().enumerate() {
+        let (at_x, at_y) = points[index];
+        let style = super::palette::policy(name);
+        let _ = write!(
+            out,
+            r#"<circle r="7" cx="{at_x:.1}" cy="{at_y:.1}" style="fill:var(--{style})"><title>{}: {} per stream, {} × alone</title></circle>"#,
+            super::escape(name),
+            units::seconds(policy.avg_stream_s),
+            units::significant(policy.avg_normalized_latency)
+        );
+        let (anchor, dx, dy) = label_place(&points, index);
+        let _ = write!(
+            out,
+            r#"<text class="point" text-anchor="{anchor}" x="{:.1}" y="{:.1}" style="fill:var(--{style})">{}</text>"#,
+            at_x + dx,
+            at_y + dy,
+            super::escape(name)
+        );
+    }
+    out.push_str("</svg>");
+    out
+}
+
+/// The first place around a point that no other point's label or dot is near: right, above, below, left.
+fn label_place(points: &[(f64, f64)], index: usize) -> (&'static str, f64, f64) {
+    let (x, y) = points[index];
+    let near = |dx: f64, dy: f64| {
+        points.iter().enumerate().any(|(other, point)| {
+            // A label is about 70 × 16; it must keep clear of other dots, and of labels right of them.
+            other != index && (point.0 - (x + dx)).abs() < 76.0 && (point.1 - (y + dy)).abs() < 15.0
+        })
+    };
+    let room = x + 90.0 < WIDTH - RIGHT;
+    if room && !near(45.0, 0.0) {
+        ("start", 12.0, 4.5)
+    } else if !near(0.0, -20.0) {
+        ("middle", 0.0, -14.0)
+    } else if !near(0.0, 20.0) {
+        ("middle", 0.0, 23.0)
+    } else {
+        ("end", -12.0, 4.5)
+    }
+}
+
+const WIDTH: f64 = 520.0;
+const HEIGHT: f64 = 360.0;
+const LEFT: f64 = 56.0;
+const RIGHT: f64 = 10.0;
+const TOP: f64 = 10.0;
+const BOTTOM: f64 = 48.0;

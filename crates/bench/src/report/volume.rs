@@ -1,0 +1,98 @@
+//! How much did each policy read, between what must be read once and what is read if nobody shares?
+
+use std::fmt::Write as _;
+
+use super::axis::{Scale, line, text, tick_label};
+use crate::results::CoopResults;
+use crate::units;
+
+/// One bar per policy, a line at the lower bound, an outlined bar for no sharing at all.
+pub(super) fn figure(results: &CoopResults) -> String {
+    let policies = results.policies_in_order();
+    let mut bars: Vec<(&str, u64, bool)> = policies
+        .iter()
+        .map(|(name, policy)| (*name, policy.io_bytes, false))
+        .collect();
+    if results.demand_bytes > 0 {
+        bars.insert(0, ("each for itself", results.demand_bytes, true));
+    }
+    let max = bars
+        .iter()
+        .map(|bar| bar.1)
+        .max()
+        .unwrap_or(1)
+        .max(results.union_bytes) as f64;
+    let (unit, divisor) = if max >= 2e9 { ("GB", 1e9) } else { ("MB", 1e6) };
+    let x = Scale::linear(max / divisor * 1.42, (LEFT, WIDTH - RIGHT));
+    let step = ((HEIGHT - BOTTOM - TOP) / bars.len().max(1) as f64).min(64.0);
+    let bottom = TOP + step * bars.len() as f64;
+    let height = bottom + BOTTOM;
+    let mut out = String::new();
+    // Writing to a string cannot fail.
+    let _ = write!(
+        out,
+        r#"<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="Bytes read by each policy">"#
+    );
+    for tick in x.ticks(76.0) {
+        line(&mut out, "grid", (x.at(tick), TOP), (x.at(tick), bottom));
+        text(
+            &mut out,
+            "tick",
+            "middle",
+            x.at(tick),
+            bottom + 17.0,
+            &tick_label(tick),
+        );
+    }
+    let middle = f64::midpoint(LEFT, WIDTH - RIGHT);
+    text(
+        &mut out,
+        "label",
+        "middle",
+        middle,
+        height - 8.0,
+        &format!("bytes read from the device ({unit})"),
+    );
+    for (index, (name, bytes, outlined)) in bars.iter().enumerate() {
+        let top = TOP + step * index as f64 + step * 0.2;
+        let style = super::palette::policy(name);
+        let fill = if *outlined {
+            "fill:none;stroke:var(--muted);stroke-dasharray:4 3".to_owned()
+        } else {
+            format!("fill:var(--{style})")
+        };
+        let end = x.at(*bytes as f64 / divisor);
+        let _ = write!(
+            out,
+            r#"<rect rx="2" x="{LEFT}" y="{top:.1}" width="{:.1}" height="{:.1}" style="{fill}"/>"#,
+            (end - LEFT).max(1.0),
+            step * 0.6
+        );
+        let baseline = top + step * 0.3 + 4.5;
+        text(&mut out, "name", "end", LEFT - 8.0, baseline, name);
+        let mut label = units::bytes(*bytes);
+        if results.union_bytes > 0 {
+            let factor = *bytes as f64 / results.union_bytes as f64;
+            let _ = write!(label, "  ({} ×)", crate::table::factor(factor));
+        }
+        text(&mut out, "value", "start", end + 6.0, baseline, &label);
+    }
+    if results.union_bytes > 0 {
+        let at = x.at(results.union_bytes as f64 / divisor);
+        line(&mut out, "bound", (at, TOP - 6.0), (at, bottom));
+        let label = format!(
+            "1 × = {}: all that is needed, read once",
+            units::bytes(results.union_bytes)
+        );
+        text(&mut out, "hint", "start", at + 5.0, TOP - 1.0, &label);
+    }
+    out.push_str("</svg>");
+    out
+}
+
+const WIDTH: f64 = 520.0;
+const HEIGHT: f64 = 360.0;
+const LEFT: f64 = 104.0;
+const RIGHT: f64 = 10.0;
+const TOP: f64 = 22.0;
+const BOTTOM: f64 = 48.0;

@@ -1,0 +1,565 @@
+//! Which queries does each stream ask, over which part of the table?
+//!
+//! The papers' workload: streams that each run a few queries one after the other, started some seconds apart "to better
+//! simulate queries entering an already-working system". A query is FAST (TPC-H Q6) or SLOW (TPC-H Q1 with extra
+//! arithmetic), over a contiguous part of the table of a given size at a random place.
+//!
+//! Idea: a workload is a pure function of its specification and seed, and the function is the one of `bench/workload.py`,
+//! text for text: whatever Coscan is asked here, another engine can be asked there. `bench/README.md` owns the format.
+//! Not here: running it (`coop.rs`), which also makes the streams wait for their starts.
+//! W1: a range holds its percentage of the key space (rounded down, at least one key) and lies inside it.
+//! W2: the first k streams do not depend on how many follow.
+//! W3: all sums but SLOW's extra ones are of decimals, hence exact; those of floats depend on the order of the rows in
+//! their last digits, and whoever compares results must allow for it.
+//! Source: [CoopScans07 §5.1, §5.2.1]; we differ: TPC-H's substitution parameters are drawn for each query, so that no
+//! engine gains from having seen the very same query before.
+
+use std::fmt::{self, Write as _};
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{BenchError, Result};
+use crate::random::Random;
+
+/// How much work a query does for each row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Speed {
+    /// TPC-H Q6: a filter and one sum. The device limits it.
+    Fast,
+    /// TPC-H Q1 with extra arithmetic: the CPU limits it.
+    Slow,
+}
+
+/// A query's speed and the size of its range: `F-10` is FAST over 10 % of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Class {
+    /// How much work for each row.
+    pub speed: Speed,
+    /// How much of the table, in percent: 1 to 100.
+    pub percent: u8,
+}
+
+impl fmt::Display for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let letter = match self.speed {
+            Speed::Fast => 'F',
+            Speed::Slow => 'S',
+        };
+        write!(f, "{letter}-{:02}", self.percent)
+    }
+}
+
+/// A SPEED-SIZE mix as in the paper's Figure 5.
+///
+/// SPEED is a string of `F` and `S`; a query's speed is one of its letters, each as likely as any other, so `FFS` has
+/// twice as many FAST queries as SLOW. SIZE is `S` (1, 2, 5, 10, 20 %), `M` (1, 2, 10, 50, 100 %), `L` (10, 30, 50,
+/// 100 %), `T` (1, 10, 50, 100 %: the mix of the paper's Table 2), or a list of percentages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mix {
+    speeds: Vec<Speed>,
+    percents: Vec<u8>,
+    text: String,
+}
+
+impl Mix {
+    /// Every class that this mix can draw, FAST first, small ranges first.
+    #[must_use]
+    pub fn classes(&self) -> Vec<Class> {
+        let mut classes: Vec<Class> = self
+            .speeds
+            .iter()
+            .flat_map(|&speed| {
+                self.percents
+                    .iter()
+                    .map(move |&percent| Class { speed, percent })
+            })
+            .collect();
+        classes.sort_unstable();
+        classes.dedup();
+        classes
+    }
+}
+
+impl fmt::Display for Mix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl FromStr for Mix {
+    type Err = BenchError;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let wrong = |reason: String| BenchError::Mix {
+            text: text.to_owned(),
+            reason,
+        };
+        let upper = text.trim().to_ascii_uppercase();
+        let (speed, size) = upper
+            .split_once('-')
+            .ok_or_else(|| wrong("there is no `-` in it".to_owned()))?;
+        let speeds = speed
+            .chars()
+            .map(|letter| match letter {
+                'F' => Ok(Speed::Fast),
+                'S' => Ok(Speed::Slow),
+                other => Err(wrong(format!("`{other}` is not a speed (F or S)"))),
+            })
+            .collect::<Result<Vec<_>>>()?;
+        if speeds.is_empty() || speeds.len() > SPEED_LETTERS_MAX {
+            return Err(wrong(format!(
+                "it needs 1 to {SPEED_LETTERS_MAX} letters of speed"
+            )));
+        }
+        let percents = match size {
+            "S" => vec![1, 2, 5, 10, 20],
+            "M" => vec![1, 2, 10, 50, 100],
+            "L" => vec![10, 30, 50, 100],
+            "T" => vec![1, 10, 50, 100],
+            list => list
+                .split(',')
+                .map(
+                    |percent| match percent.trim().trim_end_matches('%').parse() {
+                        Ok(percent @ 1..=100) => Ok(percent),
+                        _ => Err(wrong(format!(
+                            "`{percent}` is neither S, M, L, T nor 1 to 100 %"
+                        ))),
+                    },
+                )
+                .collect::<Result<Vec<u8>>>()?,
+        };
+        Ok(Self {
+            speeds,
+            percents,
+            text: upper,
+        })
+    }
+}
+
+/// Everything that a workload follows from.
+#[derive(Clone, Debug)]
+pub struct WorkloadSpec {
+    /// Which queries are drawn.
+    pub mix: Mix,
+    /// How many streams run at once.
+    pub streams: usize,
+    /// How many queries each stream runs, one after the other.
+    pub queries: usize,
+    /// How long after its predecessor each stream starts.
+    pub delay: Duration,
+    /// What all random choices follow from.
+    pub seed: u64,
+    /// The clustering key's smallest and largest value.
+    pub keys: RangeInclusive<i64>,
+    /// How many terms of extra arithmetic SLOW computes for each row.
+    pub slow_arithmetic: u32,
+    /// The name under which the table is registered.
+    pub table: String,
+}
+
+/// One query of a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Query {
+    /// Its speed and size.
+    pub class: Class,
+    /// The clustering keys it reads. The statement has no such condition if that is the whole table.
+    pub keys: RangeInclusive<i64>,
+    /// The statement.
+    pub sql: String,
+}
+
+/// What every stream asks.
+#[derive(Clone, Debug)]
+pub struct Workload {
+    /// `streams[s][q]`: the q-th query of stream s.
+    pub streams: Vec<Vec<Query>>,
+    /// What it was drawn from.
+    pub spec: WorkloadSpec,
+}
+
+impl Workload {
+    /// Draws the workload that `spec` stands for.
+    #[must_use]
+    pub fn draw(spec: WorkloadSpec) -> Self {
+        let mut random = Random::new(spec.seed);
+        let streams = (0..spec.streams)
+            .map(|_| (0..spec.queries).map(|_| spec.query(&mut random)).collect())
+            .collect();
+        Self { streams, spec }
+    }
+
+    /// Every query with its stream, streams first.
+    pub fn queries(&self) -> impl Iterator<Item = (usize, &Query)> {
+        self.streams
+            .iter()
+            .enumerate()
+            .flat_map(|(s, queries)| queries.iter().map(move |q| (s, q)))
+    }
+
+    /// The classes that were drawn, FAST first, small ranges first.
+    #[must_use]
+    pub fn classes(&self) -> Vec<Class> {
+        let mut classes: Vec<Class> = self.queries().map(|(_, query)| query.class).collect();
+        classes.sort_unstable();
+        classes.dedup();
+        classes
+    }
+
+    /// The first query of each class: what stands for the class when it is measured alone.
+    #[must_use]
+    pub fn representatives(&self) -> Vec<&Query> {
+        let first = |class| {
+            self.queries()
+                .map(|(_, query)| query)
+                .find(|q| q.class == class)
+        };
+        self.classes().into_iter().filter_map(first).collect()
+    }
+
+    /// The form that the peers' runner (`bench/`) reads, so that every engine is asked the same.
+    #[must_use]
+    pub fn dump(&self) -> WorkloadFile {
+        let spec = &self.spec;
+        let (first, last) = (*spec.keys.start(), *spec.keys.end());
+        let span = (i128::from(last) - i128::from(first) + 1) as f64;
+        let delay_s = spec.delay.as_secs_f64();
+        let query = |query: &Query| QueryFile {
+            name: query.class.to_string(),
+            percent: query.class.percent,
+            from_percent: rounded(
+                100.0 * (i128::from(*query.keys.start()) - i128::from(first)) as f64 / span,
+                4,
+            ),
+            key_low: *query.keys.start(),
+            key_high: *query.keys.end(),
+            sql: query.sql.clone(),
+        };
+        WorkloadFile {
+            format: FORMAT.to_owned(),
+            version: VERSION,
+            mix: spec.mix.to_string(),
+            seed: spec.seed,
+            delay_s,
+            table: spec.table.clone(),
+            key: KEY.to_owned(),
+            key_min: first,
+            key_max: last,
+            slow_terms: spec.slow_arithmetic,
+            streams: self
+                .streams
+                .iter()
+                .enumerate()
+                .map(|(stream, queries)| StreamFile {
+                    start_s: rounded(stream as f64 * delay_s, 6),
+                    queries: queries.iter().map(query).collect(),
+                })
+                .collect(),
+        }
+    }
+}
+
+impl WorkloadSpec {
+    /// Draws one query: speed, percentage, place, then the query's own parameters, in this order.
+    fn query(&self, random: &mut Random) -> Query {
+        let speed = random
+            .pick(&self.mix.speeds)
+            .copied()
+            .unwrap_or(Speed::Fast);
+        let percent = random.pick(&self.mix.percents).copied().unwrap_or(100);
+        let keys = self.range(percent, random);
+        let condition = if percent == 100 {
+            String::new()
+        } else {
+            format!(" and {KEY} between {} and {}", keys.start(), keys.end())
+        };
+        let sql = match speed {
+            Speed::Fast => fast(random, &self.table, &condition),
+            Speed::Slow => slow(random, &self.table, &condition, self.slow_arithmetic),
+        };
+        Query {
+            class: Class { speed, percent },
+            keys,
+            sql,
+        }
+    }
+
+    /// W1. The arithmetic is in 128 bits: keys may span all of i64.
+    #[allow(clippy::cast_possible_truncation)] // The result lies inside `keys`.
+    fn range(&self, percent: u8, random: &mut Random) -> RangeInclusive<i64> {
+        let (first, last) = (i128::from(*self.keys.start()), i128::from(*self.keys.end()));
+        let span = (last - first + 1).max(1);
+        let width = (span * i128::from(percent) / 100).max(1);
+        let places = u64::try_from(span - width + 1).unwrap_or(u64::MAX);
+        let start = first + i128::from(random.below(places));
+        start as i64..=(start + width - 1) as i64
+    }
+}
+
+/// The JSON that `--dump-workload` writes and `bench/peers.py` reads; see `bench/README.md`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WorkloadFile {
+    /// Always [`FORMAT`].
+    pub format: String,
+    /// Always [`VERSION`].
+    pub version: u32,
+    /// SPEED-SIZE.
+    pub mix: String,
+    /// What it was drawn from.
+    pub seed: u64,
+    /// Seconds between two streams' starts.
+    pub delay_s: f64,
+    /// The name under which the statements expect the table.
+    pub table: String,
+    /// The clustering key.
+    pub key: String,
+    /// Its smallest value.
+    pub key_min: i64,
+    /// Its largest value.
+    pub key_max: i64,
+    /// Extra sums in SLOW.
+    pub slow_terms: u32,
+    /// The streams.
+    pub streams: Vec<StreamFile>,
+}
+
+/// One stream of a [`WorkloadFile`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StreamFile {
+    /// Seconds after the first stream's start.
+    pub start_s: f64,
+    /// Its queries, in order.
+    pub queries: Vec<QueryFile>,
+}
+
+/// One query of a [`StreamFile`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct QueryFile {
+    /// Its class.
+    pub name: String,
+    /// How much of the table it reads.
+    pub percent: u8,
+    /// How much of the table lies before its range, in percent.
+    pub from_percent: f64,
+    /// The first key it reads.
+    pub key_low: i64,
+    /// The last key it reads.
+    pub key_high: i64,
+    /// The statement.
+    pub sql: String,
+}
+
+/// TPC-H Q6. Draws year, discount and quantity. The literals are decimals cast from text: `DataFusion` reads a bare `0.05`
+/// as a float, and would cast the column row by row.
+fn fast(random: &mut Random, table: &str, condition: &str) -> String {
+    let year = 1993 + random.below(5);
+    let discount = 2 + random.below(8);
+    let quantity = 24 + random.below(2);
+    format!(
+        "select sum(l_extendedprice * l_discount) as revenue from {table} \
+         where l_shipdate >= date '{year}-01-01' and l_shipdate < date '{}-01-01' \
+         and l_discount between cast('0.{:02}' as decimal(15,2)) and cast('0.{:02}' as decimal(15,2)) \
+         and l_quantity < cast('{quantity}' as decimal(15,2)){condition}",
+        year + 1,
+        discount - 1,
+        discount + 1,
+    )
+}
+
+/// TPC-H Q1 and `terms` sums of square roots. Draws delta.
+///
+/// No optimizer can save them: each root has an argument of its own, and a square root has no cheaper form.
+fn slow(random: &mut Random, table: &str, condition: &str, terms: u32) -> String {
+    let last = days_before_december(60 + random.below(61));
+    let mut extra = String::new();
+    for term in 1..=terms.min(ARITHMETIC_TERMS_MAX) {
+        // Writing to a string cannot fail.
+        let _ = write!(
+            extra,
+            ", sum(sqrt(cast(l_extendedprice as double precision) \
+             * (1 + cast(l_tax as double precision)) + {term})) as extra_{term}"
+        );
+    }
+    format!(
+        "select l_returnflag, l_linestatus, sum(l_quantity) as sum_qty, \
+         sum(l_extendedprice) as sum_base_price, \
+         sum(l_extendedprice * (1 - l_discount)) as sum_disc_price, \
+         sum(l_extendedprice * (1 - l_discount) * (1 + l_tax)) as sum_charge, \
+         avg(l_quantity) as avg_qty, avg(l_extendedprice) as avg_price, \
+         avg(l_discount) as avg_disc{extra}, count(*) as count_order from {table} \
+         where l_shipdate <= date '{last}'{condition} \
+         group by l_returnflag, l_linestatus order by l_returnflag, l_linestatus"
+    )
+}
+
+/// The date so many days before 1998-12-01, for the 60 to 120 days that TPC-H Q1 may subtract.
+fn days_before_december(days: u64) -> String {
+    match days {
+        ..62 => format!("1998-10-{:02}", 62 - days),
+        62..92 => format!("1998-09-{:02}", 92 - days),
+        _ => format!("1998-08-{:02}", 123_u64.saturating_sub(days)),
+    }
+}
+
+/// `value` with so many decimals, as Python's `round` has it.
+fn rounded(value: f64, decimals: usize) -> f64 {
+    format!("{value:.decimals$}").parse().unwrap_or(value)
+}
+
+/// What a workload file says that it is.
+pub const FORMAT: &str = "coscan-workload";
+/// The version of the format.
+pub const VERSION: u32 = 1;
+/// TPC-H lineitem is written in the order of this column.
+pub const KEY: &str = "l_orderkey";
+/// Terms beyond these are not written: planning them would cost more than computing them.
+pub const ARITHMETIC_TERMS_MAX: u32 = 1024;
+const SPEED_LETTERS_MAX: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(mix: &str, seed: u64) -> WorkloadSpec {
+        WorkloadSpec {
+            mix: mix.parse().unwrap(),
+            streams: 16,
+            queries: 4,
+            delay: Duration::from_secs(3),
+            seed,
+            keys: 1..=6_000_000,
+            slow_arithmetic: 3,
+            table: "lineitem".to_owned(),
+        }
+    }
+
+    #[test]
+    fn mixes_of_figure_5_and_table_2() {
+        let mix: Mix = "ffs-m".parse().unwrap();
+        assert_eq!(mix.to_string(), "FFS-M");
+        assert_eq!(mix.speeds, [Speed::Fast, Speed::Fast, Speed::Slow]);
+        assert_eq!(mix.percents, [1, 2, 10, 50, 100]);
+        let names: Vec<String> = "FS-T"
+            .parse::<Mix>()
+            .unwrap()
+            .classes()
+            .iter()
+            .map(Class::to_string)
+            .collect();
+        assert_eq!(
+            names,
+            [
+                "F-01", "F-10", "F-50", "F-100", "S-01", "S-10", "S-50", "S-100"
+            ]
+        );
+        assert_eq!(
+            "F-1,10,50,100".parse::<Mix>().unwrap().percents,
+            [1, 10, 50, 100]
+        );
+        for wrong in ["", "F", "-M", "FX-M", "F-0", "F-101", "F-Q", "F-1,,2"] {
+            assert!(wrong.parse::<Mix>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn draws_what_the_peers_generator_draws() {
+        let expected: WorkloadFile =
+            serde_json::from_str(include_str!("../testdata/workload-seed-7.json")).unwrap();
+        let spec = WorkloadSpec {
+            streams: 5,
+            delay: Duration::from_millis(440),
+            slow_arithmetic: 2,
+            ..spec("FFS-M", 7)
+        };
+        let drawn = Workload::draw(spec).dump();
+        for (drawn, expected) in drawn.streams.iter().zip(&expected.streams) {
+            assert_eq!(drawn, expected);
+        }
+        assert_eq!(drawn, expected);
+    }
+
+    #[test]
+    fn w2_fewer_streams_are_a_prefix_and_another_seed_is_another_workload() {
+        let few = Workload::draw(WorkloadSpec {
+            streams: 3,
+            ..spec("FS-M", 1)
+        })
+        .streams;
+        let many = Workload::draw(spec("FS-M", 1)).streams;
+        assert_eq!(few, many[..3]);
+        assert_ne!(many, Workload::draw(spec("FS-M", 2)).streams);
+    }
+
+    #[test]
+    fn letters_are_weights() {
+        let workload = Workload::draw(WorkloadSpec {
+            streams: 600,
+            ..spec("FFS-M", 5)
+        });
+        let fast = workload
+            .queries()
+            .filter(|(_, q)| q.class.speed == Speed::Fast)
+            .count();
+        assert!(
+            (1500..1700).contains(&fast),
+            "{fast} of 2400 are FAST, two thirds expected"
+        );
+    }
+
+    #[test]
+    fn w1_ranges_have_their_size_and_stay_inside() {
+        let mut random = Random::new(3);
+        let spec = spec("FS-S", 1);
+        for _ in 0..1000 {
+            let keys = spec.range(10, &mut random);
+            assert_eq!(keys.end() - keys.start() + 1, 600_000);
+            assert!(*keys.start() >= 1 && *keys.end() <= 6_000_000, "{keys:?}");
+        }
+        let tiny = WorkloadSpec {
+            keys: 5..=5,
+            ..spec.clone()
+        };
+        assert_eq!(tiny.range(1, &mut random), 5..=5);
+        let huge = WorkloadSpec {
+            keys: i64::MIN..=i64::MAX,
+            ..spec
+        };
+        assert_eq!(huge.range(100, &mut random), i64::MIN..=i64::MAX);
+    }
+
+    #[test]
+    fn a_full_scan_has_no_condition_on_the_key() {
+        let workload = Workload::draw(WorkloadSpec {
+            streams: 50,
+            ..spec("FS-T", 1)
+        });
+        for (_, query) in workload.queries() {
+            assert_eq!(
+                query.sql.contains(KEY),
+                query.class.percent < 100,
+                "{}",
+                query.sql
+            );
+        }
+    }
+
+    #[test]
+    fn each_class_has_one_representative() {
+        let workload = Workload::draw(spec("FS-T", 1));
+        let classes: Vec<Class> = workload.representatives().iter().map(|q| q.class).collect();
+        assert_eq!(classes, workload.classes());
+    }
+
+    #[test]
+    fn dates_of_q1() {
+        let dates = [60, 61, 62, 90, 91, 92, 120].map(days_before_december);
+        let expected = [
+            "10-02", "10-01", "09-30", "09-02", "09-01", "08-31", "08-03",
+        ];
+        for (date, expected) in dates.iter().zip(expected) {
+            assert_eq!(*date, format!("1998-{expected}"));
+        }
+    }
+}
