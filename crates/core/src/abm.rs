@@ -147,11 +147,15 @@ impl Abm {
     }
 
     pub(crate) fn table(&self, id: TableId) -> &Table {
-        self.tables.get(&id).expect("scans and loads name registered tables")
+        self.tables
+            .get(&id)
+            .expect("scans and loads name registered tables")
     }
 
     pub(crate) fn table_mut(&mut self, id: TableId) -> &mut Table {
-        self.tables.get_mut(&id).expect("scans and loads name registered tables")
+        self.tables
+            .get_mut(&id)
+            .expect("scans and loads name registered tables")
     }
 
     pub(crate) fn scan(&self, id: ScanId) -> &Scan {
@@ -159,7 +163,9 @@ impl Abm {
     }
 
     fn scan_mut(&mut self, id: ScanId) -> &mut Scan {
-        self.scans.get_mut(&id).expect("slots name registered scans")
+        self.scans
+            .get_mut(&id)
+            .expect("slots name registered scans")
     }
 
     /// Whether another load may start on the device.
@@ -172,7 +178,11 @@ impl Abm {
     fn apply(&mut self, event: Event) {
         match event {
             Event::TableRegistered { table, layout } => self.add_table(table, layout),
-            Event::ChunksAppended { table, chunks, shared } => {
+            Event::ChunksAppended {
+                table,
+                chunks,
+                shared,
+            } => {
                 self.append_chunks(table, chunks, shared);
             }
             Event::TableDropped { table } => self.drop_table(table),
@@ -182,13 +192,26 @@ impl Abm {
             Event::ChunkReleased { scan, chunk } => self.release(scan, chunk),
             Event::ChunksWithdrawn { scan, chunks } => self.withdraw_chunks(scan, &chunks),
             Event::ScanEnded { scan } => self.end(scan),
-            Event::LoadCompleted { table, chunk, columns } => {
+            Event::LoadCompleted {
+                table,
+                chunk,
+                columns,
+            } => {
                 self.complete_load(table, chunk, &columns.into_iter().collect());
             }
-            Event::LoadFailed { table, chunk, columns } => {
+            Event::LoadFailed {
+                table,
+                chunk,
+                columns,
+            } => {
                 self.fail_load(table, chunk, &columns.into_iter().collect());
             }
-            Event::PageRequested { request, table, chunk, columns } => {
+            Event::PageRequested {
+                request,
+                table,
+                chunk,
+                columns,
+            } => {
                 self.request_page(request, table, chunk, columns);
             }
             Event::PageCompleted { request } => self.complete_page(request),
@@ -199,8 +222,10 @@ impl Abm {
     }
 
     fn add_table(&mut self, id: TableId, layout: TableLayout) {
-        self.devices.extend(layout.chunks.iter().map(|chunk| chunk.device));
-        self.tables.insert(id, Table::new(id, self.config.policy, layout));
+        self.devices
+            .extend(layout.chunks.iter().map(|chunk| chunk.device));
+        self.tables
+            .insert(id, Table::new(id, self.config.policy, layout));
     }
 
     fn append_chunks(&mut self, id: TableId, chunks: Vec<ChunkLayout>, shared: Vec<SharedExtent>) {
@@ -209,22 +234,34 @@ impl Abm {
     }
 
     fn drop_table(&mut self, id: TableId) {
-        let Some(mut table) = self.tables.remove(&id) else { return };
+        let Some(mut table) = self.tables.remove(&id) else {
+            return;
+        };
         let (segments, extents) = table.resident();
         for (chunk, column) in segments {
             self.used -= table.own_bytes(chunk, column);
-            self.actions.push_back(Action::Evict { table: id, chunk, column });
+            self.actions.push_back(Action::Evict {
+                table: id,
+                chunk,
+                column,
+            });
         }
         for extent in extents {
             self.used -= table.evict_extent(extent);
-            self.actions.push_back(Action::EvictExtent { table: id, extent });
+            self.actions
+                .push_back(Action::EvictExtent { table: id, extent });
         }
         self.pages.forget_table(id);
     }
 
     fn register(&mut self, id: ScanId, spec: ScanSpec) {
         let registered_seq = self.next_seq();
-        let ScanSpec { table: table_id, parts, consumers, ordered } = spec;
+        let ScanSpec {
+            table: table_id,
+            parts,
+            consumers,
+            ordered,
+        } = spec;
         let sequential = ordered || matches!(self.config.policy, Policy::Normal | Policy::Attach);
         let start = if self.config.policy == Policy::Attach && !ordered {
             self.attach_point(table_id, &parts)
@@ -246,7 +283,9 @@ impl Abm {
             .map(|part| {
                 let classes = table.classes.iter();
                 let coming = classes.filter(|class| part.columns.is_subset(&class.coming));
-                coming.map(|class| class.members.intersection_len(&part.needed)).sum::<usize>()
+                coming
+                    .map(|class| class.members.intersection_len(&part.needed))
+                    .sum::<usize>()
             })
             .sum();
         let needed = parts.iter().flat_map(|part| part.needed.runs()).collect();
@@ -307,7 +346,10 @@ impl Abm {
 
     fn withdraw_chunks(&mut self, id: ScanId, chunks: &ChunkSet) {
         let scan = self.scans.get_mut(&id).expect("validated");
-        let table = self.tables.get_mut(&scan.table).expect("scans name registered tables");
+        let table = self
+            .tables
+            .get_mut(&scan.table)
+            .expect("scans name registered tables");
         for part in &mut scan.parts {
             let gone = part.needed.intersection(chunks);
             if gone.is_empty() {
@@ -315,8 +357,9 @@ impl Abm {
             }
             let classes = table.classes.iter();
             let coming = classes.filter(|class| part.columns.is_subset(&class.coming));
-            scan.coming -=
-                coming.map(|class| class.members.intersection_len(&gone)).sum::<usize>();
+            scan.coming -= coming
+                .map(|class| class.members.intersection_len(&gone))
+                .sum::<usize>();
             table.set_interest(part.slot, &gone, false);
             for run in gone.runs() {
                 part.needed.remove_range(run.clone());
@@ -328,7 +371,9 @@ impl Abm {
     }
 
     fn end(&mut self, id: ScanId) {
-        let Some(scan) = self.scans.remove(&id) else { return };
+        let Some(scan) = self.scans.remove(&id) else {
+            return;
+        };
         self.serve.remove(&id);
         self.stalls.remove(&(self.stall_time(&scan), id));
         let table = self.table_mut(scan.table);
@@ -393,7 +438,9 @@ impl Abm {
 
     /// Takes arrived or failed columns off their outstanding loads.
     fn settle_load(&mut self, table: TableId, chunk: ChunkId, columns: &ColumnSet) {
-        let Some(loads) = self.loads.get_mut(&(table, chunk)) else { return };
+        let Some(loads) = self.loads.get_mut(&(table, chunk)) else {
+            return;
+        };
         for load in loads.iter_mut() {
             load.columns = load.columns.difference(columns);
             if load.columns.is_empty() {
@@ -409,7 +456,11 @@ impl Abm {
     // ---- 1. stalls ----
 
     fn stall_time(&self, scan: &Scan) -> Time {
-        Time(scan.last_activity.0.saturating_add(self.config.stall_after_ns))
+        Time(
+            scan.last_activity
+                .0
+                .saturating_add(self.config.stall_after_ns),
+        )
     }
 
     /// A consumer of the scan did something, or was handed a chunk.
@@ -454,10 +505,13 @@ impl Abm {
             return scan.held.len() + scan.coming;
         }
         let table = self.table(scan.table);
-        let prefix = scan.order().take(scan.lookahead() + 1).take_while(|&chunk| {
-            let part = scan.part_of(chunk);
-            part.is_some_and(|p| scan.parts[p].columns.is_subset(&table.class(chunk).coming))
-        });
+        let prefix = scan
+            .order()
+            .take(scan.lookahead() + 1)
+            .take_while(|&chunk| {
+                let part = scan.part_of(chunk);
+                part.is_some_and(|p| scan.parts[p].columns.is_subset(&table.class(chunk).coming))
+            });
         scan.held.len() + prefix.count()
     }
 
@@ -495,12 +549,22 @@ impl Abm {
             .interest
             .iter()
             .map(|slot| table.slot(slot))
-            .map(|s| (s.scan, s.columns.is_subset(&before), s.columns.is_subset(&class.coming)))
+            .map(|s| {
+                (
+                    s.scan,
+                    s.columns.is_subset(&before),
+                    s.columns.is_subset(&class.coming),
+                )
+            })
             .filter(|(_, was, is)| was != is)
             .collect();
         for (id, _, is) in affected {
             let scan = self.scan_mut(id);
-            if is { scan.coming += 1 } else { scan.coming -= 1 }
+            if is {
+                scan.coming += 1
+            } else {
+                scan.coming -= 1
+            }
             self.refresh(id);
         }
     }
@@ -540,8 +604,13 @@ impl Abm {
         scan.held.insert(chunk);
         scan.waiting -= 1;
         let registered = scan.registered_seq;
-        let PartState { slot, ref columns, .. } = scan.parts[part];
-        let table = self.tables.get_mut(&scan.table).expect("scans name registered tables");
+        let PartState {
+            slot, ref columns, ..
+        } = scan.parts[part];
+        let table = self
+            .tables
+            .get_mut(&scan.table)
+            .expect("scans name registered tables");
         table.rekey(chunk, |key| key.interest.remove(slot));
         table.pin(chunk, Pinner::Scan(id), columns.clone());
         table.touch(chunk, columns, seq);
@@ -552,7 +621,11 @@ impl Abm {
         };
         self.active(id);
         self.refresh(id);
-        self.actions.push_back(Action::Deliver { scan: id, chunk, origin });
+        self.actions.push_back(Action::Deliver {
+            scan: id,
+            chunk,
+            origin,
+        });
     }
 
     // ---- 5. loads ----
@@ -573,7 +646,12 @@ impl Abm {
     }
 
     fn start_load(&mut self, choice: LoadChoice) {
-        let LoadChoice { table: id, chunk, columns, scan } = choice;
+        let LoadChoice {
+            table: id,
+            chunk,
+            columns,
+            scan,
+        } = choice;
         let seq = self.next_seq();
         let table = self.table(id);
         let device = table.device(chunk);
@@ -591,7 +669,10 @@ impl Abm {
         self.used += bytes;
         self.scan_mut(scan).last_load_seq = seq;
         *self.outstanding.entry(device).or_default() += 1;
-        self.loads.entry((id, chunk)).or_default().push(OutstandingLoad { columns, device });
+        self.loads
+            .entry((id, chunk))
+            .or_default()
+            .push(OutstandingLoad { columns, device });
         self.actions.push_back(Action::Load {
             table: id,
             chunk,
@@ -608,7 +689,10 @@ impl Abm {
         let table = self.table(id);
         let own: u64 = columns.iter().map(|c| table.own_bytes(chunk, c)).sum();
         let shared = table.absent_extents(chunk, columns);
-        own + shared.into_iter().map(|e| table.extent_bytes(e)).sum::<u64>()
+        own + shared
+            .into_iter()
+            .map(|e| table.extent_bytes(e))
+            .sum::<u64>()
     }
 
     // ---- what the driver got wrong ----
@@ -616,7 +700,10 @@ impl Abm {
     fn validate(&self, event: &Event) -> Result<(), EventError> {
         let scan = |id: &ScanId| self.scans.get(id).ok_or(EventError::UnknownScan(*id));
         let chunk = |table: &TableId, chunk: &ChunkId| {
-            let entry = self.tables.get(table).ok_or(EventError::UnknownTable(*table))?;
+            let entry = self
+                .tables
+                .get(table)
+                .ok_or(EventError::UnknownTable(*table))?;
             if chunk.0 < entry.chunk_count() {
                 Ok(entry)
             } else {
@@ -633,13 +720,23 @@ impl Abm {
                 }
                 check_layout(*table, layout.columns, 0, 0, &layout.chunks, &layout.shared)
             }
-            Event::ChunksAppended { table, chunks, shared } => {
-                let entry = self.tables.get(table).ok_or(EventError::UnknownTable(*table))?;
+            Event::ChunksAppended {
+                table,
+                chunks,
+                shared,
+            } => {
+                let entry = self
+                    .tables
+                    .get(table)
+                    .ok_or(EventError::UnknownTable(*table))?;
                 let (first, extents) = (entry.chunk_count(), entry.extent_count());
                 check_layout(*table, entry.column_count(), first, extents, chunks, shared)
             }
             Event::TableDropped { table } => {
-                let entry = self.tables.get(table).ok_or(EventError::UnknownTable(*table))?;
+                let entry = self
+                    .tables
+                    .get(table)
+                    .ok_or(EventError::UnknownTable(*table))?;
                 let loading = self.loads.keys().any(|(t, _)| t == table);
                 if entry.scans.is_empty() && !loading && !entry.has_pins() {
                     Ok(())
@@ -654,17 +751,34 @@ impl Abm {
             | Event::ScanEnded { scan: id } => scan(id).map(drop),
             Event::ChunkReleased { scan: id, chunk } => {
                 let held = scan(id)?.held.contains(chunk);
-                if held { Ok(()) } else { Err(EventError::NotHeld(*id, *chunk)) }
+                if held {
+                    Ok(())
+                } else {
+                    Err(EventError::NotHeld(*id, *chunk))
+                }
             }
-            Event::LoadCompleted { table, chunk: c, columns }
-            | Event::LoadFailed { table, chunk: c, columns } => {
+            Event::LoadCompleted {
+                table,
+                chunk: c,
+                columns,
+            }
+            | Event::LoadFailed {
+                table,
+                chunk: c,
+                columns,
+            } => {
                 let loading = &chunk(table, c)?.class(*c).key.loading;
                 match columns.iter().find(|column| !loading.contains(**column)) {
                     Some(column) => Err(EventError::NotLoading(*table, *c, *column)),
                     None => Ok(()),
                 }
             }
-            Event::PageRequested { request, table, chunk: c, columns } => {
+            Event::PageRequested {
+                request,
+                table,
+                chunk: c,
+                columns,
+            } => {
                 let entry = chunk(table, c)?;
                 let known = columns.iter().all(|column| column.0 < entry.column_count());
                 if !known || columns.is_empty() {
@@ -683,7 +797,10 @@ impl Abm {
         if self.scan_last.is_some_and(|last| id <= last) {
             return Err(EventError::ScanIdReused(id));
         }
-        let table = self.tables.get(&spec.table).ok_or(EventError::UnknownTable(spec.table))?;
+        let table = self
+            .tables
+            .get(&spec.table)
+            .ok_or(EventError::UnknownTable(spec.table))?;
         let mut seen = ChunkSet::new();
         for part in &spec.parts {
             let end = part.chunks.runs().last().map_or(0, |run| run.end);
@@ -697,7 +814,11 @@ impl Abm {
                 seen.insert_range(run);
             }
         }
-        if spec.consumers == 0 { Err(EventError::BadPart(id)) } else { Ok(()) }
+        if spec.consumers == 0 {
+            Err(EventError::BadPart(id))
+        } else {
+            Ok(())
+        }
     }
 
     /// Every invariant, in O(state). For tests and simulation.
@@ -711,10 +832,17 @@ impl Abm {
             self.check_scan(scan);
         }
         for (device, &loads) in &self.outstanding {
-            let counted =
-                self.loads.values().flatten().filter(|load| load.device == *device).count();
+            let counted = self
+                .loads
+                .values()
+                .flatten()
+                .filter(|load| load.device == *device)
+                .count();
             assert_eq!(loads, counted);
-            assert!(loads <= self.config.loads_max, "a device has at most loads_max loads");
+            assert!(
+                loads <= self.config.loads_max,
+                "a device has at most loads_max loads"
+            );
         }
     }
 
@@ -739,8 +867,15 @@ impl Abm {
         let starved = !scan.stalled && self.available(scan) < scan.lookahead();
         assert_eq!(starved, scan.starved, "starvation is known");
         let timed = self.stalls.contains(&(self.stall_time(scan), scan.id));
-        assert_eq!(timed, scan.waiting == 0 && !scan.stalled, "a silent scan has a deadline");
-        assert!(scan.held.iter().all(|chunk| !scan.needed.contains(*chunk)), "I5");
+        assert_eq!(
+            timed,
+            scan.waiting == 0 && !scan.stalled,
+            "a silent scan has a deadline"
+        );
+        assert!(
+            scan.held.iter().all(|chunk| !scan.needed.contains(*chunk)),
+            "I5"
+        );
     }
 }
 
@@ -752,7 +887,9 @@ fn check_layout(
     chunks: &[ChunkLayout],
     shared: &[SharedExtent],
 ) -> Result<(), EventError> {
-    let count = u32::try_from(chunks.len()).ok().and_then(|n| n.checked_add(first_chunk));
+    let count = u32::try_from(chunks.len())
+        .ok()
+        .and_then(|n| n.checked_add(first_chunk));
     let extents = u32::try_from(first_extent + shared.len());
     let fits = |extent: &SharedExtent| {
         extent.column.0 < columns
@@ -760,7 +897,9 @@ fn check_layout(
             && extent.first.0 >= first_chunk
             && count.is_some_and(|count| extent.last.0 < count)
     };
-    let even = chunks.iter().all(|chunk| chunk.bytes.len() == usize::from(columns));
+    let even = chunks
+        .iter()
+        .all(|chunk| chunk.bytes.len() == usize::from(columns));
     if count.is_some() && extents.is_ok() && even && shared.iter().all(fits) {
         Ok(())
     } else {

@@ -20,7 +20,9 @@ impl Bits {
     }
 
     pub(crate) fn contains(&self, bit: usize) -> bool {
-        self.words.get(bit / 64).is_some_and(|w| w >> (bit % 64) & 1 == 1)
+        self.words
+            .get(bit / 64)
+            .is_some_and(|w| w >> (bit % 64) & 1 == 1)
     }
 
     pub(crate) fn insert(&mut self, bit: usize) {
@@ -38,12 +40,20 @@ impl Bits {
     }
 
     pub(crate) fn set(&mut self, bit: usize, on: bool) {
-        if on { self.insert(bit) } else { self.remove(bit) }
+        if on {
+            self.insert(bit)
+        } else {
+            self.remove(bit)
+        }
     }
 
     pub(crate) fn is_subset(&self, other: &Self) -> bool {
         self.words.len() <= other.words.len()
-            && self.words.iter().zip(&other.words).all(|(a, b)| a & !b == 0)
+            && self
+                .words
+                .iter()
+                .zip(&other.words)
+                .all(|(a, b)| a & !b == 0)
     }
 
     pub(crate) fn intersects(&self, other: &Self) -> bool {
@@ -52,18 +62,20 @@ impl Bits {
 
     /// The size of the intersection.
     pub(crate) fn len_and(&self, other: &Self) -> u32 {
-        self.words.iter().zip(&other.words).map(|(a, b)| (a & b).count_ones()).sum()
-    }
-
-    /// The size of the intersection of three sets.
-    pub(crate) fn len_and3(&self, b: &Self, c: &Self) -> u32 {
-        let words = self.words.iter().zip(&b.words).zip(&c.words);
-        words.map(|((a, b), c)| (a & b & c).count_ones()).sum()
+        self.words
+            .iter()
+            .zip(&other.words)
+            .map(|(a, b)| (a & b).count_ones())
+            .sum()
     }
 
     /// Whether three sets share a member.
     pub(crate) fn intersects3(&self, b: &Self, c: &Self) -> bool {
-        self.words.iter().zip(&b.words).zip(&c.words).any(|((a, b), c)| a & b & c != 0)
+        self.words
+            .iter()
+            .zip(&b.words)
+            .zip(&c.words)
+            .any(|((a, b), c)| a & b & c != 0)
     }
 
     pub(crate) fn union_with(&mut self, other: &Self) {
@@ -76,7 +88,12 @@ impl Bits {
     }
 
     pub(crate) fn intersection(&self, other: &Self) -> Self {
-        let words = self.words.iter().zip(&other.words).map(|(a, b)| a & b).collect();
+        let words = self
+            .words
+            .iter()
+            .zip(&other.words)
+            .map(|(a, b)| a & b)
+            .collect();
         let mut set = Self { words };
         set.trim();
         set

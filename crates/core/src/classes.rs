@@ -78,11 +78,15 @@ pub(crate) struct Classes {
 impl Classes {
     /// The class of an id that a chunk refers to.
     pub(crate) fn at(&self, id: ClassId) -> &Class {
-        self.slab[id.0 as usize].as_ref().expect("chunks refer to live classes")
+        self.slab[id.0 as usize]
+            .as_ref()
+            .expect("chunks refer to live classes")
     }
 
     fn at_mut(&mut self, id: ClassId) -> &mut Class {
-        self.slab[id.0 as usize].as_mut().expect("chunks refer to live classes")
+        self.slab[id.0 as usize]
+            .as_mut()
+            .expect("chunks refer to live classes")
     }
 
     /// The class with this key, made by `make` if there is none. A new class is empty until members are added.
@@ -101,11 +105,19 @@ impl Classes {
             id
         } else {
             self.slab.push(Some(class));
-            #[expect(clippy::cast_possible_truncation, reason = "at most one class per chunk, plus one")]
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "at most one class per chunk, plus one"
+            )]
             ClassId((self.slab.len() - 1) as u32)
         };
         self.by_key.insert(key, id);
-        if order.1 { &mut self.warm } else { &mut self.cold }.insert((order.0, id));
+        if order.1 {
+            &mut self.warm
+        } else {
+            &mut self.cold
+        }
+        .insert((order.0, id));
         id
     }
 
@@ -137,7 +149,12 @@ impl Classes {
         let class = self.at(id);
         if class.members.is_empty() {
             let entry = (class.interested, id);
-            if class.key.resident.is_empty() { &mut self.cold } else { &mut self.warm }.remove(&entry);
+            if class.key.resident.is_empty() {
+                &mut self.cold
+            } else {
+                &mut self.warm
+            }
+            .remove(&entry);
             if let Some(class) = self.slab[id.0 as usize].take() {
                 self.by_key.remove(&class.key);
             }

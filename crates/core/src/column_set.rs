@@ -78,25 +78,34 @@ impl ColumnSet {
     /// The columns in both sets.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
-        Self { bits: self.bits.intersection(&other.bits) }
+        Self {
+            bits: self.bits.intersection(&other.bits),
+        }
     }
 
     /// The columns that are not in `other`.
     #[must_use]
     pub fn difference(&self, other: &Self) -> Self {
-        Self { bits: self.bits.difference(&other.bits) }
+        Self {
+            bits: self.bits.difference(&other.bits),
+        }
     }
 
     /// The columns, ascending.
     pub fn iter(&self) -> impl Iterator<Item = ColumnId> + '_ {
-        #[expect(clippy::cast_possible_truncation, reason = "only ColumnIds were put in")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "only ColumnIds were put in"
+        )]
         self.bits.iter().map(|bit| ColumnId(bit as u16))
     }
 }
 
 impl FromIterator<ColumnId> for ColumnSet {
     fn from_iter<I: IntoIterator<Item = ColumnId>>(columns: I) -> Self {
-        Self { bits: columns.into_iter().map(|c| usize::from(c.0)).collect() }
+        Self {
+            bits: columns.into_iter().map(|c| usize::from(c.0)).collect(),
+        }
     }
 }
 

@@ -34,7 +34,12 @@ impl Abm {
             }
             let interest = table.class(chunk).key.interest.difference(&table.stalled);
             let scan = interest.iter().map(|slot| table.slot(slot).scan).min()?;
-            Some(LoadChoice { table: table.id, chunk, columns, scan })
+            Some(LoadChoice {
+                table: table.id,
+                chunk,
+                columns,
+                scan,
+            })
         })
     }
 }
@@ -45,7 +50,9 @@ fn next_needed(table: &Table) -> Option<(ChunkId, ColumnSet)> {
         if class.interested == 0 {
             return None;
         }
-        let missing = table.wanted_now(&class.key.interest).difference(&class.coming);
+        let missing = table
+            .wanted_now(&class.key.interest)
+            .difference(&class.coming);
         if missing.is_empty() {
             return None;
         }

@@ -23,8 +23,8 @@ mod relevance;
 mod room;
 mod scan;
 mod sequential;
+mod snapshot;
 mod table;
-
 
 pub use abm::Abm;
 pub use chunk_set::ChunkSet;
@@ -33,3 +33,4 @@ pub use error::EventError;
 pub use event::{AbmConfig, Action, Event, LoadOrigin, Part, Policy, ScanSpec, StorageModel};
 pub use ids::{ChunkId, ColumnId, DeviceId, ExtentId, PageRequestId, ScanId, TableId, Time};
 pub use layout::{ChunkLayout, SharedExtent, TableLayout};
+pub use snapshot::{ChunkSnapshot, ScanSnapshot};

@@ -81,20 +81,37 @@ impl Abm {
             entry.rekey(chunk, |key| key.pages += 1);
             PageState::Queued
         };
-        self.pages.requests.insert(id, PageRequest { table, chunk, columns, state });
+        self.pages.requests.insert(
+            id,
+            PageRequest {
+                table,
+                chunk,
+                columns,
+                state,
+            },
+        );
     }
 
     pub(crate) fn complete_page(&mut self, id: PageRequestId) {
-        if self.pages.requests.get(&id).is_some_and(|r| r.state == PageState::Queued)
+        if self
+            .pages
+            .requests
+            .get(&id)
+            .is_some_and(|r| r.state == PageState::Queued)
             && let Some(request) = self.pages.requests.remove(&id)
         {
-            self.table_mut(request.table).rekey(request.chunk, |key| key.pages -= 1);
+            self.table_mut(request.table)
+                .rekey(request.chunk, |key| key.pages -= 1);
         }
     }
 
     pub(crate) fn release_page(&mut self, id: PageRequestId) {
         let seq = self.next_seq();
-        if self.pages.requests.get(&id).is_some_and(|r| r.state == PageState::Served)
+        if self
+            .pages
+            .requests
+            .get(&id)
+            .is_some_and(|r| r.state == PageState::Served)
             && let Some(request) = self.pages.requests.remove(&id)
         {
             let table = self.table_mut(request.table);
@@ -115,7 +132,8 @@ impl Abm {
         for id in covered {
             self.set_page_state(id, PageState::AwaitsLoad);
             self.table_mut(table).rekey(chunk, |key| key.pages -= 1);
-            self.actions.push_back(Action::DropPageRequest { request: id });
+            self.actions
+                .push_back(Action::DropPageRequest { request: id });
         }
     }
 

@@ -91,15 +91,22 @@ impl Abm {
     /// chooseQueryToProcess, then chooseChunkToLoad.
     pub(crate) fn choose_relevant_load(&self) -> Option<LoadChoice> {
         let running = self.scans.len() as u64;
-        let hungry = self.scans.values().filter(|scan| {
-            scan.starved && (scan.sequential || scan.coming < scan.needed.len())
-        });
-        let mut queries: BinaryHeap<(i128, Reverse<ScanId>)> =
-            hungry.map(|scan| (self.query_relevance(scan, running), Reverse(scan.id))).collect();
+        let hungry = self
+            .scans
+            .values()
+            .filter(|scan| scan.starved && (scan.sequential || scan.coming < scan.needed.len()));
+        let mut queries: BinaryHeap<(i128, Reverse<ScanId>)> = hungry
+            .map(|scan| (self.query_relevance(scan, running), Reverse(scan.id)))
+            .collect();
         while let Some((_, Reverse(id))) = queries.pop() {
             let scan = self.scan(id);
             if let Some((chunk, columns)) = self.choose_chunk_to_load(scan) {
-                return Some(LoadChoice { table: scan.table, chunk, columns, scan: id });
+                return Some(LoadChoice {
+                    table: scan.table,
+                    chunk,
+                    columns,
+                    scan: id,
+                });
             }
         }
         None
@@ -108,7 +115,11 @@ impl Abm {
     /// `−needed + waited / running`, times `running · wait_unit` so that it is exact.
     fn query_relevance(&self, scan: &Scan, running: u64) -> i128 {
         let unit = i128::from(running) * i128::from(self.config.wait_unit_ns);
-        let waited = if scan.waiting > 0 { self.now.0 - scan.wait_since.0 } else { 0 };
+        let waited = if scan.waiting > 0 {
+            self.now.0 - scan.wait_since.0
+        } else {
+            0
+        };
         i128::from(waited) - scan.needed.len() as i128 * unit
     }
 
@@ -124,8 +135,12 @@ impl Abm {
                 StorageModel::Nsm => missing,
                 StorageModel::Dsm => {
                     let part = &scan.parts[scan.part_of(chunk)?];
-                    let overlapping = table.overlapping(&part.columns).intersection(&table.starved);
-                    table.columns_of_both(&class.key.interest, &overlapping).difference(&class.coming)
+                    let overlapping = table
+                        .overlapping(&part.columns)
+                        .intersection(&table.starved);
+                    table
+                        .columns_of_both(&class.key.interest, &overlapping)
+                        .difference(&class.coming)
                 }
             };
             return Some((chunk, columns));
@@ -162,9 +177,14 @@ impl Abm {
         let mut best: Option<((Ratio, Reverse<ChunkId>), ColumnSet)> = None;
         for part in &scan.parts {
             // Starved scans that share a column with this part; the scan itself is one of them.
-            let others: Bits = table.overlapping(&part.columns).intersection(&table.starved);
+            let others: Bits = table
+                .overlapping(&part.columns)
+                .intersection(&table.starved);
             let least = table.weight(&part.columns);
-            let classes = table.classes.cold_descending().chain(table.classes.warm_ascending());
+            let classes = table
+                .classes
+                .cold_descending()
+                .chain(table.classes.warm_ascending());
             for class in classes {
                 if !class.key.interest.contains(part.slot)
                     || part.columns.is_subset(&class.coming)

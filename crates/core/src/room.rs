@@ -54,8 +54,10 @@ impl Abm {
     pub(crate) fn shrink_to_budget(&mut self) {
         let mut evicted = Vec::new();
         while self.used > self.budget {
-            let victim =
-                self.orphan().or_else(|| self.victim(None)).or_else(|| self.last_resort());
+            let victim = self
+                .orphan()
+                .or_else(|| self.victim(None))
+                .or_else(|| self.last_resort());
             let Some(victim) = victim else { break };
             self.evict(victim, &mut evicted);
         }
@@ -103,12 +105,26 @@ impl Abm {
         for undo in evicted {
             match undo {
                 Undo::Extent(table, extent) => {
-                    self.actions.push_back(Action::EvictExtent { table, extent });
+                    self.actions
+                        .push_back(Action::EvictExtent { table, extent });
                 }
-                Undo::Segment(table, Evicted { chunk, column, extents, .. }) => {
-                    self.actions.push_back(Action::Evict { table, chunk, column });
+                Undo::Segment(
+                    table,
+                    Evicted {
+                        chunk,
+                        column,
+                        extents,
+                        ..
+                    },
+                ) => {
+                    self.actions.push_back(Action::Evict {
+                        table,
+                        chunk,
+                        column,
+                    });
                     for extent in extents {
-                        self.actions.push_back(Action::EvictExtent { table, extent });
+                        self.actions
+                            .push_back(Action::EvictExtent { table, extent });
                     }
                 }
             }
@@ -116,8 +132,10 @@ impl Abm {
     }
 
     fn orphan(&self) -> Option<Victim> {
-        let mut orphans =
-            self.tables.values().filter_map(|t| t.orphan().map(|e| Victim::Extent(t.id, e)));
+        let mut orphans = self
+            .tables
+            .values()
+            .filter_map(|t| t.orphan().map(|e| Victim::Extent(t.id, e)));
         orphans.next()
     }
 
@@ -127,10 +145,12 @@ impl Abm {
             Policy::Elevator => self.least_recently_used(load).or_else(|| self.stuck(load)),
             Policy::Relevance => {
                 let garbage = self.least_recently_used(load);
-                garbage.or_else(|| self.least_relevant(load, 1)).or_else(|| {
-                    // Tier 2 differs from tier 1 only in what the triggering scan still needs.
-                    load.and_then(|load| self.least_relevant(Some(load), 2))
-                })
+                garbage
+                    .or_else(|| self.least_relevant(load, 1))
+                    .or_else(|| {
+                        // Tier 2 differs from tier 1 only in what the triggering scan still needs.
+                        load.and_then(|load| self.least_relevant(Some(load), 2))
+                    })
             }
         }
     }
@@ -149,7 +169,11 @@ impl Abm {
             Some((seq, table.id, chunk, column))
         });
         let (_, table, chunk, column) = firsts.min()?;
-        Some(Victim::Segments(table, chunk, [column].into_iter().collect()))
+        Some(Victim::Segments(
+            table,
+            chunk,
+            [column].into_iter().collect(),
+        ))
     }
 
     /// Elevator: a chunk that waits for columns nobody can bring, because the buffer is full of such chunks.
@@ -166,7 +190,9 @@ impl Abm {
         load: Option<&LoadChoice>,
         may: impl Fn(&Table, &Class) -> bool,
     ) -> Option<Victim> {
-        let idle = self.idle_classes().filter(|(table, class)| may(table, class));
+        let idle = self
+            .idle_classes()
+            .filter(|(table, class)| may(table, class));
         let chunks = idle.flat_map(|(table, class)| {
             let members = class.members.iter();
             members.map(move |chunk| (table.last_use_of(chunk), table.id, chunk))
@@ -181,12 +207,14 @@ impl Abm {
         let trigger = load.map(|load| self.scan(load.scan));
         self.least_kept(load, |table, class| {
             let useful = table.ready_for_any(class, &table.starved);
-            let needed = trigger.filter(|scan| scan.table == table.id).is_some_and(|scan| {
-                scan.parts.iter().any(|part| {
-                    class.key.interest.contains(part.slot)
-                        && (tier == 1 || part.columns.is_subset(&class.key.resident))
-                })
-            });
+            let needed = trigger
+                .filter(|scan| scan.table == table.id)
+                .is_some_and(|scan| {
+                    scan.parts.iter().any(|part| {
+                        class.key.interest.contains(part.slot)
+                            && (tier == 1 || part.columns.is_subset(&class.key.resident))
+                    })
+                });
             !useful && !needed
         })
     }
@@ -197,9 +225,16 @@ impl Abm {
         may: impl Fn(&Table, &Class) -> bool,
     ) -> Option<Victim> {
         let mut best: Option<(KeepRelevance, TableId, ChunkId)> = None;
-        for (table, class) in self.idle_classes().filter(|(table, class)| may(table, class)) {
-            let loaded = load.filter(|load| load.table == table.id).map(|load| load.chunk);
-            let Some(chunk) = class.members.iter().find(|&c| Some(c) != loaded) else { continue };
+        for (table, class) in self
+            .idle_classes()
+            .filter(|(table, class)| may(table, class))
+        {
+            let loaded = load
+                .filter(|load| load.table == table.id)
+                .map(|load| load.chunk);
+            let Some(chunk) = class.members.iter().find(|&c| Some(c) != loaded) else {
+                continue;
+            };
             let candidate = (self.keep_relevance(table, class), table.id, chunk);
             if best.as_ref().is_none_or(|best| candidate < *best) {
                 best = Some(candidate);
@@ -217,7 +252,11 @@ impl Abm {
                 table.weight(&columns.intersection(&class.key.resident))
             }
         };
-        let ratio = if den == 0 { Ratio { num: 0, den: 1 } } else { Ratio { num: almost, den } };
+        let ratio = if den == 0 {
+            Ratio { num: 0, den: 1 }
+        } else {
+            Ratio { num: almost, den }
+        };
         (ratio, class.interested)
     }
 
@@ -240,6 +279,10 @@ impl Abm {
     }
 
     fn whole(&self, table: TableId, chunk: ChunkId) -> Victim {
-        Victim::Segments(table, chunk, self.table(table).class(chunk).key.resident.clone())
+        Victim::Segments(
+            table,
+            chunk,
+            self.table(table).class(chunk).key.resident.clone(),
+        )
     }
 }

@@ -45,7 +45,9 @@ pub(crate) struct Scan {
 impl Scan {
     /// cols(q, c), for a chunk that is needed.
     pub(crate) fn part_of(&self, chunk: ChunkId) -> Option<usize> {
-        self.parts.iter().position(|part| part.needed.contains(chunk))
+        self.parts
+            .iter()
+            .position(|part| part.needed.contains(chunk))
     }
 
     pub(crate) fn slots(&self) -> Vec<usize> {

@@ -16,7 +16,10 @@ impl Abm {
         let chunk = scan.order().next()?;
         let part = scan.part_of(chunk)?;
         let resident = &self.table(scan.table).class(chunk).key.resident;
-        scan.parts[part].columns.is_subset(resident).then_some(chunk)
+        scan.parts[part]
+            .columns
+            .is_subset(resident)
+            .then_some(chunk)
     }
 
     /// Among the next chunks that the scan may be ahead, those that are not coming, with the columns they miss.
@@ -41,7 +44,12 @@ impl Abm {
             let mut ahead = self.missing_ahead(scan);
             let (chunk, columns) =
                 ahead.find(|&(chunk, _)| self.device_free(table.device(chunk)))?;
-            Some(LoadChoice { table: scan.table, chunk, columns, scan: scan.id })
+            Some(LoadChoice {
+                table: scan.table,
+                chunk,
+                columns,
+                scan: scan.id,
+            })
         })
     }
 
@@ -49,7 +57,12 @@ impl Abm {
     pub(crate) fn attach_point(&self, table: TableId, parts: &[Part]) -> ChunkId {
         let table = self.table(table);
         let mut best = (0, ChunkId(0));
-        for scan in table.scans.iter().map(|&id| self.scan(id)).filter(|scan| !scan.ordered) {
+        for scan in table
+            .scans
+            .iter()
+            .map(|&id| self.scan(id))
+            .filter(|scan| !scan.ordered)
+        {
             let mut overlap = 0;
             for mine in parts {
                 for theirs in &scan.parts {

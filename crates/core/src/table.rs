@@ -141,12 +141,21 @@ impl Table {
             self.chunks.push(Chunk { bytes, class });
         }
         for shape in shared {
-            #[expect(clippy::cast_possible_truncation, reason = "checked when the layout came in")]
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "checked when the layout came in"
+            )]
             let id = ExtentId(self.extents.len() as u32);
             for chunk in shape.first.0..=shape.last.0 {
-                self.extents_of.entry((ChunkId(chunk), shape.column)).or_default().push(id);
+                self.extents_of
+                    .entry((ChunkId(chunk), shape.column))
+                    .or_default()
+                    .push(id);
             }
-            self.extents.push(Extent { shape, state: ExtentState::Absent });
+            self.extents.push(Extent {
+                shape,
+                state: ExtentState::Absent,
+            });
         }
         let mut totals = vec![0_u64; self.columns.into()];
         for chunk in &self.chunks {
@@ -158,11 +167,17 @@ impl Table {
             totals[usize::from(extent.shape.column.0)] += extent.shape.bytes;
         }
         let chunks = self.chunks.len().max(1) as u64;
-        self.weights = totals.into_iter().map(|t| t.div_ceil(chunks).max(1)).collect();
+        self.weights = totals
+            .into_iter()
+            .map(|t| t.div_ceil(chunks).max(1))
+            .collect();
     }
 
     pub(crate) fn chunk_count(&self) -> u32 {
-        #[expect(clippy::cast_possible_truncation, reason = "checked when the layout came in")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "checked when the layout came in"
+        )]
         let count = self.chunks.len() as u32;
         count
     }
@@ -197,7 +212,9 @@ impl Table {
     }
 
     pub(crate) fn slot(&self, slot: usize) -> &Slot {
-        self.slots[slot].as_ref().expect("interest names live slots")
+        self.slots[slot]
+            .as_ref()
+            .expect("interest names live slots")
     }
 
     pub(crate) fn last_load(&self, chunk: ChunkId) -> Option<LastLoad> {
@@ -206,7 +223,9 @@ impl Table {
 
     /// The latest use of any resident column.
     pub(crate) fn last_use_of(&self, chunk: ChunkId) -> u64 {
-        let columns = self.last_use.range((chunk, ColumnId(0))..=(chunk, ColumnId(u16::MAX)));
+        let columns = self
+            .last_use
+            .range((chunk, ColumnId(0))..=(chunk, ColumnId(u16::MAX)));
         columns.map(|(_, &seq)| seq).max().unwrap_or(0)
     }
 
@@ -243,17 +262,6 @@ impl Table {
         slots
     }
 
-    /// The slots that only want columns in `columns`.
-    pub(crate) fn covered(&self, columns: &ColumnSet) -> Bits {
-        let mut slots = Bits::default();
-        for (family, members) in &self.families {
-            if family.is_subset(columns) {
-                slots.union_with(members);
-            }
-        }
-        slots
-    }
-
     /// Whether a scan in `among` is interested in the class and every column it wants is in memory.
     pub(crate) fn ready_for_any(&self, class: &Class, among: &Bits) -> bool {
         self.families.iter().any(|(family, members)| {
@@ -264,13 +272,35 @@ impl Table {
     // ---- slots ----
 
     /// Takes a slot for a scan part that wants `columns` of `chunks`.
-    pub(crate) fn add_slot(&mut self, scan: ScanId, chunks: &ChunkSet, columns: &ColumnSet) -> usize {
-        let slot = self.slots.iter().position(Option::is_none).unwrap_or(self.slots.len());
-        let entry = Some(Slot { scan, columns: columns.clone() });
-        if slot == self.slots.len() { self.slots.push(entry) } else { self.slots[slot] = entry }
-        match self.families.iter_mut().find(|(family, _)| family == columns) {
+    pub(crate) fn add_slot(
+        &mut self,
+        scan: ScanId,
+        chunks: &ChunkSet,
+        columns: &ColumnSet,
+    ) -> usize {
+        let slot = self
+            .slots
+            .iter()
+            .position(Option::is_none)
+            .unwrap_or(self.slots.len());
+        let entry = Some(Slot {
+            scan,
+            columns: columns.clone(),
+        });
+        if slot == self.slots.len() {
+            self.slots.push(entry)
+        } else {
+            self.slots[slot] = entry
+        }
+        match self
+            .families
+            .iter_mut()
+            .find(|(family, _)| family == columns)
+        {
             Some((_, members)) => members.insert(slot),
-            None => self.families.push((columns.clone(), [slot].into_iter().collect())),
+            None => self
+                .families
+                .push((columns.clone(), [slot].into_iter().collect())),
         }
         self.set_interest(slot, chunks, true);
         slot
@@ -396,7 +426,11 @@ impl Table {
         let touched: Vec<ClassId> = self
             .classes
             .ids()
-            .filter(|&id| slots.iter().any(|&s| self.classes.at(id).key.interest.contains(s)))
+            .filter(|&id| {
+                slots
+                    .iter()
+                    .any(|&s| self.classes.at(id).key.interest.contains(s))
+            })
             .collect();
         for id in touched {
             let class = self.classes.at(id);
@@ -462,7 +496,13 @@ impl Table {
         }
         let mut absent: Vec<ExtentId> = columns
             .iter()
-            .flat_map(|column| self.extents_of.get(&(chunk, column)).into_iter().flatten().copied())
+            .flat_map(|column| {
+                self.extents_of
+                    .get(&(chunk, column))
+                    .into_iter()
+                    .flatten()
+                    .copied()
+            })
             .filter(|e| self.extents[e.0 as usize].state == ExtentState::Absent)
             .collect();
         absent.sort_unstable();
@@ -513,7 +553,12 @@ impl Table {
         let mut freed = 0;
         for column in columns.iter() {
             freed += self.own_bytes(chunk, column);
-            for extent in self.extents_of.get(&(chunk, column)).cloned().unwrap_or_default() {
+            for extent in self
+                .extents_of
+                .get(&(chunk, column))
+                .cloned()
+                .unwrap_or_default()
+            {
                 let Extent { shape, state } = &self.extents[extent.0 as usize];
                 let others = (shape.first.0..=shape.last.0)
                     .any(|c| self.class(ChunkId(c)).key.loading.contains(column));
@@ -539,7 +584,12 @@ impl Table {
         }
         let mut extents = SmallVec::new();
         let mut bytes = self.own_bytes(chunk, column);
-        for extent in self.extents_of.get(&(chunk, column)).cloned().unwrap_or_default() {
+        for extent in self
+            .extents_of
+            .get(&(chunk, column))
+            .cloned()
+            .unwrap_or_default()
+        {
             let Extent { shape, state } = &self.extents[extent.0 as usize];
             if *state == ExtentState::Resident && !self.neighbour_uses(shape, Some(chunk)) {
                 bytes += shape.bytes;
@@ -548,7 +598,14 @@ impl Table {
                 extents.push(extent);
             }
         }
-        Evicted { chunk, column, last_use, last_load, extents, bytes }
+        Evicted {
+            chunk,
+            column,
+            last_use,
+            last_load,
+            extents,
+            bytes,
+        }
     }
 
     pub(crate) fn restore(&mut self, evicted: Evicted) {
@@ -556,7 +613,8 @@ impl Table {
             self.extents[extent.0 as usize].state = ExtentState::Resident;
             self.resident_extents.insert(extent);
         }
-        self.last_use.insert((evicted.chunk, evicted.column), evicted.last_use);
+        self.last_use
+            .insert((evicted.chunk, evicted.column), evicted.last_use);
         if let Some(load) = evicted.last_load {
             self.last_load.insert(evicted.chunk, load);
         }
@@ -565,11 +623,14 @@ impl Table {
 
     /// Whether a chunk in the extent's range other than `except` has or awaits the column, or a scan wants it there.
     fn neighbour_uses(&self, shape: &SharedExtent, except: Option<ChunkId>) -> bool {
-        (shape.first.0..=shape.last.0).map(ChunkId).filter(|&c| Some(c) != except).any(|c| {
-            let class = self.class(c);
-            class.coming.contains(shape.column)
-                || self.wanted_now(&class.key.interest).contains(shape.column)
-        })
+        (shape.first.0..=shape.last.0)
+            .map(ChunkId)
+            .filter(|&c| Some(c) != except)
+            .any(|c| {
+                let class = self.class(c);
+                class.coming.contains(shape.column)
+                    || self.wanted_now(&class.key.interest).contains(shape.column)
+            })
     }
 
     /// The lowest resident extent that no chunk has and no scan wants.
@@ -591,7 +652,10 @@ impl Table {
 
     /// Everything in memory: segments ascending, then extents.
     pub(crate) fn resident(&self) -> (Vec<(ChunkId, ColumnId)>, Vec<ExtentId>) {
-        (self.last_use.keys().copied().collect(), self.resident_extents.iter().copied().collect())
+        (
+            self.last_use.keys().copied().collect(),
+            self.resident_extents.iter().copied().collect(),
+        )
     }
 
     /// Bytes resident or loading, counted anew, and every invariant of the table.
@@ -602,9 +666,18 @@ impl Table {
             let key = &class.key;
             members += class.members.len();
             assert!(!class.members.is_empty(), "a class has members");
-            assert!(!key.resident.intersects(&key.loading), "I1: a segment is loading at most once");
-            assert!(key.pinned.is_subset(&key.resident), "I2: pinned columns are in memory");
-            assert!(!class.victims.intersects(&key.pinned), "I2: victim is pinned");
+            assert!(
+                !key.resident.intersects(&key.loading),
+                "I1: a segment is loading at most once"
+            );
+            assert!(
+                key.pinned.is_subset(&key.resident),
+                "I2: pinned columns are in memory"
+            );
+            assert!(
+                !class.victims.intersects(&key.pinned),
+                "I2: victim is pinned"
+            );
             assert_eq!(class.interested, key.interest.len());
             assert_eq!(class.wanted, self.columns_of(&key.interest));
             assert_eq!(class.victims, self.victim_columns(key, &class.wanted));
@@ -621,16 +694,28 @@ impl Table {
             }
         }
         assert_eq!(members, self.chunks.len(), "classes partition the chunks");
-        let resident: usize =
-            self.classes.iter().map(|c| c.key.resident.len() * c.members.len()).sum();
+        let resident: usize = self
+            .classes
+            .iter()
+            .map(|c| c.key.resident.len() * c.members.len())
+            .sum();
         assert_eq!(resident, self.last_use.len());
         assert!(self.victims.len() <= resident);
         for (id, extent) in self.extents.iter().enumerate() {
-            used += if extent.state == ExtentState::Absent { 0 } else { extent.shape.bytes };
+            used += if extent.state == ExtentState::Absent {
+                0
+            } else {
+                extent.shape.bytes
+            };
             let listed = self.resident_extents.iter().any(|e| e.0 as usize == id);
             assert_eq!(listed, extent.state == ExtentState::Resident);
             for chunk in extent.shape.first.0..=extent.shape.last.0 {
-                if self.class(ChunkId(chunk)).key.resident.contains(extent.shape.column) {
+                if self
+                    .class(ChunkId(chunk))
+                    .key
+                    .resident
+                    .contains(extent.shape.column)
+                {
                     assert!(listed, "a resident segment has its shared extents");
                 }
             }

@@ -5,6 +5,7 @@ mod decode;
 pub mod device;
 mod error;
 mod footer;
+pub mod pool;
 mod thrift_bounds;
 
 pub use chunk_map::{

@@ -1,0 +1,201 @@
+//! Parquet files at one version: where they are, what their footers say, how they fall into chunks.
+//!
+//! Bounds: footers are read `FOOTERS_AT_ONCE` at a time; the cache keeps at most `CACHED_FILES` files, oldest out first.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use coscan_core::DeviceId;
+use futures::{StreamExt, TryStreamExt};
+use parking_lot::Mutex;
+use parquet::file::metadata::ParquetMetaData;
+
+use crate::device::{Device, Devices, FileVersion};
+use crate::{FileChunks, RangeRead, Result, StorageError, read_footer};
+
+/// Enough to hide a store's latency, few enough not to flood it.
+const FOOTERS_AT_ONCE: usize = 32;
+/// Footers of some ten kilobytes each: a bound on what idle tables cost.
+const CACHED_FILES: usize = 16_384;
+
+/// A Parquet file at one version, with its parsed footer and its chunk map.
+#[derive(Debug)]
+pub struct TableFile {
+    store: String,
+    version: FileVersion,
+    device_id: DeviceId,
+    device: Arc<dyn Device>,
+    metadata: Arc<ParquetMetaData>,
+    chunk_bytes: u64,
+    chunks: FileChunks,
+    name: String,
+}
+
+impl TableFile {
+    /// The URL of its store: `file://`, `s3://bucket`.
+    #[must_use]
+    pub fn store(&self) -> &str {
+        &self.store
+    }
+
+    /// Path and version.
+    #[must_use]
+    pub fn version(&self) -> &FileVersion {
+        &self.version
+    }
+
+    /// The footer, with page indexes if the file has them.
+    #[must_use]
+    pub fn metadata(&self) -> &Arc<ParquetMetaData> {
+        &self.metadata
+    }
+
+    /// Its chunks.
+    #[must_use]
+    pub fn chunks(&self) -> &FileChunks {
+        &self.chunks
+    }
+
+    /// The target chunk size that [`TableFile::chunks`] was made with.
+    #[must_use]
+    pub fn chunk_bytes(&self) -> u64 {
+        self.chunk_bytes
+    }
+
+    /// The device it is read from.
+    #[must_use]
+    pub fn device(&self) -> &Arc<dyn Device> {
+        &self.device
+    }
+
+    /// The device's id.
+    #[must_use]
+    pub fn device_id(&self) -> DeviceId {
+        self.device_id
+    }
+
+    /// What messages call it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The position of a root column in the file's schema.
+    #[must_use]
+    pub fn column(&self, name: &str) -> Option<usize> {
+        let schema = self.metadata.file_metadata().schema_descr().root_schema();
+        schema
+            .get_fields()
+            .iter()
+            .position(|field| field.name() == name)
+    }
+
+    /// The names of the root columns.
+    pub fn column_names(&self) -> impl Iterator<Item = &str> {
+        let schema = self.metadata.file_metadata().schema_descr().root_schema();
+        schema.get_fields().iter().map(|field| field.name())
+    }
+}
+
+type Key = (String, FileVersion, u64);
+
+/// Files that have been opened. One per process.
+#[derive(Debug)]
+pub struct FileCache {
+    devices: Arc<Devices>,
+    known: Mutex<(BTreeMap<Key, Arc<TableFile>>, VecDeque<Key>)>,
+}
+
+impl FileCache {
+    /// An empty cache over these devices.
+    #[must_use]
+    pub fn new(devices: Arc<Devices>) -> Arc<Self> {
+        Arc::new(Self {
+            devices,
+            known: Mutex::default(),
+        })
+    }
+
+    /// The devices files are read from.
+    #[must_use]
+    pub fn devices(&self) -> &Arc<Devices> {
+        &self.devices
+    }
+
+    /// Opens files of one store: reads the footers that are not known, several at once. The answer is in the order asked for.
+    ///
+    /// # Errors
+    /// The first file that cannot be read or is not Parquet.
+    pub async fn open(
+        &self,
+        store: &str,
+        versions: &[FileVersion],
+        chunk_bytes: u64,
+    ) -> Result<Vec<Arc<TableFile>>> {
+        let opening = versions
+            .iter()
+            .map(|version| self.open_one(store, version, chunk_bytes));
+        futures::stream::iter(opening)
+            .buffered(FOOTERS_AT_ONCE)
+            .try_collect()
+            .await
+    }
+
+    async fn open_one(
+        &self,
+        store: &str,
+        version: &FileVersion,
+        chunk_bytes: u64,
+    ) -> Result<Arc<TableFile>> {
+        let store = store.trim_end_matches('/');
+        let key = (store.to_owned(), version.clone(), chunk_bytes);
+        if let Some(file) = self.known.lock().0.get(&key) {
+            return Ok(Arc::clone(file));
+        }
+        let (device_id, device) = self.devices.device_for(store, &version.location)?;
+        let name = if store == "file:" || store == "file://" {
+            format!("/{}", version.location)
+        } else {
+            format!("{store}/{}", version.location)
+        };
+        let reader = Reader {
+            device: &*device,
+            version,
+        };
+        let metadata = read_footer(&reader, &name, version.size).await?;
+        let chunks = FileChunks::new(&metadata, chunk_bytes);
+        let file = Arc::new(TableFile {
+            store: store.to_owned(),
+            version: version.clone(),
+            device_id,
+            device,
+            metadata,
+            chunk_bytes,
+            chunks,
+            name,
+        });
+        let mut known = self.known.lock();
+        if known.0.insert(key.clone(), Arc::clone(&file)).is_none() {
+            known.1.push_back(key);
+        }
+        if known.1.len() > CACHED_FILES
+            && let Some(oldest) = known.1.pop_front()
+        {
+            known.0.remove(&oldest);
+        }
+        Ok(file)
+    }
+}
+
+struct Reader<'a> {
+    device: &'a dyn Device,
+    version: &'a FileVersion,
+}
+
+impl RangeRead for Reader<'_> {
+    async fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>, StorageError> {
+        self.device.read(self.version, ranges).await
+    }
+}

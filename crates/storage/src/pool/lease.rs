@@ -1,0 +1,285 @@
+//! A chunk in a consumer's hands: its frames are pinned, its arrays are had column by column, batch by batch.
+//!
+//! L1: the frames of the leased columns stay in memory until the lease is dropped. L2: a segment is decoded once for all leases
+//! that overlap in time, and for later ones while memory is plentiful and the frame is resident.
+
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::ops::Range;
+use std::sync::Arc;
+use std::task::Poll;
+
+use arrow::array::{ArrayRef, new_null_array};
+use arrow::datatypes::{DataType, FieldRef};
+use bytes::Bytes;
+use coscan_core::{ChunkId, Event, LoadOrigin};
+use parking_lot::Mutex;
+
+use super::decoded::DecodedSegment;
+use super::scan::Scan;
+use super::state::{DecodedKey, State};
+use super::{ChunkInfo, Inner};
+use crate::{Result, SegmentDecoder, StorageError, batch_rows_of};
+
+/// A column to decode.
+#[derive(Clone, Debug)]
+pub struct ColumnRequest {
+    /// The root column's name in the file.
+    pub name: String,
+    /// The arrow field to decode to.
+    pub field: FieldRef,
+}
+
+/// A chunk handed to one consumer of a scan. Dropping it releases the chunk.
+pub struct ChunkLease {
+    scan: Arc<Scan>,
+    chunk: ChunkId,
+    index: usize,
+    origin: Option<LoadOrigin>,
+    /// Decoded segments in use, by column name and type.
+    segments: Mutex<BTreeMap<(String, DataType), Arc<DecodedSegment>>>,
+    batches: Vec<usize>,
+    batch_rows: usize,
+    /// False for chunks that were handed out without bytes: the core does not know of them.
+    held: bool,
+}
+
+/// Rows per batch unless the consumer says otherwise: DataFusion's default.
+const BATCH_ROWS: usize = 8192;
+
+impl ChunkLease {
+    pub(crate) fn new(
+        scan: Arc<Scan>,
+        chunk: ChunkId,
+        index: usize,
+        origin: Option<LoadOrigin>,
+    ) -> Self {
+        let held = scan.inner().state.lock().abm.holds(scan.id(), chunk);
+        let mut lease = Self {
+            scan,
+            chunk,
+            index,
+            origin,
+            segments: Mutex::default(),
+            batches: Vec::new(),
+            batch_rows: BATCH_ROWS,
+            held,
+        };
+        lease.set_batch_rows(BATCH_ROWS);
+        lease
+    }
+
+    /// How many rows a batch has at most. To be called before the first batch is asked for.
+    pub fn set_batch_rows(&mut self, rows: usize) {
+        self.batch_rows = rows.max(1);
+        let info = self.info();
+        self.batches = batch_rows_of(&info.file.chunks().chunks[info.file_chunk], self.batch_rows);
+    }
+
+    /// Its position in the scan's [`super::TableView::chunks`].
+    #[must_use]
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// Which chunk of which file it is.
+    #[must_use]
+    pub fn info(&self) -> &ChunkInfo {
+        &self.scan.table().chunks()[self.index]
+    }
+
+    /// Why it was in memory; `None` if it has no bytes.
+    #[must_use]
+    pub fn origin(&self) -> Option<LoadOrigin> {
+        if self.held { self.origin } else { None }
+    }
+
+    /// Rows of each batch.
+    #[must_use]
+    pub fn batches(&self) -> &[usize] {
+        &self.batches
+    }
+
+    /// Batch `at` of the given columns, all arrays of the same length; `None` past the last batch. Columns that the file lacks
+    /// are null.
+    ///
+    /// Decode of the following batches goes on in the background. Cancel safe.
+    ///
+    /// # Errors
+    /// `BadPage` if a column cannot be decoded.
+    pub async fn batch(
+        &self,
+        columns: &[ColumnRequest],
+        at: usize,
+    ) -> Result<Option<Vec<ArrayRef>>> {
+        let Some(&rows) = self.batches.get(at) else {
+            return Ok(None);
+        };
+        let segments: Vec<Option<Arc<DecodedSegment>>> = columns
+            .iter()
+            .map(|column| self.segment(column))
+            .collect::<Result<_>>()?;
+        let mut arrays: Vec<Option<ArrayRef>> = vec![None; columns.len()];
+        poll_fn(|cx| {
+            let mut pending = false;
+            for (array, segment) in arrays.iter_mut().zip(&segments) {
+                let Some(segment) = segment.as_ref().filter(|_| array.is_none()) else {
+                    continue;
+                };
+                match segment.poll_batch(at, cx.waker()) {
+                    Poll::Pending => pending = true,
+                    Poll::Ready(Ok(Some(batch))) => *array = Some(batch),
+                    Poll::Ready(Ok(None)) => {
+                        let message = "a segment has fewer batches than its chunk".to_owned();
+                        return Poll::Ready(Err(StorageError::Internal(message)));
+                    }
+                    Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                }
+            }
+            if pending {
+                Poll::Pending
+            } else {
+                Poll::Ready(Ok(()))
+            }
+        })
+        .await?;
+        let arrays = arrays.into_iter().zip(columns).map(|(array, column)| {
+            array.unwrap_or_else(|| new_null_array(column.field.data_type(), rows))
+        });
+        Ok(Some(arrays.collect()))
+    }
+
+    /// The decoded segment of a column, shared with whoever has it; `None` if the file lacks the column.
+    fn segment(&self, column: &ColumnRequest) -> Result<Option<Arc<DecodedSegment>>> {
+        let own = (column.name.clone(), column.field.data_type().clone());
+        if let Some(segment) = self.segments.lock().get(&own) {
+            return Ok(Some(Arc::clone(segment)));
+        }
+        let info = self.info().clone();
+        let Some(root) = info.file.column(&column.name) else {
+            return Ok(None);
+        };
+        let key = (self.chunk, own.0.clone(), own.1.clone(), self.batch_rows);
+        let inner = self.scan.inner();
+        let segment = inner.with_state(|state, _| {
+            let known = self.known(state, &key);
+            if let Some(scan) = state.scans.get_mut(&self.scan.id()) {
+                let metrics = &mut scan.metrics;
+                *if known.is_some() {
+                    &mut metrics.decode_shared
+                } else {
+                    &mut metrics.decode_begun
+                } += 1;
+            }
+            if let Some(segment) = known {
+                return Ok(segment);
+            }
+            let segment = self.begin(state, root, column)?;
+            if let Some(table) = state.tables.get_mut(&self.scan.table().table) {
+                let list = table.decoded.entry(self.chunk).or_default();
+                list.push((key, Arc::clone(&segment)));
+            }
+            Ok(segment)
+        })?;
+        self.segments.lock().insert(own, Arc::clone(&segment));
+        Ok(Some(segment))
+    }
+
+    fn known(&self, state: &State, key: &DecodedKey) -> Option<Arc<DecodedSegment>> {
+        let table = state.tables.get(&self.scan.table().table)?;
+        let list = table.decoded.get(&self.chunk)?;
+        list.iter()
+            .find(|(known, _)| known == key)
+            .map(|(_, segment)| Arc::clone(segment))
+    }
+
+    fn begin(
+        &self,
+        state: &State,
+        root: usize,
+        column: &ColumnRequest,
+    ) -> Result<Arc<DecodedSegment>> {
+        let missing = || {
+            let message = format!(
+                "column {} of chunk {} is not in memory",
+                column.name, self.chunk
+            );
+            StorageError::Internal(message)
+        };
+        let table = state
+            .tables
+            .get(&self.scan.table().table)
+            .ok_or_else(missing)?;
+        let id = table.core.column(&column.name).ok_or_else(missing)?;
+        let info = self.info().clone();
+        let wanted = info.file.chunks().ranges_of(info.file_chunk, root);
+        let mut buffers: Vec<(Range<u64>, Bytes)> = Vec::new();
+        let own = table.frames.get(&(self.chunk, id));
+        let shared = table
+            .core
+            .extents_of(self.chunk, id)
+            .filter_map(|e| table.extents.get(&e));
+        for (range, bytes) in own.into_iter().chain(shared).flat_map(|frame| frame.iter()) {
+            let overlaps = wanted
+                .iter()
+                .any(|w| w.start < range.end && range.start < w.end);
+            if overlaps {
+                buffers.push((range.clone(), bytes.clone()));
+            }
+        }
+        if !wanted.is_empty() && buffers.is_empty() {
+            return Err(missing());
+        }
+        buffers.sort_unstable_by_key(|(range, _)| range.start);
+        let (field, batch_rows) = (Arc::clone(&column.field), self.batch_rows);
+        let make = Box::new(move || {
+            let chunk = &info.file.chunks().chunks[info.file_chunk];
+            let (name, metadata) = (info.file.name(), info.file.metadata());
+            SegmentDecoder::new(name, metadata, root, &field, chunk, buffers, batch_rows)
+        });
+        let shared = &self.scan.inner().shared;
+        let (decode, memory) = (Arc::clone(&shared.decode), Arc::clone(&shared.memory));
+        Ok(DecodedSegment::new(
+            make,
+            decode,
+            memory,
+            Arc::clone(&shared.decoded_bytes),
+        ))
+    }
+}
+
+impl Drop for ChunkLease {
+    fn drop(&mut self) {
+        self.segments.get_mut().clear();
+        let (scan, chunk) = (self.scan.id(), self.chunk);
+        self.scan.inner().with_state(|state, effects| {
+            if self.held && state.scans.contains_key(&scan) {
+                Inner::log(state.handle(Event::ChunkReleased { scan, chunk }, effects));
+            }
+            // Keep what others use; keep the rest only while there is room for it.
+            let keep_idle = self.scan.inner().shared.memory.decoded_is_small();
+            if let Some(table) = state.tables.get_mut(&self.scan.table().table)
+                && let Some(list) = table.decoded.get_mut(&self.chunk)
+            {
+                let (kept, dropped): (Vec<_>, Vec<_>) = std::mem::take(list)
+                    .into_iter()
+                    .partition(|(_, segment)| keep_idle || Arc::strong_count(segment) > 1);
+                *list = kept;
+                if list.is_empty() {
+                    table.decoded.remove(&self.chunk);
+                }
+                effects
+                    .dropped
+                    .extend(dropped.into_iter().map(|(_, segment)| segment));
+            }
+        });
+    }
+}
+
+impl std::fmt::Debug for ChunkLease {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ChunkLease")
+            .field("index", &self.index)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,302 @@
+//! Carrying out a load: one request per run of neighbouring ranges, and word to the core as columns arrive.
+//!
+//! Columns arrive in the order the core lists them (increasing size, [CoopScans07 §6.2]), but columns that lie side by side in the
+//! file come with one request.
+//! Bounds: one task per load; `loads_max` loads per device.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use coscan_core::{ChunkId, ColumnId, Event, ExtentId, TableId};
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+
+use super::Inner;
+use super::state::{Frame, Incomplete, LoadJob, TableState};
+use crate::StorageError;
+use crate::device::{Device, FileVersion};
+
+/// A segment or a shared extent of the load.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Target {
+    Segment(ColumnId),
+    Extent(ExtentId),
+}
+
+/// Ranges that are read with one request.
+#[derive(Debug, PartialEq, Eq)]
+struct Run {
+    /// (file range, whose it is), ascending.
+    ranges: Vec<(Range<u64>, Target)>,
+}
+
+/// Groups ranges that touch, or whose gap is cheaper than a request. Runs come in the order of the first target they serve.
+fn runs(targets: &[(Target, Vec<Range<u64>>)], gap: u64) -> Vec<Run> {
+    let mut all: Vec<(Range<u64>, Target)> = targets
+        .iter()
+        .flat_map(|(target, ranges)| ranges.iter().map(|range| (range.clone(), *target)))
+        .filter(|(range, _)| !range.is_empty())
+        .collect();
+    all.sort_unstable_by_key(|(range, _)| range.start);
+    let mut runs: Vec<Run> = Vec::new();
+    for (range, target) in all {
+        let last = runs
+            .last_mut()
+            .and_then(|run| run.ranges.last().map(|(r, _)| r.end));
+        match (last, runs.last_mut()) {
+            (Some(end), Some(run)) if range.start.saturating_sub(end) <= gap => {
+                run.ranges.push((range, target));
+            }
+            _ => runs.push(Run {
+                ranges: vec![(range, target)],
+            }),
+        }
+    }
+    let rank = |run: &Run| {
+        let ranks = run
+            .ranges
+            .iter()
+            .map(|(_, t)| targets.iter().position(|(o, _)| o == t));
+        ranks.min().flatten()
+    };
+    runs.sort_by_key(rank);
+    runs
+}
+
+/// A load under way.
+struct Progress {
+    /// What each target still waits for, and what it has.
+    targets: BTreeMap<Target, (usize, Vec<(Range<u64>, Bytes)>)>,
+}
+
+impl Inner {
+    /// Reads what the job names and tells the core. Runs on the I/O runtime.
+    pub(crate) async fn load(self: Arc<Self>, job: LoadJob) {
+        let Some((device, version, targets)) = self.plan(&job) else {
+            return;
+        };
+        let mut progress = Progress {
+            targets: targets
+                .iter()
+                .map(|(target, ranges)| {
+                    let wanted = ranges.iter().filter(|range| !range.is_empty()).count();
+                    (*target, (wanted, Vec::new()))
+                })
+                .collect(),
+        };
+        let gap = device.request_cost_bytes();
+        let mut reads: FuturesUnordered<_> = runs(&targets, gap)
+            .into_iter()
+            .map(|run| {
+                let (device, version) = (&device, &version);
+                async move {
+                    let ranges: Vec<Range<u64>> =
+                        run.ranges.iter().map(|(range, _)| range.clone()).collect();
+                    let answer = device.read(version, &ranges).await;
+                    (run, answer)
+                }
+            })
+            .collect();
+        // Targets without bytes are complete at once.
+        self.report(&job, &mut progress);
+        while let Some((run, answer)) = reads.next().await {
+            match answer {
+                Ok(bytes) => {
+                    for ((range, target), bytes) in run.ranges.into_iter().zip(bytes) {
+                        if let Some((left, got)) = progress.targets.get_mut(&target) {
+                            *left -= 1;
+                            got.push((range, bytes));
+                        }
+                    }
+                    self.report(&job, &mut progress);
+                }
+                Err(error) => {
+                    let hit = run.ranges.iter().map(|(_, target)| *target).collect();
+                    self.fail(&job, &mut progress, &hit, &error);
+                }
+            }
+        }
+    }
+
+    #[expect(
+        clippy::type_complete,
+        reason = "one caller, which takes it apart at once"
+    )]
+    fn plan(
+        &self,
+        job: &LoadJob,
+    ) -> Option<(Arc<dyn Device>, FileVersion, Vec<(Target, Vec<Range<u64>>)>)> {
+        let state = self.state.lock();
+        let table = state.tables.get(&job.table)?;
+        let source = table.core.chunks.get(job.chunk.0 as usize)?;
+        let segments = job.columns.iter().map(|&column| {
+            (
+                Target::Segment(column),
+                table.core.ranges(job.chunk, column),
+            )
+        });
+        let extents = job.extents.iter().map(|&extent| {
+            let ranges = table.core.extents[extent.0 as usize].ranges.clone();
+            (Target::Extent(extent), ranges)
+        });
+        let targets = extents.chain(segments).collect();
+        Some((
+            Arc::clone(source.file.device()),
+            source.file.version().clone(),
+            targets,
+        ))
+    }
+
+    /// Takes in complete targets; tells the core of segments that have all they need.
+    fn report(self: &Arc<Self>, job: &LoadJob, progress: &mut Progress) {
+        let complete: Vec<Target> = progress
+            .targets
+            .iter()
+            .filter(|(_, (left, _))| *left == 0)
+            .map(|(target, _)| *target)
+            .collect();
+        if complete.is_empty() {
+            return;
+        }
+        self.with_state(|state, effects| {
+            let Some(table) = state.tables.get_mut(&job.table) else {
+                return;
+            };
+            for target in complete {
+                let Some((_, mut got)) = progress.targets.remove(&target) else {
+                    continue;
+                };
+                got.sort_unstable_by_key(|(range, _)| range.start);
+                let frame: Frame = Arc::new(got);
+                match target {
+                    Target::Extent(extent) => {
+                        table.extents.insert(extent, frame);
+                    }
+                    Target::Segment(column) => {
+                        table.incomplete.push(Incomplete {
+                            chunk: job.chunk,
+                            column,
+                            frame,
+                        });
+                    }
+                }
+            }
+            for (chunk, columns) in settle(table) {
+                let event = Event::LoadCompleted {
+                    table: job.table,
+                    chunk,
+                    columns,
+                };
+                Self::log(state.handle(event, effects));
+            }
+        });
+    }
+
+    /// Gives up on targets. Segments that wait for a failed extent fail with it.
+    fn fail(
+        self: &Arc<Self>,
+        job: &LoadJob,
+        progress: &mut Progress,
+        hit: &BTreeSet<Target>,
+        error: &StorageError,
+    ) {
+        self.with_state(|state, effects| {
+            let mut failed: BTreeMap<ChunkId, BTreeSet<ColumnId>> = BTreeMap::new();
+            for target in hit {
+                if progress.targets.remove(target).is_none() {
+                    continue;
+                }
+                match *target {
+                    Target::Segment(column) => {
+                        failed.entry(job.chunk).or_default().insert(column);
+                    }
+                    Target::Extent(extent) => {
+                        for (chunk, column) in waiting_for(state, job.table, extent) {
+                            failed.entry(chunk).or_default().insert(column);
+                        }
+                    }
+                }
+            }
+            state.load_error = Some(error.clone());
+            for (chunk, columns) in failed {
+                if let Some(table) = state.tables.get_mut(&job.table) {
+                    table
+                        .incomplete
+                        .retain(|i| i.chunk != chunk || !columns.contains(&i.column));
+                }
+                if chunk == job.chunk {
+                    for column in &columns {
+                        progress.targets.remove(&Target::Segment(*column));
+                    }
+                }
+                let columns = columns.into_iter().collect();
+                let event = Event::LoadFailed {
+                    table: job.table,
+                    chunk,
+                    columns,
+                };
+                Self::log(state.handle(event, effects));
+            }
+            state.load_error = None;
+        });
+    }
+}
+
+/// Moves segments that have all their extents to the frames; gives them by chunk.
+fn settle(table: &mut TableState) -> BTreeMap<ChunkId, Vec<ColumnId>> {
+    let mut settled: BTreeMap<ChunkId, Vec<ColumnId>> = BTreeMap::new();
+    let incomplete = std::mem::take(&mut table.incomplete);
+    for segment in incomplete {
+        let Incomplete { chunk, column, .. } = segment;
+        let mut extents = table.core.extents_of(chunk, column);
+        if extents.all(|extent| table.extents.contains_key(&extent)) {
+            table.frames.insert((chunk, column), segment.frame);
+            settled.entry(chunk).or_default().push(column);
+        } else {
+            table.incomplete.push(segment);
+        }
+    }
+    settled
+}
+
+/// Segments being loaded that need the extent.
+fn waiting_for(
+    state: &super::state::State,
+    id: TableId,
+    extent: ExtentId,
+) -> Vec<(ChunkId, ColumnId)> {
+    let Some(table) = state.tables.get(&id) else {
+        return Vec::new();
+    };
+    let loading = state.abm.chunks().filter(|chunk| chunk.table == id);
+    loading
+        .flat_map(|chunk| {
+            let columns: Vec<ColumnId> = chunk.loading.iter().collect();
+            columns.into_iter().map(move |column| (chunk.chunk, column))
+        })
+        .filter(|&(chunk, column)| table.core.extents_of(chunk, column).any(|e| e == extent))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_come_with_one_request_and_small_columns_first() {
+        let (a, b, c) = (ColumnId(0), ColumnId(1), ColumnId(2));
+        let ranges = |r: Range<u64>| vec![r];
+        let targets = vec![
+            (Target::Segment(c), ranges(900..910)),
+            (Target::Segment(a), ranges(0..100)),
+            (Target::Segment(b), ranges(100..400)),
+        ];
+        let planned = runs(&targets, 50);
+        assert_eq!(planned.len(), 2);
+        assert_eq!(planned[0].ranges, vec![(900..910, Target::Segment(c))]);
+        assert_eq!(planned[1].ranges.len(), 2);
+        assert_eq!(runs(&targets, 500).len(), 1);
+    }
+}

@@ -1,0 +1,172 @@
+//! One memory budget for frames, decoded arrays and the operators of queries (I3).
+//!
+//! Idea: whoever needs memory takes it from the same limit. Operators come first: when they need more, the buffer pools shrink
+//! (unpinned frames go), then they are refused and spill. Decoded arrays are needed to make progress, so they are never
+//! refused, but they too shrink the pools. What is left is the pools' budget, which they hear of as `BudgetChanged`.
+//! Not here: what is evicted (coscan-core), spilling (DataFusion).
+//! Bounds: the pools keep at least `POOL_FLOOR` of the limit, so that a query that hogs memory cannot stop all scans.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+
+/// A pool's side of the budget.
+pub(crate) trait Lender: Send + Sync {
+    /// Bytes it holds now.
+    fn held(&self) -> u64;
+    /// Whether scans run on it.
+    fn is_active(&self) -> bool;
+    /// What it may hold from now on; it evicts at once what it can.
+    fn set_budget(self: Arc<Self>, bytes: u64);
+}
+
+/// The memory of a process: one limit, three kinds of users.
+#[derive(Default)]
+pub struct MemoryBudget {
+    limit: u64,
+    operators: AtomicU64,
+    decoded: AtomicU64,
+    /// What the pools were told last, in steps.
+    told: AtomicU64,
+    lenders: Mutex<Vec<Weak<dyn Lender>>>,
+}
+
+/// The part of the limit that operators cannot take from the buffer pools, as a divisor.
+const POOL_FLOOR: u64 = 8;
+/// The pools hear of changes in steps of this part of the limit, so that not every reservation is an event.
+const STEPS: u64 = 64;
+
+impl MemoryBudget {
+    /// A budget of `limit` bytes.
+    #[must_use]
+    pub fn new(limit: u64) -> Arc<Self> {
+        Arc::new(Self {
+            limit,
+            told: AtomicU64::new(u64::MAX),
+            ..Self::default()
+        })
+    }
+
+    /// The limit, in bytes.
+    #[must_use]
+    pub fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// Bytes that operators have reserved.
+    #[must_use]
+    pub fn operator_bytes(&self) -> u64 {
+        self.operators.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of decoded arrays.
+    #[must_use]
+    pub fn decoded_bytes(&self) -> u64 {
+        self.decoded.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of frames, over all pools.
+    #[must_use]
+    pub fn frame_bytes(&self) -> u64 {
+        self.pools().iter().map(|pool| pool.held()).sum()
+    }
+
+    /// Takes memory for an operator; false if even empty buffer pools would not leave enough.
+    #[must_use]
+    pub fn try_reserve(&self, bytes: u64) -> bool {
+        let operators = self.operators.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        let others = self.decoded_bytes() + self.limit / POOL_FLOOR;
+        let fits = operators + others <= self.limit && {
+            self.tell();
+            operators + self.decoded_bytes() + self.frame_bytes() <= self.limit
+        };
+        if !fits {
+            self.release(bytes);
+        }
+        fits
+    }
+
+    /// Takes memory for an operator that cannot do without.
+    pub fn reserve(&self, bytes: u64) {
+        self.operators.fetch_add(bytes, Ordering::Relaxed);
+        self.tell();
+    }
+
+    /// Gives an operator's memory back.
+    pub fn release(&self, bytes: u64) {
+        self.operators.fetch_sub(bytes, Ordering::Relaxed);
+        self.tell();
+    }
+
+    /// Notes that decoded arrays grew.
+    pub(crate) fn add_decoded(&self, bytes: u64) {
+        self.decoded.fetch_add(bytes, Ordering::Relaxed);
+        self.tell();
+    }
+
+    /// Notes that decoded arrays are gone. Pools hear of it with the next change, so that this may be called under their lock.
+    pub(crate) fn remove_decoded(&self, bytes: u64) {
+        self.decoded.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Whether decoded arrays may be kept as a cache: they take less than half of what operators leave.
+    pub(crate) fn decoded_is_small(&self) -> bool {
+        let free = self.limit.saturating_sub(self.operator_bytes());
+        self.decoded_bytes() < free / 2
+    }
+
+    pub(crate) fn join(&self, pool: Weak<dyn Lender>) {
+        self.lenders.lock().push(pool);
+        self.divide();
+    }
+
+    /// Divides the pools' share anew if it changed by a step. Not to be called under a pool's lock.
+    pub(crate) fn tell(&self) {
+        let step = (self.limit / STEPS).max(1);
+        let share = self.pool_share() / step;
+        if self.told.swap(share, Ordering::Relaxed) != share {
+            self.divide();
+        }
+    }
+
+    /// What all pools together may hold.
+    fn pool_share(&self) -> u64 {
+        let taken = self.operator_bytes() + self.decoded_bytes();
+        self.limit
+            .saturating_sub(taken)
+            .max(self.limit / POOL_FLOOR)
+    }
+
+    /// Active pools share alike; idle ones get nothing as soon as one is active.
+    pub(crate) fn divide(&self) {
+        let pools = self.pools();
+        let share = self.pool_share();
+        let active = pools.iter().filter(|pool| pool.is_active()).count() as u64;
+        let count = pools.len() as u64;
+        for pool in pools {
+            let bytes = match active {
+                0 => share / count,
+                _ if pool.is_active() => share / active,
+                _ => 0,
+            };
+            pool.set_budget(bytes);
+        }
+    }
+
+    fn pools(&self) -> Vec<Arc<dyn Lender>> {
+        let mut lenders = self.lenders.lock();
+        lenders.retain(|pool| pool.strong_count() > 0);
+        lenders.iter().filter_map(Weak::upgrade).collect()
+    }
+}
+
+impl std::fmt::Debug for MemoryBudget {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MemoryBudget")
+            .field("limit", &self.limit)
+            .field("operators", &self.operator_bytes())
+            .field("decoded", &self.decoded_bytes())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,339 @@
+//! The buffer pool: the scheduling core, driven by real devices.
+//!
+//! | file | what it answers |
+//! |---|---|
+//! | `state.rs` | what the core's actions change: frames, waiting consumers |
+//! | `load.rs` | how a load is read |
+//! | `scan.rs` | how consumers get chunks |
+//! | `lease.rs` | how a chunk's arrays are had |
+//! | `decoded.rs`, `decode_pool.rs` | how a segment is decoded once for all |
+//! | `memory.rs` | who may hold how much |
+//! | `files.rs`, `tables.rs` | which files make which table |
+//!
+//! Contract: `docs/design/storage.md`. Not here: planning, predicates, SQL (the engine).
+
+mod config;
+mod decode_pool;
+mod decoded;
+mod files;
+mod lease;
+mod load;
+mod memory;
+mod scan;
+mod snapshot;
+mod state;
+mod tables;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use coscan_core::{Abm, AbmConfig, Event, TableId};
+use parking_lot::Mutex;
+use tokio::runtime::{Handle, Runtime};
+
+pub use config::PoolConfig;
+pub use files::{FileCache, TableFile};
+pub use lease::{ChunkLease, ColumnRequest};
+pub use memory::MemoryBudget;
+pub use scan::{Scan, ScanPart, ScanRequest};
+pub use snapshot::{ChunkRow, PoolMetrics, PoolSnapshot, ScanRow};
+pub use state::{LoadTrace, ScanMetrics};
+pub use tables::{ChunkInfo, TableView};
+
+use crate::{Result, StorageError};
+use decode_pool::DecodePool;
+use memory::Lender;
+use state::{Effects, State, TableState};
+use tables::{CoreTable, TableKey};
+
+/// How often the core hears that time passed, which is how stalled scans are found.
+const TICK: Duration = Duration::from_millis(250);
+
+/// What the pools of a process have in common: files, memory, threads.
+#[derive(Debug)]
+pub struct PoolShared {
+    files: Arc<FileCache>,
+    memory: Arc<MemoryBudget>,
+    decode: Arc<DecodePool>,
+    io: IoRuntime,
+    decoded_bytes: Arc<AtomicU64>,
+}
+
+impl PoolShared {
+    /// Threads for I/O and decode, a memory budget, a cache of files.
+    ///
+    /// # Errors
+    /// The system gives no threads.
+    pub fn new(
+        files: Arc<FileCache>,
+        memory: Arc<MemoryBudget>,
+        decode_threads: usize,
+    ) -> Result<Arc<Self>> {
+        let failed = |error: std::io::Error| StorageError::Internal(format!("threads: {error}"));
+        Ok(Arc::new(Self {
+            files,
+            memory,
+            decode: Arc::new(DecodePool::new(decode_threads).map_err(failed)?),
+            io: IoRuntime::new().map_err(failed)?,
+            decoded_bytes: Arc::default(),
+        }))
+    }
+
+    /// The files that have been opened.
+    #[must_use]
+    pub fn files(&self) -> &Arc<FileCache> {
+        &self.files
+    }
+
+    /// The memory budget.
+    #[must_use]
+    pub fn memory(&self) -> &Arc<MemoryBudget> {
+        &self.memory
+    }
+
+    /// Bytes of arrays that decode has produced since the start.
+    #[must_use]
+    pub fn decoded_bytes_total(&self) -> u64 {
+        self.decoded_bytes.load(Ordering::Relaxed)
+    }
+}
+
+/// Threads that wait for devices.
+#[derive(Debug)]
+struct IoRuntime {
+    runtime: Option<Runtime>,
+}
+
+impl IoRuntime {
+    fn new() -> std::io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("coscan-io")
+            .enable_all()
+            .build()?;
+        Ok(Self {
+            runtime: Some(runtime),
+        })
+    }
+
+    fn handle(&self) -> Option<&Handle> {
+        self.runtime.as_ref().map(Runtime::handle)
+    }
+}
+
+impl Drop for IoRuntime {
+    fn drop(&mut self) {
+        // A runtime must not be waited for where async code runs, and this may be dropped there.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl std::fmt::Debug for DecodePool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("DecodePool")
+    }
+}
+
+pub(crate) struct Inner {
+    pub(crate) state: Mutex<State>,
+    pub(crate) shared: Arc<PoolShared>,
+    pub(crate) config: PoolConfig,
+    /// Bytes that the core counts and whether scans run, to be read without the lock.
+    held: AtomicU64,
+    active: AtomicBool,
+}
+
+/// Shares reads, memory and decode among all scans of a process that use one policy and one storage model.
+///
+/// Cheap to clone; the pool lives until the last clone, scan and lease is gone.
+#[derive(Clone)]
+pub struct BufferPool {
+    inner: Arc<Inner>,
+}
+
+impl BufferPool {
+    /// An empty pool.
+    #[must_use]
+    pub fn new(config: PoolConfig, shared: Arc<PoolShared>) -> Self {
+        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).max(1);
+        let abm = Abm::new(AbmConfig {
+            policy: config.policy,
+            model: config.model,
+            budget_bytes: 0,
+            loads_max: config.loads_max.max(1),
+            stall_after_ns: nanos(config.stall_after),
+            wait_unit_ns: nanos(config.wait_unit),
+        });
+        let state = State {
+            abm,
+            origin: Instant::now(),
+            tables: BTreeMap::new(),
+            by_key: BTreeMap::new(),
+            scans: BTreeMap::new(),
+            next_scan: 0,
+            load_error: None,
+            trace: config.record_trace.then(Vec::new),
+            sched_ns: 0,
+            decisions: 0,
+            shut_down: false,
+        };
+        let inner = Arc::new(Inner {
+            state: Mutex::new(state),
+            shared,
+            config,
+            held: AtomicU64::new(0),
+            active: AtomicBool::new(false),
+        });
+        let lender: Weak<dyn Lender> = Arc::downgrade(&inner) as Weak<dyn Lender>;
+        inner.shared.memory.join(lender);
+        if let Some(io) = inner.shared.io.handle() {
+            io.spawn(tick(Arc::downgrade(&inner)));
+        }
+        Self { inner }
+    }
+
+    /// How it was set up.
+    #[must_use]
+    pub fn config(&self) -> &PoolConfig {
+        &self.inner.config
+    }
+
+    /// What it shares with the other pools of the process.
+    #[must_use]
+    pub fn shared(&self) -> &Arc<PoolShared> {
+        &self.inner.shared
+    }
+
+    /// The chunks of these files. Registers files that are new to the pool.
+    ///
+    /// # Errors
+    /// `Internal` if the files have different target chunk sizes.
+    pub fn table(&self, files: &[Arc<TableFile>]) -> Result<TableView> {
+        let key = TableKey::of(files);
+        self.inner.with_state(|state, effects| {
+            let next = TableId(u32::try_from(state.tables.len()).unwrap_or(u32::MAX));
+            let id = *state.by_key.entry(key).or_insert(next);
+            let is_new = !state.tables.contains_key(&id);
+            let table = state
+                .tables
+                .entry(id)
+                .or_insert_with(|| TableState::new(CoreTable::new(self.inner.config.model, files)));
+            let layout = table.core.add(files);
+            let chunks = files
+                .iter()
+                .flat_map(|file| {
+                    let base = table.core.base(file).unwrap_or(0);
+                    let count = u32::try_from(file.chunks().chunks.len()).unwrap_or(u32::MAX);
+                    (0..count).map(move |at| ChunkInfo {
+                        file: Arc::clone(file),
+                        file_chunk: at as usize,
+                        chunk: coscan_core::ChunkId(base + at),
+                    })
+                })
+                .collect();
+            if is_new {
+                state.handle(Event::TableRegistered { table: id, layout }, effects)?;
+            } else if !layout.chunks.is_empty() {
+                let (chunks, shared) = (layout.chunks, layout.shared);
+                state.handle(
+                    Event::ChunksAppended {
+                        table: id,
+                        chunks,
+                        shared,
+                    },
+                    effects,
+                )?;
+            }
+            Ok(TableView { table: id, chunks })
+        })
+    }
+}
+
+impl std::fmt::Debug for BufferPool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BufferPool")
+            .field("config", &self.inner.config)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Tells the core that time passes, for as long as the pool lives.
+async fn tick(pool: Weak<Inner>) {
+    loop {
+        tokio::time::sleep(TICK).await;
+        let Some(inner) = pool.upgrade() else { return };
+        inner.with_state(|state, effects| {
+            let now = state.origin.elapsed().as_nanos();
+            if state
+                .abm
+                .next_deadline()
+                .is_some_and(|due| u128::from(due.0) <= now)
+            {
+                Inner::log(state.handle(Event::TimePassed, effects));
+            }
+        });
+    }
+}
+
+impl Inner {
+    /// Works on the state, then carries out what it left to do.
+    pub(crate) fn with_state<T>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&mut State, &mut Effects) -> T,
+    ) -> T {
+        let mut effects = Effects::default();
+        let (result, changed) = {
+            let mut state = self.state.lock();
+            let result = work(&mut state, &mut effects);
+            self.held.store(state.abm.used_bytes(), Ordering::Relaxed);
+            let active = !state.scans.is_empty();
+            (
+                result,
+                self.active.swap(active, Ordering::Relaxed) != active,
+            )
+        };
+        if changed {
+            self.shared.memory.divide();
+        }
+        for waker in effects.wakers {
+            waker.wake();
+        }
+        if let Some(io) = self.shared.io.handle() {
+            for job in effects.loads {
+                io.spawn(Arc::clone(self).load(job));
+            }
+        }
+        result
+    }
+
+    /// A refused event is a bug in this crate; the scan it was about goes on, or fails by itself.
+    pub(crate) fn log(outcome: Result<()>) {
+        if let Err(error) = outcome {
+            log::error!("buffer pool: {error}");
+            debug_assert!(false, "buffer pool: {error}");
+        }
+    }
+}
+
+impl Lender for Inner {
+    fn held(&self) -> u64 {
+        self.held.load(Ordering::Relaxed)
+    }
+
+    fn is_active(&self) -> bool {
+        self.active.load(Ordering::Relaxed)
+    }
+
+    fn set_budget(self: Arc<Self>, bytes: u64) {
+        let bytes = bytes.min(self.config.buffer_bytes_max.unwrap_or(u64::MAX));
+        self.with_state(|state, effects| {
+            if state.abm.budget_bytes() != bytes {
+                Self::log(state.handle(Event::BudgetChanged { bytes }, effects));
+            }
+        });
+    }
+}

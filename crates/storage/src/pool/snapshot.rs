@@ -1,0 +1,142 @@
+//! What a pool does at this moment, for system tables, metrics and traces.
+
+use coscan_core::{ColumnSet, StorageModel};
+
+use super::BufferPool;
+use super::state::{LoadTrace, ScanMetrics};
+
+/// A running scan: a row of `coscan.scans`.
+#[derive(Clone, Debug)]
+pub struct ScanRow {
+    /// The scan's id in its pool.
+    pub scan: u64,
+    /// The table's id in its pool.
+    pub table: u32,
+    /// The label of its session.
+    pub label: String,
+    /// Chunks not handed out yet.
+    pub chunks_left: u64,
+    /// Chunks in its consumers' hands.
+    pub chunks_held: u64,
+    /// Chunks not handed out that are in memory or on their way.
+    pub chunks_coming: u64,
+    /// Consumers that wait for a chunk.
+    pub waiting: u32,
+    /// Whether it lacks chunks to work on.
+    pub starved: bool,
+    /// Whether its consumers have been silent for long.
+    pub stalled: bool,
+    /// What it has done so far.
+    pub metrics: ScanMetrics,
+}
+
+/// A chunk with something in memory or on its way: a row of `coscan.chunks`.
+#[derive(Clone, Debug)]
+pub struct ChunkRow {
+    /// The table's id in its pool.
+    pub table: u32,
+    /// The chunk's id in its table.
+    pub chunk: u32,
+    /// The file it is in.
+    pub file: String,
+    /// Columns in memory.
+    pub resident: Vec<String>,
+    /// Columns on their way.
+    pub loading: Vec<String>,
+    /// Columns that are being read.
+    pub pinned: Vec<String>,
+    /// Scans that still need it.
+    pub interested: Vec<u64>,
+}
+
+/// A pool at one moment.
+#[derive(Clone, Debug)]
+pub struct PoolSnapshot {
+    /// Running scans.
+    pub scans: Vec<ScanRow>,
+    /// Chunks with something in memory or on its way.
+    pub chunks: Vec<ChunkRow>,
+    /// Bytes of frames, loads under way included.
+    pub used_bytes: u64,
+    /// What it may hold.
+    pub budget_bytes: u64,
+}
+
+/// Counters of a pool since it was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PoolMetrics {
+    /// Time spent in the scheduling core. Nanoseconds.
+    pub sched_ns: u64,
+    /// Events the core handled.
+    pub events: u64,
+}
+
+impl BufferPool {
+    /// What runs and what is in memory.
+    #[must_use]
+    pub fn snapshot(&self) -> PoolSnapshot {
+        let state = self.inner.state.lock();
+        let scans = state.abm.scans().filter_map(|scan| {
+            let known = state.scans.get(&scan.scan)?;
+            Some(ScanRow {
+                scan: scan.scan.0,
+                table: scan.table.0,
+                label: known.label.to_string(),
+                chunks_left: (scan.chunks_needed + known.without_bytes.len()) as u64,
+                chunks_held: scan.chunks_held as u64,
+                chunks_coming: scan.chunks_coming as u64,
+                waiting: scan.waiting,
+                starved: scan.starved,
+                stalled: scan.stalled,
+                metrics: known.metrics,
+            })
+        });
+        let chunks = state.abm.chunks().filter_map(|chunk| {
+            let core = &state.tables.get(&chunk.table)?.core;
+            let names = |columns: &ColumnSet| match self.inner.config.model {
+                StorageModel::Nsm if columns.is_empty() => Vec::new(),
+                StorageModel::Nsm => core.columns.clone(),
+                StorageModel::Dsm => columns
+                    .iter()
+                    .filter_map(|c| core.columns.get(usize::from(c.0)).cloned())
+                    .collect(),
+            };
+            Some(ChunkRow {
+                table: chunk.table.0,
+                chunk: chunk.chunk.0,
+                file: core
+                    .chunks
+                    .get(chunk.chunk.0 as usize)?
+                    .file
+                    .name()
+                    .to_owned(),
+                resident: names(&chunk.resident),
+                loading: names(&chunk.loading),
+                pinned: names(&chunk.pinned),
+                interested: chunk.interested.iter().map(|scan| scan.0).collect(),
+            })
+        });
+        PoolSnapshot {
+            scans: scans.collect(),
+            chunks: chunks.collect(),
+            used_bytes: state.abm.used_bytes(),
+            budget_bytes: state.abm.budget_bytes(),
+        }
+    }
+
+    /// Counters.
+    #[must_use]
+    pub fn metrics(&self) -> PoolMetrics {
+        let state = self.inner.state.lock();
+        PoolMetrics {
+            sched_ns: state.sched_ns,
+            events: state.decisions,
+        }
+    }
+
+    /// The loads since the pool was made, if it records them.
+    #[must_use]
+    pub fn trace(&self) -> Vec<LoadTrace> {
+        self.inner.state.lock().trace.clone().unwrap_or_default()
+    }
+}

@@ -1,0 +1,255 @@
+//! The pool's state under its one lock: the core, the frames it decided on, the consumers that wait.
+//!
+//! Every change goes through [`State::handle`]: an event into the core, its actions carried out here as far as they are changes of
+//! this state; reads to start and wakers to wake are handed back, to be acted on after the lock is gone.
+//! S1: a frame exists exactly for what the core calls resident. S2: a lease holds its frames by reference, so a frame that the
+//! core evicts early (a scan that ended while its consumer still decodes) lives on until that consumer is done.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::Instant;
+
+use arrow::datatypes::DataType;
+use bytes::Bytes;
+use coscan_core::{
+    Abm, Action, ChunkId, ColumnId, Event, ExtentId, LoadOrigin, ScanId, TableId, Time,
+};
+
+use super::decoded::DecodedSegment;
+use super::tables::{CoreTable, TableKey};
+use crate::{Result, StorageError};
+
+/// The bytes of a segment or shared extent, with their places in the file.
+pub(crate) type Frame = Arc<Vec<(Range<u64>, Bytes)>>;
+
+/// What identifies a decoded segment within a table.
+pub(crate) type DecodedKey = (ChunkId, String, DataType, usize);
+
+/// One table: what the core knows of it and what is in memory.
+pub(crate) struct TableState {
+    pub(crate) core: CoreTable,
+    pub(crate) frames: BTreeMap<(ChunkId, ColumnId), Frame>,
+    pub(crate) extents: BTreeMap<ExtentId, Frame>,
+    pub(crate) decoded: BTreeMap<ChunkId, Vec<(DecodedKey, Arc<DecodedSegment>)>>,
+    /// Segments whose own bytes are here, but whose shared extents are still in another chunk's load.
+    pub(crate) incomplete: Vec<Incomplete>,
+}
+
+/// See [`TableState::incomplete`].
+pub(crate) struct Incomplete {
+    pub(crate) chunk: ChunkId,
+    pub(crate) column: ColumnId,
+    pub(crate) frame: Frame,
+}
+
+/// What a consumer is told.
+#[derive(Clone, Debug)]
+pub(crate) enum Answer {
+    Chunk(ChunkId, LoadOrigin),
+    Exhausted,
+}
+
+/// One running scan.
+#[derive(Default)]
+pub(crate) struct ScanState {
+    pub(crate) label: Arc<str>,
+    pub(crate) answers: VecDeque<Answer>,
+    /// Chunks that need no bytes, handed out without the core.
+    pub(crate) without_bytes: VecDeque<ChunkId>,
+    /// Consumers waiting in `next_chunk`.
+    pub(crate) claims: usize,
+    pub(crate) wakers: Vec<Waker>,
+    pub(crate) failure: Option<StorageError>,
+    pub(crate) metrics: ScanMetrics,
+}
+
+/// What a scan has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ScanMetrics {
+    /// Chunks asked for.
+    pub chunks_wanted: u64,
+    /// Chunks given back before they were handed out.
+    pub chunks_withdrawn: u64,
+    /// Chunks handed out that were in memory when the scan began.
+    pub chunks_from_buffer: u64,
+    /// Chunks handed out that were loaded for this scan.
+    pub chunks_loaded_for_me: u64,
+    /// Chunks handed out that were loaded for other scans meanwhile.
+    pub chunks_loaded_for_others: u64,
+    /// Chunks handed out that needed no bytes at all.
+    pub chunks_without_bytes: u64,
+    /// Loads chosen for this scan.
+    pub loads: u64,
+    /// Bytes of those loads.
+    pub load_bytes: u64,
+    /// Segments whose decode this scan shared with another or found done.
+    pub decode_shared: u64,
+    /// Segments whose decode this scan began.
+    pub decode_begun: u64,
+    /// Time that consumers waited for a chunk, summed over consumers. Nanoseconds.
+    pub waited_ns: u64,
+}
+
+/// One load, for traces.
+#[derive(Clone, Debug)]
+pub struct LoadTrace {
+    /// When it was decided, since the pool was made. Nanoseconds.
+    pub time_ns: u64,
+    /// The table, as the core numbers them.
+    pub table: u32,
+    /// The chunk.
+    pub chunk: u32,
+    /// The label of the scan it was chosen for.
+    pub label: Arc<str>,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// A read to start.
+pub(crate) struct LoadJob {
+    pub(crate) table: TableId,
+    pub(crate) chunk: ChunkId,
+    /// In the order to read them.
+    pub(crate) columns: Vec<ColumnId>,
+    pub(crate) extents: Vec<ExtentId>,
+}
+
+/// What is left to do once the lock is gone.
+#[derive(Default)]
+pub(crate) struct Effects {
+    pub(crate) loads: Vec<LoadJob>,
+    pub(crate) wakers: Vec<Waker>,
+    /// Decoded arrays that are dropped after the lock, for dropping megabytes takes time.
+    pub(crate) dropped: Vec<Arc<DecodedSegment>>,
+}
+
+/// Everything behind the lock.
+pub(crate) struct State {
+    pub(crate) abm: Abm,
+    pub(crate) origin: Instant,
+    pub(crate) tables: BTreeMap<TableId, TableState>,
+    pub(crate) by_key: BTreeMap<TableKey, TableId>,
+    pub(crate) scans: BTreeMap<ScanId, ScanState>,
+    pub(crate) next_scan: u64,
+    /// Why the loads of a chunk failed last, for the `Fail` actions that follow.
+    pub(crate) load_error: Option<StorageError>,
+    pub(crate) trace: Option<Vec<LoadTrace>>,
+    /// Time spent deciding. Nanoseconds.
+    pub(crate) sched_ns: u64,
+    pub(crate) decisions: u64,
+    pub(crate) shut_down: bool,
+}
+
+impl State {
+    /// Tells the core what happened and carries out what it decides.
+    pub(crate) fn handle(&mut self, event: Event, effects: &mut Effects) -> Result<()> {
+        let begun = Instant::now();
+        let now = begun.duration_since(self.origin);
+        let now = Time(u64::try_from(now.as_nanos()).unwrap_or(u64::MAX));
+        let outcome = self.abm.handle(now, event);
+        self.sched_ns += u64::try_from(begun.elapsed().as_nanos()).unwrap_or(0);
+        self.decisions += 1;
+        outcome.map_err(|refused| StorageError::Internal(refused.to_string()))?;
+        while let Some(action) = self.abm.poll_action() {
+            self.carry_out(action, now, effects);
+        }
+        Ok(())
+    }
+
+    fn carry_out(&mut self, action: Action, now: Time, effects: &mut Effects) {
+        match action {
+            Action::Load {
+                table,
+                chunk,
+                columns,
+                extents,
+                bytes,
+                scan,
+            } => {
+                if let Some(state) = self.scans.get_mut(&scan) {
+                    state.metrics.loads += 1;
+                    state.metrics.load_bytes += bytes;
+                    if let Some(trace) = &mut self.trace {
+                        let label = Arc::clone(&state.label);
+                        let (table, chunk) = (table.0, chunk.0);
+                        trace.push(LoadTrace {
+                            time_ns: now.0,
+                            table,
+                            chunk,
+                            label,
+                            bytes,
+                        });
+                    }
+                }
+                effects.loads.push(LoadJob {
+                    table,
+                    chunk,
+                    columns,
+                    extents,
+                });
+            }
+            Action::Evict {
+                table,
+                chunk,
+                column,
+            } => {
+                if let Some(state) = self.tables.get_mut(&table) {
+                    state.frames.remove(&(chunk, column));
+                    // A cache of arrays outlives neither its frame nor, for simplicity, any frame of its chunk.
+                    let gone = state.decoded.remove(&chunk).into_iter().flatten();
+                    effects.dropped.extend(gone.map(|(_, segment)| segment));
+                }
+            }
+            Action::EvictExtent { table, extent } => {
+                if let Some(state) = self.tables.get_mut(&table) {
+                    state.extents.remove(&extent);
+                }
+            }
+            Action::Deliver {
+                scan,
+                chunk,
+                origin,
+            } => {
+                if let Some(state) = self.scans.get_mut(&scan) {
+                    let metrics = &mut state.metrics;
+                    match origin {
+                        LoadOrigin::FromBuffer => metrics.chunks_from_buffer += 1,
+                        LoadOrigin::LoadedForMe => metrics.chunks_loaded_for_me += 1,
+                        LoadOrigin::LoadedForOthers => metrics.chunks_loaded_for_others += 1,
+                    }
+                    state.answers.push_back(Answer::Chunk(chunk, origin));
+                    effects.wakers.append(&mut state.wakers);
+                }
+            }
+            Action::Exhausted { scan } => {
+                if let Some(state) = self.scans.get_mut(&scan) {
+                    state.answers.push_back(Answer::Exhausted);
+                    effects.wakers.append(&mut state.wakers);
+                }
+            }
+            Action::Fail { scan, .. } => {
+                if let Some(state) = self.scans.get_mut(&scan) {
+                    let unknown = || StorageError::Internal("a load failed without a cause".into());
+                    state.failure = Some(self.load_error.clone().unwrap_or_else(unknown));
+                    effects.wakers.append(&mut state.wakers);
+                }
+            }
+            // No smooth scan runs on this pool yet, so no page is requested.
+            _ => {}
+        }
+    }
+}
+
+impl TableState {
+    pub(crate) fn new(core: CoreTable) -> Self {
+        Self {
+            core,
+            frames: BTreeMap::new(),
+            extents: BTreeMap::new(),
+            decoded: BTreeMap::new(),
+            incomplete: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! Which files make a table of the core, and which chunk of it is which part of which file.
+//!
+//! Queries that planned different subsets of a folder (partition pruning, a file that was added meanwhile) must still share, so a
+//! core table is a folder with one schema, grows as files show up, and a query's [`TableView`] names its chunks in it.
+//! T1: a file version's chunks are in a core table once, as a run of ids in file order.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::Arc;
+
+use coscan_core::{
+    ChunkId, ChunkLayout, ColumnId, ExtentId, SharedExtent, StorageModel, TableId, TableLayout,
+};
+
+use super::files::TableFile;
+use crate::device::{FileVersion, footprint};
+
+/// What makes two files part of one table.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct TableKey {
+    /// (store, folder) of the files; several for a query over several folders.
+    folders: BTreeSet<(String, String)>,
+    /// Root columns with their Parquet types, ascending.
+    columns: BTreeSet<String>,
+    chunk_bytes: u64,
+}
+
+impl TableKey {
+    pub(crate) fn of(files: &[Arc<TableFile>]) -> Self {
+        let folder = |file: &TableFile| {
+            let path = file.version().location.as_ref();
+            let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+            // hive partitions (`year=2026/`) are part of one table.
+            let parts: Vec<&str> = folder.split('/').take_while(|p| !p.contains('=')).collect();
+            (file.store().to_owned(), parts.join("/"))
+        };
+        let columns = |file: &TableFile| {
+            let schema = file.metadata().file_metadata().schema_descr().root_schema();
+            let describe = |field: &parquet::schema::types::TypePtr| format!("{field:?}");
+            schema.get_fields().iter().map(describe).collect::<Vec<_>>()
+        };
+        Self {
+            folders: files.iter().map(|file| folder(file)).collect(),
+            columns: files.iter().flat_map(|file| columns(file)).collect(),
+            chunk_bytes: files.first().map_or(0, |file| file.chunk_bytes()),
+        }
+    }
+}
+
+/// Where a chunk of a core table comes from.
+#[derive(Clone, Debug)]
+pub(crate) struct ChunkSource {
+    pub(crate) file: Arc<TableFile>,
+    /// Position in `file.chunks().chunks`.
+    pub(crate) at: usize,
+}
+
+/// Where a shared extent of a core table comes from.
+#[derive(Clone, Debug)]
+pub(crate) struct ExtentSource {
+    pub(crate) ranges: Vec<Range<u64>>,
+}
+
+/// A table as the core knows it.
+#[derive(Debug)]
+pub(crate) struct CoreTable {
+    pub(crate) columns: Vec<String>,
+    pub(crate) chunks: Vec<ChunkSource>,
+    pub(crate) extents: Vec<ExtentSource>,
+    extents_of: BTreeMap<(ChunkId, ColumnId), Vec<ExtentId>>,
+    files: BTreeMap<(String, FileVersion), u32>,
+    model: StorageModel,
+}
+
+impl CoreTable {
+    pub(crate) fn new(model: StorageModel, files: &[Arc<TableFile>]) -> Self {
+        let names: BTreeSet<&str> = files.iter().flat_map(|file| file.column_names()).collect();
+        Self {
+            columns: names.into_iter().map(str::to_owned).collect(),
+            chunks: Vec::new(),
+            extents: Vec::new(),
+            extents_of: BTreeMap::new(),
+            files: BTreeMap::new(),
+            model,
+        }
+    }
+
+    /// The core column of a root column.
+    pub(crate) fn column(&self, name: &str) -> Option<ColumnId> {
+        match self.model {
+            StorageModel::Nsm => self
+                .columns
+                .iter()
+                .any(|c| c == name)
+                .then_some(ColumnId(0)),
+            StorageModel::Dsm => {
+                let at = self
+                    .columns
+                    .binary_search_by(|c| c.as_str().cmp(name))
+                    .ok()?;
+                u16::try_from(at).ok().map(ColumnId)
+            }
+        }
+    }
+
+    fn column_count(&self) -> u16 {
+        match self.model {
+            StorageModel::Nsm => 1,
+            StorageModel::Dsm => u16::try_from(self.columns.len()).unwrap_or(u16::MAX),
+        }
+    }
+
+    /// Adds the files that are not there yet; gives what the core is to append.
+    pub(crate) fn add(&mut self, files: &[Arc<TableFile>]) -> TableLayout {
+        let mut layout = TableLayout {
+            columns: self.column_count(),
+            ..TableLayout::default()
+        };
+        for file in files {
+            let key = (file.store().to_owned(), file.version().clone());
+            if self.files.contains_key(&key) {
+                continue;
+            }
+            let base = u32::try_from(self.chunks.len()).unwrap_or(u32::MAX);
+            self.files.insert(key, base);
+            for at in 0..file.chunks().chunks.len() {
+                self.chunks.push(ChunkSource {
+                    file: Arc::clone(file),
+                    at,
+                });
+                layout.chunks.push(self.layout_of(file, at));
+            }
+            for shared in &file.chunks().shared {
+                let root = file.column_names().nth(shared.column).unwrap_or_default();
+                let Some(column) = self.column(root) else {
+                    continue;
+                };
+                let id = |at: usize| ChunkId(base + u32::try_from(at).unwrap_or(u32::MAX));
+                let extent = ExtentId(u32::try_from(self.extents.len()).unwrap_or(u32::MAX));
+                for at in shared.first..=shared.last {
+                    self.extents_of
+                        .entry((id(at), column))
+                        .or_default()
+                        .push(extent);
+                }
+                layout.shared.push(SharedExtent {
+                    column,
+                    first: id(shared.first),
+                    last: id(shared.last),
+                    bytes: shared.ranges.iter().map(footprint).sum(),
+                });
+                let ranges = shared.ranges.clone();
+                self.extents.push(ExtentSource { ranges });
+            }
+        }
+        layout
+    }
+
+    fn layout_of(&self, file: &TableFile, at: usize) -> ChunkLayout {
+        let mut bytes = vec![0; self.column_count().into()].into_boxed_slice();
+        for (name, ranges) in file.column_names().zip(&file.chunks().chunks[at].columns) {
+            if let Some(column) = self.column(name) {
+                bytes[usize::from(column.0)] += ranges.iter().map(footprint).sum::<u64>();
+            }
+        }
+        ChunkLayout {
+            device: file.device_id(),
+            bytes,
+        }
+    }
+
+    /// The own byte ranges of a segment: under nsm of all columns, merged.
+    pub(crate) fn ranges(&self, chunk: ChunkId, column: ColumnId) -> Vec<Range<u64>> {
+        let ChunkSource { file, at } = &self.chunks[chunk.0 as usize];
+        let mut ranges: Vec<Range<u64>> = file
+            .column_names()
+            .zip(&file.chunks().chunks[*at].columns)
+            .filter(|(name, _)| self.column(name) == Some(column))
+            .flat_map(|(_, ranges)| ranges.iter().cloned())
+            .collect();
+        ranges.sort_unstable_by_key(|range| range.start);
+        ranges
+    }
+
+    /// Bytes of a segment in memory, shared extents included.
+    pub(crate) fn bytes(&self, chunk: ChunkId, column: ColumnId) -> u64 {
+        let own: u64 = self.ranges(chunk, column).iter().map(footprint).sum();
+        let shared = self
+            .extents_of(chunk, column)
+            .map(|e| &self.extents[e.0 as usize].ranges);
+        own + shared.flatten().map(footprint).sum::<u64>()
+    }
+
+    /// The shared extents of a segment.
+    pub(crate) fn extents_of(
+        &self,
+        chunk: ChunkId,
+        column: ColumnId,
+    ) -> impl Iterator<Item = ExtentId> + '_ {
+        self.extents_of
+            .get(&(chunk, column))
+            .into_iter()
+            .flatten()
+            .copied()
+    }
+
+    /// The chunk id of a file's first chunk.
+    pub(crate) fn base(&self, file: &TableFile) -> Option<u32> {
+        self.files
+            .get(&(file.store().to_owned(), file.version().clone()))
+            .copied()
+    }
+}
+
+/// A chunk as a query sees it.
+#[derive(Clone, Debug)]
+pub struct ChunkInfo {
+    /// Its file.
+    pub file: Arc<TableFile>,
+    /// Its position in `file.chunks().chunks`.
+    pub file_chunk: usize,
+    pub(crate) chunk: ChunkId,
+}
+
+impl ChunkInfo {
+    /// How many rows it has.
+    #[must_use]
+    pub fn rows(&self) -> u64 {
+        self.file.chunks().chunks[self.file_chunk].rows
+    }
+
+    /// Bytes on disk of a root column, shared pages included.
+    #[must_use]
+    pub fn bytes(&self, column: usize) -> u64 {
+        let ranges = self.file.chunks().ranges_of(self.file_chunk, column);
+        ranges.iter().map(|range| range.end - range.start).sum()
+    }
+}
+
+/// The chunks of the files that a query reads, in the order of the files.
+#[derive(Clone, Debug)]
+pub struct TableView {
+    pub(crate) table: TableId,
+    pub(crate) chunks: Arc<[ChunkInfo]>,
+}
+
+impl TableView {
+    /// The chunks.
+    #[must_use]
+    pub fn chunks(&self) -> &[ChunkInfo] {
+        &self.chunks
+    }
+}

@@ -1,0 +1,338 @@
+//! What a buffer pool promises its consumers, on real Parquet files read through real devices:
+//! every scan gets every row exactly once, whatever the policy and however many run; concurrent scans share reads and decode;
+//! memory stays in budget; a failed read fails only the scans that need it; cancelled calls lose nothing.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
+use arrow::datatypes::{DataType, Field, FieldRef, Int64Type, Schema};
+use coscan_core::{Policy, StorageModel};
+use coscan_storage::StorageError;
+use coscan_storage::device::{
+    Device, DeviceOptions, Devices, Fault, Faulty, FileVersion, LocalDevice, LocalOptions, Rule,
+    When,
+};
+use coscan_storage::pool::{
+    BufferPool, ColumnRequest, FileCache, MemoryBudget, PoolConfig, PoolShared, Scan, ScanPart,
+    ScanRequest, TableFile, TableView,
+};
+use object_store::path::Path;
+use parquet::arrow::ArrowWriter;
+use parquet::file::properties::WriterProperties;
+use tempfile::TempDir;
+
+const ROWS: i64 = 60_000;
+const ROW_GROUP: usize = 5_000;
+
+struct Setup {
+    _folder: TempDir,
+    shared: Arc<PoolShared>,
+    files: Vec<Arc<TableFile>>,
+    bytes: u64,
+}
+
+/// A file of 12 row groups: k = 0.., v = 3 k, s = a string of k.
+fn write(folder: &TempDir, name: &str) -> std::path::PathBuf {
+    let path = folder.path().join(name);
+    let schema = Arc::new(Schema::new(vec![
+        Field::new("k", DataType::Int64, false),
+        Field::new("v", DataType::Int64, false),
+        Field::new("s", DataType::Utf8, true),
+    ]));
+    let properties = WriterProperties::builder()
+        .set_max_row_group_row_count(Some(ROW_GROUP))
+        .build();
+    let file = std::fs::File::create(&path).unwrap();
+    let mut writer = ArrowWriter::try_new(file, Arc::clone(&schema), Some(properties)).unwrap();
+    let k: Vec<i64> = (0..ROWS).collect();
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(Int64Array::from(k.clone())),
+        Arc::new(Int64Array::from_iter_values(k.iter().map(|k| 3 * k))),
+        Arc::new(StringArray::from_iter_values(
+            k.iter().map(|k| format!("row {k}")),
+        )),
+    ];
+    writer
+        .write(&RecordBatch::try_new(schema, columns).unwrap())
+        .unwrap();
+    writer.close().unwrap();
+    path
+}
+
+async fn setup(memory: u64, rules: Vec<Rule>) -> (Setup, Arc<Faulty>) {
+    let folder = TempDir::new().unwrap();
+    let path = write(&folder, "t.parquet");
+    let devices = Arc::new(Devices::new(DeviceOptions::default()));
+    let local: Arc<dyn Device> =
+        Arc::new(LocalDevice::open(folder.path(), &LocalOptions::default()).unwrap());
+    let faulty = Arc::new(Faulty::new(local, Vec::new()));
+    devices
+        .register("file://", Arc::clone(&faulty) as Arc<dyn Device>)
+        .unwrap();
+    let cache = FileCache::new(devices);
+    let shared = PoolShared::new(cache, MemoryBudget::new(memory), 2).unwrap();
+    let location = Path::from_absolute_path(&path).unwrap();
+    let version: FileVersion = faulty.stat(&location).await.unwrap();
+    // One row group a chunk.
+    let files = shared.files().open("file://", &[version], 1).await.unwrap();
+    for rule in rules {
+        faulty.add(rule);
+    }
+    let bytes = std::fs::metadata(&path).unwrap().len();
+    (
+        Setup {
+            _folder: folder,
+            shared,
+            files,
+            bytes,
+        },
+        faulty,
+    )
+}
+
+fn pool(setup: &Setup, policy: Policy, model: StorageModel, buffer: Option<u64>) -> BufferPool {
+    let config = PoolConfig {
+        policy,
+        model,
+        buffer_bytes_max: buffer,
+        ..PoolConfig::default()
+    };
+    BufferPool::new(config, Arc::clone(&setup.shared))
+}
+
+fn column(name: &str) -> ColumnRequest {
+    let data_type = if name == "s" {
+        DataType::Utf8
+    } else {
+        DataType::Int64
+    };
+    let field: FieldRef = Arc::new(Field::new(name, data_type, name == "s"));
+    ColumnRequest {
+        name: name.to_owned(),
+        field,
+    }
+}
+
+fn start(
+    pool: &BufferPool,
+    view: &TableView,
+    chunks: Vec<usize>,
+    columns: &[&str],
+    consumers: usize,
+) -> Arc<Scan> {
+    let columns = columns.iter().map(|&c| c.to_owned()).collect();
+    let parts = vec![ScanPart { chunks, columns }];
+    let request = ScanRequest {
+        table: view.clone(),
+        parts,
+        consumers,
+        ordered: false,
+        label: "test".into(),
+    };
+    Arc::new(pool.scan(request).unwrap())
+}
+
+/// Sums v over all rows that the scan hands out, and counts them.
+async fn consume(scan: Arc<Scan>, pause: Duration) -> Result<(i64, u64), StorageError> {
+    let (mut sum, mut rows) = (0, 0);
+    let columns = [column("v")];
+    while let Some(lease) = scan.next_chunk().await? {
+        let mut at = 0;
+        while let Some(arrays) = lease.batch(&columns, at).await? {
+            let values = arrays[0].as_primitive::<Int64Type>();
+            sum += values.values().iter().sum::<i64>();
+            rows += values.len() as u64;
+            at += 1;
+        }
+        tokio::time::sleep(pause).await;
+    }
+    Ok((sum, rows))
+}
+
+const SUM: i64 = 3 * ROWS * (ROWS - 1) / 2;
+const POLICIES: [Policy; 4] = [
+    Policy::Normal,
+    Policy::Attach,
+    Policy::Elevator,
+    Policy::Relevance,
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_scan_gets_every_row_once() {
+    for policy in POLICIES {
+        for model in [StorageModel::Nsm, StorageModel::Dsm] {
+            let (setup, _) = setup(256 << 20, Vec::new()).await;
+            let pool = pool(&setup, policy, model, Some(setup.bytes / 3));
+            let view = pool.table(&setup.files).unwrap();
+            let all: Vec<usize> = (0..view.chunks().len()).collect();
+            assert_eq!(all.len(), 12);
+            let mut tasks = Vec::new();
+            for n in 0..6 {
+                let scan = start(
+                    &pool,
+                    &view,
+                    all.clone(),
+                    &["v", "k"][..1 + n % 2],
+                    1 + n % 3,
+                );
+                for _ in 0..=n % 3 {
+                    let pause = Duration::from_millis(n as u64);
+                    tasks.push((n, tokio::spawn(consume(Arc::clone(&scan), pause))));
+                }
+            }
+            let mut totals: BTreeMap<usize, (i64, u64)> = BTreeMap::new();
+            for (n, task) in tasks {
+                let (sum, rows) = task.await.unwrap().unwrap();
+                let total = totals.entry(n).or_default();
+                *total = (total.0 + sum, total.1 + rows);
+            }
+            for (n, total) in totals {
+                assert_eq!(total, (SUM, ROWS as u64), "{policy:?} {model:?} scan {n}");
+            }
+            assert!(pool.snapshot().used_bytes <= setup.bytes / 3, "I3");
+            assert!(pool.snapshot().scans.is_empty());
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn concurrent_scans_share_reads_and_decode() {
+    let (setup, _) = setup(256 << 20, Vec::new()).await;
+    let pool = pool(&setup, Policy::Relevance, StorageModel::Dsm, None);
+    let view = pool.table(&setup.files).unwrap();
+    let all: Vec<usize> = (0..12).collect();
+    let scans: Vec<_> = (0..8)
+        .map(|_| start(&pool, &view, all.clone(), &["v"], 1))
+        .collect();
+    let tasks: Vec<_> = scans
+        .iter()
+        .map(|scan| tokio::spawn(consume(Arc::clone(scan), Duration::ZERO)))
+        .collect();
+    for task in tasks {
+        assert_eq!(task.await.unwrap().unwrap(), (SUM, ROWS as u64));
+    }
+    let metrics: Vec<_> = scans.iter().map(|scan| scan.metrics()).collect();
+    let loads: u64 = metrics.iter().map(|m| m.loads).sum();
+    let decodes: u64 = metrics.iter().map(|m| m.decode_begun).sum();
+    assert_eq!(loads, 12, "each chunk was read once for eight scans");
+    assert_eq!(decodes, 12, "each segment was decoded once for eight scans");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failed_read_fails_only_the_scans_that_need_it() {
+    let (setup, faulty) = setup(256 << 20, Vec::new()).await;
+    let pool = pool(&setup, Policy::Relevance, StorageModel::Dsm, None);
+    let view = pool.table(&setup.files).unwrap();
+    let bad = view.chunks()[5].file.chunks().chunks[5].columns[1][0].clone();
+    let location = view.chunks()[5].file.version().location.clone();
+    let fault = Fault::Error(std::io::ErrorKind::InvalidData);
+    faulty.add(Rule::new(When::Bytes(location, bad), fault));
+    let all: Vec<usize> = (0..12).collect();
+    let hit = start(&pool, &view, all, &["v"], 1);
+    let spared = start(&pool, &view, vec![0, 1, 2, 3, 4, 6, 7], &["v"], 1);
+    let (hit, spared) = tokio::join!(
+        consume(hit, Duration::ZERO),
+        consume(spared, Duration::ZERO)
+    );
+    let message = hit.unwrap_err().to_string();
+    assert!(
+        message.contains("t.parquet") && message.contains("injected"),
+        "{message}"
+    );
+    assert_eq!(spared.unwrap().1, 7 * ROW_GROUP as u64);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cancelled_calls_lose_nothing() {
+    let (setup, _) = setup(256 << 20, Vec::new()).await;
+    let pool = pool(&setup, Policy::Relevance, StorageModel::Dsm, None);
+    let view = pool.table(&setup.files).unwrap();
+    let scan = start(&pool, &view, (0..12).collect(), &["v"], 2);
+    let mut rows = 0;
+    for round in 0_u64.. {
+        let wait = Duration::from_micros(50 * (round % 7));
+        match tokio::time::timeout(wait, scan.next_chunk()).await {
+            Err(_) => {}
+            Ok(answer) => match answer.unwrap() {
+                Some(lease) => rows += lease.info().rows(),
+                None => break,
+            },
+        }
+    }
+    assert_eq!(rows, ROWS as u64);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_consumer_that_stops_reading_stalls_nobody() {
+    for policy in POLICIES {
+        let (setup, _) = setup(256 << 20, Vec::new()).await;
+        let config = PoolConfig {
+            policy,
+            model: StorageModel::Nsm,
+            buffer_bytes_max: Some(setup.bytes / 3),
+            stall_after: Duration::from_millis(100),
+            ..PoolConfig::default()
+        };
+        let pool = BufferPool::new(config, Arc::clone(&setup.shared));
+        let view = pool.table(&setup.files).unwrap();
+        let all: Vec<usize> = (0..12).collect();
+        let stopped = start(&pool, &view, all.clone(), &["v"], 1);
+        let lease = stopped.next_chunk().await.unwrap().unwrap();
+        let running = start(&pool, &view, all, &["v"], 1);
+        let rows = tokio::time::timeout(
+            Duration::from_secs(20),
+            consume(Arc::clone(&running), Duration::ZERO),
+        );
+        assert_eq!(
+            rows.await.expect("I8").unwrap(),
+            (SUM, ROWS as u64),
+            "{policy:?}"
+        );
+        // And the one that stopped can go on.
+        let first = lease.info().rows();
+        drop(lease);
+        assert_eq!(
+            consume(stopped, Duration::ZERO).await.unwrap().1 + first,
+            ROWS as u64
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn memory_taken_by_operators_shrinks_the_buffer() {
+    let limit = 4 << 20;
+    let (setup, _) = setup(limit, Vec::new()).await;
+    let pool = pool(&setup, Policy::Relevance, StorageModel::Nsm, None);
+    let view = pool.table(&setup.files).unwrap();
+    let scan = start(&pool, &view, (0..12).collect(), &["v"], 1);
+    consume(Arc::clone(&scan), Duration::ZERO).await.unwrap();
+    drop(scan);
+    let memory = Arc::clone(setup.shared.memory());
+    let held = memory.frame_bytes();
+    assert!(held > 0);
+    assert!(memory.try_reserve(limit / 4 * 3), "frames make way");
+    assert!(memory.frame_bytes() + memory.operator_bytes() <= limit);
+    assert!(
+        !memory.try_reserve(limit / 2),
+        "but not for more than there is"
+    );
+    memory.release(limit / 4 * 3);
+    assert_eq!(memory.operator_bytes(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn chunks_without_columns_need_no_read() {
+    let (setup, faulty) = setup(256 << 20, Vec::new()).await;
+    let pool = pool(&setup, Policy::Relevance, StorageModel::Dsm, None);
+    let view = pool.table(&setup.files).unwrap();
+    let reads = faulty.reads();
+    let scan = start(&pool, &view, (0..12).collect(), &[], 1);
+    let mut rows = 0;
+    while let Some(lease) = scan.next_chunk().await.unwrap() {
+        rows += lease.batches().iter().sum::<usize>();
+    }
+    assert_eq!(rows, ROWS as usize);
+    assert_eq!(faulty.reads(), reads);
+}
