@@ -1,14 +1,25 @@
 //! Every device keeps the promises of the `Device` trait.
 //!
-//! One suite, run on each implementation: local files by io_uring and by threads, direct and buffered, on a disk and on a
+//! One suite, run on each implementation: local files by `io_uring` and by threads, direct and buffered, on a disk and on a
 //! memory file system; object stores in memory, over local files and over S3 on loopback; and wrapped devices.
 //! Promised: exact bytes for any ranges (D1); an answer keeps no more memory than its pages (D2); typed errors for files that
 //! are missing, too short or replaced, and never another version's bytes; many reads at once; reads dropped half-way.
 
+#![allow(clippy::unwrap_used, reason = "it is a test")]
+#![allow(
+    clippy::single_range_in_vec_init,
+    reason = "a read takes a list of ranges"
+)]
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "test data are small or made of low bits"
+)]
+
 use std::fs;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::ops::Range;
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +29,7 @@ use coscan_storage::device::{
     ObjectOptions, Throttle, Throttled, footprint,
 };
 use futures::future::join_all;
+use object_store::aws::AmazonS3Builder;
 use object_store::local::LocalFileSystem;
 use object_store::memory::InMemory;
 use object_store::path::Path;
@@ -137,7 +149,7 @@ impl Subject {
 }
 
 fn contents(seed: u64, len: u64) -> Vec<u8> {
-    let mut state = seed | 1;
+    let mut state = seed * 2 + 1;
     (0..len)
         .map(|_| {
             state ^= state << 13;
@@ -290,7 +302,8 @@ async fn replaced(subject: &Subject) {
                     Ok(answers) if warm && !in_place => {
                         assert!(answers[0] == slice(&old, &range), "neither version");
                     }
-                    other => panic!("{len} {warm} {in_place}: {other:?}"),
+                    Ok(_) => panic!("{len} {warm} {in_place}: read in spite of the change"),
+                    Err(error) => panic!("{len} {warm} {in_place}: {error:?}"),
                 }
                 let file = subject.device.stat(&file.location).await.unwrap();
                 let answers = subject.read(&file, &[100..30_000]).await.unwrap();
@@ -440,6 +453,84 @@ async fn object_store_in_memory() {
 #[tokio::test(flavor = "multi_thread")]
 async fn object_store_over_local_files() {
     conforms(Subject::over_local_files()).await;
+}
+
+/// The S3 server of `tests/s3-server`, on loopback, until it is dropped.
+struct S3Server {
+    process: std::process::Child,
+    port: u16,
+    _folder: TempDir,
+}
+
+impl S3Server {
+    fn start() -> Self {
+        let package = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/s3-server/Cargo.toml");
+        let target = concat!(env!("CARGO_TARGET_TMPDIR"), "/s3-server");
+        let built = Command::new(env!("CARGO"))
+            .args(["build", "--quiet", "--locked", "--manifest-path", package])
+            .args(["--target-dir", target])
+            .status()
+            .unwrap();
+        assert!(built.success(), "the S3 server does not build");
+        let folder = TempDir::new_in(DISK).unwrap();
+        fs::create_dir(folder.path().join("bucket")).unwrap();
+        let mut process = Command::new(format!("{target}/debug/coscan-test-s3-server"))
+            .arg(folder.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut port = String::new();
+        let output = process.stdout.take().unwrap();
+        BufReader::new(output).read_line(&mut port).unwrap();
+        Self {
+            process,
+            port: port.trim().parse().unwrap(),
+            _folder: folder,
+        }
+    }
+
+    fn store(&self, secret: &str) -> Arc<dyn ObjectStore> {
+        let store = AmazonS3Builder::new()
+            .with_endpoint(format!("http://127.0.0.1:{}", self.port))
+            .with_allow_http(true)
+            .with_virtual_hosted_style_request(false)
+            .with_region("us-east-1")
+            .with_bucket_name("bucket")
+            .with_access_key_id("test")
+            .with_secret_access_key(secret)
+            .build()
+            .unwrap();
+        Arc::new(store)
+    }
+}
+
+impl Drop for S3Server {
+    fn drop(&mut self) {
+        // Its input ends with this; killing only makes sure.
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s3_on_loopback() {
+    let server = S3Server::start();
+    let store = server.store("test-secret");
+    let place = Place::Store(Arc::clone(&store));
+    let subject = Subject::object("s3://bucket", place, store);
+    let file = subject.put("locked", &contents(1, 100)).await;
+    conforms(subject).await;
+
+    let stranger = server.store("wrong");
+    let device = ObjectDevice::new("s3://bucket", stranger, ObjectOptions::default());
+    let read = device.read(&file, &[0..10]).await;
+    let error = read.unwrap_err();
+    assert!(matches!(error, StorageError::Read { .. }), "{error:?}");
+    assert!(
+        error.to_string().starts_with("s3://bucket/locked"),
+        "{error}"
+    );
 }
 
 fn fast() -> Throttle {

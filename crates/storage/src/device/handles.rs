@@ -3,7 +3,7 @@
 //! Opening a file walks its path and may block; a scan reads the same few files thousands of times. So handles are kept,
 //! by file version, up to a bound.
 //! Not here: reading.
-//! Bounds: at most `handles_max` files are kept open (reads that still run may hold a few more).
+//! Bounds: at most `open_max` files are kept open (reads that still run may hold a few more).
 //! H1: a handle is used for a version only after its file's size and modification time (and inode, where the version
 //! names one) were found to be that version's.
 //!
@@ -39,7 +39,7 @@ pub(super) struct Handles {
     open: Mutex<Open>,
     /// Whether files are opened with `O_DIRECT`. Turned off for good when the file system refuses it.
     direct: AtomicBool,
-    handles_max: usize,
+    open_max: usize,
 }
 
 #[derive(Debug, Default)]
@@ -49,11 +49,11 @@ struct Open {
 }
 
 impl Handles {
-    pub(super) fn new(direct: bool, handles_max: usize) -> Self {
+    pub(super) fn new(direct: bool, open_max: usize) -> Self {
         Self {
             open: Mutex::default(),
             direct: AtomicBool::new(direct),
-            handles_max: handles_max.max(1),
+            open_max: open_max.max(1),
         }
     }
 
@@ -109,7 +109,7 @@ impl Handles {
             return; // Direct reads were refused while it was being opened.
         }
         // A linear search among a few hundred, only when a file is opened: less than the opening costs.
-        if open.handles.len() >= self.handles_max
+        if open.handles.len() >= self.open_max
             && let Some(oldest) = open.handles.iter().min_by_key(|(_, (_, used))| *used)
         {
             let oldest = oldest.0.clone();

@@ -1,11 +1,11 @@
 //! Local files, read past the page cache.
 //!
 //! The buffer manager decides what stays in memory. The page cache would hold the same bytes a second time, evict by its
-//! own rule, and hide what was read; so files are opened with `O_DIRECT`, and reads go through one io_uring per device.
+//! own rule, and hide what was read; so files are opened with `O_DIRECT`, and reads go through one `io_uring` per device.
 //! Direct reads are also what the kernel's control groups throttle and account exactly.
 //!
 //! Two fallbacks, each also to be had on demand: where the file system refuses `O_DIRECT`, buffered reads; where the kernel
-//! refuses io_uring, `preadv` on threads (`positional.rs`).
+//! refuses `io_uring`, `preadv` on threads (`positional.rs`).
 //! Not here: open files and their versions (`handles.rs`), layout in memory (`scatter.rs`), unsafe code (`sys`).
 //! Bounds: `reads_max` reads hold memory at once, the others wait for admission; `queue_depth` pieces are in the kernel; a
 //! read that takes longer than `read_timeout` fails.
@@ -51,7 +51,7 @@ pub struct LocalOptions {
     pub engine: LocalEngine,
     /// Whether to try `O_DIRECT`.
     pub direct: bool,
-    /// The most pieces in the kernel. 64 keeps the fastest NVMe disk busy with 64 KiB pieces.
+    /// The most pieces in the kernel. 64 keeps the fastest `NVMe` disk busy with 64 KiB pieces.
     pub queue_depth: u16,
     /// Threads of the positional engine.
     pub threads: u16,
@@ -166,7 +166,11 @@ impl LocalDevice {
         match tokio::time::timeout(self.read_timeout, answer).await {
             Ok(Ok(outcome)) => {
                 if !handle.direct {
-                    self.drop_cached(&handle.file, ranges);
+                    // The bytes are in our frames now. Left in the page cache they would be held twice, outside the
+                    // budget, and push out what other programs use. On a memory file system there is nothing to drop,
+                    // and the kernel does nothing.
+                    let hull = hull(ranges);
+                    sys::advise_unneeded(&handle.file, hull.start, hull.end - hull.start);
                 }
                 Ok(outcome)
             }
@@ -176,35 +180,6 @@ impl LocalDevice {
                 range: hull(ranges),
                 seconds: self.read_timeout.as_secs(),
             }),
-        }
-    }
-
-    /// The bytes are in our frames now. Left in the page cache they would be held twice, outside the budget, and push out
-    /// what other programs use. On a memory file system there is nothing to drop, and the kernel does nothing.
-    #[expect(clippy::unused_self, reason = "it is the device's policy")]
-    fn drop_cached(&self, file: &fs::File, ranges: &[Range<u64>]) {
-        let hull = hull(ranges);
-        sys::advise_unneeded(file, hull.start, hull.end - hull.start);
-    }
-
-    fn error(&self, file: &FileVersion, ranges: &[Range<u64>], failure: Failure) -> StorageError {
-        let name = handles::name_of(&file.location);
-        match failure {
-            Failure::Io { range, source } => StorageError::Read {
-                file: name,
-                range,
-                source: Arc::new(source),
-            },
-            Failure::EndOfFile { at } => {
-                let cut = ranges.iter().find(|range| range.end > at);
-                let range = cut.cloned().unwrap_or_else(|| hull(ranges));
-                StorageError::ShortRead {
-                    file: name,
-                    got: at.saturating_sub(range.start),
-                    range,
-                }
-            }
-            Failure::Unwanted => StorageError::ShutDown,
         }
     }
 }
@@ -242,7 +217,7 @@ impl Device for LocalDevice {
                 {
                     self.handles.refuse_direct();
                 }
-                Err(failure) => return Err(self.error(file, ranges, failure)),
+                Err(failure) => return Err(error(file, ranges, failure)),
             }
         }
     }
@@ -305,6 +280,28 @@ impl Engine {
     }
 }
 
+/// What a failure is called outside.
+fn error(file: &FileVersion, ranges: &[Range<u64>], failure: Failure) -> StorageError {
+    let name = handles::name_of(&file.location);
+    match failure {
+        Failure::Io { range, source } => StorageError::Read {
+            file: name,
+            range,
+            source: Arc::new(source),
+        },
+        Failure::EndOfFile { at } => {
+            let cut = ranges.iter().find(|range| range.end > at);
+            let range = cut.cloned().unwrap_or_else(|| hull(ranges));
+            StorageError::ShortRead {
+                file: name,
+                got: at.saturating_sub(range.start),
+                range,
+            }
+        }
+        Failure::Unwanted => StorageError::ShutDown,
+    }
+}
+
 /// From the first to the last byte of ascending ranges.
 fn hull(ranges: &[Range<u64>]) -> Range<u64> {
     let mut full = ranges.iter().filter(|range| !range.is_empty());
@@ -326,9 +323,9 @@ fn block_device(number: u64) -> String {
     source.map_or_else(|| format!("device {wanted}"), str::to_owned)
 }
 
-/// Of a page on an idle NVMe disk or cloud volume, through the kernel: 50 to 500 µs.
+/// Of a page on an idle `NVMe` disk or cloud volume, through the kernel: 50 to 500 µs.
 const LATENCY: Duration = Duration::from_micros(100);
-/// Of one NVMe disk or a good cloud volume.
+/// Of one `NVMe` disk or a good cloud volume.
 const BYTES_PER_SECOND: f64 = 1e9;
 /// A gap below a page is read anyway. The upper bound keeps a mismeasured device (a throttle makes the first bytes of a
 /// burst look free) from reading the columns between.

@@ -95,6 +95,12 @@ pub fn plan(wanted: &[Range<u64>], gap_bytes: u64, request_bytes_max: u64) -> Ve
 }
 
 #[cfg(test)]
+#[allow(
+    clippy::unwrap_used,
+    clippy::single_range_in_vec_init,
+    clippy::cast_possible_truncation,
+    reason = "tests: a failure should panic, reads take lists of ranges, test data are low bits"
+)]
 mod tests {
     use proptest::prelude::*;
 

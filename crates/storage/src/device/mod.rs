@@ -6,7 +6,7 @@
 //!
 //! | file | what it answers |
 //! |---|---|
-//! | `local.rs` | local files: io_uring and direct I/O, with `positional.rs` as the fallback |
+//! | `local.rs` | local files: `io_uring` and direct I/O, with `positional.rs` as the fallback |
 //! | `object.rs` | object stores: S3, HTTP, memory |
 //! | `throttle.rs` | a device as slow as wanted |
 //! | `faulty.rs` | a device that fails as planned |

@@ -108,7 +108,9 @@ impl ObjectDevice {
         let mut pause = self.options.backoff_min;
         let mut attempt = 1;
         loop {
-            parts.iter_mut().for_each(|(_, buffer)| buffer.clear());
+            for (_, buffer) in &mut parts {
+                buffer.clear();
+            }
             let error = match self.attempt(file, &request, &mut parts).await {
                 Ok(()) => return Ok(parts),
                 Err(Failed::ForGood(error)) => return Err(error),
@@ -268,9 +270,9 @@ impl Device for ObjectDevice {
             let parts = parts.collect();
             self.fetch(file, request, parts)
         });
-        let fetched = try_join_all(fetches.collect::<Vec<_>>()).await?;
+        let pieces = try_join_all(fetches.collect::<Vec<_>>()).await?;
         let mut answers = vec![BytesMut::new(); ranges.len()];
-        for (wanted, piece) in fetched.into_iter().flatten() {
+        for (wanted, piece) in pieces.into_iter().flatten() {
             // Neighbours in memory: joined without a copy (O2).
             answers[wanted].unsplit(piece);
         }
@@ -363,18 +365,16 @@ fn is_version(meta: &ObjectMeta, file: &FileVersion) -> bool {
     if meta.size != file.size {
         return false;
     }
-    match (&meta.e_tag, &file.e_tag) {
+    if let (Some(now), Some(then)) = (&meta.e_tag, &file.e_tag) {
         // A server that compresses on the fly weakens its tags; the version is the same.
-        (Some(now), Some(then)) => opaque(now) == opaque(then),
-        _ => {
-            // HTTP dates have whole seconds, listings may have more. A server without dates says 1970.
-            let now = FileVersion::from(meta)
-                .modified_ns
-                .div_euclid(1_000_000_000);
-            let then = file.modified_ns.div_euclid(1_000_000_000);
-            now == then || now == 0 || then == 0
-        }
+        return opaque(now) == opaque(then);
     }
+    // HTTP dates have whole seconds, listings may have more. A server without dates says 1970.
+    let now = FileVersion::from(meta)
+        .modified_ns
+        .div_euclid(1_000_000_000);
+    let then = file.modified_ns.div_euclid(1_000_000_000);
+    now == then || now == 0 || then == 0
 }
 
 /// The tag, if `If-Match` may be asked of it: by RFC 9110 a weak tag never matches.

@@ -224,6 +224,12 @@ fn key(url: &str) -> String {
 const LOCAL: &str = "file:";
 
 #[cfg(test)]
+#[allow(
+    clippy::unwrap_used,
+    clippy::single_range_in_vec_init,
+    clippy::cast_possible_truncation,
+    reason = "tests: a failure should panic, reads take lists of ranges, test data are low bits"
+)]
 mod tests {
     use std::time::Duration;
 

@@ -172,6 +172,12 @@ fn floor(offset: u64) -> u64 {
 }
 
 #[cfg(test)]
+#[allow(
+    clippy::unwrap_used,
+    clippy::single_range_in_vec_init,
+    clippy::cast_possible_truncation,
+    reason = "tests: a failure should panic, reads take lists of ranges, test data are low bits"
+)]
 mod tests {
     use proptest::prelude::*;
 

@@ -28,7 +28,8 @@ impl AlignedBuffer {
             return Self { start, layout };
         }
         let bytes = usize::try_from(len).unwrap_or(usize::MAX);
-        let Ok(layout) = Layout::from_size_align(bytes, PAGE as usize) else {
+        let align = usize::try_from(PAGE).unwrap_or(usize::MAX);
+        let Ok(layout) = Layout::from_size_align(bytes, align) else {
             handle_alloc_error(Layout::new::<u8>());
         };
         // SAFETY: the layout's size is not 0.

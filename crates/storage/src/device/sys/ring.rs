@@ -1,4 +1,4 @@
-//! One io_uring, driven by one thread.
+//! One `io_uring`, driven by one thread.
 //!
 //! Callers put transfers into an inbox and ring an eventfd. The thread keeps a read of that eventfd in the ring, so that
 //! one wait covers both completions and arrivals.
@@ -41,7 +41,7 @@ impl Ring {
     /// Starts a ring with room for `depth` reads.
     ///
     /// # Errors
-    /// The kernel's, in particular `ENOSYS` and `EPERM` where io_uring is not to be had.
+    /// The kernel's, in particular `ENOSYS` and `EPERM` where `io_uring` is not to be had.
     pub(crate) fn start(name: String, depth: u16) -> io::Result<Self> {
         let shared = Arc::new(Shared {
             inbox: Mutex::default(),
