@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use coscan_core::DeviceId;
-use futures::{StreamExt, TryStreamExt};
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 use parquet::file::metadata::ParquetMetaData;
 
@@ -134,9 +135,11 @@ impl FileCache {
         versions: &[FileVersion],
         chunk_bytes: u64,
     ) -> Result<Vec<Arc<TableFile>>> {
-        let opening = versions
-            .iter()
-            .map(|version| self.open_one(store, version, chunk_bytes));
+        // Boxed one by one: with a closure over borrowed versions the future is not `Send` for callers that need it to be.
+        let mut opening: Vec<BoxFuture<'_, Result<Arc<TableFile>>>> = Vec::new();
+        for version in versions {
+            opening.push(self.open_one(store, version, chunk_bytes).boxed());
+        }
         futures::stream::iter(opening)
             .buffered(FOOTERS_AT_ONCE)
             .try_collect()
