@@ -86,10 +86,19 @@ fn main() {
             ];
             // The first round warms caches and the allocator.
             for (times, (seconds, got)) in times.iter_mut().zip(run).filter(|_| round > 0) {
-                assert_eq!(got as i64, rows);
+                assert_eq!(i64::try_from(got).unwrap(), rows);
                 times.push(seconds * 1e9 / rows as f64);
             }
         }
+        let disk: i64 = metadata
+            .row_groups()
+            .iter()
+            .flat_map(|group| {
+                columns
+                    .iter()
+                    .map(|&column| group.column(column).compressed_size())
+            })
+            .sum();
         let ratio = |i: usize| {
             median(
                 times[i]
@@ -100,7 +109,8 @@ fn main() {
             )
         };
         println!(
-            "{query:4} all at once {:6.2} ns/row   by segment {:6.2} ({:.3})   in step {:6.2} ({:.3})",
+            "{query:4} {:5.1} B/row   all at once {:6.2} ns/row   by segment {:6.2} ({:.3})   in step {:6.2} ({:.3})",
+            disk as f64 / rows as f64,
             median(times[0].clone()),
             median(times[1].clone()),
             ratio(1),

@@ -4,7 +4,12 @@
 //! segment. A schema of one root column makes the set-up independent of the table's width, and each piece of the chunk
 //! gets a reader of its own, so all columns of a chunk have the same batch boundaries ([`batch_rows_of`]) and their arrays
 //! can be put together into record batches without copying.
-//! Not here: which bytes a segment needs (`chunk_map.rs`), threads, caching of the arrays.
+//! Not here: which bytes a segment needs (`chunk_map.rs`), threads, caching of the arrays. Page checksums are not verified:
+//! at crc32fast's 12 GB/s that would take 4 % of the decode time of TPC-H Q1 and 5 % of Q6 (snappy), 13 % of Q6 without
+//! compression (computed from its speed and the bytes per row), and arrow-rs's writer does not write them.
+//! Speed: 0.91 to 1.02 of parquet's reader of all columns at once, segment after segment; 1.00 to 1.06 a batch of each
+//! column at a time (`examples/decode_speed.rs`). What is above 1.02 is the dictionary: each part of a split row group
+//! decodes it anew, about 1 ms for one of 1 MB. So cutting far below the default target costs (1.3 to 1.5 at 4 MiB).
 //! Bounds: holds the segment's bytes, one decompressed page and dictionary per leaf, one batch.
 //! I1: a decoder yields exactly the batches of `batch_rows_of`, or an error; never other rows.
 //! I2: damaged bytes give `BadPage`, never a panic: parquet 59.3 does panic on some of them.
