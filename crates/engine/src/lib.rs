@@ -1,1 +1,48 @@
-//! coscan
+//! Analytical SQL in which many queries that run at once share one read of a table.
+//!
+//! ```no_run
+//! # async fn example() -> coscan::Result<()> {
+//! use futures::TryStreamExt;
+//!
+//! let session = coscan::Session::open()?;
+//! session.register("lineitem", "data/lineitem.parquet").await?;
+//! let mut rows = session.sql("SELECT count(*) FROM lineitem WHERE l_tax > 0.02").await?;
+//! while let Some(batch) = rows.try_next().await? {
+//!     println!("{batch:?}");
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! An [`Engine`] owns memory, devices and tables; each [`Session`] has settings of its own ([`Settings`], changed by SET).
+//! Queries are planned by DataFusion; scans of Parquet tables then are replaced by cooperative scans, which are scheduled
+//! together by the Active Buffer Manager of `coscan-core`. A DataFusion session of your own gets them by [`CoscanExt`].
+
+mod config;
+mod engine;
+mod error;
+mod ext;
+mod memory_limit;
+mod memory_pool;
+mod register;
+mod registry;
+mod scan;
+mod session;
+mod settings;
+mod size;
+mod stores;
+mod system_tables;
+
+pub use config::EngineConfig;
+pub use coscan_core::{Policy, StorageModel};
+pub use coscan_storage::StorageError;
+pub use coscan_storage::device::DeviceSnapshot;
+pub use coscan_storage::pool::{LoadTrace, PoolSnapshot};
+pub use engine::{Engine, EngineMetrics};
+pub use error::{Error, Result, storage_error};
+pub use ext::CoscanExt;
+pub use session::Session;
+pub use settings::{
+    CHUNK_BYTES_DEFAULT, SMALL_TABLE_BYTES_DEFAULT, Settings, model_name, parse_memory,
+    parse_model, parse_policy, policy_name,
+};

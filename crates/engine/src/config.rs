@@ -1,0 +1,70 @@
+//! What an engine is built with. Everything has a default that works.
+
+use std::time::Duration;
+
+use coscan_core::{Policy, StorageModel};
+
+use crate::settings::{CHUNK_BYTES_DEFAULT, SMALL_TABLE_BYTES_DEFAULT};
+
+/// How an [`Engine`](crate::Engine) is set up. The settings among these (`policy` to `cooperative`) are what new sessions
+/// start with; a session changes its own with SET.
+#[derive(Clone, Debug)]
+pub struct EngineConfig {
+    /// Memory in bytes for chunks, decoded columns and operators together. `None`: 70 % of the smaller of the machine's
+    /// and the control group's.
+    pub memory_bytes: Option<u64>,
+    /// The most of it that chunks may use, in bytes. `None`: all that operators leave.
+    pub buffer_bytes_max: Option<u64>,
+    /// The policy that sessions start with.
+    pub policy: Policy,
+    /// The storage model that sessions start with.
+    pub model: StorageModel,
+    /// The chunk size that sessions start with, in bytes on disk.
+    pub chunk_bytes: u64,
+    /// The threshold for small tables that sessions start with, in bytes.
+    pub small_table_bytes: u64,
+    /// Whether sessions start with cooperative scans.
+    pub cooperative: bool,
+    /// Holds every device to so many bytes per second, for experiments. `None`: as fast as it goes.
+    pub bandwidth: Option<u64>,
+    /// Adds so much to every request, for experiments.
+    pub latency: Duration,
+    /// Loads outstanding per device; at least 1.
+    pub loads_max: usize,
+    /// Threads that decode. `None`: as many as the machine has cores.
+    pub decode_threads: Option<usize>,
+    /// Keeps an event per delivered chunk for [`Engine::trace`](crate::Engine::trace).
+    pub record_trace: bool,
+    /// Partitions per scan and operator. `None`: as many as the machine has cores.
+    pub target_partitions: Option<usize>,
+    /// Rows per record batch.
+    pub batch_rows: usize,
+}
+
+/// Loads outstanding per device. Two keep a disk busy while the first is turned into frames; more would commit the
+/// scheduler to decisions that it could take better later.
+const LOADS_MAX_DEFAULT: usize = 2;
+
+/// DataFusion's own default.
+const BATCH_ROWS_DEFAULT: usize = 8192;
+
+impl Default for EngineConfig {
+    fn default() -> Self {
+        Self {
+            memory_bytes: None,
+            buffer_bytes_max: None,
+            policy: Policy::Relevance,
+            model: StorageModel::Dsm,
+            chunk_bytes: CHUNK_BYTES_DEFAULT,
+            small_table_bytes: SMALL_TABLE_BYTES_DEFAULT,
+            cooperative: true,
+            bandwidth: None,
+            latency: Duration::ZERO,
+            loads_max: LOADS_MAX_DEFAULT,
+            decode_threads: None,
+            record_trace: false,
+            target_partitions: None,
+            batch_rows: BATCH_ROWS_DEFAULT,
+        }
+    }
+}

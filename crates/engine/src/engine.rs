@@ -1,0 +1,289 @@
+//! The engine: one per process. It owns memory, devices, buffers and tables; sessions only have settings.
+//!
+//! Buffers are made when a query first needs one: a pool for each policy and storage model in use. They share one memory
+//! budget, the devices and the threads; queries share reads with queries of the same pool and chunk size.
+//! Not here: settings (`settings.rs`), scans (`scan/`).
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Weak};
+
+use coscan_core::{Policy, StorageModel};
+use coscan_storage::device::{DeviceOptions, Devices, Throttle};
+use coscan_storage::pool::{
+    BufferPool, FileCache, LoadTrace, MemoryBudget, PoolConfig, PoolShared, PoolSnapshot,
+};
+use datafusion::catalog::{
+    CatalogProvider, CatalogProviderList, MemoryCatalogProvider, MemoryCatalogProviderList,
+    MemorySchemaProvider,
+};
+use datafusion::execution::SessionStateBuilder;
+use datafusion::execution::object_store::ObjectStoreUrl;
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use datafusion::prelude::{SessionConfig, SessionContext};
+use parking_lot::Mutex;
+
+use crate::error::{Result, external};
+use crate::ext::CoscanExt;
+use crate::memory_pool::SharedPool;
+use crate::registry::Stores;
+use crate::settings::Settings;
+use crate::{EngineConfig, Session, memory_limit, system_tables};
+
+/// The engine. Clones are the same engine.
+#[derive(Clone)]
+pub struct Engine {
+    inner: Arc<Inner>,
+}
+
+/// An engine as seen by what the engine itself owns: plans, system tables.
+#[derive(Clone)]
+pub(crate) struct WeakEngine {
+    inner: Weak<Inner>,
+}
+
+struct Inner {
+    config: EngineConfig,
+    shared: Arc<PoolShared>,
+    pools: Mutex<HashMap<PoolKey, BufferPool>>,
+    runtime: Arc<RuntimeEnv>,
+    catalogs: Arc<dyn CatalogProviderList>,
+}
+
+/// What decides whether two queries share reads.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct PoolKey {
+    policy: Policy,
+    model: StorageModel,
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+/// The catalog and schemas that every session sees.
+const CATALOG: &str = "datafusion";
+const SCHEMA: &str = "public";
+const SYSTEM_SCHEMA: &str = "coscan";
+
+/// What an engine has done so far, summed over its pools and devices.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct EngineMetrics {
+    /// Requests sent to devices.
+    pub io_requests: u64,
+    /// Bytes that devices delivered.
+    pub io_bytes: u64,
+    /// Bytes of arrays that were decoded.
+    pub decode_bytes: u64,
+    /// Time spent in scheduling decisions, in nanoseconds.
+    pub sched_cpu_ns: u64,
+    /// Bytes of memory that operators hold.
+    pub operator_bytes: u64,
+    /// Bytes of memory that decoded columns hold.
+    pub decoded_bytes: u64,
+    /// Bytes of memory that chunks in the buffers hold, loads under way included.
+    pub frame_bytes: u64,
+}
+
+impl Engine {
+    /// An engine with this configuration. It starts its threads when the first query needs them.
+    ///
+    /// # Errors
+    /// If the operating system refuses a resource.
+    pub fn new(config: EngineConfig) -> Result<Self> {
+        let limit = config
+            .memory_bytes
+            .unwrap_or_else(memory_limit::default_budget_bytes);
+        let budget = MemoryBudget::new(limit);
+        let throttled = config.bandwidth.is_some() || !config.latency.is_zero();
+        let throttle = throttled.then(|| Throttle {
+            bytes_per_second: config.bandwidth.unwrap_or(u64::MAX),
+            latency: config.latency,
+        });
+        let devices = Arc::new(Devices::new(DeviceOptions {
+            throttle,
+            ..DeviceOptions::default()
+        }));
+        let threads = config.decode_threads.unwrap_or_else(cores);
+        let files = FileCache::new(Arc::clone(&devices));
+        let shared = PoolShared::new(files, Arc::clone(&budget), threads)?;
+        let stores = Arc::new(Stores::new(devices));
+        let runtime = RuntimeEnvBuilder::new()
+            .with_memory_pool(Arc::new(SharedPool::new(budget)))
+            .with_object_store_registry(stores)
+            // Files are listed anew for every query: a replaced or added file is seen by the next one.
+            .with_object_list_cache_limit(0)
+            .build_arc()?;
+        let catalogs: Arc<dyn CatalogProviderList> = Arc::new(MemoryCatalogProviderList::new());
+        let inner = Arc::new(Inner {
+            config,
+            shared,
+            pools: Mutex::default(),
+            runtime,
+            catalogs,
+        });
+        let engine = Self { inner };
+        engine.make_catalog()?;
+        Ok(engine)
+    }
+
+    fn make_catalog(&self) -> Result<()> {
+        let catalog = MemoryCatalogProvider::new();
+        catalog.register_schema(SCHEMA, Arc::new(MemorySchemaProvider::new()))?;
+        catalog.register_schema(
+            SYSTEM_SCHEMA,
+            Arc::new(system_tables::schema(&self.downgrade())?),
+        )?;
+        self.inner
+            .catalogs
+            .register_catalog(CATALOG.to_owned(), Arc::new(catalog));
+        Ok(())
+    }
+
+    /// A new session, with the settings that the engine was configured with.
+    #[must_use]
+    pub fn session(&self) -> Session {
+        let config = &self.inner.config;
+        let mut options = SessionConfig::new()
+            .with_information_schema(true)
+            .with_create_default_catalog_and_schema(false)
+            .with_default_catalog_and_schema(CATALOG, SCHEMA)
+            .with_batch_size(config.batch_rows);
+        if let Some(partitions) = config.target_partitions {
+            options = options.with_target_partitions(partitions);
+        }
+        let state = SessionStateBuilder::new()
+            .with_config(options)
+            .with_runtime_env(Arc::clone(&self.inner.runtime))
+            .with_catalog_list(Arc::clone(&self.inner.catalogs))
+            .with_default_features()
+            .with_coscan(self)
+            .build();
+        Session::new(self.clone(), SessionContext::new_with_state(state))
+    }
+
+    /// The settings that new sessions start with.
+    pub(crate) fn settings(&self) -> Settings {
+        Settings::new(&self.inner.config, Arc::clone(self.memory()))
+    }
+
+    /// The pool for these settings, made if it is the first time.
+    pub(crate) fn pool(&self, settings: &Settings) -> BufferPool {
+        let key = PoolKey {
+            policy: settings.policy,
+            model: settings.storage_model,
+        };
+        let mut pools = self.inner.pools.lock();
+        let pool = pools.entry(key).or_insert_with(|| {
+            let config = &self.inner.config;
+            let config = PoolConfig {
+                policy: key.policy,
+                model: key.model,
+                buffer_bytes_max: config.buffer_bytes_max,
+                loads_max: config.loads_max,
+                record_trace: config.record_trace,
+                ..PoolConfig::default()
+            };
+            BufferPool::new(config, Arc::clone(&self.inner.shared))
+        });
+        pool.clone()
+    }
+
+    /// Makes sure that files of the store at `url` can be read: stores of a foreign runtime become devices here.
+    pub(crate) fn ensure_device(
+        &self,
+        url: &ObjectStoreUrl,
+        runtime: &RuntimeEnv,
+    ) -> datafusion::error::Result<()> {
+        if url.as_str() == ObjectStoreUrl::local_filesystem().as_str()
+            || self.devices().is_registered(url.as_str())
+        {
+            return Ok(());
+        }
+        let store = runtime.object_store(url)?;
+        self.devices()
+            .register_store(url.as_str(), store)
+            .map_err(external)?;
+        Ok(())
+    }
+
+    /// What the engine has done so far.
+    #[must_use]
+    pub fn metrics(&self) -> EngineMetrics {
+        let mut metrics = EngineMetrics::default();
+        for device in self.devices().snapshots() {
+            metrics.io_requests += device.meter.requests;
+            metrics.io_bytes += device.meter.bytes;
+        }
+        for pool in self.pools() {
+            metrics.sched_cpu_ns += pool.metrics().sched_ns;
+        }
+        let memory = self.memory();
+        metrics.decode_bytes = self.inner.shared.decoded_bytes_total();
+        metrics.operator_bytes = memory.operator_bytes();
+        metrics.decoded_bytes = memory.decoded_bytes();
+        metrics.frame_bytes = memory.frame_bytes();
+        metrics
+    }
+
+    /// The loads so far, pool by pool, if the engine was configured to record them.
+    #[must_use]
+    pub fn trace(&self) -> Vec<LoadTrace> {
+        self.pools().iter().flat_map(BufferPool::trace).collect()
+    }
+
+    /// What runs now and what is in memory, pool by pool.
+    #[must_use]
+    pub fn snapshots(&self) -> Vec<PoolSnapshot> {
+        self.pools().iter().map(BufferPool::snapshot).collect()
+    }
+
+    /// The devices in use.
+    #[must_use]
+    pub fn devices(&self) -> &Devices {
+        self.inner.shared.files().devices()
+    }
+
+    /// The memory budget that everything shares.
+    #[must_use]
+    pub fn memory(&self) -> &Arc<MemoryBudget> {
+        self.inner.shared.memory()
+    }
+
+    /// The engine's DataFusion runtime: memory, spill files, object stores, caches of metadata.
+    #[must_use]
+    pub fn runtime(&self) -> &Arc<RuntimeEnv> {
+        &self.inner.runtime
+    }
+
+    pub(crate) fn downgrade(&self) -> WeakEngine {
+        WeakEngine {
+            inner: Arc::downgrade(&self.inner),
+        }
+    }
+
+    fn pools(&self) -> Vec<BufferPool> {
+        self.inner.pools.lock().values().cloned().collect()
+    }
+}
+
+impl WeakEngine {
+    pub(crate) fn upgrade(&self) -> Option<Engine> {
+        self.inner.upgrade().map(|inner| Engine { inner })
+    }
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine")
+            .field("config", &self.inner.config)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for WeakEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("WeakEngine")
+    }
+}

@@ -1,0 +1,55 @@
+//! What can go wrong in the engine beyond what SQL and storage say themselves.
+
+use coscan_storage::StorageError;
+use datafusion::error::DataFusionError;
+
+/// An error of the engine.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Parsing, planning or running a query failed.
+    #[error(transparent)]
+    Query(#[from] DataFusionError),
+    /// A file or device failed.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    /// A table cannot be registered.
+    #[error("table {name}: {path}: {reason}")]
+    Table {
+        /// The table's name.
+        name: String,
+        /// What it was to be made of.
+        path: String,
+        /// Why not.
+        reason: String,
+    },
+    /// No object store can be made for a URL.
+    #[error("{url}: {reason}")]
+    Store {
+        /// The URL.
+        url: String,
+        /// Why not.
+        reason: String,
+    },
+}
+
+/// Result of an operation of the engine.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// A storage error on its way through a query plan. [`storage_error`] finds it again.
+pub(crate) fn external(error: StorageError) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
+}
+
+/// The storage error behind a query's failure, if it is one: it names the file, the row group and the column.
+#[must_use]
+pub fn storage_error(error: &DataFusionError) -> Option<&StorageError> {
+    let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = source {
+        if let Some(found) = error.downcast_ref::<StorageError>() {
+            return Some(found);
+        }
+        source = error.source();
+    }
+    None
+}

@@ -1,0 +1,32 @@
+//! Coscan in somebody else's DataFusion session.
+
+use datafusion::execution::SessionStateBuilder;
+use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
+use std::sync::Arc;
+
+use crate::engine::Engine;
+use crate::scan::{MarkScans, SwapScans};
+
+/// Adds cooperative scans to a DataFusion session.
+pub trait CoscanExt {
+    /// Adds the settings `coscan.*` and the rules that make Parquet scans cooperative.
+    ///
+    /// Call it last: rules added afterwards run after the scans were replaced. The session keeps its own runtime; give it
+    /// [`Engine::runtime`] if its operators are to share the engine's memory budget. The engine must outlive the session's
+    /// queries: when the last [`Engine`] is dropped, scans are planned as DataFusion does.
+    #[must_use]
+    fn with_coscan(self, engine: &Engine) -> Self;
+}
+
+impl CoscanExt for SessionStateBuilder {
+    fn with_coscan(mut self, engine: &Engine) -> Self {
+        let config = self.config().get_or_insert_default();
+        config.options_mut().extensions.insert(engine.settings());
+        let optimizers = self.physical_optimizers().get_or_insert_default();
+        let mut rules = std::mem::take(optimizers).rules;
+        rules.insert(0, Arc::new(MarkScans));
+        rules.push(Arc::new(SwapScans::new(engine.downgrade())));
+        *self.physical_optimizers() = Some(PhysicalOptimizer::with_rules(rules));
+        self
+    }
+}

@@ -1,0 +1,118 @@
+//! How much memory may this process use?
+//!
+//! The smaller of the machine's and the control group's: a container that is allowed 2 GB on a machine of 256 GB gets
+//! killed when it believes the machine. Both versions of control groups are read; a limit that cannot be read is none.
+//! Not here: what the memory is used for (`coscan-storage`'s `MemoryBudget`).
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The share of the available memory that is used unless the user says otherwise. The rest is for what is not accounted:
+/// the allocator's slack, hash tables between two reservations, code, sockets, other processes.
+const DEFAULT_SHARE: f64 = 0.7;
+
+/// Used when nothing can be learned about the machine.
+const FALLBACK_BYTES: u64 = 1 << 30;
+
+/// Memory the process may use in all, in bytes: the smaller of the machine's and the control group's limit.
+pub(crate) fn available_bytes() -> u64 {
+    let machine = machine_bytes(&fs::read_to_string("/proc/meminfo").unwrap_or_default());
+    let group = group_bytes(
+        Path::new("/sys/fs/cgroup"),
+        &fs::read_to_string("/proc/self/cgroup").unwrap_or_default(),
+    );
+    match (machine, group) {
+        (Some(machine), Some(group)) => machine.min(group),
+        (Some(bytes), None) | (None, Some(bytes)) => bytes,
+        (None, None) => FALLBACK_BYTES,
+    }
+}
+
+/// The budget when none is configured: 70 % of [`available_bytes`].
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // A positive number below 2^63.
+pub(crate) fn default_budget_bytes() -> u64 {
+    (available_bytes() as f64 * DEFAULT_SHARE) as u64
+}
+
+/// `MemTotal` of `/proc/meminfo`.
+fn machine_bytes(meminfo: &str) -> Option<u64> {
+    let line = meminfo
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:"))?;
+    line.trim()
+        .strip_suffix("kB")?
+        .trim()
+        .parse::<u64>()
+        .ok()?
+        .checked_mul(1024)
+}
+
+/// The smallest limit on the way from the process's control group up to the root, version 1 or 2.
+fn group_bytes(root: &Path, membership: &str) -> Option<u64> {
+    let mut smallest: Option<u64> = None;
+    for line in membership.lines() {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else {
+            continue;
+        };
+        let (base, file) = if controllers.is_empty() {
+            (root.to_path_buf(), "memory.max")
+        } else if controllers.split(',').any(|name| name == "memory") {
+            (root.join("memory"), "memory.limit_in_bytes")
+        } else {
+            continue;
+        };
+        // Inside a container the path is often the host's and does not exist here; the root then is the container's own.
+        let mut folder: PathBuf = base.join(path.trim_start_matches('/'));
+        loop {
+            let limit = fs::read_to_string(folder.join(file))
+                .ok()
+                .and_then(|text| text.trim().parse::<u64>().ok());
+            if let Some(limit) = limit {
+                smallest = Some(smallest.map_or(limit, |s| s.min(limit)));
+            }
+            if folder == base || !folder.pop() {
+                break;
+            }
+        }
+    }
+    smallest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn meminfo_is_in_kibibytes() {
+        assert_eq!(
+            machine_bytes("MemTotal:       16000 kB\nMemFree: 1 kB\n"),
+            Some(16_000 * 1024)
+        );
+        assert_eq!(machine_bytes("nonsense"), None);
+    }
+
+    #[test]
+    fn the_smallest_limit_of_the_ancestors_counts() {
+        let root = tempfile::tempdir().expect("a folder");
+        let write = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().expect("has one")).expect("made");
+            fs::write(path, text).expect("written");
+        };
+        write("a/memory.max", "3000\n");
+        write("a/b/memory.max", "max\n");
+        assert_eq!(group_bytes(root.path(), "0::/a/b\n"), Some(3000));
+        write("memory/x/memory.limit_in_bytes", "2000\n");
+        write("memory/memory.limit_in_bytes", "9223372036854771712\n");
+        assert_eq!(
+            group_bytes(root.path(), "4:cpu:/x\n7:memory:/x\n"),
+            Some(2000)
+        );
+        assert_eq!(
+            group_bytes(root.path(), "7:memory:/host/only\n"),
+            Some(9_223_372_036_854_771_712)
+        );
+        assert_eq!(group_bytes(root.path(), ""), None);
+    }
+}

@@ -1,0 +1,71 @@
+//! The object stores of an engine: made on first use, and known to DataFusion and to the devices alike.
+//!
+//! Not here: how a store is configured (`stores.rs`).
+
+use std::fmt;
+use std::sync::Arc;
+
+use coscan_storage::device::Devices;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::object_store::{DefaultObjectStoreRegistry, ObjectStoreRegistry};
+use object_store::ObjectStore;
+use url::Url;
+
+use crate::stores;
+
+/// DataFusion's registry, with stores for `s3://` and `http://` made when first asked for.
+pub(crate) struct Stores {
+    inner: DefaultObjectStoreRegistry,
+    devices: Arc<Devices>,
+}
+
+impl Stores {
+    pub(crate) fn new(devices: Arc<Devices>) -> Self {
+        Self {
+            inner: DefaultObjectStoreRegistry::new(),
+            devices,
+        }
+    }
+}
+
+impl ObjectStoreRegistry for Stores {
+    fn register_store(
+        &self,
+        url: &Url,
+        store: Arc<dyn ObjectStore>,
+    ) -> Option<Arc<dyn ObjectStore>> {
+        if let Ok(url) = stores::store_url(url)
+            && let Err(error) = self
+                .devices
+                .register_store(url.as_str(), Arc::clone(&store))
+        {
+            log::warn!("{url}: no device for this store: {error}");
+        }
+        self.inner.register_store(url, store)
+    }
+
+    fn deregister_store(&self, url: &Url) -> Result<Arc<dyn ObjectStore>> {
+        self.inner.deregister_store(url)
+    }
+
+    fn get_store(&self, url: &Url) -> Result<Arc<dyn ObjectStore>> {
+        let missing = match self.inner.get_store(url) {
+            Ok(store) => return Ok(store),
+            Err(missing) => missing,
+        };
+        match stores::open(url).map_err(|error| DataFusionError::External(Box::new(error)))? {
+            // Two that ask at once make two; the later one stays, and both work.
+            Some(store) => {
+                self.register_store(url, Arc::clone(&store));
+                Ok(store)
+            }
+            None => Err(missing),
+        }
+    }
+}
+
+impl fmt::Debug for Stores {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
+    }
+}

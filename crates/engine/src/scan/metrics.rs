@@ -1,0 +1,68 @@
+//! What `EXPLAIN ANALYZE` shows of a cooperative scan.
+
+use coscan_core::LoadOrigin;
+use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder, Time};
+
+use super::execution::Run;
+
+/// The metrics of one partition of a scan.
+pub(crate) struct PartitionMetrics {
+    /// Opening files and judging their row groups, until the scan was announced.
+    pub(crate) opening: Time,
+    /// Waiting for a chunk to be handed out.
+    pub(crate) waited_for_chunk: Time,
+    /// Waiting for columns to be decoded, by the pool's threads or for another scan.
+    pub(crate) waited_for_decode: Time,
+    from_buffer: Count,
+    loaded_for_me: Count,
+    loaded_for_others: Count,
+    without_bytes: Count,
+    withdrawn: Count,
+    bytes_read: Count,
+    decode_begun: Count,
+    decode_shared: Count,
+}
+
+impl PartitionMetrics {
+    pub(crate) fn new(set: &ExecutionPlanMetricsSet, partition: usize) -> Self {
+        let time = |name: &'static str| MetricBuilder::new(set).subset_time(name, partition);
+        let count = |name: &'static str| MetricBuilder::new(set).counter(name, partition);
+        Self {
+            opening: time("opening_time"),
+            waited_for_chunk: time("chunk_wait_time"),
+            waited_for_decode: time("decode_wait_time"),
+            from_buffer: count("chunks_from_buffer"),
+            loaded_for_me: count("chunks_loaded_for_me"),
+            loaded_for_others: count("chunks_loaded_for_others"),
+            without_bytes: count("chunks_without_bytes"),
+            withdrawn: count("chunks_withdrawn"),
+            bytes_read: count("bytes_read"),
+            decode_begun: count("decode_begun"),
+            decode_shared: count("decode_shared"),
+        }
+    }
+
+    /// A chunk was handed out; `origin` says where it came from, if it has bytes at all.
+    pub(crate) fn chunk(&self, origin: Option<LoadOrigin>) {
+        match origin {
+            Some(LoadOrigin::FromBuffer) => self.from_buffer.add(1),
+            Some(LoadOrigin::LoadedForMe) => self.loaded_for_me.add(1),
+            Some(LoadOrigin::LoadedForOthers) => self.loaded_for_others.add(1),
+            None => self.without_bytes.add(1),
+        }
+    }
+
+    /// Chunks were withdrawn.
+    pub(crate) fn withdrew(&self, chunks: usize) {
+        self.withdrawn.add(chunks);
+    }
+
+    /// Adds what the run's scan has done since anyone reported it.
+    pub(crate) fn report(&self, run: &Run) {
+        let Some(news) = run.news() else { return };
+        let add = |count: &Count, n: u64| count.add(usize::try_from(n).unwrap_or(usize::MAX));
+        add(&self.bytes_read, news.load_bytes);
+        add(&self.decode_begun, news.decode_begun);
+        add(&self.decode_shared, news.decode_shared);
+    }
+}

@@ -1,0 +1,27 @@
+//! Cooperative scans as DataFusion sees them.
+//!
+//! | file | what it answers |
+//! |---|---|
+//! | `rule.rs` | which scans become cooperative |
+//! | `spec.rs` | what such a scan is to do, fixed at planning |
+//! | `source.rs` | the data source that stands in the plan |
+//! | `execution.rs` | what the streams of one execution share |
+//! | `stream.rs` | one partition: chunk after chunk, batch after batch |
+//! | `file_plan.rs` | predicate and projection in terms of one file |
+//! | `prune.rs` | chunks that hold nothing, conjuncts that hold for all |
+//! | `dynamic.rs` | chunks that a dynamic filter rules out meanwhile |
+//! | `pipeline.rs` | from columns to selected, projected rows |
+//! | `metrics.rs` | what EXPLAIN ANALYZE shows |
+
+mod dynamic;
+mod execution;
+mod file_plan;
+mod metrics;
+mod pipeline;
+mod prune;
+mod rule;
+mod source;
+mod spec;
+mod stream;
+
+pub(crate) use rule::{MarkScans, SwapScans};

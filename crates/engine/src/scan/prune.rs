@@ -1,0 +1,308 @@
+//! Which chunks can hold no row of the answer, and which conjuncts hold for all rows of a chunk?
+//!
+//! Both questions are asked of the row groups' statistics. *Pruning* is DataFusion's own: `PruningPredicate` proves that a
+//! conjunction is true for no row. *Proving* turns it around, as DataFusion does for its "fully matched" row groups, but
+//! for each conjunct by itself: if `NOT c OR x IS NULL` is true for no row, then c is true for every row, need not be
+//! evaluated, and its columns need not be read. A range on the column by which a table is clustered so costs something at
+//! its two ends only.
+//! A chunk is pruned, or a conjunct proved for it, when that is so for each of its row groups.
+//! Not here: dynamic filters' changes (`dynamic.rs`); pages (a chunk that is a part of a row group is judged by the whole).
+//! I1: a proof holds for every row. Statistics may be bounds only (truncated), which is enough; they ignore NaN, so no
+//! floating-point column takes part; they may be missing, and a missing null count is not zero; a comparison with NULL
+//! takes no part; and row groups written by old writers, whose bounds may have been taken in another order than the type's,
+//! prove nothing.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, BooleanArray, UInt64Array};
+use arrow::datatypes::{DataType, Schema, SchemaRef};
+use coscan_storage::pool::TableFile;
+use datafusion::common::pruning::PruningStatistics;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, ScalarValue};
+use datafusion::error::Result;
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::expressions::{
+    BinaryExpr, Column as ColumnExpr, InListExpr, IsNotNullExpr, IsNullExpr, Literal, NotExpr,
+};
+use datafusion::physical_expr::simplifier::PhysicalExprSimplifier;
+use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_expr::{PhysicalExpr, conjunction};
+use datafusion::physical_optimizer::pruning::PruningPredicateBuilder;
+use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
+use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
+use parquet::schema::types::SchemaDescriptor;
+
+use super::file_plan::FilePlan;
+
+/// What the statistics say about one file's row groups.
+pub(crate) struct Verdicts {
+    /// Per row group: some row may be in the answer.
+    pub(crate) wanted: Vec<bool>,
+    /// Per row group: the conjuncts that are not proved, as a set of their positions.
+    pub(crate) residual: Vec<u64>,
+}
+
+/// Judges every row group of a file.
+///
+/// Without `prunes` (the user switched statistics off) nothing is pruned or proved.
+pub(crate) fn judge(
+    file: &TableFile,
+    plan: &FilePlan,
+    prunes: bool,
+    in_list_max: usize,
+) -> Verdicts {
+    let metadata = file.metadata();
+    let groups = metadata.num_row_groups();
+    let all = all_of(plan.conjuncts.len());
+    let mut verdicts = Verdicts {
+        wanted: vec![!plan.empty; groups],
+        residual: vec![all; groups],
+    };
+    if plan.conjuncts.is_empty() || plan.empty || !prunes {
+        return verdicts;
+    }
+    let whole = conjunction(plan.conjuncts.iter().map(|c| Arc::clone(&c.expr)));
+    if let Some(wanted) = may_match(&whole, &plan.schema, metadata, in_list_max) {
+        verdicts.wanted = wanted;
+    }
+    for (position, conjunct) in plan.conjuncts.iter().enumerate() {
+        if conjunct.dynamic || !provable(&conjunct.expr, &plan.schema) {
+            continue;
+        }
+        let Some(fails) = negation(&conjunct.expr, &plan.schema).and_then(|negated| {
+            judge_predicate(
+                &negated,
+                &plan.schema,
+                metadata,
+                in_list_max,
+                Nulls::AsWritten,
+            )
+        }) else {
+            continue;
+        };
+        for (group, fails) in fails.into_iter().enumerate() {
+            if !fails
+                && trustworthy(
+                    &conjunct.expr,
+                    metadata.row_group(group),
+                    metadata,
+                    &plan.schema,
+                )
+            {
+                verdicts.residual[group] &= !(1 << position);
+            }
+        }
+    }
+    verdicts
+}
+
+/// Per row group, whether the predicate may be true for some row; `None` if the statistics cannot tell.
+pub(crate) fn may_match(
+    predicate: &Arc<dyn PhysicalExpr>,
+    schema: &SchemaRef,
+    metadata: &ParquetMetaData,
+    in_list_max: usize,
+) -> Option<Vec<bool>> {
+    judge_predicate(
+        predicate,
+        schema,
+        metadata,
+        in_list_max,
+        Nulls::MissingIsZero,
+    )
+}
+
+/// The set of all of `count` conjuncts.
+fn all_of(count: usize) -> u64 {
+    if count == 0 {
+        0
+    } else {
+        u64::MAX >> (64 - count)
+    }
+}
+
+/// How a null count that was not written is read.
+#[derive(Clone, Copy, PartialEq)]
+enum Nulls {
+    /// As zero: what old writers meant, and what DataFusion prunes by.
+    MissingIsZero,
+    /// As unknown: what a proof needs.
+    AsWritten,
+}
+
+fn judge_predicate(
+    predicate: &Arc<dyn PhysicalExpr>,
+    schema: &SchemaRef,
+    metadata: &ParquetMetaData,
+    in_list_max: usize,
+    nulls: Nulls,
+) -> Option<Vec<bool>> {
+    let pruning = PruningPredicateBuilder::new()
+        .with_file_schema(Arc::clone(schema))
+        .with_max_in_list_size(in_list_max)
+        .build(Arc::clone(predicate))?;
+    let statistics = RowGroupStatistics {
+        groups: metadata.row_groups(),
+        parquet: metadata.file_metadata().schema_descr(),
+        schema,
+        nulls,
+    };
+    match pruning.prune(&statistics) {
+        Ok(verdicts) => Some(verdicts),
+        Err(error) => {
+            log::debug!("statistics could not be used for {predicate}: {error}");
+            None
+        }
+    }
+}
+
+/// True for every row for which `expr` is not true, if no column of it is NULL there.
+fn negation(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Option<Arc<dyn PhysicalExpr>> {
+    let mut columns: Vec<ColumnExpr> = collect_columns(expr).into_iter().collect();
+    columns.sort_by_key(ColumnExpr::index);
+    let mut negated: Arc<dyn PhysicalExpr> = Arc::new(NotExpr::new(Arc::clone(expr)));
+    for column in columns {
+        negated = Arc::new(BinaryExpr::new(
+            negated,
+            Operator::Or,
+            Arc::new(IsNullExpr::new(Arc::new(column))),
+        ));
+    }
+    PhysicalExprSimplifier::new(schema).simplify(negated).ok()
+}
+
+/// Whether a proof may be tried at all: comparisons of columns with values that are not NULL, of types whose order
+/// statistics know (I1).
+fn provable(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> bool {
+    let mut understood = true;
+    let walked = expr.apply(|node| {
+        understood &= if let Some(column) = node.downcast_ref::<ColumnExpr>() {
+            schema
+                .fields()
+                .get(column.index())
+                .is_some_and(|field| ordered(field.data_type()))
+        } else if let Some(literal) = node.downcast_ref::<Literal>() {
+            !literal.value().is_null()
+        } else if let Some(binary) = node.downcast_ref::<BinaryExpr>() {
+            matches!(
+                binary.op(),
+                Operator::Eq
+                    | Operator::NotEq
+                    | Operator::Lt
+                    | Operator::LtEq
+                    | Operator::Gt
+                    | Operator::GtEq
+                    | Operator::And
+                    | Operator::Or
+            )
+        } else {
+            node.is::<InListExpr>() || node.is::<IsNotNullExpr>()
+        };
+        Ok(if understood {
+            TreeNodeRecursion::Continue
+        } else {
+            TreeNodeRecursion::Stop
+        })
+    });
+    understood && walked.is_ok()
+}
+
+/// Types whose values are totally ordered and for which minimum and maximum cover every value.
+fn ordered(data_type: &DataType) -> bool {
+    data_type.is_integer()
+        || matches!(
+            data_type,
+            DataType::Boolean
+                | DataType::Date32
+                | DataType::Date64
+                | DataType::Time32(_)
+                | DataType::Time64(_)
+                | DataType::Timestamp(..)
+                | DataType::Decimal32(..)
+                | DataType::Decimal64(..)
+                | DataType::Decimal128(..)
+                | DataType::Decimal256(..)
+                | DataType::Utf8
+                | DataType::LargeUtf8
+                | DataType::Utf8View
+        )
+}
+
+/// Whether the bounds of the columns of `expr` in this row group were taken in the type's own order.
+fn trustworthy(
+    expr: &Arc<dyn PhysicalExpr>,
+    group: &RowGroupMetaData,
+    metadata: &ParquetMetaData,
+    schema: &Schema,
+) -> bool {
+    let descriptor = metadata.file_metadata().schema_descr();
+    collect_columns(expr).iter().all(|column| {
+        parquet::arrow::parquet_column(descriptor, schema, column.name()).is_some_and(
+            |(leaf, _)| {
+                group.column(leaf).statistics().is_some_and(|statistics| {
+                    !statistics.is_min_max_deprecated() && statistics.null_count_opt().is_some()
+                })
+            },
+        )
+    })
+}
+
+/// A file's row groups as the containers of a pruning predicate.
+struct RowGroupStatistics<'a> {
+    groups: &'a [RowGroupMetaData],
+    parquet: &'a SchemaDescriptor,
+    schema: &'a Schema,
+    nulls: Nulls,
+}
+
+impl<'a> RowGroupStatistics<'a> {
+    fn converter(&self, column: &Column) -> Result<StatisticsConverter<'a>> {
+        Ok(
+            StatisticsConverter::try_new(&column.name, self.schema, self.parquet)?
+                .with_missing_null_counts_as_zero(self.nulls == Nulls::MissingIsZero),
+        )
+    }
+}
+
+impl PruningStatistics for RowGroupStatistics<'_> {
+    fn min_values(&self, column: &Column) -> Option<ArrayRef> {
+        self.converter(column)
+            .ok()?
+            .row_group_mins(self.groups)
+            .ok()
+    }
+
+    fn max_values(&self, column: &Column) -> Option<ArrayRef> {
+        self.converter(column)
+            .ok()?
+            .row_group_maxes(self.groups)
+            .ok()
+    }
+
+    fn num_containers(&self) -> usize {
+        self.groups.len()
+    }
+
+    fn null_counts(&self, column: &Column) -> Option<ArrayRef> {
+        let counts = self
+            .converter(column)
+            .ok()?
+            .row_group_null_counts(self.groups)
+            .ok()?;
+        Some(Arc::new(counts))
+    }
+
+    fn row_counts(&self) -> Option<ArrayRef> {
+        let rows = self
+            .groups
+            .iter()
+            .map(|group| u64::try_from(group.num_rows()).ok());
+        Some(Arc::new(UInt64Array::from_iter(rows)))
+    }
+
+    fn contained(&self, _: &Column, _: &HashSet<ScalarValue>) -> Option<BooleanArray> {
+        None
+    }
+}

@@ -1,0 +1,145 @@
+//! What a cooperative scan is to do, fixed at planning: files, partitions, predicate, delivery.
+//!
+//! Not here: whether a scan may be cooperative (`rule.rs`), what one execution of it holds (`execution.rs`).
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use arrow::datatypes::SchemaRef;
+use coscan_storage::device::FileVersion;
+use datafusion::datasource::listing::PartitionedFile;
+use datafusion::datasource::physical_plan::{FileScanConfig, ParquetSource};
+use datafusion::error::Result;
+use datafusion::execution::object_store::ObjectStoreUrl;
+use object_store::path::Path;
+
+use super::file_plan::TablePlan;
+use crate::engine::Engine;
+use crate::settings::Settings;
+
+/// How chunks reach the partitions of a scan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Delivery {
+    /// Every partition takes whichever chunk comes next: nobody above minds where a row comes from.
+    Shared,
+    /// Every partition gets the chunks of its own files, in any order: the files' split over partitions means something.
+    Partitioned,
+    /// Every partition gets the chunks of its own files in the files' order.
+    Ordered,
+}
+
+/// What a cooperative scan is to do.
+pub(crate) struct ScanPlan {
+    pub(crate) engine: Engine,
+    pub(crate) settings: Settings,
+    pub(crate) delivery: Delivery,
+    pub(crate) table: TablePlan,
+    /// Distinct files, in the order of first appearance. Ranges are dropped.
+    pub(crate) files: Vec<PartitionedFile>,
+    /// Per partition, which parts of which of `files` are its own, in order.
+    pub(crate) partitions: Vec<Vec<FilePart>>,
+    /// The schema of what comes out.
+    pub(crate) schema: SchemaRef,
+    /// Rows that suffice.
+    pub(crate) limit: Option<usize>,
+    /// Longest IN list that is used for pruning.
+    pub(crate) in_list_max: usize,
+    /// Whether row-group statistics may be used at all (`datafusion.execution.parquet.pruning`).
+    pub(crate) prunes: bool,
+    /// The store the files are in, as a URL.
+    pub(crate) store: ObjectStoreUrl,
+}
+
+/// A part of a file: the row groups that begin in a range of bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FilePart {
+    /// Position in [`ScanPlan::files`].
+    pub(crate) file: usize,
+    /// Where the row groups begin.
+    pub(crate) range: Range<u64>,
+}
+
+impl ScanPlan {
+    /// The plan of a scan that `rule.rs` found to be understood. `None` if its files are not each covered exactly once.
+    ///
+    /// # Errors
+    /// If the projection or an option is invalid.
+    pub(crate) fn new(
+        engine: Engine,
+        settings: Settings,
+        delivery: Delivery,
+        config: &FileScanConfig,
+        source: &ParquetSource,
+    ) -> Result<Option<Self>> {
+        let Some((files, partitions)) = files_of(config) else {
+            return Ok(None);
+        };
+        let options = source.table_parquet_options();
+        Ok(Some(Self {
+            engine,
+            settings,
+            delivery,
+            table: TablePlan::new(config, options)?,
+            files,
+            partitions,
+            schema: config.projected_schema()?,
+            limit: config.limit,
+            in_list_max: source.max_in_list_size(),
+            prunes: options.global.pruning,
+            store: config.object_store_url.clone(),
+        }))
+    }
+
+    /// The files' versions as listed at planning.
+    pub(crate) fn versions(&self) -> Vec<FileVersion> {
+        self.files
+            .iter()
+            .map(|file| FileVersion::from(&file.object_meta))
+            .collect()
+    }
+}
+
+/// The distinct files of a scan and each partition's parts of them; `None` unless the parts cover each file exactly once.
+pub(crate) fn files_of(
+    config: &FileScanConfig,
+) -> Option<(Vec<PartitionedFile>, Vec<Vec<FilePart>>)> {
+    let mut positions: HashMap<Path, usize> = HashMap::new();
+    let mut files: Vec<PartitionedFile> = Vec::new();
+    let mut covered: Vec<Vec<Range<u64>>> = Vec::new();
+    let mut partitions = Vec::with_capacity(config.file_groups.len());
+    for group in &config.file_groups {
+        let mut parts = Vec::with_capacity(group.len());
+        for file in group.iter() {
+            let position = *positions
+                .entry(file.object_meta.location.clone())
+                .or_insert_with(|| {
+                    let mut whole = file.clone();
+                    whole.range = None;
+                    files.push(whole);
+                    covered.push(Vec::new());
+                    files.len() - 1
+                });
+            let (start, end) = file.range();
+            covered[position].push(start..end);
+            parts.push(FilePart {
+                file: position,
+                range: start..end,
+            });
+        }
+        partitions.push(parts);
+    }
+    for (file, ranges) in files.iter().zip(&mut covered) {
+        ranges.sort_unstable_by_key(|range| (range.start, range.end));
+        let mut end = 0;
+        for range in ranges.iter() {
+            if range.start != end {
+                return None;
+            }
+            end = range.end;
+        }
+        if end < file.object_meta.size {
+            return None;
+        }
+    }
+    Some((files, partitions))
+}

@@ -1,0 +1,318 @@
+//! One partition of a cooperative scan: chunk after chunk, batch after batch, through the pipeline.
+//!
+//! Cancel safety: dropping the stream drops the chunk it holds and its share of the scan; the last one ends the scan.
+//! Bounds: one chunk, one batch of its columns and one batch of output at a time.
+//! I1: every row of every chunk handed out goes through the chunk's pipeline exactly once.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use arrow::array::{ArrayRef, RecordBatch};
+use coscan_storage::pool::{ChunkLease, ColumnRequest, Scan};
+use datafusion::error::Result;
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::physical_plan::coalesce::{LimitedBatchCoalescer, PushBatchStatus};
+use datafusion::physical_plan::coop::cooperative;
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use futures::future::BoxFuture;
+use futures::{StreamExt, stream};
+
+use super::execution::{Execution, Running};
+use super::metrics::PartitionMetrics;
+use super::pipeline::{Pipeline, Selection, Step};
+use crate::error::external;
+
+/// The stream of one partition.
+pub(crate) fn open(
+    execution: Arc<Execution>,
+    partition: usize,
+    batch_rows: usize,
+    metrics: &ExecutionPlanMetricsSet,
+) -> SendableRecordBatchStream {
+    let schema = Arc::clone(&execution.plan.schema);
+    let fetch = execution.plan.limit;
+    let output = LimitedBatchCoalescer::new(Arc::clone(&schema), batch_rows, fetch);
+    let state = Partition {
+        baseline: BaselineMetrics::new(metrics, partition),
+        metrics: PartitionMetrics::new(metrics, partition),
+        execution,
+        partition,
+        batch_rows,
+        output: Some(output),
+        at: At::Start,
+        withdrawn: 0,
+    };
+    let batches = stream::try_unfold(state, |mut state| async move {
+        // Boxed: the compiler cannot prove the nested futures `Send` for every lifetime at once.
+        let next: BoxFuture<'_, Result<Option<RecordBatch>>> = Box::pin(state.next());
+        match next.await {
+            Ok(batch) => Ok(batch.map(|batch| {
+                state.baseline.record_output(batch.num_rows());
+                (batch, state)
+            })),
+            Err(error) => Err(error),
+        }
+    })
+    .boxed();
+    Box::pin(cooperative(RecordBatchStreamAdapter::new(schema, batches)))
+}
+
+struct Partition {
+    execution: Arc<Execution>,
+    partition: usize,
+    batch_rows: usize,
+    baseline: BaselineMetrics,
+    metrics: PartitionMetrics,
+    /// Rows on their way out; `None` once everything is in it and it was finished.
+    output: Option<LimitedBatchCoalescer>,
+    at: At,
+    /// How many of the chunks ruled out by dynamic filters were already withdrawn from the present scan.
+    withdrawn: usize,
+}
+
+/// Where the partition is.
+enum At {
+    Start,
+    /// Between two chunks of run number `run`.
+    Between {
+        running: Arc<Running>,
+        run: usize,
+    },
+    /// In a chunk, before batch number `batch`.
+    In {
+        running: Arc<Running>,
+        run: usize,
+        lease: ChunkLease,
+        pipeline: Arc<Pipeline>,
+        batch: usize,
+    },
+    /// All rows are in the output.
+    Finished,
+}
+
+impl Partition {
+    /// The next batch of output.
+    async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            let Some(output) = &mut self.output else {
+                return Ok(None);
+            };
+            if let Some(batch) = output.next_completed_batch() {
+                return Ok(Some(batch));
+            }
+            if matches!(self.at, At::Finished) {
+                self.output = None;
+                continue;
+            }
+            self.step().await?;
+        }
+    }
+
+    /// One step further. On an error the partition is finished.
+    async fn step(&mut self) -> Result<()> {
+        match std::mem::replace(&mut self.at, At::Finished) {
+            At::Start => {
+                let begun = Instant::now();
+                let running = self.execution.running().await?;
+                self.metrics.opening.add_duration(begun.elapsed());
+                self.at = At::Between { running, run: 0 };
+            }
+            At::Between { running, run } => self.between(running, run).await?,
+            At::In {
+                running,
+                run,
+                lease,
+                pipeline,
+                batch,
+            } => match self.process(&lease, &pipeline, batch).await? {
+                None => {
+                    drop(lease);
+                    self.at = At::Between { running, run };
+                }
+                Some(rows) => {
+                    if self.push(&running, rows)? {
+                        self.at = At::In {
+                            running,
+                            run,
+                            lease,
+                            pipeline,
+                            batch: batch + 1,
+                        };
+                    } else {
+                        self.report(&running, run);
+                    }
+                }
+            },
+            At::Finished => {}
+        }
+        if matches!(self.at, At::Finished)
+            && let Some(output) = &mut self.output
+        {
+            output.finish()?;
+        }
+        Ok(())
+    }
+
+    /// Between two chunks: the next one of this run, or the next run, or the end.
+    async fn between(&mut self, running: Arc<Running>, run: usize) -> Result<()> {
+        let Some(current) = running.runs(self.partition).get(run).map(Arc::clone) else {
+            return Ok(());
+        };
+        if running.limit_reached() {
+            self.report(&running, run);
+            return Ok(());
+        }
+        let scan = running.scan(&current).await?;
+        self.withdraw(&running, &scan);
+        let Some(mut lease) = self.next_chunk(&scan).await? else {
+            self.report(&running, run);
+            self.withdrawn = 0;
+            self.at = At::Between {
+                running,
+                run: run + 1,
+            };
+            return Ok(());
+        };
+        lease.set_batch_rows(self.batch_rows);
+        self.metrics.chunk(lease.origin());
+        if let Some(dynamic) = &running.dynamic {
+            dynamic.consumed(lease.index());
+        }
+        self.at = match running.pipelines[lease.index()].clone() {
+            Some(pipeline) => At::In {
+                running,
+                run,
+                lease,
+                pipeline,
+                batch: 0,
+            },
+            None => At::Between { running, run },
+        };
+        Ok(())
+    }
+
+    fn report(&self, running: &Running, run: usize) {
+        if let Some(run) = running.runs(self.partition).get(run) {
+            self.metrics.report(run);
+        }
+    }
+
+    /// Withdraws what dynamic filters have ruled out.
+    fn withdraw(&mut self, running: &Running, scan: &Scan) {
+        if let Some(dynamic) = &running.dynamic {
+            let dead = dynamic.ruled_out(self.withdrawn);
+            if !dead.is_empty() {
+                self.withdrawn += dead.len();
+                self.metrics.withdrew(dead.len());
+                scan.withdraw(&dead);
+            }
+        }
+    }
+
+    async fn next_chunk(&self, scan: &Arc<Scan>) -> Result<Option<ChunkLease>> {
+        let begun = Instant::now();
+        let lease = scan.next_chunk().await;
+        self.metrics.waited_for_chunk.add_duration(begun.elapsed());
+        lease.map_err(external)
+    }
+
+    /// The selected rows of one batch of a chunk, projected; `None` after the last one.
+    async fn process(
+        &self,
+        lease: &ChunkLease,
+        pipeline: &Pipeline,
+        batch: usize,
+    ) -> Result<Option<RecordBatch>> {
+        let Some(rows) = lease.batches().get(batch).copied() else {
+            return Ok(None);
+        };
+        let schema = &self.execution.plan.schema;
+        let mut columns = vec![None; pipeline.columns.len()];
+        let mut selection = Selection::All;
+        for step in &pipeline.steps {
+            let arrays = self
+                .fetch(&mut columns, lease, pipeline, step, batch)
+                .await?;
+            let _timer = self.baseline.elapsed_compute().timer();
+            selection = step.narrow(arrays, rows, selection)?;
+            if matches!(selection, Selection::None) {
+                return Ok(Some(RecordBatch::new_empty(Arc::clone(schema))));
+            }
+        }
+        let arrays = self
+            .fetch(&mut columns, lease, pipeline, &pipeline.output, batch)
+            .await?;
+        let _timer = self.baseline.elapsed_compute().timer();
+        pipeline
+            .output
+            .project(arrays, rows, &selection, schema)
+            .map(Some)
+    }
+
+    /// A step's columns of one batch; those that an earlier step had are not asked for again.
+    async fn fetch(
+        &self,
+        columns: &mut [Option<ArrayRef>],
+        lease: &ChunkLease,
+        pipeline: &Pipeline,
+        step: &Step,
+        batch: usize,
+    ) -> Result<Vec<ArrayRef>> {
+        let missing: Vec<usize> = step
+            .columns
+            .iter()
+            .copied()
+            .filter(|column| columns[*column].is_none())
+            .collect();
+        if !missing.is_empty() {
+            let requests: Vec<ColumnRequest> = missing
+                .iter()
+                .map(|column| pipeline.columns[*column].clone())
+                .collect();
+            let begun = Instant::now();
+            let arrays = lease.batch(&requests, batch).await.map_err(external)?;
+            self.metrics.waited_for_decode.add_duration(begun.elapsed());
+            for (column, array) in missing.into_iter().zip(arrays.into_iter().flatten()) {
+                columns[column] = Some(array);
+            }
+        }
+        Ok(step
+            .columns
+            .iter()
+            .filter_map(|column| columns[*column].clone())
+            .collect())
+    }
+
+    /// Puts rows into the output; false if a limit is reached and no more are wanted.
+    fn push(&mut self, running: &Running, batch: RecordBatch) -> Result<bool> {
+        let rows = batch.num_rows();
+        if rows == 0 {
+            return Ok(true);
+        }
+        let granted = running.take_rows(rows);
+        let Some(output) = &mut self.output else {
+            return Ok(false);
+        };
+        if granted == 0 {
+            return Ok(false);
+        }
+        let _timer = self.baseline.elapsed_compute().timer();
+        let batch = if granted < rows {
+            batch.slice(0, granted)
+        } else {
+            batch
+        };
+        let status = output.push_batch(batch)?;
+        Ok(granted == rows && matches!(status, PushBatchStatus::Continue))
+    }
+}
+
+impl Drop for Partition {
+    fn drop(&mut self) {
+        // Cancelled or failed in the middle: what was done is shown all the same.
+        if let At::Between { running, run } | At::In { running, run, .. } = &self.at {
+            self.report(running, *run);
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! The settings `coscan.*`: what a session may change with SET, and how a bad value is refused.
+//!
+//! | setting | values | default | applies to |
+//! |---|---|---|---|
+//! | `coscan.policy` | `normal`, `attach`, `elevator`, `relevance` | `relevance` | the session's next queries |
+//! | `coscan.storage_model` | `nsm`, `dsm` | `dsm` | the session's next queries |
+//! | `coscan.memory` | a size, a share of the machine's memory | 70 % | the whole engine, at once |
+//! | `coscan.chunk_bytes` | a size | 16 MiB | the session's next queries |
+//! | `coscan.small_table_bytes` | a size | 8 MiB | the session's next queries |
+//! | `coscan.cooperative` | `on`, `off` | `on` | the session's next queries |
+//! | `coscan.label` | any text | empty | the session's next queries; shown in traces and `coscan.scans` |
+//!
+//! Queries share reads only with queries of the same policy, storage model and chunk size.
+//! Not here: what an engine is built with (`config.rs`).
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+use coscan_core::{Policy, StorageModel};
+use coscan_storage::pool::MemoryBudget;
+use datafusion::common::config::{ConfigEntry, ConfigExtension, ExtensionOptions};
+use datafusion::error::{DataFusionError, Result};
+
+use crate::EngineConfig;
+use crate::memory_limit;
+use crate::size::{self, Size};
+
+/// A session's `coscan.*` settings; an extension of DataFusion's `ConfigOptions`.
+#[derive(Clone)]
+pub struct Settings {
+    /// Which policy schedules loads and evictions of this session's scans.
+    pub policy: Policy,
+    /// Whether a load brings all columns of a chunk or those that scans need.
+    pub storage_model: StorageModel,
+    /// Target size of a chunk in bytes on disk.
+    pub chunk_bytes: u64,
+    /// Scans that need at most so many bytes of their table are left to DataFusion's own reader.
+    pub small_table_bytes: u64,
+    /// Whether scans are cooperative at all.
+    pub cooperative: bool,
+    /// Names this session's scans in traces and in `coscan.scans`.
+    pub label: String,
+    /// The engine's one budget, which `coscan.memory` shows and changes.
+    budget: Arc<MemoryBudget>,
+}
+
+/// Chunks of 16 MiB: at 200 MB/s a load takes 80 ms, far longer than a request's latency (so the device runs at full
+/// speed), and a buffer of a gigabyte still holds 64 of them to choose from.
+pub const CHUNK_BYTES_DEFAULT: u64 = 16 << 20;
+
+/// Below half a chunk there is nothing to schedule: the scan is one short read, which the page cache keeps anyway, and
+/// DataFusion's reader starts it without asking anybody.
+pub const SMALL_TABLE_BYTES_DEFAULT: u64 = 8 << 20;
+
+/// A chunk smaller than a page of a disk's request makes no sense; it is allowed down to here for tests.
+const CHUNK_BYTES_MIN: u64 = 4 << 10;
+const CHUNK_BYTES_MAX: u64 = 1 << 30;
+
+/// Longer labels are a mistake and would be copied into every trace event.
+const LABEL_CHARS_MAX: usize = 200;
+
+impl Settings {
+    /// What sessions of an engine start with.
+    pub(crate) fn new(config: &EngineConfig, budget: Arc<MemoryBudget>) -> Self {
+        Self {
+            policy: config.policy,
+            storage_model: config.model,
+            chunk_bytes: config.chunk_bytes,
+            small_table_bytes: config.small_table_bytes,
+            cooperative: config.cooperative,
+            label: String::new(),
+            budget,
+        }
+    }
+
+    /// Every setting with its value and its description, in a fixed order.
+    fn list(&self) -> [(&'static str, String, &'static str); 7] {
+        [
+            (
+                "policy",
+                policy_name(self.policy).to_owned(),
+                "Which scan is served, which chunk is loaded and which is evicted: normal (each scan by itself, LRU), attach (a new scan joins a running one), elevator (one sequential cursor for all) or relevance",
+            ),
+            (
+                "storage_model",
+                model_name(self.storage_model).to_owned(),
+                "What one load brings: nsm (all columns of a chunk) or dsm (the columns that scans need)",
+            ),
+            (
+                "memory",
+                self.budget.limit().to_string(),
+                "Bytes that buffered chunks, decoded columns and operators may use together, as a size (2GB, 512MiB) or a share of the machine's memory (70%). Changes the whole engine, not only this session",
+            ),
+            (
+                "chunk_bytes",
+                self.chunk_bytes.to_string(),
+                "Target size of a chunk, the unit of scheduling, in bytes on disk. Queries share reads only with queries of the same chunk size",
+            ),
+            (
+                "small_table_bytes",
+                self.small_table_bytes.to_string(),
+                "Scans that need at most so many bytes are left to DataFusion's own reader",
+            ),
+            (
+                "cooperative",
+                if self.cooperative { "on" } else { "off" }.to_owned(),
+                "Whether scans of Parquet tables are scheduled together with other queries' scans (on), or run by themselves with DataFusion's own reader (off)",
+            ),
+            (
+                "label",
+                self.label.clone(),
+                "A name for this session's scans in traces and in coscan.scans",
+            ),
+        ]
+    }
+}
+
+impl ConfigExtension for Settings {
+    const PREFIX: &'static str = "coscan";
+}
+
+impl ExtensionOptions for Settings {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+
+    fn cloned(&self) -> Box<dyn ExtensionOptions> {
+        Box::new(self.clone())
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Result<()> {
+        match key {
+            "policy" => self.policy = parse_policy(value)?,
+            "storage_model" => self.storage_model = parse_model(value)?,
+            "memory" => {
+                let bytes = parse_memory(value)?;
+                if bytes != self.budget.limit() {
+                    return refused(
+                        key,
+                        "changed while the engine runs; set it when the engine is started",
+                    );
+                }
+            }
+            "chunk_bytes" => {
+                let bytes = bytes(key, value)?;
+                if !(CHUNK_BYTES_MIN..=CHUNK_BYTES_MAX).contains(&bytes) {
+                    return refused(
+                        key,
+                        &format!("{bytes} bytes; it must be between 4KiB and 1GiB"),
+                    );
+                }
+                self.chunk_bytes = bytes;
+            }
+            "small_table_bytes" => self.small_table_bytes = bytes(key, value)?,
+            "cooperative" => {
+                self.cooperative = match value.to_ascii_lowercase().as_str() {
+                    "on" | "true" | "1" | "yes" => true,
+                    "off" | "false" | "0" | "no" => false,
+                    _ => return refused(key, &format!("'{value}'; it is on or off")),
+                }
+            }
+            "label" => {
+                if value.chars().count() > LABEL_CHARS_MAX {
+                    return refused(
+                        key,
+                        &format!("a text of more than {LABEL_CHARS_MAX} characters"),
+                    );
+                }
+                value.clone_into(&mut self.label);
+            }
+            _ => {
+                let known: Vec<_> = self
+                    .list()
+                    .iter()
+                    .map(|(name, ..)| format!("coscan.{name}"))
+                    .collect();
+                return Err(DataFusionError::Configuration(format!(
+                    "there is no setting coscan.{key}; there are {}",
+                    known.join(", ")
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn entries(&self) -> Vec<ConfigEntry> {
+        self.list()
+            .into_iter()
+            .map(|(name, value, description)| ConfigEntry {
+                key: format!("{}.{name}", Self::PREFIX),
+                value: Some(value),
+                description,
+            })
+            .collect()
+    }
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut map = f.debug_map();
+        for (name, value, _) in self.list() {
+            map.entry(&name, &value);
+        }
+        map.finish()
+    }
+}
+
+/// The policy's name in settings, plans and traces.
+#[must_use]
+pub fn policy_name(policy: Policy) -> &'static str {
+    match policy {
+        Policy::Normal => "normal",
+        Policy::Attach => "attach",
+        Policy::Elevator => "elevator",
+        Policy::Relevance => "relevance",
+    }
+}
+
+/// The storage model's name in settings, plans and traces.
+#[must_use]
+pub fn model_name(model: StorageModel) -> &'static str {
+    match model {
+        StorageModel::Nsm => "nsm",
+        StorageModel::Dsm => "dsm",
+    }
+}
+
+/// The policy of a name.
+///
+/// # Errors
+/// `Configuration`, naming the policies there are.
+pub fn parse_policy(name: &str) -> Result<Policy> {
+    match name.to_ascii_lowercase().as_str() {
+        "normal" => Ok(Policy::Normal),
+        "attach" => Ok(Policy::Attach),
+        "elevator" => Ok(Policy::Elevator),
+        "relevance" => Ok(Policy::Relevance),
+        _ => refused(
+            "policy",
+            &format!("'{name}'; it is one of normal, attach, elevator, relevance"),
+        ),
+    }
+}
+
+/// The storage model of a name.
+///
+/// # Errors
+/// `Configuration`, naming the models there are.
+pub fn parse_model(name: &str) -> Result<StorageModel> {
+    match name.to_ascii_lowercase().as_str() {
+        "nsm" => Ok(StorageModel::Nsm),
+        "dsm" => Ok(StorageModel::Dsm),
+        _ => refused("storage_model", &format!("'{name}'; it is nsm or dsm")),
+    }
+}
+
+/// A memory budget: a size, or a share of what the process may use.
+///
+/// # Errors
+/// `Configuration` for anything else, and for less than a megabyte.
+pub fn parse_memory(text: &str) -> Result<u64> {
+    let bytes = match size::parse(text) {
+        Ok(Size::Bytes(bytes)) => bytes,
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // A share of a u64.
+        Ok(Size::Share(share)) => (memory_limit::available_bytes() as f64 * share) as u64,
+        Err(message) => return refused("memory", &message),
+    };
+    if bytes < MEMORY_BYTES_MIN {
+        return refused("memory", &format!("{bytes} bytes; at least 1MiB is needed"));
+    }
+    Ok(bytes)
+}
+
+/// Less cannot hold one page of each column of any real table.
+const MEMORY_BYTES_MIN: u64 = 1 << 20;
+
+fn bytes(key: &str, value: &str) -> Result<u64> {
+    size::parse_bytes(value).or_else(|message| refused(key, &message))
+}
+
+fn refused<T>(key: &str, why: &str) -> Result<T> {
+    Err(DataFusionError::Configuration(format!(
+        "coscan.{key} cannot be {why}"
+    )))
+}
