@@ -70,7 +70,9 @@ pub enum StorageError {
         reason: String,
     },
     /// A chunk does not fit in memory at all.
-    #[error("{file}: a chunk of {bytes} bytes does not fit in the {budget} bytes that the buffer has; raise coscan.memory or lower coscan.chunk_bytes")]
+    #[error(
+        "{file}: a chunk of {bytes} bytes does not fit in the {budget} bytes that the buffer has; raise coscan.memory or lower coscan.chunk_bytes"
+    )]
     ChunkTooLarge {
         /// Path or URL.
         file: String,

@@ -1,11 +1,13 @@
 //! The arrays of a segment: decoded once, batch by batch, for everyone who holds the chunk.
 //!
 //! Idea: the fastest reader pulls the decode ahead of itself; the others find the batches there. Nobody decodes on a thread
-//! that runs queries or I/O.
+//! that runs queries or I/O. While memory is plentiful all batches stay for readers to come; else those that every reader has
+//! passed are dropped, and a reader who comes too late for them begins a decode of its own.
 //! Not here: how long a decoded segment lives (`lease.rs`, `state.rs`), decoding itself (`decode.rs` of the crate).
 //! Bounds: at most `AHEAD` batches are decoded beyond what was asked for.
-//! Source: design.md "shared decode"; batches are pulled, not pushed [Psaroudakis et al., VLDB 2013].
+//! Source: design.md "shared decode"; batches are pulled, not pushed [Psaroudakis13].
 
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Poll, Waker};
@@ -35,11 +37,16 @@ enum Decoder {
 
 struct State {
     decoder: Decoder,
-    batches: Vec<ArrayRef>,
+    /// Batches `first..first + batches.len()`, with their sizes.
+    batches: VecDeque<(ArrayRef, u64)>,
+    first: usize,
     error: Option<StorageError>,
     /// How many batches are to be decoded.
     target: usize,
     wakers: Vec<Waker>,
+    /// Where each reader is: the batch it asked for last.
+    readers: BTreeMap<u64, usize>,
+    next_reader: u64,
 }
 
 /// One decoded segment, in the making.
@@ -47,10 +54,14 @@ pub(crate) struct DecodedSegment {
     state: Mutex<State>,
     pool: Arc<DecodePool>,
     memory: Arc<MemoryBudget>,
-    /// Bytes of arrays so far.
-    bytes: AtomicU64,
     /// Of the whole process: arrays produced by decode, in bytes.
     produced: Arc<AtomicU64>,
+}
+
+/// A reader's place in a segment.
+pub(crate) struct Reader {
+    segment: Arc<DecodedSegment>,
+    id: u64,
 }
 
 impl DecodedSegment {
@@ -62,48 +73,35 @@ impl DecodedSegment {
     ) -> Arc<Self> {
         let state = State {
             decoder: Decoder::NotMade(make),
-            batches: Vec::new(),
+            batches: VecDeque::new(),
+            first: 0,
             error: None,
             target: 0,
             wakers: Vec::new(),
+            readers: BTreeMap::new(),
+            next_reader: 0,
         };
         Arc::new(Self {
             state: Mutex::new(state),
             pool,
             memory,
-            bytes: AtomicU64::new(0),
             produced,
         })
     }
 
-    /// Batch `at`, or `None` past the end. Starts as much decode as is needed.
-    pub(crate) fn poll_batch(
-        self: &Arc<Self>,
-        at: usize,
-        waker: &Waker,
-    ) -> Poll<Result<Option<ArrayRef>>> {
+    /// A reader that begins with batch 0; `None` if that is gone.
+    pub(crate) fn join(self: &Arc<Self>) -> Option<Reader> {
         let mut state = self.state.lock();
-        state.target = state.target.max(at + 1 + AHEAD);
-        if state.batches.len() < state.target
-            && matches!(state.decoder, Decoder::NotMade(_) | Decoder::Idle(_))
-        {
-            let decoder = std::mem::replace(&mut state.decoder, Decoder::Running);
-            let segment = Arc::clone(self);
-            self.pool.submit(move || segment.decode(decoder));
+        if state.first > 0 {
+            return None;
         }
-        if let Some(batch) = state.batches.get(at) {
-            return Poll::Ready(Ok(Some(Arc::clone(batch))));
-        }
-        if let Some(error) = &state.error {
-            return Poll::Ready(Err(error.clone()));
-        }
-        if matches!(state.decoder, Decoder::Done) {
-            return Poll::Ready(Ok(None));
-        }
-        if !state.wakers.iter().any(|known| known.will_wake(waker)) {
-            state.wakers.push(waker.clone());
-        }
-        Poll::Pending
+        let id = state.next_reader;
+        state.next_reader += 1;
+        state.readers.insert(id, 0);
+        Some(Reader {
+            segment: Arc::clone(self),
+            id,
+        })
     }
 
     /// A job on the decode pool: up to the target, which may move meanwhile.
@@ -120,13 +118,14 @@ impl DecodedSegment {
             match decoder.next_batch() {
                 Ok(Some(array)) => {
                     let bytes = array.get_array_memory_size() as u64;
-                    self.bytes.fetch_add(bytes, Ordering::Relaxed);
                     self.produced.fetch_add(bytes, Ordering::Relaxed);
                     self.memory.add_decoded(bytes);
                     let mut state = self.state.lock();
-                    state.batches.push(array);
+                    state.batches.push_back((array, bytes));
                     let wakers = std::mem::take(&mut state.wakers);
-                    if state.batches.len() >= state.target {
+                    // Nobody reads on: a job must not run for a query that was cancelled.
+                    let enough = state.decoded() >= state.target || state.readers.is_empty();
+                    if enough {
                         state.decoder = Decoder::Idle(decoder);
                         drop(state);
                         return wakers.into_iter().for_each(Waker::wake);
@@ -150,9 +149,72 @@ impl DecodedSegment {
     }
 }
 
+impl State {
+    /// How many batches have been decoded, dropped ones included.
+    fn decoded(&self) -> usize {
+        self.first + self.batches.len()
+    }
+
+    /// Takes out the batches that every reader has passed.
+    fn passed(&mut self) -> Vec<(ArrayRef, u64)> {
+        let slowest = self.readers.values().copied().min().unwrap_or(self.first);
+        let count = slowest.saturating_sub(self.first).min(self.batches.len());
+        self.first += count;
+        self.batches.drain(..count).collect()
+    }
+}
+
+impl Reader {
+    /// Batch `at`, or `None` past the end. Starts as much decode as is needed. A reader never goes back.
+    pub(crate) fn poll_batch(&self, at: usize, waker: &Waker) -> Poll<Result<Option<ArrayRef>>> {
+        let segment = &self.segment;
+        let mut state = segment.state.lock();
+        state.readers.insert(self.id, at);
+        let passed = if segment.memory.decoded_is_small() {
+            Vec::new()
+        } else {
+            state.passed()
+        };
+        segment
+            .memory
+            .remove_decoded(passed.iter().map(|(_, bytes)| bytes).sum());
+        state.target = state.target.max(at + 1 + AHEAD);
+        if state.decoded() < state.target
+            && matches!(state.decoder, Decoder::NotMade(_) | Decoder::Idle(_))
+        {
+            let decoder = std::mem::replace(&mut state.decoder, Decoder::Running);
+            let job = Arc::clone(segment);
+            segment.pool.submit(move || job.decode(decoder));
+        }
+        if let Some((batch, _)) = at
+            .checked_sub(state.first)
+            .and_then(|n| state.batches.get(n))
+        {
+            return Poll::Ready(Ok(Some(Arc::clone(batch))));
+        }
+        if let Some(error) = &state.error {
+            return Poll::Ready(Err(error.clone()));
+        }
+        if matches!(state.decoder, Decoder::Done) {
+            return Poll::Ready(Ok(None));
+        }
+        if !state.wakers.iter().any(|known| known.will_wake(waker)) {
+            state.wakers.push(waker.clone());
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.segment.state.lock().readers.remove(&self.id);
+    }
+}
+
 impl Drop for DecodedSegment {
     fn drop(&mut self) {
+        let state = self.state.get_mut();
         self.memory
-            .remove_decoded(self.bytes.load(Ordering::Relaxed));
+            .remove_decoded(state.batches.iter().map(|(_, bytes)| bytes).sum());
     }
 }

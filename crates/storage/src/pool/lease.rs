@@ -15,7 +15,8 @@ use bytes::Bytes;
 use coscan_core::{ChunkId, Event, LoadOrigin};
 use parking_lot::Mutex;
 
-use super::decoded::DecodedSegment;
+use super::decoded::{DecodedSegment, Reader};
+use super::gate::Pass;
 use super::scan::Scan;
 use super::state::{DecodedKey, State};
 use super::{ChunkInfo, Inner};
@@ -35,13 +36,15 @@ pub struct ChunkLease {
     scan: Arc<Scan>,
     chunk: ChunkId,
     index: usize,
-    origin: Option<LoadOrigin>,
-    /// Decoded segments in use, by column name and type.
-    segments: Mutex<BTreeMap<(String, DataType), Arc<DecodedSegment>>>,
+    origin: LoadOrigin,
+    /// Its places in decoded segments, by column name and type.
+    readers: Mutex<BTreeMap<(String, DataType), Arc<Reader>>>,
     batches: Vec<usize>,
     batch_rows: usize,
     /// False for chunks that were handed out without bytes: the core does not know of them.
     held: bool,
+    /// The right to decode.
+    _pass: Pass,
 }
 
 /// Rows per batch unless the consumer says otherwise: DataFusion's default.
@@ -52,7 +55,8 @@ impl ChunkLease {
         scan: Arc<Scan>,
         chunk: ChunkId,
         index: usize,
-        origin: Option<LoadOrigin>,
+        origin: LoadOrigin,
+        pass: Pass,
     ) -> Self {
         let held = scan.inner().state.lock().abm.holds(scan.id(), chunk);
         let mut lease = Self {
@@ -60,10 +64,11 @@ impl ChunkLease {
             chunk,
             index,
             origin,
-            segments: Mutex::default(),
+            readers: Mutex::default(),
             batches: Vec::new(),
             batch_rows: BATCH_ROWS,
             held,
+            _pass: pass,
         };
         lease.set_batch_rows(BATCH_ROWS);
         lease
@@ -91,7 +96,7 @@ impl ChunkLease {
     /// Why it was in memory; `None` if it has no bytes.
     #[must_use]
     pub fn origin(&self) -> Option<LoadOrigin> {
-        if self.held { self.origin } else { None }
+        self.held.then_some(self.origin)
     }
 
     /// Rows of each batch.
@@ -115,18 +120,18 @@ impl ChunkLease {
         let Some(&rows) = self.batches.get(at) else {
             return Ok(None);
         };
-        let segments: Vec<Option<Arc<DecodedSegment>>> = columns
+        let readers: Vec<Option<Arc<Reader>>> = columns
             .iter()
-            .map(|column| self.segment(column))
+            .map(|column| self.reader(column))
             .collect::<Result<_>>()?;
         let mut arrays: Vec<Option<ArrayRef>> = vec![None; columns.len()];
         poll_fn(|cx| {
             let mut pending = false;
-            for (array, segment) in arrays.iter_mut().zip(&segments) {
-                let Some(segment) = segment.as_ref().filter(|_| array.is_none()) else {
+            for (array, reader) in arrays.iter_mut().zip(&readers) {
+                let Some(reader) = reader.as_ref().filter(|_| array.is_none()) else {
                     continue;
                 };
-                match segment.poll_batch(at, cx.waker()) {
+                match reader.poll_batch(at, cx.waker()) {
                     Poll::Pending => pending = true,
                     Poll::Ready(Ok(Some(batch))) => *array = Some(batch),
                     Poll::Ready(Ok(None)) => {
@@ -149,40 +154,42 @@ impl ChunkLease {
         Ok(Some(arrays.collect()))
     }
 
-    /// The decoded segment of a column, shared with whoever has it; `None` if the file lacks the column.
-    fn segment(&self, column: &ColumnRequest) -> Result<Option<Arc<DecodedSegment>>> {
+    /// A reader of the column's decoded segment, which is shared with whoever has it; `None` if the file lacks the column.
+    fn reader(&self, column: &ColumnRequest) -> Result<Option<Arc<Reader>>> {
         let own = (column.name.clone(), column.field.data_type().clone());
-        if let Some(segment) = self.segments.lock().get(&own) {
-            return Ok(Some(Arc::clone(segment)));
+        if let Some(reader) = self.readers.lock().get(&own) {
+            return Ok(Some(Arc::clone(reader)));
         }
-        let info = self.info().clone();
-        let Some(root) = info.file.column(&column.name) else {
+        let Some(root) = self.info().file.column(&column.name) else {
             return Ok(None);
         };
         let key = (self.chunk, own.0.clone(), own.1.clone(), self.batch_rows);
-        let inner = self.scan.inner();
-        let segment = inner.with_state(|state, _| {
+        let reader = self.scan.inner().with_state(|state, effects| {
             let known = self.known(state, &key);
+            let shared = known.as_ref().and_then(DecodedSegment::join);
             if let Some(scan) = state.scans.get_mut(&self.scan.id()) {
                 let metrics = &mut scan.metrics;
-                *if known.is_some() {
-                    &mut metrics.decode_shared
-                } else {
-                    &mut metrics.decode_begun
-                } += 1;
+                metrics.decode_shared += u64::from(shared.is_some());
+                metrics.decode_begun += u64::from(shared.is_none());
             }
-            if let Some(segment) = known {
-                return Ok(segment);
+            if let Some(reader) = shared {
+                return Ok(reader);
             }
             let segment = self.begin(state, root, column)?;
+            let late = || StorageError::Internal("a new segment has its first batch".to_owned());
+            let reader = segment.join().ok_or_else(late)?;
             if let Some(table) = state.tables.get_mut(&self.scan.table().table) {
+                // One that has lost its first batches is of no use to newcomers; its readers hold it themselves.
                 let list = table.decoded.entry(self.chunk).or_default();
-                list.push((key, Arc::clone(&segment)));
+                let old = list.iter().position(|(known, _)| *known == key);
+                effects.dropped.extend(old.map(|at| list.swap_remove(at).1));
+                list.push((key, segment));
             }
-            Ok(segment)
+            Ok(reader)
         })?;
-        self.segments.lock().insert(own, Arc::clone(&segment));
-        Ok(Some(segment))
+        let reader = Arc::new(reader);
+        self.readers.lock().insert(own, Arc::clone(&reader));
+        Ok(Some(reader))
     }
 
     fn known(&self, state: &State, key: &DecodedKey) -> Option<Arc<DecodedSegment>> {
@@ -250,7 +257,7 @@ impl ChunkLease {
 
 impl Drop for ChunkLease {
     fn drop(&mut self) {
-        self.segments.get_mut().clear();
+        self.readers.get_mut().clear();
         let (scan, chunk) = (self.scan.id(), self.chunk);
         self.scan.inner().with_state(|state, effects| {
             if self.held && state.scans.contains_key(&scan) {

@@ -34,6 +34,8 @@ pub struct MemoryBudget {
 
 /// The part of the limit that operators cannot take from the buffer pools, as a divisor.
 const POOL_FLOOR: u64 = 8;
+/// The part of the limit up to which decoded arrays are kept as a cache, as a divisor.
+const DECODED_KEPT: u64 = 8;
 /// The pools hear of changes in steps of this part of the limit, so that not every reservation is an event.
 const STEPS: u64 = 64;
 
@@ -110,10 +112,10 @@ impl MemoryBudget {
         self.decoded.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Whether decoded arrays may be kept as a cache: they take less than half of what operators leave.
+    /// Whether decoded arrays may be kept for readers to come. Arrays take several times the memory of their frames, so where memory
+    /// is short it is better spent on frames.
     pub(crate) fn decoded_is_small(&self) -> bool {
-        let free = self.limit.saturating_sub(self.operator_bytes());
-        self.decoded_bytes() < free / 2
+        self.decoded_bytes() < self.limit / DECODED_KEPT
     }
 
     pub(crate) fn join(&self, pool: Weak<dyn Lender>) {

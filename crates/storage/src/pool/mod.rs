@@ -7,7 +7,7 @@
 //! | `scan.rs` | how consumers get chunks |
 //! | `lease.rs` | how a chunk's arrays are had |
 //! | `decoded.rs`, `decode_pool.rs` | how a segment is decoded once for all |
-//! | `memory.rs` | who may hold how much |
+//! | `memory.rs`, `gate.rs` | who may hold how much; how many chunks are in decode |
 //! | `files.rs`, `tables.rs` | which files make which table |
 //!
 //! Contract: `docs/design/storage.md`. Not here: planning, predicates, SQL (the engine).
@@ -16,6 +16,7 @@ mod config;
 mod decode_pool;
 mod decoded;
 mod files;
+mod gate;
 mod lease;
 mod load;
 mod memory;
@@ -25,7 +26,7 @@ mod state;
 mod tables;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -44,12 +45,15 @@ pub use tables::{ChunkInfo, TableView};
 
 use crate::{Result, StorageError};
 use decode_pool::DecodePool;
+use gate::Gate;
 use memory::Lender;
 use state::{Effects, State, TableState};
 use tables::{CoreTable, TableKey};
 
 /// How often the core hears that time passed, which is how stalled scans are found.
 const TICK: Duration = Duration::from_millis(250);
+/// The part of the memory limit that chunks in decode may cost, as a divisor.
+const IN_DECODE: u64 = 4;
 
 /// What the pools of a process have in common: files, memory, threads.
 #[derive(Debug)]
@@ -59,6 +63,8 @@ pub struct PoolShared {
     decode: Arc<DecodePool>,
     io: IoRuntime,
     decoded_bytes: Arc<AtomicU64>,
+    gate: Arc<Gate>,
+    pools: AtomicUsize,
 }
 
 impl PoolShared {
@@ -72,7 +78,10 @@ impl PoolShared {
         decode_threads: usize,
     ) -> Result<Arc<Self>> {
         let failed = |error: std::io::Error| StorageError::Internal(format!("threads: {error}"));
+        let gate = Gate::new(memory.limit() / IN_DECODE);
         Ok(Arc::new(Self {
+            gate,
+            pools: AtomicUsize::new(0),
             files,
             memory,
             decode: Arc::new(DecodePool::new(decode_threads).map_err(failed)?),
@@ -145,6 +154,8 @@ pub(crate) struct Inner {
     /// Bytes that the core counts and whether scans run, to be read without the lock.
     held: AtomicU64,
     active: AtomicBool,
+    /// Its number among the pools of the process.
+    pub(crate) number: usize,
 }
 
 /// Shares reads, memory and decode among all scans of a process that use one policy and one storage model.
@@ -181,7 +192,9 @@ impl BufferPool {
             decisions: 0,
             shut_down: false,
         };
+        let number = shared.pools.fetch_add(1, Ordering::Relaxed);
         let inner = Arc::new(Inner {
+            number,
             state: Mutex::new(state),
             shared,
             config,

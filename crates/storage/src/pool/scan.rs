@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use coscan_core::{ChunkId, ChunkSet, ColumnSet, Event, LoadOrigin, Part, ScanId, ScanSpec};
 
+use super::gate::COLUMN_BYTES;
 use super::state::{Answer, ScanState};
 use super::{BufferPool, ChunkLease, Inner, ScanMetrics, TableView};
 use crate::{Result, StorageError};
@@ -44,7 +45,8 @@ pub struct Scan {
     inner: Arc<Inner>,
     id: ScanId,
     table: TableView,
-    positions: BTreeMap<ChunkId, usize>,
+    /// Where each chunk is in the table, and how many columns of it are wanted.
+    positions: BTreeMap<ChunkId, (usize, usize)>,
 }
 
 impl BufferPool {
@@ -79,7 +81,7 @@ impl BufferPool {
                 let mut chunks = ChunkSet::new();
                 for &at in &part.chunks {
                     let info = table.chunks.get(at).ok_or_else(out_of_range)?;
-                    positions.insert(info.chunk, at);
+                    positions.insert(info.chunk, (at, part.columns.len()));
                     state.metrics.chunks_wanted += 1;
                     if columns.is_empty() {
                         state.without_bytes.push_back(info.chunk);
@@ -153,12 +155,33 @@ impl Scan {
             active: false,
         };
         let answer = poll_fn(|cx| self.poll_answer(cx, &mut claim)).await?;
+        let Answer::Chunk(chunk, origin) = answer else {
+            return Ok(None);
+        };
+        let mut handed = Handed {
+            scan: self,
+            chunk,
+            origin,
+            kept: false,
+        };
+        let (index, columns) = self.positions.get(&chunk).copied().unwrap_or_default();
+        let key = (self.inner.number, self.table.table, chunk);
+        let pass = self
+            .inner
+            .shared
+            .gate
+            .enter(key, columns as u64 * COLUMN_BYTES)
+            .await;
+        handed.kept = true;
         let waited = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.with_scan(|state| state.metrics.waited_ns += waited);
-        Ok(match answer {
-            Answer::Exhausted => None,
-            Answer::Chunk(chunk, origin) => Some(self.lease(chunk, Some(origin))),
-        })
+        Ok(Some(ChunkLease::new(
+            Arc::clone(self),
+            chunk,
+            index,
+            origin,
+            pass,
+        )))
     }
 
     fn poll_answer(&self, cx: &Context<'_>, claim: &mut Claim<'_>) -> Poll<Result<Answer>> {
@@ -203,11 +226,6 @@ impl Scan {
             }
             Poll::Pending
         })
-    }
-
-    fn lease(self: &Arc<Self>, chunk: ChunkId, origin: Option<LoadOrigin>) -> ChunkLease {
-        let index = self.positions.get(&chunk).copied().unwrap_or(0);
-        ChunkLease::new(Arc::clone(self), chunk, index, origin)
     }
 
     /// Gives chunks back that are not needed any more. Those already handed out are not affected.
@@ -272,6 +290,29 @@ impl std::fmt::Debug for Scan {
         f.debug_struct("Scan")
             .field("id", &self.id)
             .finish_non_exhaustive()
+    }
+}
+
+/// A chunk on its way to a consumer; goes to another if the call is cancelled.
+struct Handed<'a> {
+    scan: &'a Scan,
+    chunk: ChunkId,
+    origin: LoadOrigin,
+    kept: bool,
+}
+
+impl Drop for Handed<'_> {
+    fn drop(&mut self) {
+        if self.kept {
+            return;
+        }
+        self.scan.inner.with_state(|pool, effects| {
+            if let Some(scan) = pool.scans.get_mut(&self.scan.id) {
+                scan.answers
+                    .push_front(Answer::Chunk(self.chunk, self.origin));
+                effects.wakers.append(&mut scan.wakers);
+            }
+        });
     }
 }
 

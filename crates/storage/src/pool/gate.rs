@@ -1,0 +1,148 @@
+//! How many chunks are being decoded at once?
+//!
+//! A chunk in decode costs memory that no frame accounts for: decompressed pages, dictionaries, a window of arrays, for each column.
+//! With 64 connections of two streams each that would be more than all frames together, and no faster on a few cores. So a consumer
+//! passes a gate before it works on a chunk. A chunk that is open already costs next to nothing more, for its decode is shared:
+//! consumers of the same chunk pass together.
+//! Bounds: the open chunks' estimates stay within the capacity, but one chunk may always be open, and nobody waits longer than
+//! `PATIENCE`, so that consumers who stop reading hold nobody up (I8).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use coscan_core::{ChunkId, TableId};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+/// What one column of a chunk in decode costs: a decompressed page and a dictionary of up to 1 MiB each, half a megabyte of arrays.
+pub(crate) const COLUMN_BYTES: u64 = 2 << 20;
+
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// A chunk of one of the process's pools.
+pub(crate) type GateKey = (usize, TableId, ChunkId);
+
+#[derive(Debug, Default)]
+struct Open {
+    /// By chunk: how many leases, and the largest estimate among them.
+    chunks: BTreeMap<GateKey, (usize, u64)>,
+    bytes: u64,
+}
+
+/// See the file's header.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    capacity: u64,
+    open: Mutex<Open>,
+    closed: Notify,
+}
+
+/// The right to decode a chunk. Given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Pass {
+    gate: Arc<Gate>,
+    key: GateKey,
+}
+
+impl Gate {
+    pub(crate) fn new(capacity: u64) -> Arc<Self> {
+        Arc::new(Self {
+            capacity,
+            open: Mutex::default(),
+            closed: Notify::new(),
+        })
+    }
+
+    /// Waits until the chunk may be worked on. Cancel safe.
+    pub(crate) async fn enter(self: &Arc<Self>, key: GateKey, bytes: u64) -> Pass {
+        if !self.try_enter(key, bytes, false) {
+            self.wait(key, bytes).await;
+        }
+        Pass {
+            gate: Arc::clone(self),
+            key,
+        }
+    }
+
+    async fn wait(&self, key: GateKey, bytes: u64) {
+        let patience = tokio::time::sleep(PATIENCE);
+        tokio::pin!(patience);
+        loop {
+            let closed = self.closed.notified();
+            tokio::pin!(closed);
+            // Registered before the look, so that a chunk that closes in between is not missed.
+            closed.as_mut().enable();
+            if self.try_enter(key, bytes, false) {
+                return;
+            }
+            tokio::select! {
+                () = closed => {}
+                () = &mut patience => {
+                    self.try_enter(key, bytes, true);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn try_enter(&self, key: GateKey, bytes: u64, force: bool) -> bool {
+        let mut open = self.open.lock();
+        let (leases, held) = open.chunks.get(&key).copied().unwrap_or_default();
+        let more = bytes.saturating_sub(held);
+        if leases == 0 && !force && open.bytes > 0 && open.bytes + more > self.capacity {
+            return false;
+        }
+        open.bytes += more;
+        open.chunks.insert(key, (leases + 1, held + more));
+        true
+    }
+}
+
+impl Drop for Pass {
+    fn drop(&mut self) {
+        let mut open = self.gate.open.lock();
+        if let Some((leases, bytes)) = open.chunks.get_mut(&self.key) {
+            *leases -= 1;
+            if *leases == 0 {
+                let bytes = *bytes;
+                open.bytes -= bytes;
+                open.chunks.remove(&self.key);
+                drop(open);
+                self.gate.closed.notify_waiters();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(chunk: u32) -> GateKey {
+        (0, TableId(0), ChunkId(chunk))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_open_chunk_is_shared_and_a_new_one_waits() {
+        let gate = Gate::new(10);
+        let first = gate.enter(key(0), 8).await;
+        let again = gate.enter(key(0), 8).await;
+        let begun = tokio::time::Instant::now();
+        let waiting = tokio::spawn({
+            let gate = Arc::clone(&gate);
+            async move { gate.enter(key(1), 8).await }
+        });
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        assert!(!waiting.is_finished());
+        drop((first, again));
+        let second = waiting.await.unwrap();
+        assert!(begun.elapsed() < PATIENCE);
+        // Nobody leaves: the next is let in all the same, later.
+        let begun = tokio::time::Instant::now();
+        drop(gate.enter(key(2), 8).await);
+        assert!(begun.elapsed() >= PATIENCE);
+        drop(second);
+        assert_eq!(gate.open.lock().bytes, 0);
+    }
+}
