@@ -251,7 +251,6 @@ impl Abm {
             self.actions
                 .push_back(Action::EvictExtent { table: id, extent });
         }
-        self.pages.forget_table(id);
     }
 
     fn register(&mut self, id: ScanId, spec: ScanSpec) {
@@ -273,7 +272,7 @@ impl Abm {
         let parts: Vec<PartState> = parts
             .into_iter()
             .map(|part| PartState {
-                slot: table.add_slot(id, &part.chunks, &part.columns),
+                slot: table.add_slot(id, &part.chunks, &part.columns, sequential),
                 columns: part.columns,
                 needed: part.chunks,
             })
@@ -561,9 +560,9 @@ impl Abm {
         for (id, _, is) in affected {
             let scan = self.scan_mut(id);
             if is {
-                scan.coming += 1
+                scan.coming += 1;
             } else {
-                scan.coming -= 1
+                scan.coming -= 1;
             }
             self.refresh(id);
         }
@@ -637,11 +636,40 @@ impl Abm {
                 Policy::Elevator => self.choose_elevator_load(),
                 Policy::Relevance => self.choose_relevant_load(),
             };
-            let Some(choice) = choice else { return };
+            let Some(mut choice) = choice else { return };
+            self.cut_to_budget(&mut choice);
             if !self.make_room(&choice) {
                 return;
             }
             self.start_load(choice);
+        }
+    }
+
+    /// What several scans want together may never fit; what one of them wants may.
+    fn cut_to_budget(&self, choice: &mut LoadChoice) {
+        if self.load_bytes(choice.table, choice.chunk, &choice.columns) <= self.budget {
+            return;
+        }
+        let class = self.table(choice.table).class(choice.chunk);
+        let misses = |id: ScanId| {
+            let scan = self.scan(id);
+            let part = &scan.parts[scan.part_of(choice.chunk)?];
+            let missing = part.columns.difference(&class.coming);
+            (!missing.is_empty()).then_some((id, missing))
+        };
+        let only = match self.config.policy {
+            Policy::Elevator => {
+                let table = self.table(choice.table);
+                let active = class.key.interest.difference(&table.stalled);
+                let mut scans: Vec<ScanId> = active.iter().map(|s| table.slot(s).scan).collect();
+                scans.sort_unstable();
+                scans.into_iter().find_map(misses)
+            }
+            _ => misses(choice.scan),
+        };
+        if let Some((scan, columns)) = only {
+            choice.scan = scan;
+            choice.columns = columns;
         }
     }
 
@@ -738,7 +766,7 @@ impl Abm {
                     .get(table)
                     .ok_or(EventError::UnknownTable(*table))?;
                 let loading = self.loads.keys().any(|(t, _)| t == table);
-                if entry.scans.is_empty() && !loading && !entry.has_pins() {
+                if entry.scans.is_empty() && !loading && !self.pages.any_of(*table) {
                     Ok(())
                 } else {
                     Err(EventError::TableInUse(*table))
@@ -761,18 +789,22 @@ impl Abm {
                 table,
                 chunk: c,
                 columns,
-            }
-            | Event::LoadFailed {
-                table,
-                chunk: c,
-                columns,
             } => {
-                let loading = &chunk(table, c)?.class(*c).key.loading;
-                match columns.iter().find(|column| !loading.contains(**column)) {
-                    Some(column) => Err(EventError::NotLoading(*table, *c, *column)),
+                let entry = chunk(table, c)?;
+                check_loading(entry, *c, columns)?;
+                match columns
+                    .iter()
+                    .find(|column| !entry.extents_come(*c, **column))
+                {
+                    Some(column) => Err(EventError::ExtentAbsent(*table, *c, *column)),
                     None => Ok(()),
                 }
             }
+            Event::LoadFailed {
+                table,
+                chunk: c,
+                columns,
+            } => check_loading(chunk(table, c)?, *c, columns),
             Event::PageRequested {
                 request,
                 table,
@@ -876,6 +908,14 @@ impl Abm {
             scan.held.iter().all(|chunk| !scan.needed.contains(*chunk)),
             "I5"
         );
+    }
+}
+
+fn check_loading(table: &Table, chunk: ChunkId, columns: &[ColumnId]) -> Result<(), EventError> {
+    let loading = &table.class(chunk).key.loading;
+    match columns.iter().find(|column| !loading.contains(**column)) {
+        Some(column) => Err(EventError::NotLoading(table.id, chunk, *column)),
+        None => Ok(()),
     }
 }
 

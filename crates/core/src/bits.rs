@@ -41,9 +41,9 @@ impl Bits {
 
     pub(crate) fn set(&mut self, bit: usize, on: bool) {
         if on {
-            self.insert(bit)
+            self.insert(bit);
         } else {
-            self.remove(bit)
+            self.remove(bit);
         }
     }
 

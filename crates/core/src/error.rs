@@ -12,7 +12,7 @@ pub enum EventError {
     /// The id is taken.
     #[error("table {0} is registered already")]
     TableExists(TableId),
-    /// Scans, loads or pins are left.
+    /// Scans, loads or page requests are left.
     #[error("table {0} is in use")]
     TableInUse(TableId),
     /// Chunks and columns do not add up.
@@ -36,6 +36,9 @@ pub enum EventError {
     /// The column is not in an outstanding load.
     #[error("table {0}, chunk {1}: column {2} is not being loaded")]
     NotLoading(TableId, ChunkId, ColumnId),
+    /// A column was reported complete though a shared extent of it is neither in memory nor on its way.
+    #[error("table {0}, chunk {1}: column {2} lacks a shared extent")]
+    ExtentAbsent(TableId, ChunkId, ColumnId),
     /// Page request ids must ascend.
     #[error("page request id {0} is not greater than all before")]
     PageRequestIdReused(PageRequestId),

@@ -43,8 +43,9 @@ impl Pages {
         Ok(())
     }
 
-    pub(crate) fn forget_table(&mut self, table: TableId) {
-        self.requests.retain(|_, request| request.table != table);
+    /// Whether a request for the table is queued, awaits a load or is served.
+    pub(crate) fn any_of(&self, table: TableId) -> bool {
+        self.requests.values().any(|request| request.table == table)
     }
 
     fn of_chunk(
@@ -76,6 +77,8 @@ impl Abm {
             self.actions.push_back(Action::ServePage { request: id });
             PageState::Served
         } else if columns.is_subset(&class.coming) {
+            self.actions
+                .push_back(Action::DropPageRequest { request: id });
             PageState::AwaitsLoad
         } else {
             entry.rekey(chunk, |key| key.pages += 1);

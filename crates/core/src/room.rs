@@ -6,8 +6,10 @@
 //! Source: [CoopScans07 §4 findFreeSlot, §6.2 "finding space for a chunk"].
 
 use crate::abm::{Abm, LoadChoice};
+use crate::bits::Bits;
 use crate::classes::Class;
 use crate::relevance::Ratio;
+use crate::scan::Scan;
 use crate::table::{Evicted, Table};
 use crate::{Action, ChunkId, ColumnId, ColumnSet, ExtentId, Policy, StorageModel, TableId};
 
@@ -39,7 +41,7 @@ impl Abm {
                 self.announce(evicted);
                 return true;
             }
-            let victim = self.orphan().or_else(|| self.victim(Some(load)));
+            let victim = self.victim(Some(load));
             match victim {
                 Some(victim) if bytes <= self.budget => self.evict(victim, &mut evicted),
                 _ => {
@@ -54,10 +56,7 @@ impl Abm {
     pub(crate) fn shrink_to_budget(&mut self) {
         let mut evicted = Vec::new();
         while self.used > self.budget {
-            let victim = self
-                .orphan()
-                .or_else(|| self.victim(None))
-                .or_else(|| self.last_resort());
+            let victim = self.victim(None).or_else(|| self.last_resort());
             let Some(victim) = victim else { break };
             self.evict(victim, &mut evicted);
         }
@@ -131,28 +130,35 @@ impl Abm {
         }
     }
 
-    fn orphan(&self) -> Option<Victim> {
-        let mut orphans = self
-            .tables
-            .values()
-            .filter_map(|t| t.orphan().map(|e| Victim::Extent(t.id, e)));
-        orphans.next()
-    }
-
     fn victim(&self, load: Option<&LoadChoice>) -> Option<Victim> {
-        match self.config.policy {
+        let useless = self.extent(Table::orphan);
+        let segments = || match self.config.policy {
             Policy::Normal | Policy::Attach => self.least_recently_used(load),
             Policy::Elevator => self.least_recently_used(load).or_else(|| self.stuck(load)),
             Policy::Relevance => {
                 let garbage = self.least_recently_used(load);
+                let trigger = load.map(|load| self.scan(load.scan));
                 garbage
-                    .or_else(|| self.least_relevant(load, 1))
-                    .or_else(|| {
-                        // Tier 2 differs from tier 1 only in what the triggering scan still needs.
-                        load.and_then(|load| self.least_relevant(Some(load), 2))
-                    })
+                    .or_else(|| self.least_relevant(load, trigger))
+                    .or_else(|| trigger.and_then(|_| self.least_relevant(load, None)))
             }
-        }
+        };
+        let bare = || {
+            self.extent(|table| {
+                let load = load.filter(|load| load.table == table.id);
+                table.bare_extent(load.map(|load| (load.chunk, &load.columns)))
+            })
+        };
+        useless.or_else(segments).or_else(bare)
+    }
+
+    /// The first table's extent that is found.
+    fn extent(&self, find: impl Fn(&Table) -> Option<ExtentId>) -> Option<Victim> {
+        let mut extents = self
+            .tables
+            .values()
+            .filter_map(|t| find(t).map(|e| Victim::Extent(t.id, e)));
+        extents.next()
     }
 
     /// The first of the victims that go one by one: under LRU any idle segment, else garbage.
@@ -180,21 +186,21 @@ impl Abm {
     fn stuck(&self, load: Option<&LoadChoice>) -> Option<Victim> {
         self.oldest(load, |table, class| {
             let active = class.key.interest.difference(&table.stalled);
-            !table.ready_for_any(class, &active)
+            self.usable_below(table, class, &active)
         })
     }
 
-    /// The idle chunk used longest ago among the classes that `may` go.
+    /// The idle chunk used longest ago, of each class those chunks that are not below what `bound` says.
     fn oldest(
         &self,
         load: Option<&LoadChoice>,
-        may: impl Fn(&Table, &Class) -> bool,
+        bound: impl Fn(&Table, &Class) -> Option<ChunkId>,
     ) -> Option<Victim> {
-        let idle = self
-            .idle_classes()
-            .filter(|(table, class)| may(table, class));
-        let chunks = idle.flat_map(|(table, class)| {
-            let members = class.members.iter();
+        let chunks = self.idle_classes().flat_map(|(table, class)| {
+            let from = bound(table, class);
+            let members = from
+                .into_iter()
+                .flat_map(|from| class.members.iter_from(from));
             members.map(move |chunk| (table.last_use_of(chunk), table.id, chunk))
         });
         let free = chunks.filter(|&(_, t, c)| load.is_none_or(|l| (l.table, l.chunk) != (t, c)));
@@ -202,37 +208,53 @@ impl Abm {
         Some(self.whole(table, chunk))
     }
 
-    /// Relevance: the chunk with the smallest keepRelevance.
-    fn least_relevant(&self, load: Option<&LoadChoice>, tier: u8) -> Option<Victim> {
-        let trigger = load.map(|load| self.scan(load.scan));
+    /// Relevance: the chunk with the smallest keepRelevance that no starved scan can use, nor `trigger` needs (tier 1). Tier 2 is
+    /// without `trigger`: the scan that asks is starved, so what it can use is spared anyway.
+    fn least_relevant(&self, load: Option<&LoadChoice>, trigger: Option<&Scan>) -> Option<Victim> {
         self.least_kept(load, |table, class| {
-            let useful = table.ready_for_any(class, &table.starved);
-            let needed = trigger
-                .filter(|scan| scan.table == table.id)
-                .is_some_and(|scan| {
-                    scan.parts.iter().any(|part| {
-                        class.key.interest.contains(part.slot)
-                            && (tier == 1 || part.columns.is_subset(&class.key.resident))
-                    })
-                });
-            !useful && !needed
+            let of_table = trigger.filter(|scan| scan.table == table.id);
+            let needed = of_table.is_some_and(|scan| {
+                let mut parts = scan.parts.iter();
+                parts.any(|part| class.key.interest.contains(part.slot))
+            });
+            if needed {
+                None
+            } else {
+                self.usable_below(table, class, &table.starved)
+            }
         })
+    }
+
+    /// The chunk below which the members of a class are *usable* for a scan in `among`; None if all of them are.
+    fn usable_below(&self, table: &Table, class: &Class, among: &Bits) -> Option<ChunkId> {
+        let anywhere = among.difference(&table.sequential);
+        if table.ready_for_any(class, &anywhere) {
+            return None;
+        }
+        let in_order = class
+            .key
+            .interest
+            .intersection(&among.intersection(&table.sequential));
+        let slots = in_order.iter().map(|slot| table.slot(slot));
+        let ready = slots.filter(|slot| slot.columns.is_subset(&class.key.resident));
+        let frontiers = ready.map(|slot| self.first_missing(self.scan(slot.scan)));
+        Some(frontiers.max().unwrap_or(ChunkId(0)))
     }
 
     fn least_kept(
         &self,
         load: Option<&LoadChoice>,
-        may: impl Fn(&Table, &Class) -> bool,
+        bound: impl Fn(&Table, &Class) -> Option<ChunkId>,
     ) -> Option<Victim> {
         let mut best: Option<(KeepRelevance, TableId, ChunkId)> = None;
-        for (table, class) in self
-            .idle_classes()
-            .filter(|(table, class)| may(table, class))
-        {
+        for (table, class) in self.idle_classes() {
+            let Some(from) = bound(table, class) else {
+                continue;
+            };
             let loaded = load
                 .filter(|load| load.table == table.id)
                 .map(|load| load.chunk);
-            let Some(chunk) = class.members.iter().find(|&c| Some(c) != loaded) else {
+            let Some(chunk) = class.members.iter_from(from).find(|&c| Some(c) != loaded) else {
                 continue;
             };
             let candidate = (self.keep_relevance(table, class), table.id, chunk);
@@ -264,8 +286,8 @@ impl Abm {
     fn last_resort(&self) -> Option<Victim> {
         match self.config.policy {
             Policy::Normal | Policy::Attach => None,
-            Policy::Elevator => self.oldest(None, |_, _| true),
-            Policy::Relevance => self.least_kept(None, |_, _| true),
+            Policy::Elevator => self.oldest(None, |_, _| Some(ChunkId(0))),
+            Policy::Relevance => self.least_kept(None, |_, _| Some(ChunkId(0))),
         }
     }
 

@@ -36,6 +36,17 @@ impl Abm {
         })
     }
 
+    /// The end of the prefix of an ordered scan's order in which every chunk is coming.
+    pub(crate) fn first_missing(&self, scan: &Scan) -> ChunkId {
+        let table = self.table(scan.table);
+        let mut order = scan.order();
+        let missing = order.find(|&chunk| {
+            let part = scan.part_of(chunk).map(|part| &scan.parts[part]);
+            part.is_none_or(|part| !part.columns.is_subset(&table.class(chunk).coming))
+        });
+        missing.unwrap_or(ChunkId(u32::MAX))
+    }
+
     pub(crate) fn choose_sequential_load(&self) -> Option<LoadChoice> {
         let mut hungry: Vec<&Scan> = self.scans.values().filter(|scan| scan.starved).collect();
         hungry.sort_by_key(|scan| (Reverse(scan.waiting > 0), scan.last_load_seq));

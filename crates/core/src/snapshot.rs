@@ -1,7 +1,7 @@
 //! What the buffer manager holds and whom it serves, for system tables and tests.
 
 use crate::abm::Abm;
-use crate::{ChunkId, ColumnSet, ScanId, TableId};
+use crate::{ChunkId, ColumnSet, ExtentId, ScanId, TableId};
 
 /// A running scan.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +48,15 @@ impl Abm {
         self.scans
             .get(&scan)
             .is_some_and(|scan| scan.held.contains(&chunk))
+    }
+
+    /// Whether the core holds the shared extent in memory: its load completed, it did not fail, and it was not evicted. False for
+    /// extents and tables it does not know.
+    #[must_use]
+    pub fn extent_is_resident(&self, table: TableId, extent: ExtentId) -> bool {
+        self.tables
+            .get(&table)
+            .is_some_and(|table| table.extent_is_resident(extent))
     }
 
     /// The running scans, ascending by id.

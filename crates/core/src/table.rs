@@ -32,7 +32,8 @@ pub(crate) enum Pinner {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ExtentState {
     Absent,
-    Loading,
+    /// Brought by an outstanding load of this chunk (by I1 by one of them only).
+    Loading(ChunkId),
     Resident,
 }
 
@@ -75,6 +76,8 @@ pub(crate) struct Table {
     pub(crate) starved: Bits,
     pub(crate) almost: Bits,
     pub(crate) stalled: Bits,
+    /// Slots of scans that take their chunks in order.
+    pub(crate) sequential: Bits,
     pub(crate) classes: Classes,
     /// When each resident segment was last used.
     last_use: BTreeMap<(ChunkId, ColumnId), u64>,
@@ -109,6 +112,7 @@ impl Table {
             starved: Bits::default(),
             almost: Bits::default(),
             stalled: Bits::default(),
+            sequential: Bits::default(),
             classes: Classes::default(),
             last_use: BTreeMap::new(),
             last_load: BTreeMap::new(),
@@ -277,6 +281,7 @@ impl Table {
         scan: ScanId,
         chunks: &ChunkSet,
         columns: &ColumnSet,
+        sequential: bool,
     ) -> usize {
         let slot = self
             .slots
@@ -288,10 +293,11 @@ impl Table {
             columns: columns.clone(),
         });
         if slot == self.slots.len() {
-            self.slots.push(entry)
+            self.slots.push(entry);
         } else {
-            self.slots[slot] = entry
+            self.slots[slot] = entry;
         }
+        self.sequential.set(slot, sequential);
         match self
             .families
             .iter_mut()
@@ -309,7 +315,12 @@ impl Table {
     /// Gives a slot back. `needed`: the chunks that still carry its bit.
     pub(crate) fn drop_slot(&mut self, slot: usize, needed: &ChunkSet) {
         self.set_interest(slot, needed, false);
-        for mask in [&mut self.starved, &mut self.almost, &mut self.stalled] {
+        for mask in [
+            &mut self.starved,
+            &mut self.almost,
+            &mut self.stalled,
+            &mut self.sequential,
+        ] {
             mask.remove(slot);
         }
         for (_, members) in &mut self.families {
@@ -483,10 +494,6 @@ impl Table {
         self.rekey(chunk, |key| key.pinned = pinned);
     }
 
-    pub(crate) fn has_pins(&self) -> bool {
-        !self.pins.is_empty()
-    }
-
     // ---- loads and evictions ----
 
     /// The absent extents that a load of these columns would bring, ascending.
@@ -513,6 +520,17 @@ impl Table {
         self.extents[extent.0 as usize].shape.bytes
     }
 
+    pub(crate) fn extent_is_resident(&self, extent: ExtentId) -> bool {
+        self.resident_extents.contains(&extent)
+    }
+
+    /// Whether every shared extent of the segment is resident or loading.
+    pub(crate) fn extents_come(&self, chunk: ChunkId, column: ColumnId) -> bool {
+        let extents = self.extents_of.get(&(chunk, column));
+        let mut extents = extents.into_iter().flatten();
+        extents.all(|e| self.extents[e.0 as usize].state != ExtentState::Absent)
+    }
+
     /// A load of `columns` and `extents` starts.
     pub(crate) fn start_load(
         &mut self,
@@ -522,7 +540,7 @@ impl Table {
         load: LastLoad,
     ) {
         for extent in extents {
-            self.extents[extent.0 as usize].state = ExtentState::Loading;
+            self.extents[extent.0 as usize].state = ExtentState::Loading(chunk);
         }
         self.last_load.insert(chunk, load);
         self.last_load_seq = Some(load.seq);
@@ -535,7 +553,7 @@ impl Table {
             self.last_use.insert((chunk, column), seq);
             for extent in self.extents_of.get(&(chunk, column)).into_iter().flatten() {
                 let entry = &mut self.extents[extent.0 as usize];
-                if entry.state == ExtentState::Loading {
+                if matches!(entry.state, ExtentState::Loading(_)) {
                     entry.state = ExtentState::Resident;
                     self.resident_extents.insert(*extent);
                 }
@@ -559,12 +577,10 @@ impl Table {
                 .cloned()
                 .unwrap_or_default()
             {
-                let Extent { shape, state } = &self.extents[extent.0 as usize];
-                let others = (shape.first.0..=shape.last.0)
-                    .any(|c| self.class(ChunkId(c)).key.loading.contains(column));
-                if *state == ExtentState::Loading && !others {
+                let Extent { shape, state } = &mut self.extents[extent.0 as usize];
+                if *state == ExtentState::Loading(chunk) {
                     freed += shape.bytes;
-                    self.extents[extent.0 as usize].state = ExtentState::Absent;
+                    *state = ExtentState::Absent;
                 }
             }
         }
@@ -637,6 +653,19 @@ impl Table {
     pub(crate) fn orphan(&self) -> Option<ExtentId> {
         let mut resident = self.resident_extents.iter().copied();
         resident.find(|e| !self.neighbour_uses(&self.extents[e.0 as usize].shape, None))
+    }
+
+    /// The lowest resident extent of which no chunk has or awaits the column, wanted or not, but for those of `load`.
+    pub(crate) fn bare_extent(&self, load: Option<(ChunkId, &ColumnSet)>) -> Option<ExtentId> {
+        let mut resident = self.resident_extents.iter().copied();
+        resident.find(|extent| {
+            let shape = &self.extents[extent.0 as usize].shape;
+            let range = shape.first..=shape.last;
+            let mine = load
+                .is_some_and(|(chunk, cols)| cols.contains(shape.column) && range.contains(&chunk));
+            let mut chunks = (shape.first.0..=shape.last.0).map(ChunkId);
+            !mine && chunks.all(|c| !self.class(c).coming.contains(shape.column))
+        })
     }
 
     pub(crate) fn evict_extent(&mut self, extent: ExtentId) -> u64 {

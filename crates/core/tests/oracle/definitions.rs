@@ -1,0 +1,357 @@
+//! What do the words of `docs/design/abm.md`, "Definitions", mean for a given state?
+//!
+//! Idea: one function per word, each a plain loop, none of them remembered.
+//! Not here: decisions (`choose.rs`, `room.rs`).
+
+use coscan_core::{
+    ChunkId, ColumnId, ColumnSet, DeviceId, ExtentId, Policy, ScanId, SharedExtent, TableId,
+};
+
+use super::{Chunk, ExtentState, Oracle, PageState};
+
+/// Tables, chunks, segments, bytes.
+impl Oracle {
+    pub(super) fn table_ids(&self) -> Vec<TableId> {
+        self.tables.keys().copied().collect()
+    }
+
+    pub(super) fn chunks(&self, table: TableId) -> Vec<ChunkId> {
+        (0u32..)
+            .map(ChunkId)
+            .take(self.tables[&table].chunks.len())
+            .collect()
+    }
+
+    /// Every chunk of every table, ascending.
+    pub(super) fn all_chunks(&self) -> Vec<(TableId, ChunkId)> {
+        let chunks_of = |table| {
+            self.chunks(table)
+                .into_iter()
+                .map(move |chunk| (table, chunk))
+        };
+        self.table_ids().into_iter().flat_map(chunks_of).collect()
+    }
+
+    /// Every resident segment of every table, ascending.
+    pub(super) fn resident_segments(&self) -> Vec<(TableId, ChunkId, ColumnId)> {
+        let mut segments = Vec::new();
+        for (table, chunk) in self.all_chunks() {
+            segments.extend(
+                self.resident(table, chunk)
+                    .iter()
+                    .map(|column| (table, chunk, column)),
+            );
+        }
+        segments
+    }
+
+    pub(super) fn chunk(&self, table: TableId, chunk: ChunkId) -> &Chunk {
+        &self.tables[&table].chunks[chunk.0 as usize]
+    }
+
+    pub(super) fn resident(&self, table: TableId, chunk: ChunkId) -> ColumnSet {
+        self.chunk(table, chunk).resident.clone()
+    }
+
+    pub(super) fn resident_or_loading(&self, table: TableId, chunk: ChunkId) -> ColumnSet {
+        let c = self.chunk(table, chunk);
+        c.resident.union(&c.loading)
+    }
+
+    pub(super) fn busy(&self, table: TableId, chunk: ChunkId) -> bool {
+        !self.chunk(table, chunk).loading.is_empty()
+    }
+
+    pub(super) fn own(&self, table: TableId, chunk: ChunkId, column: ColumnId) -> u64 {
+        self.tables[&table].layout.chunks[chunk.0 as usize].bytes[usize::from(column.0)]
+    }
+
+    pub(super) fn extents(&self, table: TableId) -> Vec<ExtentId> {
+        (0u32..)
+            .map(ExtentId)
+            .take(self.tables[&table].extents.len())
+            .collect()
+    }
+
+    pub(super) fn extent(&self, table: TableId, extent: ExtentId) -> ExtentState {
+        self.tables[&table].extents[extent.0 as usize]
+    }
+
+    pub(super) fn shared(&self, table: TableId, extent: ExtentId) -> SharedExtent {
+        self.tables[&table].layout.shared[extent.0 as usize]
+    }
+
+    /// The chunks that an extent serves.
+    pub(super) fn range(&self, table: TableId, extent: ExtentId) -> Vec<ChunkId> {
+        let SharedExtent { first, last, .. } = self.shared(table, extent);
+        (first.0..=last.0).map(ChunkId).collect()
+    }
+
+    /// The shared extents of a segment, ascending.
+    pub(super) fn extents_of(
+        &self,
+        table: TableId,
+        chunk: ChunkId,
+        column: ColumnId,
+    ) -> Vec<ExtentId> {
+        let mut extents = self.extents(table);
+        extents.retain(|&e| {
+            self.shared(table, e).column == column && self.range(table, e).contains(&chunk)
+        });
+        extents
+    }
+
+    /// The shared extents that a load of these columns has to bring, ascending.
+    pub(super) fn absent_extents(
+        &self,
+        table: TableId,
+        chunk: ChunkId,
+        columns: &ColumnSet,
+    ) -> Vec<ExtentId> {
+        let mut extents: Vec<ExtentId> = columns
+            .iter()
+            .flat_map(|column| self.extents_of(table, chunk, column))
+            .filter(|&e| self.extent(table, e) == ExtentState::Absent)
+            .collect();
+        extents.sort_unstable();
+        extents
+    }
+
+    pub(super) fn bytes_to_load(&self, table: TableId, chunk: ChunkId, columns: &ColumnSet) -> u64 {
+        let own: u64 = columns
+            .iter()
+            .map(|column| self.own(table, chunk, column))
+            .sum();
+        let extents = self.absent_extents(table, chunk, columns);
+        own + extents
+            .iter()
+            .map(|&e| self.shared(table, e).bytes)
+            .sum::<u64>()
+    }
+
+    pub(super) fn used(&self) -> u64 {
+        let mut used = 0;
+        for (table, chunk) in self.all_chunks() {
+            for column in self.resident_or_loading(table, chunk).iter() {
+                used += self.own(table, chunk, column);
+            }
+        }
+        for table in self.table_ids() {
+            for extent in self.extents(table) {
+                if self.extent(table, extent) != ExtentState::Absent {
+                    used += self.shared(table, extent).bytes;
+                }
+            }
+        }
+        used
+    }
+
+    /// Mean bytes per chunk, rounded up, at least 1: the "average page-per-chunk statistics" of §6.2.
+    fn weight(&self, table: TableId, column: ColumnId) -> u64 {
+        let chunks = self.chunks(table);
+        let own: u64 = chunks
+            .iter()
+            .map(|&chunk| self.own(table, chunk, column))
+            .sum();
+        let extents = &self.tables[&table].layout.shared;
+        let shared: u64 = extents
+            .iter()
+            .filter(|e| e.column == column)
+            .map(|e| e.bytes)
+            .sum();
+        (own + shared).div_ceil(chunks.len().max(1) as u64).max(1)
+    }
+
+    /// P(cols): the page count of the relevance functions.
+    pub(super) fn p(&self, table: TableId, columns: &ColumnSet) -> u64 {
+        columns
+            .iter()
+            .map(|column| self.weight(table, column))
+            .sum()
+    }
+
+    pub(super) fn last_use_segment(&self, table: TableId, chunk: ChunkId, column: ColumnId) -> u64 {
+        self.chunk(table, chunk).last_use[&column]
+    }
+
+    /// The largest over its resident columns; None if it has none.
+    pub(super) fn last_use(&self, table: TableId, chunk: ChunkId) -> Option<u64> {
+        let resident = self.resident(table, chunk);
+        resident
+            .iter()
+            .map(|column| self.last_use_segment(table, chunk, column))
+            .max()
+    }
+
+    pub(super) fn device(&self, table: TableId, chunk: ChunkId) -> DeviceId {
+        self.tables[&table].layout.chunks[chunk.0 as usize].device
+    }
+
+    pub(super) fn devices(&self) -> Vec<DeviceId> {
+        self.all_chunks()
+            .into_iter()
+            .map(|(table, chunk)| self.device(table, chunk))
+            .collect()
+    }
+
+    pub(super) fn has_free_place(&self, device: DeviceId) -> bool {
+        self.loads
+            .iter()
+            .filter(|load| load.device == device)
+            .count()
+            < self.config.loads_max
+    }
+}
+
+/// Scans.
+impl Oracle {
+    pub(super) fn scan_ids(&self) -> Vec<ScanId> {
+        self.scans.keys().copied().collect()
+    }
+
+    /// The columns that the scan wants of the chunk; none if it never wanted the chunk.
+    pub(super) fn cols(&self, scan: ScanId, chunk: ChunkId) -> ColumnSet {
+        let parts = &self.scans[&scan].spec.parts;
+        let part = parts.iter().find(|part| part.chunks.contains(chunk));
+        part.map_or_else(ColumnSet::new, |part| part.columns.clone())
+    }
+
+    pub(super) fn is_sequential(&self, scan: ScanId) -> bool {
+        match self.config.policy {
+            Policy::Normal | Policy::Attach => true,
+            Policy::Elevator | Policy::Relevance => self.scans[&scan].spec.ordered,
+        }
+    }
+
+    /// What it needs, in the order in which a sequential scan takes it.
+    pub(super) fn order(&self, scan: ScanId) -> Vec<ChunkId> {
+        let q = &self.scans[&scan];
+        let (before, after): (Vec<ChunkId>, Vec<ChunkId>) =
+            q.needed.iter().partition(|&chunk| chunk < q.start);
+        [after, before].concat()
+    }
+
+    pub(super) fn ready(&self, scan: ScanId, chunk: ChunkId) -> bool {
+        let q = &self.scans[&scan];
+        q.needed.contains(chunk)
+            && self
+                .cols(scan, chunk)
+                .is_subset(&self.resident(q.spec.table, chunk))
+    }
+
+    pub(super) fn coming(&self, scan: ScanId, chunk: ChunkId) -> bool {
+        let q = &self.scans[&scan];
+        q.needed.contains(chunk)
+            && self
+                .cols(scan, chunk)
+                .is_subset(&self.resident_or_loading(q.spec.table, chunk))
+    }
+
+    /// Whether the scan could be handed the chunk before anything else is loaded for it.
+    pub(super) fn usable(&self, scan: ScanId, chunk: ChunkId) -> bool {
+        let mut coming = self
+            .order(scan)
+            .into_iter()
+            .take_while(|&c| self.coming(scan, c));
+        self.ready(scan, chunk) && (!self.is_sequential(scan) || coming.any(|c| c == chunk))
+    }
+
+    pub(super) fn missing(&self, scan: ScanId, chunk: ChunkId) -> ColumnSet {
+        let table = self.scans[&scan].spec.table;
+        self.cols(scan, chunk)
+            .difference(&self.resident_or_loading(table, chunk))
+    }
+
+    fn available(&self, scan: ScanId) -> usize {
+        let q = &self.scans[&scan];
+        let coming = if self.is_sequential(scan) {
+            self.order(scan)
+                .into_iter()
+                .take_while(|&chunk| self.coming(scan, chunk))
+                .count()
+        } else {
+            q.needed
+                .iter()
+                .filter(|&chunk| self.coming(scan, chunk))
+                .count()
+        };
+        q.held.len() + coming
+    }
+
+    fn lookahead(&self, scan: ScanId) -> usize {
+        self.scans[&scan].spec.consumers as usize + 1
+    }
+
+    /// How many chunks of its order a sequential scan may have loaded now.
+    pub(super) fn window(&self, scan: ScanId) -> usize {
+        self.lookahead(scan)
+            .saturating_sub(self.scans[&scan].held.len())
+    }
+
+    pub(super) fn stalled(&self, scan: ScanId) -> bool {
+        self.scans[&scan].stalled
+    }
+
+    /// queryStarved of Figure 3.
+    pub(super) fn starved(&self, scan: ScanId) -> bool {
+        !self.stalled(scan) && self.available(scan) < self.lookahead(scan)
+    }
+
+    pub(super) fn almost_starved(&self, scan: ScanId) -> bool {
+        !self.stalled(scan) && self.available(scan) <= self.lookahead(scan)
+    }
+
+    /// Ascending.
+    pub(super) fn interested(&self, table: TableId, chunk: ChunkId) -> Vec<ScanId> {
+        let mut scans = self.scan_ids();
+        scans.retain(|scan| {
+            let q = &self.scans[scan];
+            q.spec.table == table && q.needed.contains(chunk)
+        });
+        scans
+    }
+
+    pub(super) fn union_of_cols(&self, scans: &[ScanId], chunk: ChunkId) -> ColumnSet {
+        scans.iter().fold(ColumnSet::new(), |all, &scan| {
+            all.union(&self.cols(scan, chunk))
+        })
+    }
+
+    pub(super) fn wanted(&self, table: TableId, chunk: ChunkId) -> ColumnSet {
+        let mut scans = self.interested(table, chunk);
+        if self.config.policy == Policy::Elevator {
+            scans.retain(|&scan| !self.stalled(scan));
+        }
+        self.union_of_cols(&scans, chunk)
+    }
+
+    /// How many page requests are queued for the chunk.
+    pub(super) fn pages(&self, table: TableId, chunk: ChunkId) -> usize {
+        let of_chunk = self
+            .pages
+            .values()
+            .filter(|p| (p.table, p.chunk) == (table, chunk));
+        of_chunk.filter(|p| p.state == PageState::Queued).count()
+    }
+
+    /// The columns that a scan holds or from which a page is being served.
+    pub(super) fn pinned_columns(&self, table: TableId, chunk: ChunkId) -> ColumnSet {
+        let mut pinned = ColumnSet::new();
+        for scan in self.scan_ids() {
+            let q = &self.scans[&scan];
+            if q.spec.table == table && q.held.contains(&chunk) {
+                pinned = pinned.union(&self.cols(scan, chunk));
+            }
+        }
+        for page in self.pages.values() {
+            if (page.table, page.chunk) == (table, chunk) && page.state == PageState::Served {
+                pinned = pinned.union(&page.columns);
+            }
+        }
+        pinned
+    }
+
+    pub(super) fn pinned(&self, table: TableId, chunk: ChunkId) -> bool {
+        !self.pinned_columns(table, chunk).is_empty()
+    }
+}

@@ -1,0 +1,550 @@
+//! What would the Active Buffer Manager decide if nothing were ever remembered?
+//!
+//! Idea: `docs/design/abm.md` written out as plain loops over scans x chunks x columns, with the function names of the
+//! paper's Figures 3 and 11. Only what events change is state (resident, loading, held, needed, ...); every derived
+//! quantity is recomputed each time it is asked for, so that there is nothing to forget to update. `tests/oracle.rs`
+//! compares its actions with those of `coscan_core::Abm`, which keeps counts and indexes instead.
+//! Not here: the definitions (`definitions.rs`), what to hand out and to load (`choose.rs`), what to evict (`room.rs`).
+//! Bounds: none worth naming; an event costs scans² x chunks² and more. Only small worlds are tested.
+//! Source: [CoopScans07 Figure 3, Figure 11] as `docs/design/abm.md` makes them exact.
+
+mod choose;
+mod definitions;
+mod room;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use coscan_core::{
+    AbmConfig, Action, ChunkId, ChunkSet, ColumnId, ColumnSet, DeviceId, Event, LoadOrigin,
+    PageRequestId, Policy, ScanId, ScanSpec, TableId, TableLayout, Time,
+};
+
+/// The naive Active Buffer Manager. Cloned to try evictions out.
+#[derive(Clone, Debug)]
+pub(crate) struct Oracle {
+    config: AbmConfig,
+    now: Time,
+    budget: u64,
+    /// The last sequence number given out: registrations, load starts and uses share one counter.
+    sequence: u64,
+    tables: BTreeMap<TableId, Table>,
+    scans: BTreeMap<ScanId, Scan>,
+    pages: BTreeMap<PageRequestId, Page>,
+    loads: Vec<OutstandingLoad>,
+    actions: VecDeque<Action>,
+}
+
+#[derive(Clone, Debug)]
+struct Table {
+    layout: TableLayout,
+    chunks: Vec<Chunk>,
+    extents: Vec<ExtentState>,
+    /// Where the elevator is.
+    cursor: ChunkId,
+    /// Sequence number of the last load start.
+    last_load: Option<u64>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Chunk {
+    resident: ColumnSet,
+    loading: ColumnSet,
+    last_use: BTreeMap<ColumnId, u64>,
+    /// For whom and when the newest load of this chunk started.
+    newest_load: Option<(ScanId, u64)>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum ExtentState {
+    Absent,
+    /// Brought by an outstanding load of this chunk (by I1 by one of them only).
+    Loading(ChunkId),
+    Resident,
+}
+
+#[derive(Clone, Debug)]
+struct Scan {
+    spec: ScanSpec,
+    needed: ChunkSet,
+    held: BTreeSet<ChunkId>,
+    start: ChunkId,
+    waiting: u32,
+    wait_since: Time,
+    last_event: Time,
+    stalled: bool,
+    registered: u64,
+    /// Sequence number of the last load start on its behalf; of its registration before the first.
+    last_load: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Page {
+    table: TableId,
+    chunk: ChunkId,
+    columns: ColumnSet,
+    state: PageState,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum PageState {
+    Queued,
+    Waiting,
+    Served,
+}
+
+/// It occupies a place of its device until its last column has completed or failed.
+#[derive(Clone, Debug)]
+struct OutstandingLoad {
+    table: TableId,
+    chunk: ChunkId,
+    columns: ColumnSet,
+    device: DeviceId,
+}
+
+impl Oracle {
+    /// An oracle without tables and scans.
+    pub(crate) fn new(config: AbmConfig) -> Self {
+        Self {
+            budget: config.budget_bytes,
+            config,
+            now: Time(0),
+            sequence: 0,
+            tables: BTreeMap::new(),
+            scans: BTreeMap::new(),
+            pages: BTreeMap::new(),
+            loads: Vec::new(),
+            actions: VecDeque::new(),
+        }
+    }
+
+    /// "One event": stalls, state, delivery, budget, loads.
+    pub(crate) fn handle(&mut self, now: Time, event: Event) {
+        self.now = now;
+        self.stall();
+        self.apply(event);
+        self.deliver();
+        self.shrink();
+        self.load();
+    }
+
+    /// The next thing to do.
+    pub(crate) fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// The earliest time at which a scan becomes stalled if nothing happens.
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
+        let may_stall = self.scans.values().filter(|q| !q.stalled && q.waiting == 0);
+        may_stall
+            .map(|q| Time(q.last_event.0.saturating_add(self.config.stall_after_ns)))
+            .min()
+    }
+
+    /// Step 1.
+    fn stall(&mut self) {
+        for q in self.scans.values_mut() {
+            if q.waiting == 0 && self.now.0 - q.last_event.0 >= self.config.stall_after_ns {
+                q.stalled = true;
+            }
+        }
+    }
+
+    /// Step 2.
+    fn apply(&mut self, event: Event) {
+        match event {
+            Event::TableRegistered { table, layout } => {
+                let chunks = vec![Chunk::default(); layout.chunks.len()];
+                let extents = vec![ExtentState::Absent; layout.shared.len()];
+                self.tables.insert(
+                    table,
+                    Table {
+                        layout,
+                        chunks,
+                        extents,
+                        cursor: ChunkId(0),
+                        last_load: None,
+                    },
+                );
+            }
+            Event::ChunksAppended {
+                table,
+                chunks,
+                shared,
+            } => {
+                let t = self.table_mut(table);
+                t.chunks
+                    .resize(t.chunks.len() + chunks.len(), Chunk::default());
+                t.extents
+                    .resize(t.extents.len() + shared.len(), ExtentState::Absent);
+                t.layout.chunks.extend(chunks);
+                t.layout.shared.extend(shared);
+            }
+            Event::TableDropped { table } => self.drop_table(table),
+            Event::ScanRegistered { scan, spec } => self.register(scan, spec),
+            Event::ChunkRequested { scan } => {
+                let q = self.consumer_event(scan);
+                if q.waiting == 0 {
+                    q.wait_since = q.last_event;
+                }
+                q.waiting += 1;
+            }
+            Event::RequestWithdrawn { scan } => {
+                let q = self.consumer_event(scan);
+                q.waiting = q.waiting.saturating_sub(1);
+            }
+            Event::ChunkReleased { scan, chunk } => {
+                assert!(self.consumer_event(scan).held.contains(&chunk));
+                self.release(scan, chunk);
+            }
+            Event::ChunksWithdrawn { scan, chunks } => {
+                let q = self.scans.get_mut(&scan).expect("a registered scan");
+                chunks.runs().for_each(|run| q.needed.remove_range(run));
+            }
+            Event::ScanEnded { scan } => {
+                self.scans.remove(&scan);
+            }
+            Event::LoadCompleted {
+                table,
+                chunk,
+                columns,
+            } => self.complete(table, chunk, &columns),
+            Event::LoadFailed {
+                table,
+                chunk,
+                columns,
+            } => self.fail(table, chunk, &columns),
+            Event::PageRequested {
+                request,
+                table,
+                chunk,
+                columns,
+            } => self.request_page(request, table, chunk, columns),
+            Event::PageCompleted { request } => {
+                if self
+                    .pages
+                    .get(&request)
+                    .is_some_and(|p| p.state == PageState::Queued)
+                {
+                    self.pages.remove(&request);
+                }
+            }
+            Event::PageReleased { request } => {
+                let page = self.pages.remove(&request).expect("a served page");
+                assert_eq!(page.state, PageState::Served);
+                self.touch(page.table, page.chunk, &page.columns);
+            }
+            Event::BudgetChanged { bytes } => self.budget = bytes,
+            Event::TimePassed => {}
+            other => panic!("the oracle does not know {other:?}"),
+        }
+    }
+
+    fn drop_table(&mut self, table: TableId) {
+        assert!(self.scans.values().all(|q| q.spec.table != table));
+        assert!(self.loads.iter().all(|l| l.table != table));
+        assert!(self.pages.values().all(|p| p.table != table));
+        for chunk in self.chunks(table) {
+            for column in self.resident(table, chunk).iter() {
+                self.chunk_mut(table, chunk).resident.remove(column);
+                self.actions.push_back(Action::Evict {
+                    table,
+                    chunk,
+                    column,
+                });
+            }
+        }
+        for extent in self.extents(table) {
+            if self.extent(table, extent) == ExtentState::Resident {
+                self.evict_extent(table, extent);
+            }
+        }
+        self.tables.remove(&table);
+    }
+
+    fn register(&mut self, scan: ScanId, spec: ScanSpec) {
+        let needed = spec
+            .parts
+            .iter()
+            .flat_map(|part| part.chunks.runs())
+            .collect();
+        let registered = self.next_sequence();
+        self.scans.insert(
+            scan,
+            Scan {
+                spec,
+                needed,
+                held: BTreeSet::new(),
+                start: ChunkId(0),
+                waiting: 0,
+                wait_since: self.now,
+                last_event: self.now,
+                stalled: false,
+                registered,
+                last_load: registered,
+            },
+        );
+        if self.config.policy == Policy::Attach && !self.scans[&scan].spec.ordered {
+            let start = self
+                .choose_scan_to_attach_to(scan)
+                .and_then(|q| self.order(q).first().copied());
+            self.scan_mut(scan).start = start.unwrap_or(ChunkId(0));
+        }
+    }
+
+    /// A request, withdrawal or release: the scan's consumers are alive.
+    fn consumer_event(&mut self, scan: ScanId) -> &mut Scan {
+        let now = self.now;
+        let q = self.scan_mut(scan);
+        q.last_event = now;
+        q.stalled = false;
+        q
+    }
+
+    fn release(&mut self, scan: ScanId, chunk: ChunkId) {
+        self.scan_mut(scan).held.remove(&chunk);
+        self.touch(self.scans[&scan].spec.table, chunk, &self.cols(scan, chunk));
+    }
+
+    /// A use of these columns: all of one moment share a number.
+    fn touch(&mut self, table: TableId, chunk: ChunkId, columns: &ColumnSet) {
+        let sequence = self.next_sequence();
+        for column in columns.iter() {
+            self.chunk_mut(table, chunk)
+                .last_use
+                .insert(column, sequence);
+        }
+    }
+
+    /// The driver reports a column when all its bytes are in memory, extents that another chunk's load brings included;
+    /// these are then in memory for everybody.
+    fn complete(&mut self, table: TableId, chunk: ChunkId, columns: &[ColumnId]) {
+        for &column in columns {
+            self.take_from_load(table, chunk, column);
+            for extent in self.extents_of(table, chunk, column) {
+                let state = &mut self.table_mut(table).extents[extent.0 as usize];
+                assert_ne!(
+                    *state,
+                    ExtentState::Absent,
+                    "a complete column has its extents"
+                );
+                *state = ExtentState::Resident;
+            }
+            self.chunk_mut(table, chunk).resident.insert(column);
+        }
+        self.touch(table, chunk, &columns.iter().copied().collect());
+        let resident = self.resident(table, chunk);
+        for (&id, page) in &mut self.pages {
+            if page.state == PageState::Waiting
+                && (page.table, page.chunk) == (table, chunk)
+                && page.columns.is_subset(&resident)
+            {
+                page.state = PageState::Served;
+                self.actions.push_back(Action::ServePage { request: id });
+            }
+        }
+    }
+
+    fn fail(&mut self, table: TableId, chunk: ChunkId, columns: &[ColumnId]) {
+        for &column in columns {
+            self.take_from_load(table, chunk, column);
+            for extent in self.extents_of(table, chunk, column) {
+                let state = &mut self.table_mut(table).extents[extent.0 as usize];
+                if *state == ExtentState::Loading(chunk) {
+                    *state = ExtentState::Absent;
+                }
+            }
+        }
+        let failed: ColumnSet = columns.iter().copied().collect();
+        for scan in self.interested(table, chunk) {
+            if self.cols(scan, chunk).intersects(&failed) {
+                self.scan_mut(scan).needed = ChunkSet::new();
+                self.scan_mut(scan).waiting = 0;
+                self.consumer_event(scan);
+                self.actions.push_back(Action::Fail { scan, chunk });
+            }
+        }
+        for (id, page) in self.pages.clone() {
+            if page.state == PageState::Waiting
+                && (page.table, page.chunk) == (table, chunk)
+                && page.columns.intersects(&failed)
+            {
+                self.pages.remove(&id);
+                self.actions.push_back(Action::FailPage { request: id });
+            }
+        }
+    }
+
+    fn take_from_load(&mut self, table: TableId, chunk: ChunkId, column: ColumnId) {
+        let load = self
+            .loads
+            .iter_mut()
+            .find(|l| (l.table, l.chunk) == (table, chunk) && l.columns.contains(column))
+            .expect("a column of an outstanding load");
+        load.columns.remove(column);
+        self.loads.retain(|l| !l.columns.is_empty());
+        self.chunk_mut(table, chunk).loading.remove(column);
+    }
+
+    fn request_page(
+        &mut self,
+        request: PageRequestId,
+        table: TableId,
+        chunk: ChunkId,
+        columns: ColumnSet,
+    ) {
+        let state = if columns.is_subset(&self.resident(table, chunk)) {
+            self.actions.push_back(Action::ServePage { request });
+            PageState::Served
+        } else if columns.is_subset(&self.resident_or_loading(table, chunk)) {
+            self.actions.push_back(Action::DropPageRequest { request });
+            PageState::Waiting
+        } else {
+            PageState::Queued
+        };
+        self.pages.insert(
+            request,
+            Page {
+                table,
+                chunk,
+                columns,
+                state,
+            },
+        );
+    }
+
+    /// Step 3: selectChunk of every waiting query.
+    fn deliver(&mut self) {
+        for scan in self.scan_ids() {
+            while self.scans[&scan].waiting > 0 {
+                if let Some(chunk) = self.choose_available_chunk(scan) {
+                    self.hand_out(scan, chunk);
+                } else if self.scans[&scan].needed.is_empty() {
+                    self.consumer_event(scan).waiting -= 1;
+                    self.actions.push_back(Action::Exhausted { scan });
+                } else {
+                    break;
+                }
+            }
+        }
+    }
+
+    fn hand_out(&mut self, scan: ScanId, chunk: ChunkId) {
+        let table = self.scans[&scan].spec.table;
+        let origin = match self.chunk(table, chunk).newest_load {
+            Some((by, _)) if by == scan => LoadOrigin::LoadedForMe,
+            Some((_, at)) if at > self.scans[&scan].registered => LoadOrigin::LoadedForOthers,
+            _ => LoadOrigin::FromBuffer,
+        };
+        self.touch(table, chunk, &self.cols(scan, chunk));
+        let now = self.now;
+        let q = self.scan_mut(scan);
+        q.needed.remove(chunk);
+        q.held.insert(chunk);
+        q.waiting -= 1;
+        q.last_event = now;
+        self.actions.push_back(Action::Deliver {
+            scan,
+            chunk,
+            origin,
+        });
+    }
+
+    /// Step 5: the ABM's main loop.
+    fn load(&mut self) {
+        while self
+            .devices()
+            .into_iter()
+            .any(|device| self.has_free_place(device))
+        {
+            let Some(choice) = self.choose_load() else {
+                return;
+            };
+            if !self.find_free_slot(&choice) {
+                return;
+            }
+            self.load_chunk(&choice);
+        }
+    }
+
+    fn load_chunk(&mut self, choice: &choose::Choice) {
+        let &choose::Choice {
+            scan, table, chunk, ..
+        } = choice;
+        let extents = self.absent_extents(table, chunk, &choice.columns);
+        let bytes = self.bytes_to_load(table, chunk, &choice.columns);
+        assert!(
+            self.used() + bytes <= self.budget,
+            "I3: the load fits the budget"
+        );
+
+        let sequence = self.next_sequence();
+        self.scan_mut(scan).last_load = sequence;
+        let t = self.table_mut(table);
+        t.last_load = Some(sequence);
+        for extent in &extents {
+            t.extents[extent.0 as usize] = ExtentState::Loading(chunk);
+        }
+        let c = self.chunk_mut(table, chunk);
+        assert!(
+            !choice.columns.intersects(&c.loading),
+            "I1: loading at most once"
+        );
+        c.loading = c.loading.union(&choice.columns);
+        c.newest_load = Some((scan, sequence));
+        self.loads.push(OutstandingLoad {
+            table,
+            chunk,
+            columns: choice.columns.clone(),
+            device: self.device(table, chunk),
+        });
+        if self.config.policy == Policy::Elevator {
+            let after =
+                (chunk.0 + 1) % u32::try_from(self.chunks(table).len()).expect("few chunks");
+            self.table_mut(table).cursor = ChunkId(after);
+        }
+
+        let mut columns: Vec<ColumnId> = choice.columns.iter().collect();
+        columns.sort_by_key(|&column| (self.own(table, chunk, column), column));
+        self.actions.push_back(Action::Load {
+            table,
+            chunk,
+            columns,
+            extents,
+            bytes,
+            scan,
+        });
+        self.drop_page_requests(table, chunk);
+    }
+
+    /// Queued page requests that a load has just come to cover wait for it.
+    fn drop_page_requests(&mut self, table: TableId, chunk: ChunkId) {
+        let covered = self.resident_or_loading(table, chunk);
+        for (&id, page) in &mut self.pages {
+            if page.state == PageState::Queued
+                && (page.table, page.chunk) == (table, chunk)
+                && page.columns.is_subset(&covered)
+            {
+                page.state = PageState::Waiting;
+                self.actions
+                    .push_back(Action::DropPageRequest { request: id });
+            }
+        }
+    }
+
+    fn next_sequence(&mut self) -> u64 {
+        self.sequence += 1;
+        self.sequence
+    }
+
+    fn scan_mut(&mut self, scan: ScanId) -> &mut Scan {
+        self.scans.get_mut(&scan).expect("a registered scan")
+    }
+
+    fn table_mut(&mut self, table: TableId) -> &mut Table {
+        self.tables.get_mut(&table).expect("a registered table")
+    }
+
+    fn chunk_mut(&mut self, table: TableId, chunk: ChunkId) -> &mut Chunk {
+        &mut self.table_mut(table).chunks[chunk.0 as usize]
+    }
+}

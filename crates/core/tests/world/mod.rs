@@ -1,0 +1,354 @@
+//! The driver's books: what may a driver know from events and actions alone?
+//!
+//! Idea: the other side of the contract. It says which events are possible (`next.rs`) and whether the actions keep every promise
+//! (`promises.rs`).
+//! Not here: which of the permitted actions is the right one; that is the oracle's matter.
+
+mod next;
+mod promises;
+mod shapes;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use coscan_core::{
+    ChunkId, ChunkSet, ColumnId, ColumnSet, Event, ExtentId, PageRequestId, ScanId, ScanSpec,
+    TableId, TableLayout, Time,
+};
+
+pub(crate) use shapes::{Limits, Op, TableShape, op, table_shape};
+
+/// The driver's books.
+#[derive(Clone, Debug)]
+pub(crate) struct World {
+    pub(crate) now: Time,
+    budget: u64,
+    tables: BTreeMap<TableId, TableLayout>,
+    pub(crate) loads: Vec<Load>,
+    resident: BTreeSet<(TableId, ChunkId, ColumnId)>,
+    resident_extents: BTreeSet<(TableId, ExtentId)>,
+    pub(crate) scans: BTreeMap<ScanId, Scan>,
+    pub(crate) pages: BTreeMap<PageRequestId, Page>,
+    tables_registered: u32,
+    scans_registered: u64,
+    pages_requested: u64,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Load {
+    pub(crate) table: TableId,
+    pub(crate) chunk: ChunkId,
+    pub(crate) columns: BTreeSet<ColumnId>,
+    pub(crate) extents: BTreeSet<ExtentId>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Scan {
+    pub(crate) spec: ScanSpec,
+    pub(crate) needed: ChunkSet,
+    pub(crate) held: BTreeSet<ChunkId>,
+    pub(crate) waiting: u32,
+    pub(crate) failed: bool,
+    /// It was told so.
+    pub(crate) exhausted: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Page {
+    table: TableId,
+    chunk: ChunkId,
+    columns: ColumnSet,
+    pub(crate) state: PageState,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum PageState {
+    /// The driver is to read it by itself.
+    Queued,
+    /// A load brings it.
+    Dropped,
+    Served,
+}
+
+impl World {
+    pub(crate) fn new(budget: u64) -> Self {
+        Self {
+            now: Time(0),
+            budget,
+            tables: BTreeMap::new(),
+            loads: Vec::new(),
+            resident: BTreeSet::new(),
+            resident_extents: BTreeSet::new(),
+            scans: BTreeMap::new(),
+            pages: BTreeMap::new(),
+            tables_registered: 0,
+            scans_registered: 0,
+            pages_requested: 0,
+        }
+    }
+
+    fn chunk_count(&self, table: TableId) -> u32 {
+        u32::try_from(self.tables[&table].chunks.len()).expect("few chunks")
+    }
+
+    /// The columns of a chunk in its outstanding loads, ascending.
+    pub(crate) fn loading(&self, table: TableId, chunk: ChunkId) -> Vec<ColumnId> {
+        let of_chunk = self
+            .loads
+            .iter()
+            .filter(|l| (l.table, l.chunk) == (table, chunk));
+        let columns: BTreeSet<ColumnId> = of_chunk.flat_map(|load| load.columns.clone()).collect();
+        columns.into_iter().collect()
+    }
+
+    /// Columns that are loading and whose bytes could all be in memory now.
+    pub(crate) fn completable(&self, table: TableId, chunk: ChunkId) -> Vec<ColumnId> {
+        let mut columns = self.loading(table, chunk);
+        columns.retain(|&column| !self.is_orphan(table, chunk, column));
+        columns
+    }
+
+    /// Columns that are loading but wait for an extent that nobody brings any more, because the load that was to failed.
+    pub(crate) fn orphans(&self, table: TableId, chunk: ChunkId) -> Vec<ColumnId> {
+        let mut columns = self.loading(table, chunk);
+        columns.retain(|&column| self.is_orphan(table, chunk, column));
+        columns
+    }
+
+    fn is_orphan(&self, table: TableId, chunk: ChunkId, column: ColumnId) -> bool {
+        let brought = |extent: &ExtentId| {
+            let mut of_table = self.loads.iter().filter(|other| other.table == table);
+            of_table.any(|other| other.extents.contains(extent))
+        };
+        let extents = self.extents_of(table, chunk, column);
+        !extents
+            .iter()
+            .all(|e| brought(e) || self.resident_extents.contains(&(table, *e)))
+    }
+
+    fn extents_of(&self, table: TableId, chunk: ChunkId, column: ColumnId) -> Vec<ExtentId> {
+        let shared = (0u32..).map(ExtentId).zip(&self.tables[&table].shared);
+        let serves =
+            shared.filter(|(_, e)| e.column == column && (e.first..=e.last).contains(&chunk));
+        serves.map(|(extent, _)| extent).collect()
+    }
+
+    /// Bytes of the largest load there can be: a whole chunk with its extents.
+    pub(crate) fn largest_load(&self) -> u64 {
+        let bytes = |table: &TableId, chunk: u32| {
+            let layout = &self.tables[table];
+            let own: u64 = layout.chunks[chunk as usize].bytes.iter().sum();
+            let serving = layout
+                .shared
+                .iter()
+                .filter(|e| (e.first.0..=e.last.0).contains(&chunk));
+            own + serving.map(|e| e.bytes).sum::<u64>()
+        };
+        let tables = self.tables.keys();
+        tables
+            .flat_map(|table| (0..self.chunk_count(*table)).map(move |chunk| bytes(table, chunk)))
+            .max()
+            .unwrap_or(0)
+    }
+
+    /// Chunks still to be handed out, over all scans.
+    pub(crate) fn needed(&self) -> usize {
+        self.scans.values().map(|q| q.needed.len()).sum()
+    }
+}
+
+/// The books are kept and checked.
+impl World {
+    /// The driver's own part of an event, before the actions are known.
+    pub(crate) fn record(&mut self, event: &Event) {
+        match event {
+            Event::TableRegistered { table, layout } => {
+                self.tables.insert(*table, layout.clone());
+                self.tables_registered += 1;
+            }
+            Event::ChunksAppended {
+                table,
+                chunks,
+                shared,
+            } => {
+                let layout = self.tables.get_mut(table).expect("a table");
+                layout.chunks.extend(chunks.iter().cloned());
+                layout.shared.extend(shared);
+            }
+            Event::ScanRegistered { scan, spec } => {
+                self.scans.insert(*scan, Scan::new(spec.clone()));
+                self.scans_registered += 1;
+            }
+            Event::ChunkRequested { scan } => self.scan(*scan).waiting += 1,
+            Event::RequestWithdrawn { scan } => self.scan(*scan).waiting -= 1,
+            Event::ChunkReleased { scan, chunk } => {
+                self.scan(*scan).held.remove(chunk);
+            }
+            Event::ChunksWithdrawn { scan, chunks } => {
+                chunks
+                    .runs()
+                    .for_each(|run| self.scan(*scan).needed.remove_range(run));
+            }
+            Event::ScanEnded { scan } => {
+                self.scans.remove(scan);
+            }
+            Event::LoadCompleted {
+                table,
+                chunk,
+                columns,
+            } => self.finish_load(*table, *chunk, columns, true),
+            Event::LoadFailed {
+                table,
+                chunk,
+                columns,
+            } => self.finish_load(*table, *chunk, columns, false),
+            Event::PageRequested {
+                request,
+                table,
+                chunk,
+                columns,
+            } => {
+                let page = Page {
+                    table: *table,
+                    chunk: *chunk,
+                    columns: columns.clone(),
+                    state: PageState::Queued,
+                };
+                self.pages.insert(*request, page);
+                self.pages_requested += 1;
+            }
+            Event::PageCompleted { request } => {
+                if self.pages[request].state == PageState::Queued {
+                    self.pages.remove(request);
+                }
+            }
+            Event::PageReleased { request } => {
+                self.pages.remove(request);
+            }
+            Event::BudgetChanged { bytes } => self.budget = *bytes,
+            _ => {}
+        }
+    }
+
+    fn is_covered(&self, page: &Page) -> bool {
+        let (table, chunk) = (page.table, page.chunk);
+        page.columns.iter().all(|column| {
+            self.resident.contains(&(table, chunk, column)) || self.is_loading(table, chunk, column)
+        })
+    }
+
+    fn is_loading(&self, table: TableId, chunk: ChunkId, column: ColumnId) -> bool {
+        let mut of_chunk = self
+            .loads
+            .iter()
+            .filter(|l| (l.table, l.chunk) == (table, chunk));
+        of_chunk.any(|load| load.columns.contains(&column))
+    }
+
+    fn finish_load(
+        &mut self,
+        table: TableId,
+        chunk: ChunkId,
+        columns: &[ColumnId],
+        completed: bool,
+    ) {
+        for &column in columns {
+            let extents = self.extents_of(table, chunk, column);
+            let load = self
+                .loads
+                .iter_mut()
+                .find(|l| (l.table, l.chunk) == (table, chunk) && l.columns.contains(&column))
+                .expect("an outstanding load");
+            load.columns.remove(&column);
+            load.extents.retain(|extent| !extents.contains(extent));
+            if completed {
+                // The extents are here, whoever was to bring them.
+                let of_table = self.loads.iter_mut().filter(|l| l.table == table);
+                of_table.for_each(|l| l.extents.retain(|extent| !extents.contains(extent)));
+                self.resident.insert((table, chunk, column));
+                self.resident_extents
+                    .extend(extents.into_iter().map(|extent| (table, extent)));
+            }
+        }
+        self.loads.retain(|load| !load.columns.is_empty());
+    }
+
+    fn scan(&mut self, scan: ScanId) -> &mut Scan {
+        self.scans.get_mut(&scan).expect("a registered scan")
+    }
+
+    fn used(&self) -> u64 {
+        let own = |table: TableId, chunk: ChunkId, column: ColumnId| {
+            self.tables[&table].chunks[chunk.0 as usize].bytes[usize::from(column.0)]
+        };
+        let shared =
+            |table: TableId, extent: ExtentId| self.tables[&table].shared[extent.0 as usize].bytes;
+        let loading = self.loads.iter().map(|load| {
+            let columns = load
+                .columns
+                .iter()
+                .map(|&column| own(load.table, load.chunk, column));
+            let extents = load
+                .extents
+                .iter()
+                .map(|&extent| shared(load.table, extent));
+            columns.sum::<u64>() + extents.sum::<u64>()
+        });
+        let resident = self
+            .resident
+            .iter()
+            .map(|&(table, chunk, column)| own(table, chunk, column));
+        let extents = self
+            .resident_extents
+            .iter()
+            .map(|&(table, extent)| shared(table, extent));
+        loading.sum::<u64>() + resident.sum::<u64>() + extents.sum::<u64>()
+    }
+
+    fn is_pinned(&self, table: TableId, chunk: ChunkId, column: ColumnId) -> bool {
+        let held = |q: &Scan| {
+            q.spec.table == table && q.held.contains(&chunk) && q.columns(chunk).contains(column)
+        };
+        let served = |p: &Page| {
+            (p.table, p.chunk, p.state) == (table, chunk, PageState::Served)
+                && p.columns.contains(column)
+        };
+        self.scans.values().any(held) || self.pages.values().any(served)
+    }
+}
+
+impl Scan {
+    fn new(spec: ScanSpec) -> Self {
+        Self {
+            needed: spec
+                .parts
+                .iter()
+                .flat_map(|part| part.chunks.runs())
+                .collect(),
+            spec,
+            held: BTreeSet::new(),
+            waiting: 0,
+            failed: false,
+            exhausted: false,
+        }
+    }
+
+    fn columns(&self, chunk: ChunkId) -> ColumnSet {
+        let part = self
+            .spec
+            .parts
+            .iter()
+            .find(|part| part.chunks.contains(chunk));
+        part.map_or_else(ColumnSet::new, |part| part.columns.clone())
+    }
+
+    fn wants(&self, table: TableId, chunk: ChunkId, column: ColumnId) -> bool {
+        self.spec.table == table
+            && self.needed.contains(chunk)
+            && self.columns(chunk).contains(column)
+    }
+
+    /// Each consumer either works on a chunk or waits for one, or has not asked yet.
+    pub(crate) fn may_request(&self) -> bool {
+        (self.held.len() as u64) + u64::from(self.waiting) < u64::from(self.spec.consumers)
+    }
+}

@@ -1,0 +1,219 @@
+//! What does an operation mean in this world?
+//!
+//! Idea: indices pick from what is possible now, so every event is valid; what is impossible is skipped.
+//! Not here: events that a driver must not send (`tests/refused.rs`).
+
+use std::collections::BTreeSet;
+
+use coscan_core::{
+    ChunkId, ChunkSet, ColumnId, ColumnSet, Event, PageRequestId, Part, ScanId, ScanSpec, TableId,
+};
+
+use super::shapes::{Op, ScanShape, chunk_layouts, shared_extents};
+use super::{PageState, Scan, World};
+
+/// Scans and tables at a time at most: more of them only make the oracle slow.
+const SCANS_MAX: usize = 7;
+const TABLES_MAX: usize = 4;
+
+impl World {
+    /// The event, or None if nothing of the kind is possible now.
+    pub(crate) fn resolve(&self, op: &Op) -> Option<Event> {
+        match op {
+            Op::Table(shape) => (self.tables.len() < TABLES_MAX).then(|| Event::TableRegistered {
+                table: TableId(self.tables_registered),
+                layout: shape.layout(),
+            }),
+            Op::Append(at, growth) => {
+                let table = pick(self.tables.keys().copied(), *at)?;
+                let columns = self.tables[&table].columns;
+                Some(Event::ChunksAppended {
+                    table,
+                    chunks: chunk_layouts(&growth.chunks, columns, 2),
+                    shared: shared_extents(
+                        &growth.shared,
+                        columns,
+                        self.chunk_count(table),
+                        growth.chunks.len(),
+                    ),
+                })
+            }
+            Op::DropTable(at) => {
+                let droppable = self
+                    .tables
+                    .keys()
+                    .copied()
+                    .filter(|&table| self.is_droppable(table));
+                Some(Event::TableDropped {
+                    table: pick(droppable, *at)?,
+                })
+            }
+            Op::Scan(shape) => {
+                let table = pick(self.tables.keys().copied(), shape.table)?;
+                (self.scans.len() < SCANS_MAX).then(|| Event::ScanRegistered {
+                    scan: ScanId(self.scans_registered),
+                    spec: self.spec(table, shape),
+                })
+            }
+            Op::Request(at) => {
+                let scan = pick(self.scans_where(Scan::may_request), *at)?;
+                Some(Event::ChunkRequested { scan })
+            }
+            Op::WithdrawRequest(at) => {
+                let scan = pick(self.scans_where(|q| q.waiting > 0), *at)?;
+                Some(Event::RequestWithdrawn { scan })
+            }
+            Op::Release(at) => {
+                let held = self
+                    .scans
+                    .iter()
+                    .flat_map(|(&scan, q)| q.held.iter().map(move |&chunk| (scan, chunk)));
+                let (scan, chunk) = pick(held, *at)?;
+                Some(Event::ChunkReleased { scan, chunk })
+            }
+            Op::WithdrawChunks(at, start, len) => {
+                let scan = pick(self.scans_where(|_| true), *at)?;
+                let count = self.chunk_count(self.scans[&scan].spec.table);
+                let start = start.checked_rem(count)?;
+                let chunks = ChunkSet::from_range(start..(start + len).min(count));
+                Some(Event::ChunksWithdrawn { scan, chunks })
+            }
+            Op::End(at) => {
+                let scan = pick(self.scans_where(|_| true), *at)?;
+                Some(Event::ScanEnded { scan })
+            }
+            Op::Complete(..) | Op::Fail(..) => self.resolve_load(op),
+            Op::Page(..) | Op::CompletePage(_) | Op::ReleasePage(_) => self.resolve_page(op),
+            Op::Budget(bytes) => Some(Event::BudgetChanged { bytes: *bytes }),
+            Op::Pass => Some(Event::TimePassed),
+        }
+    }
+
+    /// Several loads of one chunk may be answered at once.
+    fn resolve_load(&self, op: &Op) -> Option<Event> {
+        let chunks: BTreeSet<(TableId, ChunkId)> = self
+            .loads
+            .iter()
+            .map(|load| (load.table, load.chunk))
+            .collect();
+        match op {
+            Op::Complete(at, bits) => {
+                let completable = chunks
+                    .into_iter()
+                    .filter(|&(table, chunk)| !self.completable(table, chunk).is_empty());
+                let (table, chunk) = pick(completable, *at)?;
+                let columns = some_of(&self.completable(table, chunk), *bits);
+                Some(Event::LoadCompleted {
+                    table,
+                    chunk,
+                    columns,
+                })
+            }
+            Op::Fail(at, bits) => {
+                let (table, chunk) = pick(chunks.into_iter(), *at)?;
+                let columns = some_of(&self.loading(table, chunk), *bits);
+                Some(Event::LoadFailed {
+                    table,
+                    chunk,
+                    columns,
+                })
+            }
+            other => unreachable!("{other:?} is not about loads"),
+        }
+    }
+
+    fn resolve_page(&self, op: &Op) -> Option<Event> {
+        let pages_where = |wanted: &'static [PageState]| {
+            let found = self
+                .pages
+                .iter()
+                .filter(|(_, page)| wanted.contains(&page.state));
+            found.map(|(&request, _)| request)
+        };
+        match op {
+            Op::Page(at, chunk, bits) => {
+                let table = pick(self.tables.keys().copied(), *at)?;
+                Some(Event::PageRequested {
+                    request: PageRequestId(self.pages_requested),
+                    table,
+                    chunk: ChunkId(chunk.checked_rem(self.chunk_count(table))?),
+                    columns: columns_of(self.tables[&table].columns, *bits),
+                })
+            }
+            // A driver may have begun to read a page before it was told that a load brings it.
+            Op::CompletePage(at) => Some(Event::PageCompleted {
+                request: pick(pages_where(&[PageState::Queued, PageState::Dropped]), *at)?,
+            }),
+            Op::ReleasePage(at) => Some(Event::PageReleased {
+                request: pick(pages_where(&[PageState::Served]), *at)?,
+            }),
+            other => unreachable!("{other:?} is not about pages"),
+        }
+    }
+
+    fn spec(&self, table: TableId, shape: &ScanShape) -> ScanSpec {
+        let count = self.chunk_count(table);
+        let mut free = ChunkSet::from_range(0..count);
+        let mut parts: Vec<Part> = Vec::new();
+        for &(start, len, bits) in &shape.ranges {
+            let start = start.checked_rem(count).unwrap_or(0);
+            let end = start.saturating_add(len).min(count);
+            let chunks = free.intersection(&ChunkSet::from_range(start..end));
+            free.remove_range(start..end);
+            if chunks.is_empty() {
+                continue;
+            }
+            let columns = columns_of(self.tables[&table].columns, bits);
+            match parts.iter_mut().find(|part| part.columns == columns) {
+                Some(part) => chunks.runs().for_each(|run| part.chunks.insert_range(run)),
+                None => parts.push(Part { chunks, columns }),
+            }
+        }
+        ScanSpec {
+            table,
+            parts,
+            consumers: shape.consumers,
+            ordered: shape.ordered,
+        }
+    }
+
+    fn is_droppable(&self, table: TableId) -> bool {
+        self.scans.values().all(|q| q.spec.table != table)
+            && self.loads.iter().all(|load| load.table != table)
+            && self.pages.values().all(|page| page.table != table)
+    }
+
+    fn scans_where(&self, holds: impl Fn(&Scan) -> bool) -> impl Iterator<Item = ScanId> {
+        self.scans
+            .iter()
+            .filter(move |(_, q)| holds(q))
+            .map(|(&scan, _)| scan)
+    }
+}
+
+fn pick<T>(from: impl Iterator<Item = T>, at: usize) -> Option<T> {
+    let mut all: Vec<T> = from.collect();
+    (!all.is_empty()).then(|| {
+        let at = at % all.len();
+        all.swap_remove(at)
+    })
+}
+
+/// Those whose bit is set; the first if none is.
+fn some_of(columns: &[ColumnId], bits: u16) -> Vec<ColumnId> {
+    let chosen: Vec<ColumnId> = columns
+        .iter()
+        .copied()
+        .filter(|column| bits >> column.0 & 1 == 1)
+        .collect();
+    if chosen.is_empty() {
+        columns[..1].to_vec()
+    } else {
+        chosen
+    }
+}
+
+fn columns_of(count: u16, bits: u16) -> ColumnSet {
+    let all: Vec<ColumnId> = ColumnSet::all(count).iter().collect();
+    some_of(&all, bits).into_iter().collect()
+}
