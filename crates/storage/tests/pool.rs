@@ -33,17 +33,34 @@ struct Setup {
     bytes: u64,
 }
 
-/// A file of 12 row groups: k = 0.., v = 3 k, s = a string of k.
-fn write(folder: &TempDir, name: &str) -> std::path::PathBuf {
+/// How a file falls into chunks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Layout {
+    /// 12 row groups, a chunk each.
+    RowGroups,
+    /// One row group, cut between pages: chunks share pages and dictionaries.
+    Pages,
+}
+
+/// A file of 12 row groups or one: k = 0.., v = 3 k, s = a string of k % 100.
+fn write(folder: &TempDir, name: &str, layout: Layout) -> std::path::PathBuf {
     let path = folder.path().join(name);
     let schema = Arc::new(Schema::new(vec![
         Field::new("k", DataType::Int64, false),
         Field::new("v", DataType::Int64, false),
         Field::new("s", DataType::Utf8, true),
     ]));
-    let properties = WriterProperties::builder()
-        .set_max_row_group_row_count(Some(ROW_GROUP))
-        .build();
+    let properties = match layout {
+        Layout::RowGroups => {
+            WriterProperties::builder().set_max_row_group_row_count(Some(ROW_GROUP))
+        }
+        Layout::Pages => WriterProperties::builder()
+            .set_data_page_row_count_limit(700)
+            .set_write_batch_size(100)
+            .set_dictionary_enabled(false)
+            .set_column_dictionary_enabled("s".into(), true),
+    };
+    let properties = properties.build();
     let file = std::fs::File::create(&path).unwrap();
     let mut writer = ArrowWriter::try_new(file, Arc::clone(&schema), Some(properties)).unwrap();
     let k: Vec<i64> = (0..ROWS).collect();
@@ -51,7 +68,7 @@ fn write(folder: &TempDir, name: &str) -> std::path::PathBuf {
         Arc::new(Int64Array::from(k.clone())),
         Arc::new(Int64Array::from_iter_values(k.iter().map(|k| 3 * k))),
         Arc::new(StringArray::from_iter_values(
-            k.iter().map(|k| format!("row {k}")),
+            k.iter().map(|k| format!("row {}", k % 100)),
         )),
     ];
     writer
@@ -62,8 +79,12 @@ fn write(folder: &TempDir, name: &str) -> std::path::PathBuf {
 }
 
 async fn setup(memory: u64, rules: Vec<Rule>) -> (Setup, Arc<Faulty>) {
+    setup_as(memory, rules, Layout::RowGroups).await
+}
+
+async fn setup_as(memory: u64, rules: Vec<Rule>, layout: Layout) -> (Setup, Arc<Faulty>) {
     let folder = TempDir::new().unwrap();
-    let path = write(&folder, "t.parquet");
+    let path = write(&folder, "t.parquet", layout);
     let devices = Arc::new(Devices::new(DeviceOptions::default()));
     let local: Arc<dyn Device> =
         Arc::new(LocalDevice::open(folder.path(), &LocalOptions::default()).unwrap());
@@ -75,8 +96,17 @@ async fn setup(memory: u64, rules: Vec<Rule>) -> (Setup, Arc<Faulty>) {
     let shared = PoolShared::new(cache, MemoryBudget::new(memory), 2).unwrap();
     let location = Path::from_absolute_path(&path).unwrap();
     let version: FileVersion = faulty.stat(&location).await.unwrap();
-    // One row group a chunk.
-    let files = shared.files().open("file://", &[version], 1).await.unwrap();
+    // One row group a chunk, or a row group in about 15.
+    let chunk_bytes = if layout == Layout::RowGroups {
+        1
+    } else {
+        64 << 10
+    };
+    let files = shared
+        .files()
+        .open("file://", &[version], chunk_bytes)
+        .await
+        .unwrap();
     for rule in rules {
         faulty.add(rule);
     }
@@ -335,4 +365,94 @@ async fn chunks_without_columns_need_no_read() {
     }
     assert_eq!(rows, ROWS as usize);
     assert_eq!(faulty.reads(), reads);
+}
+
+/// Consumes everything, decoding the string column too, whose dictionary all chunks share.
+async fn consume_strings(scan: Arc<Scan>) -> Result<u64, StorageError> {
+    let (columns, mut rows) = ([column("v"), column("s")], 0);
+    while let Some(lease) = scan.next_chunk().await? {
+        let mut at = 0;
+        while let Some(arrays) = lease.batch(&columns, at).await? {
+            for (v, s) in arrays[0]
+                .as_primitive::<Int64Type>()
+                .values()
+                .iter()
+                .zip(arrays[1].as_string::<i32>())
+            {
+                assert_eq!(s, Some(format!("row {}", v / 3 % 100).as_str()));
+                rows += 1;
+            }
+            at += 1;
+        }
+    }
+    Ok(rows)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn chunks_that_share_pages_are_whole() {
+    for policy in POLICIES {
+        for model in [StorageModel::Nsm, StorageModel::Dsm] {
+            let (setup, _) = setup_as(256 << 20, Vec::new(), Layout::Pages).await;
+            let pool = pool(&setup, policy, model, Some(setup.bytes / 3));
+            let view = pool.table(&setup.files).unwrap();
+            let count = view.chunks().len();
+            assert!(
+                count > 5 && !setup.files[0].chunks().shared.is_empty(),
+                "{count} chunks"
+            );
+            let scans = (0..4).map(|n| {
+                let chunks: Vec<usize> = (0..count).filter(|c| n == 0 || c % 4 != n).collect();
+                let rows: u64 = chunks.iter().map(|&c| view.chunks()[c].rows()).sum();
+                (rows, start(&pool, &view, chunks, &["v", "s"], 1))
+            });
+            let tasks: Vec<_> = scans
+                .map(|(rows, scan)| (rows, tokio::spawn(consume_strings(scan))))
+                .collect();
+            for (rows, task) in tasks {
+                assert_eq!(task.await.unwrap().unwrap(), rows, "{policy:?} {model:?}");
+            }
+            assert!(pool.snapshot().used_bytes <= setup.bytes / 3, "I3");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failed_shared_page_fails_all_who_need_it_and_heals() {
+    let (setup, faulty) = setup_as(256 << 20, Vec::new(), Layout::Pages).await;
+    let pool = pool(
+        &setup,
+        Policy::Relevance,
+        StorageModel::Dsm,
+        Some(setup.bytes / 3),
+    );
+    let view = pool.table(&setup.files).unwrap();
+    let all: Vec<usize> = (0..view.chunks().len()).collect();
+    let shared = setup.files[0]
+        .chunks()
+        .shared
+        .iter()
+        .find(|s| s.column == 2)
+        .unwrap();
+    let location = setup.files[0].version().location.clone();
+    let fault = Fault::Error(std::io::ErrorKind::InvalidData);
+    faulty.add(Rule::new(
+        When::Bytes(location, shared.ranges[0].clone()),
+        fault,
+    ));
+    for _ in 0..5 {
+        let hit: Vec<_> = (0..3)
+            .map(|_| start(&pool, &view, all.clone(), &["v", "s"], 1))
+            .collect();
+        let spared = start(&pool, &view, all.clone(), &["v"], 1);
+        for scan in hit {
+            consume_strings(scan).await.unwrap_err();
+        }
+        assert_eq!(
+            consume(spared, Duration::ZERO).await.unwrap().1,
+            ROWS as u64
+        );
+    }
+    faulty.heal();
+    let scan = start(&pool, &view, all, &["v", "s"], 1);
+    assert_eq!(consume_strings(scan).await.unwrap(), ROWS as u64);
 }

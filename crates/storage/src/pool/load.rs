@@ -14,16 +14,9 @@ use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 
 use super::Inner;
-use super::state::{Frame, Incomplete, LoadJob, TableState};
+use super::state::{Frame, Incomplete, LoadJob, State, TableState, Target};
 use crate::StorageError;
 use crate::device::{Device, FileVersion};
-
-/// A segment or a shared extent of the load.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Target {
-    Segment(ColumnId),
-    Extent(ExtentId),
-}
 
 /// Ranges that are read with one request.
 #[derive(Debug, PartialEq, Eq)]
@@ -118,6 +111,7 @@ impl Inner {
                 }
             }
         }
+        self.state.lock().loads.remove(&job.id);
     }
 
     #[expect(
@@ -168,6 +162,10 @@ impl Inner {
                 let Some((_, mut got)) = progress.targets.remove(&target) else {
                     continue;
                 };
+                let owed = state.loads.get_mut(&job.id);
+                if !owed.is_some_and(|load| load.targets.remove(&target)) {
+                    continue;
+                }
                 got.sort_unstable_by_key(|(range, _)| range.start);
                 let frame: Frame = Arc::new(got);
                 match target {
@@ -194,7 +192,7 @@ impl Inner {
         });
     }
 
-    /// Gives up on targets. Segments that wait for a failed extent fail with it.
+    /// Gives up on targets, and with them on every segment being loaded that cannot become whole without them.
     fn fail(
         self: &Arc<Self>,
         job: &LoadJob,
@@ -203,33 +201,33 @@ impl Inner {
         error: &StorageError,
     ) {
         self.with_state(|state, effects| {
-            let mut failed: BTreeMap<ChunkId, BTreeSet<ColumnId>> = BTreeMap::new();
+            let owed = state.loads.get(&job.id);
+            let mut queue: Vec<(ChunkId, ColumnId)> = Vec::new();
             for target in hit {
-                if progress.targets.remove(target).is_none() {
+                progress.targets.remove(target);
+                match *target {
+                    _ if !owed.is_some_and(|load| load.targets.contains(target)) => {}
+                    Target::Segment(column) => queue.push((job.chunk, column)),
+                    Target::Extent(extent) => queue.extend(waiting_for(state, job.table, extent)),
+                }
+            }
+            let mut failed: BTreeMap<ChunkId, BTreeSet<ColumnId>> = BTreeMap::new();
+            while let Some((chunk, column)) = queue.pop() {
+                if !failed.entry(chunk).or_default().insert(column) {
                     continue;
                 }
-                match *target {
-                    Target::Segment(column) => {
-                        failed.entry(job.chunk).or_default().insert(column);
-                    }
-                    Target::Extent(extent) => {
-                        for (chunk, column) in waiting_for(state, job.table, extent) {
-                            failed.entry(chunk).or_default().insert(column);
-                        }
-                    }
+                state.forget(job.table, Some(chunk), Target::Segment(column));
+                // With its segment a load gives up the extents that it brought, so all who wait for them fail too.
+                for extent in state.pending_extents(job.table, chunk, column) {
+                    state.forget(job.table, None, Target::Extent(extent));
+                    queue.extend(waiting_for(state, job.table, extent));
                 }
             }
             state.load_error = Some(error.clone());
             for (chunk, columns) in failed {
                 if let Some(table) = state.tables.get_mut(&job.table) {
-                    table
-                        .incomplete
-                        .retain(|i| i.chunk != chunk || !columns.contains(&i.column));
-                }
-                if chunk == job.chunk {
-                    for column in &columns {
-                        progress.targets.remove(&Target::Segment(*column));
-                    }
+                    let lost = |i: &Incomplete| i.chunk == chunk && columns.contains(&i.column);
+                    table.incomplete.retain(|incomplete| !lost(incomplete));
                 }
                 let columns = columns.into_iter().collect();
                 let event = Event::LoadFailed {
@@ -262,11 +260,7 @@ fn settle(table: &mut TableState) -> BTreeMap<ChunkId, Vec<ColumnId>> {
 }
 
 /// Segments being loaded that need the extent.
-fn waiting_for(
-    state: &super::state::State,
-    id: TableId,
-    extent: ExtentId,
-) -> Vec<(ChunkId, ColumnId)> {
+fn waiting_for(state: &State, id: TableId, extent: ExtentId) -> Vec<(ChunkId, ColumnId)> {
     let Some(table) = state.tables.get(&id) else {
         return Vec::new();
     };

@@ -186,6 +186,8 @@ impl BufferPool {
             by_key: BTreeMap::new(),
             scans: BTreeMap::new(),
             next_scan: 0,
+            loads: BTreeMap::new(),
+            next_load: 0,
             load_error: None,
             trace: config.record_trace.then(Vec::new),
             sched_ns: 0,

@@ -5,7 +5,7 @@
 //! S1: a frame exists exactly for what the core calls resident. S2: a lease holds its frames by reference, so a frame that the
 //! core evicts early (a scan that ended while its consumer still decodes) lives on until that consumer is done.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 use std::task::Waker;
@@ -107,8 +107,24 @@ pub struct LoadTrace {
     pub bytes: u64,
 }
 
+/// A segment or a shared extent of a load.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Target {
+    Segment(ColumnId),
+    Extent(ExtentId),
+}
+
+/// A load under way: what it still owes the core. A failure may cancel targets of other loads (`load.rs`).
+pub(crate) struct Outstanding {
+    pub(crate) table: TableId,
+    pub(crate) chunk: ChunkId,
+    pub(crate) targets: BTreeSet<Target>,
+}
+
 /// A read to start.
 pub(crate) struct LoadJob {
+    /// Its key in [`State::loads`].
+    pub(crate) id: u64,
     pub(crate) table: TableId,
     pub(crate) chunk: ChunkId,
     /// In the order to read them.
@@ -133,6 +149,8 @@ pub(crate) struct State {
     pub(crate) by_key: BTreeMap<TableKey, TableId>,
     pub(crate) scans: BTreeMap<ScanId, ScanState>,
     pub(crate) next_scan: u64,
+    pub(crate) loads: BTreeMap<u64, Outstanding>,
+    pub(crate) next_load: u64,
     /// Why the loads of a chunk failed last, for the `Fail` actions that follow.
     pub(crate) load_error: Option<StorageError>,
     pub(crate) trace: Option<Vec<LoadTrace>>,
@@ -183,7 +201,21 @@ impl State {
                         });
                     }
                 }
+                let id = self.next_load;
+                self.next_load += 1;
+                let segments = columns.iter().copied().map(Target::Segment);
+                let shared = extents.iter().copied().map(Target::Extent);
+                let targets = segments.chain(shared).collect();
+                self.loads.insert(
+                    id,
+                    Outstanding {
+                        table,
+                        chunk,
+                        targets,
+                    },
+                );
                 effects.loads.push(LoadJob {
+                    id,
                     table,
                     chunk,
                     columns,
@@ -238,6 +270,38 @@ impl State {
             }
             // No smooth scan runs on this pool yet, so no page is requested.
             _ => {}
+        }
+    }
+}
+
+impl State {
+    /// The shared extents of a segment that the core does not count as in memory.
+    pub(crate) fn pending_extents(
+        &self,
+        id: TableId,
+        chunk: ChunkId,
+        column: ColumnId,
+    ) -> Vec<ExtentId> {
+        let Some(table) = self.tables.get(&id) else {
+            return Vec::new();
+        };
+        let extents = table.core.extents_of(chunk, column);
+        extents
+            .filter(|extent| !self.abm.extent_is_resident(id, *extent))
+            .collect()
+    }
+
+    /// No load owes this target any more; what came of it is dropped.
+    pub(crate) fn forget(&mut self, id: TableId, chunk: Option<ChunkId>, target: Target) {
+        for load in self.loads.values_mut().filter(|load| load.table == id) {
+            if chunk.is_none_or(|chunk| load.chunk == chunk) {
+                load.targets.remove(&target);
+            }
+        }
+        if let Some(table) = self.tables.get_mut(&id)
+            && let Target::Extent(extent) = target
+        {
+            table.extents.remove(&extent);
         }
     }
 }
