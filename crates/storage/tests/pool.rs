@@ -2,6 +2,13 @@
 //! every scan gets every row exactly once, whatever the policy and however many run; concurrent scans share reads and decode;
 //! memory stays in budget; a failed read fails only the scans that need it; cancelled calls lose nothing.
 
+#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(
+    clippy::cast_sign_loss,
+    clippy::cast_possible_truncation,
+    reason = "small known numbers"
+)]
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -204,7 +211,7 @@ async fn every_scan_gets_every_row_once() {
                     &pool,
                     &view,
                     all.clone(),
-                    &["v", "k"][..1 + n % 2],
+                    &["v", "k"][..=(n % 2)],
                     1 + n % 3,
                 );
                 for _ in 0..=n % 3 {
@@ -427,7 +434,7 @@ async fn a_failed_shared_page_fails_all_who_need_it_and_heals() {
     );
     let view = pool.table(&setup.files).unwrap();
     let all: Vec<usize> = (0..view.chunks().len()).collect();
-    let shared = setup.files[0]
+    let dictionary = setup.files[0]
         .chunks()
         .shared
         .iter()
@@ -436,7 +443,7 @@ async fn a_failed_shared_page_fails_all_who_need_it_and_heals() {
     let location = setup.files[0].version().location.clone();
     let fault = Fault::Error(std::io::ErrorKind::InvalidData);
     faulty.add(Rule::new(
-        When::Bytes(location, shared.ranges[0].clone()),
+        When::Bytes(location, dictionary.ranges[0].clone()),
         fault,
     ));
     for _ in 0..5 {

@@ -102,11 +102,14 @@ impl TableFile {
 
 type Key = (String, FileVersion, u64);
 
+/// The files by key, and the keys in the order they came.
+type Known = (BTreeMap<Key, Arc<TableFile>>, VecDeque<Key>);
+
 /// Files that have been opened. One per process.
 #[derive(Debug)]
 pub struct FileCache {
     devices: Arc<Devices>,
-    known: Mutex<(BTreeMap<Key, Arc<TableFile>>, VecDeque<Key>)>,
+    known: Mutex<Known>,
 }
 
 impl FileCache {

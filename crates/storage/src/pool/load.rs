@@ -58,16 +58,31 @@ fn runs(targets: &[(Target, Vec<Range<u64>>)], gap: u64) -> Vec<Run> {
     runs
 }
 
+/// Bytes with their places in the file.
+type Buffers = Vec<(Range<u64>, Bytes)>;
+
 /// A load under way.
 struct Progress {
-    /// What each target still waits for, and what it has.
-    targets: BTreeMap<Target, (usize, Vec<(Range<u64>, Bytes)>)>,
+    /// How many ranges each target still waits for, and what it has.
+    targets: BTreeMap<Target, (usize, Buffers)>,
+}
+
+/// What a load reads, and from where.
+struct Plan {
+    device: Arc<dyn Device>,
+    version: FileVersion,
+    targets: Vec<(Target, Vec<Range<u64>>)>,
 }
 
 impl Inner {
     /// Reads what the job names and tells the core. Runs on the I/O runtime.
     pub(crate) async fn load(self: Arc<Self>, job: LoadJob) {
-        let Some((device, version, targets)) = self.plan(&job) else {
+        let Some(Plan {
+            device,
+            version,
+            targets,
+        }) = self.plan(&job)
+        else {
             return;
         };
         let mut progress = Progress {
@@ -114,14 +129,7 @@ impl Inner {
         self.state.lock().loads.remove(&job.id);
     }
 
-    #[expect(
-        clippy::type_complete,
-        reason = "one caller, which takes it apart at once"
-    )]
-    fn plan(
-        &self,
-        job: &LoadJob,
-    ) -> Option<(Arc<dyn Device>, FileVersion, Vec<(Target, Vec<Range<u64>>)>)> {
+    fn plan(&self, job: &LoadJob) -> Option<Plan> {
         let state = self.state.lock();
         let table = state.tables.get(&job.table)?;
         let source = table.core.chunks.get(job.chunk.0 as usize)?;
@@ -136,11 +144,11 @@ impl Inner {
             (Target::Extent(extent), ranges)
         });
         let targets = extents.chain(segments).collect();
-        Some((
-            Arc::clone(source.file.device()),
-            source.file.version().clone(),
+        Some(Plan {
+            device: Arc::clone(source.file.device()),
+            version: source.file.version().clone(),
             targets,
-        ))
+        })
     }
 
     /// Takes in complete targets; tells the core of segments that have all they need.
