@@ -279,13 +279,7 @@ impl Abm {
             .collect();
         let coming = parts
             .iter()
-            .map(|part| {
-                let classes = table.classes.iter();
-                let coming = classes.filter(|class| part.columns.is_subset(&class.coming));
-                coming
-                    .map(|class| class.members.intersection_len(&part.needed))
-                    .sum::<usize>()
-            })
+            .map(|part| table.count_coming(&part.needed, &part.columns))
             .sum();
         let needed = parts.iter().flat_map(|part| part.needed.runs()).collect();
         let now = self.now;
@@ -354,11 +348,7 @@ impl Abm {
             if gone.is_empty() {
                 continue;
             }
-            let classes = table.classes.iter();
-            let coming = classes.filter(|class| part.columns.is_subset(&class.coming));
-            scan.coming -= coming
-                .map(|class| class.members.intersection_len(&gone))
-                .sum::<usize>();
+            scan.coming -= table.count_coming(&gone, &part.columns);
             table.set_interest(part.slot, &gone, false);
             for run in gone.runs() {
                 part.needed.remove_range(run.clone());
@@ -391,13 +381,12 @@ impl Abm {
         // What is coming does not change: loading becomes resident.
         let table = self.table_mut(id);
         table.complete_load(chunk, columns, seq);
-        let class = table.class(chunk);
-        let ready: Vec<ScanId> = class
-            .key
-            .interest
+        let resident = &table.group(chunk).state.resident;
+        let ready: Vec<ScanId> = table
+            .interest(chunk)
             .iter()
             .map(|slot| table.slot(slot))
-            .filter(|slot| slot.columns.is_subset(&class.key.resident))
+            .filter(|slot| slot.columns.is_subset(resident))
             .map(|slot| slot.scan)
             .collect();
         self.serve.extend(ready);
@@ -411,9 +400,7 @@ impl Abm {
         self.used -= freed;
         let table = self.table(id);
         let mut failed: Vec<ScanId> = table
-            .class(chunk)
-            .key
-            .interest
+            .interest(chunk)
             .iter()
             .map(|slot| table.slot(slot))
             .filter(|slot| slot.columns.intersects(columns))
@@ -509,7 +496,7 @@ impl Abm {
             .take(scan.lookahead() + 1)
             .take_while(|&chunk| {
                 let part = scan.part_of(chunk);
-                part.is_some_and(|p| scan.parts[p].columns.is_subset(&table.class(chunk).coming))
+                part.is_some_and(|p| scan.parts[p].columns.is_subset(&table.group(chunk).coming))
             });
         scan.held.len() + prefix.count()
     }
@@ -537,22 +524,21 @@ impl Abm {
         change: impl FnOnce(&mut Table),
     ) {
         let table = self.table_mut(id);
-        let before = table.class(chunk).coming.clone();
+        let before = table.group(chunk).coming.clone();
         change(table);
-        let class = table.class(chunk);
-        if class.coming == before {
+        let coming = &table.group(chunk).coming;
+        if *coming == before {
             return;
         }
-        let affected: Vec<(ScanId, bool, bool)> = class
-            .key
-            .interest
+        let affected: Vec<(ScanId, bool, bool)> = table
+            .interest(chunk)
             .iter()
             .map(|slot| table.slot(slot))
             .map(|s| {
                 (
                     s.scan,
                     s.columns.is_subset(&before),
-                    s.columns.is_subset(&class.coming),
+                    s.columns.is_subset(coming),
                 )
             })
             .filter(|(_, was, is)| was != is)
@@ -610,10 +596,10 @@ impl Abm {
             .tables
             .get_mut(&scan.table)
             .expect("scans name registered tables");
-        table.rekey(chunk, |key| key.interest.remove(slot));
+        table.drop_interest(chunk, slot);
         table.pin(chunk, Pinner::Scan(id), columns.clone());
         table.touch(chunk, columns, seq);
-        let origin = match table.last_load(chunk) {
+        let origin = match table.chunks[chunk.0 as usize].last_load {
             Some(LastLoad { scan, .. }) if scan == id => LoadOrigin::LoadedForMe,
             Some(LastLoad { seq, .. }) if seq > registered => LoadOrigin::LoadedForOthers,
             _ => LoadOrigin::FromBuffer,
@@ -650,17 +636,16 @@ impl Abm {
         if self.load_bytes(choice.table, choice.chunk, &choice.columns) <= self.budget {
             return;
         }
-        let class = self.table(choice.table).class(choice.chunk);
+        let table = self.table(choice.table);
         let misses = |id: ScanId| {
             let scan = self.scan(id);
             let part = &scan.parts[scan.part_of(choice.chunk)?];
-            let missing = part.columns.difference(&class.coming);
+            let missing = part.columns.difference(&table.group(choice.chunk).coming);
             (!missing.is_empty()).then_some((id, missing))
         };
         let only = match self.config.policy {
             Policy::Elevator => {
-                let table = self.table(choice.table);
-                let active = class.key.interest.difference(&table.stalled);
+                let active = table.interest(choice.chunk).difference(&table.stalled);
                 let mut scans: Vec<ScanId> = active.iter().map(|s| table.slot(s).scan).collect();
                 scans.sort_unstable();
                 scans.into_iter().find_map(misses)
@@ -886,10 +871,9 @@ impl Abm {
             assert_eq!(table.slot(part.slot).scan, scan.id);
             needed += part.needed.len();
             for chunk in part.needed.iter() {
-                let class = table.class(chunk);
-                assert!(class.key.interest.contains(part.slot));
+                assert!(table.interest(chunk).contains(part.slot));
                 assert!(scan.needed.contains(chunk));
-                coming += usize::from(part.columns.is_subset(&class.coming));
+                coming += usize::from(part.columns.is_subset(&table.group(chunk).coming));
             }
             assert_eq!(table.starved.contains(part.slot), scan.starved);
             assert_eq!(table.stalled.contains(part.slot), scan.stalled);
@@ -912,7 +896,7 @@ impl Abm {
 }
 
 fn check_loading(table: &Table, chunk: ChunkId, columns: &[ColumnId]) -> Result<(), EventError> {
-    let loading = &table.class(chunk).key.loading;
+    let loading = &table.group(chunk).state.loading;
     match columns.iter().find(|column| !loading.contains(**column)) {
         Some(column) => Err(EventError::NotLoading(table.id, chunk, *column)),
         None => Ok(()),

@@ -1,39 +1,53 @@
 //! A set of small numbers, a bit each.
 //!
-//! Column sets and sets of scans are both this. Sets of up to 128 members live inline.
+//! Column sets and sets of scans are both this. A decision counts and intersects thousands of them, so members up to 127 lie in two
+//! words without a loop; larger ones follow in a box.
 
-use smallvec::SmallVec;
+/// Words inside the set itself.
+const LOW: usize = 2;
 
-/// A bit set without trailing zero words, so that equal sets compare equal.
+/// A bit set in which equal sets have equal words.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub(crate) struct Bits {
-    words: SmallVec<[u64; 2]>,
+    low: [u64; LOW],
+    /// Words from 128 on, without trailing zeros.
+    high: Box<[u64]>,
 }
 
 impl Bits {
     pub(crate) fn is_empty(&self) -> bool {
-        self.words.is_empty()
+        self.low == [0; LOW] && self.high.is_empty()
     }
 
     pub(crate) fn len(&self) -> u32 {
-        self.words.iter().map(|w| w.count_ones()).sum()
+        count(self.low[0])
+            + count(self.low[1])
+            + self.high.iter().map(|w| w.count_ones()).sum::<u32>()
     }
 
     pub(crate) fn contains(&self, bit: usize) -> bool {
-        self.words
-            .get(bit / 64)
-            .is_some_and(|w| w >> (bit % 64) & 1 == 1)
+        self.word(bit / 64) >> (bit % 64) & 1 == 1
     }
 
     pub(crate) fn insert(&mut self, bit: usize) {
-        if self.words.len() <= bit / 64 {
-            self.words.resize(bit / 64 + 1, 0);
+        let at = bit / 64;
+        if at < LOW {
+            self.low[at] |= 1 << (bit % 64);
+        } else {
+            let mut words = std::mem::take(&mut self.high).into_vec();
+            if words.len() <= at - LOW {
+                words.resize(at - LOW + 1, 0);
+            }
+            words[at - LOW] |= 1 << (bit % 64);
+            self.high = words.into_boxed_slice();
         }
-        self.words[bit / 64] |= 1 << (bit % 64);
     }
 
     pub(crate) fn remove(&mut self, bit: usize) {
-        if let Some(word) = self.words.get_mut(bit / 64) {
+        let at = bit / 64;
+        if at < LOW {
+            self.low[at] &= !(1 << (bit % 64));
+        } else if let Some(word) = self.high.get_mut(at - LOW) {
             *word &= !(1 << (bit % 64));
             self.trim();
         }
@@ -48,69 +62,84 @@ impl Bits {
     }
 
     pub(crate) fn is_subset(&self, other: &Self) -> bool {
-        self.words.len() <= other.words.len()
-            && self
-                .words
-                .iter()
-                .zip(&other.words)
-                .all(|(a, b)| a & !b == 0)
+        self.low[0] & !other.low[0] == 0
+            && self.low[1] & !other.low[1] == 0
+            && self.high.len() <= other.high.len()
+            && self.high.iter().zip(&other.high).all(|(a, b)| a & !b == 0)
     }
 
     pub(crate) fn intersects(&self, other: &Self) -> bool {
-        self.words.iter().zip(&other.words).any(|(a, b)| a & b != 0)
+        self.low[0] & other.low[0] | self.low[1] & other.low[1] != 0
+            || self.high.iter().zip(&other.high).any(|(a, b)| a & b != 0)
     }
 
     /// The size of the intersection.
     pub(crate) fn len_and(&self, other: &Self) -> u32 {
-        self.words
-            .iter()
-            .zip(&other.words)
-            .map(|(a, b)| (a & b).count_ones())
-            .sum()
+        let high = self.high.iter().zip(&other.high);
+        count(self.low[0] & other.low[0])
+            + count(self.low[1] & other.low[1])
+            + high.map(|(a, b)| (a & b).count_ones()).sum::<u32>()
+    }
+
+    /// The size of the difference.
+    pub(crate) fn len_minus(&self, other: &Self) -> u32 {
+        self.len() - self.len_and(other)
     }
 
     /// Whether three sets share a member.
     pub(crate) fn intersects3(&self, b: &Self, c: &Self) -> bool {
-        self.words
-            .iter()
-            .zip(&b.words)
-            .zip(&c.words)
-            .any(|((a, b), c)| a & b & c != 0)
+        let low = self.low[0] & b.low[0] & c.low[0] | self.low[1] & b.low[1] & c.low[1];
+        let mut high = self.high.iter().zip(&b.high).zip(&c.high);
+        low != 0 || high.any(|((a, b), c)| a & b & c != 0)
     }
 
     pub(crate) fn union_with(&mut self, other: &Self) {
-        if self.words.len() < other.words.len() {
-            self.words.resize(other.words.len(), 0);
+        self.low[0] |= other.low[0];
+        self.low[1] |= other.low[1];
+        if !other.high.is_empty() {
+            let (long, short) = if self.high.len() < other.high.len() {
+                (&other.high, &self.high)
+            } else {
+                (&self.high, &other.high)
+            };
+            let mut words = long.clone();
+            for (a, b) in words.iter_mut().zip(short) {
+                *a |= b;
+            }
+            self.high = words;
         }
-        for (a, b) in self.words.iter_mut().zip(&other.words) {
-            *a |= b;
+    }
+
+    pub(crate) fn intersect_with(&mut self, other: &Self) {
+        self.low[0] &= other.low[0];
+        self.low[1] &= other.low[1];
+        if !self.high.is_empty() {
+            let words = self.high.iter().zip(&other.high);
+            self.high = words.map(|(a, b)| a & b).collect();
+            self.trim();
         }
     }
 
     pub(crate) fn intersection(&self, other: &Self) -> Self {
-        let words = self
-            .words
-            .iter()
-            .zip(&other.words)
-            .map(|(a, b)| a & b)
-            .collect();
-        let mut set = Self { words };
-        set.trim();
+        let mut set = self.clone();
+        set.intersect_with(other);
         set
     }
 
     pub(crate) fn difference(&self, other: &Self) -> Self {
-        let mut words = self.words.clone();
-        for (a, b) in words.iter_mut().zip(&other.words) {
+        let mut set = self.clone();
+        set.low[0] &= !other.low[0];
+        set.low[1] &= !other.low[1];
+        for (a, b) in set.high.iter_mut().zip(&other.high) {
             *a &= !b;
         }
-        let mut set = Self { words };
         set.trim();
         set
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = usize> + '_ {
-        self.words.iter().enumerate().flat_map(|(at, &word)| {
+        (0..LOW + self.high.len()).flat_map(|at| {
+            let word = self.word(at);
             std::iter::successors((word != 0).then_some(word), |w| {
                 let rest = w & (w - 1);
                 (rest != 0).then_some(rest)
@@ -119,11 +148,28 @@ impl Bits {
         })
     }
 
-    fn trim(&mut self) {
-        while self.words.last() == Some(&0) {
-            self.words.pop();
+    fn word(&self, at: usize) -> u64 {
+        if at < LOW {
+            self.low[at]
+        } else {
+            self.high.get(at - LOW).copied().unwrap_or(0)
         }
     }
+
+    fn trim(&mut self) {
+        if self.high.last() == Some(&0) {
+            let mut words = std::mem::take(&mut self.high).into_vec();
+            while words.last() == Some(&0) {
+                words.pop();
+            }
+            self.high = words.into_boxed_slice();
+        }
+    }
+}
+
+/// Machines without an instruction for it count slowly, and most words are empty.
+fn count(word: u64) -> u32 {
+    if word == 0 { 0 } else { word.count_ones() }
 }
 
 impl FromIterator<usize> for Bits {

@@ -155,11 +155,6 @@ impl ChunkSet {
         self.runs.iter().flat_map(|(&s, &e)| (s..e).map(ChunkId))
     }
 
-    /// The chunks from `from` on, ascending.
-    pub(crate) fn iter_from(&self, from: ChunkId) -> impl Iterator<Item = ChunkId> + '_ {
-        self.clip(from.0..u32::MAX).flatten().map(ChunkId)
-    }
-
     /// The maximal runs, ascending.
     pub fn runs(&self) -> impl Iterator<Item = Range<u32>> + '_ {
         self.runs.iter().map(|(&s, &e)| s..e)

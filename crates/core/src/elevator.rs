@@ -5,6 +5,8 @@
 //! Source: [CoopScans07 §3, §6.2].
 
 use crate::abm::{Abm, LoadChoice};
+use crate::bits::Bits;
+use crate::groups::Group;
 use crate::scan::Scan;
 use crate::table::Table;
 use crate::{ChunkId, ColumnSet};
@@ -13,15 +15,9 @@ impl Abm {
     /// The first ready chunk at or after the cursor, cyclically: the one that was read longest ago.
     pub(crate) fn oldest_behind_cursor(&self, scan: &Scan) -> Option<ChunkId> {
         let table = self.table(scan.table);
-        let ready = scan.parts.iter().flat_map(|part| {
-            let classes = table.classes.warm_ascending();
-            classes.filter(|class| {
-                class.key.interest.contains(part.slot)
-                    && part.columns.is_subset(&class.key.resident)
-            })
-        });
-        let candidates = ready.filter_map(|class| class.members.first_cyclic(table.cursor));
-        candidates.min_by_key(|&chunk| distance(table, chunk))
+        first_from_cursor(table, |group| {
+            scan.slots_where(|part| part.columns.is_subset(&group.state.resident))
+        })
     }
 
     pub(crate) fn choose_elevator_load(&self) -> Option<LoadChoice> {
@@ -32,7 +28,7 @@ impl Abm {
             if !self.device_free(table.device(chunk)) {
                 return None;
             }
-            let interest = table.class(chunk).key.interest.difference(&table.stalled);
+            let interest = table.interest(chunk).difference(&table.stalled);
             let scan = interest.iter().map(|slot| table.slot(slot).scan).min()?;
             Some(LoadChoice {
                 table: table.id,
@@ -46,26 +42,38 @@ impl Abm {
 
 /// The first chunk at or after the cursor of which a scan that is not stalled misses columns, and those columns.
 fn next_needed(table: &Table) -> Option<(ChunkId, ColumnSet)> {
-    let candidates = table.classes.iter().filter_map(|class| {
-        if class.interested == 0 {
-            return None;
+    let chunk = first_from_cursor(table, |group| {
+        let mut slots = Bits::default();
+        for (family, members) in &table.families {
+            if !family.is_subset(&group.coming) {
+                slots.union_with(members);
+            }
         }
-        let missing = table
-            .wanted_now(&class.key.interest)
-            .difference(&class.coming);
-        if missing.is_empty() {
-            return None;
-        }
-        Some((class.members.first_cyclic(table.cursor)?, missing))
-    });
-    candidates.min_by_key(|&(chunk, _)| distance(table, chunk))
+        slots.difference(&table.stalled)
+    })?;
+    let wanted = table.wanted_now(table.interest(chunk));
+    Some((chunk, wanted.difference(&table.group(chunk).coming)))
 }
 
-/// How far the cursor has to move to reach the chunk.
-fn distance(table: &Table, chunk: ChunkId) -> u32 {
-    if chunk >= table.cursor {
-        chunk.0 - table.cursor.0
-    } else {
-        table.chunk_count() - table.cursor.0 + chunk.0
-    }
+/// The first chunk at or after the cursor, cyclically, that interests one of the slots that `slots` names for its group.
+fn first_from_cursor(table: &Table, slots: impl Fn(&Group) -> Bits) -> Option<ChunkId> {
+    let first_from = |from| {
+        let mut first = None;
+        for group in table.groups.iter() {
+            let slots = slots(group);
+            if slots.is_empty() {
+                continue;
+            }
+            let counts = |interest: &Bits| interest.intersects(&slots).then_some(());
+            group.members.search(
+                &mut first,
+                from,
+                table.interests(),
+                |node| counts(&node.any),
+                |_, interest, _| counts(interest),
+            );
+        }
+        first.map(|((), chunk)| chunk)
+    };
+    first_from(table.cursor).or_else(|| first_from(ChunkId(0)))
 }

@@ -70,18 +70,18 @@ impl Abm {
         let seq = self.next_seq();
         self.pages.last = Some(id);
         let entry = self.table_mut(table);
-        let class = entry.class(chunk);
-        let state = if columns.is_subset(&class.key.resident) {
+        let group = entry.group(chunk);
+        let state = if columns.is_subset(&group.state.resident) {
             entry.pin(chunk, Pinner::Page(id), columns.clone());
             entry.touch(chunk, &columns, seq);
             self.actions.push_back(Action::ServePage { request: id });
             PageState::Served
-        } else if columns.is_subset(&class.coming) {
+        } else if columns.is_subset(&group.coming) {
             self.actions
                 .push_back(Action::DropPageRequest { request: id });
             PageState::AwaitsLoad
         } else {
-            entry.rekey(chunk, |key| key.pages += 1);
+            entry.set_state(chunk, |state| state.pages += 1);
             PageState::Queued
         };
         self.pages.requests.insert(
@@ -104,7 +104,7 @@ impl Abm {
             && let Some(request) = self.pages.requests.remove(&id)
         {
             self.table_mut(request.table)
-                .rekey(request.chunk, |key| key.pages -= 1);
+                .set_state(request.chunk, |state| state.pages -= 1);
         }
     }
 
@@ -125,7 +125,7 @@ impl Abm {
 
     /// A load started: queued requests that it covers need not be read by themselves.
     pub(crate) fn drop_page_requests(&mut self, table: TableId, chunk: ChunkId) {
-        let coming = self.table(table).class(chunk).coming.clone();
+        let coming = self.table(table).group(chunk).coming.clone();
         let covered: Vec<PageRequestId> = self
             .pages
             .of_chunk(table, chunk, PageState::Queued)
@@ -134,7 +134,8 @@ impl Abm {
             .collect();
         for id in covered {
             self.set_page_state(id, PageState::AwaitsLoad);
-            self.table_mut(table).rekey(chunk, |key| key.pages -= 1);
+            self.table_mut(table)
+                .set_state(chunk, |state| state.pages -= 1);
             self.actions
                 .push_back(Action::DropPageRequest { request: id });
         }
@@ -142,7 +143,7 @@ impl Abm {
 
     /// Columns arrived: requests that waited for them are served.
     pub(crate) fn serve_pages(&mut self, table: TableId, chunk: ChunkId) {
-        let resident = self.table(table).class(chunk).key.resident.clone();
+        let resident = self.table(table).group(chunk).state.resident.clone();
         let covered: Vec<(PageRequestId, ColumnSet)> = self
             .pages
             .of_chunk(table, chunk, PageState::AwaitsLoad)

@@ -3,15 +3,16 @@
 //! Idea: serve the starved scan that needs least (or has waited long), with the chunk that unblocks most starved scans; hand
 //! out first what few others want, so that it can be evicted early.
 //! Not here: what is evicted for it (`room.rs`).
-//! Bounds: O(scans + classes) per decision, and classes are tried in an order that allows an early stop.
+//! Bounds: O(scans · log scans) for the scan, and for its chunk a search under bounds (`pruned.rs`).
 //! Source: [CoopScans07 §4, Figure 3; §6.2, Figure 11]; we differ as `docs/design/abm.md` says.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use smallvec::SmallVec;
+
 use crate::abm::{Abm, LoadChoice};
 use crate::bits::Bits;
-use crate::classes::Class;
 use crate::scan::Scan;
 use crate::table::Table;
 use crate::{ChunkId, ColumnSet, ScanId, StorageModel};
@@ -26,6 +27,11 @@ pub(crate) struct Ratio {
 
 impl Ord for Ratio {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        // A product of two u32 fits; so small are all but the largest weights.
+        let numbers = [self.num, self.den, other.num, other.den];
+        if numbers.iter().all(|&n| u32::try_from(n).is_ok()) {
+            return (self.num * other.den).cmp(&(other.num * self.den));
+        }
         let left = u128::from(self.num) * u128::from(other.den);
         left.cmp(&(u128::from(other.num) * u128::from(self.den)))
     }
@@ -56,15 +62,23 @@ impl Abm {
 
     /// NSM: `Qmax − interested`.
     fn least_wanted(&self, scan: &Scan) -> Option<ChunkId> {
-        let mut best: Option<(u32, ChunkId)> = None;
-        for class in self.table(scan.table).classes.warm_ascending() {
-            if best.is_some_and(|(interested, _)| class.interested > interested) {
-                break;
+        let table = self.table(scan.table);
+        let mut best = None;
+        for group in table.groups.iter() {
+            let mine = scan.slots_where(|part| part.columns.is_subset(&group.state.resident));
+            if mine.is_empty() {
+                continue;
             }
-            if is_ready(scan, class) {
-                let candidate = (class.interested, class.first());
-                best = Some(best.map_or(candidate, |b| b.min(candidate)));
-            }
+            group.members.search(
+                &mut best,
+                ChunkId(0),
+                table.interests(),
+                |node| node.any.intersects(&mine).then(|| Reverse(node.least)),
+                |_, interest, _| {
+                    let counts = interest.intersects(&mine);
+                    counts.then(|| Reverse(interest.len()))
+                },
+            );
         }
         best.map(|(_, chunk)| chunk)
     }
@@ -72,20 +86,34 @@ impl Abm {
     /// DSM: `Pu / U`.
     fn largest_for_fewest(&self, scan: &Scan) -> Option<ChunkId> {
         let table = self.table(scan.table);
-        let mut best: Option<(Ratio, Reverse<ChunkId>)> = None;
+        let mut best = None;
         for part in &scan.parts {
             let overlapping = table.overlapping(&part.columns);
             let num = table.weight(&part.columns);
-            for class in table.classes.warm_ascending() {
-                if class.key.interest.contains(part.slot)
-                    && part.columns.is_subset(&class.key.resident)
-                {
-                    let den = class.key.interest.len_and(&overlapping).into();
-                    best = best.max(Some((Ratio { num, den }, Reverse(class.first()))));
+            // The scan is interested itself.
+            let score = |u: u32| Ratio {
+                num,
+                den: u.max(1).into(),
+            };
+            for group in table.groups.iter() {
+                if part.columns.is_subset(&group.state.resident) {
+                    group.members.search(
+                        &mut best,
+                        ChunkId(0),
+                        table.interests(),
+                        |node| {
+                            let counts = node.any.contains(part.slot);
+                            counts.then(|| score(node.at_least(&overlapping)))
+                        },
+                        |_, interest, _| {
+                            let counts = interest.contains(part.slot);
+                            counts.then(|| score(interest.len_and(&overlapping)))
+                        },
+                    );
                 }
             }
         }
-        best.map(|(_, Reverse(chunk))| chunk)
+        best.map(|(_, chunk)| chunk)
     }
 
     /// chooseQueryToProcess, then chooseChunkToLoad.
@@ -130,17 +158,11 @@ impl Abm {
             if !self.device_free(table.device(chunk)) {
                 return None;
             }
-            let class = table.class(chunk);
             let columns = match self.config.model {
                 StorageModel::Nsm => missing,
                 StorageModel::Dsm => {
                     let part = &scan.parts[scan.part_of(chunk)?];
-                    let overlapping = table
-                        .overlapping(&part.columns)
-                        .intersection(&table.starved);
-                    table
-                        .columns_of_both(&class.key.interest, &overlapping)
-                        .difference(&class.coming)
+                    self.columns_to_load(table, chunk, &part.columns)
                 }
             };
             return Some((chunk, columns));
@@ -151,78 +173,145 @@ impl Abm {
         }
     }
 
+    /// Figure 11: what starved scans that share a column with `columns` want of the chunk and is not coming.
+    fn columns_to_load(&self, table: &Table, chunk: ChunkId, columns: &ColumnSet) -> ColumnSet {
+        let others = table.overlapping(columns).intersection(&table.starved);
+        table
+            .columns_of_both(table.interest(chunk), &others)
+            .difference(&table.group(chunk).coming)
+    }
+
     /// NSM: `starved · Qmax + interested`.
     fn most_wanted(&self, scan: &Scan, table: &Table) -> Option<(ChunkId, ColumnSet)> {
-        let mut best: Option<((u32, u32, Reverse<ChunkId>), &Class)> = None;
-        for class in table.classes.cold_descending() {
-            if let Some(((starved, _, _), _)) = best
-                && starved > class.interested + table.pages_max
-            {
-                break;
-            }
-            if !self.is_loadable(scan, class) {
+        let mut best = None;
+        for group in table.groups.iter() {
+            let mine = scan.slots_where(|part| !part.columns.is_subset(&group.coming));
+            if mine.is_empty() || !self.device_free(group.state.device) {
                 continue;
             }
-            let starved = class.key.interest.len_and(&table.starved) + class.key.pages;
-            let candidate = (starved, class.interested, Reverse(class.first()));
-            if best.as_ref().is_none_or(|(score, _)| candidate > *score) {
-                best = Some((candidate, class));
-            }
+            let pages = group.state.pages;
+            group.members.search(
+                &mut best,
+                ChunkId(0),
+                table.interests(),
+                |node| {
+                    let counts = node.any.intersects(&mine);
+                    counts.then(|| (node.at_most(&table.starved) + pages, node.most))
+                },
+                |_, interest, best| {
+                    if !interest.intersects(&mine) {
+                        return None;
+                    }
+                    let starved = interest.len_and(&table.starved) + pages;
+                    let beaten = best.is_some_and(|(most, _)| starved < most);
+                    (!beaten).then(|| (starved, interest.len()))
+                },
+            );
         }
-        best.map(|((_, _, Reverse(chunk)), class)| (chunk, class.wanted.difference(&class.coming)))
+        let (_, chunk) = best?;
+        let wanted = table.columns_of(table.interest(chunk));
+        Some((chunk, wanted.difference(&table.group(chunk).coming)))
     }
 
     /// DSM: `L / Pl`.
     fn most_wanted_per_byte(&self, scan: &Scan, table: &Table) -> Option<(ChunkId, ColumnSet)> {
-        let mut best: Option<((Ratio, Reverse<ChunkId>), ColumnSet)> = None;
+        let mut best: Option<(Ratio, ChunkId)> = None;
+        let mut columns = ColumnSet::new();
         for part in &scan.parts {
             // Starved scans that share a column with this part; the scan itself is one of them.
-            let others: Bits = table
+            let others = table
                 .overlapping(&part.columns)
                 .intersection(&table.starved);
-            let least = table.weight(&part.columns);
-            let classes = table
-                .classes
-                .cold_descending()
-                .chain(table.classes.warm_ascending());
-            for class in classes {
-                if !class.key.interest.contains(part.slot)
-                    || part.columns.is_subset(&class.coming)
-                    || !self.device_free(class.key.device)
-                {
+            let unions = Unions::of(table, &part.columns, &others);
+            let before = best;
+            for group in table.groups.iter() {
+                if part.columns.is_subset(&group.coming) || !self.device_free(group.state.device) {
                     continue;
                 }
-                // An upper bound first: as many scans as could count, for the fewest bytes.
-                let num = u64::from(class.key.interest.len_and(&others) + class.key.pages);
-                let cold = class.coming.is_empty();
-                if let Some(((score, _), _)) = &best
-                    && cold
-                    && (Ratio { num, den: least }) < *score
-                {
-                    continue;
-                }
-                let wanted = table.columns_of_both(&class.key.interest, &others);
-                let columns = wanted.difference(&class.coming);
-                let den = table.weight(&columns);
-                let candidate = (Ratio { num, den }, Reverse(class.first()));
-                if best.as_ref().is_none_or(|(score, _)| candidate > *score) {
-                    best = Some((candidate, columns));
-                }
+                let pages = group.state.pages;
+                let limits = unions.limits(table, &group.coming);
+                let least = table.weight_minus(&part.columns, &group.coming);
+                let limit = |any: &Bits, most: u32| {
+                    let ratios = limits.iter().map(|&(slots, den)| Ratio {
+                        num: u64::from(any.len_and(slots).min(most) + pages),
+                        den,
+                    });
+                    ratios.max()
+                };
+                group.members.search(
+                    &mut best,
+                    ChunkId(0),
+                    table.interests(),
+                    |node| {
+                        let counts = node.any.contains(part.slot);
+                        counts.then(|| limit(&node.any, node.at_most(&others)))?
+                    },
+                    |_, interest, best| {
+                        if !interest.contains(part.slot) {
+                            return None;
+                        }
+                        let num = u64::from(interest.len_and(&others) + pages);
+                        if best.is_some_and(|best| Ratio { num, den: least } < best) {
+                            return None;
+                        }
+                        let wanted = table.columns_of_both(interest, &others);
+                        let den = table.weight_minus(&wanted, &group.coming);
+                        Some(Ratio { num, den })
+                    },
+                );
+            }
+            if best != before
+                && let Some((_, chunk)) = best
+            {
+                columns = self.columns_to_load(table, chunk, &part.columns);
             }
         }
-        best.map(|((_, Reverse(chunk)), columns)| (chunk, columns))
+        best.map(|(_, chunk)| (chunk, columns))
     }
+}
 
-    fn is_loadable(&self, scan: &Scan, class: &Class) -> bool {
-        let wants = scan.parts.iter().any(|part| {
-            class.key.interest.contains(part.slot) && !part.columns.is_subset(&class.coming)
+/// What a load that a part triggers can bring, for upper bounds of `L / Pl`.
+///
+/// A load brings a union of the columns of some of the starved scans, and only scans whose columns are all in that union count. So
+/// `L / Pl` of any chunk is at most the largest, over all unions, of (scans covered) / (bytes of the union).
+struct Unions {
+    /// Slots covered, columns.
+    all: SmallVec<[(Bits, ColumnSet); 8]>,
+}
+
+impl Unions {
+    fn of(table: &Table, columns: &ColumnSet, others: &Bits) -> Self {
+        let mut families = table.families.iter();
+        let mut unions = vec![columns.clone()];
+        let complete = families.by_ref().all(|(family, members)| {
+            if members.intersects(others) {
+                for at in 0..unions.len() {
+                    let union = unions[at].union(family);
+                    if !unions.contains(&union) {
+                        unions.push(union);
+                    }
+                }
+            }
+            unions.len() <= UNIONS_MAX
         });
-        wants && self.device_free(class.key.device)
+        let all = if complete {
+            let covered = |union: &ColumnSet| table.covered_by(union).intersection(others);
+            unions.into_iter().map(|u| (covered(&u), u)).collect()
+        } else {
+            // As if every scan counted for the fewest bytes.
+            [(others.clone(), columns.clone())].into_iter().collect()
+        };
+        Self { all }
+    }
+
+    /// (Slots covered, bytes not coming) of each union that brings something.
+    fn limits(&self, table: &Table, coming: &ColumnSet) -> SmallVec<[(&Bits, u64); 8]> {
+        let unions = self.all.iter();
+        unions
+            .map(|(slots, columns)| (slots, table.weight_minus(columns, coming)))
+            .collect()
     }
 }
 
-fn is_ready(scan: &Scan, class: &Class) -> bool {
-    scan.parts.iter().any(|part| {
-        class.key.interest.contains(part.slot) && part.columns.is_subset(&class.key.resident)
-    })
-}
+/// Unions of column sets that a bound looks at; the more, the tighter and the dearer.
+const UNIONS_MAX: usize = 16;

@@ -5,12 +5,17 @@
 //! I2: pinned segments and chunks with a load under way are never victims. I3: a load starts only if it fits.
 //! Source: [CoopScans07 §4 findFreeSlot, §6.2 "finding space for a chunk"].
 
+use std::cmp::Reverse;
+
+use smallvec::SmallVec;
+
 use crate::abm::{Abm, LoadChoice};
 use crate::bits::Bits;
-use crate::classes::Class;
+use crate::groups::Group;
 use crate::relevance::Ratio;
 use crate::scan::Scan;
-use crate::table::{Evicted, Table};
+use crate::segments::Evicted;
+use crate::table::Table;
 use crate::{Action, ChunkId, ColumnId, ColumnSet, ExtentId, Policy, StorageModel, TableId};
 
 /// One thing to evict.
@@ -184,24 +189,23 @@ impl Abm {
 
     /// Elevator: a chunk that waits for columns nobody can bring, because the buffer is full of such chunks.
     fn stuck(&self, load: Option<&LoadChoice>) -> Option<Victim> {
-        self.oldest(load, |table, class| {
-            let active = class.key.interest.difference(&table.stalled);
-            self.usable_below(table, class, &active)
+        self.oldest(load, |table, group| {
+            let active = table.covered_by(&group.state.resident);
+            self.protected(table, &active.difference(&table.stalled))
         })
     }
 
-    /// The idle chunk used longest ago, of each class those chunks that are not below what `bound` says.
+    /// The evictable chunk used longest ago of those not protected.
     fn oldest(
         &self,
         load: Option<&LoadChoice>,
-        bound: impl Fn(&Table, &Class) -> Option<ChunkId>,
+        protection: impl Fn(&Table, &Group) -> Protection,
     ) -> Option<Victim> {
-        let chunks = self.idle_classes().flat_map(|(table, class)| {
-            let from = bound(table, class);
-            let members = from
-                .into_iter()
-                .flat_map(|from| class.members.iter_from(from));
-            members.map(move |chunk| (table.last_use_of(chunk), table.id, chunk))
+        let chunks = self.evictable_groups().flat_map(|(table, group)| {
+            let spared = protection(table, group);
+            let members = group.members.iter();
+            let free = members.filter(move |&c| !spared.covers(c, table.interest(c)));
+            free.map(move |chunk| (table.last_use_of(chunk), table.id, chunk))
         });
         let free = chunks.filter(|&(_, t, c)| load.is_none_or(|l| (l.table, l.chunk) != (t, c)));
         let (_, table, chunk) = free.min()?;
@@ -211,92 +215,102 @@ impl Abm {
     /// Relevance: the chunk with the smallest keepRelevance that no starved scan can use, nor `trigger` needs (tier 1). Tier 2 is
     /// without `trigger`: the scan that asks is starved, so what it can use is spared anyway.
     fn least_relevant(&self, load: Option<&LoadChoice>, trigger: Option<&Scan>) -> Option<Victim> {
-        self.least_kept(load, |table, class| {
-            let of_table = trigger.filter(|scan| scan.table == table.id);
-            let needed = of_table.is_some_and(|scan| {
-                let mut parts = scan.parts.iter();
-                parts.any(|part| class.key.interest.contains(part.slot))
-            });
-            if needed {
-                None
-            } else {
-                self.usable_below(table, class, &table.starved)
+        self.least_kept(load, |table, group| {
+            let ready = table.covered_by(&group.state.resident);
+            let mut spared = self.protected(table, &ready.intersection(&table.starved));
+            if let Some(scan) = trigger.filter(|scan| scan.table == table.id) {
+                spared.slots.union_with(&scan.slots_where(|_| true));
             }
+            spared
         })
     }
 
-    /// The chunk below which the members of a class are *usable* for a scan in `among`; None if all of them are.
-    fn usable_below(&self, table: &Table, class: &Class, among: &Bits) -> Option<ChunkId> {
-        let anywhere = among.difference(&table.sequential);
-        if table.ready_for_any(class, &anywhere) {
-            return None;
+    /// Protects what is usable for the given slots, whose columns are all resident.
+    fn protected(&self, table: &Table, ready: &Bits) -> Protection {
+        let in_order = ready.intersection(&table.sequential);
+        let frontier = |slot| (slot, self.first_missing(self.scan(table.slot(slot).scan)));
+        Protection {
+            slots: ready.difference(&table.sequential),
+            frontiers: in_order.iter().map(frontier).collect(),
         }
-        let in_order = class
-            .key
-            .interest
-            .intersection(&among.intersection(&table.sequential));
-        let slots = in_order.iter().map(|slot| table.slot(slot));
-        let ready = slots.filter(|slot| slot.columns.is_subset(&class.key.resident));
-        let frontiers = ready.map(|slot| self.first_missing(self.scan(slot.scan)));
-        Some(frontiers.max().unwrap_or(ChunkId(0)))
     }
 
     fn least_kept(
         &self,
         load: Option<&LoadChoice>,
-        bound: impl Fn(&Table, &Class) -> Option<ChunkId>,
+        protection: impl Fn(&Table, &Group) -> Protection,
     ) -> Option<Victim> {
-        let mut best: Option<(KeepRelevance, TableId, ChunkId)> = None;
-        for (table, class) in self.idle_classes() {
-            let Some(from) = bound(table, class) else {
-                continue;
-            };
-            let loaded = load
-                .filter(|load| load.table == table.id)
-                .map(|load| load.chunk);
-            let Some(chunk) = class.members.iter_from(from).find(|&c| Some(c) != loaded) else {
-                continue;
-            };
-            let candidate = (self.keep_relevance(table, class), table.id, chunk);
-            if best.as_ref().is_none_or(|best| candidate < *best) {
-                best = Some(candidate);
+        let mut best: Option<(Reverse<KeepRelevance>, TableId, ChunkId)> = None;
+        for table in self.tables.values() {
+            let loaded = load.filter(|load| load.table == table.id);
+            let loaded = loaded.map(|load| load.chunk);
+            // Ties go to the lowest table, so a later one has to be better.
+            let mut of_table = None;
+            for group in table.groups.iter().filter(|group| group.is_evictable()) {
+                let spared = protection(table, group);
+                let most = table.weight(&group.state.resident);
+                // The others have no part in Pe; without any, E / Pe is 0.
+                let overlapping = table.overlapping(&group.state.resident);
+                let kept_for = overlapping.intersection(&table.almost);
+                group.members.search(
+                    &mut of_table,
+                    ChunkId(0),
+                    table.interests(),
+                    |node| {
+                        let some = !node.all.intersects(&spared.slots);
+                        let almost = node.at_least(&kept_for);
+                        some.then(|| Reverse((self.ratio(almost, || most), node.least)))
+                    },
+                    |chunk, interest, _| {
+                        let counts = Some(chunk) != loaded && !spared.covers(chunk, interest);
+                        counts.then(|| Reverse(self.keep_relevance(table, group, interest)))
+                    },
+                );
+            }
+            if let Some((score, chunk)) = of_table
+                && best.is_none_or(|(least, ..)| score > least)
+            {
+                best = Some((score, table.id, chunk));
             }
         }
         best.map(|(_, table, chunk)| self.whole(table, chunk))
     }
 
-    fn keep_relevance(&self, table: &Table, class: &Class) -> KeepRelevance {
-        let almost = u64::from(class.key.interest.len_and(&table.almost));
+    fn keep_relevance(&self, table: &Table, group: &Group, interest: &Bits) -> KeepRelevance {
+        let almost = interest.len_and(&table.almost);
+        let bytes = || {
+            let columns = table.columns_of_both(interest, &table.almost);
+            table.weight(&columns.intersection(&group.state.resident))
+        };
+        (self.ratio(almost, bytes), interest.len())
+    }
+
+    /// NSM: E; DSM: `E / Pe`.
+    fn ratio(&self, almost: u32, bytes: impl Fn() -> u64) -> Ratio {
         let den = match self.config.model {
-            StorageModel::Nsm => 1,
-            StorageModel::Dsm => {
-                let columns = table.columns_of_both(&class.key.interest, &table.almost);
-                table.weight(&columns.intersection(&class.key.resident))
-            }
+            StorageModel::Dsm if almost > 0 => bytes(),
+            _ => 1,
         };
-        let ratio = if den == 0 {
-            Ratio { num: 0, den: 1 }
-        } else {
-            Ratio { num: almost, den }
-        };
-        (ratio, class.interested)
+        let num = if den == 0 { 0 } else { almost.into() };
+        Ratio {
+            num,
+            den: den.max(1),
+        }
     }
 
     /// The budget shrank and nothing else is left: useful chunks go too.
     fn last_resort(&self) -> Option<Victim> {
         match self.config.policy {
             Policy::Normal | Policy::Attach => None,
-            Policy::Elevator => self.oldest(None, |_, _| Some(ChunkId(0))),
-            Policy::Relevance => self.least_kept(None, |_, _| Some(ChunkId(0))),
+            Policy::Elevator => self.oldest(None, |_, _| Protection::default()),
+            Policy::Relevance => self.least_kept(None, |_, _| Protection::default()),
         }
     }
 
-    /// Classes whose chunks may be evicted whole.
-    fn idle_classes(&self) -> impl Iterator<Item = (&Table, &Class)> {
+    fn evictable_groups(&self) -> impl Iterator<Item = (&Table, &Group)> {
         self.tables.values().flat_map(|table| {
-            let warm = table.classes.warm_ascending();
-            let idle = warm.filter(|class| class.key.pinned.is_empty() && !class.is_busy());
-            idle.map(move |class| (table, class))
+            let groups = table.groups.iter().filter(|group| group.is_evictable());
+            groups.map(move |group| (table, group))
         })
     }
 
@@ -304,7 +318,24 @@ impl Abm {
         Victim::Segments(
             table,
             chunk,
-            self.table(table).class(chunk).key.resident.clone(),
+            self.table(table).group(chunk).state.resident.clone(),
         )
+    }
+}
+
+/// What must not be evicted, of a group's members.
+#[derive(Debug, Default)]
+struct Protection {
+    /// Chunks that one of these slots needs.
+    slots: Bits,
+    /// Chunks that the slot needs and that lie below the chunk.
+    frontiers: SmallVec<[(usize, ChunkId); 4]>,
+}
+
+impl Protection {
+    fn covers(&self, chunk: ChunkId, interest: &Bits) -> bool {
+        let mut frontiers = self.frontiers.iter();
+        interest.intersects(&self.slots)
+            || frontiers.any(|&(slot, end)| chunk < end && interest.contains(slot))
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::bits::Bits;
 use crate::{ChunkId, ChunkSet, ColumnSet, ScanId, TableId, Time};
 
 /// A part with its slot in the table's interest masks.
@@ -52,6 +53,12 @@ impl Scan {
 
     pub(crate) fn slots(&self) -> Vec<usize> {
         self.parts.iter().map(|part| part.slot).collect()
+    }
+
+    /// The slots of its parts of which `holds`.
+    pub(crate) fn slots_where(&self, holds: impl Fn(&PartState) -> bool) -> Bits {
+        let parts = self.parts.iter().filter(|part| holds(part));
+        parts.map(|part| part.slot).collect()
     }
 
     /// How many available chunks keep it fed.

@@ -15,7 +15,7 @@ impl Abm {
     pub(crate) fn next_in_order(&self, scan: &Scan) -> Option<ChunkId> {
         let chunk = scan.order().next()?;
         let part = scan.part_of(chunk)?;
-        let resident = &self.table(scan.table).class(chunk).key.resident;
+        let resident = &self.table(scan.table).group(chunk).state.resident;
         scan.parts[part]
             .columns
             .is_subset(resident)
@@ -31,7 +31,7 @@ impl Abm {
         let ahead = scan.lookahead().saturating_sub(scan.held.len());
         scan.order().take(ahead).filter_map(move |chunk| {
             let columns = &scan.parts[scan.part_of(chunk)?].columns;
-            let missing = columns.difference(&table.class(chunk).coming);
+            let missing = columns.difference(&table.group(chunk).coming);
             (!missing.is_empty()).then_some((chunk, missing))
         })
     }
@@ -42,7 +42,7 @@ impl Abm {
         let mut order = scan.order();
         let missing = order.find(|&chunk| {
             let part = scan.part_of(chunk).map(|part| &scan.parts[part]);
-            part.is_none_or(|part| !part.columns.is_subset(&table.class(chunk).coming))
+            part.is_none_or(|part| !part.columns.is_subset(&table.group(chunk).coming))
         });
         missing.unwrap_or(ChunkId(u32::MAX))
     }

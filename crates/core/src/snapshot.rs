@@ -76,21 +76,21 @@ impl Abm {
     /// The chunks that hold or await bytes, in no particular order.
     pub fn chunks(&self) -> impl Iterator<Item = ChunkSnapshot> + '_ {
         self.tables.values().flat_map(|table| {
-            let classes = table
-                .classes
-                .iter()
-                .filter(|class| !class.coming.is_empty());
-            classes.flat_map(move |class| {
-                let slots = class.key.interest.iter().map(|slot| table.slot(slot).scan);
-                let mut interested: Vec<ScanId> = slots.collect();
-                interested.sort_unstable();
-                class.members.iter().map(move |chunk| ChunkSnapshot {
-                    table: table.id,
-                    chunk,
-                    resident: class.key.resident.clone(),
-                    loading: class.key.loading.clone(),
-                    pinned: class.key.pinned.clone(),
-                    interested: interested.clone(),
+            let groups = table.groups.iter();
+            let held = groups.filter(|group| !group.coming.is_empty());
+            held.flat_map(move |group| {
+                group.members.iter().map(move |chunk| {
+                    let slots = table.interest(chunk).iter();
+                    let mut interested: Vec<ScanId> = slots.map(|s| table.slot(s).scan).collect();
+                    interested.sort_unstable();
+                    ChunkSnapshot {
+                        table: table.id,
+                        chunk,
+                        resident: group.state.resident.clone(),
+                        loading: group.state.loading.clone(),
+                        pinned: group.state.pinned.clone(),
+                        interested,
+                    }
                 })
             })
         })

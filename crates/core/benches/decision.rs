@@ -1,0 +1,231 @@
+//! What does one scheduling decision cost at 64 scans × 100,000 chunks?
+//!
+//! A tiny driver runs a buffer of a quarter of the table: loads complete in turn, scans of mixed speeds and ranges request and
+//! release. Every `handle` is timed; criterion gets the mean, the percentiles over all decisions are printed, because the promise is
+//! about the p99 (docs/BENCHMARKS.md). Scans that come and go are printed apart: they cost what they announce. `scattered` is the
+//! hard case: ranges full of holes, so that hardly two chunks interest the same scans.
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "small numbers drawn from a range, and percentiles of counts"
+)]
+
+use std::collections::VecDeque;
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use coscan_core::{
+    Abm, AbmConfig, Action, ChunkId, ChunkLayout, ChunkSet, ColumnId, ColumnSet, DeviceId, Event,
+    Part, Policy, ScanId, ScanSpec, StorageModel, TableId, TableLayout, Time,
+};
+use criterion::{Criterion, criterion_group, criterion_main};
+
+const CHUNKS: u32 = 100_000;
+const SCANS: u64 = 64;
+const CHUNK_BYTES: u64 = 1 << 20;
+const TABLE: TableId = TableId(0);
+
+/// A splitmix64 sequence: the bench must not depend on anybody's generator.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (z ^ (z >> 31)) % n
+    }
+}
+
+struct Driver {
+    abm: Abm,
+    random: Random,
+    now: u64,
+    loads: VecDeque<(ChunkId, Vec<ColumnId>)>,
+    /// (scan, chunk) in consumers' hands.
+    held: Vec<(ScanId, ChunkId)>,
+    decisions: Vec<Duration>,
+    /// Scans that register or end.
+    announcements: Vec<Duration>,
+    columns: u16,
+    next_scan: u64,
+    scattered: bool,
+}
+
+impl Driver {
+    fn new(model: StorageModel, scattered: bool) -> Self {
+        let columns = if model == StorageModel::Nsm { 1 } else { 16 };
+        let abm = Abm::new(AbmConfig {
+            policy: Policy::Relevance,
+            model,
+            budget_bytes: u64::from(CHUNKS) / 4 * CHUNK_BYTES,
+            loads_max: 2,
+            stall_after_ns: u64::MAX,
+            wait_unit_ns: 100_000_000,
+        });
+        let mut driver = Self {
+            abm,
+            random: Random(1),
+            now: 0,
+            loads: VecDeque::new(),
+            held: Vec::new(),
+            decisions: Vec::new(),
+            announcements: Vec::new(),
+            columns,
+            next_scan: 0,
+            scattered,
+        };
+        let chunk = ChunkLayout {
+            device: DeviceId(0),
+            bytes: vec![CHUNK_BYTES / u64::from(columns); columns.into()].into(),
+        };
+        let layout = TableLayout {
+            columns,
+            chunks: vec![chunk; CHUNKS as usize],
+            shared: Vec::new(),
+        };
+        driver.handle(Event::TableRegistered {
+            table: TABLE,
+            layout,
+        });
+        for _ in 0..SCANS {
+            driver.start_scan();
+        }
+        driver
+    }
+
+    fn start_scan(&mut self) {
+        let id = ScanId(self.next_scan);
+        self.next_scan += 1;
+        let share = [100, 10, 2, 1][self.random.below(4) as usize];
+        let length = CHUNKS / share;
+        let start = self.random.below(u64::from(CHUNKS - length) + 1) as u32;
+        let mut chunks = ChunkSet::from_range(start..start + length);
+        if self.scattered {
+            for _ in 0..length / 4 {
+                let at = start + self.random.below(length.into()) as u32;
+                chunks.remove(ChunkId(at));
+            }
+        }
+        let columns: ColumnSet = if self.columns == 1 {
+            ColumnSet::all(1)
+        } else {
+            let sets: [&[u16]; 3] = [&[4, 5, 6, 10], &[4, 5, 6, 7, 8, 9, 10], &[0, 5, 6]];
+            sets[self.random.below(3) as usize]
+                .iter()
+                .map(|&c| ColumnId(c))
+                .collect()
+        };
+        let parts = vec![Part { chunks, columns }];
+        let spec = ScanSpec {
+            table: TABLE,
+            parts,
+            consumers: 1,
+            ordered: false,
+        };
+        self.handle(Event::ScanRegistered { scan: id, spec });
+        self.handle(Event::ChunkRequested { scan: id });
+    }
+
+    fn handle(&mut self, event: Event) {
+        let announces = matches!(
+            event,
+            Event::ScanRegistered { .. } | Event::ScanEnded { .. }
+        );
+        let begun = Instant::now();
+        self.abm
+            .handle(Time(self.now), event)
+            .expect("the bench's driver is right");
+        let took = begun.elapsed();
+        if announces {
+            self.announcements.push(took);
+        } else {
+            self.decisions.push(took);
+        }
+        let mut ended = Vec::new();
+        while let Some(action) = self.abm.poll_action() {
+            match action {
+                Action::Load { chunk, columns, .. } => self.loads.push_back((chunk, columns)),
+                Action::Deliver { scan, chunk, .. } => self.held.push((scan, chunk)),
+                Action::Exhausted { scan } => ended.push(scan),
+                _ => {}
+            }
+        }
+        for scan in ended {
+            self.handle(Event::ScanEnded { scan });
+            self.start_scan();
+        }
+    }
+
+    /// One thing happens: a consumer goes on to its next chunk, or a load arrives.
+    fn step(&mut self) {
+        self.now += 1_000_000;
+        let load = self.held.is_empty() || self.random.below(3) == 0;
+        if load && let Some((chunk, columns)) = self.loads.pop_front() {
+            self.handle(Event::LoadCompleted {
+                table: TABLE,
+                chunk,
+                columns,
+            });
+        } else if !self.held.is_empty() {
+            let at = self.random.below(self.held.len() as u64) as usize;
+            let (scan, chunk) = self.held.swap_remove(at);
+            self.handle(Event::ChunkReleased { scan, chunk });
+            self.handle(Event::ChunkRequested { scan });
+        }
+    }
+}
+
+fn decisions(criterion: &mut Criterion) {
+    for (model, name) in [(StorageModel::Nsm, "nsm"), (StorageModel::Dsm, "dsm")] {
+        for scattered in [false, true] {
+            let label = format!("{name}{}", if scattered { "-scattered" } else { "" });
+            let mut driver = Driver::new(model, scattered);
+            // Into the middle of things: a warm buffer, scans at all positions.
+            for _ in 0..40_000 {
+                driver.step();
+            }
+            driver.decisions.clear();
+            driver.announcements.clear();
+            criterion.bench_function(&format!("decision/{label}"), |bencher| {
+                bencher.iter_custom(|steps| {
+                    let before = driver.decisions.len();
+                    for _ in 0..steps {
+                        driver.step();
+                    }
+                    black_box(driver.decisions[before..].iter().sum())
+                });
+            });
+            print("decisions", &label, &mut driver.decisions);
+            print("scans come and go", &label, &mut driver.announcements);
+        }
+    }
+}
+
+fn print(what: &str, label: &str, timings: &mut [Duration]) {
+    timings.sort_unstable();
+    let at = |share: f64| {
+        let last = timings.len().saturating_sub(1) as f64;
+        timings
+            .get((last * share) as usize)
+            .copied()
+            .unwrap_or_default()
+    };
+    println!(
+        "{label}, {what}: {}, p50 {:?}, p99 {:?}, p99.9 {:?}, max {:?}",
+        timings.len(),
+        at(0.5),
+        at(0.99),
+        at(0.999),
+        at(1.0),
+    );
+}
+
+criterion_group! {
+    name = benches;
+    config = Criterion::default().sample_size(20).measurement_time(Duration::from_secs(5));
+    targets = decisions
+}
+criterion_main!(benches);

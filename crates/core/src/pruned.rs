@@ -1,0 +1,377 @@
+//! The best chunk of a set, without looking at every chunk.
+//!
+//! Idea: branch and bound. Chunks hang in blocks of 64, blocks in branches of 64, and every node knows which scans are interested in
+//! any of its chunks, which in all of them, and the least and the largest interest count. From these follows how good the best chunk
+//! below can be, so nodes are opened best bound first and most are never opened. Where scans announce ranges, neighbours are alike
+//! and a bound is exact; where their ranges are full of holes it is loose, but still skips most of the table.
+//!
+//! Not here: what is good (`relevance.rs`, `room.rs`, `elevator.rs` give the bound and the score).
+//! Bounds: a change of one chunk costs at most 64 chunks and 64 blocks; a search at least all branches, in the worst case (finding the
+//! chunk that most of an arbitrary subset of scans want is a maximum-inner-product search) all chunks.
+//! I9: a node's summary is exactly that of its chunks.
+
+use std::collections::BTreeMap;
+
+use smallvec::SmallVec;
+
+use crate::ChunkId;
+use crate::bits::Bits;
+
+/// Chunks per block and blocks per branch: the bits of a word.
+const FAN: u32 = 64;
+
+/// Who is interested in the chunks below a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Summary {
+    /// Slots interested in some chunk.
+    pub(crate) any: Bits,
+    /// Slots interested in every chunk.
+    pub(crate) all: Bits,
+    /// The largest number of slots interested in one chunk.
+    pub(crate) most: u32,
+    /// The smallest.
+    pub(crate) least: u32,
+}
+
+impl Summary {
+    fn of(interest: &Bits) -> Self {
+        let count = interest.len();
+        Self {
+            any: interest.clone(),
+            all: interest.clone(),
+            most: count,
+            least: count,
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.any.union_with(&other.any);
+        self.all.intersect_with(&other.all);
+        self.most = self.most.max(other.most);
+        self.least = self.least.min(other.least);
+    }
+
+    fn of_all<'a>(mut parts: impl Iterator<Item = &'a Self>) -> Option<Self> {
+        let mut sum = parts.next()?.clone();
+        parts.for_each(|part| sum.add(part));
+        Some(sum)
+    }
+
+    fn of_members(base: u32, members: u64, interest: &[Bits]) -> Option<Self> {
+        let mut members = bits_of(members).map(|bit| &interest[(base + bit) as usize]);
+        let mut sum = Self::of(members.next()?);
+        for bits in members {
+            let count = bits.len();
+            sum.any.union_with(bits);
+            sum.all.intersect_with(bits);
+            sum.most = sum.most.max(count);
+            sum.least = sum.least.min(count);
+        }
+        Some(sum)
+    }
+
+    /// Whether every chunk below interests the same slots.
+    fn is_uniform(&self) -> bool {
+        self.any == self.all
+    }
+
+    /// How many of `slots` can be interested in one chunk at most.
+    pub(crate) fn at_most(&self, slots: &Bits) -> u32 {
+        let others = self.all.len_minus(slots);
+        self.any.len_and(slots).min(self.most - others)
+    }
+
+    /// How many of `slots` are interested in each chunk at least.
+    pub(crate) fn at_least(&self, slots: &Bits) -> u32 {
+        let others = self.any.len_minus(slots);
+        self.all
+            .len_and(slots)
+            .max(self.least.saturating_sub(others))
+    }
+}
+
+#[derive(Debug)]
+struct Block {
+    /// A bit per chunk. Not 0.
+    members: u64,
+    summary: Summary,
+}
+
+#[derive(Debug)]
+struct Branch {
+    /// A bit per block that has members. Not 0.
+    present: u64,
+    /// The blocks of these bits, ascending.
+    blocks: Vec<Block>,
+    summary: Summary,
+}
+
+impl Branch {
+    fn rank(&self, at: u32) -> usize {
+        (self.present & ((1 << at) - 1)).count_ones() as usize
+    }
+
+    fn refresh(&mut self) {
+        if let Some(summary) = Summary::of_all(self.blocks.iter().map(|block| &block.summary)) {
+            self.summary = summary;
+        }
+    }
+}
+
+/// A set of chunks under bounds.
+#[derive(Debug, Default)]
+pub(crate) struct PrunedSet {
+    branches: BTreeMap<u32, Branch>,
+    len: usize,
+}
+
+impl PrunedSet {
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Adds a chunk that is not in the set. `interest`: of every chunk of the table.
+    pub(crate) fn insert(&mut self, chunk: ChunkId, interest: &[Bits]) {
+        let (branch, block, bit) = place(chunk);
+        let summary = Summary::of(&interest[chunk.0 as usize]);
+        self.len += 1;
+        let branch = self.branches.entry(branch).or_insert_with(|| Branch {
+            present: 0,
+            blocks: Vec::new(),
+            summary: summary.clone(),
+        });
+        branch.summary.add(&summary);
+        let at = branch.rank(block);
+        if branch.present >> block & 1 == 1 {
+            let block = &mut branch.blocks[at];
+            block.members |= 1 << bit;
+            block.summary.add(&summary);
+        } else {
+            branch.present |= 1 << block;
+            let members = 1 << bit;
+            branch.blocks.insert(at, Block { members, summary });
+        }
+    }
+
+    /// Takes a chunk out of the set that is in it.
+    pub(crate) fn remove(&mut self, chunk: ChunkId, interest: &[Bits]) {
+        let (at_branch, at_block, bit) = place(chunk);
+        let Some(branch) = self.branches.get_mut(&at_branch) else {
+            return;
+        };
+        self.len -= 1;
+        let at = branch.rank(at_block);
+        let block = &mut branch.blocks[at];
+        block.members &= !(1 << bit);
+        let base = chunk.0 - bit;
+        if block.members == 0 {
+            branch.blocks.remove(at);
+            branch.present &= !(1 << at_block);
+        } else if block.summary.is_uniform() {
+            return;
+        } else if let Some(fresh) = Summary::of_members(base, block.members, interest) {
+            if fresh == block.summary {
+                return;
+            }
+            block.summary = fresh;
+        }
+        if branch.present == 0 {
+            self.branches.remove(&at_branch);
+        } else if !branch.summary.is_uniform() {
+            branch.refresh();
+        }
+    }
+
+    /// The interest of chunks in these blocks (chunk number / 64, ascending) changed.
+    pub(crate) fn refresh(&mut self, blocks: &[u32], interest: &[Bits]) {
+        for of_branch in blocks.chunk_by(|a, b| a / FAN == b / FAN) {
+            let Some(branch) = self.branches.get_mut(&(of_branch[0] / FAN)) else {
+                continue;
+            };
+            for number in of_branch {
+                let at = branch.rank(number % FAN);
+                let block = &mut branch.blocks[at];
+                let fresh = Summary::of_members(number * FAN, block.members, interest);
+                block.summary = fresh.expect("a block has members");
+            }
+            branch.refresh();
+        }
+    }
+
+    /// The chunks, ascending.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = ChunkId> + '_ {
+        self.branches.iter().flat_map(|(&at, branch)| {
+            let blocks = bits_of(branch.present).zip(&branch.blocks);
+            blocks.flat_map(move |(block, members)| {
+                let base = (at * FAN + block) * FAN;
+                bits_of(members.members).map(move |bit| ChunkId(base + bit))
+            })
+        })
+    }
+
+    /// Replaces `best` if a chunk from `from` on scores more, or as much with a lower id.
+    ///
+    /// `bound`: no chunk below the node scores more; None: none of them counts. `score`: None if the chunk does not count, or if it
+    /// is seen to score less than the best so far, which it is given. Else it must depend on the interest alone.
+    pub(crate) fn search<S: Ord + Copy>(
+        &self,
+        best: &mut Option<(S, ChunkId)>,
+        from: ChunkId,
+        interest: &[Bits],
+        bound: impl Fn(&Summary) -> Option<S>,
+        score: impl Fn(ChunkId, &Bits, Option<S>) -> Option<S>,
+    ) {
+        let (from_branch, from_block, _) = place(from);
+        let branches = self.branches.range(from_branch..);
+        let branches = branches.map(|(&at, branch)| (at * FAN * FAN, &branch.summary, branch));
+        for (limit, base, branch) in open(*best, branches, &bound) {
+            if !beats(limit, base, *best) {
+                break;
+            }
+            let blocks = bits_of(branch.present).zip(&branch.blocks);
+            let blocks = blocks
+                .map(|(at, block)| (base + at * FAN, &block.summary, block))
+                .filter(|(first, ..)| *first >= (from_branch * FAN + from_block) * FAN);
+            for (limit, base, block) in open(*best, blocks, &bound) {
+                if !beats(limit, base, *best) {
+                    break;
+                }
+                let chunks = bits_of(block.members).map(|bit| ChunkId(base + bit));
+                for chunk in chunks.filter(|&chunk| chunk >= from) {
+                    let so_far = best.map(|(score, _)| score);
+                    let Some(score) = score(chunk, &interest[chunk.0 as usize], so_far) else {
+                        continue;
+                    };
+                    if beats(score, chunk.0, *best) {
+                        *best = Some((score, chunk));
+                    }
+                    if block.summary.is_uniform() {
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Asserts I9.
+    pub(crate) fn check(&self, interest: &[Bits]) {
+        assert_eq!(self.len, self.iter().count());
+        for (at, branch) in &self.branches {
+            assert_eq!(branch.present.count_ones() as usize, branch.blocks.len());
+            for (block, node) in bits_of(branch.present).zip(&branch.blocks) {
+                let base = (at * FAN + block) * FAN;
+                let fresh = Summary::of_members(base, node.members, interest);
+                assert_eq!(fresh.as_ref(), Some(&node.summary), "I9");
+            }
+            let fresh = Summary::of_all(branch.blocks.iter().map(|block| &block.summary));
+            assert_eq!(fresh.as_ref(), Some(&branch.summary), "I9");
+        }
+    }
+}
+
+/// The nodes that could hold something better, best bound first.
+fn open<'a, S: Ord + Copy, N>(
+    best: Option<(S, ChunkId)>,
+    nodes: impl Iterator<Item = (u32, &'a Summary, N)>,
+    bound: &impl Fn(&Summary) -> Option<S>,
+) -> SmallVec<[(S, u32, N); 32]> {
+    let bounded = nodes.filter_map(|(first, summary, node)| Some((bound(summary)?, first, node)));
+    let mut open: SmallVec<[(S, u32, N); 32]> = bounded
+        .filter(|&(limit, first, _)| beats(limit, first, best))
+        .collect();
+    open.sort_by(|a, b| b.0.cmp(&a.0));
+    open
+}
+
+fn beats<S: Ord>(score: S, first: u32, best: Option<(S, ChunkId)>) -> bool {
+    best.is_none_or(|(most, chunk)| score > most || score == most && first < chunk.0)
+}
+
+/// Branch, block in the branch, chunk in the block.
+fn place(chunk: ChunkId) -> (u32, u32, u32) {
+    let block = chunk.0 / FAN;
+    (block / FAN, block % FAN, chunk.0 % FAN)
+}
+
+fn bits_of(word: u64) -> impl Iterator<Item = u32> {
+    std::iter::successors((word != 0).then_some(word), |w| {
+        let rest = w & (w - 1);
+        (rest != 0).then_some(rest)
+    })
+    .map(u64::trailing_zeros)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cmp::Reverse;
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const CHUNKS: u32 = 10_000;
+
+    /// Which chunk, whether it is to be a member, who is interested in it.
+    type Change = (u32, bool, BTreeSet<usize>);
+
+    fn change() -> impl Strategy<Value = Change> {
+        let chunk = prop_oneof![0u32..200, 4_000u32..4_200, 0u32..CHUNKS];
+        (
+            chunk,
+            any::<bool>(),
+            prop::collection::btree_set(0usize..140, 0..6),
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn finds_what_a_look_at_every_chunk_finds(
+            changes in prop::collection::vec(change(), 1..300),
+            slots in prop::collection::btree_set(0usize..140, 0..80),
+            from in 0u32..CHUNKS,
+        ) {
+            let slots: Bits = slots.into_iter().collect();
+            let mut interest = vec![Bits::default(); CHUNKS as usize];
+            let (mut set, mut model) = (PrunedSet::default(), BTreeSet::new());
+            for (chunk, member, interested) in changes {
+                if model.remove(&chunk) {
+                    set.remove(ChunkId(chunk), &interest);
+                }
+                interest[chunk as usize] = interested.into_iter().collect();
+                if member {
+                    set.insert(ChunkId(chunk), &interest);
+                    model.insert(chunk);
+                }
+            }
+            set.check(&interest);
+            prop_assert!(set.iter().map(|c| c.0).eq(model.iter().copied()));
+
+            for from in [0, from] {
+                let count = |chunk: u32| interest[chunk as usize].len_and(&slots);
+                let members = || model.range(from..).copied();
+                let most = members().map(|c| (count(c), Reverse(c))).max();
+                let mut best = None;
+                set.search(
+                    &mut best,
+                    ChunkId(from),
+                    &interest,
+                    |node| Some(node.at_most(&slots)),
+                    |_, bits, _| Some(bits.len_and(&slots)),
+                );
+                prop_assert_eq!(best, most.map(|(n, Reverse(c))| (n, ChunkId(c))));
+
+                let least = members().filter(|&c| count(c) > 0).map(|c| (count(c), c)).min();
+                let mut best = None;
+                set.search(
+                    &mut best,
+                    ChunkId(from),
+                    &interest,
+                    |node| node.any.intersects(&slots).then(|| Reverse(node.at_least(&slots))),
+                    |_, bits, _| bits.intersects(&slots).then(|| Reverse(bits.len_and(&slots))),
+                );
+                prop_assert_eq!(best, least.map(|(n, c)| (Reverse(n), ChunkId(c))));
+            }
+        }
+    }
+}
