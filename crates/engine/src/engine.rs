@@ -57,6 +57,9 @@ struct PoolKey {
     model: StorageModel,
 }
 
+/// A sort sets aside at most this part of the budget.
+const SORT_SHARE: u64 = 256;
+
 fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
@@ -153,6 +156,11 @@ impl Engine {
         if let Some(partitions) = config.target_partitions {
             options = options.with_target_partitions(partitions);
         }
+        // Every sort sets this much aside to merge what it spilled; by default 10 MiB, which many sorts in a small budget
+        // could not have.
+        let share = usize::try_from(self.memory().limit() / SORT_SHARE).unwrap_or(usize::MAX);
+        let aside = &mut options.options_mut().execution.sort_spill_reservation_bytes;
+        *aside = (*aside).min(share);
         let state = SessionStateBuilder::new()
             .with_config(options)
             .with_runtime_env(Arc::clone(&self.inner.runtime))
@@ -263,7 +271,7 @@ impl Engine {
         }
     }
 
-    fn pools(&self) -> Vec<BufferPool> {
+    pub(crate) fn pools(&self) -> Vec<BufferPool> {
         self.inner.pools.lock().values().cloned().collect()
     }
 }

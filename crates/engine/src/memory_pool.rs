@@ -2,6 +2,9 @@
 //!
 //! An operator that wants memory gets it from what is free; if nothing is, the buffer gives up chunks that nobody reads; if
 //! that does not suffice, the operator is refused and spills. The buffer never takes memory back from an operator.
+//! Operators are fair to each other where it matters: the last quarter of what operators may have is for those that have less
+//! than their part of all that can spill. Without that, one sort that fills the memory leaves a second one nothing, not even
+//! something to spill.
 //! Not here: the budget itself and how the buffer shrinks (`coscan-storage`).
 //! I3: what operators reserve by `try_grow`, frames, decoded columns and loads in flight stay within the budget together.
 //! `grow`, which DataFusion uses where it has the memory already, may exceed it; the buffer then shrinks.
@@ -13,7 +16,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use coscan_storage::pool::MemoryBudget;
 use datafusion::common::resources_datafusion_err;
 use datafusion::error::Result;
-use datafusion::execution::memory_pool::{MemoryLimit, MemoryPool, MemoryReservation};
+use datafusion::execution::memory_pool::{
+    MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation,
+};
 
 /// A memory pool for DataFusion over the engine's budget.
 #[derive(Debug)]
@@ -21,14 +26,49 @@ pub(crate) struct SharedPool {
     budget: Arc<MemoryBudget>,
     /// What operators hold of it, in bytes.
     reserved: AtomicUsize,
+    /// What those of them hold that cannot spill, in bytes.
+    fixed: AtomicUsize,
+    /// Registered consumers that can spill.
+    spillers: AtomicUsize,
 }
+
+/// The part of the budget that the buffer keeps in any case, as a divisor; `MemoryBudget` enforces it.
+const BUFFER_FLOOR: usize = 8;
 
 impl SharedPool {
     pub(crate) fn new(budget: Arc<MemoryBudget>) -> Self {
         Self {
             budget,
             reserved: AtomicUsize::new(0),
+            fixed: AtomicUsize::new(0),
+            spillers: AtomicUsize::new(0),
         }
+    }
+}
+
+impl SharedPool {
+    fn limit(&self) -> usize {
+        usize::try_from(self.budget.limit()).unwrap_or(usize::MAX)
+    }
+
+    fn grew(&self, reservation: &MemoryReservation, additional: usize) {
+        self.reserved.fetch_add(additional, Ordering::Relaxed);
+        if !reservation.consumer().can_spill() {
+            self.fixed.fetch_add(additional, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether an operator that can spill may grow, as far as the others are concerned. The counters are read one after the
+    /// other: a grant too many or too few between them does no harm, the budget has the last word.
+    fn is_fair(&self, reservation: &MemoryReservation, additional: usize) -> bool {
+        let limit = self.limit();
+        let decoded = usize::try_from(self.budget.decoded_bytes()).unwrap_or(usize::MAX);
+        let operators = (limit - limit / BUFFER_FLOOR).saturating_sub(decoded);
+        let plenty = operators / 4 * 3;
+        let fixed = self.fixed.load(Ordering::Relaxed);
+        let part = operators.saturating_sub(fixed) / self.spillers.load(Ordering::Relaxed).max(1);
+        self.reserved().saturating_add(additional) <= plenty
+            || reservation.size().saturating_add(additional) <= part
     }
 }
 
@@ -37,19 +77,35 @@ impl MemoryPool for SharedPool {
         "coscan"
     }
 
-    fn grow(&self, _: &MemoryReservation, additional: usize) {
-        self.reserved.fetch_add(additional, Ordering::Relaxed);
+    fn register(&self, consumer: &MemoryConsumer) {
+        if consumer.can_spill() {
+            self.spillers.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn unregister(&self, consumer: &MemoryConsumer) {
+        if consumer.can_spill() {
+            self.spillers.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    fn grow(&self, reservation: &MemoryReservation, additional: usize) {
+        self.grew(reservation, additional);
         self.budget.reserve(additional as u64);
     }
 
-    fn shrink(&self, _: &MemoryReservation, shrink: usize) {
+    fn shrink(&self, reservation: &MemoryReservation, shrink: usize) {
         self.reserved.fetch_sub(shrink, Ordering::Relaxed);
+        if !reservation.consumer().can_spill() {
+            self.fixed.fetch_sub(shrink, Ordering::Relaxed);
+        }
         self.budget.release(shrink as u64);
     }
 
     fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
-        if self.budget.try_reserve(additional as u64) {
-            self.reserved.fetch_add(additional, Ordering::Relaxed);
+        let fair = !reservation.consumer().can_spill() || self.is_fair(reservation, additional);
+        if fair && self.budget.try_reserve(additional as u64) {
+            self.grew(reservation, additional);
             return Ok(());
         }
         Err(resources_datafusion_err!(
@@ -66,7 +122,7 @@ impl MemoryPool for SharedPool {
     }
 
     fn memory_limit(&self) -> MemoryLimit {
-        MemoryLimit::Finite(usize::try_from(self.budget.limit()).unwrap_or(usize::MAX))
+        MemoryLimit::Finite(self.limit())
     }
 }
 

@@ -26,13 +26,23 @@ pub(crate) async fn table_at(state: &SessionState, path: &str) -> Result<Arc<dyn
     let url = parse(path)?;
     let store = state.runtime_env().object_store(&url)?;
     let mut files = url.list_all_files(state, store.as_ref(), "").await?;
-    let first = files.try_next().await?;
-    drop(files);
-    let Some(first) = first else {
-        return Err(DataFusionError::Configuration(
-            "there are no files".to_owned(),
-        ));
+    // Empty files are ignored when the schema is inferred, as markers of other tools that they mostly are.
+    let mut empty = false;
+    let first = loop {
+        match files.try_next().await? {
+            Some(file) if file.size > 0 => break file,
+            Some(_) => empty = true,
+            None => {
+                let reason = if empty {
+                    "all files are empty"
+                } else {
+                    "there are no files"
+                };
+                return Err(DataFusionError::Configuration(reason.to_owned()));
+            }
+        }
     };
+    drop(files);
     let config = ListingTableConfig::new(url);
     let has_extension = first
         .location

@@ -1,0 +1,349 @@
+//! Promised: whatever the predicate and the projection, over files with nulls, NaN, missing columns and columns in another
+//! order or type, a cooperative scan gives plain DataFusion's rows; conjuncts that statistics prove are not even read.
+
+mod common;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow::array::{
+    ArrayRef, BooleanArray, Date32Array, Decimal128Array, Float64Array, Int32Array, Int64Array,
+    RecordBatch, StringArray,
+};
+use arrow::datatypes::{DataType, Field, Schema};
+use common::{config, plain_rows, rows};
+use coscan::{Engine, EngineConfig, Policy, Session, StorageModel};
+use datafusion::prelude::{SessionConfig, SessionContext};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+const SEEDS: u64 = 12;
+const QUERIES_PER_SEED: usize = 40;
+
+/// The table that the files are parts of.
+const TABLE: &str =
+    "(k BIGINT, a INT, b BIGINT, f DOUBLE, s VARCHAR, d DATE, m DECIMAL(12, 2), o BOOLEAN)";
+
+fn nullable<T>(random: &mut StdRng, share: f64, value: T) -> Option<T> {
+    (!random.random_bool(share)).then_some(value)
+}
+
+/// One file: its columns in random order, sometimes without one of them, sometimes with a narrower type, clustered by k.
+fn file(random: &mut StdRng, path: &Path, first_key: i64) -> i64 {
+    let rows = random.random_range(1..3000);
+    let nulls = *[0.0, 0.0, 0.1, 1.0]
+        .get(random.random_range(0..4))
+        .expect("one of four");
+    let mut key = first_key;
+    let keys: Vec<i64> = (0..rows)
+        .map(|_| {
+            key += random.random_range(0..3);
+            key
+        })
+        .collect();
+    let base = random.random_range(-50..50);
+    let mut columns: Vec<(&str, ArrayRef)> = vec![
+        ("k", Arc::new(Int64Array::from(keys))),
+        (
+            "a",
+            Arc::new(Int32Array::from_iter((0..rows).map(|_| {
+                let value = base + random.random_range(0..20);
+                nullable(random, nulls, value)
+            }))),
+        ),
+        (
+            "f",
+            Arc::new(Float64Array::from_iter((0..rows).map(|_| {
+                let value = match random.random_range(0..40) {
+                    0 => f64::NAN,
+                    1 => -0.0,
+                    _ => f64::from(random.random_range(-5..5)),
+                };
+                nullable(random, nulls, value)
+            }))),
+        ),
+        (
+            "s",
+            Arc::new(StringArray::from_iter((0..rows).map(|_| {
+                let value = format!(
+                    "{}{}",
+                    ["Alpine", "Bear", "", "Lynx"][random.random_range(0..4)],
+                    random.random_range(0..30)
+                );
+                nullable(random, nulls, value)
+            }))),
+        ),
+        (
+            "d",
+            Arc::new(Date32Array::from_iter((0..rows).map(|_| {
+                let value = 9000 + base + random.random_range(0..50);
+                nullable(random, nulls / 2.0, value)
+            }))),
+        ),
+        (
+            "m",
+            Arc::new(
+                Decimal128Array::from_iter((0..rows).map(|_| {
+                    let value = i128::from(random.random_range(-500..500));
+                    nullable(random, nulls, value)
+                }))
+                .with_precision_and_scale(12, 2)
+                .expect("a decimal"),
+            ),
+        ),
+        (
+            "o",
+            Arc::new(BooleanArray::from_iter((0..rows).map(|_| {
+                let value = random.random_bool(0.9);
+                nullable(random, nulls, value)
+            }))),
+        ),
+    ];
+    let wide: Vec<i64> = (0..rows).map(|_| random.random_range(-10..10)).collect();
+    if random.random_bool(0.5) {
+        columns.push(("b", Arc::new(Int64Array::from(wide))));
+    } else {
+        // Narrower in the file than in the table: must be cast.
+        let narrow = wide.iter().map(|v| i32::try_from(*v).expect("small"));
+        columns.push(("b", Arc::new(Int32Array::from_iter_values(narrow))));
+    }
+    if random.random_bool(0.3) {
+        let gone = random.random_range(1..columns.len());
+        columns.remove(gone);
+    }
+    for at in (1..columns.len()).rev() {
+        columns.swap(at, random.random_range(0..=at));
+    }
+    let fields: Vec<Field> = columns
+        .iter()
+        .map(|(name, array)| Field::new(*name, array.data_type().clone(), *name != "k"))
+        .collect();
+    let schema = Arc::new(Schema::new(fields));
+    let arrays = columns.into_iter().map(|(_, array)| array).collect();
+    let batch = RecordBatch::try_new(Arc::clone(&schema), arrays).expect("a batch");
+    common::write(path, schema, &[batch], random.random_range(50..1200));
+    key
+}
+
+fn atom(random: &mut StdRng, keys: i64) -> String {
+    let op = ["=", "<>", "<", "<=", ">", ">="][random.random_range(0..6)];
+    let key = random.random_range(-10..keys + 10);
+    let small = random.random_range(-60..75);
+    match random.random_range(0..20) {
+        0..=3 => format!("k {op} {key}"),
+        4 => format!(
+            "k BETWEEN {key} AND {}",
+            key + random.random_range(0..keys.max(1))
+        ),
+        5 | 6 => format!("a {op} {small}"),
+        7 => format!("b {op} {}", random.random_range(-12..12)),
+        8 => format!("f {op} {}", random.random_range(-6..6)),
+        9 => format!(
+            "s {op} '{}'",
+            ["Alpine1", "B", "", "Lynx9", "Z"][random.random_range(0..5)]
+        ),
+        10 => format!(
+            "s {}LIKE '{}'",
+            ["", "NOT "][random.random_range(0..2)],
+            ["Alp%", "%1", "%ea%", "_ynx%"][random.random_range(0..4)]
+        ),
+        11 => format!(
+            "d {op} DATE '1970-01-01' + INTERVAL '{}' DAY",
+            8950 + random.random_range(0..150)
+        ),
+        12 => format!(
+            "m {op} {}.{:02}",
+            random.random_range(-6..6),
+            random.random_range(0..100)
+        ),
+        13 => "o".to_owned(),
+        14 => "NOT o".to_owned(),
+        15 => format!(
+            "{} IS NULL",
+            ["a", "b", "f", "s", "d", "m", "o", "k"][random.random_range(0..8)]
+        ),
+        16 => format!(
+            "{} IS NOT NULL",
+            ["a", "b", "f", "s", "d", "m", "o", "k"][random.random_range(0..8)]
+        ),
+        17 => format!(
+            "a IN ({small}, {}, {})",
+            small + 1,
+            ["NULL", "3", "-7"][random.random_range(0..3)]
+        ),
+        18 => format!("a + b {op} {small}"),
+        _ => format!("a NOT IN ({small}, {})", small + 2),
+    }
+}
+
+fn predicate(random: &mut StdRng, keys: i64) -> String {
+    let conjuncts: Vec<String> = (0..random.random_range(1..4))
+        .map(|_| match random.random_range(0..6) {
+            0 => format!("({} OR {})", atom(random, keys), atom(random, keys)),
+            1 => format!("NOT ({} AND {})", atom(random, keys), atom(random, keys)),
+            _ => atom(random, keys),
+        })
+        .collect();
+    conjuncts.join(" AND ")
+}
+
+fn query(random: &mut StdRng, keys: i64) -> String {
+    let predicate = predicate(random, keys);
+    match random.random_range(0..6) {
+        0 => format!("SELECT count(*) FROM t WHERE {predicate}"),
+        1 => format!("SELECT * FROM t WHERE {predicate}"),
+        2 => format!("SELECT s, a + 1 AS a1, k FROM t WHERE {predicate}"),
+        3 => format!("SELECT sum(m), min(s), max(d), count(f) FROM t WHERE {predicate}"),
+        4 => format!(
+            "SELECT k, a FROM t WHERE {predicate} ORDER BY a DESC NULLS LAST, k, b, f, s, d, m, o LIMIT 7"
+        ),
+        _ => format!("SELECT 1 AS one FROM t WHERE {predicate}"),
+    }
+}
+
+async fn external(context: &SessionContext, folder: &Path) {
+    let sql = format!(
+        "CREATE EXTERNAL TABLE t {TABLE} STORED AS PARQUET LOCATION '{}/'",
+        folder.display()
+    );
+    context
+        .sql(&sql)
+        .await
+        .expect("planned")
+        .collect()
+        .await
+        .expect("created");
+}
+
+async fn ours(policy: Policy, model: StorageModel, folder: &Path) -> Session {
+    let config = EngineConfig {
+        policy,
+        model,
+        chunk_bytes: 8 << 10,
+        ..config()
+    };
+    let session = Engine::new(config).expect("an engine").session();
+    external(session.context(), folder).await;
+    session
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn random_queries_give_the_same_rows() {
+    for seed in 0..SEEDS {
+        let mut random = StdRng::seed_from_u64(seed);
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut keys = 0;
+        for number in 0..random.random_range(1..5) {
+            keys = file(
+                &mut random,
+                &folder.path().join(format!("{number}.parquet")),
+                keys,
+            );
+        }
+        let plain = SessionContext::new_with_config(SessionConfig::new().with_target_partitions(3));
+        external(&plain, folder.path()).await;
+        let policy = [
+            Policy::Normal,
+            Policy::Attach,
+            Policy::Elevator,
+            Policy::Relevance,
+        ][seed as usize % 4];
+        let model = [StorageModel::Dsm, StorageModel::Nsm][seed as usize / 4 % 2];
+        let ours = ours(policy, model, folder.path()).await;
+        for _ in 0..QUERIES_PER_SEED {
+            let sql = query(&mut random, keys);
+            let expected = plain_rows(&plain, &sql).await;
+            assert_eq!(
+                rows(&ours, &sql).await,
+                expected,
+                "seed {seed}, {policy:?}, {model:?}: {sql}"
+            );
+        }
+    }
+}
+
+/// A table of 10 row groups with k ascending and x random.
+fn clustered(path: &Path) {
+    let schema = common::schema(vec![
+        Field::new("k", DataType::Int64, true),
+        Field::new("x", DataType::Int64, false),
+    ]);
+    let mut random = StdRng::seed_from_u64(1);
+    let batch = RecordBatch::try_new(
+        Arc::clone(&schema),
+        vec![
+            Arc::new(Int64Array::from_iter_values(0..100_000)),
+            Arc::new(Int64Array::from_iter_values(
+                (0..100_000).map(|_| random.random_range(0..1_000_000_000_i64)),
+            )),
+        ],
+    )
+    .expect("a batch");
+    common::write(path, schema, &[batch], 10_000);
+}
+
+/// A number that EXPLAIN ANALYZE shows of the scan.
+async fn metric(session: &Session, sql: &str, name: &str) -> u64 {
+    let text = rows_of_explain(session, sql).await;
+    let key = format!("{name}=");
+    let at = text
+        .find(&key)
+        .unwrap_or_else(|| panic!("no {name} in {text}"));
+    let value = text[at + key.len()..]
+        .split([',', ']'])
+        .next()
+        .expect("a value")
+        .trim();
+    let (number, unit) = value.split_once(' ').unwrap_or((value, ""));
+    let factor = match unit.trim() {
+        "K" => 1e3,
+        "M" => 1e6,
+        _ => 1.0,
+    };
+    (number
+        .parse::<f64>()
+        .unwrap_or_else(|_| panic!("{name}={value}"))
+        * factor) as u64
+}
+
+async fn rows_of_explain(session: &Session, sql: &str) -> String {
+    common::rows_in_order(session, &format!("EXPLAIN ANALYZE {sql}"))
+        .await
+        .join("\n")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_range_on_the_clustering_key_costs_at_its_ends_only() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("t.parquet");
+    clustered(&path);
+    let config = EngineConfig {
+        chunk_bytes: 80 << 10,
+        ..config()
+    };
+    let session = common::session(config, &[("t", &path)]).await;
+    let all = metric(
+        &session,
+        "SELECT count(*) FROM t WHERE k >= 0",
+        "chunks_wanted",
+    )
+    .await;
+    assert!(all >= 10, "{all} chunks");
+    // Proved for every chunk: nothing is read.
+    let sql = "SELECT count(*) FROM t WHERE k >= 0";
+    assert_eq!(rows(&session, sql).await, ["100000"]);
+    assert_eq!(metric(&session, sql, "bytes_read").await, 0);
+    // Half of the table, cut inside a row group: k is read of one row group, x of five and a half.
+    let sql = "SELECT count(*), sum(x) FROM t WHERE k >= 45000";
+    let pruned = metric(&session, sql, "chunks_pruned").await;
+    assert!(pruned > 0, "nothing pruned");
+    let resident = common::rows_in_order(
+        &session,
+        "SELECT count(*) FROM coscan.chunks WHERE resident LIKE '%k%'",
+    )
+    .await;
+    assert!(
+        resident[0].parse::<u64>().expect("a number") <= all / 10 + 1,
+        "{resident:?} of {all}"
+    );
+}
