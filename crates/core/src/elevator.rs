@@ -70,7 +70,7 @@ fn first_from_cursor(table: &Table, slots: impl Fn(&Group) -> Bits) -> Option<Ch
                 from,
                 table.interests(),
                 |node| counts(&node.any),
-                |_, interest, _| counts(interest),
+                |member, _| counts(member.slots),
             );
         }
         first.map(|((), chunk)| chunk)

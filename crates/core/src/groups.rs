@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::bits::Bits;
+use crate::interest::Interest;
 use crate::pruned::PrunedSet;
 use crate::{ChunkId, ColumnSet, DeviceId};
 
@@ -101,7 +101,7 @@ impl Groups {
         &mut self,
         chunk: ChunkId,
         state: ChunkState,
-        interest: &[Bits],
+        interest: &Interest,
     ) -> GroupId {
         let id = self.find_or_make(state);
         self.at_mut(id).members.insert(chunk, interest);
@@ -109,7 +109,7 @@ impl Groups {
     }
 
     /// Takes a chunk out of its group.
-    pub(crate) fn remove(&mut self, chunk: ChunkId, from: GroupId, interest: &[Bits]) {
+    pub(crate) fn remove(&mut self, chunk: ChunkId, from: GroupId, interest: &Interest) {
         let group = self.at_mut(from);
         group.members.remove(chunk, interest);
         if group.members.len() == 0
@@ -125,17 +125,17 @@ impl Groups {
         &mut self,
         chunk: ChunkId,
         id: GroupId,
-        interest: &mut [Bits],
-        change: impl FnOnce(&mut Bits),
+        interest: &mut Interest,
+        change: impl FnOnce(&mut Interest),
     ) {
         let members = &mut self.at_mut(id).members;
         members.remove(chunk, interest);
-        change(&mut interest[chunk.0 as usize]);
+        change(interest);
         members.insert(chunk, interest);
     }
 
     /// The interest of chunks of a group in these blocks changed.
-    pub(crate) fn refresh(&mut self, id: GroupId, blocks: &[u32], interest: &[Bits]) {
+    pub(crate) fn refresh(&mut self, id: GroupId, blocks: &[u32], interest: &Interest) {
         self.at_mut(id).members.refresh(blocks, interest);
     }
 

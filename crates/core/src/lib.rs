@@ -10,6 +10,7 @@
 
 mod abm;
 mod bits;
+mod check;
 mod chunk_set;
 mod column_set;
 mod elevator;
@@ -17,7 +18,9 @@ mod error;
 mod event;
 mod groups;
 mod ids;
+mod interest;
 mod layout;
+mod loading;
 mod pages;
 mod pruned;
 mod relevance;
@@ -25,8 +28,11 @@ mod room;
 mod scan;
 mod segments;
 mod sequential;
+mod serving;
 mod snapshot;
+mod starvation;
 mod table;
+mod validate;
 
 pub use abm::Abm;
 pub use chunk_set::ChunkSet;

@@ -10,12 +10,14 @@
 //! chunk that most of an arbitrary subset of scans want is a maximum-inner-product search) all chunks.
 //! I9: a node's summary is exactly that of its chunks.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use smallvec::SmallVec;
 
 use crate::ChunkId;
 use crate::bits::Bits;
+use crate::interest::{Interest, Member};
 
 /// Chunks per block and blocks per branch: the bits of a word.
 const FAN: u32 = 64;
@@ -34,13 +36,12 @@ pub(crate) struct Summary {
 }
 
 impl Summary {
-    fn of(interest: &Bits) -> Self {
-        let count = interest.len();
+    fn of(member: Member<'_>) -> Self {
         Self {
-            any: interest.clone(),
-            all: interest.clone(),
-            most: count,
-            least: count,
+            any: member.slots.clone(),
+            all: member.slots.clone(),
+            most: member.count,
+            least: member.count,
         }
     }
 
@@ -57,15 +58,14 @@ impl Summary {
         Some(sum)
     }
 
-    fn of_members(base: u32, members: u64, interest: &[Bits]) -> Option<Self> {
-        let mut members = bits_of(members).map(|bit| &interest[(base + bit) as usize]);
+    fn of_members(base: u32, members: u64, interest: &Interest) -> Option<Self> {
+        let mut members = bits_of(members).map(|bit| interest.member(ChunkId(base + bit)));
         let mut sum = Self::of(members.next()?);
-        for bits in members {
-            let count = bits.len();
-            sum.any.union_with(bits);
-            sum.all.intersect_with(bits);
-            sum.most = sum.most.max(count);
-            sum.least = sum.least.min(count);
+        for member in members {
+            sum.any.union_with(member.slots);
+            sum.all.intersect_with(member.slots);
+            sum.most = sum.most.max(member.count);
+            sum.least = sum.least.min(member.count);
         }
         Some(sum)
     }
@@ -131,9 +131,9 @@ impl PrunedSet {
     }
 
     /// Adds a chunk that is not in the set. `interest`: of every chunk of the table.
-    pub(crate) fn insert(&mut self, chunk: ChunkId, interest: &[Bits]) {
+    pub(crate) fn insert(&mut self, chunk: ChunkId, interest: &Interest) {
         let (branch, block, bit) = place(chunk);
-        let summary = Summary::of(&interest[chunk.0 as usize]);
+        let summary = Summary::of(interest.member(chunk));
         self.len += 1;
         let branch = self.branches.entry(branch).or_insert_with(|| Branch {
             present: 0,
@@ -154,7 +154,7 @@ impl PrunedSet {
     }
 
     /// Takes a chunk out of the set that is in it.
-    pub(crate) fn remove(&mut self, chunk: ChunkId, interest: &[Bits]) {
+    pub(crate) fn remove(&mut self, chunk: ChunkId, interest: &Interest) {
         let (at_branch, at_block, bit) = place(chunk);
         let Some(branch) = self.branches.get_mut(&at_branch) else {
             return;
@@ -183,7 +183,7 @@ impl PrunedSet {
     }
 
     /// The interest of chunks in these blocks (chunk number / 64, ascending) changed.
-    pub(crate) fn refresh(&mut self, blocks: &[u32], interest: &[Bits]) {
+    pub(crate) fn refresh(&mut self, blocks: &[u32], interest: &Interest) {
         for of_branch in blocks.chunk_by(|a, b| a / FAN == b / FAN) {
             let Some(branch) = self.branches.get_mut(&(of_branch[0] / FAN)) else {
                 continue;
@@ -217,9 +217,9 @@ impl PrunedSet {
         &self,
         best: &mut Option<(S, ChunkId)>,
         from: ChunkId,
-        interest: &[Bits],
+        interest: &Interest,
         bound: impl Fn(&Summary) -> Option<S>,
-        score: impl Fn(ChunkId, &Bits, Option<S>) -> Option<S>,
+        score: impl Fn(Member<'_>, Option<S>) -> Option<S>,
     ) {
         let (from_branch, from_block, _) = place(from);
         let branches = self.branches.range(from_branch..);
@@ -239,7 +239,7 @@ impl PrunedSet {
                 let chunks = bits_of(block.members).map(|bit| ChunkId(base + bit));
                 for chunk in chunks.filter(|&chunk| chunk >= from) {
                     let so_far = best.map(|(score, _)| score);
-                    let Some(score) = score(chunk, &interest[chunk.0 as usize], so_far) else {
+                    let Some(score) = score(interest.member(chunk), so_far) else {
                         continue;
                     };
                     if beats(score, chunk.0, *best) {
@@ -254,7 +254,7 @@ impl PrunedSet {
     }
 
     /// Asserts I9.
-    pub(crate) fn check(&self, interest: &[Bits]) {
+    pub(crate) fn check(&self, interest: &Interest) {
         assert_eq!(self.len, self.iter().count());
         for (at, branch) in &self.branches {
             assert_eq!(branch.present.count_ones() as usize, branch.blocks.len());
@@ -279,11 +279,11 @@ fn open<'a, S: Ord + Copy, N>(
     let mut open: SmallVec<[(S, u32, N); 32]> = bounded
         .filter(|&(limit, first, _)| beats(limit, first, best))
         .collect();
-    open.sort_by(|a, b| b.0.cmp(&a.0));
+    open.sort_by_key(|&(limit, ..)| Reverse(limit));
     open
 }
 
-fn beats<S: Ord>(score: S, first: u32, best: Option<(S, ChunkId)>) -> bool {
+fn beats<S: Ord + Copy>(score: S, first: u32, best: Option<(S, ChunkId)>) -> bool {
     best.is_none_or(|(most, chunk)| score > most || score == most && first < chunk.0)
 }
 
@@ -303,7 +303,6 @@ fn bits_of(word: u64) -> impl Iterator<Item = u32> {
 
 #[cfg(test)]
 mod tests {
-    use std::cmp::Reverse;
     use std::collections::BTreeSet;
 
     use proptest::prelude::*;
@@ -332,13 +331,16 @@ mod tests {
             from in 0u32..CHUNKS,
         ) {
             let slots: Bits = slots.into_iter().collect();
-            let mut interest = vec![Bits::default(); CHUNKS as usize];
+            let mut interest = Interest::default();
+            (0..CHUNKS).for_each(|_| interest.push());
             let (mut set, mut model) = (PrunedSet::default(), BTreeSet::new());
             for (chunk, member, interested) in changes {
                 if model.remove(&chunk) {
                     set.remove(ChunkId(chunk), &interest);
                 }
-                interest[chunk as usize] = interested.into_iter().collect();
+                for slot in 0..140 {
+                    interest.set(ChunkId(chunk), slot, interested.contains(&slot));
+                }
                 if member {
                     set.insert(ChunkId(chunk), &interest);
                     model.insert(chunk);
@@ -348,7 +350,7 @@ mod tests {
             prop_assert!(set.iter().map(|c| c.0).eq(model.iter().copied()));
 
             for from in [0, from] {
-                let count = |chunk: u32| interest[chunk as usize].len_and(&slots);
+                let count = |chunk: u32| interest.slots(ChunkId(chunk)).len_and(&slots);
                 let members = || model.range(from..).copied();
                 let most = members().map(|c| (count(c), Reverse(c))).max();
                 let mut best = None;
@@ -357,7 +359,7 @@ mod tests {
                     ChunkId(from),
                     &interest,
                     |node| Some(node.at_most(&slots)),
-                    |_, bits, _| Some(bits.len_and(&slots)),
+                    |member, _| Some(member.slots.len_and(&slots)),
                 );
                 prop_assert_eq!(best, most.map(|(n, Reverse(c))| (n, ChunkId(c))));
 
@@ -368,7 +370,10 @@ mod tests {
                     ChunkId(from),
                     &interest,
                     |node| node.any.intersects(&slots).then(|| Reverse(node.at_least(&slots))),
-                    |_, bits, _| bits.intersects(&slots).then(|| Reverse(bits.len_and(&slots))),
+                    |member, _| {
+                        let count = member.slots.len_and(&slots);
+                        (count > 0).then_some(Reverse(count))
+                    },
                 );
                 prop_assert_eq!(best, least.map(|(n, c)| (Reverse(n), ChunkId(c))));
             }

@@ -73,10 +73,11 @@ impl Abm {
                 &mut best,
                 ChunkId(0),
                 table.interests(),
-                |node| node.any.intersects(&mine).then(|| Reverse(node.least)),
-                |_, interest, _| {
-                    let counts = interest.intersects(&mine);
-                    counts.then(|| Reverse(interest.len()))
+                |node| node.any.intersects(&mine).then_some(Reverse(node.least)),
+                |member, best| {
+                    let score = Reverse(member.count);
+                    let counts = best.is_none_or(|b| score >= b) && member.slots.intersects(&mine);
+                    counts.then_some(score)
                 },
             );
         }
@@ -90,6 +91,7 @@ impl Abm {
         for part in &scan.parts {
             let overlapping = table.overlapping(&part.columns);
             let num = table.weight(&part.columns);
+            let apart = table.slot_count() - overlapping.len();
             // The scan is interested itself.
             let score = |u: u32| Ratio {
                 num,
@@ -105,9 +107,13 @@ impl Abm {
                             let counts = node.any.contains(part.slot);
                             counts.then(|| score(node.at_least(&overlapping)))
                         },
-                        |_, interest, _| {
-                            let counts = interest.contains(part.slot);
-                            counts.then(|| score(interest.len_and(&overlapping)))
+                        |member, best| {
+                            let at_most = score(member.count.saturating_sub(apart));
+                            if best.is_some_and(|best| at_most < best) {
+                                return None;
+                            }
+                            let counts = member.slots.contains(part.slot);
+                            counts.then(|| score(member.slots.len_and(&overlapping)))
                         },
                     );
                 }
@@ -162,7 +168,7 @@ impl Abm {
                 StorageModel::Nsm => missing,
                 StorageModel::Dsm => {
                     let part = &scan.parts[scan.part_of(chunk)?];
-                    self.columns_to_load(table, chunk, &part.columns)
+                    columns_to_load(table, chunk, &part.columns)
                 }
             };
             return Some((chunk, columns));
@@ -173,17 +179,10 @@ impl Abm {
         }
     }
 
-    /// Figure 11: what starved scans that share a column with `columns` want of the chunk and is not coming.
-    fn columns_to_load(&self, table: &Table, chunk: ChunkId, columns: &ColumnSet) -> ColumnSet {
-        let others = table.overlapping(columns).intersection(&table.starved);
-        table
-            .columns_of_both(table.interest(chunk), &others)
-            .difference(&table.group(chunk).coming)
-    }
-
     /// NSM: `starved · Qmax + interested`.
     fn most_wanted(&self, scan: &Scan, table: &Table) -> Option<(ChunkId, ColumnSet)> {
         let mut best = None;
+        let all_starved = table.starved.len();
         for group in table.groups.iter() {
             let mine = scan.slots_where(|part| !part.columns.is_subset(&group.coming));
             if mine.is_empty() || !self.device_free(group.state.device) {
@@ -198,13 +197,13 @@ impl Abm {
                     let counts = node.any.intersects(&mine);
                     counts.then(|| (node.at_most(&table.starved) + pages, node.most))
                 },
-                |_, interest, best| {
-                    if !interest.intersects(&mine) {
+                |member, best| {
+                    let beaten = |score: (u32, u32)| best.is_some_and(|best| score < best);
+                    let at_most = member.count.min(all_starved) + pages;
+                    if beaten((at_most, member.count)) || !member.slots.intersects(&mine) {
                         return None;
                     }
-                    let starved = interest.len_and(&table.starved) + pages;
-                    let beaten = best.is_some_and(|(most, _)| starved < most);
-                    (!beaten).then(|| (starved, interest.len()))
+                    Some((member.slots.len_and(&table.starved) + pages, member.count))
                 },
             );
         }
@@ -246,15 +245,20 @@ impl Abm {
                         let counts = node.any.contains(part.slot);
                         counts.then(|| limit(&node.any, node.at_most(&others)))?
                     },
-                    |_, interest, best| {
-                        if !interest.contains(part.slot) {
+                    |member, best| {
+                        let beaten =
+                            |num| best.is_some_and(|best| Ratio { num, den: least } < best);
+                        let most = u64::from(member.count + pages);
+                        if beaten(most) || !member.slots.contains(part.slot) {
                             return None;
                         }
-                        let num = u64::from(interest.len_and(&others) + pages);
-                        if best.is_some_and(|best| Ratio { num, den: least } < best) {
+                        let num = u64::from(member.slots.len_and(&others) + pages);
+                        if beaten(num)
+                            || best.is_some_and(|best| limit(member.slots, u32::MAX) < Some(best))
+                        {
                             return None;
                         }
-                        let wanted = table.columns_of_both(interest, &others);
+                        let wanted = table.columns_of_both(member.slots, &others);
                         let den = table.weight_minus(&wanted, &group.coming);
                         Some(Ratio { num, den })
                     },
@@ -263,11 +267,19 @@ impl Abm {
             if best != before
                 && let Some((_, chunk)) = best
             {
-                columns = self.columns_to_load(table, chunk, &part.columns);
+                columns = columns_to_load(table, chunk, &part.columns);
             }
         }
         best.map(|(_, chunk)| (chunk, columns))
     }
+}
+
+/// Figure 11: what starved scans that share a column with `columns` want of the chunk and is not coming.
+fn columns_to_load(table: &Table, chunk: ChunkId, columns: &ColumnSet) -> ColumnSet {
+    let others = table.overlapping(columns).intersection(&table.starved);
+    table
+        .columns_of_both(table.interest(chunk), &others)
+        .difference(&table.group(chunk).coming)
 }
 
 /// What a load that a part triggers can bring, for upper bounds of `L / Pl`.

@@ -12,6 +12,7 @@ use smallvec::SmallVec;
 use crate::abm::{Abm, LoadChoice};
 use crate::bits::Bits;
 use crate::groups::Group;
+use crate::interest::Member;
 use crate::relevance::Ratio;
 use crate::scan::Scan;
 use crate::segments::Evicted;
@@ -261,9 +262,12 @@ impl Abm {
                         let almost = node.at_least(&kept_for);
                         some.then(|| Reverse((self.ratio(almost, || most), node.least)))
                     },
-                    |chunk, interest, _| {
-                        let counts = Some(chunk) != loaded && !spared.covers(chunk, interest);
-                        counts.then(|| Reverse(self.keep_relevance(table, group, interest)))
+                    |member, best| {
+                        let at_most = Reverse((Ratio { num: 0, den: 1 }, member.count));
+                        let counts = best.is_none_or(|best| at_most >= best)
+                            && Some(member.chunk) != loaded
+                            && !spared.covers(member.chunk, member.slots);
+                        counts.then(|| Reverse(self.keep_relevance(table, group, member)))
                     },
                 );
             }
@@ -276,13 +280,13 @@ impl Abm {
         best.map(|(_, table, chunk)| self.whole(table, chunk))
     }
 
-    fn keep_relevance(&self, table: &Table, group: &Group, interest: &Bits) -> KeepRelevance {
-        let almost = interest.len_and(&table.almost);
+    fn keep_relevance(&self, table: &Table, group: &Group, member: Member<'_>) -> KeepRelevance {
+        let almost = member.slots.len_and(&table.almost);
         let bytes = || {
-            let columns = table.columns_of_both(interest, &table.almost);
+            let columns = table.columns_of_both(member.slots, &table.almost);
             table.weight(&columns.intersection(&group.state.resident))
         };
-        (self.ratio(almost, bytes), interest.len())
+        (self.ratio(almost, bytes), member.count)
     }
 
     /// NSM: E; DSM: `E / Pe`.

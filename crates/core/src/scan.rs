@@ -16,6 +16,10 @@ pub(crate) struct PartState {
 
 /// A scan's state.
 #[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "two facts of its registration, two of its situation, all independent"
+)]
 pub(crate) struct Scan {
     pub(crate) id: ScanId,
     pub(crate) table: TableId,

@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 
 use crate::bits::Bits;
 use crate::groups::{ChunkState, Group, GroupId, Groups};
+use crate::interest::Interest;
 use crate::{
     ChunkId, ChunkLayout, ChunkSet, ColumnId, ColumnSet, DeviceId, ExtentId, PageRequestId, Policy,
     ScanId, SharedExtent, TableId, TableLayout,
@@ -70,8 +71,7 @@ pub(crate) struct Table {
     policy: Policy,
     columns: u16,
     pub(crate) chunks: Vec<Chunk>,
-    /// Slots of the scan parts that need each chunk.
-    interest: Vec<Bits>,
+    interest: Interest,
     pub(crate) extents: Vec<Extent>,
     /// The shared extents of a segment, for those that have any.
     pub(crate) extents_of: BTreeMap<(ChunkId, ColumnId), SmallVec<[ExtentId; 2]>>,
@@ -107,7 +107,7 @@ impl Table {
             policy,
             columns: layout.columns,
             chunks: Vec::new(),
-            interest: Vec::new(),
+            interest: Interest::default(),
             extents: Vec::new(),
             extents_of: BTreeMap::new(),
             weights: Vec::new(),
@@ -140,7 +140,7 @@ impl Table {
                 device,
             };
             let id = ChunkId(self.chunk_count());
-            self.interest.push(Bits::default());
+            self.interest.push();
             let group = self.groups.insert(id, state, &self.interest);
             self.chunks.push(Chunk {
                 bytes,
@@ -221,16 +221,21 @@ impl Table {
 
     /// Who is interested in a chunk.
     pub(crate) fn interest(&self, chunk: ChunkId) -> &Bits {
-        &self.interest[chunk.0 as usize]
+        self.interest.slots(chunk)
     }
 
     /// Who is interested in each chunk, for searches of the groups.
-    pub(crate) fn interests(&self) -> &[Bits] {
+    pub(crate) fn interests(&self) -> &Interest {
         &self.interest
     }
 
     pub(crate) fn device(&self, chunk: ChunkId) -> DeviceId {
         self.group(chunk).state.device
+    }
+
+    /// How many slots are taken.
+    pub(crate) fn slot_count(&self) -> u32 {
+        self.families.iter().map(|(_, members)| members.len()).sum()
     }
 
     pub(crate) fn slot(&self, slot: usize) -> &Slot {
@@ -354,7 +359,7 @@ impl Table {
     pub(crate) fn set_interest(&mut self, slot: usize, chunks: &ChunkSet, on: bool) {
         let mut blocks: Vec<(GroupId, u32)> = Vec::new();
         for chunk in chunks.iter() {
-            self.interest[chunk.0 as usize].set(slot, on);
+            self.interest.set(chunk, slot, on);
             let entry = (self.chunks[chunk.0 as usize].group, chunk.0 / 64);
             if blocks.last() != Some(&entry) {
                 blocks.push(entry);
@@ -372,7 +377,7 @@ impl Table {
     /// Takes a slot out of the interest of one chunk.
     pub(crate) fn drop_interest(&mut self, chunk: ChunkId, slot: usize) {
         let group = self.chunks[chunk.0 as usize].group;
-        let change = |interest: &mut Bits| interest.remove(slot);
+        let change = |interest: &mut Interest| interest.set(chunk, slot, false);
         self.groups
             .reinsert(chunk, group, &mut self.interest, change);
         self.list_victims(chunk);

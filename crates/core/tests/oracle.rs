@@ -157,7 +157,7 @@ fn play_to_the_end<M: Machine>(case: &Case, seed: u64, verbose: bool) {
             &mut [&mut |now, e| machine.feed(now, e)],
             event,
             verbose,
-        )
+        );
     };
     for (wait, op) in registrations(case).chain(case.ops.iter().cloned()) {
         world.now.0 += wait;

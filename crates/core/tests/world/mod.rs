@@ -216,10 +216,8 @@ impl World {
                 self.pages.insert(*request, page);
                 self.pages_requested += 1;
             }
-            Event::PageCompleted { request } => {
-                if self.pages[request].state == PageState::Queued {
-                    self.pages.remove(request);
-                }
+            Event::PageCompleted { request } if self.pages[request].state == PageState::Queued => {
+                self.pages.remove(request);
             }
             Event::PageReleased { request } => {
                 self.pages.remove(request);

@@ -1,0 +1,192 @@
+//! Scans come, ask, give back and go.
+//!
+//! Not here: what they are handed (`relevance.rs`, `elevator.rs`, `sequential.rs` choose it).
+//! I5: each scan is handed each of its chunks once.
+
+use std::collections::BTreeSet;
+
+use crate::abm::Abm;
+use crate::scan::{PartState, Scan};
+use crate::table::{LastLoad, Pinner};
+use crate::{Action, ChunkId, ChunkSet, LoadOrigin, Policy, ScanId, ScanSpec};
+
+impl Abm {
+    pub(crate) fn register(&mut self, id: ScanId, spec: ScanSpec) {
+        let registered_seq = self.next_seq();
+        let ScanSpec {
+            table: table_id,
+            parts,
+            consumers,
+            ordered,
+        } = spec;
+        let sequential = ordered || matches!(self.config.policy, Policy::Normal | Policy::Attach);
+        let start = if self.config.policy == Policy::Attach && !ordered {
+            self.attach_point(table_id, &parts)
+        } else {
+            ChunkId(0)
+        };
+        let table = self.table_mut(table_id);
+        table.scans.insert(id);
+        let parts: Vec<PartState> = parts
+            .into_iter()
+            .map(|part| PartState {
+                slot: table.add_slot(id, &part.chunks, &part.columns, sequential),
+                columns: part.columns,
+                needed: part.chunks,
+            })
+            .collect();
+        let coming = parts
+            .iter()
+            .map(|part| table.count_coming(&part.needed, &part.columns))
+            .sum();
+        let needed = parts.iter().flat_map(|part| part.needed.runs()).collect();
+        let now = self.now;
+        let scan = Scan {
+            id,
+            table: table_id,
+            parts,
+            needed,
+            held: BTreeSet::new(),
+            coming,
+            consumers,
+            sequential,
+            ordered,
+            start,
+            waiting: 0,
+            wait_since: now,
+            last_activity: now,
+            stalled: false,
+            starved: false,
+            registered_seq,
+            last_load_seq: registered_seq,
+        };
+        self.scans.insert(id, scan);
+        self.scan_last = Some(id);
+        self.active(id);
+        self.refresh(id);
+    }
+
+    pub(crate) fn request(&mut self, id: ScanId) {
+        let now = self.now;
+        let scan = self.scan_mut(id);
+        if scan.waiting == 0 {
+            scan.wait_since = now;
+        }
+        scan.waiting += 1;
+        self.active(id);
+        self.serve.insert(id);
+    }
+
+    pub(crate) fn withdraw_request(&mut self, id: ScanId) {
+        let scan = self.scan_mut(id);
+        scan.waiting = scan.waiting.saturating_sub(1);
+        self.active(id);
+    }
+
+    pub(crate) fn release(&mut self, id: ScanId, chunk: ChunkId) {
+        let seq = self.next_seq();
+        let scan = self.scan_mut(id);
+        scan.held.remove(&chunk);
+        let table_id = scan.table;
+        let table = self.table_mut(table_id);
+        let columns = table.unpin(chunk, Pinner::Scan(id));
+        table.touch(chunk, &columns, seq);
+        self.active(id);
+        self.refresh(id);
+    }
+
+    pub(crate) fn withdraw_chunks(&mut self, id: ScanId, chunks: &ChunkSet) {
+        let scan = self.scans.get_mut(&id).expect("validated");
+        let table = self
+            .tables
+            .get_mut(&scan.table)
+            .expect("scans name registered tables");
+        for part in &mut scan.parts {
+            let gone = part.needed.intersection(chunks);
+            if gone.is_empty() {
+                continue;
+            }
+            scan.coming -= table.count_coming(&gone, &part.columns);
+            table.set_interest(part.slot, &gone, false);
+            for run in gone.runs() {
+                part.needed.remove_range(run.clone());
+                scan.needed.remove_range(run);
+            }
+        }
+        self.serve.insert(id);
+        self.refresh(id);
+    }
+
+    pub(crate) fn end(&mut self, id: ScanId) {
+        let Some(scan) = self.scans.remove(&id) else {
+            return;
+        };
+        self.serve.remove(&id);
+        self.stalls.remove(&(self.stall_time(&scan), id));
+        let table = self.table_mut(scan.table);
+        table.scans.remove(&id);
+        for chunk in scan.held {
+            table.unpin(chunk, Pinner::Scan(id));
+        }
+        for part in scan.parts {
+            table.drop_slot(part.slot, &part.needed);
+        }
+    }
+
+    pub(crate) fn deliver(&mut self) {
+        while let Some(id) = self.serve.pop_first() {
+            while self.scans.get(&id).is_some_and(|scan| scan.waiting > 0) {
+                if let Some(chunk) = self.choose_available(id) {
+                    self.hand_out(id, chunk);
+                } else if self.scan(id).needed.is_empty() {
+                    self.scan_mut(id).waiting -= 1;
+                    self.active(id);
+                    self.actions.push_back(Action::Exhausted { scan: id });
+                } else {
+                    break;
+                }
+            }
+        }
+    }
+
+    fn choose_available(&self, id: ScanId) -> Option<ChunkId> {
+        let scan = self.scan(id);
+        match self.config.policy {
+            _ if scan.sequential => self.next_in_order(scan),
+            Policy::Elevator => self.oldest_behind_cursor(scan),
+            _ => self.most_useful(scan),
+        }
+    }
+
+    fn hand_out(&mut self, id: ScanId, chunk: ChunkId) {
+        let seq = self.next_seq();
+        let scan = self.scans.get_mut(&id).expect("deliver named it");
+        let part = scan.take(chunk).expect("I5: only needed chunks are chosen");
+        scan.coming -= 1;
+        scan.held.insert(chunk);
+        scan.waiting -= 1;
+        let registered = scan.registered_seq;
+        let PartState {
+            slot, ref columns, ..
+        } = scan.parts[part];
+        let table = self
+            .tables
+            .get_mut(&scan.table)
+            .expect("scans name registered tables");
+        table.drop_interest(chunk, slot);
+        table.pin(chunk, Pinner::Scan(id), columns.clone());
+        table.touch(chunk, columns, seq);
+        let origin = match table.chunks[chunk.0 as usize].last_load {
+            Some(LastLoad { scan, .. }) if scan == id => LoadOrigin::LoadedForMe,
+            Some(LastLoad { seq, .. }) if seq > registered => LoadOrigin::LoadedForOthers,
+            _ => LoadOrigin::FromBuffer,
+        };
+        self.active(id);
+        self.refresh(id);
+        self.actions.push_back(Action::Deliver {
+            scan: id,
+            chunk,
+            origin,
+        });
+    }
+}

@@ -1,0 +1,123 @@
+//! Which scans go hungry, and which have fallen silent?
+//!
+//! Idea: availability is counted as chunks come and go, so that asking whether a scan is starved costs nothing. A scan between whose
+//! consumers and it nothing has happened for `stall_after` is stalled: it protects nothing.
+//! Source: [CoopScans07 Figure 3, queryStarved]; we differ: loads in flight count as available.
+
+use crate::abm::Abm;
+use crate::scan::Scan;
+use crate::table::Table;
+use crate::{ChunkId, ScanId, TableId, Time};
+
+impl Abm {
+    pub(crate) fn stall_time(&self, scan: &Scan) -> Time {
+        Time(
+            scan.last_activity
+                .0
+                .saturating_add(self.config.stall_after_ns),
+        )
+    }
+
+    /// A consumer of the scan did something, or was handed a chunk.
+    pub(crate) fn active(&mut self, id: ScanId) {
+        let now = self.now;
+        let old = self.stall_time(self.scan(id));
+        self.stalls.remove(&(old, id));
+        let scan = self.scan_mut(id);
+        scan.last_activity = now;
+        let (waiting, stalled) = (scan.waiting > 0, scan.stalled);
+        if !waiting {
+            let due = self.stall_time(self.scan(id));
+            self.stalls.insert((due, id));
+        }
+        if stalled {
+            self.set_stalled(id, false);
+        }
+    }
+
+    pub(crate) fn expire_stalls(&mut self) {
+        while let Some(&(due, id)) = self.stalls.first()
+            && due <= self.now
+        {
+            self.stalls.remove(&(due, id));
+            self.set_stalled(id, true);
+        }
+    }
+
+    fn set_stalled(&mut self, id: ScanId, on: bool) {
+        let scan = self.scan_mut(id);
+        scan.stalled = on;
+        let (table, slots) = (scan.table, scan.slots());
+        self.table_mut(table).set_stalled(&slots, on);
+        self.refresh(id);
+    }
+
+    /// available(q), cut off where it no longer matters.
+    pub(crate) fn available(&self, scan: &Scan) -> usize {
+        if !scan.sequential {
+            return scan.held.len() + scan.coming;
+        }
+        let table = self.table(scan.table);
+        let prefix = scan
+            .order()
+            .take(scan.lookahead() + 1)
+            .take_while(|&chunk| {
+                let part = scan.part_of(chunk);
+                part.is_some_and(|p| scan.parts[p].columns.is_subset(&table.group(chunk).coming))
+            });
+        scan.held.len() + prefix.count()
+    }
+
+    /// Works out anew whether a scan is starved or almost starved.
+    pub(crate) fn refresh(&mut self, id: ScanId) {
+        let scan = self.scan(id);
+        let available = self.available(scan);
+        let starved = !scan.stalled && available < scan.lookahead();
+        let almost = !scan.stalled && available <= scan.lookahead();
+        let (table, slots) = (scan.table, scan.slots());
+        self.scan_mut(id).starved = starved;
+        let table = self.table_mut(table);
+        for slot in slots {
+            table.starved.set(slot, starved);
+            table.almost.set(slot, almost);
+        }
+    }
+
+    /// Makes a change to a chunk's resident or loading columns, and tells the interested scans what is coming now.
+    pub(crate) fn change_coming(
+        &mut self,
+        id: TableId,
+        chunk: ChunkId,
+        change: impl FnOnce(&mut Table),
+    ) {
+        let table = self.table_mut(id);
+        let before = table.group(chunk).coming.clone();
+        change(table);
+        let coming = &table.group(chunk).coming;
+        if *coming == before {
+            return;
+        }
+        let affected: Vec<(ScanId, bool, bool)> = table
+            .interest(chunk)
+            .iter()
+            .map(|slot| table.slot(slot))
+            .map(|s| {
+                (
+                    s.scan,
+                    s.columns.is_subset(&before),
+                    s.columns.is_subset(coming),
+                )
+            })
+            .filter(|(_, was, is)| was != is)
+            .collect();
+        for (id, _, is) in affected {
+            let scan = self.scan_mut(id);
+            if is {
+                scan.coming += 1;
+            } else {
+                scan.coming -= 1;
+            }
+            self.refresh(id);
+        }
+    }
+}
