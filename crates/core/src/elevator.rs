@@ -64,13 +64,13 @@ fn first_from_cursor(table: &Table, slots: impl Fn(&Group) -> Bits) -> Option<Ch
             if slots.is_empty() {
                 continue;
             }
-            let counts = |interest: &Bits| interest.intersects(&slots).then_some(());
             group.members.search(
                 &mut first,
                 from,
                 table.interests(),
-                |node| counts(&node.any),
-                |member, _| counts(member.slots),
+                Some(&slots),
+                |_| Some(()),
+                |_, _| Some(()),
             );
         }
         first.map(|((), chunk)| chunk)

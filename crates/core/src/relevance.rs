@@ -73,12 +73,9 @@ impl Abm {
                 &mut best,
                 ChunkId(0),
                 table.interests(),
-                |node| node.any.intersects(&mine).then_some(Reverse(node.least)),
-                |member, best| {
-                    let score = Reverse(member.count);
-                    let counts = best.is_none_or(|b| score >= b) && member.slots.intersects(&mine);
-                    counts.then_some(score)
-                },
+                Some(&mine),
+                |node| Some(Reverse(node.least)),
+                |member, _| Some(Reverse(member.count)),
             );
         }
         best.map(|(_, chunk)| chunk)
@@ -91,6 +88,7 @@ impl Abm {
         for part in &scan.parts {
             let overlapping = table.overlapping(&part.columns);
             let num = table.weight(&part.columns);
+            let mine = [part.slot].into_iter().collect();
             let apart = table.slot_count() - overlapping.len();
             // The scan is interested itself.
             let score = |u: u32| Ratio {
@@ -103,16 +101,11 @@ impl Abm {
                         &mut best,
                         ChunkId(0),
                         table.interests(),
-                        |node| {
-                            let counts = node.any.contains(part.slot);
-                            counts.then(|| score(node.at_least(&overlapping)))
-                        },
+                        Some(&mine),
+                        |node| Some(score(node.at_least(&overlapping))),
                         |member, best| {
                             let at_most = score(member.count.saturating_sub(apart));
-                            if best.is_some_and(|best| at_most < best) {
-                                return None;
-                            }
-                            let counts = member.slots.contains(part.slot);
+                            let counts = best.is_none_or(|best| at_most >= best);
                             counts.then(|| score(member.slots.len_and(&overlapping)))
                         },
                     );
@@ -193,17 +186,13 @@ impl Abm {
                 &mut best,
                 ChunkId(0),
                 table.interests(),
-                |node| {
-                    let counts = node.any.intersects(&mine);
-                    counts.then(|| (node.at_most(&table.starved) + pages, node.most))
-                },
+                Some(&mine),
+                |node| Some((node.at_most(&table.starved) + pages, node.most)),
                 |member, best| {
                     let beaten = |score: (u32, u32)| best.is_some_and(|best| score < best);
                     let at_most = member.count.min(all_starved) + pages;
-                    if beaten((at_most, member.count)) || !member.slots.intersects(&mine) {
-                        return None;
-                    }
-                    Some((member.slots.len_and(&table.starved) + pages, member.count))
+                    let score = || (member.slots.len_and(&table.starved) + pages, member.count);
+                    (!beaten((at_most, member.count))).then(score)
                 },
             );
         }
@@ -222,6 +211,7 @@ impl Abm {
                 .overlapping(&part.columns)
                 .intersection(&table.starved);
             let unions = Unions::of(table, &part.columns, &others);
+            let mine = [part.slot].into_iter().collect();
             let before = best;
             for group in table.groups.iter() {
                 if part.columns.is_subset(&group.coming) || !self.device_free(group.state.device) {
@@ -241,15 +231,13 @@ impl Abm {
                     &mut best,
                     ChunkId(0),
                     table.interests(),
-                    |node| {
-                        let counts = node.any.contains(part.slot);
-                        counts.then(|| limit(&node.any, node.at_most(&others)))?
-                    },
+                    Some(&mine),
+                    |node| limit(&node.any, node.at_most(&others)),
                     |member, best| {
                         let beaten =
                             |num| best.is_some_and(|best| Ratio { num, den: least } < best);
                         let most = u64::from(member.count + pages);
-                        if beaten(most) || !member.slots.contains(part.slot) {
+                        if beaten(most) {
                             return None;
                         }
                         let num = u64::from(member.slots.len_and(&others) + pages);

@@ -257,6 +257,7 @@ impl Abm {
                     &mut of_table,
                     ChunkId(0),
                     table.interests(),
+                    None,
                     |node| {
                         let some = !node.all.intersects(&spared.slots);
                         let almost = node.at_least(&kept_for);

@@ -479,6 +479,7 @@ impl Table {
         assert_eq!(members, self.chunks.len(), "groups partition the chunks");
         let listed: usize = self.chunks.iter().map(|chunk| chunk.listed.len()).sum();
         assert_eq!(self.victims.len(), listed);
+        self.interest.check();
         used + self.check_extents()
     }
 
