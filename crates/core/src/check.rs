@@ -1,8 +1,10 @@
 //! Every invariant, counted anew.
 
 use crate::abm::Abm;
+use crate::groups::Group;
 use crate::scan::Scan;
 use crate::table::Table;
+use crate::{ChunkId, ColumnSet};
 
 impl Abm {
     /// Every invariant, in O(state). For tests and simulation.
@@ -59,5 +61,57 @@ impl Abm {
             scan.held.iter().all(|chunk| !scan.needed.contains(*chunk)),
             "I5"
         );
+    }
+}
+
+impl Table {
+    /// Bytes resident or loading, counted anew, and every invariant of the table.
+    pub(crate) fn check(&self) -> u64 {
+        let mut members = 0;
+        let mut used = 0;
+        for group in self.groups.iter() {
+            let state = &group.state;
+            members += group.members.len();
+            assert!(group.members.len() > 0, "a group has members");
+            assert!(
+                !state.resident.intersects(&state.loading),
+                "I1: a segment is loading at most once"
+            );
+            assert!(
+                state.pinned.is_subset(&state.resident),
+                "I2: pinned columns are in memory"
+            );
+            group.members.check(self.interests());
+            for chunk in group.members.iter() {
+                used += self.check_chunk(chunk, group);
+            }
+        }
+        assert_eq!(members, self.chunks.len(), "groups partition the chunks");
+        let listed: usize = self.chunks.iter().map(|chunk| chunk.listed.len()).sum();
+        assert_eq!(self.victims.len(), listed);
+        self.interests().check();
+        used + self.check_extents()
+    }
+
+    fn check_chunk(&self, id: ChunkId, group: &Group) -> u64 {
+        let chunk = &self.chunks[id.0 as usize];
+        assert_eq!(&self.group(id).state, &group.state, "it is in its group");
+        let victims = self.victim_columns(&group.idle, self.interest(id));
+        assert_eq!(chunk.listed, victims);
+        assert!(
+            !victims.intersects(&group.state.pinned),
+            "I2: victim is pinned"
+        );
+        let used: ColumnSet = chunk.last_use.iter().map(|&(column, _)| column).collect();
+        assert_eq!(used, group.state.resident);
+        for &(column, seq) in &chunk.last_use {
+            let listed = self.victims.contains(&(seq, id, column));
+            assert_eq!(listed, victims.contains(column));
+        }
+        group
+            .coming
+            .iter()
+            .map(|column| self.own_bytes(id, column))
+            .sum()
     }
 }

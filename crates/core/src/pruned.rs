@@ -316,7 +316,7 @@ mod tests {
 
     use super::*;
 
-    const CHUNKS: u32 = 10_000;
+    const CHUNKS: u32 = 6_000;
 
     /// Which chunk, whether it is to be a member, who is interested in it.
     type Change = (u32, bool, BTreeSet<usize>);

@@ -50,12 +50,11 @@ pub(crate) struct LastLoad {
 #[derive(Debug)]
 pub(crate) struct Chunk {
     pub(crate) bytes: Box<[u64]>,
-    group: GroupId,
     /// When each resident segment was last used.
     pub(crate) last_use: SmallVec<[(ColumnId, u64); 1]>,
     pub(crate) last_load: Option<LastLoad>,
     /// Its segments in `Table::victims`.
-    listed: ColumnSet,
+    pub(crate) listed: ColumnSet,
 }
 
 #[derive(Debug)]
@@ -71,6 +70,8 @@ pub(crate) struct Table {
     policy: Policy,
     columns: u16,
     pub(crate) chunks: Vec<Chunk>,
+    /// The group of each chunk.
+    group_of: Vec<GroupId>,
     interest: Interest,
     pub(crate) extents: Vec<Extent>,
     /// The shared extents of a segment, for those that have any.
@@ -107,6 +108,7 @@ impl Table {
             policy,
             columns: layout.columns,
             chunks: Vec::new(),
+            group_of: Vec::new(),
             interest: Interest::default(),
             extents: Vec::new(),
             extents_of: BTreeMap::new(),
@@ -142,9 +144,9 @@ impl Table {
             let id = ChunkId(self.chunk_count());
             self.interest.push();
             let group = self.groups.insert(id, state, &self.interest);
+            self.group_of.push(group);
             self.chunks.push(Chunk {
                 bytes,
-                group,
                 last_use: SmallVec::new(),
                 last_load: None,
                 listed: ColumnSet::new(),
@@ -216,7 +218,7 @@ impl Table {
     }
 
     pub(crate) fn group(&self, chunk: ChunkId) -> &Group {
-        self.groups.at(self.chunks[chunk.0 as usize].group)
+        self.groups.at(self.group_of[chunk.0 as usize])
     }
 
     /// Who is interested in a chunk.
@@ -348,26 +350,33 @@ impl Table {
     /// How many of the chunks have all of `columns` resident or loading.
     pub(crate) fn count_coming(&self, chunks: &ChunkSet, columns: &ColumnSet) -> usize {
         let comes = self.groups.map(|group| columns.is_subset(&group.coming));
-        let group = |chunk: ChunkId| self.chunks[chunk.0 as usize].group.index();
-        chunks
-            .iter()
-            .filter(|&chunk| comes[group(chunk)] == Some(true))
+        let groups = chunks.iter().map(|chunk| self.group_of[chunk.0 as usize]);
+        groups
+            .filter(|group| comes[group.index()] == Some(true))
             .count()
     }
 
     /// Sets or clears a slot's bit in the interest of many chunks.
     pub(crate) fn set_interest(&mut self, slot: usize, chunks: &ChunkSet, on: bool) {
+        let idle = self.groups.map(|group| !group.idle.is_empty());
         let mut blocks: Vec<(GroupId, u32)> = Vec::new();
+        let mut of_block = 0;
         for chunk in chunks.iter() {
             self.interest.set(chunk, slot, on);
-            let entry = (self.chunks[chunk.0 as usize].group, chunk.0 / 64);
-            if blocks.last() != Some(&entry) {
-                blocks.push(entry);
+            let group = self.group_of[chunk.0 as usize];
+            let block = chunk.0 / 64;
+            if blocks.last().is_some_and(|&(_, last)| last != block) {
+                of_block = blocks.len();
             }
-            self.list_victims(chunk);
+            // A block has chunks of a few groups, so this finds it soon.
+            if !blocks[of_block..].contains(&(group, block)) {
+                blocks.push((group, block));
+            }
+            if idle[group.index()] == Some(true) {
+                self.list_victims(chunk);
+            }
         }
         blocks.sort_unstable();
-        blocks.dedup();
         for of_group in blocks.chunk_by(|a, b| a.0 == b.0) {
             let numbers: Vec<u32> = of_group.iter().map(|&(_, block)| block).collect();
             self.groups.refresh(of_group[0].0, &numbers, &self.interest);
@@ -376,7 +385,7 @@ impl Table {
 
     /// Takes a slot out of the interest of one chunk.
     pub(crate) fn drop_interest(&mut self, chunk: ChunkId, slot: usize) {
-        let group = self.chunks[chunk.0 as usize].group;
+        let group = self.group_of[chunk.0 as usize];
         let change = |interest: &mut Interest| interest.set(chunk, slot, false);
         self.groups
             .reinsert(chunk, group, &mut self.interest, change);
@@ -385,7 +394,7 @@ impl Table {
 
     /// Changes the state of a chunk.
     pub(crate) fn set_state(&mut self, chunk: ChunkId, change: impl FnOnce(&mut ChunkState)) {
-        let from = self.chunks[chunk.0 as usize].group;
+        let from = self.group_of[chunk.0 as usize];
         let old = &self.groups.at(from).state;
         let mut state = old.clone();
         change(&mut state);
@@ -393,19 +402,16 @@ impl Table {
             return;
         }
         self.groups.remove(chunk, from, &self.interest);
-        self.chunks[chunk.0 as usize].group = self.groups.insert(chunk, state, &self.interest);
+        self.group_of[chunk.0 as usize] = self.groups.insert(chunk, state, &self.interest);
         self.list_victims(chunk);
     }
 
     /// Brings `victims` up to date for a chunk.
     fn list_victims(&mut self, chunk: ChunkId) {
         let Chunk {
-            group,
-            listed,
-            last_use,
-            ..
+            listed, last_use, ..
         } = &self.chunks[chunk.0 as usize];
-        let idle = &self.groups.at(*group).idle;
+        let idle = &self.group(chunk).idle;
         if idle.is_empty() && listed.is_empty() {
             return;
         }
@@ -425,7 +431,7 @@ impl Table {
 
     /// Columns of a chunk that may be evicted by themselves: under LRU every idle one, else *garbage*, the idle ones that no scan
     /// wants [CoopScans07 §6.2, "finding space for a chunk"].
-    fn victim_columns(&self, idle: &ColumnSet, interest: &Bits) -> ColumnSet {
+    pub(crate) fn victim_columns(&self, idle: &ColumnSet, interest: &Bits) -> ColumnSet {
         match self.policy {
             Policy::Normal | Policy::Attach => idle.clone(),
             Policy::Relevance | Policy::Elevator => idle.difference(&self.wanted_now(interest)),
@@ -453,55 +459,5 @@ impl Table {
         for chunk in chunks {
             self.list_victims(chunk);
         }
-    }
-
-    /// Bytes resident or loading, counted anew, and every invariant of the table.
-    pub(crate) fn check(&self) -> u64 {
-        let mut members = 0;
-        let mut used = 0;
-        for group in self.groups.iter() {
-            let state = &group.state;
-            members += group.members.len();
-            assert!(group.members.len() > 0, "a group has members");
-            assert!(
-                !state.resident.intersects(&state.loading),
-                "I1: a segment is loading at most once"
-            );
-            assert!(
-                state.pinned.is_subset(&state.resident),
-                "I2: pinned columns are in memory"
-            );
-            group.members.check(&self.interest);
-            for chunk in group.members.iter() {
-                used += self.check_chunk(chunk, group);
-            }
-        }
-        assert_eq!(members, self.chunks.len(), "groups partition the chunks");
-        let listed: usize = self.chunks.iter().map(|chunk| chunk.listed.len()).sum();
-        assert_eq!(self.victims.len(), listed);
-        self.interest.check();
-        used + self.check_extents()
-    }
-
-    fn check_chunk(&self, id: ChunkId, group: &Group) -> u64 {
-        let chunk = &self.chunks[id.0 as usize];
-        assert_eq!(&self.group(id).state, &group.state, "it is in its group");
-        let victims = self.victim_columns(&group.idle, self.interest(id));
-        assert_eq!(chunk.listed, victims);
-        assert!(
-            !victims.intersects(&group.state.pinned),
-            "I2: victim is pinned"
-        );
-        let used: ColumnSet = chunk.last_use.iter().map(|&(column, _)| column).collect();
-        assert_eq!(used, group.state.resident);
-        for &(column, seq) in &chunk.last_use {
-            let listed = self.victims.contains(&(seq, id, column));
-            assert_eq!(listed, victims.contains(column));
-        }
-        group
-            .coming
-            .iter()
-            .map(|column| self.own_bytes(id, column))
-            .sum()
     }
 }

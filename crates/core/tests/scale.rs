@@ -9,8 +9,8 @@ use coscan_core::{
 };
 
 const TABLE: TableId = TableId(0);
-const CHUNKS: u32 = 5_000;
-const SCANS: u64 = 6;
+const CHUNKS: u32 = 4_500;
+const SCANS: u64 = 4;
 
 /// Every chunk but for some holes, at other places for each scan.
 fn chunks_of(scan: u64) -> ChunkSet {
