@@ -111,7 +111,7 @@ impl Columns {
     }
 
     fn flag(&mut self, name: &str, values: impl Iterator<Item = bool>) {
-        self.add(name, Arc::new(BooleanArray::from_iter(values.map(Some))));
+        self.add(name, Arc::new(values.map(Some).collect::<BooleanArray>()));
     }
 
     fn finish(self) -> Result<RecordBatch> {

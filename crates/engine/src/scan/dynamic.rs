@@ -1,6 +1,6 @@
 //! Which chunks has a dynamic filter ruled out since the scan began?
 //!
-//! A TopK or the build side of a join narrows its filter while the scan runs. When a filter has changed, a stream that is
+//! A `TopK` or the build side of a join narrows its filter while the scan runs. When a filter has changed, a stream that is
 //! between two chunks judges the row groups again and the chunks that fell away are withdrawn from the scan, so that
 //! they are neither loaded for it nor handed to it. Rows of the other chunks are tested one by one, as for any conjunct.
 //! Bounds: a sweep costs O(row groups); sweeps together take at most 1/20 of the time, however often filters change.
@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use coscan_storage::pool::TableFile;
+use datafusion::physical_expr::DynamicFilterTracker;
 use datafusion::physical_expr::expressions::DynamicFilterTracking;
 use datafusion::physical_expr::{PhysicalExpr, conjunction};
 use parking_lot::Mutex;
@@ -94,7 +95,7 @@ impl DynamicPruner {
         let changed = state
             .tracking
             .watcher()
-            .is_some_and(|watcher| watcher.changed());
+            .is_some_and(DynamicFilterTracker::changed);
         state.pending |= changed;
         if state.pending && Instant::now() >= state.not_before {
             state.pending = false;

@@ -7,6 +7,7 @@
 //! I1: every chunk that is not pruned is in exactly one run.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -251,12 +252,10 @@ fn judge_chunks(
             .pieces
             .iter()
             .fold(0, |set, piece| set | verdicts.residual[piece.row_group]);
-        let pipeline = match made.get(&residual) {
-            Some(pipeline) => Arc::clone(pipeline),
-            None => {
-                let pipeline = Arc::new(Pipeline::new(file_plan, residual)?);
-                made.insert(residual, Arc::clone(&pipeline));
-                pipeline
+        let pipeline = match made.entry(residual) {
+            Entry::Occupied(known) => Arc::clone(known.get()),
+            Entry::Vacant(new) => {
+                Arc::clone(new.insert(Arc::new(Pipeline::new(file_plan, residual)?)))
             }
         };
         pipelines[*chunk] = Some(pipeline);

@@ -299,7 +299,7 @@ impl PruningStatistics for RowGroupStatistics<'_> {
             .groups
             .iter()
             .map(|group| u64::try_from(group.num_rows()).ok());
-        Some(Arc::new(UInt64Array::from_iter(rows)))
+        Some(Arc::new(rows.collect::<UInt64Array>()))
     }
 
     fn contained(&self, _: &Column, _: &HashSet<ScalarValue>) -> Option<BooleanArray> {

@@ -17,10 +17,11 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
 use datafusion::datasource::physical_plan::parquet::{ParquetAccessPlan, ParquetRowSelection};
 use datafusion::datasource::physical_plan::{
-    FileScanConfig, FileScanConfigBuilder, FileSource, ParquetSource,
+    FileGroup, FileScanConfig, FileScanConfigBuilder, FileSource, ParquetSource,
 };
 use datafusion::datasource::source::{DataSource, DataSourceExec};
 use datafusion::error::Result;
+use datafusion::physical_expr::projection::ProjectionExprs;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
@@ -124,7 +125,7 @@ fn parquet_scan(node: &Arc<dyn ExecutionPlan>) -> Option<(&FileScanConfig, &Parq
 
 /// Whether a scan asks for nothing that our reader does not do.
 fn understood(scan: &FileScanConfig, source: &ParquetSource) -> bool {
-    let files = || scan.file_groups.iter().flat_map(|group| group.iter());
+    let files = || scan.file_groups.iter().flat_map(FileGroup::iter);
     let selects_rows = files().any(|file| {
         file.extensions.contains::<ParquetAccessPlan>()
             || file.extensions.contains::<ParquetRowSelection>()
@@ -146,7 +147,7 @@ fn understood(scan: &FileScanConfig, source: &ParquetSource) -> bool {
 
 /// About how many bytes of its files a scan reads: their size times the share of the columns it projects or filters by.
 fn needed_bytes(scan: &FileScanConfig, source: &ParquetSource) -> u64 {
-    let files = scan.file_groups.iter().flat_map(|group| group.iter());
+    let files = scan.file_groups.iter().flat_map(FileGroup::iter);
     let bytes: u64 = files
         .map(datafusion::datasource::listing::PartitionedFile::effective_size)
         .sum();
@@ -155,7 +156,7 @@ fn needed_bytes(scan: &FileScanConfig, source: &ParquetSource) -> u64 {
     let projected = source
         .projection()
         .into_iter()
-        .flat_map(|p| p.iter())
+        .flat_map(ProjectionExprs::iter)
         .map(|p| &p.expr);
     for expr in projected.chain(source.filter().iter()) {
         for column in collect_columns(expr) {

@@ -37,7 +37,7 @@ pub(crate) fn open(
         baseline: BaselineMetrics::new(metrics, partition),
         metrics: PartitionMetrics::new(metrics, partition),
         execution,
-        partition,
+        number: partition,
         batch_rows,
         output: Some(output),
         at: At::Start,
@@ -60,7 +60,7 @@ pub(crate) fn open(
 
 struct Partition {
     execution: Arc<Execution>,
-    partition: usize,
+    number: usize,
     batch_rows: usize,
     baseline: BaselineMetrics,
     metrics: PartitionMetrics,
@@ -156,7 +156,7 @@ impl Partition {
 
     /// Between two chunks: the next one of this run, or the next run, or the end.
     async fn between(&mut self, running: Arc<Running>, run: usize) -> Result<()> {
-        let Some(current) = running.runs(self.partition).get(run).map(Arc::clone) else {
+        let Some(current) = running.runs(self.number).get(run).map(Arc::clone) else {
             return Ok(());
         };
         if running.limit_reached() {
@@ -193,7 +193,7 @@ impl Partition {
     }
 
     fn report(&self, running: &Running, run: usize) {
-        if let Some(run) = running.runs(self.partition).get(run) {
+        if let Some(run) = running.runs(self.number).get(run) {
             self.metrics.report(run);
         }
     }
