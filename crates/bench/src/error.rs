@@ -80,6 +80,9 @@ pub enum BenchError {
         /// The ratio wanted.
         wanted: f64,
     },
+    /// The user asked to stop.
+    #[error("stopped")]
+    Stopped,
     /// A worker thread or task ended without a result.
     #[error("internal error: a worker of {0} ended without a result")]
     WorkerLost(&'static str),

@@ -2,16 +2,27 @@
 //!
 //! | module | question |
 //! |---|---|
+//! | [`tpch`] | where does the data come from? |
 //! | [`workload`] | which queries does each stream ask, over which part of the table? |
+//! | [`layout`] | which of the table's bytes does a query need? |
+//! | [`coop`] | how long do they take under each policy, and what do they read? |
+//! | [`demo`] | what is the same run on a smaller table, with time scaled down? |
 //! | [`results`] | what did a run say, in the form in which it is kept? |
 //! | [`table`], [`report`] | how does a person read it? |
 //! | [`units`] | how are sizes, rates and times written? |
 
+mod answer;
+mod arena;
+pub mod coop;
+mod cpu;
+pub mod demo;
 mod error;
+pub mod layout;
 mod random;
 pub mod report;
 pub mod results;
 pub mod table;
+pub mod tpch;
 pub mod units;
 pub mod workload;
 

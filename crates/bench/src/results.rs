@@ -52,6 +52,9 @@ pub struct CoopResults {
     /// CPUs that the process could use.
     #[serde(default)]
     pub cores: usize,
+    /// Whether plain DataFusion answered every query too. Policies are compared with each other in any case.
+    #[serde(default)]
+    pub verified: bool,
     /// Seconds that each class takes alone, with an empty buffer.
     pub standalone: BTreeMap<String, f64>,
     /// By policy name.

@@ -65,6 +65,17 @@ pub struct Mix {
 }
 
 impl Mix {
+    /// `FS-T`, the mix of the paper's Table 2.
+    #[must_use]
+    pub fn table_2() -> Self {
+        let speeds = vec![Speed::Fast, Speed::Slow];
+        Self {
+            speeds,
+            percents: TABLE_2_PERCENTS.to_vec(),
+            text: "FS-T".to_owned(),
+        }
+    }
+
     /// Every class that this mix can draw, FAST first, small ranges first.
     #[must_use]
     pub fn classes(&self) -> Vec<Class> {
@@ -118,7 +129,7 @@ impl FromStr for Mix {
             "S" => vec![1, 2, 5, 10, 20],
             "M" => vec![1, 2, 10, 50, 100],
             "L" => vec![10, 30, 50, 100],
-            "T" => vec![1, 10, 50, 100],
+            "T" => TABLE_2_PERCENTS.to_vec(),
             list => list
                 .split(',')
                 .map(
@@ -351,7 +362,7 @@ pub struct QueryFile {
     pub sql: String,
 }
 
-/// TPC-H Q6. Draws year, discount and quantity. The literals are decimals cast from text: `DataFusion` reads a bare `0.05`
+/// TPC-H Q6. Draws year, discount and quantity. The literals are decimals cast from text: DataFusion reads a bare `0.05`
 /// as a float, and would cast the column row by row.
 fn fast(random: &mut Random, table: &str, condition: &str) -> String {
     let year = 1993 + random.below(5);
@@ -416,6 +427,7 @@ pub const VERSION: u32 = 1;
 pub const KEY: &str = "l_orderkey";
 /// Terms beyond these are not written: planning them would cost more than computing them.
 pub const ARITHMETIC_TERMS_MAX: u32 = 1024;
+const TABLE_2_PERCENTS: [u8; 4] = [1, 10, 50, 100];
 const SPEED_LETTERS_MAX: usize = 16;
 
 #[cfg(test)]
@@ -439,6 +451,7 @@ mod tests {
     fn mixes_of_figure_5_and_table_2() {
         let mix: Mix = "ffs-m".parse().unwrap();
         assert_eq!(mix.to_string(), "FFS-M");
+        assert_eq!("FS-T".parse::<Mix>().unwrap(), Mix::table_2());
         assert_eq!(mix.speeds, [Speed::Fast, Speed::Fast, Speed::Slow]);
         assert_eq!(mix.percents, [1, 2, 10, 50, 100]);
         let names: Vec<String> = "FS-T"

@@ -1,0 +1,493 @@
+//! Runs the cooperative-scan benchmark: the same workload under one policy after the other.
+//!
+//! Idea: everything that differs between two policies is the policy. The workload is drawn once, each policy gets a new
+//! engine with an empty buffer and the same device, and each class of query is measured alone first, since latency only
+//! means something beside that.
+//!
+//! B1: every query's rows are the same under all policies, and the same as plain DataFusion's; else the run fails.
+//! B2: nothing runs beside the streams while they are measured: not the oracle, not another policy.
+//! Not here: what the queries are (`workload.rs`), what the figures mean (`results.rs`), the engine (`arena.rs`).
+//! Source: [CoopScans07 §5.1, §5.2].
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
+
+use crate::answer::Answer;
+use crate::arena::{Arena, ArenaConfig, Oracle, answer, reads_whole_rows};
+use crate::cpu;
+use crate::error::{BenchError, Result};
+use crate::layout::Layout;
+use crate::results::{CoopResults, POLICIES, PolicyResults, QueryResults};
+use crate::units::Share;
+use crate::workload::{Mix, Query, Speed, Workload, WorkloadSpec};
+
+/// What is run.
+#[derive(Clone, Debug)]
+pub struct CoopOptions {
+    /// A Parquet file, or a folder of them, with TPC-H's lineitem in key order.
+    pub table: PathBuf,
+    /// The table's name in titles.
+    pub title: String,
+    /// `nsm` or `dsm`.
+    pub model: String,
+    /// Which policies, in this order.
+    pub policies: Vec<String>,
+    /// Which queries.
+    pub mix: Mix,
+    /// Streams at once.
+    pub streams: usize,
+    /// Queries of each stream.
+    pub queries: usize,
+    /// Time between two streams' starts.
+    pub delay: Duration,
+    /// What the workload is drawn from.
+    pub seed: u64,
+    /// The buffer: bytes, or a fraction of what the workload could touch (`nsm`: the table; `dsm`: the columns that its
+    /// queries name; a quarter of the table would be most of those columns, and nothing would be left to schedule).
+    pub buffer: Share,
+    /// The device's limit in bytes per second.
+    pub bandwidth: Option<u64>,
+    /// Time added to each request.
+    pub latency: Duration,
+    /// The size of a chunk in bytes on disk.
+    pub chunk_bytes: u64,
+    /// Threads per query; None is the engine's own default. One is the paper's: its queries were single-threaded, and
+    /// concurrency comes from the streams.
+    pub partitions: Option<usize>,
+    /// Terms of extra arithmetic in SLOW.
+    pub slow_arithmetic: u32,
+    /// Whether plain DataFusion answers every query too.
+    pub verify: bool,
+}
+
+impl Default for CoopOptions {
+    fn default() -> Self {
+        Self {
+            table: PathBuf::new(),
+            title: String::new(),
+            model: "dsm".to_owned(),
+            policies: POLICIES.map(str::to_owned).to_vec(),
+            mix: Mix::table_2(),
+            streams: 16,
+            queries: 4,
+            delay: Duration::from_secs(3),
+            seed: 1,
+            buffer: Share::Fraction(0.25),
+            bandwidth: Some(200_000_000),
+            latency: Duration::ZERO,
+            chunk_bytes: 16 << 20,
+            partitions: Some(1),
+            slow_arithmetic: SLOW_ARITHMETIC_DEFAULT,
+            verify: true,
+        }
+    }
+}
+
+/// What a run is doing, for whoever shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Progress {
+    /// Something with so many steps begins. What was before it has ended.
+    Begun {
+        /// What it is: `standalone`, `plain DataFusion`, or a policy.
+        phase: String,
+        /// How many queries it runs.
+        steps: u64,
+    },
+    /// One query of the phase has been answered.
+    Advanced,
+}
+
+/// Told of a run's progress, from several threads.
+pub type OnProgress = Arc<dyn Fn(Progress) + Send + Sync>;
+
+/// Runs the benchmark.
+///
+/// Cancel safety: dropping the future cancels all queries.
+///
+/// # Errors
+/// The table cannot be read, a query fails, or two results differ (B1).
+pub async fn run(options: &CoopOptions, on_progress: OnProgress) -> Result<CoopResults> {
+    let plan = Plan::new(options)?;
+    let mut results = plan.empty_results()?;
+    let begin = |phase: &str, steps: usize| {
+        on_progress(Progress::Begun {
+            phase: phase.to_owned(),
+            steps: steps as u64,
+        });
+    };
+
+    let representatives = plan.workload.representatives();
+    begin("standalone", representatives.len());
+    for query in representatives {
+        let alone = plan.standalone(query).await?;
+        results
+            .standalone
+            .insert(query.class.to_string(), alone.as_secs_f64());
+        on_progress(Progress::Advanced);
+    }
+
+    let mut answers: Option<(String, Vec<Answer>)> = None;
+    if options.verify {
+        begin(ORACLE, plan.queries.len());
+        answers = Some((ORACLE.to_owned(), plan.oracle(&on_progress).await?));
+    }
+    for policy in &options.policies {
+        begin(policy, plan.queries.len());
+        let (mut measured, rows) = plan.policy(policy, &on_progress).await?;
+        match &answers {
+            Some((reference, expected)) => plan.compare(policy, &rows, reference, expected)?,
+            None => answers = Some((policy.clone(), rows)),
+        }
+        measured.summarize(&results.standalone);
+        let available = measured.total_s * cpu::cores() as f64;
+        // Until here it is the CPU time in seconds; how much that is of what there was is known only now.
+        measured.cpu_fraction /= available.max(f64::MIN_POSITIVE);
+        results.policies.insert(policy.clone(), measured);
+    }
+    Ok(results)
+}
+
+/// What `--calibrate-slow` found.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Calibration {
+    /// Terms of extra arithmetic.
+    pub slow_arithmetic: u32,
+    /// SLOW's standalone time over FAST's with them, both over the whole table.
+    pub ratio: f64,
+}
+
+/// Finds the arithmetic with which SLOW takes `ratio` times FAST's standalone time.
+///
+/// # Errors
+/// A query fails, or [`BenchError::Calibration`] if no number of terms comes within [`CALIBRATION_TOLERANCE`].
+pub async fn calibrate_slow(
+    options: &CoopOptions,
+    ratio: f64,
+    on_progress: OnProgress,
+) -> Result<Calibration> {
+    on_progress(Progress::Begun {
+        phase: "calibration".to_owned(),
+        steps: CALIBRATIONS_MAX.into(),
+    });
+    let plan = Plan::new(options)?;
+    let fast = plan.whole_table("F-100", 0).await?.as_secs_f64();
+    // The time is flat while the device hides the arithmetic and then linear, so: double until it is enough, then halve
+    // the interval. Each step is one scan of the table.
+    let (mut low, mut high) = (0_u32, None::<u32>);
+    let mut best = Calibration {
+        slow_arithmetic: 0,
+        ratio: f64::INFINITY,
+    };
+    let mut terms = options.slow_arithmetic;
+    for _ in 0..CALIBRATIONS_MAX {
+        let measured = plan.whole_table("S-100", terms).await?.as_secs_f64() / fast;
+        on_progress(Progress::Advanced);
+        if (measured - ratio).abs() < (best.ratio - ratio).abs() {
+            best = Calibration {
+                slow_arithmetic: terms,
+                ratio: measured,
+            };
+        }
+        if (best.ratio / ratio - 1.0).abs() <= CALIBRATION_TOLERANCE / 2.0 {
+            break;
+        }
+        if measured < ratio {
+            low = terms;
+        } else {
+            high = Some(terms);
+        }
+        let next = match high {
+            None => (terms * 2).clamp(1, crate::workload::ARITHMETIC_TERMS_MAX),
+            Some(high) => u32::midpoint(low, high),
+        };
+        if next == terms || high.is_some_and(|high| high <= low + 1) {
+            break;
+        }
+        terms = next;
+    }
+    if (best.ratio / ratio - 1.0).abs() > CALIBRATION_TOLERANCE {
+        return Err(BenchError::Calibration {
+            slow_arithmetic: best.slow_arithmetic,
+            ratio: best.ratio,
+            wanted: ratio,
+        });
+    }
+    Ok(best)
+}
+
+/// The workload that `options` stand for, without running it.
+///
+/// # Errors
+/// The table cannot be read.
+pub fn workload(options: &CoopOptions) -> Result<Workload> {
+    Ok(Plan::new(options)?.workload)
+}
+
+/// Bytes that FAST reads of the whole table: what a full scan's duration follows from.
+///
+/// # Errors
+/// The table cannot be read, or the model's name is unknown.
+pub fn full_scan_bytes(table: &std::path::Path, model: &str) -> Result<u64> {
+    Ok(Layout::read(table)?.scan_bytes(Speed::Fast, reads_whole_rows(model)?))
+}
+
+/// Everything that is decided before the first query runs.
+struct Plan<'a> {
+    options: &'a CoopOptions,
+    layout: Layout,
+    workload: Workload,
+    /// (stream, query), streams first: a query's place here is its label.
+    queries: Vec<(usize, Query)>,
+    whole_rows: bool,
+    buffer_bytes: u64,
+}
+
+impl<'a> Plan<'a> {
+    fn new(options: &'a CoopOptions) -> Result<Self> {
+        let whole_rows = reads_whole_rows(&options.model)?;
+        let layout = Layout::read(&options.table)?;
+        let workload = Workload::draw(WorkloadSpec {
+            mix: options.mix.clone(),
+            streams: options.streams,
+            queries: options.queries,
+            delay: options.delay,
+            seed: options.seed,
+            keys: layout.keys.clone(),
+            slow_arithmetic: options.slow_arithmetic,
+            table: TABLE.to_owned(),
+        });
+        let queries = workload
+            .queries()
+            .map(|(stream, query)| (stream, query.clone()))
+            .collect();
+        let buffer_bytes = options
+            .buffer
+            .of(layout.needs(&workload, whole_rows).workload_bytes);
+        Ok(Self {
+            options,
+            layout,
+            workload,
+            queries,
+            whole_rows,
+            buffer_bytes,
+        })
+    }
+
+    fn empty_results(&self) -> Result<CoopResults> {
+        let needs = self.layout.needs(&self.workload, self.whole_rows);
+        Ok(CoopResults {
+            model: self.options.model.clone(),
+            table_bytes: self.layout.table_bytes,
+            buffer_bytes: self.buffer_bytes,
+            bandwidth: self.options.bandwidth,
+            streams: self.options.streams,
+            queries_per_stream: self.options.queries,
+            seed: self.options.seed,
+            table: self.options.title.clone(),
+            mix: self.options.mix.to_string(),
+            delay_s: self.options.delay.as_secs_f64(),
+            slow_arithmetic: self.options.slow_arithmetic,
+            chunks: self.layout.row_groups(),
+            workload_bytes: needs.workload_bytes,
+            union_bytes: needs.union_bytes,
+            demand_bytes: needs.demand_bytes,
+            cores: cpu::cores(),
+            verified: self.options.verify,
+            standalone: BTreeMap::new(),
+            policies: BTreeMap::new(),
+        })
+    }
+
+    async fn arena(&self, policy: &str) -> Result<Arena> {
+        let config = ArenaConfig {
+            policy: policy.to_owned(),
+            model: self.options.model.clone(),
+            buffer_bytes: self.buffer_bytes,
+            bandwidth: self.options.bandwidth,
+            latency: self.options.latency,
+            chunk_bytes: self.options.chunk_bytes,
+            target_partitions: self.options.partitions,
+        };
+        Arena::open(&config, TABLE, &self.options.table).await
+    }
+
+    /// The query alone, with an empty buffer.
+    async fn standalone(&self, query: &Query) -> Result<Duration> {
+        let arena = self.arena(STANDALONE_POLICY).await?;
+        let start = Instant::now();
+        arena.run(&query.class.to_string(), &query.sql).await?;
+        Ok(start.elapsed())
+    }
+
+    /// A query of the class over the whole table, alone.
+    async fn whole_table(&self, class: &str, slow_arithmetic: u32) -> Result<Duration> {
+        let spec = WorkloadSpec {
+            mix: class.parse()?,
+            streams: 1,
+            queries: 1,
+            slow_arithmetic,
+            ..self.workload.spec.clone()
+        };
+        match Workload::draw(spec).representatives().first() {
+            Some(query) => self.standalone(query).await,
+            None => Err(BenchError::WorkerLost("the workload generator")),
+        }
+    }
+
+    async fn oracle(&self, on_progress: &OnProgress) -> Result<Vec<Answer>> {
+        let oracle = Oracle::open(TABLE, &self.options.table).await?;
+        let mut answers = Vec::with_capacity(self.queries.len());
+        for (_, query) in &self.queries {
+            answers.push(oracle.run(&query.sql).await?);
+            on_progress(Progress::Advanced);
+        }
+        Ok(answers)
+    }
+
+    /// All streams under one policy. `cpu_fraction` is still the CPU time in seconds.
+    async fn policy(
+        &self,
+        name: &str,
+        on_progress: &OnProgress,
+    ) -> Result<(PolicyResults, Vec<Answer>)> {
+        let arena = Arc::new(self.arena(name).await?);
+        let before = arena.counters();
+        let cpu_before = cpu::process_time();
+        let start = Instant::now();
+        let mut streams = JoinSet::new();
+        for (stream, queries) in self.workload.streams.iter().enumerate() {
+            let first = stream * self.options.queries;
+            let queries: Vec<(usize, Query)> = queries
+                .iter()
+                .cloned()
+                .enumerate()
+                .map(|(at, q)| (first + at, q))
+                .collect();
+            let at = start + self.options.delay * u32::try_from(stream).unwrap_or(u32::MAX);
+            let (arena, on_progress) = (Arc::clone(&arena), Arc::clone(on_progress));
+            streams.spawn(async move {
+                sleep_until(at).await;
+                stream_of(&arena, start, queries, &on_progress).await
+            });
+        }
+        // The set aborts the other streams when it is dropped, which is what the first error does.
+        let mut done: BTreeMap<usize, Done> = BTreeMap::new();
+        while let Some(stream) = streams.join_next().await {
+            done.extend(stream.map_err(|error| BenchError::engine("a stream", error))??);
+        }
+        let cpu = cpu::process_time().saturating_sub(cpu_before);
+        let after = arena.counters();
+
+        let mut results = PolicyResults {
+            cpu_fraction: cpu.as_secs_f64(),
+            io_requests: after.io_requests - before.io_requests,
+            io_bytes: after.io_bytes - before.io_bytes,
+            sched_cpu_fraction: (after.sched_cpu - before.sched_cpu).as_secs_f64()
+                / cpu.as_secs_f64().max(f64::MIN_POSITIVE),
+            decode_bytes: after.decode_bytes - before.decode_bytes,
+            trace: trace(&arena),
+            ..Default::default()
+        };
+        let mut answers = Vec::with_capacity(done.len());
+        for ((stream, query), done) in self.queries.iter().zip(done.into_values()) {
+            results.queries.push(QueryResults {
+                stream: *stream,
+                name: query.class.to_string(),
+                start_s: done.start.as_secs_f64(),
+                latency_s: done.latency.as_secs_f64(),
+                ..Default::default()
+            });
+            answers.push(done.answer);
+        }
+        Ok((results, answers))
+    }
+
+    /// B1.
+    fn compare(
+        &self,
+        policy: &str,
+        rows: &[Answer],
+        reference: &str,
+        expected: &[Answer],
+    ) -> Result<()> {
+        for (((_, query), rows), expected) in self.queries.iter().zip(rows).zip(expected) {
+            if let Some(difference) = rows.difference(expected) {
+                return Err(BenchError::Mismatch {
+                    query: query.class.to_string(),
+                    policy: policy.to_owned(),
+                    reference: reference.to_owned(),
+                    difference,
+                    sql: query.sql.clone(),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One query, answered.
+struct Done {
+    start: Duration,
+    latency: Duration,
+    answer: Answer,
+}
+
+/// One stream: its queries, one after the other.
+async fn stream_of(
+    arena: &Arena,
+    start: Instant,
+    queries: Vec<(usize, Query)>,
+    on_progress: &OnProgress,
+) -> Result<Vec<(usize, Done)>> {
+    let mut done = Vec::with_capacity(queries.len());
+    for (index, query) in queries {
+        let sent = Instant::now();
+        let batches = arena.run(&index.to_string(), &query.sql).await?;
+        let latency = sent.elapsed();
+        let answer = answer(&batches)?;
+        done.push((
+            index,
+            Done {
+                start: sent - start,
+                latency,
+                answer,
+            },
+        ));
+        on_progress(Progress::Advanced);
+    }
+    Ok(done)
+}
+
+/// The arena's loads, labels read back as places in the list of queries. Times to a tenth of a millisecond: the file
+/// holds thousands of them.
+fn trace(arena: &Arena) -> Vec<(f64, u32, u32)> {
+    let mut trace: Vec<(f64, u32, u32)> = arena
+        .trace()
+        .into_iter()
+        .filter_map(|load| {
+            let time = (load.time.as_secs_f64() * 1e4).round() / 1e4;
+            Some((time, load.chunk, load.label.parse().ok()?))
+        })
+        .collect();
+    trace.sort_by(|a, b| a.0.total_cmp(&b.0));
+    trace
+}
+
+/// The name under which the table is registered.
+const TABLE: &str = "lineitem";
+/// Alone, all policies read the same chunks in the same order but for `relevance`'s freedom to choose, so the time alone
+/// is taken under the plainest.
+const STANDALONE_POLICY: &str = "normal";
+const ORACLE: &str = "plain DataFusion";
+/// As in `bench/workload.py`: keeps the workload bound by the device.
+pub const SLOW_ARITHMETIC_DEFAULT: u32 = 1;
+/// How far from the wanted ratio a calibration may end, relative to it.
+pub const CALIBRATION_TOLERANCE: f64 = 0.1;
+/// Each is a scan of the whole table.
+const CALIBRATIONS_MAX: u32 = 12;
