@@ -1,2 +1,84 @@
 //! The `coscan` command.
-fn main() {}
+//!
+//! One file per subcommand; each turns its options into calls of a library crate and shows what comes back. Results go to
+//! standard output, everything else to standard error. Exit codes: 0, 1 for a failure, 2 for options that make no sense,
+//! 130 after an interrupt.
+
+mod allocator;
+mod args;
+mod bench;
+mod demo;
+mod failure;
+mod output;
+mod progress;
+mod serve;
+mod sql;
+mod statements;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use failure::Failure;
+
+/// Analytical SQL in which many queries that run at once share one read of a table.
+#[derive(Parser)]
+#[command(version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Show what sharing reads does: the papers' workload under four policies, as a table and a report.
+    Demo(demo::Options),
+    /// Run SQL over Parquet files.
+    Sql(sql::Options),
+    /// Serve SQL over Parquet files to PostgreSQL clients.
+    Serve(serve::Options),
+    /// Experiments on the real engine.
+    Bench(bench::Options),
+}
+
+fn main() -> ExitCode {
+    allocator::keep_pages();
+    let outcome = match Cli::parse().command {
+        Command::Demo(options) => demo::run(&options),
+        Command::Sql(options) => sql::run(&options),
+        Command::Serve(options) => serve::run(options),
+        Command::Bench(options) => bench::run(options),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            if let Some(message) = failure.message() {
+                eprintln!("coscan: {message}");
+            }
+            failure.exit_code()
+        }
+    }
+}
+
+/// Runs a future on a new multi-threaded runtime until it ends or the user interrupts it.
+///
+/// An interrupt drops the future, which cancels the queries in it; a second one ends the process at once, as usual.
+fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let runtime = runtime("coscan")?;
+    let outcome = runtime.block_on(async {
+        tokio::select! {
+            outcome = work => outcome,
+            _ = tokio::signal::ctrl_c() => Err(Failure::Interrupted),
+        }
+    });
+    // Blocking tasks that don't hear of the cancellation must not hold up the exit.
+    runtime.shutdown_background();
+    outcome
+}
+
+fn runtime(name: &str) -> Result<tokio::runtime::Runtime, Failure> {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .thread_name(name)
+        .build()
+        .map_err(|error| Failure::new(format!("threads cannot be started: {error}")))
+}

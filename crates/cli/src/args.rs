@@ -1,0 +1,127 @@
+//! Options that several subcommands have: tables, and the engine's settings.
+
+use std::str::FromStr;
+
+use clap::{Args, ValueEnum};
+use coscan::{Engine, EngineConfig, Policy, Session, StorageModel};
+use coscan_bench::units;
+
+use crate::failure::Failure;
+
+/// A table, as `NAME=PATH`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Table {
+    name: String,
+    path: String,
+}
+
+impl FromStr for Table {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once('=') {
+            Some((name, path)) if !name.is_empty() && !path.is_empty() => Ok(Self {
+                name: name.to_owned(),
+                path: path.to_owned(),
+            }),
+            _ => Err("write NAME=PATH".to_owned()),
+        }
+    }
+}
+
+/// The tables that statements may name.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Tables {
+    /// A table: a Parquet file, a folder, a glob, or a URL (s3://, http://). May be given several times.
+    #[arg(short = 't', long = "table", value_name = "NAME=PATH")]
+    tables: Vec<Table>,
+}
+
+impl Tables {
+    /// Makes the tables known to all sessions of the engine.
+    pub(crate) async fn register(&self, session: &Session) -> Result<(), Failure> {
+        for table in &self.tables {
+            session.register(&table.name, &table.path).await?;
+        }
+        Ok(())
+    }
+}
+
+/// The engine's settings, with the names that SET has for them (`coscan.policy` is `--policy`).
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Settings")]
+pub(crate) struct Settings {
+    /// Which scan is served and which chunk loaded next: normal, attach, elevator or relevance.
+    #[arg(long, value_name = "NAME", value_parser = policy)]
+    policy: Option<Policy>,
+    /// What one load brings: nsm (all columns of a chunk) or dsm (the columns that scans need).
+    #[arg(long, value_name = "NAME", value_parser = model)]
+    storage_model: Option<StorageModel>,
+    /// Memory for chunks, decoded columns and operators together: a size, or a share of the machine's [default: 70%].
+    #[arg(long, value_name = "SIZE|%", value_parser = memory)]
+    memory: Option<u64>,
+    /// The size that a chunk is meant to have on disk [default: 16MiB].
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes)]
+    chunk_bytes: Option<u64>,
+    /// Scans that need less are left to DataFusion's own reader [default: 8MiB].
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes)]
+    small_table_bytes: Option<u64>,
+    /// Whether scans are scheduled together.
+    #[arg(long, value_name = "on|off")]
+    cooperative: Option<Switch>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Switch {
+    On,
+    Off,
+}
+
+impl Settings {
+    /// An engine with these settings.
+    pub(crate) fn engine(&self) -> Result<Engine, Failure> {
+        let defaults = EngineConfig::default();
+        Ok(Engine::new(EngineConfig {
+            policy: self.policy.unwrap_or(defaults.policy),
+            model: self.storage_model.unwrap_or(defaults.model),
+            memory_bytes: self.memory,
+            chunk_bytes: self.chunk_bytes.unwrap_or(defaults.chunk_bytes),
+            small_table_bytes: self.small_table_bytes.unwrap_or(defaults.small_table_bytes),
+            cooperative: !matches!(self.cooperative, Some(Switch::Off)),
+            ..defaults
+        })?)
+    }
+}
+
+/// A policy by name.
+pub(crate) fn policy(text: &str) -> Result<Policy, String> {
+    coscan::parse_policy(text)
+        .map_err(|_| "it is one of normal, attach, elevator, relevance".to_owned())
+}
+
+/// A storage model by name.
+pub(crate) fn model(text: &str) -> Result<StorageModel, String> {
+    coscan::parse_model(text).map_err(|_| "it is nsm or dsm".to_owned())
+}
+
+fn memory(text: &str) -> Result<u64, String> {
+    coscan::parse_memory(text)
+        .map_err(|_| "write a size such as 2GB, or a share such as 50%".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_has_a_name_and_a_path() {
+        let table: Table = "t=s3://bucket/a=b/*.parquet".parse().unwrap();
+        assert_eq!(
+            (table.name.as_str(), table.path.as_str()),
+            ("t", "s3://bucket/a=b/*.parquet")
+        );
+        for wrong in ["t", "=x", "t=", ""] {
+            assert!(wrong.parse::<Table>().is_err(), "{wrong}");
+        }
+    }
+}

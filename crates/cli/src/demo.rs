@@ -1,0 +1,103 @@
+//! `coscan demo`: the papers' experiment on a table made on the spot, in a few minutes, with nothing to set up.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use coscan_bench::coop::{self, CoopOptions};
+use coscan_bench::demo::{self, Scaling};
+use coscan_bench::{table, tpch, units};
+
+use crate::bench::{self, WorkloadArgs};
+use crate::failure::Failure;
+use crate::progress;
+
+/// Options of `coscan demo`.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// TPC-H's scale factor: 1 is a table of 200 MB.
+    #[arg(long, value_name = "N", default_value_t = 1.0, value_parser = bench::scale)]
+    scale: f64,
+    /// What the device is held to [default: so that a full scan takes 3 s].
+    #[arg(long, value_name = "RATE", value_parser = units::parse_rate)]
+    bandwidth: Option<u64>,
+    #[command(flatten)]
+    workload: WorkloadArgs,
+    /// Terms of extra arithmetic in SLOW.
+    #[arg(long, value_name = "N", default_value_t = coop::SLOW_ARITHMETIC_DEFAULT)]
+    slow_arithmetic: u32,
+    /// Where to write the report.
+    #[arg(long, value_name = "FILE", default_value = "coscan-demo.html")]
+    html: PathBuf,
+    /// Write the results as JSON too.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Where to keep the generated table [default: coscan/data in the user's cache folder].
+    #[arg(long, value_name = "FOLDER")]
+    data: Option<PathBuf>,
+}
+
+/// Runs the command.
+pub(crate) fn run(options: &Options) -> Result<(), Failure> {
+    let root = options.data.clone().unwrap_or_else(tpch::default_root);
+    let chunk_bytes = demo::row_group_bytes(options.scale);
+    let generate = bench::generate_options(options.scale, chunk_bytes);
+    let path = bench::ensure_table(&root, tpch::Table::Lineitem, &generate)?;
+    let scan_bytes = coop::full_scan_bytes(&path, &options.workload.model)?;
+    let scaling = Scaling::new(scan_bytes, options.bandwidth);
+    let title = format!("TPC-H lineitem, scale factor {}", options.scale);
+    let coop = CoopOptions {
+        delay: scaling.delay,
+        bandwidth: Some(scaling.bandwidth),
+        chunk_bytes,
+        slow_arithmetic: options.slow_arithmetic,
+        ..options.workload.options(path.clone(), title)
+    };
+    bench::print(&format!(
+        "{} streams of {} queries over {} ({}), once under each policy.\n{}\n\n",
+        coop.streams,
+        coop.queries,
+        coop.title,
+        path.display(),
+        wrap(&scaling.explanation(), LINE)
+    ))?;
+    let results = crate::block_on(async { Ok(coop::run(&coop, progress::phases()).await?) })?;
+    bench::write_report(&options.html, &results, vec![scaling.explanation()])?;
+    if let Some(json) = &options.json {
+        bench::write_json(json, &results)?;
+    }
+    let html = std::path::absolute(&options.html).unwrap_or_else(|_| options.html.clone());
+    bench::print(&format!(
+        "{}\nReport: {}\n",
+        table::render(&results),
+        html.display()
+    ))
+}
+
+/// Lines of at most so many characters; longer words stay whole.
+fn wrap(text: &str, width: usize) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines.join("\n")
+}
+
+/// Fits the usual terminal.
+const LINE: usize = 96;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_filled_and_words_stay_whole() {
+        assert_eq!(wrap("a bb ccc dddddddd e", 6), "a bb\nccc\ndddddddd\ne");
+        assert_eq!(wrap("", 6), "");
+    }
+}

@@ -1,0 +1,79 @@
+//! How a command ends when it does not end well.
+
+use std::fmt::Display;
+use std::io;
+use std::process::ExitCode;
+
+/// Why a command did not succeed.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// Something to tell the user.
+    Message(String),
+    /// The user interrupted; there is nothing to tell.
+    Interrupted,
+    /// Whoever reads our output has enough (`coscan sql … | head`).
+    OutputClosed,
+}
+
+impl Failure {
+    pub(crate) fn new(message: impl Display) -> Self {
+        Self::Message(message.to_string())
+    }
+
+    pub(crate) fn message(&self) -> Option<&str> {
+        match self {
+            Self::Message(message) => Some(message),
+            Self::Interrupted => Some("interrupted"),
+            Self::OutputClosed => None,
+        }
+    }
+
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Message(_) => ExitCode::FAILURE,
+            // 128 + SIGINT, as shells have it.
+            Self::Interrupted => ExitCode::from(130),
+            Self::OutputClosed => ExitCode::SUCCESS,
+        }
+    }
+}
+
+impl From<coscan_bench::BenchError> for Failure {
+    fn from(error: coscan_bench::BenchError) -> Self {
+        Self::new(error)
+    }
+}
+
+impl From<coscan::Error> for Failure {
+    fn from(error: coscan::Error) -> Self {
+        Self::new(error)
+    }
+}
+
+impl From<datafusion::error::DataFusionError> for Failure {
+    fn from(error: datafusion::error::DataFusionError) -> Self {
+        Self::new(error)
+    }
+}
+
+impl From<arrow::error::ArrowError> for Failure {
+    fn from(error: arrow::error::ArrowError) -> Self {
+        match error {
+            arrow::error::ArrowError::IoError(_, error) => error.into(),
+            // The CSV writer turns a closed pipe into text.
+            arrow::error::ArrowError::CsvError(text) if text.contains("Broken pipe") => {
+                Self::OutputClosed
+            }
+            error => Self::new(error),
+        }
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self::OutputClosed,
+            _ => Self::new(error),
+        }
+    }
+}

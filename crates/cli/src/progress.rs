@@ -1,0 +1,161 @@
+//! Progress bars: on standard error, and only if that is a terminal.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use coscan::Engine;
+use coscan_bench::coop::{OnProgress, Progress};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+
+/// A bar for each phase of a benchmark.
+pub(crate) fn phases() -> OnProgress {
+    let bars = MultiProgress::new();
+    let current: Mutex<Option<ProgressBar>> = Mutex::new(None);
+    Arc::new(move |progress| {
+        let Ok(mut current) = current.lock() else {
+            return;
+        };
+        match progress {
+            Progress::Begun { phase, steps } => {
+                if let Some(bar) = current.take() {
+                    bar.finish();
+                }
+                let bar = bars.add(bar(
+                    steps,
+                    "{prefix:>16} {wide_bar:.cyan/dim} {pos:>3}/{len} queries  {elapsed:>4}",
+                ));
+                bar.set_prefix(phase);
+                bar.enable_steady_tick(TICK);
+                *current = Some(bar);
+            }
+            Progress::Advanced => {
+                if let Some(bar) = current.as_ref() {
+                    bar.inc(1);
+                    if Some(bar.position()) == bar.length() {
+                        bar.finish();
+                    }
+                }
+            }
+            _ => {}
+        }
+    })
+}
+
+/// A bar for rows that are being generated.
+pub(crate) fn rows(what: &str) -> ProgressBar {
+    let bar = bar(
+        0,
+        "{prefix:>16} {wide_bar:.cyan/dim} {percent:>3} %  {elapsed:>4}",
+    );
+    bar.set_prefix(what.to_owned());
+    bar
+}
+
+/// A bar for the chunks that an engine's running scans have consumed. It moves until it is dropped.
+pub(crate) struct Chunks {
+    bar: ProgressBar,
+    poller: Option<tokio::task::JoinHandle<()>>,
+}
+
+impl Chunks {
+    pub(crate) fn watch(engine: &Engine) -> Self {
+        let bar = bar(0, "{wide_bar:.cyan/dim} {pos}/{len} chunks  {elapsed:>4}");
+        if bar.is_hidden() {
+            return Self { bar, poller: None };
+        }
+        let (engine, shown) = (engine.clone(), bar.clone());
+        let poller = tokio::spawn(async move {
+            let mut seen = Seen::default();
+            loop {
+                tokio::time::sleep(TICK).await;
+                let running =
+                    engine
+                        .snapshots()
+                        .into_iter()
+                        .enumerate()
+                        .flat_map(|(pool, pools)| {
+                            pools
+                                .scans
+                                .into_iter()
+                                .map(move |scan| ((pool, scan.scan), scan.chunks_left))
+                        });
+                let (consumed, wanted) = seen.update(running);
+                shown.set_length(wanted);
+                shown.set_position(consumed);
+            }
+        });
+        Self {
+            bar,
+            poller: Some(poller),
+        }
+    }
+
+    /// Takes the bar away, so that rows can be written.
+    pub(crate) fn clear(&mut self) {
+        if let Some(poller) = self.poller.take() {
+            poller.abort();
+        }
+        self.bar.finish_and_clear();
+    }
+}
+
+impl Drop for Chunks {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+/// What is known of scans so far. A scan that is not listed any more has ended, whatever it had left.
+#[derive(Default)]
+struct Seen {
+    scans: BTreeMap<(usize, u64), (u64, u64)>,
+}
+
+impl Seen {
+    /// (consumed, wanted) over all scans seen so far, given the chunks left of those that run.
+    fn update(&mut self, running: impl Iterator<Item = ((usize, u64), u64)>) -> (u64, u64) {
+        for (left, _) in self.scans.values_mut() {
+            *left = 0;
+        }
+        for (scan, left) in running {
+            let entry = self.scans.entry(scan).or_insert((left, left));
+            *entry = (left, entry.1.max(left));
+        }
+        let (left, wanted) = self
+            .scans
+            .values()
+            .fold((0, 0), |(a, b), (left, wanted)| (a + left, b + wanted));
+        (wanted - left, wanted)
+    }
+}
+
+fn bar(length: u64, template: &str) -> ProgressBar {
+    let style = ProgressStyle::with_template(template)
+        .unwrap_or_else(|_| ProgressStyle::default_bar())
+        .progress_chars("━╸─");
+    ProgressBar::new(length).with_style(style)
+}
+
+const TICK: Duration = Duration::from_millis(100);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_never_goes_back_while_scans_end() {
+        let mut seen = Seen::default();
+        assert_eq!(seen.update([((0, 1), 10)].into_iter()), (0, 10));
+        assert_eq!(seen.update([((0, 1), 4), ((0, 2), 6)].into_iter()), (6, 16));
+        assert_eq!(seen.update([((0, 2), 5)].into_iter()), (11, 16));
+        assert_eq!(seen.update(std::iter::empty()), (16, 16));
+    }
+
+    #[test]
+    fn templates_are_valid() {
+        for template in ["{wide_bar:.cyan/dim} {pos}/{len} chunks  {elapsed:>4}"] {
+            assert!(ProgressStyle::with_template(template).is_ok());
+        }
+    }
+}

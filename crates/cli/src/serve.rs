@@ -1,0 +1,93 @@
+//! `coscan serve`: SQL over Parquet files for PostgreSQL clients.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use coscan_server::{Server, ServerConfig, SessionFactory, TlsFiles, stop_signal};
+
+use crate::args::{Settings, Tables};
+use crate::failure::Failure;
+
+/// Options of `coscan serve`.
+#[derive(Args)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    tables: Tables,
+    /// Where to listen; port 0 takes a free one.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:5432")]
+    listen: SocketAddr,
+    /// The one user who may connect; without it, any name may.
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
+    /// A file whose first line is the password. It may also be in the environment as `COSCAN_PASSWORD`; it is never an
+    /// option, since every user of a machine can see those.
+    #[arg(long, value_name = "FILE")]
+    password_file: Option<PathBuf>,
+    /// Offer TLS with this certificate chain (PEM).
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The certificate's private key (PEM).
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Listen beyond this machine even without a password.
+    #[arg(long)]
+    allow_insecure: bool,
+    /// Allow statements that name files of this machine (CREATE EXTERNAL TABLE, COPY).
+    #[arg(long)]
+    allow_files: bool,
+    /// Connections at once; further ones are refused.
+    #[arg(long, value_name = "N")]
+    connections_max: Option<usize>,
+    #[command(flatten)]
+    settings: Settings,
+}
+
+/// Runs the command until a signal stops it.
+pub(crate) fn run(options: Options) -> Result<(), Failure> {
+    // Queries have threads of their own: a cancel request or a new connection must not wait for a busy query.
+    let queries = crate::runtime("coscan-query")?;
+    let connections = crate::runtime("coscan-connection")?;
+    let mut config = ServerConfig::new(options.listen);
+    config.password = password(&options)?;
+    config.user = options.user;
+    if let (Some(cert), Some(key)) = (options.tls_cert, options.tls_key) {
+        config.tls = Some(TlsFiles { cert, key });
+    }
+    config.allow_insecure = options.allow_insecure;
+    config.files_allowed = options.allow_files;
+    if let Some(connections_max) = options.connections_max {
+        config.connections_max = connections_max;
+    }
+    config.query_runtime = Some(queries.handle().clone());
+
+    let outcome = connections.block_on(async {
+        let engine = options.settings.engine()?;
+        options.tables.register(&engine.session()).await?;
+        let factory: SessionFactory = Arc::new(move || Ok(engine.session().context().clone()));
+        let server = Server::bind(config, factory).await.map_err(Failure::new)?;
+        eprintln!("coscan: listening on {}", server.local_addr());
+        server.run(stop_signal()).await.map_err(Failure::new)
+    });
+    connections.shutdown_background();
+    queries.shutdown_background();
+    outcome
+}
+
+fn password(options: &Options) -> Result<Option<String>, Failure> {
+    let Some(path) = &options.password_file else {
+        return Ok(std::env::var("COSCAN_PASSWORD")
+            .ok()
+            .filter(|password| !password.is_empty()));
+    };
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
+    match text.lines().next() {
+        Some(password) if !password.is_empty() => Ok(Some(password.to_owned())),
+        _ => Err(Failure::new(format!(
+            "{}: there is no password in it",
+            path.display()
+        ))),
+    }
+}

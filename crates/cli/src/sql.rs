@@ -1,0 +1,201 @@
+//! `coscan sql`: statements over Parquet files, one after the other or all at once.
+
+use std::io::{self, IsTerminal, Read, Write};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use clap::Args;
+use coscan::Session;
+use coscan_bench::units;
+use futures::TryStreamExt;
+use tokio::task::JoinSet;
+
+use crate::args::{Settings, Tables};
+use crate::failure::Failure;
+use crate::output::{Format, Writer};
+use crate::progress::Chunks;
+use crate::statements;
+
+/// Options of `coscan sql`.
+#[derive(Args)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    tables: Tables,
+    /// The statements, separated by semicolons. Without any, and without -f, they are read from standard input.
+    #[arg(value_name = "SQL")]
+    statements: Vec<String>,
+    /// Read statements from a file; `-` is standard input.
+    #[arg(short = 'f', long, value_name = "FILE", conflicts_with = "statements")]
+    file: Option<PathBuf>,
+    /// How rows are written.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+    /// Run all statements at once. Results are held in memory and written in the statements' order.
+    #[arg(long)]
+    concurrent: bool,
+    #[command(flatten)]
+    settings: Settings,
+}
+
+/// Runs the command.
+pub(crate) fn run(options: &Options) -> Result<(), Failure> {
+    let text = text(options)?;
+    let statements = statements::split(&text)?;
+    if statements.is_empty() {
+        return Err(Failure::new("there is no statement to run"));
+    }
+    if options.format == Format::Arrow && statements.len() > 1 {
+        return Err(Failure::new(
+            "--format arrow takes one statement: a stream has one schema",
+        ));
+    }
+    crate::block_on(async {
+        let session = options.settings.engine()?.session();
+        options.tables.register(&session).await?;
+        if options.concurrent {
+            concurrently(&session, &statements, options.format).await
+        } else {
+            in_order(&session, &statements, options.format).await
+        }
+    })
+}
+
+fn text(options: &Options) -> Result<String, Failure> {
+    if !options.statements.is_empty() {
+        return Ok(options.statements.join(";\n"));
+    }
+    match &options.file {
+        Some(path) if path.as_os_str() != "-" => std::fs::read_to_string(path)
+            .map_err(|error| Failure::new(format!("{}: {error}", path.display()))),
+        None if io::stdin().is_terminal() => Err(Failure::new(
+            "there is no statement: write one, or give a file with -f",
+        )),
+        _ => {
+            let mut text = String::new();
+            io::stdin()
+                .read_to_string(&mut text)
+                .map_err(|error| Failure::new(format!("standard input: {error}")))?;
+            Ok(text)
+        }
+    }
+}
+
+async fn in_order(session: &Session, statements: &[&str], format: Format) -> Result<(), Failure> {
+    let mut sink = Sink::new(format);
+    for statement in statements {
+        let started = Instant::now();
+        let mut bar = Chunks::watch(session.engine());
+        let mut rows = session.sql(statement).await?;
+        let schema = rows.schema();
+        let mut result = sink.begin(&schema)?;
+        while let Some(batch) = rows.try_next().await? {
+            bar.clear();
+            result.write(&batch)?;
+        }
+        bar.clear();
+        result.finish(&schema, started.elapsed())?;
+    }
+    Ok(())
+}
+
+async fn concurrently(
+    session: &Session,
+    statements: &[&str],
+    format: Format,
+) -> Result<(), Failure> {
+    let started = Instant::now();
+    let mut bar = Chunks::watch(session.engine());
+    let mut running = JoinSet::new();
+    for (index, statement) in statements.iter().enumerate() {
+        let (session, statement) = (session.clone(), (*statement).to_owned());
+        running.spawn(async move {
+            let rows = session.sql(&statement).await?;
+            let schema = rows.schema();
+            let batches: Vec<RecordBatch> = rows.try_collect().await?;
+            Ok::<_, Failure>((index, schema, batches, started.elapsed()))
+        });
+    }
+    let mut results: Vec<Option<(SchemaRef, Vec<RecordBatch>, Duration)>> = Vec::new();
+    results.resize_with(statements.len(), || None);
+    while let Some(result) = running.join_next().await {
+        let (index, schema, batches, elapsed) =
+            result.map_err(|error| Failure::new(format!("a statement's task: {error}")))??;
+        results[index] = Some((schema, batches, elapsed));
+    }
+    bar.clear();
+    let mut sink = Sink::new(format);
+    for (schema, batches, elapsed) in results.into_iter().flatten() {
+        let mut result = sink.begin(&schema)?;
+        for batch in &batches {
+            result.write(batch)?;
+        }
+        result.finish(&schema, elapsed)?;
+    }
+    Ok(())
+}
+
+/// Standard output, to which several results are written.
+struct Sink {
+    format: Format,
+    first: bool,
+}
+
+impl Sink {
+    fn new(format: Format) -> Self {
+        Self {
+            format,
+            first: true,
+        }
+    }
+
+    /// Begins a result. Statements without columns (SET) write nothing.
+    fn begin(&mut self, schema: &SchemaRef) -> Result<ResultWriter, Failure> {
+        if schema.fields().is_empty() {
+            return Ok(ResultWriter {
+                writer: None,
+                rows: 0,
+            });
+        }
+        let mut out = io::BufWriter::with_capacity(OUTPUT_BUFFER_BYTES, io::stdout().lock());
+        if !self.first && matches!(self.format, Format::Csv | Format::Table) {
+            writeln!(out)?;
+        }
+        self.first = false;
+        Ok(ResultWriter {
+            writer: Some(Writer::new(self.format, schema, out)?),
+            rows: 0,
+        })
+    }
+}
+
+/// One result on its way to standard output.
+struct ResultWriter {
+    writer: Option<Writer<io::BufWriter<io::StdoutLock<'static>>>>,
+    rows: u64,
+}
+
+impl ResultWriter {
+    fn write(&mut self, batch: &RecordBatch) -> Result<(), Failure> {
+        self.rows += batch.num_rows() as u64;
+        self.writer
+            .as_mut()
+            .map_or(Ok(()), |writer| writer.write(batch))
+    }
+
+    fn finish(self, schema: &SchemaRef, elapsed: Duration) -> Result<(), Failure> {
+        let Some(writer) = self.writer else {
+            return Ok(());
+        };
+        let for_people = matches!(writer, Writer::Table(_)) && io::stdout().is_terminal();
+        writer.finish(schema, self.rows)?;
+        io::stdout().flush()?;
+        if for_people {
+            eprintln!("{}", units::seconds(elapsed.as_secs_f64()));
+        }
+        Ok(())
+    }
+}
+
+const OUTPUT_BUFFER_BYTES: usize = 64 << 10;

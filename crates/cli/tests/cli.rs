@@ -1,0 +1,288 @@
+//! Promised: `coscan sql` answers in every format, in order or at once; whatever goes wrong ends with a message on standard
+//! error and exit code 1, with nothing on standard output; pipes never see a progress bar.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
+
+use arrow::array::{Array, AsArray, Float64Array, Int64Array, RecordBatch, StringArray};
+use arrow::datatypes::Int64Type;
+use parquet::arrow::ArrowWriter;
+
+/// 10,000 rows: n = 0.., name = "row n", x = n / 2 with a NULL at n = 1.
+fn table(folder: &Path) -> String {
+    let rows = 10_000_i64;
+    let names: StringArray = (0..rows).map(|n| Some(format!("row {n}"))).collect();
+    let halves: Float64Array = (0..rows)
+        .map(|n| (n != 1).then_some(n as f64 / 2.0))
+        .collect();
+    let batch = RecordBatch::try_from_iter_with_nullable([
+        (
+            "n",
+            Arc::new(Int64Array::from_iter_values(0..rows)) as Arc<dyn Array>,
+            false,
+        ),
+        ("name", Arc::new(names), false),
+        ("x", Arc::new(halves), true),
+    ])
+    .unwrap();
+    let path = folder.join("t.parquet");
+    let mut writer =
+        ArrowWriter::try_new(File::create(&path).unwrap(), batch.schema(), None).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+    format!("t={}", path.display())
+}
+
+fn coscan(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_coscan"))
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn failure(output: &Output, code: i32) -> String {
+    assert_eq!(
+        output.status.code(),
+        Some(code),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert!(
+        output.stdout.is_empty(),
+        "{}",
+        String::from_utf8_lossy(&output.stdout)
+    );
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+const QUERY: &str = "SELECT n, name, x FROM t WHERE n < 3 ORDER BY n";
+
+#[test]
+fn every_format() {
+    let folder = tempfile::tempdir().unwrap();
+    let t = table(folder.path());
+    let run = |format| coscan(&["sql", "-t", &t, "--format", format, QUERY]);
+
+    let text = stdout(&run("table"));
+    assert!(
+        text.contains(" 1 │ row 1 │ NULL\n") && text.ends_with("(3 rows)\n"),
+        "{text}"
+    );
+    assert_eq!(
+        stdout(&run("csv")),
+        "n,name,x\n0,row 0,0.0\n1,row 1,\n2,row 2,1.0\n"
+    );
+    assert_eq!(
+        stdout(&run("json")),
+        "{\"n\":0,\"name\":\"row 0\",\"x\":0.0}\n{\"n\":1,\"name\":\"row 1\",\"x\":null}\n{\"n\":2,\"name\":\"row 2\",\"x\":1.0}\n"
+    );
+    let arrow = run("arrow");
+    assert!(arrow.status.success());
+    let reader = arrow::ipc::reader::StreamReader::try_new(&arrow.stdout[..], None).unwrap();
+    let numbers: Vec<i64> = reader
+        .flat_map(|batch| {
+            batch
+                .unwrap()
+                .column(0)
+                .as_primitive::<Int64Type>()
+                .values()
+                .to_vec()
+        })
+        .collect();
+    assert_eq!(numbers, [0, 1, 2]);
+    assert!(arrow.stderr.is_empty(), "a pipe sees no progress bar");
+}
+
+#[test]
+fn statements_from_arguments_a_file_and_a_pipe() {
+    let folder = tempfile::tempdir().unwrap();
+    let t = table(folder.path());
+    let statements =
+        "SET coscan.policy = 'elevator'; SHOW coscan.policy;\nSELECT count(*) AS c FROM t -- ;\n;";
+    let expected = "name,value\ncoscan.policy,elevator\n\nc\n10000\n";
+    assert_eq!(
+        stdout(&coscan(&["sql", "-t", &t, "--format", "csv", statements])),
+        expected
+    );
+
+    let file = folder.path().join("s.sql");
+    std::fs::write(&file, statements).unwrap();
+    let file = file.to_str().unwrap();
+    assert_eq!(
+        stdout(&coscan(&["sql", "-t", &t, "--format", "csv", "-f", file])),
+        expected
+    );
+
+    let mut child = Command::new(env!("CARGO_BIN_EXE_coscan"))
+        .args(["sql", "-t", &t, "--format", "csv"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(statements.as_bytes())
+        .unwrap();
+    assert_eq!(stdout(&child.wait_with_output().unwrap()), expected);
+}
+
+#[test]
+fn concurrent_statements_answer_in_their_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let t = table(folder.path());
+    let statements: Vec<String> = (0..16)
+        .map(|n| format!("SELECT {n} AS q, sum(n) AS s FROM t WHERE n % 16 = {n}"))
+        .collect();
+    let mut arguments = vec![
+        "sql",
+        "-t",
+        &t,
+        "--format",
+        "json",
+        "--concurrent",
+        "--small-table-bytes",
+        "0",
+    ];
+    arguments.extend(statements.iter().map(String::as_str));
+    let text = stdout(&coscan(&arguments));
+    let expected: String = (0..16_i64)
+        .map(|q| {
+            let sum: i64 = (0..10_000).filter(|n| n % 16 == q).sum();
+            format!("{{\"q\":{q},\"s\":{sum}}}\n")
+        })
+        .collect();
+    assert_eq!(text, expected);
+}
+
+#[test]
+fn settings_are_flags() {
+    let folder = tempfile::tempdir().unwrap();
+    let t = table(folder.path());
+    let text = stdout(&coscan(&[
+        "sql",
+        "-t",
+        &t,
+        "--format",
+        "csv",
+        "--policy",
+        "attach",
+        "--storage-model",
+        "nsm",
+        "--memory",
+        "256MiB",
+        "--chunk-bytes",
+        "1MiB",
+        "--cooperative",
+        "off",
+        "SELECT value FROM information_schema.df_settings WHERE name IN ('coscan.policy', 'coscan.storage_model', \
+         'coscan.memory', 'coscan.chunk_bytes', 'coscan.cooperative') ORDER BY name",
+    ]));
+    assert_eq!(text, "value\n1048576\noff\n268435456\nattach\nnsm\n");
+}
+
+#[test]
+fn failures_are_told_on_standard_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let t = table(folder.path());
+    let message = failure(&coscan(&["sql", "-t", &t, "SELECT nothing FROM t"]), 1);
+    assert!(
+        message.starts_with("coscan: ") && message.contains("nothing"),
+        "{message}"
+    );
+    let message = failure(&coscan(&["sql", "-t", &t, "SELEC 1"]), 1);
+    assert!(message.contains("SELEC"), "{message}");
+    let message = failure(
+        &coscan(&["sql", "-t", "u=/no/such/file.parquet", "SELECT 1"]),
+        1,
+    );
+    assert!(message.contains("/no/such/file.parquet"), "{message}");
+    let broken = folder.path().join("broken.parquet");
+    std::fs::write(&broken, "not Parquet at all, but long enough").unwrap();
+    let broken = format!("b={}", broken.display());
+    let message = failure(&coscan(&["sql", "-t", &broken, "SELECT 1 FROM b"]), 1);
+    assert!(message.contains("broken.parquet"), "{message}");
+    assert!(failure(&coscan(&["sql", "-t", &t, " ; "]), 1).contains("no statement"));
+    assert!(failure(&coscan(&["sql", "-f", "/no/such.sql"]), 1).contains("/no/such.sql"));
+    assert!(
+        failure(
+            &coscan(&["sql", "--format", "arrow", "SELECT 1; SELECT 2"]),
+            1
+        )
+        .contains("one statement")
+    );
+    assert!(failure(&coscan(&["sql", "-t", "t", "SELECT 1"]), 2).contains("NAME=PATH"));
+    assert!(failure(&coscan(&["sql", "--policy", "fifo", "SELECT 1"]), 2).contains("relevance"));
+}
+
+#[test]
+fn a_closed_pipe_is_no_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let t = table(folder.path());
+    let mut child = Command::new(env!("CARGO_BIN_EXE_coscan"))
+        .args([
+            "sql",
+            "-t",
+            &t,
+            "--format",
+            "csv",
+            "SELECT a.* FROM t a CROSS JOIN t b",
+        ])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut first = [0; 8];
+    std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut first).unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(
+        output.status.success() && output.stderr.is_empty(),
+        "{output:?}"
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupt_cancels_the_query() {
+    let folder = tempfile::tempdir().unwrap();
+    let t = table(folder.path());
+    let child = Command::new(env!("CARGO_BIN_EXE_coscan"))
+        .args([
+            "sql",
+            "-t",
+            &t,
+            "SELECT count(*) FROM t a, t b, t c WHERE a.n + b.n + c.n < 0",
+        ])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(700));
+    let asked = std::time::Instant::now();
+    let kill = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status()
+        .unwrap();
+    assert!(kill.success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{output:?}");
+    assert!(
+        asked.elapsed().as_secs() < 10,
+        "an interrupt takes effect soon"
+    );
+}
