@@ -31,6 +31,10 @@ pub(crate) enum Format {
 }
 
 /// Writes one result.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one, and it does not move"
+)]
 pub(crate) enum Writer<W: Write> {
     Table(TableWriter<W>),
     Csv(arrow::csv::Writer<W>),
@@ -220,16 +224,18 @@ mod tests {
         ]));
         let mut out = Vec::new();
         let mut writer = Writer::new(format, &schema, &mut out).unwrap();
-        let rows = texts.len();
+        let rows = i64::try_from(texts.len()).unwrap();
         if rows > 0 {
-            let numbers = Int64Array::from_iter_values((0..rows as i64).map(|n| n * 1000));
+            let numbers = Int64Array::from_iter_values((0..rows).map(|n| n * 1000));
             let columns: Vec<arrow::array::ArrayRef> =
                 vec![Arc::new(numbers), Arc::new(StringArray::from(texts))];
             writer
                 .write(&RecordBatch::try_new(Arc::clone(&schema), columns).unwrap())
                 .unwrap();
         }
-        writer.finish(&schema, rows as u64).unwrap();
+        writer
+            .finish(&schema, u64::try_from(rows).unwrap())
+            .unwrap();
         String::from_utf8(out).unwrap()
     }
 

@@ -1,6 +1,15 @@
 //! Promised: `coscan sql` answers in every format, in order or at once; whatever goes wrong ends with a message on standard
 //! error and exit code 1, with nothing on standard output; pipes never see a progress bar.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    clippy::format_collect,
+    reason = "tests: a failure is a panic, and numbers are small"
+)]
+
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;

@@ -1,6 +1,15 @@
 //! Promised: `coscan demo` and `coscan bench coop` make a table, a report and the JSON of the issue, and a failure leaves
 //! no half file. At a scale at which the figures mean nothing: what is tested is the path, not the speed.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    clippy::format_collect,
+    reason = "tests: a failure is a panic, and numbers are small"
+)]
+
 use std::path::Path;
 use std::process::{Command, Output};
 

@@ -1,6 +1,15 @@
 //! Promised: whatever the predicate and the projection, over files with nulls, NaN, missing columns and columns in another
 //! order or type, a cooperative scan gives plain DataFusion's rows; conjuncts that statistics prove are not even read.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    clippy::format_collect,
+    reason = "tests: a failure is a panic, and numbers are small"
+)]
+
 mod common;
 
 use std::path::Path;

@@ -1,6 +1,15 @@
 //! Promised: limits and orders hold, a dropped query leaves nothing behind, settings are the session's own and refuse nonsense,
 //! small tables are planned as DataFusion does, system tables show what runs.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    clippy::format_collect,
+    reason = "tests: a failure is a panic, and numbers are small"
+)]
+
 mod common;
 
 use std::path::Path;
@@ -50,7 +59,7 @@ async fn table(config: EngineConfig) -> (tempfile::TempDir, Session) {
     (folder, session)
 }
 
-async fn running(engine: &Engine) -> usize {
+fn running(engine: &Engine) -> usize {
     engine.snapshots().iter().map(|pool| pool.scans.len()).sum()
 }
 
@@ -141,7 +150,7 @@ async fn a_dropped_query_ends_its_scan_and_system_tables_show_it_while_it_runs()
     session.label("a 'slow' one").expect("a label");
     let mut stream = session.sql("SELECT s, k FROM t").await.expect("planned");
     stream.next().await.expect("a batch").expect("no error");
-    assert_eq!(running(&engine).await, 1);
+    assert_eq!(running(&engine), 1);
     let other = engine.session();
     let seen = rows(
         &other,
@@ -163,7 +172,7 @@ async fn a_dropped_query_ends_its_scan_and_system_tables_show_it_while_it_runs()
     );
     drop(stream);
     let begun = Instant::now();
-    while running(&engine).await > 0 {
+    while running(&engine) > 0 {
         assert!(
             begun.elapsed() < Duration::from_secs(5),
             "the scan outlives its query"
@@ -183,7 +192,7 @@ async fn a_dropped_query_ends_its_scan_and_system_tables_show_it_while_it_runs()
         .expect("planned");
     let _ = tokio::time::timeout(Duration::from_millis(50), join.next()).await;
     drop(join);
-    while running(&engine).await > 0 {
+    while running(&engine) > 0 {
         assert!(
             begun.elapsed() < Duration::from_secs(10),
             "the scan outlives its query"
@@ -318,7 +327,7 @@ async fn a_plan_runs_again_and_says_so_when_it_cannot() {
         assert_eq!(rows, 30_000);
     }
     assert_eq!(
-        running(session.engine()).await,
+        running(session.engine()),
         0,
         "the plan lives, its scans do not"
     );

@@ -1,5 +1,14 @@
 //! The shortest way through everything: a file is registered, scanned cooperatively, filtered, summed.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    clippy::format_collect,
+    reason = "tests: a failure is a panic, and numbers are small"
+)]
+
 mod common;
 
 use std::sync::Arc;

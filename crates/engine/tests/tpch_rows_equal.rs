@@ -1,6 +1,15 @@
 //! Promised: all 22 TPC-H queries give plain DataFusion's rows, under every policy and storage model, while eight sessions
 //! run them at once in random order over a buffer that holds a small part of the tables.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    clippy::format_collect,
+    reason = "tests: a failure is a panic, and numbers are small"
+)]
+
 mod common;
 
 use std::collections::HashMap;

@@ -1,5 +1,5 @@
 //! What the engine's tests share: data, engines, rows that can be compared.
-#![allow(dead_code)] // Every test binary uses its own part.
+#![allow(dead_code, unreachable_pub)] // Every test binary uses its own part, as a module of its own.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
