@@ -1,1 +1,54 @@
-//! coscan-server
+//! PostgreSQL's wire protocol in front of DataFusion sessions.
+//!
+//! A [`Server`] listens, makes one [`SessionContext`](datafusion::prelude::SessionContext) per
+//! connection with the caller's [`SessionFactory`], and streams results to any PostgreSQL client.
+//! It knows nothing of Coscan's engine: whatever the factory's sessions can do, clients can do.
+//!
+//! ```no_run
+//! # use std::sync::Arc;
+//! # use datafusion::prelude::SessionContext;
+//! # async fn serve() -> Result<(), coscan_server::ServerError> {
+//! use coscan_server::{Server, ServerConfig, SessionFactory};
+//!
+//! let factory: SessionFactory = Arc::new(|| Ok(SessionContext::new()));
+//! let server = Server::bind(ServerConfig::new(([127, 0, 0, 1], 5432).into()), factory).await?;
+//! server.run(coscan_server::stop_signal()).await
+//! # }
+//! ```
+//!
+//! pgwire supplies the messages, TLS negotiation, SCRAM and cancel keys; datafusion-postgres the
+//! `pg_catalog` tables, the SQL rewrites that clients' catalog queries need, and the decoding of
+//! parameters. The handlers of both are not used, because they collect a portal's rows before they
+//! send the first, cancel only while planning, notice a vanished client only when they write,
+//! swallow failed `SET`s, and share one session among all connections.
+//!
+//! S1: a session belongs to one connection; nothing a client sets is seen by another.
+//! S2: memory held for a result is bounded by a few record batches, however long it is.
+//! S3: a cancelled, timed-out or abandoned statement drops its stream at once.
+//! S4: a panic in a query becomes an error of that query.
+//! S5: nothing listens beyond loopback without a password unless told to.
+
+mod auth;
+mod cancel;
+mod catalog;
+mod config;
+mod connection;
+mod encode;
+mod error;
+mod extended;
+mod failure;
+mod listen;
+mod params;
+mod portal;
+mod query;
+mod rows;
+mod session;
+mod settings;
+mod simple;
+mod statement;
+mod tls;
+mod wire;
+
+pub use config::{ServerConfig, SessionFactory, TlsFiles};
+pub use error::ServerError;
+pub use listen::{Server, stop_signal};

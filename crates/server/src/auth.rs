@@ -1,0 +1,119 @@
+//! Who may connect: everyone, or whoever knows the password (SCRAM-SHA-256).
+//!
+//! The password itself is not kept: only its salted hash, made once when the server starts. A wrong
+//! user name fails exactly as a wrong password does, with the same salt and the same work.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use pgwire::api::DefaultClient;
+use pgwire::api::auth::sasl::SASLState;
+use pgwire::api::auth::sasl::scram::{
+    SCRAM_ITERATIONS, ScramAuth, gen_salted_password, random_nonce,
+};
+use pgwire::api::auth::sasl::{SCRAM_SHA_256_METHOD, SCRAM_SHA_256_PLUS_METHOD};
+use pgwire::api::auth::{AuthSource, LoginInfo, Password};
+use pgwire::error::PgWireResult;
+use pgwire::messages::startup::{Authentication, PasswordMessageFamily};
+use pgwire::messages::{PgWireBackendMessage, PgWireFrontendMessage};
+
+use crate::failure::Failure;
+use crate::wire::Wire;
+
+/// The one password, hashed, and the one user it belongs to.
+pub(crate) struct Verifier {
+    user: Option<String>,
+    salt: Vec<u8>,
+    hash: Vec<u8>,
+    /// What a stranger's proof is checked against: a hash nobody can have.
+    decoy: Vec<u8>,
+}
+
+impl Verifier {
+    pub(crate) fn new(user: Option<String>, password: &str) -> Self {
+        let salt = random_nonce().into_bytes();
+        let hash = gen_salted_password(password, &salt, SCRAM_ITERATIONS);
+        let decoy = gen_salted_password(&random_nonce(), &salt, SCRAM_ITERATIONS);
+        Self {
+            user,
+            salt,
+            hash,
+            decoy,
+        }
+    }
+}
+
+impl fmt::Debug for Verifier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Verifier")
+            .field("user", &self.user)
+            .finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl AuthSource for Verifier {
+    async fn get_password(&self, login: &LoginInfo) -> PgWireResult<Password> {
+        let known = self.user.is_none() || self.user.as_deref() == login.user();
+        let hash = if known { &self.hash } else { &self.decoy };
+        Ok(Password::new(Some(self.salt.clone()), hash.clone()))
+    }
+}
+
+/// Runs the SCRAM exchange with a client that has sent its startup message.
+///
+/// `cert_pem` binds the exchange to the TLS connection, where the certificate's algorithm allows.
+pub(crate) async fn authenticate(
+    wire: &mut Wire,
+    client: &DefaultClient<()>,
+    verifier: &Arc<Verifier>,
+    cert_pem: Option<&[u8]>,
+) -> Result<(), Failure> {
+    let mut scram = ScramAuth::new(Arc::clone(verifier) as Arc<dyn AuthSource>);
+    if let Some(cert_pem) = cert_pem.filter(|_| wire.secure)
+        && let Err(error) = scram.configure_certificate(cert_pem)
+    {
+        log::debug!("no channel binding: {error}");
+    }
+    let mut mechanisms = vec![SCRAM_SHA_256_METHOD.to_owned()];
+    if scram.supports_channel_binding() {
+        mechanisms.push(SCRAM_SHA_256_PLUS_METHOD.to_owned());
+    }
+    wire.send(&authentication(Authentication::SASL(mechanisms.clone())))
+        .await?;
+
+    let first = answer(wire).await?.into_sasl_initial_response()?;
+    if !mechanisms.contains(&first.auth_method) {
+        let method = first.auth_method;
+        return Err(Failure::fatal(
+            "08P01",
+            format!("unknown SASL mechanism {method:?}"),
+        ));
+    }
+    let first = PasswordMessageFamily::SASLInitialResponse(first);
+    let state = SASLState::ScramClientFirstReceived;
+    let (challenge, state) = scram.process_scram_message(client, first, &state).await?;
+    wire.send(&authentication(challenge)).await?;
+
+    let last = PasswordMessageFamily::SASLResponse(answer(wire).await?.into_sasl_response()?);
+    let (outcome, _) = scram.process_scram_message(client, last, &state).await?;
+    wire.put(&authentication(outcome))?;
+    Ok(())
+}
+
+async fn answer(wire: &mut Wire) -> Result<PasswordMessageFamily, Failure> {
+    match wire.next().await {
+        Some(Ok(PgWireFrontendMessage::PasswordMessageFamily(message))) => Ok(message),
+        Some(Ok(_)) => Err(Failure::fatal("08P01", "expected a SASL response")),
+        Some(Err(error)) => Err(Failure::from(error).into_fatal()),
+        None => Err(Failure::fatal(
+            "08006",
+            "the client left while authenticating",
+        )),
+    }
+}
+
+pub(crate) fn authentication(message: Authentication) -> PgWireBackendMessage {
+    PgWireBackendMessage::Authentication(message)
+}

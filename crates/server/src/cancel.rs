@@ -1,0 +1,98 @@
+//! What can end a statement before its last row: a cancel request, its timeout, the server's stop.
+//!
+//! A statement runs beside its [`Interrupt`]; whichever is first wins, and the loser is dropped,
+//! which for a query means its stream (S3).
+
+use std::time::Duration;
+
+use futures::channel::oneshot;
+use pgwire::api::ConnectionHandle;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+use crate::failure::Failure;
+
+/// How far the server's stop has come. Only ever moves forward.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Phase {
+    /// Connections are accepted and statements run.
+    Serving,
+    /// Running statements may finish; idle connections close.
+    Draining,
+    /// Grace is over: running statements are cancelled.
+    Cancelling,
+}
+
+/// Ends one statement early.
+pub(crate) struct Interrupt {
+    cancelled: Option<oneshot::Receiver<()>>,
+    deadline: Option<Instant>,
+    phase: watch::Receiver<Phase>,
+}
+
+impl Interrupt {
+    /// For a statement that starts now. Cancel requests that came before it are forgotten.
+    pub(crate) async fn start(
+        handle: &ConnectionHandle,
+        timeout: Option<Duration>,
+        phase: watch::Receiver<Phase>,
+    ) -> Self {
+        Self {
+            cancelled: Some(handle.start_query().await),
+            deadline: timeout.map(|timeout| Instant::now() + timeout),
+            phase,
+        }
+    }
+
+    /// Resolves when the statement must end. Cancel safe.
+    pub(crate) async fn fired(&mut self) -> Failure {
+        let Self {
+            cancelled,
+            deadline,
+            phase,
+        } = self;
+        tokio::select! {
+            () = requested(cancelled) => {
+                Failure::new("57014", "canceling statement due to user request")
+            }
+            () = passed(*deadline) => {
+                Failure::new("57014", "canceling statement due to statement timeout")
+            }
+            () = reached(phase, Phase::Cancelling) => stopping(),
+        }
+    }
+}
+
+/// Resolves once the stop has come as far as `wanted`. Cancel safe.
+pub(crate) async fn reached(phase: &mut watch::Receiver<Phase>, wanted: Phase) {
+    if phase.wait_for(|phase| *phase >= wanted).await.is_err() {
+        // The server is gone without a word; its tasks are about to be aborted.
+        std::future::pending::<()>().await;
+    }
+}
+
+/// What a connection is told when the server stops under it.
+pub(crate) fn stopping() -> Failure {
+    Failure::fatal(
+        "57P01",
+        "terminating connection due to administrator command",
+    )
+}
+
+async fn requested(cancelled: &mut Option<oneshot::Receiver<()>>) {
+    if let Some(receiver) = cancelled {
+        let result = receiver.await;
+        *cancelled = None;
+        if result.is_ok() {
+            return;
+        }
+    }
+    std::future::pending::<()>().await;
+}
+
+async fn passed(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline).await,
+        None => std::future::pending::<()>().await,
+    }
+}

@@ -1,0 +1,89 @@
+//! What a server is told before it starts.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use datafusion::prelude::SessionContext;
+use tokio::runtime::Handle;
+
+/// Makes the session of one connection. Called once for each client that has authenticated.
+///
+/// What sessions share (tables, memory pool, buffers) is the factory's choice; settings are cloned
+/// with the session, so they must not be behind a shared reference.
+pub type SessionFactory = Arc<dyn Fn() -> datafusion::error::Result<SessionContext> + Send + Sync>;
+
+/// A certificate chain and its private key, both PEM.
+#[derive(Debug, Clone)]
+pub struct TlsFiles {
+    /// The server's certificate, followed by any intermediate ones.
+    pub cert: PathBuf,
+    /// The private key: PKCS#8, PKCS#1 or SEC1.
+    pub key: PathBuf,
+}
+
+/// How a [`Server`](crate::Server) listens, whom it admits and what it grants.
+#[derive(Clone)]
+pub struct ServerConfig {
+    /// Where to listen; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// The one user name admitted, when there is a password. `None` admits any name.
+    pub user: Option<String>,
+    /// The password, checked by SCRAM-SHA-256. `None` admits everyone.
+    pub password: Option<String>,
+    /// Offers TLS. Clients may still connect without it: SCRAM never shows the password.
+    pub tls: Option<TlsFiles>,
+    /// Allows listening beyond loopback without a password.
+    pub allow_insecure: bool,
+    /// Connections served at once; further ones are refused with SQLSTATE 53300.
+    pub connections_max: usize,
+    /// How long running statements may go on after the stop signal before they are cancelled.
+    pub grace: Duration,
+    /// Allows statements that name files of the server: `CREATE EXTERNAL TABLE`, `COPY … TO`.
+    /// Off by default: whoever may connect could otherwise read and write what the server can.
+    pub files_allowed: bool,
+    /// Where statements are planned and run. `None` is the runtime that serves connections; one of
+    /// its own keeps cancel requests and new connections prompt while every query thread is busy.
+    pub query_runtime: Option<Handle>,
+}
+
+impl ServerConfig {
+    /// The defaults: no password, no TLS, 512 connections, ten seconds of grace.
+    #[must_use]
+    pub fn new(listen: SocketAddr) -> Self {
+        Self {
+            listen,
+            user: None,
+            password: None,
+            tls: None,
+            allow_insecure: false,
+            connections_max: CONNECTIONS_MAX_DEFAULT,
+            grace: GRACE_DEFAULT,
+            files_allowed: false,
+            query_runtime: None,
+        }
+    }
+}
+
+impl fmt::Debug for ServerConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerConfig")
+            .field("listen", &self.listen)
+            .field("user", &self.user)
+            .field("password", &self.password.as_ref().map(|_| "…"))
+            .field("tls", &self.tls)
+            .field("allow_insecure", &self.allow_insecure)
+            .field("connections_max", &self.connections_max)
+            .field("grace", &self.grace)
+            .field("files_allowed", &self.files_allowed)
+            .finish_non_exhaustive()
+    }
+}
+
+/// An idle connection holds a session and two small buffers: 512 of them cost some tens of MB.
+const CONNECTIONS_MAX_DEFAULT: usize = 512;
+
+/// Under the 30 s (Kubernetes) and 90 s (systemd) after which SIGTERM is followed by SIGKILL.
+const GRACE_DEFAULT: Duration = Duration::from_secs(10);

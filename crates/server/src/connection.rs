@@ -1,0 +1,433 @@
+//! One connection, from its first byte to its last.
+//!
+//! Startup (TLS, who is it, is there room, a session) must be through in `STARTUP_TIMEOUT`. Then
+//! messages are handled one at a time; while one is, [`supervise`] watches for whatever may end it.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pgwire::api::{
+    ClientInfo, ConnectionGuard, ConnectionHandle, DefaultClient, PidSecretKeyGenerator,
+};
+use pgwire::error::PgWireError;
+use pgwire::messages::response::{ReadyForQuery, TransactionStatus};
+use pgwire::messages::startup::{
+    Authentication, BackendKeyData, NegotiateProtocolVersion, ParameterStatus, Startup,
+};
+use pgwire::messages::{PgWireBackendMessage, PgWireFrontendMessage, ProtocolVersion};
+use tokio::net::TcpStream;
+use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::time::timeout;
+
+use crate::auth::{authenticate, authentication};
+use crate::cancel::{Interrupt, Phase, reached, stopping};
+use crate::failure::Failure;
+use crate::listen::Shared;
+use crate::portal::Portals;
+use crate::query::guarded;
+use crate::session::Session;
+use crate::settings::Settings;
+use crate::wire::Wire;
+
+/// A client that has been let in.
+pub(crate) struct Connection {
+    pub(crate) wire: Wire,
+    pub(crate) session: Session,
+    pub(crate) portals: Portals,
+    pub(crate) status: TransactionStatus,
+    /// In the extended protocol rows are described when asked for, not before each result.
+    pub(crate) described: bool,
+    /// After an error in the extended protocol, messages are skipped up to the next Sync.
+    skipping: bool,
+    cancel: Arc<ConnectionHandle>,
+    phase: watch::Receiver<Phase>,
+    _registered: ConnectionGuard,
+    _slot: OwnedSemaphorePermit,
+}
+
+/// Why a message was not handled to its end.
+pub(crate) enum Halt {
+    /// Nobody is there to be told.
+    Gone,
+    Failed(Failure),
+}
+
+impl From<Failure> for Halt {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+impl From<io::Error> for Halt {
+    fn from(_: io::Error) -> Self {
+        Self::Gone
+    }
+}
+
+impl From<PgWireError> for Halt {
+    fn from(error: PgWireError) -> Self {
+        match error {
+            PgWireError::IoError(_) => Self::Gone,
+            error => Self::Failed(error.into()),
+        }
+    }
+}
+
+/// Serves one client until it leaves or the server stops.
+pub(crate) async fn serve(socket: TcpStream, shared: Arc<Shared>) {
+    let negotiated = timeout(
+        STARTUP_TIMEOUT,
+        Wire::negotiate(socket, shared.tls.as_ref().map(|tls| tls.acceptor.clone())),
+    );
+    let Ok(Ok(Some(mut wire))) = negotiated.await else {
+        return;
+    };
+    let peer = wire.peer;
+    let admitted = match timeout(STARTUP_TIMEOUT, admit(&mut wire, &shared)).await {
+        Ok(Ok(Some(admitted))) => admitted,
+        Ok(Ok(None)) => return,
+        Ok(Err(failure)) => {
+            log::info!("{peer}: {failure}");
+            refuse(wire, failure).await;
+            return;
+        }
+        Err(_) => {
+            log::info!("{peer}: startup took too long");
+            return;
+        }
+    };
+    log::debug!("{peer}: connected");
+    admitted.into_connection(wire, &shared).serve().await;
+    log::debug!("{peer}: disconnected");
+}
+
+/// A last word, unless the client does not read it.
+async fn refuse(mut wire: Wire, failure: Failure) {
+    let goodbye = async {
+        let _ = wire.send(&failure.into_fatal().into_message()).await;
+        let _ = wire.close().await;
+    };
+    let _ = timeout(GOODBYE_TIMEOUT, goodbye).await;
+}
+
+struct Admitted {
+    session: Session,
+    cancel: Arc<ConnectionHandle>,
+    registered: ConnectionGuard,
+    slot: OwnedSemaphorePermit,
+}
+
+impl Admitted {
+    fn into_connection(self, wire: Wire, shared: &Shared) -> Connection {
+        Connection {
+            wire,
+            session: self.session,
+            portals: Portals::default(),
+            status: TransactionStatus::Idle,
+            described: false,
+            skipping: false,
+            cancel: self.cancel,
+            phase: shared.phase.clone(),
+            _registered: self.registered,
+            _slot: self.slot,
+        }
+    }
+}
+
+/// Everything up to the first `ReadyForQuery`. `None` for a client that wanted nothing more.
+async fn admit(wire: &mut Wire, shared: &Arc<Shared>) -> Result<Option<Admitted>, Failure> {
+    let startup = match wire.next().await {
+        Some(Ok(PgWireFrontendMessage::Startup(startup))) => startup,
+        Some(Ok(PgWireFrontendMessage::CancelRequest(request))) => {
+            // Answered by closing, whether or not there was something to cancel.
+            shared
+                .cancels
+                .cancel(request.pid, &request.secret_key)
+                .await;
+            return Ok(None);
+        }
+        Some(Ok(_)) => return Err(Failure::protocol("expected a startup message")),
+        Some(Err(error)) => return Err(error.into()),
+        None => return Ok(None),
+    };
+    let mut client = DefaultClient::<()>::new(wire.peer, wire.secure);
+    let protocol = negotiate_protocol(wire, &startup).await?;
+    client.set_protocol_version(protocol);
+    client.metadata_mut().extend(startup.parameters.clone());
+    wire.authenticating(protocol);
+
+    let Some(user) = startup
+        .parameters
+        .get("user")
+        .filter(|user| !user.is_empty())
+    else {
+        return Err(Failure::new("28000", "no user name in the startup message"));
+    };
+    if let Some(verifier) = &shared.verifier {
+        let cert_pem = shared.tls.as_ref().map(|tls| tls.cert_pem.as_slice());
+        authenticate(wire, &client, verifier, cert_pem).await?;
+    }
+    // After authentication: strangers learn nothing about how busy we are.
+    let Ok(slot) = Arc::clone(&shared.slots).try_acquire_owned() else {
+        return Err(Failure::new("53300", "sorry, too many clients already"));
+    };
+    wire.authenticated();
+
+    let (pid, secret) = shared.keys.generate(&client);
+    let session = open_session(shared, user, pid, &startup).await?;
+    let (cancel, registered) = shared.cancels.register(pid, secret.clone());
+    wire.put(&authentication(Authentication::Ok))?;
+    for (name, value) in session.settings.reports(&session.context) {
+        let status = ParameterStatus::new(name.to_owned(), value);
+        wire.put(&PgWireBackendMessage::ParameterStatus(status))?;
+    }
+    wire.put(&PgWireBackendMessage::BackendKeyData(BackendKeyData::new(
+        pid, secret,
+    )))?;
+    wire.send(&ready(TransactionStatus::Idle)).await?;
+    Ok(Some(Admitted {
+        session,
+        cancel,
+        registered,
+        slot,
+    }))
+}
+
+/// Clients of a newer minor version are told of ours, and talk that.
+async fn negotiate_protocol(
+    wire: &mut Wire,
+    startup: &Startup,
+) -> Result<ProtocolVersion, Failure> {
+    let (major, minor) = (startup.protocol_number_major, startup.protocol_number_minor);
+    let newest = ProtocolVersion::default();
+    let known = ProtocolVersion::from_version_number(major, minor);
+    let options: Vec<_> = startup
+        .parameters
+        .keys()
+        .filter(|name| name.starts_with("_pq_."))
+        .cloned()
+        .collect();
+    if let (Some(known), true) = (known, options.is_empty()) {
+        return Ok(known);
+    }
+    if major != newest.version_number().0 {
+        let text = format!("unsupported frontend protocol {major}.{minor}");
+        return Err(Failure::new("0A000", text));
+    }
+    let answer = NegotiateProtocolVersion::new(known.unwrap_or(newest).into(), options);
+    wire.send(&PgWireBackendMessage::NegotiateProtocolVersion(answer))
+        .await?;
+    Ok(known.unwrap_or(newest))
+}
+
+/// Makes the session and applies what the startup message sets.
+async fn open_session(
+    shared: &Arc<Shared>,
+    user: &str,
+    pid: i32,
+    startup: &Startup,
+) -> Result<Session, Failure> {
+    let (owned, name) = (Arc::clone(shared), user.to_owned());
+    let open = async move {
+        let session = (owned.factory)()?;
+        owned.catalog.install(&session, &name, pid)
+    };
+    let context = guarded(&shared.runtime, open).await?;
+    let mut settings = Settings::new(&context, user);
+    for (name, value) in &startup.parameters {
+        match name.as_str() {
+            "user" | "database" => {}
+            "replication" if matches!(value.as_str(), "false" | "off" | "no" | "0") => {}
+            "replication" => return Err(Failure::unsupported("replication is not supported")),
+            "options" => {
+                for (name, value) in options(value)? {
+                    settings.set(&context, &name, &value).await?;
+                }
+            }
+            name if name.starts_with("_pq_.") => {}
+            name => drop(settings.set(&context, &name.to_lowercase(), value).await?),
+        }
+    }
+    Ok(Session {
+        context,
+        settings,
+        parser: Arc::clone(&shared.parser),
+        runtime: shared.runtime.clone(),
+        files_allowed: shared.files_allowed,
+    })
+}
+
+/// The settings in `-c name=value --name=value`, where a backslash keeps a space.
+fn options(text: &str) -> Result<Vec<(String, String)>, Failure> {
+    let mut words = vec![String::new()];
+    let mut characters = text.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            ' ' => words.push(String::new()),
+            '\\' => words
+                .last_mut()
+                .into_iter()
+                .for_each(|word| word.extend(characters.next())),
+            other => words
+                .last_mut()
+                .into_iter()
+                .for_each(|word| word.push(other)),
+        }
+    }
+    let mut words = words.into_iter().filter(|word| !word.is_empty());
+    let mut settings = Vec::new();
+    while let Some(word) = words.next() {
+        let setting = if word == "-c" {
+            words.next()
+        } else {
+            word.strip_prefix("--")
+                .or_else(|| word.strip_prefix("-c"))
+                .map(str::to_owned)
+        };
+        let Some((name, value)) = setting
+            .as_deref()
+            .and_then(|setting| setting.split_once('='))
+        else {
+            return Err(Failure::syntax(format!(
+                "not a setting in the options: {word}"
+            )));
+        };
+        settings.push((name.to_lowercase().replace('-', "_"), value.to_owned()));
+    }
+    Ok(settings)
+}
+
+impl Connection {
+    async fn serve(mut self) {
+        loop {
+            let message = tokio::select! {
+                biased;
+                () = reached(&mut self.phase, Phase::Draining) => {
+                    refuse(self.wire, stopping()).await;
+                    return;
+                }
+                message = self.wire.next() => message,
+            };
+            let message = match message {
+                None | Some(Ok(PgWireFrontendMessage::Terminate(_))) => return,
+                Some(Ok(message)) => message,
+                Some(Err(error)) => {
+                    refuse(self.wire, error.into()).await;
+                    return;
+                }
+            };
+            let extended = message.is_extended_query();
+            let failure = match self.handle(message).await {
+                Ok(()) => continue,
+                Err(Halt::Gone) => return,
+                Err(Halt::Failed(failure)) => failure,
+            };
+            log::debug!("{}: {failure}", self.wire.peer);
+            if failure.is_fatal() {
+                refuse(self.wire, failure).await;
+                return;
+            }
+            if self.fail(failure, extended).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    async fn handle(&mut self, message: PgWireFrontendMessage) -> Result<(), Halt> {
+        if let PgWireFrontendMessage::Sync(_) = message {
+            self.skipping = false;
+            self.end_implicit_transaction();
+            return Ok(self.wire.send(&ready(self.status)).await?);
+        }
+        if self.skipping {
+            return Ok(());
+        }
+        match message {
+            PgWireFrontendMessage::Query(query) => {
+                self.simple_query(&query.query).await?;
+                Ok(self.wire.send(&ready(self.status)).await?)
+            }
+            PgWireFrontendMessage::Parse(parse) => self.parse(parse).await,
+            PgWireFrontendMessage::Bind(bind) => self.bind(bind),
+            PgWireFrontendMessage::Describe(describe) => self.describe(&describe),
+            PgWireFrontendMessage::Execute(execute) => self.execute(execute).await,
+            PgWireFrontendMessage::Close(close) => self.close(&close),
+            PgWireFrontendMessage::Flush(_) => Ok(self.wire.flush().await?),
+            // Left over from a COPY that was refused.
+            PgWireFrontendMessage::CopyData(_)
+            | PgWireFrontendMessage::CopyDone(_)
+            | PgWireFrontendMessage::CopyFail(_) => Ok(()),
+            _ => Err(Failure::protocol("unexpected message").into_fatal().into()),
+        }
+    }
+
+    /// Tells the client, and is ready for what comes next.
+    async fn fail(&mut self, failure: Failure, extended: bool) -> Result<(), Halt> {
+        self.status = match self.status {
+            TransactionStatus::Idle => TransactionStatus::Idle,
+            _ => TransactionStatus::Error,
+        };
+        self.described = false;
+        self.wire.put(&failure.into_message())?;
+        if extended {
+            self.skipping = true;
+        } else {
+            self.end_implicit_transaction();
+            self.wire.put(&ready(self.status))?;
+        }
+        Ok(self.wire.flush().await?)
+    }
+
+    /// What may end the statement that starts now.
+    pub(crate) async fn interrupt(&self) -> Interrupt {
+        let timeout = self.session.settings.statement_timeout();
+        Interrupt::start(&self.cancel, timeout, self.phase.clone()).await
+    }
+}
+
+/// Does `work` until it is done, interrupted, or pointless because the client has gone. In the two
+/// latter cases it is dropped (S3).
+pub(crate) async fn supervise<T>(
+    wire: &mut Wire,
+    interrupt: &mut Interrupt,
+    work: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Halt> {
+    tokio::select! {
+        biased;
+        failure = interrupt.fired() => Err(failure.into()),
+        () = wire.hung_up() => Err(Halt::Gone),
+        result = work => Ok(result?),
+    }
+}
+
+fn ready(status: TransactionStatus) -> PgWireBackendMessage {
+    PgWireBackendMessage::ReadyForQuery(ReadyForQuery::new(status))
+}
+
+/// PostgreSQL's `authentication_timeout`.
+const STARTUP_TIMEOUT: Duration = Duration::from_secs(60);
+/// For a client that does not read its last message.
+const GOODBYE_TIMEOUT: Duration = Duration::from_secs(2);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_settings() {
+        let read =
+            options(r"-c coscan.policy=normal --statement-timeout=5s -capplication_name=a\ b");
+        let read = read.ok().unwrap();
+        let expected = [
+            ("coscan.policy", "normal"),
+            ("statement_timeout", "5s"),
+            ("application_name", "a b"),
+        ];
+        assert_eq!(read.len(), expected.len());
+        for ((name, value), wanted) in read.iter().zip(expected) {
+            assert_eq!((name.as_str(), value.as_str()), wanted);
+        }
+        assert!(options("-x").is_err());
+    }
+}

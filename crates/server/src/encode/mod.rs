@@ -1,0 +1,16 @@
+//! Arrow columns as PostgreSQL values: which type a column is called, and how its cells are written.
+//!
+//! arrow-pg's encoder is not used: it writes NULL intervals as zero, fails on decimals beyond 96
+//! bits and on several Arrow types, and goes through a heap value for most cells.
+//!
+//! Every Arrow type can be written. One without a counterpart (struct, map, union, list of lists)
+//! is text, as Arrow displays it, in both formats.
+
+mod cell;
+mod numeric;
+mod text;
+mod types;
+
+pub(crate) use cell::{CellWriter, cell_writer, with_length};
+pub(crate) use numeric::numeric_text;
+pub(crate) use types::{Column, columns, description, pg_type};

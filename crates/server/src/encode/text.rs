@@ -1,0 +1,181 @@
+//! Dates, times and intervals in PostgreSQL's text format (`DateStyle` ISO, `IntervalStyle`
+//! postgres).
+
+use std::fmt::{self, Write};
+
+use bytes::BytesMut;
+
+/// Writes a date, given as days since 1970-01-01.
+pub(super) fn put_date(days: i64, out: &mut BytesMut) -> fmt::Result {
+    let (year, month, day) = civil(days);
+    put_year(year, month, day, out)?;
+    out.write_str(era(year))
+}
+
+/// Writes a timestamp, given as microseconds since 1970-01-01 00:00, then `zone`.
+pub(super) fn put_timestamp(micros: i64, zone: &str, out: &mut BytesMut) -> fmt::Result {
+    let (year, month, day) = civil(micros.div_euclid(MICROS_PER_DAY));
+    put_year(year, month, day, out)?;
+    out.write_char(' ')?;
+    put_time(micros.rem_euclid(MICROS_PER_DAY), out)?;
+    out.write_str(zone)?;
+    out.write_str(era(year))
+}
+
+/// Writes a time of day, given as microseconds since midnight.
+pub(super) fn put_time(micros: i64, out: &mut BytesMut) -> fmt::Result {
+    let seconds = micros / 1_000_000;
+    write!(
+        out,
+        "{:02}:{:02}:{:02}",
+        seconds / 3600,
+        seconds / 60 % 60,
+        seconds % 60
+    )?;
+    put_fraction(micros % 1_000_000, out)
+}
+
+/// Writes an offset from UTC, given in seconds: hours, and minutes if there are any.
+pub(super) fn zone(offset: i32) -> String {
+    let sign = if offset < 0 { '-' } else { '+' };
+    let minutes = offset.abs() / 60;
+    match minutes % 60 {
+        0 => format!("{sign}{:02}", minutes / 60),
+        rest => format!("{sign}{:02}:{rest:02}", minutes / 60),
+    }
+}
+
+/// Writes an interval.
+pub(super) fn put_interval(months: i32, days: i32, micros: i64, out: &mut BytesMut) -> fmt::Result {
+    let mut first = true;
+    let mut before_negative = false;
+    for (count, unit) in [(months / 12, "year"), (months % 12, "mon"), (days, "day")] {
+        if count == 0 {
+            continue;
+        }
+        let space = if first { "" } else { " " };
+        let plus = if before_negative && count > 0 {
+            "+"
+        } else {
+            ""
+        };
+        let plural = if count == 1 { "" } else { "s" };
+        write!(out, "{space}{plus}{count} {unit}{plural}")?;
+        first = false;
+        before_negative = count < 0;
+    }
+    if micros != 0 || first {
+        let space = if first { "" } else { " " };
+        let sign = match micros {
+            ..0 => "-",
+            _ if before_negative => "+",
+            _ => "",
+        };
+        let micros = micros.unsigned_abs();
+        let seconds = micros / 1_000_000;
+        write!(
+            out,
+            "{space}{sign}{:02}:{:02}:{:02}",
+            seconds / 3600,
+            seconds / 60 % 60,
+            seconds % 60
+        )?;
+        put_fraction((micros % 1_000_000).cast_signed(), out)?;
+    }
+    Ok(())
+}
+
+fn put_fraction(mut micros: i64, out: &mut BytesMut) -> fmt::Result {
+    if micros == 0 {
+        return Ok(());
+    }
+    let mut width = 6;
+    while micros % 10 == 0 {
+        micros /= 10;
+        width -= 1;
+    }
+    write!(out, ".{micros:0width$}")
+}
+
+fn put_year(year: i64, month: u32, day: u32, out: &mut BytesMut) -> fmt::Result {
+    // There is no year 0: the one before 1 is 1 BC.
+    let year = if year > 0 { year } else { 1 - year };
+    write!(out, "{year:04}-{month:02}-{day:02}")
+}
+
+fn era(year: i64) -> &'static str {
+    if year > 0 { "" } else { " BC" }
+}
+
+/// Year, month and day of a day since 1970-01-01, by Howard Hinnant's algorithm: years start in
+/// March, so that the leap day is a year's last, and 400 of them are one era.
+fn civil(days: i64) -> (i64, u32, u32) {
+    let days = days + 719_468;
+    let era = days.div_euclid(146_097);
+    let day_of_era = days.rem_euclid(146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * day_of_year + 2) / 153;
+    let day = u32::try_from(day_of_year - (153 * shifted + 2) / 5 + 1).unwrap_or(1);
+    let month = u32::try_from(if shifted < 10 {
+        shifted + 3
+    } else {
+        shifted - 9
+    })
+    .unwrap_or(1);
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    (year, month, day)
+}
+
+pub(super) const MICROS_PER_DAY: i64 = 86_400_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(put: impl Fn(&mut BytesMut) -> fmt::Result) -> String {
+        let mut out = BytesMut::new();
+        put(&mut out).unwrap();
+        String::from_utf8(out.to_vec()).unwrap()
+    }
+
+    #[test]
+    fn dates() {
+        for (days, text) in [
+            (0, "1970-01-01"),
+            (-1, "1969-12-31"),
+            (10_957, "2000-01-01"),
+            (11_016, "2000-02-29"),
+            (-719_528, "0001-01-01 BC"),
+            (2_932_897, "10000-01-01"),
+        ] {
+            assert_eq!(written(|out| put_date(days, out)), text);
+        }
+    }
+
+    #[test]
+    fn timestamps() {
+        assert_eq!(
+            written(|out| put_timestamp(-1, "", out)),
+            "1969-12-31 23:59:59.999999"
+        );
+        assert_eq!(
+            written(|out| put_timestamp(1_500_000, "+00", out)),
+            "1970-01-01 00:00:01.5+00"
+        );
+        assert_eq!(zone(-12_600), "-03:30");
+    }
+
+    #[test]
+    fn intervals() {
+        for (months, days, micros, text) in [
+            (0, 0, 0, "00:00:00"),
+            (14, 3, 14_706_789_000, "1 year 2 mons 3 days 04:05:06.789"),
+            (0, -1, 7_380_000_000, "-1 days +02:03:00"),
+            (1, 0, -1_000_000, "1 mon -00:00:01"),
+        ] {
+            assert_eq!(written(|out| put_interval(months, days, micros, out)), text);
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Which PostgreSQL type an Arrow field is announced as.
+
+use datafusion::arrow::datatypes::{DataType, Field, Schema};
+use datafusion_postgres::arrow_pg::datatypes::{
+    PG_CHAR_KEY, PG_OID_ALIAS_KEY, pg_type_for_alias_kind,
+};
+use pgwire::api::Type;
+use pgwire::messages::PgWireBackendMessage;
+use pgwire::messages::data::{
+    FORMAT_CODE_BINARY, FORMAT_CODE_TEXT, FieldDescription, RowDescription,
+};
+
+use crate::failure::Failure;
+
+/// A column of a result, as announced to the client.
+#[derive(Debug, Clone)]
+pub(crate) struct Column {
+    pub(crate) name: String,
+    pub(crate) pg_type: Type,
+    pub(crate) binary: bool,
+    modifier: i32,
+}
+
+/// The columns of a result in the formats that a Bind message asked for: none is text for all, one
+/// is for all, else one for each.
+pub(crate) fn columns(schema: &Schema, formats: &[i16]) -> Result<Vec<Column>, Failure> {
+    let fields = schema.fields();
+    if formats.len() > 1 && formats.len() != fields.len() {
+        return Err(Failure::protocol(format!(
+            "{} result formats for {} columns",
+            formats.len(),
+            fields.len()
+        )));
+    }
+    let format = |index: usize| match formats {
+        [] => FORMAT_CODE_TEXT,
+        [all] => *all,
+        each => each[index],
+    };
+    Ok(fields
+        .iter()
+        .enumerate()
+        .map(|(index, field)| Column {
+            name: field.name().clone(),
+            pg_type: pg_type(field),
+            binary: format(index) == FORMAT_CODE_BINARY,
+            modifier: modifier(field.data_type()),
+        })
+        .collect())
+}
+
+/// The message that announces `columns`.
+pub(crate) fn description(columns: &[Column]) -> PgWireBackendMessage {
+    let fields = columns
+        .iter()
+        .map(|column| {
+            let format = if column.binary {
+                FORMAT_CODE_BINARY
+            } else {
+                FORMAT_CODE_TEXT
+            };
+            FieldDescription::new(
+                // A column's name ends at the first NUL on the wire.
+                column.name.replace('\0', ""),
+                0,
+                0,
+                column.pg_type.oid(),
+                size(&column.pg_type),
+                column.modifier,
+                format,
+            )
+        })
+        .collect();
+    PgWireBackendMessage::RowDescription(RowDescription::new(fields))
+}
+
+/// The type of a field. Fields of `pg_catalog` carry marks in their metadata.
+pub(crate) fn pg_type(field: &Field) -> Type {
+    match field.data_type() {
+        DataType::Int32 => field
+            .metadata()
+            .get(PG_OID_ALIAS_KEY)
+            .and_then(|kind| pg_type_for_alias_kind(kind))
+            .unwrap_or(Type::INT4),
+        DataType::Utf8 if field.metadata().contains_key(PG_CHAR_KEY) => Type::CHAR,
+        other => scalar_type(other)
+            .or_else(|| list_type(other))
+            .unwrap_or(Type::TEXT),
+    }
+}
+
+/// `None` for nested types.
+pub(super) fn scalar_type(data_type: &DataType) -> Option<Type> {
+    Some(match data_type {
+        DataType::Boolean => Type::BOOL,
+        DataType::Int8 | DataType::UInt8 | DataType::Int16 => Type::INT2,
+        DataType::UInt16 | DataType::Int32 => Type::INT4,
+        DataType::UInt32 | DataType::Int64 => Type::INT8,
+        DataType::UInt64
+        | DataType::Decimal32(..)
+        | DataType::Decimal64(..)
+        | DataType::Decimal128(..)
+        | DataType::Decimal256(..) => Type::NUMERIC,
+        DataType::Float16 | DataType::Float32 => Type::FLOAT4,
+        DataType::Float64 => Type::FLOAT8,
+        DataType::Date32 | DataType::Date64 => Type::DATE,
+        DataType::Time32(_) | DataType::Time64(_) => Type::TIME,
+        DataType::Timestamp(_, None) => Type::TIMESTAMP,
+        DataType::Timestamp(_, Some(_)) => Type::TIMESTAMPTZ,
+        DataType::Interval(_) | DataType::Duration(_) => Type::INTERVAL,
+        // PostgreSQL too calls a bare NULL text.
+        DataType::Null | DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Type::TEXT,
+        DataType::Binary
+        | DataType::LargeBinary
+        | DataType::BinaryView
+        | DataType::FixedSizeBinary(_) => Type::BYTEA,
+        DataType::Dictionary(_, values) => return scalar_type(values),
+        DataType::RunEndEncoded(_, values) => return scalar_type(values.data_type()),
+        _ => return None,
+    })
+}
+
+/// The array type of a list of scalars.
+fn list_type(data_type: &DataType) -> Option<Type> {
+    let element = match data_type {
+        DataType::List(element) | DataType::LargeList(element) => element,
+        DataType::FixedSizeList(element, _) => element,
+        _ => return None,
+    };
+    Some(match scalar_type(element.data_type())? {
+        Type::BOOL => Type::BOOL_ARRAY,
+        Type::INT2 => Type::INT2_ARRAY,
+        Type::INT4 => Type::INT4_ARRAY,
+        Type::INT8 => Type::INT8_ARRAY,
+        Type::NUMERIC => Type::NUMERIC_ARRAY,
+        Type::FLOAT4 => Type::FLOAT4_ARRAY,
+        Type::FLOAT8 => Type::FLOAT8_ARRAY,
+        Type::DATE => Type::DATE_ARRAY,
+        Type::TIME => Type::TIME_ARRAY,
+        Type::TIMESTAMP => Type::TIMESTAMP_ARRAY,
+        Type::TIMESTAMPTZ => Type::TIMESTAMPTZ_ARRAY,
+        Type::INTERVAL => Type::INTERVAL_ARRAY,
+        Type::BYTEA => Type::BYTEA_ARRAY,
+        _ => Type::TEXT_ARRAY,
+    })
+}
+
+/// `pg_type.typlen`: a width, or -1.
+fn size(pg_type: &Type) -> i16 {
+    match *pg_type {
+        Type::BOOL | Type::CHAR => 1,
+        Type::INT2 => 2,
+        Type::INT4 | Type::FLOAT4 | Type::DATE | Type::OID => 4,
+        Type::INT8 | Type::FLOAT8 | Type::TIME | Type::TIMESTAMP | Type::TIMESTAMPTZ => 8,
+        Type::INTERVAL => 16,
+        _ => -1,
+    }
+}
+
+/// `pg_attribute.atttypmod`: precision and scale of a numeric, from which drivers take the scale.
+fn modifier(data_type: &DataType) -> i32 {
+    let (precision, scale) = match data_type {
+        DataType::Decimal32(precision, scale)
+        | DataType::Decimal64(precision, scale)
+        | DataType::Decimal128(precision, scale)
+        | DataType::Decimal256(precision, scale) => (*precision, *scale),
+        DataType::Dictionary(_, values) => return modifier(values),
+        _ => return -1,
+    };
+    if scale < 0 {
+        -1
+    } else {
+        ((i32::from(precision) << 16) | i32::from(scale)) + 4
+    }
+}

@@ -1,0 +1,56 @@
+//! Why a server could not start or had to stop. What clients see is in `failure.rs`.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use datafusion::error::DataFusionError;
+
+/// A failure of the server itself, not of one client's statement.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServerError {
+    /// S5: the address is reachable from other machines and no password was set.
+    #[error(
+        "refusing to listen on {listen}, which other machines can reach, without a password; \
+         set one, or allow it explicitly"
+    )]
+    Unprotected {
+        /// The address asked for.
+        listen: SocketAddr,
+    },
+    /// The address could not be bound.
+    #[error("cannot listen on {listen}")]
+    Bind {
+        /// The address asked for.
+        listen: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A certificate or key could not be read.
+    #[error("cannot read {path}")]
+    TlsFile {
+        /// The file asked for.
+        path: PathBuf,
+        /// What was wrong with it.
+        source: tokio_rustls::rustls::pki_types::pem::Error,
+    },
+    /// The certificate file holds no certificate.
+    #[error("no certificate in {path}")]
+    NoCertificate {
+        /// The file asked for.
+        path: PathBuf,
+    },
+    /// Certificate and key do not work together.
+    #[error("certificate and key are not usable")]
+    Tls {
+        /// What rustls said.
+        source: tokio_rustls::rustls::Error,
+    },
+    /// The `pg_catalog` tables could not be set up.
+    #[error("cannot set up pg_catalog")]
+    Catalog {
+        /// What DataFusion said.
+        source: DataFusionError,
+    },
+}

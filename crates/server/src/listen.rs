@@ -1,0 +1,190 @@
+//! The listener: who gets a task, and how all of them end.
+//!
+//! Stopping has three steps. Draining: no one new, idle clients are sent away, statements may
+//! finish. Cancelling, after the grace period: statements are cancelled and their clients told.
+//! Aborting, a moment later: whoever has not left by then is cut off.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use datafusion_postgres::datafusion_pg_catalog::sql::PostgresCompatibilityParser;
+use pgwire::api::{ConnectionManager, RandomPidSecretKeyGenerator};
+use tokio::net::TcpListener;
+use tokio::runtime::Handle;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::{sleep, timeout};
+
+use crate::auth::Verifier;
+use crate::cancel::Phase;
+use crate::catalog::PgCatalog;
+use crate::config::{ServerConfig, SessionFactory};
+use crate::connection::serve;
+use crate::error::ServerError;
+use crate::tls::Tls;
+
+/// A PostgreSQL server over DataFusion sessions, listening but not yet answering.
+pub struct Server {
+    listener: TcpListener,
+    local_addr: SocketAddr,
+    shared: Arc<Shared>,
+    phase: watch::Sender<Phase>,
+    connections_max: usize,
+    grace: Duration,
+}
+
+/// What every connection needs of the server.
+pub(crate) struct Shared {
+    pub(crate) factory: SessionFactory,
+    pub(crate) tls: Option<Tls>,
+    pub(crate) verifier: Option<Arc<Verifier>>,
+    pub(crate) catalog: PgCatalog,
+    pub(crate) parser: Arc<PostgresCompatibilityParser>,
+    pub(crate) cancels: Arc<ConnectionManager>,
+    pub(crate) keys: RandomPidSecretKeyGenerator,
+    pub(crate) slots: Arc<Semaphore>,
+    pub(crate) phase: watch::Receiver<Phase>,
+    pub(crate) runtime: Handle,
+    pub(crate) files_allowed: bool,
+}
+
+impl Server {
+    /// Listens. Clients may connect from now on; they are answered by [`Server::run`].
+    ///
+    /// # Errors
+    ///
+    /// [`ServerError::Unprotected`] if the address is beyond loopback and there is no password,
+    /// [`ServerError::Bind`] if it is taken, the others if certificate or catalog are unusable.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a Tokio runtime.
+    pub async fn bind(config: ServerConfig, factory: SessionFactory) -> Result<Self, ServerError> {
+        let listen = config.listen;
+        if !listen.ip().is_loopback() && config.password.is_none() && !config.allow_insecure {
+            return Err(ServerError::Unprotected { listen });
+        }
+        let tls = config.tls.as_ref().map(Tls::load).transpose()?;
+        let user = config.user;
+        let verifier = config
+            .password
+            .map(|password| Arc::new(Verifier::new(user, &password)));
+        let catalog = PgCatalog::load().map_err(|source| ServerError::Catalog { source })?;
+        let unbound = |source| ServerError::Bind { listen, source };
+        let listener = TcpListener::bind(listen).await.map_err(unbound)?;
+        let local_addr = listener.local_addr().map_err(unbound)?;
+        let (phase, phases) = watch::channel(Phase::Serving);
+        let connections_max = config.connections_max.clamp(1, Semaphore::MAX_PERMITS);
+        let shared = Arc::new(Shared {
+            factory,
+            tls,
+            verifier,
+            catalog,
+            parser: Arc::new(PostgresCompatibilityParser::new()),
+            cancels: Arc::new(ConnectionManager::new()),
+            keys: RandomPidSecretKeyGenerator::default(),
+            slots: Arc::new(Semaphore::new(connections_max)),
+            phase: phases,
+            runtime: config.query_runtime.unwrap_or_else(Handle::current),
+            files_allowed: config.files_allowed,
+        });
+        Ok(Self {
+            listener,
+            local_addr,
+            shared,
+            phase,
+            connections_max,
+            grace: config.grace,
+        })
+    }
+
+    /// Where the server listens; tells the port if port 0 was asked for.
+    #[must_use]
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local_addr
+    }
+
+    /// Serves clients until `stop` resolves, then lets running statements finish for the grace
+    /// period, cancels the rest, and returns when every connection is closed.
+    ///
+    /// Dropping the future cuts all connections off.
+    ///
+    /// # Errors
+    ///
+    /// None at present: failures of single connections are logged and end only those.
+    pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), ServerError> {
+        let Self {
+            listener,
+            shared,
+            phase,
+            connections_max,
+            grace,
+            ..
+        } = self;
+        // Beyond those served there is room for strangers, cancel requests, and refusals.
+        let sockets_max = connections_max.saturating_add(STRANGERS_MAX);
+        let mut connections = JoinSet::new();
+        tokio::pin!(stop);
+        loop {
+            tokio::select! {
+                () = &mut stop => break,
+                Some(ended) = connections.join_next() => log_panic(&ended),
+                accepted = listener.accept(), if connections.len() < sockets_max => match accepted {
+                    Ok((socket, _)) => drop(connections.spawn(serve(socket, Arc::clone(&shared)))),
+                    Err(error) => {
+                        // Out of file descriptors, most likely: others must close first.
+                        log::warn!("cannot accept a connection: {error}");
+                        sleep(ACCEPT_PAUSE).await;
+                    }
+                },
+            }
+        }
+        drop(listener);
+        log::info!("stopping; {} connections", connections.len());
+        for (next, patience) in [
+            (Phase::Draining, grace),
+            (Phase::Cancelling, CANCEL_PATIENCE),
+        ] {
+            phase.send_replace(next);
+            let drained = async {
+                while let Some(ended) = connections.join_next().await {
+                    log_panic(&ended);
+                }
+            };
+            if timeout(patience, drained).await.is_ok() {
+                break;
+            }
+        }
+        connections.shutdown().await;
+        Ok(())
+    }
+}
+
+/// Resolves on SIGTERM or SIGINT: what to give to [`Server::run`].
+pub async fn stop_signal() {
+    let (Ok(mut terminate), Ok(mut interrupt)) = (
+        signal(SignalKind::terminate()),
+        signal(SignalKind::interrupt()),
+    ) else {
+        log::warn!("cannot listen for signals; the server stops only when killed");
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+}
+
+fn log_panic(ended: &Result<(), JoinError>) {
+    if let Err(error) = ended {
+        log::error!("a connection ended badly: {error}");
+    }
+}
+
+/// Sockets open beyond those served.
+const STRANGERS_MAX: usize = 64;
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// How long cancelled statements may take to say so.
+const CANCEL_PATIENCE: Duration = Duration::from_secs(3);

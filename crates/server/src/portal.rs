@@ -1,0 +1,143 @@
+//! Prepared statements and portals: what a connection remembers between messages.
+//!
+//! A cursor is a portal that SQL made. P1: portals end with their transaction, and outside of one
+//! with the next Sync or simple query; only a cursor `WITH HOLD` stays.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::logical_expr::LogicalPlan;
+use pgwire::api::Type;
+
+use crate::failure::Failure;
+use crate::rows::Rows;
+use crate::statement::Action;
+
+/// A statement that was parsed.
+pub(crate) struct Prepared {
+    /// `None`: there was nothing but spaces.
+    pub(crate) action: Option<Action>,
+    /// The plan of an [`Action::Plan`], its parameters still open.
+    pub(crate) plan: Option<LogicalPlan>,
+    pub(crate) types: Vec<Type>,
+    /// The columns of its rows, if it answers any.
+    pub(crate) schema: Option<SchemaRef>,
+}
+
+/// A statement with its parameters, not run, running, or done.
+pub(crate) struct Portal {
+    pub(crate) prepared: Arc<Prepared>,
+    pub(crate) formats: Vec<i16>,
+    pub(crate) state: State,
+    pub(crate) hold: bool,
+}
+
+pub(crate) enum State {
+    /// The plan with its parameters filled in, if the statement has a plan.
+    Bound(Option<LogicalPlan>),
+    Open(Box<Rows>),
+    /// All rows are sent; the tag says of what.
+    Done(&'static str),
+}
+
+/// A connection's prepared statements and portals, by name. The empty name is the unnamed one.
+#[derive(Default)]
+pub(crate) struct Portals {
+    statements: HashMap<String, Arc<Prepared>>,
+    portals: HashMap<String, Portal>,
+}
+
+impl Portals {
+    pub(crate) fn statement(&self, name: &str) -> Result<Arc<Prepared>, Failure> {
+        self.statements
+            .get(name)
+            .cloned()
+            .ok_or_else(|| no_statement(name))
+    }
+
+    /// A named statement must be closed before its name is used again; the unnamed one is replaced.
+    pub(crate) fn prepare(&mut self, name: String, prepared: Prepared) -> Result<(), Failure> {
+        if !name.is_empty() && self.statements.contains_key(&name) {
+            let text = format!("prepared statement {name:?} already exists");
+            return Err(Failure::new("42P05", text));
+        }
+        if self.statements.len() >= STATEMENTS_MAX {
+            return Err(Failure::new(
+                "53400",
+                format!("at most {STATEMENTS_MAX} statements"),
+            ));
+        }
+        self.statements.insert(name, Arc::new(prepared));
+        Ok(())
+    }
+
+    /// Whether there was one.
+    pub(crate) fn forget(&mut self, name: &str) -> bool {
+        self.statements.remove(name).is_some()
+    }
+
+    pub(crate) fn forget_all(&mut self) {
+        self.statements.clear();
+    }
+
+    pub(crate) fn portal(&self, name: &str) -> Result<&Portal, Failure> {
+        self.portals.get(name).ok_or_else(|| no_portal(name))
+    }
+
+    pub(crate) fn open(&mut self, name: String, portal: Portal) -> Result<(), Failure> {
+        if !name.is_empty() && self.portals.contains_key(&name) {
+            return Err(Failure::new(
+                "42P03",
+                format!("cursor {name:?} already exists"),
+            ));
+        }
+        if self.portals.len() >= PORTALS_MAX {
+            return Err(Failure::new(
+                "53400",
+                format!("at most {PORTALS_MAX} open portals"),
+            ));
+        }
+        self.portals.insert(name, portal);
+        Ok(())
+    }
+
+    /// Takes a portal out to run it. If that fails it is gone, and its stream with it (S3).
+    pub(crate) fn take(&mut self, name: &str) -> Result<Portal, Failure> {
+        self.portals.remove(name).ok_or_else(|| no_portal(name))
+    }
+
+    pub(crate) fn put_back(&mut self, name: String, portal: Portal) {
+        self.portals.insert(name, portal);
+    }
+
+    /// Whether there was one.
+    pub(crate) fn close(&mut self, name: &str) -> bool {
+        self.portals.remove(name).is_some()
+    }
+
+    pub(crate) fn close_all(&mut self) {
+        self.portals.clear();
+    }
+
+    /// P1: what the end of a transaction ends.
+    pub(crate) fn end_transaction(&mut self) {
+        self.portals.retain(|_, portal| portal.hold);
+    }
+}
+
+fn no_statement(name: &str) -> Failure {
+    Failure::new(
+        "26000",
+        format!("prepared statement {name:?} does not exist"),
+    )
+}
+
+fn no_portal(name: &str) -> Failure {
+    Failure::new("34000", format!("portal {name:?} does not exist"))
+}
+
+/// Far above what drivers cache; each holds a plan.
+const STATEMENTS_MAX: usize = 4096;
+/// Each open one holds a running query.
+const PORTALS_MAX: usize = 256;

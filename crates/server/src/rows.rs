@@ -1,0 +1,218 @@
+//! The rows of a result on their way to the client.
+//!
+//! S2: one batch is held here and one in the channel behind it; rows are encoded straight into the
+//! socket's buffer, which is written out whenever it has grown to `FLUSH_BYTES`.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bytes::{BufMut, BytesMut};
+use datafusion::arrow::array::{Array, ArrayRef};
+use datafusion::arrow::buffer::NullBuffer;
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::arrow::record_batch::RecordBatch;
+
+use crate::encode::{CellWriter, Column, cell_writer, columns, pg_type, with_length};
+use crate::failure::Failure;
+use crate::query::Running;
+
+/// A result: its columns, and the rows not sent yet.
+pub(crate) struct Rows {
+    pub(crate) columns: Vec<Column>,
+    /// What the client was told; batches that differ are cast to it.
+    announced: SchemaRef,
+    source: Source,
+    writer: Option<RowWriter>,
+    /// The word before the count in the tag that ends the result.
+    pub(crate) tag: &'static str,
+}
+
+/// Where batches come from.
+pub(crate) enum Source {
+    Query(Running),
+    Ready(VecDeque<RecordBatch>),
+}
+
+impl Rows {
+    /// `announced` is what the client was told, `formats` the formats it asked for.
+    pub(crate) fn new(
+        announced: SchemaRef,
+        formats: &[i16],
+        source: Source,
+        tag: &'static str,
+    ) -> Result<Self, Failure> {
+        if let Source::Query(running) = &source
+            && running.schema.fields().len() != announced.fields().len()
+        {
+            return Err(Failure::unsupported(
+                "the result has other columns than were announced",
+            ));
+        }
+        let columns = columns(&announced, formats)?;
+        Ok(Self {
+            columns,
+            announced,
+            source,
+            writer: None,
+            tag,
+        })
+    }
+
+    /// The rows to come in other formats.
+    pub(crate) fn reformat(&mut self, formats: &[i16]) -> Result<(), Failure> {
+        self.columns = columns(&self.announced, formats)?;
+        if let Some(writer) = self.writer.take() {
+            let mut again = RowWriter::new(writer.arrays, &self.columns, writer.rows)?;
+            again.next = writer.next;
+            self.writer = Some(again);
+        }
+        Ok(())
+    }
+
+    /// The columns as announced.
+    pub(crate) fn announced(&self) -> SchemaRef {
+        Arc::clone(&self.announced)
+    }
+
+    /// The next batch to encode. Cancel safe.
+    pub(crate) async fn next_batch(&mut self) -> Result<Option<RecordBatch>, Failure> {
+        match &mut self.source {
+            Source::Query(running) => running.next().await,
+            Source::Ready(batches) => Ok(batches.pop_front()),
+        }
+    }
+
+    /// Makes `batch` the one that [`Rows::put_rows`] encodes.
+    pub(crate) fn load(&mut self, batch: &RecordBatch) -> Result<(), Failure> {
+        let mut arrays = Vec::with_capacity(batch.num_columns());
+        for (index, array) in batch.columns().iter().enumerate() {
+            let announced = match self.announced.field(index).data_type() {
+                // Announced as text, and a parameter has given it a type since.
+                DataType::Null => &DataType::Utf8,
+                other => other,
+            };
+            let same = array.data_type() == announced
+                || pg_type(batch.schema_ref().field(index)) == self.columns[index].pg_type;
+            arrays.push(if same {
+                Arc::clone(array)
+            } else {
+                cast(array, announced)?
+            });
+        }
+        self.writer = Some(RowWriter::new(arrays, &self.columns, batch.num_rows())?);
+        Ok(())
+    }
+
+    /// Encodes rows of the loaded batch until `max` are written, the batch is through, or `out` is
+    /// worth writing out. Answers how many.
+    pub(crate) fn put_rows(&mut self, out: &mut BytesMut, max: usize) -> Result<usize, Failure> {
+        let Some(writer) = &mut self.writer else {
+            return Ok(0);
+        };
+        let mut written = 0;
+        while written < max && out.len() < FLUSH_BYTES && writer.put_row(out)? {
+            written += 1;
+        }
+        if writer.next == writer.rows {
+            self.writer = None;
+        }
+        Ok(written)
+    }
+
+    /// Whether the loaded batch has rows left.
+    pub(crate) fn is_loaded(&self) -> bool {
+        self.writer.is_some()
+    }
+}
+
+struct RowWriter {
+    arrays: Vec<ArrayRef>,
+    cells: Vec<(CellWriter, Option<NullBuffer>)>,
+    next: usize,
+    rows: usize,
+    width: i16,
+}
+
+impl RowWriter {
+    fn new(arrays: Vec<ArrayRef>, columns: &[Column], rows: usize) -> Result<Self, Failure> {
+        let width = i16::try_from(arrays.len())
+            .map_err(|_| Failure::new("54011", "a result has at most 32767 columns"))?;
+        let cells = arrays
+            .iter()
+            .zip(columns)
+            .map(|(array, column)| Ok((cell_writer(array, column.binary)?, array.logical_nulls())))
+            .collect::<Result<_, Failure>>()?;
+        Ok(Self {
+            arrays,
+            cells,
+            next: 0,
+            rows,
+            width,
+        })
+    }
+
+    /// Encodes one row; false after the last. On failure nothing of the row stays in `out`.
+    fn put_row(&mut self, out: &mut BytesMut) -> Result<bool, Failure> {
+        if self.next == self.rows {
+            return Ok(false);
+        }
+        let start = out.len();
+        let row = self.next;
+        out.put_u8(b'D');
+        // The message's length counts itself, a value's does not.
+        out.put_i32(0);
+        out.put_i16(self.width);
+        let result = self.cells.iter().try_for_each(|(write, nulls)| {
+            if nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
+                out.put_i32(-1);
+                return Ok(());
+            }
+            with_length(out, |out| write(row, out))
+        });
+        let length = i32::try_from(out.len() - start - 1);
+        let (Ok(()), Ok(length)) = (result, length) else {
+            out.truncate(start);
+            return Err(Failure::new(
+                "54000",
+                format!("row {row} of a batch cannot be encoded"),
+            ));
+        };
+        out[start + 1..start + 5].copy_from_slice(&length.to_be_bytes());
+        self.next += 1;
+        Ok(true)
+    }
+}
+
+/// Large enough that a system call is rare, small enough that the first rows are seen soon.
+pub(crate) const FLUSH_BYTES: usize = 64 << 10;
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::array::{Int32Array, StringArray};
+    use datafusion::arrow::datatypes::{DataType, Field, Schema};
+
+    use super::*;
+
+    #[test]
+    fn a_row_is_a_message() {
+        let schema = Arc::new(Schema::new(vec![
+            Field::new("a", DataType::Int32, true),
+            Field::new("b", DataType::Utf8, true),
+        ]));
+        let batch = RecordBatch::try_new(
+            Arc::clone(&schema),
+            vec![
+                Arc::new(Int32Array::from(vec![Some(7)])),
+                Arc::new(StringArray::from(vec![None::<&str>])),
+            ],
+        )
+        .unwrap();
+        let mut rows = Rows::new(schema, &[], Source::Ready(VecDeque::new()), "SELECT").unwrap();
+        rows.load(&batch).unwrap();
+        let mut out = BytesMut::new();
+        assert_eq!(rows.put_rows(&mut out, usize::MAX).unwrap(), 1);
+        assert_eq!(&out[..], b"D\0\0\0\x0f\0\x02\0\0\0\x017\xff\xff\xff\xff");
+        assert!(!rows.is_loaded());
+    }
+}

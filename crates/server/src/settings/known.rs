@@ -1,0 +1,98 @@
+//! PostgreSQL's settings that clients ask for or set, and what becomes of each.
+
+/// A setting of PostgreSQL's. Names are looked up without regard to case.
+pub(crate) struct Known {
+    /// As PostgreSQL writes it.
+    pub(crate) name: &'static str,
+    pub(crate) default: &'static str,
+    pub(crate) rule: Rule,
+    /// Clients are told of changes, as in PostgreSQL.
+    pub(crate) reported: bool,
+}
+
+/// What SET does.
+pub(crate) enum Rule {
+    /// Remembered, without effect.
+    Kept,
+    /// Only these values, in lower case, all of which mean the default.
+    Fixed(&'static [&'static str]),
+    /// What the server is, not what it should do.
+    ReadOnly,
+    Timeout,
+    TimeZone,
+    SearchPath,
+}
+
+const fn known(name: &'static str, default: &'static str, rule: Rule) -> Known {
+    Known {
+        name,
+        default,
+        rule,
+        reported: false,
+    }
+}
+
+const fn reported(name: &'static str, default: &'static str, rule: Rule) -> Known {
+    Known {
+        name,
+        default,
+        rule,
+        reported: true,
+    }
+}
+
+/// What `server_version` says. Clients choose their catalog queries by it, and drivers refuse to
+/// talk to what they cannot parse.
+pub(crate) const SERVER_VERSION: &str = concat!("16.6 (Coscan ", env!("CARGO_PKG_VERSION"), ")");
+/// What `version()` says. `SQLAlchemy` insists on the first word.
+pub(crate) const VERSION: &str =
+    concat!("PostgreSQL 16.6 (Coscan ", env!("CARGO_PKG_VERSION"), ")");
+
+const ENCODINGS: &[&str] = &["utf8", "utf-8", "unicode", "sql_ascii"];
+const DATE_STYLES: &[&str] = &[
+    "iso", "iso, mdy", "iso,mdy", "iso, dmy", "iso,dmy", "iso, ymd", "iso,ymd",
+];
+const ON: &[&str] = &["on", "true", "yes", "1"];
+
+pub(crate) static KNOWN: &[Known] = &[
+    reported("application_name", "", Rule::Kept),
+    known("bytea_output", "hex", Rule::Fixed(&["hex"])),
+    known("client_min_messages", "notice", Rule::Kept),
+    reported("client_encoding", "UTF8", Rule::Fixed(ENCODINGS)),
+    reported("DateStyle", "ISO, MDY", Rule::Fixed(DATE_STYLES)),
+    known(
+        "default_transaction_isolation",
+        "read committed",
+        Rule::Kept,
+    ),
+    reported("default_transaction_read_only", "off", Rule::Kept),
+    known("extra_float_digits", "1", Rule::Kept),
+    known("idle_in_transaction_session_timeout", "0", Rule::Kept),
+    reported("in_hot_standby", "off", Rule::ReadOnly),
+    reported("integer_datetimes", "on", Rule::ReadOnly),
+    reported("IntervalStyle", "postgres", Rule::Fixed(&["postgres"])),
+    reported("is_superuser", "off", Rule::ReadOnly),
+    known("lc_collate", "C", Rule::ReadOnly),
+    known("lc_ctype", "C", Rule::ReadOnly),
+    known("lc_messages", "C", Rule::Kept),
+    known("lc_monetary", "C", Rule::Kept),
+    known("lc_numeric", "C", Rule::Kept),
+    known("lc_time", "C", Rule::Kept),
+    known("lock_timeout", "0", Rule::Kept),
+    known("max_identifier_length", "63", Rule::ReadOnly),
+    known("row_security", "on", Rule::Kept),
+    reported("scram_iterations", "4096", Rule::ReadOnly),
+    known("search_path", "\"$user\", public", Rule::SearchPath),
+    reported("server_encoding", "UTF8", Rule::ReadOnly),
+    reported("server_version", SERVER_VERSION, Rule::ReadOnly),
+    known("server_version_num", "160006", Rule::ReadOnly),
+    reported("session_authorization", "", Rule::ReadOnly),
+    reported("standard_conforming_strings", "on", Rule::Fixed(ON)),
+    known("statement_timeout", "0", Rule::Timeout),
+    known("synchronous_commit", "on", Rule::Kept),
+    known("synchronize_seqscans", "on", Rule::Kept),
+    reported("TimeZone", "UTC", Rule::TimeZone),
+    known("transaction_isolation", "read committed", Rule::Kept),
+    known("transaction_read_only", "off", Rule::Kept),
+    known("work_mem", "4MB", Rule::Kept),
+];

@@ -1,0 +1,479 @@
+//! SET, SHOW and RESET: PostgreSQL's settings, which the connection keeps, and the session's own.
+//!
+//! A dotted name (`coscan.policy`, `datafusion.execution.batch_size`) belongs to the session's
+//! configuration and is set there. Any other is PostgreSQL's: a few have an effect, those that only
+//! tune what Coscan does not have are kept and shown, those that would change how values look are
+//! refused unless they ask for what we do anyway. A name that nobody knows is an error.
+//!
+//! C1: `datafusion.runtime.*` is refused: it replaces the memory pool, and with it the one budget
+//! that all sessions share.
+
+mod known;
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use datafusion::arrow::array::timezone::Tz;
+use datafusion::common::config::ConfigOptions;
+use datafusion::logical_expr::{LogicalPlan, SetVariable, Statement};
+use datafusion::prelude::SessionContext;
+use datafusion::sql::sqlparser::ast::{ContextModifier, Expr, Set, Value};
+
+use self::known::{KNOWN, Known, Rule};
+use crate::failure::{Failure, configuration_code};
+
+pub(crate) use self::known::VERSION;
+
+/// One connection's settings.
+pub(crate) struct Settings {
+    /// What differs from the defaults in `KNOWN`, by name.
+    changed: BTreeMap<&'static str, String>,
+    /// The session's configuration as the factory made it: what RESET goes back to.
+    initial: Arc<ConfigOptions>,
+    timeout: Option<Duration>,
+    /// Who connected, for `session_authorization`.
+    user: String,
+}
+
+/// A setting that the client is told about when it changes (`ParameterStatus`).
+pub(crate) type Report = Option<(&'static str, String)>;
+
+/// A row of SHOW.
+pub(crate) struct Shown {
+    pub(crate) name: String,
+    pub(crate) value: Option<String>,
+    pub(crate) description: &'static str,
+}
+
+impl Settings {
+    pub(crate) fn new(session: &SessionContext, user: &str) -> Self {
+        let initial = Arc::clone(session.state().config().options());
+        Self {
+            changed: BTreeMap::new(),
+            initial,
+            timeout: None,
+            user: user.to_owned(),
+        }
+    }
+
+    /// How long a statement may take.
+    pub(crate) fn statement_timeout(&self) -> Option<Duration> {
+        self.timeout
+    }
+
+    /// What the client is told when it connects.
+    pub(crate) fn reports(&self, session: &SessionContext) -> Vec<(&'static str, String)> {
+        KNOWN
+            .iter()
+            .filter(|known| known.reported)
+            .map(|known| (known.name, self.value(session, known)))
+            .collect()
+    }
+
+    /// Carries out a SET statement.
+    pub(crate) async fn apply(
+        &mut self,
+        session: &SessionContext,
+        set: &Set,
+    ) -> Result<Report, Failure> {
+        match set {
+            Set::SingleAssignment {
+                scope: Some(ContextModifier::Local),
+                ..
+            }
+            | Set::SetTimeZone { local: true, .. } => {
+                Err(Failure::unsupported("SET LOCAL is not supported; use SET"))
+            }
+            Set::SingleAssignment {
+                scope: Some(ContextModifier::Global),
+                ..
+            } => Err(Failure::unsupported(
+                "settings belong to one connection; use SET",
+            )),
+            Set::SingleAssignment {
+                variable, values, ..
+            } => {
+                let name = variable.to_string().to_lowercase().replace('"', "");
+                match values.as_slice() {
+                    [value] if is_default(value) => self.reset(session, &name).await,
+                    values => {
+                        let texts = values.iter().map(text).collect::<Result<Vec<_>, _>>()?;
+                        self.set(session, &name, &texts.join(", ")).await
+                    }
+                }
+            }
+            Set::SetTimeZone { value, .. } if is_default(value) => {
+                self.reset(session, "timezone").await
+            }
+            Set::SetTimeZone { value, .. } => self.set(session, "timezone", &text(value)?).await,
+            Set::SetNames { charset_name, .. } => {
+                self.set(session, "client_encoding", &charset_name.value)
+                    .await
+            }
+            // Nothing here writes concurrently: every isolation level is kept.
+            Set::SetTransaction { .. } | Set::SetNamesDefault {} => Ok(None),
+            Set::SetRole {
+                role_name: None, ..
+            } => Ok(None),
+            other => Err(Failure::unsupported(format!("not supported: SET {other}"))),
+        }
+    }
+
+    /// Sets one setting by name.
+    pub(crate) async fn set(
+        &mut self,
+        session: &SessionContext,
+        name: &str,
+        value: &str,
+    ) -> Result<Report, Failure> {
+        if name.contains('.') {
+            return configure(session, name, value).await.map(|()| None);
+        }
+        let known = find(name)?;
+        let value = value.trim();
+        let kept = match known.rule {
+            Rule::Kept => value.to_owned(),
+            Rule::Fixed(accepted) => {
+                let wanted = value.to_lowercase();
+                if !accepted.contains(&wanted.as_str()) {
+                    let name = known.name;
+                    return Err(Failure::new(
+                        "22023",
+                        format!("{name} is always {}: cannot be {value:?}", known.default),
+                    ));
+                }
+                known.default.to_owned()
+            }
+            Rule::ReadOnly => {
+                let name = known.name;
+                return Err(Failure::new("55P02", format!("{name} cannot be changed")));
+            }
+            Rule::Timeout => {
+                let timeout = duration(value).ok_or_else(|| invalid(known.name, value))?;
+                self.timeout = (!timeout.is_zero()).then_some(timeout);
+                show_duration(timeout)
+            }
+            Rule::TimeZone => {
+                Tz::from_str(value).map_err(|_| invalid(known.name, value))?;
+                configure(session, TIME_ZONE, value).await?;
+                value.to_owned()
+            }
+            Rule::SearchPath => {
+                if let Some(schema) = first_schema(session, value) {
+                    configure(session, DEFAULT_SCHEMA, &schema).await?;
+                }
+                value.to_owned()
+            }
+        };
+        self.changed.insert(known.name, kept);
+        Ok(known
+            .reported
+            .then(|| (known.name, self.value(session, known))))
+    }
+
+    /// Sets one setting back to what it was when the client connected.
+    pub(crate) async fn reset(
+        &mut self,
+        session: &SessionContext,
+        name: &str,
+    ) -> Result<Report, Failure> {
+        if name.contains('.') {
+            let value = entry(&self.initial, name)?;
+            return restore(session, name, value).await.map(|()| None);
+        }
+        let known = find(name)?;
+        self.changed.remove(known.name);
+        match known.rule {
+            Rule::Timeout => self.timeout = None,
+            Rule::TimeZone => {
+                restore(session, TIME_ZONE, self.initial.execution.time_zone.clone()).await?;
+            }
+            Rule::SearchPath => {
+                configure(
+                    session,
+                    DEFAULT_SCHEMA,
+                    &self.initial.catalog.default_schema,
+                )
+                .await?;
+            }
+            _ => {}
+        }
+        Ok(known
+            .reported
+            .then(|| (known.name, self.value(session, known))))
+    }
+
+    /// Sets everything back. Answers what the client has to be told.
+    pub(crate) async fn reset_all(
+        &mut self,
+        session: &SessionContext,
+    ) -> Result<Vec<(&'static str, String)>, Failure> {
+        let mut reports = Vec::new();
+        for key in self.changed.keys().copied().collect::<Vec<_>>() {
+            reports.extend(self.reset(session, key).await?);
+        }
+        let now: BTreeMap<_, _> = entries(session.state().config().options()).collect();
+        for (name, value) in entries(&self.initial).collect::<Vec<_>>() {
+            if now.get(&name) != Some(&value) {
+                restore(session, &name, value).await?;
+            }
+        }
+        Ok(reports)
+    }
+
+    /// What SHOW shows: one setting, or with `all` every one.
+    pub(crate) fn show(&self, session: &SessionContext, name: &str) -> Result<Vec<Shown>, Failure> {
+        let state = session.state();
+        let options = state.config().options();
+        if name == "all" {
+            let ours = KNOWN.iter().map(|known| Shown {
+                name: known.name.to_owned(),
+                value: Some(self.value(session, known)),
+                description: "",
+            });
+            let theirs = options.entries().into_iter().map(|entry| Shown {
+                name: entry.key,
+                value: entry.value,
+                description: entry.description,
+            });
+            return Ok(ours.chain(theirs).collect());
+        }
+        let (name, value) = if name.contains('.') {
+            (name.to_owned(), entry(options, name)?)
+        } else {
+            let known = find(name)?;
+            (known.name.to_owned(), Some(self.value(session, known)))
+        };
+        Ok(vec![Shown {
+            name,
+            value,
+            description: "",
+        }])
+    }
+
+    /// The name under which SHOW shows `name`, which may not exist.
+    pub(crate) fn shown_name(name: &str) -> String {
+        find(name).map_or_else(|_| name.to_owned(), |known| known.name.to_owned())
+    }
+
+    fn value(&self, session: &SessionContext, known: &Known) -> String {
+        match known.name {
+            "session_authorization" => self.user.clone(),
+            "TimeZone" => {
+                let zone = session
+                    .state()
+                    .config()
+                    .options()
+                    .execution
+                    .time_zone
+                    .clone();
+                zone.unwrap_or_else(|| known.default.to_owned())
+            }
+            name => self
+                .changed
+                .get(name)
+                .cloned()
+                .unwrap_or_else(|| known.default.to_owned()),
+        }
+    }
+}
+
+const TIME_ZONE: &str = "datafusion.execution.time_zone";
+const DEFAULT_SCHEMA: &str = "datafusion.catalog.default_schema";
+
+fn find(name: &str) -> Result<&'static Known, Failure> {
+    KNOWN
+        .iter()
+        .find(|known| known.name.eq_ignore_ascii_case(name))
+        .ok_or_else(|| unknown(name))
+}
+
+fn unknown(name: &str) -> Failure {
+    Failure::new(
+        "42704",
+        format!("unrecognized configuration parameter {name:?}"),
+    )
+}
+
+fn invalid(name: &str, value: &str) -> Failure {
+    Failure::new(
+        "22023",
+        format!("invalid value for parameter {name:?}: {value:?}"),
+    )
+}
+
+fn entries(options: &ConfigOptions) -> impl Iterator<Item = (String, Option<String>)> + use<> {
+    options
+        .entries()
+        .into_iter()
+        .map(|entry| (entry.key, entry.value))
+}
+
+fn entry(options: &ConfigOptions, name: &str) -> Result<Option<String>, Failure> {
+    entries(options)
+        .find(|(key, _)| key == name)
+        .map(|(_, value)| value)
+        .ok_or_else(|| unknown(name))
+}
+
+/// Sets an option of the session's configuration, and refreshes the functions that depend on it.
+async fn configure(session: &SessionContext, name: &str, value: &str) -> Result<(), Failure> {
+    if name.starts_with("datafusion.runtime.") {
+        let text = format!("permission denied: {name} is shared by all connections (C1)");
+        return Err(Failure::new("42501", text));
+    }
+    let set = SetVariable {
+        variable: name.to_owned(),
+        value: value.to_owned(),
+    };
+    let plan = LogicalPlan::Statement(Statement::SetVariable(set));
+    match session.execute_logical_plan(plan).await {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            let text = error.strip_backtrace();
+            Err(Failure::new(configuration_code(&text), text))
+        }
+    }
+}
+
+async fn restore(
+    session: &SessionContext,
+    name: &str,
+    value: Option<String>,
+) -> Result<(), Failure> {
+    if let Some(value) = value {
+        return configure(session, name, &value).await;
+    }
+    // An option that had no value cannot be set to none through text.
+    let reset = datafusion::logical_expr::ResetVariable {
+        variable: name.to_owned(),
+    };
+    let plan = LogicalPlan::Statement(Statement::ResetVariable(reset));
+    session
+        .execute_logical_plan(plan)
+        .await
+        .map(drop)
+        .map_err(Failure::from)
+}
+
+/// The first schema of a search path that exists, as unqualified names resolve in one only.
+fn first_schema(session: &SessionContext, path: &str) -> Option<String> {
+    let state = session.state();
+    let catalog = state
+        .catalog_list()
+        .catalog(&state.config_options().catalog.default_catalog)?;
+    path.split(',')
+        .map(|schema| schema.trim().trim_matches('"').to_owned())
+        .find(|schema| schema != "pg_catalog" && catalog.schema(schema).is_some())
+}
+
+fn is_default(value: &Expr) -> bool {
+    matches!(value, Expr::Identifier(word)
+        if word.quote_style.is_none()
+            && (word.value.eq_ignore_ascii_case("default") || word.value.eq_ignore_ascii_case("local")))
+}
+
+/// The value of a setting as text: literals without their quotes, words as they are.
+fn text(value: &Expr) -> Result<String, Failure> {
+    match value {
+        Expr::Value(value) => match &value.value {
+            Value::Number(digits, _) => Ok(digits.clone()),
+            Value::Boolean(value) => Ok(value.to_string()),
+            other => match other.clone().into_string() {
+                Some(text) => Ok(text),
+                None => Err(Failure::syntax(format!(
+                    "not a value for a setting: {other}"
+                ))),
+            },
+        },
+        Expr::Identifier(word) => Ok(word.value.clone()),
+        Expr::CompoundIdentifier(_) | Expr::UnaryOp { .. } => {
+            Ok(value.to_string().replace(' ', ""))
+        }
+        other => Err(Failure::syntax(format!(
+            "not a value for a setting: {other}"
+        ))),
+    }
+}
+
+/// PostgreSQL's way to write a time: a number of milliseconds, or one with a unit.
+fn duration(text: &str) -> Option<Duration> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == ' ');
+    let number: u64 = digits.parse().ok()?;
+    let ms = match text[digits.len()..].trim() {
+        "" | "ms" => number,
+        "us" => number / 1000,
+        "s" => number.checked_mul(1000)?,
+        "min" => number.checked_mul(60_000)?,
+        "h" => number.checked_mul(3_600_000)?,
+        "d" => number.checked_mul(86_400_000)?,
+        _ => return None,
+    };
+    (i32::try_from(ms).is_ok()).then(|| Duration::from_millis(ms))
+}
+
+fn show_duration(duration: Duration) -> String {
+    match duration.as_millis() {
+        0 => "0".to_owned(),
+        ms if ms.is_multiple_of(60_000) => format!("{}min", ms / 60_000),
+        ms if ms.is_multiple_of(1000) => format!("{}s", ms / 1000),
+        ms => format!("{ms}ms"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_as_postgres_reads_them() {
+        assert_eq!(duration("250"), Some(Duration::from_millis(250)));
+        assert_eq!(duration("2 min"), Some(Duration::from_secs(120)));
+        assert_eq!(duration("-1"), None);
+        assert_eq!(duration("9999999999999"), None);
+        assert_eq!(show_duration(Duration::from_secs(5)), "5s");
+    }
+
+    #[test]
+    fn names_are_unique() {
+        let mut names: Vec<_> = KNOWN
+            .iter()
+            .map(|known| known.name.to_lowercase())
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), KNOWN.len());
+    }
+
+    #[tokio::test]
+    async fn reset_all_restores_the_sessions_own() {
+        let session = SessionContext::new();
+        let mut settings = Settings::new(&session, "me");
+        let name = "datafusion.execution.batch_size";
+        let before = settings.show(&session, name).unwrap().remove(0).value;
+        settings.set(&session, name, "17").await.unwrap();
+        settings
+            .set(&session, "timezone", "Europe/Berlin")
+            .await
+            .unwrap();
+        assert_eq!(
+            settings.show(&session, name).unwrap()[0].value.as_deref(),
+            Some("17")
+        );
+        settings.reset_all(&session).await.unwrap();
+        assert_eq!(settings.show(&session, name).unwrap()[0].value, before);
+        assert_eq!(session.state().config().options().execution.time_zone, None);
+    }
+
+    #[tokio::test]
+    async fn the_shared_budget_is_out_of_reach() {
+        let session = SessionContext::new();
+        let mut settings = Settings::new(&session, "me");
+        let set = settings
+            .set(&session, "datafusion.runtime.memory_limit", "1G")
+            .await;
+        assert!(set.unwrap_err().to_string().contains("42501"));
+    }
+}

@@ -1,0 +1,314 @@
+//! The simple query protocol: a text of statements in, their results out, one after the other.
+//! And what both protocols share: carrying out one statement.
+
+use datafusion::sql::parser::Statement as DfStatement;
+use pgwire::messages::PgWireBackendMessage;
+use pgwire::messages::response::{CommandComplete, EmptyQueryResponse, TransactionStatus};
+use pgwire::messages::startup::ParameterStatus;
+
+use crate::cancel::Interrupt;
+use crate::connection::{Connection, Halt, supervise};
+use crate::encode::description;
+use crate::failure::Failure;
+use crate::portal::{Portal, Prepared, State};
+use crate::rows::{FLUSH_BYTES, Rows};
+use crate::session::Outcome;
+use crate::statement::Action;
+
+impl Connection {
+    /// A Query message. What follows a failed statement is not run.
+    pub(crate) async fn simple_query(&mut self, sql: &str) -> Result<(), Halt> {
+        self.portals.forget("");
+        self.portals.close("");
+        let actions = self.session.parse(sql)?;
+        if actions.is_empty() {
+            self.wire.put(&PgWireBackendMessage::EmptyQueryResponse(
+                EmptyQueryResponse::new(),
+            ))?;
+        }
+        for action in actions {
+            let mut interrupt = self.interrupt().await;
+            match self.perform(&action, &[], &mut interrupt).await? {
+                Outcome::Done(tag) => self.complete(tag)?,
+                Outcome::Rows(mut rows) => {
+                    self.wire.put(&description(&rows.columns))?;
+                    let sent = self
+                        .send_rows(&mut rows, usize::MAX, &mut interrupt)
+                        .await?;
+                    self.complete(format!("{} {}", rows.tag, sent.rows))?;
+                }
+            }
+        }
+        self.end_implicit_transaction();
+        Ok(())
+    }
+
+    /// Carries out a statement that was not prepared.
+    pub(crate) async fn perform(
+        &mut self,
+        action: &Action,
+        formats: &[i16],
+        interrupt: &mut Interrupt,
+    ) -> Result<Outcome, Halt> {
+        self.check_transaction(action)?;
+        let session = &mut self.session;
+        let tag = match action {
+            Action::Plan(statement) => {
+                return self
+                    .run(statement.as_ref().clone(), formats, interrupt)
+                    .await;
+            }
+            Action::Show(name) => {
+                return Ok(Outcome::Rows(Box::new(session.show(name, formats)?)));
+            }
+            Action::Fetch { name, rows } => {
+                return self.fetch(name, *rows, formats, interrupt).await;
+            }
+            Action::Begin => {
+                self.status = TransactionStatus::Transaction;
+                "BEGIN"
+            }
+            Action::Commit => self.end_transaction("COMMIT"),
+            Action::Rollback => self.end_transaction("ROLLBACK"),
+            Action::Savepoint(tag) => tag,
+            Action::Set(set) => {
+                let report = session.settings.apply(&session.context, set).await?;
+                self.report(report)?;
+                "SET"
+            }
+            Action::Reset(Some(name)) => {
+                let report = session.settings.reset(&session.context, name).await?;
+                self.report(report)?;
+                "RESET"
+            }
+            Action::Reset(None) => {
+                let reports = session.settings.reset_all(&session.context).await?;
+                self.report(reports)?;
+                "RESET"
+            }
+            Action::Declare { name, hold, query } => {
+                if !hold && self.status == TransactionStatus::Idle {
+                    let text = "DECLARE CURSOR without WITH HOLD needs a transaction block";
+                    return Err(Failure::new("25P01", text).into());
+                }
+                let query = query.as_ref().clone();
+                let Outcome::Rows(rows) = self.run(query, &[], interrupt).await? else {
+                    return Err(Failure::syntax("a cursor needs a query").into());
+                };
+                let prepared = Prepared {
+                    action: None,
+                    plan: None,
+                    types: vec![],
+                    schema: None,
+                };
+                let state = State::Open(rows);
+                let portal = Portal {
+                    prepared: prepared.into(),
+                    formats: vec![],
+                    state,
+                    hold: *hold,
+                };
+                self.portals.open(name.clone(), portal)?;
+                "DECLARE CURSOR"
+            }
+            Action::Close(Some(name)) => {
+                if !self.portals.close(name) {
+                    let text = format!("cursor {name:?} does not exist");
+                    return Err(Failure::new("34000", text).into());
+                }
+                "CLOSE CURSOR"
+            }
+            Action::Close(None) => {
+                self.portals.close_all();
+                "CLOSE CURSOR ALL"
+            }
+            Action::Deallocate(Some(name)) => {
+                if !self.portals.forget(name) {
+                    return self.deallocate_in_sql(name, interrupt).await;
+                }
+                "DEALLOCATE"
+            }
+            Action::Deallocate(None) => {
+                self.portals.forget_all();
+                "DEALLOCATE ALL"
+            }
+            Action::Discard { all } => {
+                if *all {
+                    self.portals.close_all();
+                    self.portals.forget_all();
+                    let reports = session.settings.reset_all(&session.context).await?;
+                    self.report(reports)?;
+                }
+                "DISCARD ALL"
+            }
+        };
+        Ok(Outcome::Done(tag.to_owned()))
+    }
+
+    /// Plans a statement and starts it.
+    async fn run(
+        &mut self,
+        statement: DfStatement,
+        formats: &[i16],
+        interrupt: &mut Interrupt,
+    ) -> Result<Outcome, Halt> {
+        let session = &self.session;
+        let started = async {
+            let plan = session.plan(statement).await?;
+            session.start(plan, None, formats).await
+        };
+        supervise(&mut self.wire, interrupt, started).await
+    }
+
+    /// Statements that SQL's PREPARE made are DataFusion's.
+    async fn deallocate_in_sql(
+        &mut self,
+        name: &str,
+        interrupt: &mut Interrupt,
+    ) -> Result<Outcome, Halt> {
+        use datafusion::logical_expr::{Deallocate, LogicalPlan, Statement};
+        let deallocate = Deallocate {
+            name: name.to_owned(),
+        };
+        let plan = LogicalPlan::Statement(Statement::Deallocate(deallocate));
+        supervise(
+            &mut self.wire,
+            interrupt,
+            self.session.start(plan, None, &[]),
+        )
+        .await
+    }
+
+    /// FETCH: sends a cursor's next rows, in a result of their own.
+    async fn fetch(
+        &mut self,
+        name: &str,
+        count: Option<usize>,
+        formats: &[i16],
+        interrupt: &mut Interrupt,
+    ) -> Result<Outcome, Halt> {
+        let mut portal = self.portals.take(name)?;
+        let sent = match &mut portal.state {
+            State::Open(rows) => {
+                rows.reformat(formats)?;
+                if !self.described {
+                    self.wire.put(&description(&rows.columns))?;
+                }
+                let sent = self
+                    .send_rows(rows, count.unwrap_or(usize::MAX), interrupt)
+                    .await?;
+                sent.rows
+            }
+            State::Done(_) => 0,
+            State::Bound(_) => {
+                return Err(Failure::new("34000", format!("{name:?} is not a cursor")).into());
+            }
+        };
+        self.portals.put_back(name.to_owned(), portal);
+        Ok(Outcome::Done(format!("FETCH {sent}")))
+    }
+
+    /// Sends up to `max` rows. Stops at once when interrupted or when the client has gone.
+    pub(crate) async fn send_rows(
+        &mut self,
+        rows: &mut Rows,
+        max: usize,
+        interrupt: &mut Interrupt,
+    ) -> Result<Sent, Halt> {
+        let mut sent = 0;
+        loop {
+            while rows.is_loaded() && sent < max {
+                sent += rows.put_rows(self.wire.buffer(), max - sent)?;
+                if self.wire.buffer().len() >= FLUSH_BYTES {
+                    self.flush(interrupt).await?;
+                }
+            }
+            if sent == max {
+                return Ok(Sent {
+                    rows: sent,
+                    complete: false,
+                });
+            }
+            // What is ready goes out before a wait that may be long.
+            let batch = match futures::FutureExt::now_or_never(rows.next_batch()) {
+                Some(batch) => batch?,
+                None => {
+                    self.flush(interrupt).await?;
+                    supervise(&mut self.wire, interrupt, rows.next_batch()).await?
+                }
+            };
+            match batch {
+                Some(batch) => rows.load(&batch)?,
+                None => {
+                    return Ok(Sent {
+                        rows: sent,
+                        complete: true,
+                    });
+                }
+            }
+        }
+    }
+
+    async fn flush(&mut self, interrupt: &mut Interrupt) -> Result<(), Halt> {
+        tokio::select! {
+            biased;
+            failure = interrupt.fired() => Err(failure.into()),
+            flushed = self.wire.flush() => Ok(flushed?),
+        }
+    }
+
+    /// Ends a statement with its tag.
+    pub(crate) fn complete(&mut self, tag: String) -> Result<(), Halt> {
+        let complete = CommandComplete::new(tag);
+        Ok(self
+            .wire
+            .put(&PgWireBackendMessage::CommandComplete(complete))?)
+    }
+
+    fn report(
+        &mut self,
+        reports: impl IntoIterator<Item = (&'static str, String)>,
+    ) -> Result<(), Halt> {
+        for (name, value) in reports {
+            let status = ParameterStatus::new(name.to_owned(), value);
+            self.wire
+                .put(&PgWireBackendMessage::ParameterStatus(status))?;
+        }
+        Ok(())
+    }
+
+    /// A failed transaction only ends.
+    pub(crate) fn check_transaction(&self, action: &Action) -> Result<(), Failure> {
+        let ends = matches!(
+            action,
+            Action::Commit | Action::Rollback | Action::Savepoint("ROLLBACK")
+        );
+        if self.status == TransactionStatus::Error && !ends {
+            let text =
+                "current transaction is aborted, commands ignored until end of transaction block";
+            return Err(Failure::new("25P02", text));
+        }
+        Ok(())
+    }
+
+    fn end_transaction(&mut self, tag: &'static str) -> &'static str {
+        let failed = self.status == TransactionStatus::Error;
+        self.status = TransactionStatus::Idle;
+        self.portals.end_transaction();
+        if failed { "ROLLBACK" } else { tag }
+    }
+
+    /// P1: outside of a transaction block each query, or run of messages up to a Sync, is one.
+    pub(crate) fn end_implicit_transaction(&mut self) {
+        if self.status == TransactionStatus::Idle {
+            self.portals.end_transaction();
+        }
+    }
+}
+
+/// How far [`Connection::send_rows`] came.
+pub(crate) struct Sent {
+    pub(crate) rows: usize,
+    /// No rows are left.
+    pub(crate) complete: bool,
+}

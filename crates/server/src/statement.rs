@@ -1,0 +1,252 @@
+//! From SQL text to what a connection does: settings, transactions and cursors are the connection's
+//! own; everything else is a plan for DataFusion.
+//!
+//! Text is read as PostgreSQL first, with the rewrites that clients' catalog queries need. What
+//! PostgreSQL's grammar does not know, or means differently (`CREATE EXTERNAL TABLE`, `COPY … TO`),
+//! is read again as DataFusion's own dialect.
+
+use datafusion::sql::parser::{DFParserBuilder, ResetStatement, Statement as DfStatement};
+use datafusion::sql::sqlparser::ast::{
+    CloseCursor, DeclareType, DiscardObject, FetchDirection, Reset, Set, Statement as SqlStatement,
+    Value, ValueWithSpan,
+};
+use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::parser::ParserError;
+use datafusion_postgres::datafusion_pg_catalog::sql::PostgresCompatibilityParser;
+
+use crate::failure::Failure;
+
+/// One statement.
+#[derive(Debug, Clone)]
+pub(crate) enum Action {
+    /// DataFusion plans and runs it.
+    Plan(Box<DfStatement>),
+    Begin,
+    Commit,
+    Rollback,
+    /// Savepoints: accepted, since there is nothing to undo. The tag to answer with.
+    Savepoint(&'static str),
+    Set(Box<Set>),
+    /// The setting's name; `all` for every one.
+    Show(String),
+    /// The setting's name; `None` for every one.
+    Reset(Option<String>),
+    Declare {
+        name: String,
+        hold: bool,
+        query: Box<DfStatement>,
+    },
+    /// `rows`: how many, `None` for all.
+    Fetch {
+        name: String,
+        rows: Option<usize>,
+    },
+    /// The cursor's name; `None` for every one.
+    Close(Option<String>),
+    /// The prepared statement's name; `None` for every one.
+    Deallocate(Option<String>),
+    /// `DISCARD ALL`, or a part of it of which there is nothing here.
+    Discard {
+        all: bool,
+    },
+}
+
+/// Splits `sql` into statements. Empty for nothing but spaces and comments.
+pub(crate) fn parse(
+    parser: &PostgresCompatibilityParser,
+    sql: &str,
+) -> Result<Vec<Action>, Failure> {
+    match parser.parse(sql) {
+        Ok(statements) if !statements.iter().any(is_foreign) => {
+            statements.into_iter().map(action).collect()
+        }
+        Ok(_) => parse_datafusion(sql)?
+            .into_iter()
+            .map(action_datafusion)
+            .collect(),
+        // The generic dialect is a superset; if it cannot read the text either, PostgreSQL's
+        // complaint is the one that the client understands.
+        Err(error) => match parse_datafusion(sql) {
+            Ok(statements) => statements.into_iter().map(action_datafusion).collect(),
+            Err(_) => Err(Failure::syntax(syntax_message(&error))),
+        },
+    }
+}
+
+fn parse_datafusion(sql: &str) -> Result<Vec<DfStatement>, Failure> {
+    let dialect = GenericDialect {};
+    let mut parser = DFParserBuilder::new(sql).with_dialect(&dialect).build()?;
+    Ok(parser.parse_statements()?.into())
+}
+
+/// Statements that both grammars read, of which DataFusion's reading is the one it can plan.
+fn is_foreign(statement: &SqlStatement) -> bool {
+    match statement {
+        SqlStatement::Copy { .. } => true,
+        SqlStatement::CreateTable(create) => create.external,
+        SqlStatement::Explain { statement, .. } => is_foreign(statement),
+        _ => false,
+    }
+}
+
+fn syntax_message(error: &ParserError) -> String {
+    match error {
+        ParserError::TokenizerError(text) | ParserError::ParserError(text) => text.clone(),
+        ParserError::RecursionLimitExceeded => "the statement is nested too deeply".to_owned(),
+    }
+}
+
+fn action_datafusion(statement: DfStatement) -> Result<Action, Failure> {
+    match statement {
+        DfStatement::Statement(statement) => action(*statement),
+        DfStatement::Reset(ResetStatement::Variable(name)) => {
+            Ok(Action::Reset(Some(name.to_string().to_lowercase())))
+        }
+        other => Ok(Action::Plan(Box::new(other))),
+    }
+}
+
+fn action(statement: SqlStatement) -> Result<Action, Failure> {
+    Ok(match statement {
+        SqlStatement::StartTransaction { .. } => Action::Begin,
+        SqlStatement::Commit { .. } => Action::Commit,
+        SqlStatement::Rollback {
+            savepoint: None, ..
+        } => Action::Rollback,
+        SqlStatement::Rollback { .. } => Action::Savepoint("ROLLBACK"),
+        SqlStatement::Savepoint { .. } => Action::Savepoint("SAVEPOINT"),
+        SqlStatement::ReleaseSavepoint { .. } => Action::Savepoint("RELEASE"),
+        SqlStatement::Set(set) => Action::Set(Box::new(set)),
+        SqlStatement::ShowVariable { variable } => {
+            let words: Vec<_> = variable
+                .iter()
+                .map(|word| word.value.to_lowercase())
+                .collect();
+            Action::Show(
+                match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+                    ["time", "zone"] => "timezone".to_owned(),
+                    ["transaction", "isolation", "level"] => "transaction_isolation".to_owned(),
+                    ["session", "authorization"] => "session_authorization".to_owned(),
+                    _ => words.join("."),
+                },
+            )
+        }
+        SqlStatement::Reset(reset) => Action::Reset(match reset.reset {
+            Reset::ALL => None,
+            Reset::ConfigurationParameter(name) => Some(name.to_string().to_lowercase()),
+        }),
+        SqlStatement::Declare { mut stmts } => {
+            let declare = stmts.pop().filter(|_| stmts.is_empty());
+            let declare = declare.filter(|d| d.declare_type == Some(DeclareType::Cursor));
+            match declare.map(|d| (d.names.into_iter().next(), d.hold, d.scroll, d.for_query)) {
+                Some((_, _, Some(true), _)) => {
+                    return Err(Failure::unsupported("cursors only move forward"));
+                }
+                Some((Some(name), hold, _, Some(query))) => Action::Declare {
+                    name: name.value,
+                    hold: hold == Some(true),
+                    query: Box::new(DfStatement::Statement(Box::new(SqlStatement::Query(query)))),
+                },
+                _ => return Err(Failure::syntax("DECLARE needs a cursor's name and query")),
+            }
+        }
+        SqlStatement::Fetch {
+            name, direction, ..
+        } => Action::Fetch {
+            name: name.value,
+            rows: fetch_count(&direction)?,
+        },
+        SqlStatement::Close { cursor } => Action::Close(match cursor {
+            CloseCursor::All => None,
+            CloseCursor::Specific { name } => Some(name.value),
+        }),
+        SqlStatement::Deallocate { name, .. } => {
+            let all = name.quote_style.is_none() && name.value.eq_ignore_ascii_case("all");
+            Action::Deallocate((!all).then_some(name.value))
+        }
+        SqlStatement::Discard { object_type } => Action::Discard {
+            all: object_type == DiscardObject::ALL,
+        },
+        other => Action::Plan(Box::new(DfStatement::Statement(Box::new(other)))),
+    })
+}
+
+fn fetch_count(direction: &FetchDirection) -> Result<Option<usize>, Failure> {
+    let count = |limit: &ValueWithSpan| match &limit.value {
+        Value::Number(digits, _) => digits
+            .parse()
+            .map(Some)
+            .map_err(|_| Failure::new("22003", format!("cannot fetch {digits} rows"))),
+        other => Err(Failure::syntax(format!("cannot fetch {other} rows"))),
+    };
+    match direction {
+        FetchDirection::Next | FetchDirection::Forward { limit: None } => Ok(Some(1)),
+        FetchDirection::Count { limit } | FetchDirection::Forward { limit: Some(limit) } => {
+            count(limit)
+        }
+        FetchDirection::All | FetchDirection::ForwardAll => Ok(None),
+        _ => Err(Failure::unsupported("cursors only move forward")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(sql: &str) -> Action {
+        let mut actions = parse(&PostgresCompatibilityParser::new(), sql).unwrap();
+        assert_eq!(actions.len(), 1, "{sql}");
+        actions.remove(0)
+    }
+
+    #[test]
+    fn comments_and_semicolons_are_nothing() {
+        let parser = PostgresCompatibilityParser::new();
+        assert!(parse(&parser, " ; -- nothing\n ;").unwrap().is_empty());
+    }
+
+    #[test]
+    fn datafusions_own_statements_are_read_as_such() {
+        let external = one("CREATE EXTERNAL TABLE t STORED AS PARQUET LOCATION '/x'");
+        assert!(
+            matches!(&external, Action::Plan(s) if matches!(**s, DfStatement::CreateExternalTable(_)))
+        );
+        let copy = one("COPY t TO '/x.parquet'");
+        assert!(matches!(&copy, Action::Plan(s) if matches!(**s, DfStatement::CopyTo(_))));
+    }
+
+    #[test]
+    fn the_connections_own_statements() {
+        assert!(matches!(one("BEGIN"), Action::Begin));
+        assert!(matches!(one("END"), Action::Commit));
+        assert!(matches!(one("ABORT"), Action::Rollback));
+        assert!(matches!(one("SHOW TIME ZONE"), Action::Show(n) if n == "timezone"));
+        assert!(
+            matches!(one("SHOW datafusion.execution.batch_size"), Action::Show(n) if n == "datafusion.execution.batch_size")
+        );
+        assert!(matches!(one("RESET ALL"), Action::Reset(None)));
+        assert!(
+            matches!(one("reset Coscan.Policy"), Action::Reset(Some(n)) if n == "coscan.policy")
+        );
+        assert!(matches!(
+            one("FETCH 10 FROM c"),
+            Action::Fetch { rows: Some(10), .. }
+        ));
+        assert!(matches!(
+            one("FETCH FORWARD ALL IN c"),
+            Action::Fetch { rows: None, .. }
+        ));
+        assert!(matches!(
+            one("DECLARE c CURSOR WITH HOLD FOR SELECT 1"),
+            Action::Declare { hold: true, .. }
+        ));
+        assert!(matches!(one("DEALLOCATE ALL"), Action::Deallocate(None)));
+        assert!(matches!(one("DISCARD ALL"), Action::Discard { all: true }));
+    }
+
+    #[test]
+    fn a_syntax_error_says_so() {
+        let failure = parse(&PostgresCompatibilityParser::new(), "SELEC 1").unwrap_err();
+        assert!(failure.to_string().contains("42601"), "{failure}");
+    }
+}

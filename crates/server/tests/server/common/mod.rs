@@ -1,0 +1,213 @@
+//! A server over small tables, and clients of it.
+
+pub mod tls;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use coscan_server::{Server, ServerConfig, ServerError, SessionFactory};
+use datafusion::arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch, StringViewArray};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::catalog::streaming::StreamingTable;
+use datafusion::common::extensions_options;
+use datafusion::config::ConfigExtension;
+use datafusion::error::DataFusionError;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::{ColumnarValue, Volatility, create_udf};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::streaming::PartitionStream;
+use datafusion::prelude::{SessionConfig, SessionContext};
+use futures::StreamExt;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio_postgres::{Client, Config, NoTls};
+
+extensions_options! {
+    /// Stands for the engine's settings.
+    pub struct CoscanOptions {
+        /// The policy.
+        pub policy: String, default = "relevance".to_owned()
+    }
+}
+
+impl ConfigExtension for CoscanOptions {
+    const PREFIX: &'static str = "coscan";
+}
+
+/// A server that runs until it is stopped or dropped.
+pub struct TestServer {
+    pub addr: SocketAddr,
+    /// Streams of the table `endless` that exist now.
+    pub live: Arc<AtomicUsize>,
+    stop: Option<oneshot::Sender<()>>,
+    run: JoinHandle<Result<(), ServerError>>,
+}
+
+impl TestServer {
+    pub async fn start() -> Self {
+        Self::start_with(|_| {}).await
+    }
+
+    pub async fn start_with(change: impl FnOnce(&mut ServerConfig)) -> Self {
+        let mut config = ServerConfig::new(([127, 0, 0, 1], 0).into());
+        change(&mut config);
+        let live = Arc::new(AtomicUsize::new(0));
+        let server = Server::bind(config, factory(&live)).await.unwrap();
+        let addr = server.local_addr();
+        let (stop, stopped) = oneshot::channel();
+        let run = tokio::spawn(server.run(async move {
+            let _ = stopped.await;
+        }));
+        Self {
+            addr,
+            live,
+            stop: Some(stop),
+            run,
+        }
+    }
+
+    pub fn config(&self) -> Config {
+        let mut config = Config::new();
+        config
+            .host(self.addr.ip().to_string())
+            .port(self.addr.port())
+            .user("tester");
+        config
+    }
+
+    pub async fn connect(&self) -> Client {
+        connect(&self.config()).await.unwrap()
+    }
+
+    /// Asks the server to stop; answers how long it took.
+    pub async fn stop(mut self) -> Duration {
+        let start = Instant::now();
+        self.stop.take().unwrap().send(()).unwrap();
+        self.run.await.unwrap().unwrap();
+        start.elapsed()
+    }
+
+    /// Waits until no stream of `endless` exists.
+    pub async fn all_dropped(&self) {
+        let start = Instant::now();
+        while self.live.load(Ordering::SeqCst) > 0 {
+            assert!(
+                start.elapsed() < Duration::from_secs(2),
+                "streams still live"
+            );
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    pub async fn some_live(&self) {
+        let start = Instant::now();
+        while self.live.load(Ordering::SeqCst) == 0 {
+            assert!(
+                start.elapsed() < Duration::from_secs(5),
+                "no stream was made"
+            );
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+pub async fn connect(config: &Config) -> Result<Client, tokio_postgres::Error> {
+    let (client, connection) = config.connect(NoTls).await?;
+    tokio::spawn(connection);
+    Ok(client)
+}
+
+/// The SQLSTATE of a failed call.
+pub fn state<T: std::fmt::Debug>(result: Result<T, tokio_postgres::Error>) -> String {
+    let error = result.unwrap_err();
+    error.code().map_or_else(
+        || panic!("not from the server: {error:?}"),
+        |c| c.code().to_owned(),
+    )
+}
+
+/// A query that runs for minutes in operators that yield only now and then.
+pub const LONG: &str = "SELECT count(*) FROM generate_series(1, 2000000) a(x), \
+                        generate_series(1, 2000000) b(y) WHERE x * y % 7 = 3";
+
+fn factory(live: &Arc<AtomicUsize>) -> SessionFactory {
+    let live = Arc::clone(live);
+    Arc::new(move || session(&live))
+}
+
+fn session(live: &Arc<AtomicUsize>) -> Result<SessionContext, DataFusionError> {
+    let config = SessionConfig::new()
+        .with_information_schema(true)
+        .with_target_partitions(2)
+        .with_option_extension(CoscanOptions::default());
+    let context = SessionContext::new_with_config(config);
+    context.register_batch("people", people())?;
+    let endless = Endless {
+        schema: endless_schema(),
+        live: Arc::clone(live),
+    };
+    let endless = StreamingTable::try_new(endless_schema(), vec![Arc::new(endless)])?;
+    context.register_table("endless", Arc::new(endless))?;
+    let explode =
+        |_: &[ColumnarValue]| -> Result<ColumnarValue, DataFusionError> { panic!("boom") };
+    context.register_udf(create_udf(
+        "explode",
+        vec![DataType::Int64],
+        DataType::Int64,
+        Volatility::Volatile,
+        Arc::new(explode),
+    ));
+    Ok(context)
+}
+
+fn people() -> RecordBatch {
+    let ids: ArrayRef = Arc::new(Int32Array::from(vec![1, 2, 3]));
+    let names: ArrayRef = Arc::new(StringViewArray::from(vec![
+        Some("Ada"),
+        Some("Barbara"),
+        None,
+    ]));
+    RecordBatch::try_from_iter_with_nullable([("id", ids, false), ("name", names, true)]).unwrap()
+}
+
+fn endless_schema() -> SchemaRef {
+    Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]))
+}
+
+/// Batches without end, a thousand rows each.
+#[derive(Debug)]
+struct Endless {
+    schema: SchemaRef,
+    live: Arc<AtomicUsize>,
+}
+
+struct Alive(Arc<AtomicUsize>);
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl PartitionStream for Endless {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
+        self.live.fetch_add(1, Ordering::SeqCst);
+        let alive = Alive(Arc::clone(&self.live));
+        let schema = Arc::clone(&self.schema);
+        let batches = futures::stream::iter(0_i64..).map(move |batch| {
+            let _held = &alive;
+            let numbers = Int64Array::from_iter_values(batch * 1000..(batch + 1) * 1000);
+            Ok(RecordBatch::try_new(Arc::clone(&schema), vec![Arc::new(numbers)]).unwrap())
+        });
+        Box::pin(RecordBatchStreamAdapter::new(
+            Arc::clone(&self.schema),
+            batches,
+        ))
+    }
+}

@@ -1,0 +1,145 @@
+//! Promised: a statement ends, and its stream is dropped, within a second of a cancel request, its
+//! timeout, or its client's disappearance; nothing else is disturbed.
+
+use std::time::{Duration, Instant};
+
+use crate::common::{LONG, TestServer, connect, state};
+use futures::{TryStreamExt, pin_mut};
+use tokio_postgres::NoTls;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancel_request_stops_a_long_query() {
+    let server = TestServer::start().await;
+    for extended in [false, true] {
+        let client = server.connect().await;
+        let token = client.cancel_token();
+        let query = tokio::spawn(async move {
+            let result = match extended {
+                false => client.simple_query(LONG).await.map(drop),
+                true => client.query(LONG, &[]).await.map(drop),
+            };
+            (client, result)
+        });
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let start = Instant::now();
+        token.cancel_query(NoTls).await.unwrap();
+        let (client, result) = query.await.unwrap();
+        assert!(start.elapsed() < SECOND, "{:?}", start.elapsed());
+        assert_eq!(state(result), "57014");
+        // The connection lives on, and a late cancel request does no harm.
+        token.cancel_query(NoTls).await.unwrap();
+        client.simple_query("SELECT 1").await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_cancel_request_stops_a_stream_of_rows() {
+    let server = TestServer::start().await;
+    let client = server.connect().await;
+    let token = client.cancel_token();
+    let rows = client
+        .query_raw("SELECT n FROM endless", Vec::<i32>::new())
+        .await
+        .unwrap();
+    pin_mut!(rows);
+    rows.try_next().await.unwrap().unwrap();
+    token.cancel_query(NoTls).await.unwrap();
+    let start = Instant::now();
+    let error = loop {
+        match rows.try_next().await {
+            Ok(Some(_)) => assert!(start.elapsed() < 5 * SECOND, "still running"),
+            Ok(None) => panic!("the endless ended"),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error.code().unwrap().code(), "57014");
+    server.all_dropped().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_timeout_stops_execution_not_only_planning() {
+    let server = TestServer::start().await;
+    let client = server.connect().await;
+    client
+        .batch_execute("SET statement_timeout = '200ms'")
+        .await
+        .unwrap();
+    for sql in [LONG, "SELECT sum(n) FROM endless WHERE n < 0"] {
+        let start = Instant::now();
+        assert_eq!(state(client.simple_query(sql).await), "57014");
+        assert!(start.elapsed() < SECOND, "{:?}", start.elapsed());
+        server.all_dropped().await;
+    }
+    client.simple_query("SELECT 1").await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_vanishes_takes_its_query_along() {
+    let server = TestServer::start().await;
+    // One that waits for its first row, one that has stopped reading.
+    for sql in [
+        "SELECT count(*) FROM (SELECT n FROM endless WHERE n < 0)",
+        "SELECT n FROM endless",
+    ] {
+        let (client, connection) = server.config().connect(NoTls).await.unwrap();
+        let connection = tokio::spawn(connection);
+        let query = tokio::spawn(async move { client.simple_query_raw(sql).await.map(drop) });
+        server.some_live().await;
+        connection.abort();
+        query.abort();
+        server.all_dropped().await;
+    }
+}
+
+#[tokio::test]
+async fn a_panic_ends_one_query_only() {
+    let server = TestServer::start().await;
+    let (one, other) = (server.connect().await, server.connect().await);
+    for _ in 0..3 {
+        assert_eq!(
+            state(one.simple_query("SELECT explode(id) FROM people").await),
+            "XX000"
+        );
+        assert_eq!(
+            state(one.query("SELECT explode(id) FROM people", &[]).await),
+            "XX000"
+        );
+        one.simple_query("SELECT 1").await.unwrap();
+        other.simple_query("SELECT 1").await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stopping_waits_for_queries_then_cancels_them() {
+    let server = TestServer::start_with(|config| config.grace = Duration::from_millis(500)).await;
+    let idle = server.connect().await;
+    let busy = server.connect().await;
+    let short = server.connect().await;
+    let long = tokio::spawn(async move { busy.simple_query(LONG).await });
+    let brief = tokio::spawn(async move {
+        let sql = "SELECT count(*) FROM generate_series(1, 3000000) t(x) WHERE x % 7 = 3";
+        short.simple_query(sql).await
+    });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let config = server.config();
+    let took = server.stop().await;
+    assert!(
+        took >= Duration::from_millis(400) && took < 3 * SECOND,
+        "{took:?}"
+    );
+    assert_eq!(state(long.await.unwrap()), "57P01");
+    assert!(brief.await.unwrap().is_ok());
+    while !idle.is_closed() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert!(connect(&config).await.is_err());
+}
+
+#[tokio::test]
+async fn stopping_an_idle_server_is_immediate() {
+    let server = TestServer::start().await;
+    let _client = server.connect().await;
+    assert!(server.stop().await < SECOND);
+}

@@ -1,0 +1,18 @@
+//! The server as its clients see it. One binary, because each links all of DataFusion.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    unreachable_pub,
+    clippy::match_bool,
+    reason = "tests: a failure is a panic, and numbers are small"
+)]
+
+mod admission;
+mod common;
+mod interruption;
+mod protocol;
+mod psql;
+mod settings;

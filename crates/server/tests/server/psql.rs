@@ -1,0 +1,73 @@
+//! Promised: psql works, its `\d` family included. Skipped where psql is not installed.
+
+use std::process::{Command, Stdio};
+
+use crate::common::TestServer;
+
+async fn psql(server: &TestServer, sql: &str) -> (bool, String) {
+    let mut command = Command::new("psql");
+    command
+        .args([
+            "-X",
+            "-A",
+            "-t",
+            "-h",
+            "127.0.0.1",
+            "-U",
+            "tester",
+            "-d",
+            "datafusion",
+            "-c",
+            sql,
+        ])
+        .args(["-p", &server.addr.port().to_string()])
+        .stdin(Stdio::null());
+    let output = tokio::task::spawn_blocking(move || command.output())
+        .await
+        .unwrap()
+        .unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    (
+        output.status.success(),
+        String::from_utf8_lossy(&text).into_owned(),
+    )
+}
+
+#[tokio::test]
+async fn psql_reads_tables_and_catalog() {
+    if Command::new("psql").arg("--version").output().is_err() {
+        eprintln!("skipped: no psql");
+        return;
+    }
+    let server = TestServer::start().await;
+    for (sql, expected) in [
+        (
+            "SELECT id, name FROM people ORDER BY id",
+            "1|Ada\n2|Barbara\n3|\n",
+        ),
+        ("\\d", "people"),
+        ("\\dt", "people"),
+        ("\\d people", "name"),
+        ("\\dn", "public"),
+        ("\\l", "datafusion"),
+        ("SHOW coscan.policy", "relevance"),
+        ("\\conninfo", "tester"),
+    ] {
+        let (success, text) = psql(&server, sql).await;
+        assert!(
+            success && text.contains(expected) && !text.contains("ERROR"),
+            "{sql}:\n{text}"
+        );
+    }
+    let (success, text) = psql(&server, "SELECT 1/0").await;
+    assert!(!success && text.contains("ERROR"), "{text}");
+}
+
+/// For trying other clients: serves on the port `COSCAN_PORT` until killed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "runs until killed"]
+async fn serve_by_hand() {
+    let port: u16 = std::env::var("COSCAN_PORT").unwrap().parse().unwrap();
+    let _server = TestServer::start_with(|config| config.listen.set_port(port)).await;
+    std::future::pending::<()>().await;
+}

@@ -1,0 +1,145 @@
+//! Promised: SET, SHOW and RESET work for PostgreSQL's settings and the session's own, belong to
+//! one connection, and fail aloud.
+
+use crate::common::{TestServer, connect, state};
+use tokio_postgres::{Client, SimpleQueryMessage};
+
+async fn show(client: &Client, name: &str) -> String {
+    let messages = client.simple_query(&format!("SHOW {name}")).await.unwrap();
+    let rows = messages.iter().filter_map(|message| match message {
+        SimpleQueryMessage::Row(row) => row.get(0),
+        _ => None,
+    });
+    rows.collect::<Vec<_>>().join("\n")
+}
+
+#[tokio::test]
+async fn a_setting_belongs_to_one_connection() {
+    let server = TestServer::start().await;
+    let (one, other) = (server.connect().await, server.connect().await);
+    let batch_size = "datafusion.execution.batch_size";
+    one.batch_execute("SET coscan.policy = 'normal'")
+        .await
+        .unwrap();
+    one.execute(&format!("SET {batch_size} = 100"), &[])
+        .await
+        .unwrap();
+    assert_eq!(show(&one, "coscan.policy").await, "normal");
+    assert_eq!(show(&other, "coscan.policy").await, "relevance");
+    assert_eq!(show(&one, batch_size).await, "100");
+    assert_eq!(show(&other, batch_size).await, "8192");
+    let row = one
+        .query_one(&format!("SHOW {batch_size}"), &[])
+        .await
+        .unwrap();
+    assert_eq!(
+        (row.columns()[0].name(), row.get::<_, &str>(0)),
+        (batch_size, "100")
+    );
+
+    one.batch_execute("RESET coscan.policy").await.unwrap();
+    assert_eq!(show(&one, "coscan.policy").await, "relevance");
+    one.batch_execute("SET coscan.policy TO attach; SET statement_timeout = '5s'; RESET ALL")
+        .await
+        .unwrap();
+    assert_eq!(show(&one, "coscan.policy").await, "relevance");
+    assert_eq!(show(&one, "statement_timeout").await, "0");
+    assert_eq!(show(&one, batch_size).await, "8192");
+}
+
+#[tokio::test]
+async fn wrong_settings_are_refused() {
+    let server = TestServer::start().await;
+    let client = server.connect().await;
+    for (sql, code) in [
+        ("SET datafusion.execution.batch_size = 'many'", "22023"),
+        ("SET datafusion.execution.no_such_option = 1", "42704"),
+        ("SET coscan.no_such_option = 1", "42704"),
+        ("SET nobody.knows = 1", "42704"),
+        ("SET unheard_of = 1", "42704"),
+        ("SHOW unheard_of", "42704"),
+        ("RESET coscan.unheard_of", "42704"),
+        ("SET datafusion.runtime.memory_limit = '1T'", "42501"),
+        ("SET client_encoding = 'LATIN1'", "22023"),
+        ("SET DateStyle = 'German'", "22023"),
+        ("SET TIME ZONE 'Mars/Olympus'", "22023"),
+        ("SET statement_timeout = 'soon'", "22023"),
+        ("SET server_version = '9.1'", "55P02"),
+        ("SET LOCAL work_mem = '1GB'", "0A000"),
+    ] {
+        assert_eq!(state(client.simple_query(sql).await), code, "{sql}");
+    }
+}
+
+#[tokio::test]
+async fn what_drivers_set_is_accepted() {
+    let server = TestServer::start().await;
+    let client = server.connect().await;
+    for sql in [
+        "SET extra_float_digits = 3",
+        "SET application_name = 'PostgreSQL JDBC Driver'",
+        "SET client_encoding TO 'UTF8'",
+        "SET NAMES 'UTF8'",
+        "SET DateStyle = ISO, MDY",
+        "SET standard_conforming_strings = on",
+        "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED",
+        "SET search_path = public",
+        "SET search_path TO DEFAULT",
+        "SET client_min_messages TO warning",
+        "SET TIME ZONE 'Europe/Berlin'",
+        "SHOW transaction_isolation",
+        "SHOW TRANSACTION ISOLATION LEVEL",
+        "SHOW standard_conforming_strings",
+        "SHOW ALL",
+        "SHOW TABLES",
+        "DISCARD ALL",
+    ] {
+        client
+            .simple_query(sql)
+            .await
+            .unwrap_or_else(|error| panic!("{sql}: {error}"));
+    }
+    client
+        .batch_execute("SET TIME ZONE 'Europe/Berlin'")
+        .await
+        .unwrap();
+    assert_eq!(show(&client, "TimeZone").await, "Europe/Berlin");
+    assert_eq!(
+        show(&client, "datafusion.execution.time_zone").await,
+        "Europe/Berlin"
+    );
+}
+
+#[tokio::test]
+async fn settings_come_with_the_connection() {
+    let server = TestServer::start().await;
+    let mut config = server.config();
+    config
+        .application_name("me")
+        .options("-c coscan.policy=elevator -c statement_timeout=250ms");
+    let client = connect(&config).await.unwrap();
+    assert_eq!(show(&client, "coscan.policy").await, "elevator");
+    assert_eq!(show(&client, "application_name").await, "me");
+    assert_eq!(
+        state(client.simple_query(crate::common::LONG).await),
+        "57014"
+    );
+    // RESET goes back to what the session was made with.
+    client.batch_execute("RESET coscan.policy").await.unwrap();
+    assert_eq!(show(&client, "coscan.policy").await, "relevance");
+
+    config.options("-c coscan.nonsense=1");
+    assert_eq!(state(connect(&config).await.map(drop)), "42704");
+}
+
+#[tokio::test]
+async fn who_and_where_am_i() {
+    let server = TestServer::start().await;
+    let client = server.connect().await;
+    let sql = "SELECT current_user, current_database(), current_schema(), version()";
+    let row = client.query_one(sql, &[]).await.unwrap();
+    assert_eq!(row.get::<_, &str>(0), "tester");
+    assert_eq!(row.get::<_, &str>(1), "datafusion");
+    assert_eq!(row.get::<_, &str>(2), "public");
+    assert!(row.get::<_, &str>(3).starts_with("PostgreSQL 16"));
+}
