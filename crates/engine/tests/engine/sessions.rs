@@ -1,24 +1,14 @@
 //! Promised: limits and orders hold, a dropped query leaves nothing behind, settings are the session's own and refuse nonsense,
 //! small tables are planned as DataFusion does, system tables show what runs.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::cast_possible_truncation,
-    clippy::cast_possible_wrap,
-    clippy::cast_sign_loss,
-    clippy::format_collect,
-    reason = "tests: a failure is a panic, and numbers are small"
-)]
-
-mod common;
-
+use crate::common;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::common::{collect, config, plain, plain_rows, rows, rows_in_order, session};
 use arrow::array::{Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field};
-use common::{collect, config, plain, plain_rows, rows, rows_in_order, session};
 use coscan::{Engine, EngineConfig, Session};
 use datafusion::physical_plan::ExecutionPlanProperties;
 use futures::StreamExt;

@@ -1,20 +1,9 @@
 //! Promised: all 22 TPC-H queries give plain DataFusion's rows, under every policy and storage model, while eight sessions
 //! run them at once in random order over a buffer that holds a small part of the tables.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::cast_possible_truncation,
-    clippy::cast_possible_wrap,
-    clippy::cast_sign_loss,
-    clippy::format_collect,
-    reason = "tests: a failure is a panic, and numbers are small"
-)]
-
-mod common;
-
 use std::collections::HashMap;
 
-use common::{borrowed, config, plain, plain_rows, rows, tpch, tpch_tables};
+use crate::common::{borrowed, config, plain, plain_rows, rows, tpch, tpch_tables};
 use coscan::{Engine, EngineConfig, Policy, StorageModel};
 use rand::SeedableRng;
 use rand::rngs::StdRng;

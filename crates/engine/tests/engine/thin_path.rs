@@ -1,21 +1,11 @@
 //! The shortest way through everything: a file is registered, scanned cooperatively, filtered, summed.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::cast_possible_truncation,
-    clippy::cast_possible_wrap,
-    clippy::cast_sign_loss,
-    clippy::format_collect,
-    reason = "tests: a failure is a panic, and numbers are small"
-)]
-
-mod common;
-
+use crate::common;
 use std::sync::Arc;
 
+use crate::common::{config, plain, plain_rows, rows, session};
 use arrow::array::{Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field};
-use common::{config, plain, plain_rows, rows, session};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sum_over_a_cooperative_scan_is_right() {

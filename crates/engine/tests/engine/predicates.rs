@@ -1,26 +1,16 @@
 //! Promised: whatever the predicate and the projection, over files with nulls, NaN, missing columns and columns in another
 //! order or type, a cooperative scan gives plain DataFusion's rows; conjuncts that statistics prove are not even read.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::cast_possible_truncation,
-    clippy::cast_possible_wrap,
-    clippy::cast_sign_loss,
-    clippy::format_collect,
-    reason = "tests: a failure is a panic, and numbers are small"
-)]
-
-mod common;
-
+use crate::common;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::common::{config, plain_rows, rows};
 use arrow::array::{
     ArrayRef, BooleanArray, Date32Array, Decimal128Array, Float64Array, Int32Array, Int64Array,
     RecordBatch, StringArray,
 };
 use arrow::datatypes::{DataType, Field, Schema};
-use common::{config, plain_rows, rows};
 use coscan::{Engine, EngineConfig, Policy, Session, StorageModel};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use rand::rngs::StdRng;

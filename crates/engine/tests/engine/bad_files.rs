@@ -1,24 +1,14 @@
 //! Promised: a file that is missing, not Parquet, truncated, damaged or replaced gives an error that names it (and the row
 //! group and column, where there is one), and harms no query that does not need it.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::cast_possible_truncation,
-    clippy::cast_possible_wrap,
-    clippy::cast_sign_loss,
-    clippy::format_collect,
-    reason = "tests: a failure is a panic, and numbers are small"
-)]
-
-mod common;
-
+use crate::common;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::common::{collect, config, rows, session};
 use arrow::array::{Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field};
-use common::{collect, config, rows, session};
 use coscan::{EngineConfig, Session, StorageError, storage_error};
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;

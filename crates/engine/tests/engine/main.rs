@@ -1,0 +1,17 @@
+//! The engine as its users see it. One binary, because each links all of DataFusion.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    clippy::format_collect,
+    reason = "tests: a failure is a panic, and numbers are small"
+)]
+
+mod bad_files;
+mod common;
+mod predicates;
+mod sessions;
+mod thin_path;
+mod tpch_rows_equal;
