@@ -5,7 +5,10 @@
 //! by the same factor keeps every ratio: how many scans overlap, how far one gets before the next arrives, how much of the
 //! table the buffer holds. The device stays what all wait for, as long as the CPU keeps up.
 //!
-//! Not scaled: the CPU. It is some ten times faster than the paper's, so a query's own work weighs less here.
+//! Not scaled: the CPU. It is some ten times faster than the paper's, so a query's own work weighs less here, and SLOW is
+//! only a little slower than FAST. The paper's ratio of standalone times, 1.7, takes some 70 terms of extra arithmetic
+//! (`coscan bench coop --calibrate-slow` finds it), and makes the CPU the limit, as it was in the paper; the demo's point
+//! is the device, also on a machine that does something else besides.
 //! Source: [CoopScans07 §5.1, Table 2].
 
 use std::time::Duration;
@@ -32,11 +35,6 @@ pub fn row_group_bytes(scale: f64) -> u64 {
 
 /// Measured, with this crate's layout.
 const LINEITEM_BYTES_PER_SCALE: f64 = 200e6;
-
-/// SLOW's extra sums in the demo: two cores of today are then a quarter to a third busy under `normal`, so that the
-/// device limits every policy, and SLOW still takes twice FAST's CPU time. The paper's ratio of standalone times, 1.7,
-/// takes some 70 (`--calibrate-slow` finds it), and makes the CPU the limit, as it was in the paper.
-pub const DEMO_SLOW_ARITHMETIC: u32 = 16;
 
 /// A device and a delay that belong together.
 #[derive(Clone, Copy, Debug, PartialEq)]

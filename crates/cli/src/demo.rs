@@ -23,7 +23,7 @@ pub(crate) struct Options {
     #[command(flatten)]
     workload: WorkloadArgs,
     /// Terms of extra arithmetic in SLOW.
-    #[arg(long, value_name = "N", default_value_t = demo::DEMO_SLOW_ARITHMETIC)]
+    #[arg(long, value_name = "N", default_value_t = coop::SLOW_ARITHMETIC_DEFAULT)]
     slow_arithmetic: u32,
     /// Where to write the report.
     #[arg(long, value_name = "FILE", default_value = "coscan-demo.html")]
