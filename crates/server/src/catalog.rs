@@ -30,6 +30,7 @@ use datafusion_postgres::datafusion_pg_catalog::pg_catalog::{
 use datafusion_postgres::datafusion_pg_catalog::setup_pg_catalog;
 
 use crate::settings::VERSION;
+use crate::yielding::YieldingJoins;
 
 /// What all sessions share: the static tables, decoded once, and the functions.
 pub(crate) struct PgCatalog {
@@ -77,13 +78,6 @@ impl PgCatalog {
         let state = session.state();
         let database = state.config_options().catalog.default_catalog.clone();
         let below = Arc::clone(state.catalog_list());
-        if below
-            .catalog(&database)
-            .and_then(|catalog| catalog.schema(PG_CATALOG))
-            .is_some()
-        {
-            return Ok(session.clone());
-        }
         let seen = Seen {
             below: Arc::clone(&below),
             database: database.clone(),
@@ -105,6 +99,7 @@ impl PgCatalog {
         let state = SessionStateBuilder::new_from_existing(state)
             .with_catalog_list(overlay)
             .with_type_planner(Arc::new(PgOidTypePlanner))
+            .with_physical_optimizer_rule(Arc::new(YieldingJoins))
             .build();
         let session = SessionContext::new_with_state(state);
         for function in &self.functions {
@@ -115,6 +110,9 @@ impl PgCatalog {
         session.register_udf(constant("version", ScalarValue::from(VERSION)));
         session.register_udf(constant("pg_backend_pid", ScalarValue::from(pid)));
         session.register_udf(constant("pg_is_in_recovery", ScalarValue::from(false)));
+        for function in stubs() {
+            session.register_udf(function);
+        }
         session.register_udtf(
             "pg_get_keywords",
             Arc::clone(&self.tables.pg_get_keywords) as _,
@@ -129,6 +127,40 @@ fn constant(name: &str, value: ScalarValue) -> ScalarUDF {
     let data_type: DataType = value.data_type();
     let value = move |_: &[ColumnarValue]| Ok(ColumnarValue::Scalar(value.clone()));
     create_udf(name, vec![], data_type, Volatility::Stable, Arc::new(value))
+}
+
+/// What psql's `\d…+`, `\df` and JDBC's metadata ask about each object: nothing has a comment, and
+/// everything is on the search path.
+fn stubs() -> Vec<ScalarUDF> {
+    let (oid, number, text) = (DataType::Int32, DataType::Int32, DataType::Utf8);
+    let every_row = |name: &str, arguments: Vec<DataType>, value: ScalarValue| {
+        let data_type = value.data_type();
+        let value = move |_: &[ColumnarValue]| Ok(ColumnarValue::Scalar(value.clone()));
+        create_udf(
+            name,
+            arguments,
+            data_type,
+            Volatility::Stable,
+            Arc::new(value),
+        )
+    };
+    let no_text = || ScalarValue::Utf8(None);
+    vec![
+        every_row(
+            "obj_description",
+            vec![oid.clone(), text.clone()],
+            no_text(),
+        ),
+        every_row("shobj_description", vec![oid.clone(), text], no_text()),
+        every_row("col_description", vec![oid.clone(), number], no_text()),
+        every_row(
+            "pg_function_is_visible",
+            vec![oid.clone()],
+            ScalarValue::from(true),
+        ),
+        every_row("pg_type_is_visible", vec![oid], ScalarValue::from(true)),
+        every_row("pg_size_pretty", vec![DataType::Int64], no_text()),
+    ]
 }
 
 /// The session's catalogs, with `pg_catalog` in the default one.

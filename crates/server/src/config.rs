@@ -44,8 +44,8 @@ pub struct ServerConfig {
     /// Allows statements that name files of the server: `CREATE EXTERNAL TABLE`, `COPY … TO`.
     /// Off by default: whoever may connect could otherwise read and write what the server can.
     pub files_allowed: bool,
-    /// Where statements are planned and run. `None` is the runtime that serves connections; one of
-    /// its own keeps cancel requests and new connections prompt while every query thread is busy.
+    /// Where statements are planned and run. `None` starts a thread per core for them. They should
+    /// not be the threads that serve connections, or busy queries keep cancel requests waiting.
     pub query_runtime: Option<Handle>,
 }
 

@@ -233,7 +233,7 @@ async fn open_session(
         let session = (owned.factory)()?;
         owned.catalog.install(&session, &name, pid)
     };
-    let context = guarded(&shared.runtime, open).await?;
+    let context = guarded(&shared.queries.handle, open).await?;
     let mut settings = Settings::new(&context, user);
     for (name, value) in &startup.parameters {
         match name.as_str() {
@@ -253,7 +253,7 @@ async fn open_session(
         context,
         settings,
         parser: Arc::clone(&shared.parser),
-        runtime: shared.runtime.clone(),
+        runtime: shared.queries.handle.clone(),
         files_allowed: shared.files_allowed,
     })
 }

@@ -47,6 +47,12 @@ pub enum ServerError {
         /// What rustls said.
         source: tokio_rustls::rustls::Error,
     },
+    /// No threads could be started for queries.
+    #[error("cannot start threads for queries")]
+    Threads {
+        /// What the system said.
+        source: io::Error,
+    },
     /// The `pg_catalog` tables could not be set up.
     #[error("cannot set up pg_catalog")]
     Catalog {

@@ -48,6 +48,7 @@ mod simple;
 mod statement;
 mod tls;
 mod wire;
+mod yielding;
 
 pub use config::{ServerConfig, SessionFactory, TlsFiles};
 pub use error::ServerError;

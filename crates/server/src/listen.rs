@@ -11,7 +11,6 @@ use std::time::Duration;
 use datafusion_postgres::datafusion_pg_catalog::sql::PostgresCompatibilityParser;
 use pgwire::api::{ConnectionManager, RandomPidSecretKeyGenerator};
 use tokio::net::TcpListener;
-use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinError, JoinSet};
@@ -23,6 +22,7 @@ use crate::catalog::PgCatalog;
 use crate::config::{ServerConfig, SessionFactory};
 use crate::connection::serve;
 use crate::error::ServerError;
+use crate::query::QueryRuntime;
 use crate::tls::Tls;
 
 /// A PostgreSQL server over DataFusion sessions, listening but not yet answering.
@@ -46,7 +46,7 @@ pub(crate) struct Shared {
     pub(crate) keys: RandomPidSecretKeyGenerator,
     pub(crate) slots: Arc<Semaphore>,
     pub(crate) phase: watch::Receiver<Phase>,
-    pub(crate) runtime: Handle,
+    pub(crate) queries: QueryRuntime,
     pub(crate) files_allowed: bool,
 }
 
@@ -72,6 +72,8 @@ impl Server {
             .password
             .map(|password| Arc::new(Verifier::new(user, &password)));
         let catalog = PgCatalog::load().map_err(|source| ServerError::Catalog { source })?;
+        let queries = QueryRuntime::new(config.query_runtime)
+            .map_err(|source| ServerError::Threads { source })?;
         let unbound = |source| ServerError::Bind { listen, source };
         let listener = TcpListener::bind(listen).await.map_err(unbound)?;
         let local_addr = listener.local_addr().map_err(unbound)?;
@@ -87,7 +89,7 @@ impl Server {
             keys: RandomPidSecretKeyGenerator::default(),
             slots: Arc::new(Semaphore::new(connections_max)),
             phase: phases,
-            runtime: config.query_runtime.unwrap_or_else(Handle::current),
+            queries,
             files_allowed: config.files_allowed,
         });
         Ok(Self {

@@ -201,6 +201,15 @@ fn inferred(plan: &LogicalPlan) -> Result<BTreeMap<usize, Option<Type>>, Failure
         .collect();
     // `$1::date` says what it wants, though DataFusion does not take it from there.
     plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::Limit(limit) = node {
+            for count in [&limit.skip, &limit.fetch].into_iter().flatten() {
+                if let Expr::Placeholder(placeholder) = count.as_ref()
+                    && let Some(unknown @ None) = fields.get_mut(&placeholder.id)
+                {
+                    *unknown = Some(Type::INT8);
+                }
+            }
+        }
         node.apply_expressions(|expr| {
             expr.apply(|expr| {
                 if let Expr::Cast(cast) = expr

@@ -1,12 +1,14 @@
-//! Runs DataFusion's work in tasks of its own, so that the connection stays responsive.
+//! Runs DataFusion's work in tasks and on threads of its own, so that connections stay responsive.
 //!
 //! An operator may compute for long between two yields; were it polled by the connection's task, no
-//! cancel request or timeout could be noticed meanwhile. The price is one channel hop per batch.
+//! cancel request or timeout could be noticed meanwhile, and on the connections' threads two such
+//! queries would leave nobody to accept a third client. The price is one channel hop per batch.
 //!
 //! S2: at most `BATCHES_AHEAD` batches wait for the client, the next one being computed.
 //! S3: dropping a [`Running`] or a [`guarded`] future aborts its task, which drops the stream.
 //! S4: a panic in the task comes back as a [`Failure`].
 
+use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -14,11 +16,44 @@ use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::execution::SendableRecordBatchStream;
 use futures::StreamExt;
-use tokio::runtime::Handle;
+use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinHandle};
 
 use crate::failure::Failure;
+
+/// Where queries run: threads of the embedder's, or of the server's own.
+pub(crate) struct QueryRuntime {
+    pub(crate) handle: Handle,
+    own: Option<Runtime>,
+}
+
+impl QueryRuntime {
+    /// One thread per core, unless there is a runtime already.
+    pub(crate) fn new(given: Option<Handle>) -> io::Result<Self> {
+        if let Some(handle) = given {
+            return Ok(Self { handle, own: None });
+        }
+        let own = Builder::new_multi_thread()
+            .enable_all()
+            .thread_name("coscan-query")
+            .build()?;
+        Ok(Self {
+            handle: own.handle().clone(),
+            own: Some(own),
+        })
+    }
+}
+
+impl Drop for QueryRuntime {
+    fn drop(&mut self) {
+        // Not waited for: an operator may compute for long before it notices, and waiting for
+        // threads is not allowed where a server is dropped.
+        if let Some(own) = self.own.take() {
+            own.shutdown_background();
+        }
+    }
+}
 
 /// A query's stream, pumped by a task.
 pub(crate) struct Running {

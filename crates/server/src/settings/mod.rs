@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use datafusion::arrow::array::timezone::Tz;
-use datafusion::common::config::ConfigOptions;
+use datafusion::common::config::{ConfigEntry, ConfigOptions};
 use datafusion::logical_expr::{LogicalPlan, SetVariable, Statement};
 use datafusion::prelude::SessionContext;
 use datafusion::sql::sqlparser::ast::{ContextModifier, Expr, Set, Value};
@@ -214,10 +214,14 @@ impl Settings {
         for key in self.changed.keys().copied().collect::<Vec<_>>() {
             reports.extend(self.reset(session, key).await?);
         }
-        let now: BTreeMap<_, _> = entries(session.state().config().options()).collect();
-        for (name, value) in entries(&self.initial).collect::<Vec<_>>() {
-            if now.get(&name) != Some(&value) {
-                restore(session, &name, value).await?;
+        let now = entries(session.state().config().options());
+        let now: BTreeMap<_, _> = now
+            .into_iter()
+            .map(|entry| (entry.key, entry.value))
+            .collect();
+        for ConfigEntry { key, value, .. } in entries(&self.initial) {
+            if now.get(&key) != Some(&value) {
+                restore(session, &key, value).await?;
             }
         }
         Ok(reports)
@@ -233,7 +237,7 @@ impl Settings {
                 value: Some(self.value(session, known)),
                 description: "",
             });
-            let theirs = options.entries().into_iter().map(|entry| Shown {
+            let theirs = entries(options).into_iter().map(|entry| Shown {
                 name: entry.key,
                 value: entry.value,
                 description: entry.description,
@@ -304,18 +308,28 @@ fn invalid(name: &str, value: &str) -> Failure {
     )
 }
 
-fn entries(options: &ConfigOptions) -> impl Iterator<Item = (String, Option<String>)> + use<> {
-    options
-        .entries()
-        .into_iter()
-        .map(|entry| (entry.key, entry.value))
+/// Every option, under the name by which it is set: extensions may or may not say their prefix.
+fn entries(options: &ConfigOptions) -> Vec<ConfigEntry> {
+    let mut entries = options.entries();
+    entries.retain(|entry| entry.key.starts_with("datafusion."));
+    for (prefix, extension) in options.extensions.iter() {
+        entries.extend(extension.entries().into_iter().map(|mut entry| {
+            if !entry
+                .key
+                .strip_prefix(prefix)
+                .is_some_and(|key| key.starts_with('.'))
+            {
+                entry.key = format!("{prefix}.{}", entry.key);
+            }
+            entry
+        }));
+    }
+    entries
 }
 
 fn entry(options: &ConfigOptions, name: &str) -> Result<Option<String>, Failure> {
-    entries(options)
-        .find(|(key, _)| key == name)
-        .map(|(_, value)| value)
-        .ok_or_else(|| unknown(name))
+    let entry = entries(options).into_iter().find(|entry| entry.key == name);
+    entry.map(|entry| entry.value).ok_or_else(|| unknown(name))
 }
 
 /// Sets an option of the session's configuration, and refreshes the functions that depend on it.

@@ -83,9 +83,12 @@ async fn simple_queries_of_every_type() {
         assert_eq!(row, [Some(text.to_owned())], "{expression}");
     }
     assert_eq!(
-        texts(&client, "SELECT NULL, NULL::int, interval '1 day' * NULL")
-            .await
-            .len(),
+        texts(
+            &client,
+            "SELECT NULL AS a, NULL::int AS b, NULL::interval AS c"
+        )
+        .await
+        .len(),
         3
     );
 }
@@ -97,7 +100,7 @@ async fn binary_results_of_every_type() {
     let sql = "SELECT 1::smallint, 2::int, 3::bigint, 1.5::real, 2.5::double precision, true, 'x', \
                arrow_cast('view', 'Utf8View'), arrow_cast('ab', 'Binary'), NULL::int, \
                timestamp '1999-12-31 23:59:59.5', make_array(1::int, NULL, 3::int), \
-               12.50::decimal(10,2), date '2000-01-02', NULL::timestamp, make_array('a', 'b')";
+               12.50::decimal(10,2), date '2000-01-02', NULL::timestamp AS nothing, make_array('a', 'b')";
     let row = client.query_one(sql, &[]).await.unwrap();
     assert_eq!(row.get::<_, i16>(0), 1);
     assert_eq!(row.get::<_, i32>(1), 2);
@@ -291,7 +294,10 @@ async fn cursors_in_sql() {
     assert_eq!(client.query("FETCH 3 FROM c", &[]).await.unwrap().len(), 3);
     let rows = client.query("FETCH FORWARD 2 FROM c", &[]).await.unwrap();
     assert_eq!(rows[1].get::<_, i64>(0), 4);
-    assert_eq!(texts(&client, "FETCH c").await, [Some("5".to_owned())]);
+    assert_eq!(
+        texts(&client, "FETCH NEXT FROM c").await,
+        [Some("5".to_owned())]
+    );
     client.batch_execute("CLOSE c").await.unwrap();
     server.all_dropped().await;
     client

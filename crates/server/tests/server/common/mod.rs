@@ -1,6 +1,6 @@
 //! A server over small tables, and clients of it.
 
-pub mod tls;
+pub(crate) mod tls;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -37,20 +37,20 @@ impl ConfigExtension for CoscanOptions {
 }
 
 /// A server that runs until it is stopped or dropped.
-pub struct TestServer {
-    pub addr: SocketAddr,
+pub(crate) struct TestServer {
+    pub(crate) addr: SocketAddr,
     /// Streams of the table `endless` that exist now.
-    pub live: Arc<AtomicUsize>,
+    pub(crate) live: Arc<AtomicUsize>,
     stop: Option<oneshot::Sender<()>>,
     run: JoinHandle<Result<(), ServerError>>,
 }
 
 impl TestServer {
-    pub async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         Self::start_with(|_| {}).await
     }
 
-    pub async fn start_with(change: impl FnOnce(&mut ServerConfig)) -> Self {
+    pub(crate) async fn start_with(change: impl FnOnce(&mut ServerConfig)) -> Self {
         let mut config = ServerConfig::new(([127, 0, 0, 1], 0).into());
         change(&mut config);
         let live = Arc::new(AtomicUsize::new(0));
@@ -68,7 +68,7 @@ impl TestServer {
         }
     }
 
-    pub fn config(&self) -> Config {
+    pub(crate) fn config(&self) -> Config {
         let mut config = Config::new();
         config
             .host(self.addr.ip().to_string())
@@ -77,12 +77,12 @@ impl TestServer {
         config
     }
 
-    pub async fn connect(&self) -> Client {
+    pub(crate) async fn connect(&self) -> Client {
         connect(&self.config()).await.unwrap()
     }
 
     /// Asks the server to stop; answers how long it took.
-    pub async fn stop(mut self) -> Duration {
+    pub(crate) async fn stop(mut self) -> Duration {
         let start = Instant::now();
         self.stop.take().unwrap().send(()).unwrap();
         self.run.await.unwrap().unwrap();
@@ -90,7 +90,7 @@ impl TestServer {
     }
 
     /// Waits until no stream of `endless` exists.
-    pub async fn all_dropped(&self) {
+    pub(crate) async fn all_dropped(&self) {
         let start = Instant::now();
         while self.live.load(Ordering::SeqCst) > 0 {
             assert!(
@@ -101,7 +101,7 @@ impl TestServer {
         }
     }
 
-    pub async fn some_live(&self) {
+    pub(crate) async fn some_live(&self) {
         let start = Instant::now();
         while self.live.load(Ordering::SeqCst) == 0 {
             assert!(
@@ -113,14 +113,14 @@ impl TestServer {
     }
 }
 
-pub async fn connect(config: &Config) -> Result<Client, tokio_postgres::Error> {
+pub(crate) async fn connect(config: &Config) -> Result<Client, tokio_postgres::Error> {
     let (client, connection) = config.connect(NoTls).await?;
     tokio::spawn(connection);
     Ok(client)
 }
 
 /// The SQLSTATE of a failed call.
-pub fn state<T: std::fmt::Debug>(result: Result<T, tokio_postgres::Error>) -> String {
+pub(crate) fn state<T: std::fmt::Debug>(result: Result<T, tokio_postgres::Error>) -> String {
     let error = result.unwrap_err();
     error.code().map_or_else(
         || panic!("not from the server: {error:?}"),
@@ -129,7 +129,7 @@ pub fn state<T: std::fmt::Debug>(result: Result<T, tokio_postgres::Error>) -> St
 }
 
 /// A query that runs for minutes in operators that yield only now and then.
-pub const LONG: &str = "SELECT count(*) FROM generate_series(1, 2000000) a(x), \
+pub(crate) const LONG: &str = "SELECT count(*) FROM generate_series(1, 2000000) a(x), \
                         generate_series(1, 2000000) b(y) WHERE x * y % 7 = 3";
 
 fn factory(live: &Arc<AtomicUsize>) -> SessionFactory {

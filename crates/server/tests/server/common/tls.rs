@@ -15,7 +15,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto::ring};
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
 /// Certificate and key for `localhost`, in a folder that lives as long as the first of the pair.
-pub fn certificate() -> (tempfile::TempDir, TlsFiles) {
+pub(crate) fn certificate() -> (tempfile::TempDir, TlsFiles) {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let files = TlsFiles {
@@ -29,10 +29,10 @@ pub fn certificate() -> (tempfile::TempDir, TlsFiles) {
 
 /// Trusts exactly one certificate.
 #[derive(Clone)]
-pub struct Trusting(TlsConnector);
+pub(crate) struct Trusting(TlsConnector);
 
 impl Trusting {
-    pub fn new(files: &TlsFiles) -> Self {
+    pub(crate) fn new(files: &TlsFiles) -> Self {
         let mut roots = RootCertStore::empty();
         roots
             .add(CertificateDer::from_pem_file(&files.cert).unwrap())
@@ -67,7 +67,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> TlsConnect<S> for Trust
     }
 }
 
-pub struct Stream<S>(TlsStream<S>);
+pub(crate) struct Stream<S>(TlsStream<S>);
 
 impl<S: AsyncRead + AsyncWrite + Unpin> tokio_postgres::tls::TlsStream for Stream<S> {
     fn channel_binding(&self) -> ChannelBinding {
