@@ -113,20 +113,20 @@ async fn a_panic_ends_one_query_only() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stopping_waits_for_queries_then_cancels_them() {
-    let server = TestServer::start_with(|config| config.grace = Duration::from_millis(500)).await;
+    let server = TestServer::start_with(|config| config.grace = 2 * SECOND).await;
     let idle = server.connect().await;
     let busy = server.connect().await;
     let short = server.connect().await;
     let long = tokio::spawn(async move { busy.simple_query(LONG).await });
     let brief = tokio::spawn(async move {
-        let sql = "SELECT count(*) FROM generate_series(1, 3000000) t(x) WHERE x % 7 = 3";
+        let sql = "SELECT count(*) FROM generate_series(1, 300000) t(x) WHERE x % 7 = 3";
         short.simple_query(sql).await
     });
     tokio::time::sleep(Duration::from_millis(100)).await;
     let config = server.config();
     let took = server.stop().await;
     assert!(
-        took >= Duration::from_millis(400) && took < 3 * SECOND,
+        took >= Duration::from_millis(1900) && took < 8 * SECOND,
         "{took:?}"
     );
     assert_eq!(state(long.await.unwrap()), "57P01");
