@@ -132,8 +132,24 @@ fn constant(name: &str, value: ScalarValue) -> ScalarUDF {
 /// What psql's `\d…+`, `\df` and JDBC's metadata ask about each object: nothing has a comment, and
 /// everything is on the search path.
 fn stubs() -> Vec<ScalarUDF> {
-    let (oid, number, text) = (DataType::Int32, DataType::Int32, DataType::Utf8);
-    let every_row = |name: &str, arguments: Vec<DataType>, value: ScalarValue| {
+    let (oid, text) = (|| DataType::Int32, || DataType::Utf8);
+    let (no_text, no_size) = (|| ScalarValue::Utf8(None), || ScalarValue::Int64(None));
+    let yes = || ScalarValue::from(true);
+    [
+        ("obj_description", vec![oid(), text()], no_text()),
+        ("shobj_description", vec![oid(), text()], no_text()),
+        ("col_description", vec![oid(), DataType::Int32], no_text()),
+        ("pg_function_is_visible", vec![oid()], yes()),
+        ("pg_type_is_visible", vec![oid()], yes()),
+        ("pg_get_function_result", vec![oid()], no_text()),
+        ("pg_get_function_arguments", vec![oid()], no_text()),
+        ("pg_table_size", vec![oid()], no_size()),
+        ("pg_size_pretty", vec![DataType::Int64], no_text()),
+        // Drivers look for types of extensions by it; there are none.
+        ("to_regtype", vec![text()], ScalarValue::Int32(None)),
+    ]
+    .into_iter()
+    .map(|(name, arguments, value)| {
         let data_type = value.data_type();
         let value = move |_: &[ColumnarValue]| Ok(ColumnarValue::Scalar(value.clone()));
         create_udf(
@@ -143,24 +159,8 @@ fn stubs() -> Vec<ScalarUDF> {
             Volatility::Stable,
             Arc::new(value),
         )
-    };
-    let no_text = || ScalarValue::Utf8(None);
-    vec![
-        every_row(
-            "obj_description",
-            vec![oid.clone(), text.clone()],
-            no_text(),
-        ),
-        every_row("shobj_description", vec![oid.clone(), text], no_text()),
-        every_row("col_description", vec![oid.clone(), number], no_text()),
-        every_row(
-            "pg_function_is_visible",
-            vec![oid.clone()],
-            ScalarValue::from(true),
-        ),
-        every_row("pg_type_is_visible", vec![oid], ScalarValue::from(true)),
-        every_row("pg_size_pretty", vec![DataType::Int64], no_text()),
-    ]
+    })
+    .collect()
 }
 
 /// The session's catalogs, with `pg_catalog` in the default one.

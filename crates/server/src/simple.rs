@@ -70,6 +70,14 @@ impl Connection {
             }
             Action::Commit => self.end_transaction("COMMIT"),
             Action::Rollback => self.end_transaction("ROLLBACK"),
+            Action::RollbackTo if self.status == TransactionStatus::Idle => {
+                let text = "ROLLBACK TO SAVEPOINT needs a transaction block";
+                return Err(Failure::new("25P01", text).into());
+            }
+            Action::RollbackTo => {
+                self.status = TransactionStatus::Transaction;
+                "ROLLBACK"
+            }
             Action::Savepoint(tag) => tag,
             Action::Set(set) => {
                 let report = session.settings.apply(&session.context, set).await?;
@@ -87,28 +95,7 @@ impl Connection {
                 "RESET"
             }
             Action::Declare { name, hold, query } => {
-                if !hold && self.status == TransactionStatus::Idle {
-                    let text = "DECLARE CURSOR without WITH HOLD needs a transaction block";
-                    return Err(Failure::new("25P01", text).into());
-                }
-                let query = query.as_ref().clone();
-                let Outcome::Rows(rows) = self.run(query, &[], interrupt).await? else {
-                    return Err(Failure::syntax("a cursor needs a query").into());
-                };
-                let prepared = Prepared {
-                    action: None,
-                    plan: None,
-                    types: vec![],
-                    schema: None,
-                };
-                let state = State::Open(rows);
-                let portal = Portal {
-                    prepared: prepared.into(),
-                    formats: vec![],
-                    state,
-                    hold: *hold,
-                };
-                self.portals.open(name.clone(), portal)?;
+                self.declare(name, *hold, query, interrupt).await?;
                 "DECLARE CURSOR"
             }
             Action::Close(Some(name)) => {
@@ -143,6 +130,36 @@ impl Connection {
             }
         };
         Ok(Outcome::Done(tag.to_owned()))
+    }
+
+    /// Opens a cursor of SQL: a portal under its name.
+    async fn declare(
+        &mut self,
+        name: &str,
+        hold: bool,
+        query: &DfStatement,
+        interrupt: &mut Interrupt,
+    ) -> Result<(), Halt> {
+        if !hold && self.status == TransactionStatus::Idle {
+            let text = "DECLARE CURSOR without WITH HOLD needs a transaction block";
+            return Err(Failure::new("25P01", text).into());
+        }
+        let Outcome::Rows(rows) = self.run(query.clone(), &[], interrupt).await? else {
+            return Err(Failure::syntax("a cursor needs a query").into());
+        };
+        let prepared = Prepared {
+            action: None,
+            plan: None,
+            types: vec![],
+            schema: None,
+        };
+        let portal = Portal {
+            prepared: prepared.into(),
+            formats: vec![],
+            state: State::Open(rows),
+            hold,
+        };
+        Ok(self.portals.open(name.to_owned(), portal)?)
     }
 
     /// Plans a statement and starts it.
@@ -281,7 +298,7 @@ impl Connection {
     pub(crate) fn check_transaction(&self, action: &Action) -> Result<(), Failure> {
         let ends = matches!(
             action,
-            Action::Commit | Action::Rollback | Action::Savepoint("ROLLBACK")
+            Action::Commit | Action::Rollback | Action::RollbackTo
         );
         if self.status == TransactionStatus::Error && !ends {
             let text =

@@ -24,6 +24,8 @@ pub(crate) enum Action {
     Begin,
     Commit,
     Rollback,
+    /// To a savepoint: revives a failed transaction.
+    RollbackTo,
     /// Savepoints: accepted, since there is nothing to undo. The tag to answer with.
     Savepoint(&'static str),
     Set(Box<Set>),
@@ -113,7 +115,7 @@ fn action(statement: SqlStatement) -> Result<Action, Failure> {
         SqlStatement::Rollback {
             savepoint: None, ..
         } => Action::Rollback,
-        SqlStatement::Rollback { .. } => Action::Savepoint("ROLLBACK"),
+        SqlStatement::Rollback { .. } => Action::RollbackTo,
         SqlStatement::Savepoint { .. } => Action::Savepoint("SAVEPOINT"),
         SqlStatement::ReleaseSavepoint { .. } => Action::Savepoint("RELEASE"),
         SqlStatement::Set(set) => Action::Set(Box::new(set)),

@@ -136,7 +136,8 @@ impl Settings {
         let kept = match known.rule {
             Rule::Kept => value.to_owned(),
             Rule::Fixed(accepted) => {
-                let wanted = value.to_lowercase();
+                // asyncpg sends its encoding in quotes.
+                let wanted = value.trim_matches('\'').to_lowercase();
                 if !accepted.contains(&wanted.as_str()) {
                     let name = known.name;
                     return Err(Failure::new(

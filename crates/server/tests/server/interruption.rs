@@ -145,3 +145,29 @@ async fn stopping_an_idle_server_is_immediate() {
     let _client = server.connect().await;
     assert!(server.stop().await < SECOND);
 }
+
+#[tokio::test]
+async fn clients_are_let_in_while_every_query_thread_is_busy() {
+    let server = TestServer::start().await;
+    // Rejects every pair: the join hands nothing out, and yields only after each batch of b, which
+    // takes a second or more.
+    let sql = LONG.replace("= 3", "= 9").replacen("2000000", "40000", 1);
+    let stuck = (0..4).map(|_| async {
+        let client = server.connect().await;
+        let (token, sql) = (client.cancel_token(), sql.clone());
+        (
+            token,
+            tokio::spawn(async move { client.simple_query(&sql).await }),
+        )
+    });
+    let stuck = futures::future::join_all(stuck).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let start = Instant::now();
+    let client = server.connect().await;
+    client.simple_query("SHOW coscan.policy").await.unwrap();
+    for (token, query) in stuck {
+        token.cancel_query(NoTls).await.unwrap();
+        assert_eq!(state(query.await.unwrap()), "57014");
+    }
+    assert!(start.elapsed() < SECOND, "{:?}", start.elapsed());
+}

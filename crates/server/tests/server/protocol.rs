@@ -318,6 +318,13 @@ async fn a_failed_transaction_only_ends() {
     assert_eq!(state(client.query("SELECT 1", &[]).await), "25P02");
     client.batch_execute("ROLLBACK").await.unwrap();
     client.batch_execute("SELECT 1").await.unwrap();
+
+    client.batch_execute("BEGIN; SAVEPOINT s").await.unwrap();
+    assert_eq!(state(client.simple_query("SELECT 1/0").await), "22012");
+    client
+        .batch_execute("ROLLBACK TO SAVEPOINT s; RELEASE s; SELECT 1; COMMIT")
+        .await
+        .unwrap();
 }
 
 #[tokio::test]

@@ -79,6 +79,7 @@ async fn what_drivers_set_is_accepted() {
         "SET extra_float_digits = 3",
         "SET application_name = 'PostgreSQL JDBC Driver'",
         "SET client_encoding TO 'UTF8'",
+        "SET client_encoding TO '''utf-8'''",
         "SET NAMES 'UTF8'",
         "SET DateStyle = ISO, MDY",
         "SET standard_conforming_strings = on",
