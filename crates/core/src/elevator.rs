@@ -28,8 +28,11 @@ impl Abm {
             if !self.device_free(table.device(chunk)) {
                 return None;
             }
+            let coming = &table.group(chunk).coming;
             let interest = table.interest(chunk).difference(&table.stalled);
-            let scan = interest.iter().map(|slot| table.slot(slot).scan).min()?;
+            let slots = interest.iter().map(|slot| table.slot(slot));
+            let missing = slots.filter(|slot| !slot.columns.is_subset(coming));
+            let scan = missing.map(|slot| slot.scan).min()?;
             Some(LoadChoice {
                 table: table.id,
                 chunk,

@@ -36,25 +36,11 @@ impl Abm {
         if self.load_bytes(choice.table, choice.chunk, &choice.columns) <= self.budget {
             return;
         }
-        let table = self.table(choice.table);
-        let misses = |id: ScanId| {
-            let scan = self.scan(id);
-            let part = &scan.parts[scan.part_of(choice.chunk)?];
-            let missing = part.columns.difference(&table.group(choice.chunk).coming);
-            (!missing.is_empty()).then_some((id, missing))
-        };
-        let only = match self.config.policy {
-            Policy::Elevator => {
-                let active = table.interest(choice.chunk).difference(&table.stalled);
-                let mut scans: Vec<ScanId> = active.iter().map(|s| table.slot(s).scan).collect();
-                scans.sort_unstable();
-                scans.into_iter().find_map(misses)
-            }
-            _ => misses(choice.scan),
-        };
-        if let Some((scan, columns)) = only {
-            choice.scan = scan;
-            choice.columns = columns;
+        let scan = self.scan(choice.scan);
+        let part = scan.part_of(choice.chunk).map(|part| &scan.parts[part]);
+        if let Some(part) = part {
+            let coming = &self.table(choice.table).group(choice.chunk).coming;
+            choice.columns = part.columns.difference(coming);
         }
     }
 

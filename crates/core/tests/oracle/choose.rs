@@ -178,18 +178,14 @@ impl Oracle {
             };
             let mut scans = self.interested(table, chunk);
             scans.retain(|&scan| !self.stalled(scan));
-            let columns = columns(chunk);
+            scans.retain(|&scan| !self.missing(scan, chunk).is_empty());
             let choice = Choice {
                 scan: scans[0],
                 table,
                 chunk,
-                columns,
+                columns: columns(chunk),
             };
-            let mut misses = scans
-                .into_iter()
-                .filter(|&scan| !self.missing(scan, chunk).is_empty());
-            let first = misses.next().expect("somebody misses the columns");
-            return Some(self.at_most_the_budget(choice, first));
+            return Some(self.at_most_the_budget(choice));
         }
         None
     }
@@ -209,13 +205,13 @@ impl Oracle {
                 chunk,
                 columns,
             };
-            Some(self.at_most_the_budget(choice, q))
+            Some(self.at_most_the_budget(choice))
         })
     }
 
     /// What several scans want together may never fit; what one of them wants may.
-    fn at_most_the_budget(&self, choice: Choice, scan: ScanId) -> Choice {
-        let (table, chunk) = (choice.table, choice.chunk);
+    fn at_most_the_budget(&self, choice: Choice) -> Choice {
+        let (scan, table, chunk) = (choice.scan, choice.table, choice.chunk);
         if self.bytes_to_load(table, chunk, &choice.columns) <= self.budget {
             return choice;
         }
