@@ -4,13 +4,15 @@
 //! |---|---|---|---|
 //! | `coscan.policy` | `normal`, `attach`, `elevator`, `relevance` | `relevance` | the session's next queries |
 //! | `coscan.storage_model` | `nsm`, `dsm` | `dsm` | the session's next queries |
-//! | `coscan.memory` | a size, a share of the machine's memory | 70 % | the whole engine, at once |
+//! | `coscan.memory` | a size, a share of the machine's memory; at least 1 MiB | 70 % | the whole engine, at once |
 //! | `coscan.chunk_bytes` | a size | 16 MiB | the session's next queries |
 //! | `coscan.small_table_bytes` | a size | 8 MiB | the session's next queries |
 //! | `coscan.cooperative` | `on`, `off` | `on` | the session's next queries |
 //! | `coscan.label` | any text | empty | the session's next queries; shown in traces and `coscan.scans` |
 //!
-//! Queries share reads only with queries of the same policy, storage model and chunk size.
+//! Queries share reads only with queries of the same policy, storage model and chunk size. A lower `coscan.memory` takes nothing from
+//! operators that run: chunks in the buffer go first, operators get no more until they fit again, and scans of which a chunk cannot
+//! fit at all fail.
 //! Not here: what an engine is built with (`config.rs`).
 
 use std::any::Any;
@@ -139,12 +141,7 @@ impl ExtensionOptions for Settings {
             "storage_model" => self.storage_model = parse_model(value)?,
             "memory" => {
                 let bytes = parse_memory(value)?;
-                if bytes != self.budget.limit() {
-                    return refused(
-                        key,
-                        "changed while the engine runs; set it when the engine is started",
-                    );
-                }
+                self.budget.set_limit(bytes);
             }
             "chunk_bytes" => {
                 let bytes = bytes(key, value)?;
@@ -262,16 +259,25 @@ pub fn parse_model(name: &str) -> Result<StorageModel> {
 /// A memory budget: a size, or a share of what the process may use.
 ///
 /// # Errors
-/// `Configuration` for anything else, and for less than a megabyte.
+/// `Configuration` for anything else, for less than a megabyte, and for more than the machine or control group has.
 pub fn parse_memory(text: &str) -> Result<u64> {
+    let available = memory_limit::available_bytes();
     let bytes = match size::parse(text) {
         Ok(Size::Bytes(bytes)) => bytes,
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // A share of a u64.
-        Ok(Size::Share(share)) => (memory_limit::available_bytes() as f64 * share) as u64,
+        Ok(Size::Share(share)) => (available as f64 * share) as u64,
         Err(message) => return refused("memory", &message),
     };
     if bytes < MEMORY_BYTES_MIN {
         return refused("memory", &format!("{bytes} bytes; at least 1MiB is needed"));
+    }
+    if bytes > available {
+        return refused(
+            "memory",
+            &format!(
+                "{bytes} bytes; this process may use {available} at most (the smaller of the machine's memory and the control group's)"
+            ),
+        );
     }
     Ok(bytes)
 }

@@ -232,6 +232,7 @@ async fn settings_are_the_sessions_own_and_refuse_nonsense() {
         "cooperative = 'perhaps'",
         "memory = '200%'",
         "memory = '1KB'",
+        "memory = '900TB'",
         "colour = 'red'",
     ] {
         let error = set(&first, nonsense).await.expect_err(nonsense);
@@ -370,4 +371,68 @@ async fn operators_spill_when_the_budget_is_small() {
         .join("\n");
     let spills = plan.split("spill_count=").nth(1).expect("a sort");
     assert!(!spills.starts_with("0,"), "{plan}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_memory_limit_moves_while_queries_run() {
+    let (_folder, session) = table(config()).await;
+    let other = session.engine().session();
+    let set = async |text: &str| {
+        let stream = session.sql(&format!("SET coscan.memory = '{text}'")).await;
+        collect(stream.expect(text)).await.expect(text);
+    };
+    let sorted = "SELECT s || ' of many' AS s, k, n FROM t, generate_series(1, 10) AS g(n) ORDER BY s DESC NULLS LAST, k, n";
+    let expected = rows_in_order(&session, sorted).await;
+    set("12MiB").await;
+    for session in [&session, &other] {
+        assert_eq!(
+            rows(session, "SHOW coscan.memory").await,
+            ["coscan.memory|12582912"]
+        );
+    }
+    assert_eq!(session.engine().memory().limit(), 12 << 20);
+    // Sorts hold memory and scans run while the limit falls and rises. Scans do not mind; a sort may spill, or be refused where it
+    // cannot (in its last merge), and then says so.
+    let sorts = async {
+        for _ in 0..3 {
+            let stream = other.sql(sorted).await.expect("planned");
+            let sum = rows(&other, "SELECT sum(k) FROM t");
+            let (sorted, sum) = tokio::join!(collect(stream), sum);
+            assert_eq!(sum, [(ROWS * (ROWS - 1) / 2).to_string()]);
+            match sorted {
+                Ok(rows) => assert!(rows == expected, "{} rows", rows.len()),
+                Err(error) => assert!(error.to_string().contains("coscan.memory"), "{error}"),
+            }
+        }
+    };
+    let moves = async {
+        for limit in ["256MiB", "24MiB"].iter().cycle() {
+            set(limit).await;
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::select! {
+        () = sorts => {}
+        () = moves => unreachable!("it goes on for ever"),
+    }
+    set("16MiB").await;
+    let metrics = session.engine().metrics();
+    assert_eq!(metrics.operator_bytes, 0, "all memory came back");
+    assert!(
+        metrics.frame_bytes + metrics.decoded_bytes <= 16 << 20,
+        "I3: {metrics:?}"
+    );
+    // Too little for any chunk: the error says what to do, and does so until there is more.
+    set("1MiB").await;
+    let large = session.engine().session();
+    large.set("coscan.chunk_bytes", "1GiB").expect("a size");
+    let stream = large
+        .sql("SELECT count(s), sum(k) FROM t")
+        .await
+        .expect("planned");
+    let error = collect(stream).await.expect_err("no room").to_string();
+    assert!(error.contains("coscan.memory"), "{error}");
+    set("256MiB").await;
+    assert_eq!(rows(&large, "SELECT count(s) FROM t").await, ["40000"]);
+    assert!(rows_in_order(&other, sorted).await == expected);
 }

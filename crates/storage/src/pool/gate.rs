@@ -15,6 +15,11 @@ use coscan_core::{ChunkId, TableId};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use super::memory::MemoryBudget;
+
+/// The part of the memory limit that chunks in decode may cost, as a divisor.
+const IN_DECODE: u64 = 4;
+
 /// What one column of a chunk in decode costs: a decompressed page and a dictionary of up to 1 MiB each, half a megabyte of arrays.
 pub(crate) const COLUMN_BYTES: u64 = 2 << 20;
 
@@ -33,7 +38,7 @@ struct Open {
 /// See the file's header.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    capacity: u64,
+    memory: Arc<MemoryBudget>,
     open: Mutex<Open>,
     closed: Notify,
 }
@@ -46,9 +51,9 @@ pub(crate) struct Pass {
 }
 
 impl Gate {
-    pub(crate) fn new(capacity: u64) -> Arc<Self> {
+    pub(crate) fn new(memory: Arc<MemoryBudget>) -> Arc<Self> {
         Arc::new(Self {
-            capacity,
+            memory,
             open: Mutex::default(),
             closed: Notify::new(),
         })
@@ -90,7 +95,9 @@ impl Gate {
         let mut open = self.open.lock();
         let (leases, held) = open.chunks.get(&key).copied().unwrap_or_default();
         let more = bytes.saturating_sub(held);
-        if leases == 0 && !force && open.bytes > 0 && open.bytes + more > self.capacity {
+        // A limit that grows is seen by the next who asks, and by those who wait when a chunk closes or their patience ends.
+        let capacity = self.memory.limit() / IN_DECODE;
+        if leases == 0 && !force && open.bytes > 0 && open.bytes + more > capacity {
             return false;
         }
         open.bytes += more;
@@ -125,7 +132,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_open_chunk_is_shared_and_a_new_one_waits() {
-        let gate = Gate::new(10);
+        let gate = Gate::new(MemoryBudget::new(10 * IN_DECODE));
         let first = gate.enter(key(0), 8).await;
         let again = gate.enter(key(0), 8).await;
         let begun = tokio::time::Instant::now();

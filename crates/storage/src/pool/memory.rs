@@ -3,8 +3,12 @@
 //! Idea: whoever needs memory takes it from the same limit. Operators come first: when they need more, the buffer pools shrink
 //! (unpinned frames go), then they are refused and spill. Decoded arrays are needed to make progress, so they are never
 //! refused, but they too shrink the pools. What is left is the pools' budget, which they hear of as `BudgetChanged`.
-//! Not here: what is evicted (coscan-core), spilling (DataFusion).
-//! Bounds: the pools keep at least `POOL_FLOOR` of the limit, so that a query that hogs memory cannot stop all scans.
+//! The limit may be changed while queries run. What operators hold stays theirs: under a lower limit frames go first, and
+//! operators get nothing new until they fit again. A scan of which a chunk can no longer fit at all fails, rather than wait for ever.
+//! Not here: what is evicted (coscan-core), spilling (DataFusion), which limits make sense (the engine).
+//! Bounds: the pools keep at least `POOL_FLOOR` of the limit, and each at least what the largest load of its running scans needs,
+//! so that a query that hogs memory cannot stop all scans. By such a load, if operators had the memory before the scan began, the
+//! limit may be exceeded.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -17,18 +21,24 @@ pub(crate) trait Lender: Send + Sync {
     fn held(&self) -> u64;
     /// Whether scans run on it.
     fn is_active(&self) -> bool;
+    /// What the largest single load of its running scans needs.
+    fn needs(&self) -> u64;
     /// What it may hold from now on; it evicts at once what it can.
     fn set_budget(self: Arc<Self>, bytes: u64);
+    /// The limit of everything was lowered to this: what can never fit now fails, what is only kept for later goes.
+    fn limit_lowered(self: Arc<Self>, limit: u64);
 }
 
 /// The memory of a process: one limit, three kinds of users.
 #[derive(Default)]
 pub struct MemoryBudget {
-    limit: u64,
+    limit: AtomicU64,
     operators: AtomicU64,
     decoded: AtomicU64,
     /// What the pools were told last, in steps.
     told: AtomicU64,
+    /// Held while the pools are told, so that the last word they hear is the latest.
+    dividing: Mutex<()>,
     lenders: Mutex<Vec<Weak<dyn Lender>>>,
 }
 
@@ -44,7 +54,7 @@ impl MemoryBudget {
     #[must_use]
     pub fn new(limit: u64) -> Arc<Self> {
         Arc::new(Self {
-            limit,
+            limit: AtomicU64::new(limit),
             told: AtomicU64::new(u64::MAX),
             ..Self::default()
         })
@@ -53,7 +63,21 @@ impl MemoryBudget {
     /// The limit, in bytes.
     #[must_use]
     pub fn limit(&self) -> u64 {
-        self.limit
+        self.limit.load(Ordering::Relaxed)
+    }
+
+    /// Changes the limit, at once and for everything. Memory that operators hold is not taken from them.
+    ///
+    /// When this returns, frames have been evicted as far as nobody reads them. Under a limit that is too low for a chunk of a running
+    /// scan, that scan has failed with `ChunkTooLarge`.
+    pub fn set_limit(&self, bytes: u64) {
+        let before = self.limit.swap(bytes, Ordering::Relaxed);
+        if bytes < before {
+            for pool in self.pools() {
+                pool.limit_lowered(bytes);
+            }
+        }
+        self.divide();
     }
 
     /// Bytes that operators have reserved.
@@ -78,10 +102,11 @@ impl MemoryBudget {
     #[must_use]
     pub fn try_reserve(&self, bytes: u64) -> bool {
         let operators = self.operators.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        let others = self.decoded_bytes() + self.limit / POOL_FLOOR;
-        let fits = operators + others <= self.limit && {
+        let limit = self.limit();
+        let others = self.decoded_bytes() + self.floor(&self.pools());
+        let fits = operators + others <= limit && {
             self.tell();
-            operators + self.decoded_bytes() + self.frame_bytes() <= self.limit
+            operators + self.decoded_bytes() + self.frame_bytes() <= limit
         };
         if !fits {
             self.release(bytes);
@@ -115,7 +140,7 @@ impl MemoryBudget {
     /// Whether decoded arrays may be kept for readers to come. Arrays take several times the memory of their frames, so where memory
     /// is short it is better spent on frames.
     pub(crate) fn decoded_is_small(&self) -> bool {
-        self.decoded_bytes() < self.limit / DECODED_KEPT
+        self.decoded_bytes() < self.limit() / DECODED_KEPT
     }
 
     pub(crate) fn join(&self, pool: Weak<dyn Lender>) {
@@ -125,31 +150,42 @@ impl MemoryBudget {
 
     /// Divides the pools' share anew if it changed by a step. Not to be called under a pool's lock.
     pub(crate) fn tell(&self) {
-        let step = (self.limit / STEPS).max(1);
-        let share = self.pool_share() / step;
-        if self.told.swap(share, Ordering::Relaxed) != share {
+        if self.told.load(Ordering::Relaxed) != self.steps(self.pool_share(&self.pools())) {
             self.divide();
         }
     }
 
-    /// What all pools together may hold.
-    fn pool_share(&self) -> u64 {
-        let taken = self.operator_bytes() + self.decoded_bytes();
-        self.limit
-            .saturating_sub(taken)
-            .max(self.limit / POOL_FLOOR)
+    /// What the pools keep whatever operators want.
+    fn floor(&self, pools: &[Arc<dyn Lender>]) -> u64 {
+        let needs = pools.iter().map(|pool| pool.needs()).sum();
+        (self.limit() / POOL_FLOOR).max(needs).min(self.limit())
     }
 
-    /// Active pools share alike; idle ones get nothing as soon as one is active.
+    /// What all pools together may hold.
+    fn pool_share(&self, pools: &[Arc<dyn Lender>]) -> u64 {
+        let taken = self.operator_bytes() + self.decoded_bytes();
+        let left = self.limit().saturating_sub(taken);
+        left.max(self.floor(pools))
+    }
+
+    fn steps(&self, bytes: u64) -> u64 {
+        bytes / (self.limit() / STEPS).max(1)
+    }
+
+    /// Active pools each get what they need, and share the rest alike; idle ones get nothing as soon as one is active.
     pub(crate) fn divide(&self) {
+        let _last_word = self.dividing.lock();
         let pools = self.pools();
-        let share = self.pool_share();
+        let share = self.pool_share(&pools);
+        self.told.store(self.steps(share), Ordering::Relaxed);
         let active = pools.iter().filter(|pool| pool.is_active()).count() as u64;
+        let needs: u64 = pools.iter().map(|pool| pool.needs()).sum();
+        let rest = share.saturating_sub(needs);
         let count = pools.len() as u64;
         for pool in pools {
             let bytes = match active {
                 0 => share / count,
-                _ if pool.is_active() => share / active,
+                _ if pool.is_active() => pool.needs() + rest / active,
                 _ => 0,
             };
             pool.set_budget(bytes);
@@ -166,7 +202,7 @@ impl MemoryBudget {
 impl std::fmt::Debug for MemoryBudget {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("MemoryBudget")
-            .field("limit", &self.limit)
+            .field("limit", &self.limit())
             .field("operators", &self.operator_bytes())
             .field("decoded", &self.decoded_bytes())
             .finish_non_exhaustive()

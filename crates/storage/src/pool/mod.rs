@@ -7,7 +7,7 @@
 //! | `scan.rs` | how consumers get chunks |
 //! | `lease.rs` | how a chunk's arrays are had |
 //! | `decoded.rs`, `decode_pool.rs` | how a segment is decoded once for all |
-//! | `memory.rs`, `gate.rs` | who may hold how much; how many chunks are in decode |
+//! | `memory.rs`, `lend.rs`, `gate.rs` | who may hold how much; the pool's side of it; how many chunks are in decode |
 //! | `files.rs`, `tables.rs` | which files make which table |
 //!
 //! Contract: `docs/design/storage.md`. Not here: planning, predicates, SQL (the engine).
@@ -18,6 +18,7 @@ mod decoded;
 mod files;
 mod gate;
 mod lease;
+mod lend;
 mod load;
 mod memory;
 mod scan;
@@ -52,8 +53,6 @@ use tables::{CoreTable, TableKey};
 
 /// How often the core hears that time passed, which is how stalled scans are found.
 const TICK: Duration = Duration::from_millis(250);
-/// The part of the memory limit that chunks in decode may cost, as a divisor.
-const IN_DECODE: u64 = 4;
 
 /// What the pools of a process have in common: files, memory, threads.
 #[derive(Debug)]
@@ -78,7 +77,7 @@ impl PoolShared {
         decode_threads: usize,
     ) -> Result<Arc<Self>> {
         let failed = |error: std::io::Error| StorageError::Internal(format!("threads: {error}"));
-        let gate = Gate::new(memory.limit() / IN_DECODE);
+        let gate = Gate::new(Arc::clone(&memory));
         Ok(Arc::new(Self {
             gate,
             pools: AtomicUsize::new(0),
@@ -151,9 +150,10 @@ pub(crate) struct Inner {
     pub(crate) state: Mutex<State>,
     pub(crate) shared: Arc<PoolShared>,
     pub(crate) config: PoolConfig,
-    /// Bytes that the core counts and whether scans run, to be read without the lock.
+    /// Bytes that the core counts, whether scans run, what their largest load needs: to be read without the lock.
     held: AtomicU64,
     active: AtomicBool,
+    needs: AtomicU64,
     /// Its number among the pools of the process.
     pub(crate) number: usize,
 }
@@ -186,6 +186,7 @@ impl BufferPool {
             by_key: BTreeMap::new(),
             scans: BTreeMap::new(),
             next_scan: 0,
+            needs: 0,
             loads: BTreeMap::new(),
             next_load: 0,
             load_error: None,
@@ -202,6 +203,7 @@ impl BufferPool {
             config,
             held: AtomicU64::new(0),
             active: AtomicBool::new(false),
+            needs: AtomicU64::new(0),
         });
         let lender: Weak<dyn Lender> = Arc::downgrade(&inner) as Weak<dyn Lender>;
         inner.shared.memory.join(lender);
@@ -306,10 +308,9 @@ impl Inner {
             let result = work(&mut state, &mut effects);
             self.held.store(state.abm.used_bytes(), Ordering::Relaxed);
             let active = !state.scans.is_empty();
-            (
-                result,
-                self.active.swap(active, Ordering::Relaxed) != active,
-            )
+            let woke = self.active.swap(active, Ordering::Relaxed) != active;
+            let wants = self.needs.swap(state.needs, Ordering::Relaxed) != state.needs;
+            (result, woke || wants)
         };
         if changed {
             self.shared.memory.divide();
@@ -331,24 +332,5 @@ impl Inner {
             log::error!("buffer pool: {error}");
             debug_assert!(false, "buffer pool: {error}");
         }
-    }
-}
-
-impl Lender for Inner {
-    fn held(&self) -> u64 {
-        self.held.load(Ordering::Relaxed)
-    }
-
-    fn is_active(&self) -> bool {
-        self.active.load(Ordering::Relaxed)
-    }
-
-    fn set_budget(self: Arc<Self>, bytes: u64) {
-        let bytes = bytes.min(self.config.buffer_bytes_max.unwrap_or(u64::MAX));
-        self.with_state(|state, effects| {
-            if state.abm.budget_bytes() != bytes {
-                Self::log(state.handle(Event::BudgetChanged { bytes }, effects));
-            }
-        });
     }
 }

@@ -9,10 +9,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use coscan_core::{ChunkId, ChunkSet, ColumnSet, Event, LoadOrigin, Part, ScanId, ScanSpec};
+use coscan_core::{
+    ChunkId, ChunkSet, ColumnSet, Event, LoadOrigin, Part, ScanId, ScanSpec, TableId,
+};
 
 use super::gate::COLUMN_BYTES;
-use super::state::{Answer, ScanState};
+use super::state::{Answer, LargestLoad, ScanState};
+use super::tables::CoreTable;
 use super::{BufferPool, ChunkLease, Inner, ScanMetrics, TableView};
 use crate::{Result, StorageError};
 
@@ -93,7 +96,7 @@ impl BufferPool {
                     specs.push(Part { chunks, columns });
                 }
             }
-            self.check_sizes(core, &specs)?;
+            state.largest = self.largest_load(table.table, core, &specs)?;
             let id = ScanId(pool.next_scan);
             let consumers = u32::try_from(consumers.max(1)).unwrap_or(u32::MAX);
             let spec = ScanSpec {
@@ -110,6 +113,7 @@ impl BufferPool {
                 return Err(error);
             }
             pool.next_scan += 1;
+            pool.count_needs();
             Ok(id)
         })?;
         Ok(Scan {
@@ -121,23 +125,31 @@ impl BufferPool {
     }
 
     /// A chunk that does not fit into memory even alone would be waited for forever.
-    fn check_sizes(&self, core: &super::tables::CoreTable, parts: &[Part]) -> Result<()> {
+    fn largest_load(
+        &self,
+        table: TableId,
+        core: &CoreTable,
+        parts: &[Part],
+    ) -> Result<Option<LargestLoad>> {
         let max = self.inner.config.buffer_bytes_max.unwrap_or(u64::MAX);
         let budget = self.inner.shared.memory().limit().min(max);
+        let mut largest: Option<LargestLoad> = None;
         for part in parts {
             for chunk in part.chunks.iter() {
                 let bytes: u64 = part.columns.iter().map(|c| core.bytes(chunk, c)).sum();
                 if bytes > budget {
-                    let file = core.chunks[chunk.0 as usize].file.name().to_owned();
-                    return Err(StorageError::ChunkTooLarge {
-                        file,
+                    return Err(core.too_large(chunk, bytes, budget));
+                }
+                if largest.is_none_or(|largest| bytes > largest.bytes) {
+                    largest = Some(LargestLoad {
                         bytes,
-                        budget,
+                        table,
+                        chunk,
                     });
                 }
             }
         }
-        Ok(())
+        Ok(largest)
     }
 }
 
@@ -280,6 +292,7 @@ impl Drop for Scan {
     fn drop(&mut self) {
         self.inner.with_state(|pool, effects| {
             pool.scans.remove(&self.id);
+            pool.count_needs();
             Inner::log(pool.handle(Event::ScanEnded { scan: self.id }, effects));
         });
     }

@@ -62,7 +62,17 @@ pub(crate) struct ScanState {
     pub(crate) claims: usize,
     pub(crate) wakers: Vec<Waker>,
     pub(crate) failure: Option<StorageError>,
+    /// What its largest chunk needs in memory; none if no chunk has bytes.
+    pub(crate) largest: Option<LargestLoad>,
     pub(crate) metrics: ScanMetrics,
+}
+
+/// The chunk of which a scan needs the most bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LargestLoad {
+    pub(crate) bytes: u64,
+    pub(crate) table: TableId,
+    pub(crate) chunk: ChunkId,
 }
 
 /// What a scan has done so far.
@@ -149,6 +159,8 @@ pub(crate) struct State {
     pub(crate) by_key: BTreeMap<TableKey, TableId>,
     pub(crate) scans: BTreeMap<ScanId, ScanState>,
     pub(crate) next_scan: u64,
+    /// The largest of the running scans' largest loads.
+    pub(crate) needs: u64,
     pub(crate) loads: BTreeMap<u64, Outstanding>,
     pub(crate) next_load: u64,
     /// Why the loads of a chunk failed last, for the `Fail` actions that follow.
@@ -307,6 +319,15 @@ impl State {
 }
 
 impl TableState {
+    /// Drops the arrays that are kept for readers to come.
+    pub(crate) fn drop_idle_arrays(&mut self, effects: &mut Effects) {
+        self.decoded.retain(|_, list| {
+            let idle = list.extract_if(.., |(_, segment)| Arc::strong_count(segment) == 1);
+            effects.dropped.extend(idle.map(|(_, segment)| segment));
+            !list.is_empty()
+        });
+    }
+
     pub(crate) fn new(core: CoreTable) -> Self {
         Self {
             core,

@@ -13,6 +13,7 @@ use coscan_core::{
 };
 
 use super::files::TableFile;
+use crate::StorageError;
 use crate::device::{FileVersion, footprint};
 
 /// What makes two files part of one table.
@@ -189,6 +190,15 @@ impl CoreTable {
             .extents_of(chunk, column)
             .map(|e| &self.extents[e.0 as usize].ranges);
         own + shared.flatten().map(footprint).sum::<u64>()
+    }
+
+    /// The error for a chunk that needs `bytes` where there can never be more than `budget`.
+    pub(crate) fn too_large(&self, chunk: ChunkId, bytes: u64, budget: u64) -> StorageError {
+        StorageError::ChunkTooLarge {
+            file: self.chunks[chunk.0 as usize].file.name().to_owned(),
+            bytes,
+            budget,
+        }
     }
 
     /// The shared extents of a segment.

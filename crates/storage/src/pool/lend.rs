@@ -1,0 +1,83 @@
+//! The pool's side of the memory budget: what it holds, needs and gives up.
+//!
+//! Not here: how the limit is divided (`memory.rs`); which frames go (coscan-core).
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use coscan_core::{ChunkSet, Event, ScanId};
+
+use super::Inner;
+use super::memory::Lender;
+use super::state::{Effects, LargestLoad, State};
+
+impl Lender for Inner {
+    fn held(&self) -> u64 {
+        self.held.load(Ordering::Relaxed)
+    }
+
+    fn is_active(&self) -> bool {
+        self.active.load(Ordering::Relaxed)
+    }
+
+    fn needs(&self) -> u64 {
+        self.needs.load(Ordering::Relaxed)
+    }
+
+    fn set_budget(self: Arc<Self>, bytes: u64) {
+        let bytes = bytes.min(self.config.buffer_bytes_max.unwrap_or(u64::MAX));
+        self.with_state(|state, effects| {
+            if state.abm.budget_bytes() != bytes {
+                Self::log(state.handle(Event::BudgetChanged { bytes }, effects));
+            }
+        });
+    }
+
+    fn limit_lowered(self: Arc<Self>, limit: u64) {
+        let budget = limit.min(self.config.buffer_bytes_max.unwrap_or(u64::MAX));
+        self.with_state(|state, effects| {
+            for table in state.tables.values_mut() {
+                table.drop_idle_arrays(effects);
+            }
+            let stuck: Vec<(ScanId, LargestLoad)> = state
+                .scans
+                .iter()
+                .filter(|(_, scan)| scan.failure.is_none())
+                .filter_map(|(id, scan)| Some((*id, scan.largest?)))
+                .filter(|(_, largest)| largest.bytes > budget)
+                .collect();
+            for (id, largest) in stuck {
+                state.fail_too_large(id, largest, budget, effects);
+            }
+            state.count_needs();
+        });
+    }
+}
+
+impl State {
+    /// Ends a scan that would wait for ever for a chunk that cannot fit; its consumers are told why.
+    fn fail_too_large(
+        &mut self,
+        id: ScanId,
+        largest: LargestLoad,
+        budget: u64,
+        effects: &mut Effects,
+    ) {
+        let (Some(table), Some(scan)) = (self.tables.get(&largest.table), self.scans.get_mut(&id))
+        else {
+            return;
+        };
+        scan.failure = Some(table.core.too_large(largest.chunk, largest.bytes, budget));
+        scan.largest = None;
+        effects.wakers.append(&mut scan.wakers);
+        let all = u32::try_from(table.core.chunks.len()).unwrap_or(u32::MAX);
+        let chunks = ChunkSet::from_range(0..all);
+        Inner::log(self.handle(Event::ChunksWithdrawn { scan: id, chunks }, effects));
+    }
+
+    /// To be called when a scan came or went.
+    pub(crate) fn count_needs(&mut self) {
+        let largest = self.scans.values().filter_map(|scan| scan.largest);
+        self.needs = largest.map(|largest| largest.bytes).max().unwrap_or(0);
+    }
+}

@@ -1,0 +1,181 @@
+//! Promised: the memory limit may be changed while scans run and operators hold memory. Every scan still gets its rows; frames go
+//! first; operators keep what they have and get nothing new until it fits; what can never fit fails with an error, and only that;
+//! and operators cannot take from a running scan what its largest chunk needs.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod world;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use coscan_core::{Policy, StorageModel};
+use coscan_storage::StorageError;
+use coscan_storage::device::{Fault, Rule, When};
+
+use world::{POLICIES, ROWS, SUM, consume, pool, setup, start};
+
+const CHUNKS: usize = 12;
+
+fn all() -> Vec<usize> {
+    (0..CHUNKS).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn scans_go_on_while_the_limit_moves() {
+    for policy in POLICIES {
+        let (setup, _) = setup(4 << 20, Vec::new()).await;
+        let memory = Arc::clone(setup.shared.memory());
+        // Two pools, so that what moves is also divided.
+        let pools =
+            [StorageModel::Nsm, StorageModel::Dsm].map(|model| pool(&setup, policy, model, None));
+        let mut tasks = Vec::new();
+        for (n, pool) in pools.iter().cycle().take(6).enumerate() {
+            let view = pool.table(&setup.files).unwrap();
+            let scan = start(pool, &view, all(), &["v", "k"][..=(n % 2)], 1);
+            let pause = Duration::from_millis(n as u64);
+            tasks.push(tokio::spawn(consume(scan, pause)));
+        }
+        let largest = largest_chunk(&setup);
+        let limits = [2 * largest, 8 << 20, 3 * largest, setup.bytes];
+        for limit in limits.iter().cycle() {
+            memory.set_limit(*limit);
+            assert_eq!(memory.limit(), *limit);
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            if tasks.iter().all(tokio::task::JoinHandle::is_finished) {
+                break;
+            }
+        }
+        for task in tasks {
+            assert_eq!(
+                task.await.unwrap().unwrap(),
+                (SUM, ROWS as u64),
+                "{policy:?}"
+            );
+        }
+        memory.set_limit(2 * largest);
+        assert!(memory.frame_bytes() <= 2 * largest, "I3");
+        assert!(
+            memory.decoded_bytes() <= 2 * largest,
+            "idle arrays are dropped"
+        );
+    }
+}
+
+/// Bytes in memory of the largest chunk, all its columns.
+fn largest_chunk(setup: &world::Setup) -> u64 {
+    let chunks = setup.files[0].chunks();
+    let pages = |range: &std::ops::Range<u64>| coscan_storage::device::footprint(range);
+    let bytes = |chunk: usize| -> u64 {
+        let columns = 0..chunks.chunks[chunk].columns.len();
+        let ranges = columns.flat_map(|column| chunks.ranges_of(chunk, column));
+        ranges.map(|range| pages(&range)).sum()
+    };
+    (0..chunks.chunks.len()).map(bytes).max().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn operators_keep_what_they_have_under_a_lower_limit() {
+    let limit = 4 << 20;
+    let (setup, _) = setup(limit, Vec::new()).await;
+    let pool = pool(&setup, Policy::Relevance, StorageModel::Nsm, None);
+    let view = pool.table(&setup.files).unwrap();
+    let read = async || {
+        let scan = start(&pool, &view, all(), &["v"], 1);
+        assert_eq!(consume(scan, Duration::ZERO).await.unwrap().0, SUM);
+    };
+    read().await;
+    let memory = setup.shared.memory();
+    assert!(memory.try_reserve(2 << 20));
+    let held = memory.frame_bytes();
+    assert!(held > setup.bytes / 2, "{held}");
+    memory.set_limit(1 << 20);
+    assert_eq!(
+        memory.operator_bytes(),
+        2 << 20,
+        "nothing is taken from them"
+    );
+    assert!(memory.frame_bytes() <= (1 << 20) / 8, "frames go first");
+    assert!(!memory.try_reserve(1), "nothing new until it fits");
+    // Scans go on, one chunk after the other.
+    read().await;
+    memory.release(3 << 19);
+    assert!(memory.try_reserve(1 << 18), "what fits is given");
+    memory.set_limit(4 << 20);
+    assert!(memory.try_reserve(2 << 20), "more room, more memory");
+    memory.release((1 << 19) + (1 << 18) + (2 << 20));
+    assert_eq!(memory.operator_bytes(), 0);
+    read().await;
+    assert!(memory.frame_bytes() > setup.bytes / 2, "frames came back");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_scan_whose_chunk_cannot_fit_any_more_fails_and_no_other() {
+    for policy in POLICIES {
+        let (setup, faulty) = setup(4 << 20, Vec::new()).await;
+        let pool = pool(&setup, policy, StorageModel::Dsm, None);
+        let view = pool.table(&setup.files).unwrap();
+        // So slow that both scans are in the middle when the limit falls.
+        faulty.add(Rule::new(
+            When::Always,
+            Fault::Stall(Duration::from_millis(20)),
+        ));
+        let large = start(&pool, &view, all(), &["k", "v"], 2);
+        let small = start(&pool, &view, all(), &["s"], 1);
+        let waiting: Vec<_> = (0..2)
+            .map(|_| tokio::spawn(consume(Arc::clone(&large), Duration::ZERO)))
+            .collect();
+        let other = tokio::spawn(async move {
+            let mut rows = 0;
+            while let Some(lease) = small.next_chunk().await? {
+                rows += lease.info().rows();
+            }
+            Ok::<u64, StorageError>(rows)
+        });
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let memory = setup.shared.memory();
+        memory.set_limit(largest_chunk(&setup) * 2 / 3);
+        for task in waiting {
+            let error = task.await.unwrap().unwrap_err();
+            let text = error.to_string();
+            assert!(
+                matches!(error, StorageError::ChunkTooLarge { .. })
+                    && text.contains("t.parquet")
+                    && text.contains("coscan.memory"),
+                "{policy:?}: {text}"
+            );
+        }
+        assert_eq!(other.await.unwrap().unwrap(), ROWS as u64, "{policy:?}");
+        drop(large);
+        faulty.heal();
+        memory.set_limit(4 << 20);
+        let again = start(&pool, &view, all(), &["k", "v"], 1);
+        assert_eq!(consume(again, Duration::ZERO).await.unwrap().0, SUM);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn operators_leave_a_running_scan_its_largest_chunk() {
+    let (setup, _) = setup(4 << 20, Vec::new()).await;
+    let largest = largest_chunk(&setup);
+    let memory = setup.shared.memory();
+    // The floor alone, an eighth, would not do for a chunk.
+    memory.set_limit(4 * largest);
+    let pool = pool(&setup, Policy::Relevance, StorageModel::Nsm, None);
+    let view = pool.table(&setup.files).unwrap();
+    // As a hash join does: its build takes all it can get, then the scan begins that is to probe it.
+    let mut taken = 0;
+    while memory.try_reserve(1 << 10) {
+        taken += 1 << 10;
+    }
+    assert!(taken > 3 * largest, "operators get the rest: {taken}");
+    let scan = start(&pool, &view, all(), &["v"], 1);
+    assert!(!memory.try_reserve(1 << 10));
+    let rows = tokio::time::timeout(Duration::from_secs(20), consume(scan, Duration::ZERO)).await;
+    assert_eq!(rows.expect("I6").unwrap(), (SUM, ROWS as u64));
+    assert!(
+        memory.frame_bytes() + memory.operator_bytes() <= memory.limit() + largest,
+        "I3, but for that chunk"
+    );
+    memory.release(taken);
+}
