@@ -3,11 +3,13 @@
 //! Column sets and sets of scans are both this. A decision counts and intersects thousands of them, so members up to 127 lie in two
 //! words without a loop; larger ones follow in a box.
 
+use std::hash::{Hash, Hasher};
+
 /// Words inside the set itself.
 const LOW: usize = 2;
 
 /// A bit set in which equal sets have equal words.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Clone, Eq, PartialOrd, Ord, Default)]
 pub(crate) struct Bits {
     low: [u64; LOW],
     /// Words from 128 on, without trailing zeros.
@@ -170,6 +172,24 @@ impl Bits {
 /// Machines without an instruction for it count slowly, and most words are empty.
 fn count(word: u64) -> u32 {
     if word == 0 { 0 } else { word.count_ones() }
+}
+
+/// Word by word, because what is derived calls `memcmp` for `high`, and glibc's `memcmp` for AVX-512 loads from the dangling address
+/// of an empty box under an empty mask: 217 ns on an AMD EPYC where an empty box on the heap would cost 2.
+impl PartialEq for Bits {
+    fn eq(&self, other: &Self) -> bool {
+        self.low[0] == other.low[0]
+            && self.low[1] == other.low[1]
+            && self.high.len() == other.high.len()
+            && self.high.iter().zip(&other.high).all(|(a, b)| a == b)
+    }
+}
+
+impl Hash for Bits {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.low.hash(state);
+        self.high.hash(state);
+    }
 }
 
 impl FromIterator<usize> for Bits {
