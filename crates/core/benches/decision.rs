@@ -64,6 +64,7 @@ impl Driver {
             loads_max: 2,
             stall_after_ns: u64::MAX,
             wait_unit_ns: 100_000_000,
+            turns: None,
         });
         let mut driver = Self {
             abm,

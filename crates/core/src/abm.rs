@@ -1,7 +1,7 @@
 //! The Active Buffer Manager: one event in, the actions that follow out.
 //!
-//! This file is the skeleton of `handle`: stalls (`starvation.rs`), state changes and delivery (`serving.rs`, `loading.rs`,
-//! `pages.rs`), budget (`room.rs`), loads (`loading.rs`). What is chosen stands in `relevance.rs`, `elevator.rs`, `sequential.rs`.
+//! This file is the skeleton of `handle`: stalls (`starvation.rs`), state changes and delivery (`serving.rs`, `turns.rs`,
+//! `loading.rs`, `pages.rs`), budget (`room.rs`), loads (`loading.rs`). What is chosen stands in `relevance.rs`, `elevator.rs`, `sequential.rs`.
 //!
 //! Bounds: at most `loads_max` outstanding loads per device; actions queue until polled.
 //! I1 a segment is loading at most once. I2 a pinned segment is never a victim. I3 bytes resident or loading stay in budget.
@@ -15,6 +15,7 @@ use crate::loading::OutstandingLoad;
 use crate::pages::Pages;
 use crate::scan::Scan;
 use crate::table::Table;
+use crate::turns::Turns;
 use crate::{
     AbmConfig, Action, ChunkId, ChunkLayout, ColumnSet, DeviceId, Event, ScanId, SharedExtent,
     TableId, TableLayout, Time,
@@ -31,6 +32,7 @@ use crate::{
 ///     loads_max: 1,
 ///     stall_after_ns: 5_000_000_000,
 ///     wait_unit_ns: 1_000_000_000,
+///     turns: None,
 /// };
 /// let mut abm = Abm::new(config);
 /// let chunk = ChunkLayout { device: DeviceId(0), bytes: vec![4096, 8192].into() };
@@ -58,6 +60,7 @@ pub struct Abm {
     pub(crate) serve: BTreeSet<ScanId>,
     /// When each scan that is neither waiting nor stalled becomes stalled.
     pub(crate) stalls: BTreeSet<(Time, ScanId)>,
+    pub(crate) turns: Turns,
     /// Outstanding loads: columns still to come.
     pub(crate) loads: BTreeMap<(TableId, ChunkId), Vec<OutstandingLoad>>,
     pub(crate) outstanding: BTreeMap<DeviceId, usize>,
@@ -90,6 +93,7 @@ impl Abm {
             scan_last: None,
             serve: BTreeSet::new(),
             stalls: BTreeSet::new(),
+            turns: Turns::default(),
             loads: BTreeMap::new(),
             outstanding: BTreeMap::new(),
             devices: BTreeSet::new(),
@@ -106,6 +110,7 @@ impl Abm {
         self.validate(&event)?;
         self.now = self.now.max(now);
         self.expire_stalls();
+        self.expire_turns();
         self.apply(event);
         self.deliver();
         self.shrink_to_budget();
@@ -118,10 +123,11 @@ impl Abm {
         self.actions.pop_front()
     }
 
-    /// When `TimePassed` is due: the next moment a scan may turn out to be stalled.
+    /// When `TimePassed` is due: the next moment a scan may turn out to be stalled, or a turn ends by itself.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Time> {
-        self.stalls.first().map(|&(time, _)| time)
+        let stall = self.stalls.first().map(|&(time, _)| time);
+        stall.into_iter().chain(self.turn_deadline()).min()
     }
 
     /// Bytes resident or loading (I3).

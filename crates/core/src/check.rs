@@ -17,6 +17,7 @@ impl Abm {
         for scan in self.scans.values() {
             self.check_scan(scan);
         }
+        self.check_turns();
         for (device, &loads) in &self.outstanding {
             let counted = self
                 .loads
@@ -49,7 +50,7 @@ impl Abm {
         }
         assert_eq!(needed, scan.needed.len(), "parts are disjoint");
         assert_eq!(coming, scan.coming, "available chunks are counted right");
-        let starved = !scan.stalled && self.available(scan) < scan.lookahead();
+        let starved = !scan.stalled && self.available(scan) < scan.lookahead;
         assert_eq!(starved, scan.starved, "starvation is known");
         let timed = self.stalls.contains(&(self.stall_time(scan), scan.id));
         assert_eq!(
@@ -58,7 +59,7 @@ impl Abm {
             "a silent scan has a deadline"
         );
         assert!(
-            scan.held.iter().all(|chunk| !scan.needed.contains(*chunk)),
+            scan.held.keys().all(|chunk| !scan.needed.contains(*chunk)),
             "I5"
         );
     }

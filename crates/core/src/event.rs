@@ -16,8 +16,21 @@ pub enum Policy {
     Attach,
     /// One strictly sequential cursor reads what any scan needs. [CoopScans07 §3]
     Elevator,
-    /// Relevance functions pick scan, chunk and victim. [CoopScans07 §4, §6.2]
+    /// Relevance functions pick scan, chunk and victim, and scans take turns on the cores.
     Relevance,
+    /// As `Relevance`, but whatever is available is handed out at once. [CoopScans07 §4, §6.2]
+    Relevance2007,
+}
+
+impl Policy {
+    /// Every policy.
+    pub const ALL: [Self; 5] = [
+        Self::Normal,
+        Self::Attach,
+        Self::Elevator,
+        Self::Relevance,
+        Self::Relevance2007,
+    ];
 }
 
 /// What one load brings.
@@ -44,6 +57,18 @@ pub struct AbmConfig {
     pub stall_after_ns: u64,
     /// The waiting time that weighs as much as one chunk needed, per running scan, in queryRelevance. Nanoseconds, at least 1.
     pub wait_unit_ns: u64,
+    /// `Relevance`: how many chunks may be in work at once. None: as many as there are consumers.
+    pub turns: Option<TurnLimit>,
+}
+
+/// Scans take turns on the cores: what is ready is handed out only while fewer chunks are in work.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TurnLimit {
+    /// Chunks in work at once, at least 1. As many as cores, or a few more so that none is ever idle.
+    pub chunks_max: usize,
+    /// After so long a chunk that is still held does not count as in work: its consumer may be waiting for something else.
+    /// Nanoseconds, at least 1.
+    pub length_ns_max: u64,
 }
 
 /// A set of chunks of which a scan wants the same columns.

@@ -32,13 +32,16 @@ mod serving;
 mod snapshot;
 mod starvation;
 mod table;
+mod turns;
 mod validate;
 
 pub use abm::Abm;
 pub use chunk_set::ChunkSet;
 pub use column_set::ColumnSet;
 pub use error::EventError;
-pub use event::{AbmConfig, Action, Event, LoadOrigin, Part, Policy, ScanSpec, StorageModel};
+pub use event::{
+    AbmConfig, Action, Event, LoadOrigin, Part, Policy, ScanSpec, StorageModel, TurnLimit,
+};
 pub use ids::{ChunkId, ColumnId, DeviceId, ExtentId, PageRequestId, ScanId, TableId, Time};
 pub use layout::{ChunkLayout, SharedExtent, TableLayout};
 pub use snapshot::{ChunkSnapshot, ScanSnapshot};

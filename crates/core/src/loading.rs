@@ -20,7 +20,7 @@ impl Abm {
             let choice = match self.config.policy {
                 Policy::Normal | Policy::Attach => self.choose_sequential_load(),
                 Policy::Elevator => self.choose_elevator_load(),
-                Policy::Relevance => self.choose_relevant_load(),
+                Policy::Relevance | Policy::Relevance2007 => self.choose_relevant_load(),
             };
             let Some(mut choice) = choice else { return };
             self.cut_to_budget(&mut choice);

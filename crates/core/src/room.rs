@@ -141,7 +141,7 @@ impl Abm {
         let segments = || match self.config.policy {
             Policy::Normal | Policy::Attach => self.least_recently_used(load),
             Policy::Elevator => self.least_recently_used(load).or_else(|| self.stuck(load)),
-            Policy::Relevance => {
+            Policy::Relevance | Policy::Relevance2007 => {
                 let garbage = self.least_recently_used(load);
                 let trigger = load.map(|load| self.scan(load.scan));
                 garbage
@@ -308,7 +308,9 @@ impl Abm {
         match self.config.policy {
             Policy::Normal | Policy::Attach => None,
             Policy::Elevator => self.oldest(None, |_, _| Protection::default()),
-            Policy::Relevance => self.least_kept(None, |_, _| Protection::default()),
+            Policy::Relevance | Policy::Relevance2007 => {
+                self.least_kept(None, |_, _| Protection::default())
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! A registered scan: what it still needs, what it holds, and whether it goes hungry.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use crate::bits::Bits;
 use crate::{ChunkId, ChunkSet, ColumnSet, ScanId, TableId, Time};
@@ -26,10 +26,12 @@ pub(crate) struct Scan {
     pub(crate) parts: Vec<PartState>,
     /// needed(q): the union of the parts' needed chunks.
     pub(crate) needed: ChunkSet,
-    pub(crate) held: BTreeSet<ChunkId>,
+    /// Chunks handed out and not given back, and when they were handed out.
+    pub(crate) held: BTreeMap<ChunkId, Time>,
     /// Needed chunks that are ready or on their way.
     pub(crate) coming: usize,
-    pub(crate) consumers: u32,
+    /// How many available chunks keep it fed.
+    pub(crate) lookahead: usize,
     /// Takes its chunks in a fixed order, which begins at `start`.
     pub(crate) sequential: bool,
     /// Was registered as ordered (so that nobody attaches to it).
@@ -43,6 +45,12 @@ pub(crate) struct Scan {
     pub(crate) starved: bool,
     /// Sequence number of the registration.
     pub(crate) registered_seq: u64,
+    pub(crate) registered_at: Time,
+    /// Time its chunks were in work, as far as they have been given back, and how many that were.
+    pub(crate) worked_ns: u64,
+    pub(crate) chunks_worked: u64,
+    /// Its place in the queue for turns, if it is in it.
+    pub(crate) rank: Option<u64>,
     /// Sequence number of the last load start, of the registration before the first.
     pub(crate) last_load_seq: u64,
 }
@@ -63,11 +71,6 @@ impl Scan {
     pub(crate) fn slots_where(&self, holds: impl Fn(&PartState) -> bool) -> Bits {
         let parts = self.parts.iter().filter(|part| holds(part));
         parts.map(|part| part.slot).collect()
-    }
-
-    /// How many available chunks keep it fed.
-    pub(crate) fn lookahead(&self) -> usize {
-        self.consumers as usize + 1
     }
 
     /// Needed chunks in the order a sequential scan takes them.

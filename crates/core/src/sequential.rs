@@ -28,7 +28,7 @@ impl Abm {
         scan: &'a Scan,
     ) -> impl Iterator<Item = (ChunkId, ColumnSet)> + 'a {
         let table = self.table(scan.table);
-        let ahead = scan.lookahead().saturating_sub(scan.held.len());
+        let ahead = scan.lookahead.saturating_sub(scan.held.len());
         scan.order().take(ahead).filter_map(move |chunk| {
             let columns = &scan.parts[scan.part_of(chunk)?].columns;
             let missing = columns.difference(&table.group(chunk).coming);

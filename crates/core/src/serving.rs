@@ -3,7 +3,7 @@
 //! Not here: what they are handed (`relevance.rs`, `elevator.rs`, `sequential.rs` choose it).
 //! I5: each scan is handed each of its chunks once.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use crate::abm::Abm;
 use crate::scan::{PartState, Scan};
@@ -46,9 +46,9 @@ impl Abm {
             table: table_id,
             parts,
             needed,
-            held: BTreeSet::new(),
+            held: BTreeMap::new(),
             coming,
-            consumers,
+            lookahead: consumers as usize + self.config.loads_max,
             sequential,
             ordered,
             start,
@@ -58,6 +58,10 @@ impl Abm {
             stalled: false,
             starved: false,
             registered_seq,
+            registered_at: now,
+            worked_ns: 0,
+            chunks_worked: 0,
+            rank: None,
             last_load_seq: registered_seq,
         };
         self.scans.insert(id, scan);
@@ -86,11 +90,12 @@ impl Abm {
     pub(crate) fn release(&mut self, id: ScanId, chunk: ChunkId) {
         let seq = self.next_seq();
         let scan = self.scan_mut(id);
-        scan.held.remove(&chunk);
+        let begun = scan.held.remove(&chunk).expect("validated");
         let table_id = scan.table;
         let table = self.table_mut(table_id);
         let columns = table.unpin(chunk, Pinner::Scan(id));
         table.touch(chunk, &columns, seq);
+        self.end_turn(id, chunk, begun);
         self.active(id);
         self.refresh(id);
     }
@@ -118,14 +123,18 @@ impl Abm {
     }
 
     pub(crate) fn end(&mut self, id: ScanId) {
+        self.leave_queue(id);
         let Some(scan) = self.scans.remove(&id) else {
             return;
         };
         self.serve.remove(&id);
+        for (&chunk, &begun) in &scan.held {
+            self.end_turn(id, chunk, begun);
+        }
         self.stalls.remove(&(self.stall_time(&scan), id));
         let table = self.table_mut(scan.table);
         table.scans.remove(&id);
-        for chunk in scan.held {
+        for chunk in scan.held.into_keys() {
             table.unpin(chunk, Pinner::Scan(id));
         }
         for part in scan.parts {
@@ -134,22 +143,20 @@ impl Abm {
     }
 
     pub(crate) fn deliver(&mut self) {
+        if let Some(limit) = self.turn_limit() {
+            return self.deliver_in_turn(limit);
+        }
         while let Some(id) = self.serve.pop_first() {
-            while self.scans.get(&id).is_some_and(|scan| scan.waiting > 0) {
-                if let Some(chunk) = self.choose_available(id) {
-                    self.hand_out(id, chunk);
-                } else if self.scan(id).needed.is_empty() {
-                    self.scan_mut(id).waiting -= 1;
-                    self.active(id);
-                    self.actions.push_back(Action::Exhausted { scan: id });
-                } else {
-                    break;
-                }
+            while self.scans.get(&id).is_some_and(|scan| scan.waiting > 0)
+                && let Some(chunk) = self.choose_available(id)
+            {
+                self.hand_out(id, chunk);
             }
+            self.answer_exhausted(id);
         }
     }
 
-    fn choose_available(&self, id: ScanId) -> Option<ChunkId> {
+    pub(crate) fn choose_available(&self, id: ScanId) -> Option<ChunkId> {
         let scan = self.scan(id);
         match self.config.policy {
             _ if scan.sequential => self.next_in_order(scan),
@@ -158,12 +165,13 @@ impl Abm {
         }
     }
 
-    fn hand_out(&mut self, id: ScanId, chunk: ChunkId) {
+    pub(crate) fn hand_out(&mut self, id: ScanId, chunk: ChunkId) {
         let seq = self.next_seq();
+        let now = self.now;
         let scan = self.scans.get_mut(&id).expect("deliver named it");
         let part = scan.take(chunk).expect("I5: only needed chunks are chosen");
         scan.coming -= 1;
-        scan.held.insert(chunk);
+        scan.held.insert(chunk, now);
         scan.waiting -= 1;
         let registered = scan.registered_seq;
         let PartState {
@@ -181,6 +189,7 @@ impl Abm {
             Some(LastLoad { seq, .. }) if seq > registered => LoadOrigin::LoadedForOthers,
             _ => LoadOrigin::FromBuffer,
         };
+        self.begin_turn(id, chunk);
         self.active(id);
         self.refresh(id);
         self.actions.push_back(Action::Deliver {

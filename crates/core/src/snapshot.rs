@@ -47,7 +47,7 @@ impl Abm {
     pub fn holds(&self, scan: ScanId, chunk: ChunkId) -> bool {
         self.scans
             .get(&scan)
-            .is_some_and(|scan| scan.held.contains(&chunk))
+            .is_some_and(|scan| scan.held.contains_key(&chunk))
     }
 
     /// Whether the core holds the shared extent in memory: its load completed, it did not fail, and it was not evicted. False for

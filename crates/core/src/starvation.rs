@@ -58,13 +58,10 @@ impl Abm {
             return scan.held.len() + scan.coming;
         }
         let table = self.table(scan.table);
-        let prefix = scan
-            .order()
-            .take(scan.lookahead() + 1)
-            .take_while(|&chunk| {
-                let part = scan.part_of(chunk);
-                part.is_some_and(|p| scan.parts[p].columns.is_subset(&table.group(chunk).coming))
-            });
+        let prefix = scan.order().take(scan.lookahead + 1).take_while(|&chunk| {
+            let part = scan.part_of(chunk);
+            part.is_some_and(|p| scan.parts[p].columns.is_subset(&table.group(chunk).coming))
+        });
         scan.held.len() + prefix.count()
     }
 
@@ -72,8 +69,8 @@ impl Abm {
     pub(crate) fn refresh(&mut self, id: ScanId) {
         let scan = self.scan(id);
         let available = self.available(scan);
-        let starved = !scan.stalled && available < scan.lookahead();
-        let almost = !scan.stalled && available <= scan.lookahead();
+        let starved = !scan.stalled && available < scan.lookahead;
+        let almost = !scan.stalled && available <= scan.lookahead;
         let (table, slots) = (scan.table, scan.slots());
         self.scan_mut(id).starved = starved;
         let table = self.table_mut(table);

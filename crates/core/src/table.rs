@@ -434,7 +434,9 @@ impl Table {
     pub(crate) fn victim_columns(&self, idle: &ColumnSet, interest: &Bits) -> ColumnSet {
         match self.policy {
             Policy::Normal | Policy::Attach => idle.clone(),
-            Policy::Relevance | Policy::Elevator => idle.difference(&self.wanted_now(interest)),
+            Policy::Relevance | Policy::Relevance2007 | Policy::Elevator => {
+                idle.difference(&self.wanted_now(interest))
+            }
         }
     }
 

@@ -65,7 +65,7 @@ impl Abm {
             | Event::ChunksWithdrawn { scan: id, .. }
             | Event::ScanEnded { scan: id } => scan(id).map(drop),
             Event::ChunkReleased { scan: id, chunk } => {
-                let held = scan(id)?.held.contains(chunk);
+                let held = scan(id)?.held.contains_key(chunk);
                 if held {
                     Ok(())
                 } else {

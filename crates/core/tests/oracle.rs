@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 
-use coscan_core::{Abm, AbmConfig, Action, Event, Policy, StorageModel, Time};
+use coscan_core::{Abm, AbmConfig, Action, Event, Policy, StorageModel, Time, TurnLimit};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
@@ -79,15 +79,20 @@ fn case(policy: Policy, limits: Limits, ops_max: usize) -> impl Strategy<Value =
         1usize..=3,
         prop_oneof![1u64..60, Just(1_000_000)],
         1u64..50,
+        proptest::option::of((1usize..4, 1u64..40)),
     )
         .prop_map(
-            move |(budget_bytes, loads_max, stall_after_ns, wait_unit_ns)| AbmConfig {
+            move |(budget_bytes, loads_max, stall_after_ns, wait_unit_ns, turns)| AbmConfig {
                 policy,
                 model: limits.model,
                 budget_bytes,
                 loads_max,
                 stall_after_ns,
                 wait_unit_ns,
+                turns: turns.map(|(chunks_max, length_ns_max)| TurnLimit {
+                    chunks_max,
+                    length_ns_max,
+                }),
             },
         );
     let ops = vec((0u64..6, op(limits)), 1..ops_max);
@@ -349,4 +354,6 @@ for_each_policy_and_model! {
     elevator_dsm: Elevator, Dsm;
     relevance_nsm: Relevance, Nsm;
     relevance_dsm: Relevance, Dsm;
+    relevance_2007_nsm: Relevance2007, Nsm;
+    relevance_2007_dsm: Relevance2007, Dsm;
 }

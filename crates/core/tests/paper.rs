@@ -38,6 +38,7 @@ impl Driver {
             loads_max: 1,
             stall_after_ns: 1_000 * UNIT_NS,
             wait_unit_ns: UNIT_NS,
+            turns: None,
         });
         let mut driver = Self {
             abm,
@@ -146,6 +147,6 @@ fn elevator_depends_on_the_position() {
 
 #[test]
 fn relevance_serves_the_short_query_first_wherever_it_is() {
-    assert_eq!(Driver::run(Policy::Relevance, 10..40, 0..10), (40, 10));
-    assert_eq!(Driver::run(Policy::Relevance, 0..30, 30..40), (40, 10));
+    assert_eq!(Driver::run(Policy::Relevance2007, 10..40, 0..10), (40, 10));
+    assert_eq!(Driver::run(Policy::Relevance2007, 0..30, 30..40), (40, 10));
 }

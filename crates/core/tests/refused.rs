@@ -20,6 +20,7 @@ fn abm(chunks: usize, shared: Vec<SharedExtent>) -> Abm {
         loads_max: 2,
         stall_after_ns: 1_000,
         wait_unit_ns: 1,
+        turns: None,
     });
     let layout = TableLayout {
         columns: 2,

@@ -35,6 +35,7 @@ fn run(policy: Policy) {
         loads_max: 2,
         stall_after_ns: u64::MAX,
         wait_unit_ns: 1_000,
+        turns: None,
     });
     let chunk = ChunkLayout {
         device: DeviceId(0),

@@ -2,7 +2,7 @@
 //!
 //! | setting | values | default | applies to |
 //! |---|---|---|---|
-//! | `coscan.policy` | `normal`, `attach`, `elevator`, `relevance` | `relevance` | the session's next queries |
+//! | `coscan.policy` | `normal`, `attach`, `elevator`, `relevance`, `relevance-2007` | `relevance` | the session's next queries |
 //! | `coscan.storage_model` | `nsm`, `dsm` | `dsm` | the session's next queries |
 //! | `coscan.memory` | a size, a share of the machine's memory; at least 1 MiB | 70 % | the whole engine, at once |
 //! | `coscan.chunk_bytes` | a size | 16 MiB | the session's next queries |
@@ -215,6 +215,7 @@ pub fn policy_name(policy: Policy) -> &'static str {
         Policy::Attach => "attach",
         Policy::Elevator => "elevator",
         Policy::Relevance => "relevance",
+        Policy::Relevance2007 => "relevance-2007",
     }
 }
 
@@ -237,9 +238,10 @@ pub fn parse_policy(name: &str) -> Result<Policy> {
         "attach" => Ok(Policy::Attach),
         "elevator" => Ok(Policy::Elevator),
         "relevance" => Ok(Policy::Relevance),
+        "relevance-2007" => Ok(Policy::Relevance2007),
         _ => refused(
             "policy",
-            &format!("'{name}'; it is one of normal, attach, elevator, relevance"),
+            &format!("'{name}'; it is one of normal, attach, elevator, relevance, relevance-2007"),
         ),
     }
 }

@@ -68,6 +68,7 @@ fn moves_on<M: Machine>(policy: Policy, budget_bytes: u64, events: Vec<Event>) {
         loads_max: 1,
         stall_after_ns: 1_000,
         wait_unit_ns: 1,
+        turns: None,
     });
     let mut outstanding = 0;
     for event in events {

@@ -132,7 +132,7 @@ impl Oracle {
         match self.config.policy {
             Policy::Normal | Policy::Attach => self.choose_load_in_order(),
             Policy::Elevator => self.choose_load_of_elevator(),
-            Policy::Relevance => self.choose_query_to_process(),
+            Policy::Relevance | Policy::Relevance2007 => self.choose_query_to_process(),
         }
     }
 

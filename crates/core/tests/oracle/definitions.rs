@@ -4,10 +4,40 @@
 //! Not here: decisions (`choose.rs`, `room.rs`).
 
 use coscan_core::{
-    ChunkId, ColumnId, ColumnSet, DeviceId, ExtentId, Policy, ScanId, SharedExtent, TableId,
+    ChunkId, ColumnId, ColumnSet, DeviceId, ExtentId, Policy, ScanId, SharedExtent, TableId, Time,
+    TurnLimit,
 };
 
 use super::{Chunk, ExtentState, Oracle, PageState};
+
+/// Turns.
+impl Oracle {
+    pub(super) fn turns(&self) -> Option<TurnLimit> {
+        match self.config.policy {
+            Policy::Relevance => self.config.turns,
+            _ => None,
+        }
+    }
+
+    /// When each chunk in work stops counting, if it is not given back before.
+    pub(super) fn ends_of_turns(&self) -> Vec<Time> {
+        let Some(limit) = self.turns() else {
+            return Vec::new();
+        };
+        let handed_out = self.scans.values().flat_map(|q| q.held.values());
+        let ends = handed_out.map(|at| Time(at.0.saturating_add(limit.length_ns_max)));
+        ends.filter(|&end| end > self.now).collect()
+    }
+
+    pub(super) fn rank(&self, q: ScanId) -> u64 {
+        let scan = &self.scans[&q];
+        let work = match scan.chunks_worked {
+            0 => 0,
+            n => scan.needed.len() as u64 * scan.worked_ns / n,
+        };
+        work + scan.registered_at.0 / 10
+    }
+}
 
 /// Tables, chunks, segments, bytes.
 impl Oracle {
@@ -219,7 +249,9 @@ impl Oracle {
     pub(super) fn is_sequential(&self, scan: ScanId) -> bool {
         match self.config.policy {
             Policy::Normal | Policy::Attach => true,
-            Policy::Elevator | Policy::Relevance => self.scans[&scan].spec.ordered,
+            Policy::Elevator | Policy::Relevance | Policy::Relevance2007 => {
+                self.scans[&scan].spec.ordered
+            }
         }
     }
 
@@ -279,7 +311,7 @@ impl Oracle {
     }
 
     fn lookahead(&self, scan: ScanId) -> usize {
-        self.scans[&scan].spec.consumers as usize + 1
+        self.scans[&scan].spec.consumers as usize + self.config.loads_max
     }
 
     /// How many chunks of its order a sequential scan may have loaded now.
@@ -339,7 +371,7 @@ impl Oracle {
         let mut pinned = ColumnSet::new();
         for scan in self.scan_ids() {
             let q = &self.scans[&scan];
-            if q.spec.table == table && q.held.contains(&chunk) {
+            if q.spec.table == table && q.held.contains_key(&chunk) {
                 pinned = pinned.union(&self.cols(scan, chunk));
             }
         }

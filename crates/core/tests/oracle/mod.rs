@@ -12,7 +12,7 @@ mod choose;
 mod definitions;
 mod room;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use coscan_core::{
     AbmConfig, Action, ChunkId, ChunkSet, ColumnId, ColumnSet, DeviceId, Event, LoadOrigin,
@@ -66,13 +66,18 @@ enum ExtentState {
 struct Scan {
     spec: ScanSpec,
     needed: ChunkSet,
-    held: BTreeSet<ChunkId>,
+    /// With the time of the hand-out.
+    held: BTreeMap<ChunkId, Time>,
     start: ChunkId,
     waiting: u32,
     wait_since: Time,
     last_event: Time,
     stalled: bool,
     registered: u64,
+    registered_at: Time,
+    /// Over the chunks given back: time in work, and how many they are.
+    worked_ns: u64,
+    chunks_worked: u64,
     /// Sequence number of the last load start on its behalf; of its registration before the first.
     last_load: u64,
 }
@@ -137,6 +142,7 @@ impl Oracle {
         let may_stall = self.scans.values().filter(|q| !q.stalled && q.waiting == 0);
         may_stall
             .map(|q| Time(q.last_event.0.saturating_add(self.config.stall_after_ns)))
+            .chain(self.ends_of_turns())
             .min()
     }
 
@@ -193,7 +199,7 @@ impl Oracle {
                 q.waiting = q.waiting.saturating_sub(1);
             }
             Event::ChunkReleased { scan, chunk } => {
-                assert!(self.consumer_event(scan).held.contains(&chunk));
+                assert!(self.consumer_event(scan).held.contains_key(&chunk));
                 self.release(scan, chunk);
             }
             Event::ChunksWithdrawn { scan, chunks } => {
@@ -273,13 +279,16 @@ impl Oracle {
             Scan {
                 spec,
                 needed,
-                held: BTreeSet::new(),
+                held: BTreeMap::new(),
                 start: ChunkId(0),
                 waiting: 0,
                 wait_since: self.now,
                 last_event: self.now,
                 stalled: false,
                 registered,
+                registered_at: self.now,
+                worked_ns: 0,
+                chunks_worked: 0,
                 last_load: registered,
             },
         );
@@ -301,7 +310,13 @@ impl Oracle {
     }
 
     fn release(&mut self, scan: ScanId, chunk: ChunkId) {
-        self.scan_mut(scan).held.remove(&chunk);
+        let now = self.now;
+        let q = self.scan_mut(scan);
+        let begun = q.held.remove(&chunk).expect("a held chunk");
+        let longest = self.turns().map_or(0, |limit| limit.length_ns_max);
+        let q = self.scan_mut(scan);
+        q.worked_ns += (now.0 - begun.0).min(longest);
+        q.chunks_worked += 1;
         self.touch(self.scans[&scan].spec.table, chunk, &self.cols(scan, chunk));
     }
 
@@ -412,8 +427,38 @@ impl Oracle {
         );
     }
 
+    /// Step 3, with turns.
+    fn deliver_in_turn(&mut self, chunks_max: usize) {
+        loop {
+            for scan in self.scan_ids() {
+                while self.scans[&scan].waiting > 0 && self.scans[&scan].needed.is_empty() {
+                    self.consumer_event(scan).waiting -= 1;
+                    self.actions.push_back(Action::Exhausted { scan });
+                }
+            }
+            if self.ends_of_turns().len() >= chunks_max {
+                return;
+            }
+            let mut next: Option<(u64, ScanId, ChunkId)> = None;
+            for scan in self.scan_ids() {
+                let rank = self.rank(scan);
+                if self.scans[&scan].waiting > 0
+                    && next.is_none_or(|(least, ..)| rank < least)
+                    && let Some(chunk) = self.choose_available_chunk(scan)
+                {
+                    next = Some((rank, scan, chunk));
+                }
+            }
+            let Some((_, scan, chunk)) = next else { return };
+            self.hand_out(scan, chunk);
+        }
+    }
+
     /// Step 3: selectChunk of every waiting query.
     fn deliver(&mut self) {
+        if let Some(limit) = self.turns() {
+            return self.deliver_in_turn(limit.chunks_max);
+        }
         for scan in self.scan_ids() {
             while self.scans[&scan].waiting > 0 {
                 if let Some(chunk) = self.choose_available_chunk(scan) {
@@ -439,7 +484,7 @@ impl Oracle {
         let now = self.now;
         let q = self.scan_mut(scan);
         q.needed.remove(chunk);
-        q.held.insert(chunk);
+        q.held.insert(chunk, now);
         q.waiting -= 1;
         q.last_event = now;
         self.actions.push_back(Action::Deliver {

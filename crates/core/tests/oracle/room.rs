@@ -51,7 +51,7 @@ impl Oracle {
         let victim = match self.config.policy {
             Policy::Normal | Policy::Attach => self.least_recently_used(spared),
             Policy::Elevator => self.garbage().or_else(|| self.passed_by(spared)),
-            Policy::Relevance => self.garbage().or_else(|| {
+            Policy::Relevance | Policy::Relevance2007 => self.garbage().or_else(|| {
                 let tier = |tier| self.least_relevant(spared, load.map(|load| load.scan), tier);
                 tier(Tier::NotMine).or_else(|| tier(Tier::MineIfNotUsable))
             }),
@@ -87,7 +87,7 @@ impl Oracle {
         match self.config.policy {
             Policy::Normal | Policy::Attach => None,
             Policy::Elevator => self.oldest(self.evictable(None)),
-            Policy::Relevance => self.least_kept(self.evictable(None)),
+            Policy::Relevance | Policy::Relevance2007 => self.least_kept(self.evictable(None)),
         }
     }
 

@@ -19,6 +19,10 @@ pub struct PoolConfig {
     pub stall_after: Duration,
     /// The waiting time that weighs as much as one chunk needed, per running scan.
     pub wait_unit: Duration,
+    /// `relevance`: how many chunks may be in work at once; about as many as cores.
+    pub turns_max: usize,
+    /// `relevance`: a chunk that is still held after so long does not count as in work.
+    pub turn_length_max: Duration,
     /// Keep a record of every load.
     pub record_trace: bool,
 }
@@ -33,6 +37,10 @@ impl Default for PoolConfig {
             loads_max: 2,
             stall_after: Duration::from_secs(5),
             wait_unit: Duration::from_millis(100),
+            // One more than cores, so that none is idle while a chunk changes hands.
+            turns_max: std::thread::available_parallelism().map_or(2, |cores| cores.get() + 1),
+            // Several times what a chunk costs; a join's other input waits no longer than this.
+            turn_length_max: Duration::from_millis(250),
             record_trace: false,
         }
     }

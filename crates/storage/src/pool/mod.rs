@@ -31,7 +31,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use coscan_core::{Abm, AbmConfig, Event, TableId};
+use coscan_core::{Abm, AbmConfig, Event, TableId, TurnLimit};
 use parking_lot::Mutex;
 use tokio::runtime::{Handle, Runtime};
 
@@ -178,6 +178,10 @@ impl BufferPool {
             loads_max: config.loads_max.max(1),
             stall_after_ns: nanos(config.stall_after),
             wait_unit_ns: nanos(config.wait_unit),
+            turns: Some(TurnLimit {
+                chunks_max: config.turns_max.max(1),
+                length_ns_max: nanos(config.turn_length_max),
+            }),
         });
         let state = State {
             abm,

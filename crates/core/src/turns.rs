@@ -1,0 +1,155 @@
+//! Who works now, and who waits for a turn?
+//!
+//! Idea: when the cores are the bottleneck, scans that all work at once all end late. As many chunks are in work as the cores can
+//! take, and the scan with least work left comes first (shortest remaining processing time, which minimises the mean response time
+//! of one server [Schrage68]); what a chunk costs a scan is measured. The order does not depend on the time that passes, so it is
+//! kept, not recomputed.
+//! Not here: which chunk a scan is handed (`relevance.rs` and its siblings choose it).
+//! Bounds: O(log scans) per hand-out.
+//! I6: every scan's turn comes, for the older a scan, the higher it ranks; and a chunk in work counts for a limited time only, so
+//! that a consumer that waits for something else holds nobody up.
+//! Source: none of the papers; [CoopScans07] hands out whatever is available.
+
+use std::collections::BTreeSet;
+
+use crate::abm::Abm;
+use crate::scan::Scan;
+use crate::{Action, ChunkId, Policy, ScanId, Time, TurnLimit};
+
+/// Who works and who waits for a turn.
+#[derive(Debug, Default)]
+pub(crate) struct Turns {
+    /// The chunks in work: when each stops counting.
+    ends: BTreeSet<(Time, ScanId, ChunkId)>,
+    /// Scans that may be handed a chunk once there is a turn, by rank.
+    queue: BTreeSet<(u64, ScanId)>,
+}
+
+impl Abm {
+    pub(crate) fn turn_limit(&self) -> Option<TurnLimit> {
+        let takes_turns = self.config.policy == Policy::Relevance;
+        self.config.turns.filter(|_| takes_turns)
+    }
+
+    /// Step 3 of `handle`, with turns.
+    pub(crate) fn deliver_in_turn(&mut self, limit: TurnLimit) {
+        while let Some(id) = self.serve.pop_first() {
+            self.answer_exhausted(id);
+            self.queue_for_turn(id);
+        }
+        while self.turns.ends.len() < limit.chunks_max
+            && let Some((_, id)) = self.turns.queue.pop_first()
+        {
+            let scan = self.scan_mut(id);
+            scan.rank = None;
+            if scan.waiting > 0
+                && let Some(chunk) = self.choose_available(id)
+            {
+                self.hand_out(id, chunk);
+                self.answer_exhausted(id);
+                self.queue_for_turn(id);
+            }
+        }
+    }
+
+    /// Puts a waiting scan into the queue, at its present rank.
+    fn queue_for_turn(&mut self, id: ScanId) {
+        self.leave_queue(id);
+        let Some(scan) = self.scans.get_mut(&id) else {
+            return;
+        };
+        if scan.waiting > 0 {
+            let rank = rank(scan);
+            scan.rank = Some(rank);
+            self.turns.queue.insert((rank, id));
+        }
+    }
+
+    pub(crate) fn leave_queue(&mut self, id: ScanId) {
+        let scan = self.scans.get_mut(&id);
+        if let Some(rank) = scan.and_then(|scan| scan.rank.take()) {
+            self.turns.queue.remove(&(rank, id));
+        }
+    }
+
+    /// Answers all consumers of a scan that needs nothing more.
+    pub(crate) fn answer_exhausted(&mut self, id: ScanId) {
+        while let Some(scan) = self.scans.get_mut(&id)
+            && scan.waiting > 0
+            && scan.needed.is_empty()
+        {
+            scan.waiting -= 1;
+            self.active(id);
+            self.actions.push_back(Action::Exhausted { scan: id });
+        }
+    }
+
+    pub(crate) fn begin_turn(&mut self, id: ScanId, chunk: ChunkId) {
+        if let Some(limit) = self.turn_limit() {
+            let end = Time(self.now.0.saturating_add(limit.length_ns_max));
+            self.turns.ends.insert((end, id, chunk));
+        }
+    }
+
+    /// The scan gave the chunk back, or is over: how long it worked on it counts.
+    pub(crate) fn end_turn(&mut self, id: ScanId, chunk: ChunkId, begun: Time) {
+        let Some(limit) = self.turn_limit() else {
+            return;
+        };
+        let end = Time(begun.0.saturating_add(limit.length_ns_max));
+        self.turns.ends.remove(&(end, id, chunk));
+        let worked = self.now.min(end).0 - begun.0;
+        if let Some(scan) = self.scans.get_mut(&id) {
+            scan.worked_ns += worked;
+            scan.chunks_worked += 1;
+            if scan.rank.is_some() {
+                self.serve.insert(id);
+            }
+        }
+    }
+
+    pub(crate) fn expire_turns(&mut self) {
+        while let Some(&(end, ..)) = self.turns.ends.first()
+            && end <= self.now
+        {
+            self.turns.ends.pop_first();
+        }
+    }
+
+    /// When the next turn ends by itself.
+    pub(crate) fn turn_deadline(&self) -> Option<Time> {
+        self.turns.ends.first().map(|&(end, ..)| end)
+    }
+
+    /// Every invariant of the turns.
+    pub(crate) fn check_turns(&self) {
+        let queued = self.scans.values().filter(|scan| scan.rank.is_some());
+        assert_eq!(queued.count(), self.turns.queue.len());
+        for &(queued_at, id) in &self.turns.queue {
+            let scan = self.scan(id);
+            assert_eq!(scan.rank, Some(queued_at));
+            assert!(
+                scan.waiting == 0 || queued_at == rank(scan),
+                "ranks are up to date"
+            );
+        }
+        for &(_, id, chunk) in &self.turns.ends {
+            assert!(
+                self.scan(id).held.contains_key(&chunk),
+                "only held chunks are in work"
+            );
+        }
+    }
+}
+
+/// The least goes first: work left at the price paid so far, and a share of the time before the scan came.
+fn rank(scan: &Scan) -> u64 {
+    let left = scan.needed.len() as u128 * u128::from(scan.worked_ns);
+    let left = left / u128::from(scan.chunks_worked.max(1));
+    let left = u64::try_from(left).unwrap_or(u64::MAX);
+    left.saturating_add(scan.registered_at.0 / AGE_PER_WORK)
+}
+
+/// So many seconds of age weigh as much as a second of work less. Large enough that the order is nearly that of work left: in
+/// simulations of [CoopScans07] Table 2 mean latencies did not change between 10 and infinity, and grew from 3 down.
+const AGE_PER_WORK: u64 = 10;

@@ -1,0 +1,231 @@
+//! Promised: with turns no more chunks are in work than allowed, the scan with least work left is served first, an old scan is not
+//! passed over for ever, and a consumer that holds its chunk for long holds nobody up.
+
+use coscan_core::{
+    Abm, AbmConfig, Action, ChunkId, ChunkLayout, ChunkSet, ColumnSet, DeviceId, Event, Part,
+    Policy, ScanId, ScanSpec, StorageModel, TableId, TableLayout, Time, TurnLimit,
+};
+
+const TABLE: TableId = TableId(0);
+const CHUNKS: u32 = 100;
+const LONG: ScanId = ScanId(1);
+const SHORT: ScanId = ScanId(2);
+const LENGTH_MAX_NS: u64 = 1_000;
+
+/// One table in memory, one chunk in work at a time.
+struct Driver {
+    abm: Abm,
+    now: u64,
+}
+
+impl Driver {
+    fn new(chunks_max: usize) -> Self {
+        let abm = Abm::new(AbmConfig {
+            policy: Policy::Relevance,
+            model: StorageModel::Nsm,
+            budget_bytes: u64::from(CHUNKS),
+            loads_max: 1,
+            stall_after_ns: u64::MAX,
+            wait_unit_ns: 1,
+            turns: Some(TurnLimit {
+                chunks_max,
+                length_ns_max: LENGTH_MAX_NS,
+            }),
+        });
+        let mut driver = Self { abm, now: 0 };
+        let chunk = ChunkLayout {
+            device: DeviceId(0),
+            bytes: [1].into(),
+        };
+        let layout = TableLayout {
+            columns: 1,
+            chunks: vec![chunk; CHUNKS as usize],
+            shared: Vec::new(),
+        };
+        driver.tell(Event::TableRegistered {
+            table: TABLE,
+            layout,
+        });
+        // A first scan brings everything into memory, and is gone.
+        let warm = ScanId(0);
+        let mut loads = driver.register(warm, CHUNKS, 1);
+        for _ in 0..CHUNKS {
+            let (table, chunk, columns) = loads
+                .into_iter()
+                .find_map(|action| match action {
+                    Action::Load {
+                        table,
+                        chunk,
+                        columns,
+                        ..
+                    } => Some((table, chunk, columns)),
+                    _ => None,
+                })
+                .expect("the next chunk is loaded");
+            loads = driver.tell(Event::LoadCompleted {
+                table,
+                chunk,
+                columns,
+            });
+            loads.extend(driver.request(warm));
+            for (scan, chunk) in handed_out(&loads) {
+                loads.extend(driver.tell(Event::ChunkReleased { scan, chunk }));
+            }
+        }
+        driver.tell(Event::ScanEnded { scan: warm });
+        driver
+    }
+
+    fn tell(&mut self, event: Event) -> Vec<Action> {
+        self.abm
+            .handle(Time(self.now), event)
+            .expect("a valid event");
+        self.abm.check();
+        std::iter::from_fn(|| self.abm.poll_action()).collect()
+    }
+
+    fn register(&mut self, scan: ScanId, chunks: u32, consumers: u32) -> Vec<Action> {
+        let part = Part {
+            chunks: ChunkSet::from_range(0..chunks),
+            columns: ColumnSet::all(1),
+        };
+        let spec = ScanSpec {
+            table: TABLE,
+            parts: vec![part],
+            consumers,
+            ordered: false,
+        };
+        self.tell(Event::ScanRegistered { scan, spec })
+    }
+
+    fn request(&mut self, scan: ScanId) -> Vec<Action> {
+        self.tell(Event::ChunkRequested { scan })
+    }
+
+    /// The consumer worked for so long, gives the chunk back and asks for the next; who is handed one?
+    fn work(&mut self, (scan, chunk): (ScanId, ChunkId), ns: u64) -> Vec<(ScanId, ChunkId)> {
+        self.now += ns;
+        let mut actions = self.request(scan);
+        actions.extend(self.tell(Event::ChunkReleased { scan, chunk }));
+        handed_out(&actions)
+    }
+}
+
+fn handed_out(actions: &[Action]) -> Vec<(ScanId, ChunkId)> {
+    let handed_out = actions.iter().map(|action| match action {
+        Action::Deliver { scan, chunk, .. } => Some((*scan, *chunk)),
+        _ => None,
+    });
+    handed_out.flatten().collect()
+}
+
+#[test]
+fn the_scan_with_least_work_left_is_served_first() {
+    let mut driver = Driver::new(1);
+    driver.register(LONG, 50, 1);
+    driver.register(SHORT, 5, 1);
+    let mut turn = handed_out(&driver.request(LONG));
+    assert!(
+        handed_out(&driver.request(SHORT)).is_empty(),
+        "one at a time"
+    );
+    let mut order = Vec::new();
+    for _ in 0..55 {
+        assert_eq!(turn.len(), 1, "one chunk in work");
+        order.push(turn[0].0);
+        turn = driver.work(turn[0], 10);
+    }
+    // Each works once before its price is known.
+    assert_eq!(order[..2], [LONG, SHORT]);
+    assert_eq!(order[2..6], [SHORT; 4]);
+    assert_eq!(order[6..], [LONG; 49]);
+}
+
+#[test]
+fn what_a_chunk_costs_counts() {
+    let mut driver = Driver::new(1);
+    driver.register(LONG, 50, 1);
+    driver.register(SHORT, 5, 1);
+    let mut turn = handed_out(&driver.request(LONG));
+    driver.request(SHORT);
+    // Five chunks at 900 are more work than fifty at 1.
+    for n in 0..55 {
+        let price = if turn[0].0 == LONG { 1 } else { 900 };
+        if n > 2 && n < 51 {
+            assert_eq!(turn[0].0, LONG);
+        }
+        turn = driver.work(turn[0], price);
+    }
+}
+
+#[test]
+fn an_old_scan_is_not_passed_over_for_ever() {
+    let mut driver = Driver::new(1);
+    driver.register(LONG, 50, 1);
+    let mut turn = handed_out(&driver.request(LONG));
+    turn = driver.work(turn[0], 10);
+    let (mut others, mut next) = (0, 2);
+    // A new short scan comes whenever the one before has ended.
+    while driver
+        .abm
+        .scans()
+        .any(|scan| scan.scan == LONG && scan.chunks_needed > 0)
+    {
+        assert!(others < 2_000, "the long scan starves");
+        let busy = driver.abm.scans().any(|scan| scan.scan != LONG);
+        if !busy {
+            driver.register(ScanId(next), 2, 1);
+            driver.request(ScanId(next));
+            next += 1;
+            others += 1;
+        }
+        assert_eq!(turn.len(), 1);
+        let (scan, chunk) = turn[0];
+        turn = driver.work((scan, chunk), 10);
+        let over = driver
+            .abm
+            .scans()
+            .filter(|s| s.scan != LONG && s.chunks_needed + s.chunks_held == 0);
+        let over: Vec<ScanId> = over.map(|scan| scan.scan).collect();
+        for scan in over {
+            driver.tell(Event::ScanEnded { scan });
+        }
+    }
+    assert!(others > 10, "short scans pass first");
+}
+
+#[test]
+fn a_chunk_that_is_held_for_long_stops_counting() {
+    let mut driver = Driver::new(1);
+    driver.register(LONG, 50, 1);
+    driver.register(SHORT, 5, 1);
+    assert_eq!(handed_out(&driver.request(LONG)).len(), 1);
+    assert!(handed_out(&driver.request(SHORT)).is_empty());
+    assert_eq!(driver.abm.next_deadline(), Some(Time(LENGTH_MAX_NS)));
+    driver.now = LENGTH_MAX_NS;
+    let served = handed_out(&driver.tell(Event::TimePassed));
+    assert_eq!(served.len(), 1);
+    assert_eq!(served[0].0, SHORT);
+}
+
+#[test]
+fn several_consumers_take_several_turns() {
+    let mut driver = Driver::new(3);
+    driver.register(LONG, 50, 4);
+    let turns: usize = (0..4)
+        .map(|_| handed_out(&driver.request(LONG)).len())
+        .sum();
+    assert_eq!(turns, 3);
+}
+
+#[test]
+fn exhaustion_needs_no_turn() {
+    let mut driver = Driver::new(1);
+    driver.register(LONG, 50, 1);
+    driver.register(SHORT, 1, 2);
+    let chunk = handed_out(&driver.request(SHORT))[0];
+    driver.request(LONG);
+    let actions = driver.request(SHORT);
+    assert_eq!(actions, [Action::Exhausted { scan: SHORT }]);
+    assert_eq!(driver.work(chunk, 1)[0].0, LONG);
+}
