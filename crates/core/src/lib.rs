@@ -10,6 +10,8 @@
 
 mod abm;
 mod bits;
+#[cfg(feature = "canary")]
+mod canary;
 mod check;
 mod chunk_set;
 mod column_set;
@@ -21,6 +23,7 @@ mod ids;
 mod interest;
 mod layout;
 mod loading;
+pub mod log;
 mod pages;
 mod pruned;
 mod relevance;
