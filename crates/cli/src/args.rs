@@ -51,7 +51,7 @@ impl Tables {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Settings")]
 pub(crate) struct Settings {
-    /// Which scan is served and which chunk loaded next: normal, attach, elevator or relevance.
+    /// Which scan is served and which chunk loaded next: normal, attach, elevator, relevance or relevance-2007.
     #[arg(long, value_name = "NAME", value_parser = policy)]
     policy: Option<Policy>,
     /// What one load brings: nsm (all columns of a chunk) or dsm (the columns that scans need).
@@ -96,7 +96,7 @@ impl Settings {
 /// A policy by name.
 pub(crate) fn policy(text: &str) -> Result<Policy, String> {
     coscan::parse_policy(text)
-        .map_err(|_| "it is one of normal, attach, elevator, relevance".to_owned())
+        .map_err(|_| "it is one of normal, attach, elevator, relevance, relevance-2007".to_owned())
 }
 
 /// A storage model by name.
