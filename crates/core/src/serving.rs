@@ -48,7 +48,7 @@ impl Abm {
             needed,
             held: BTreeMap::new(),
             coming,
-            lookahead: consumers as usize + self.config.loads_max,
+            lookahead: consumers as usize + self.loads_ahead(),
             sequential,
             ordered,
             start,
@@ -68,6 +68,15 @@ impl Abm {
         self.scan_last = Some(id);
         self.active(id);
         self.refresh(id);
+    }
+
+    /// How many loads ahead of its consumers keep a scan fed. The paper's policies stay one ahead however many loads may be
+    /// outstanding: under LRU a scan that runs ahead further than its share of the buffer evicts what it has not used yet.
+    fn loads_ahead(&self) -> usize {
+        match self.config.policy {
+            Policy::Normal | Policy::Attach | Policy::Relevance2007 => 1,
+            Policy::Elevator | Policy::Relevance => self.config.loads_max,
+        }
     }
 
     pub(crate) fn request(&mut self, id: ScanId) {

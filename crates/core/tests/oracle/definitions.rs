@@ -311,7 +311,11 @@ impl Oracle {
     }
 
     fn lookahead(&self, scan: ScanId) -> usize {
-        self.scans[&scan].spec.consumers as usize + self.config.loads_max
+        let ahead = match self.config.policy {
+            Policy::Normal | Policy::Attach | Policy::Relevance2007 => 1,
+            Policy::Elevator | Policy::Relevance => self.config.loads_max,
+        };
+        self.scans[&scan].spec.consumers as usize + ahead
     }
 
     /// How many chunks of its order a sequential scan may have loaded now.
