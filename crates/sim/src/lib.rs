@@ -1,15 +1,20 @@
 //! A discrete-event simulator that drives the scheduling core of the real engine in virtual time.
 //!
 //! Devices and CPUs are modelled, the decisions are not: the very [`coscan_core::Abm`] that the engine runs takes them. (commit,
-//! seed) fixes every event. This is the beginning of issue 3: one device, processor sharing, streams of queries; enough to run
-//! the papers' workload in seconds and compare policies while they are being built.
+//! seed) fixes every event: nothing here reads a clock, a file or a random source of the host.
+//! What the papers' experiments are and what they must show stands in coscan-study. `docs/design/simulator.md` has the model.
 #![forbid(unsafe_code)]
 
+pub mod chaos;
 mod cpu;
 mod device;
+mod random;
+mod replay;
 mod run;
-mod table2;
+mod scenario;
 
-pub use device::DeviceModel;
-pub use run::{Experiment, Outcome, Query, QueryOutcome, Stream};
-pub use table2::{Summary, paper_workload, summarise, table2};
+pub use device::{CacheModel, DeviceModel};
+pub use random::Random;
+pub use replay::{Replay, ReplayError, Replayed, replay};
+pub use run::Watch;
+pub use scenario::{Access, Outcome, Query, QueryOutcome, Scenario, Stream, arrivals, streams};

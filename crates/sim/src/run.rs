@@ -1,211 +1,224 @@
-//! One run: streams of queries against one table, the core deciding, device and cores modelled.
+//! One run: streams of queries against one table, the core deciding, devices and cores modelled.
 //!
-//! A query is a scan with one consumer: it asks for a chunk, works on it, releases it, asks again.
+//! A query is a scan with one consumer: it asks for a chunk, works on it, releases it, asks again. A load is one request for each
+//! of its columns; each column is reported as soon as it is there.
+//! Events at the same instant: starts, then loads, then work, then deadlines; among equals the lowest device or job first.
+//! Not here: what the figures mean (coscan-study).
 
 use std::collections::VecDeque;
 
 use coscan_core::{
-    Abm, AbmConfig, Action, ChunkId, ColumnId, Event, Part, ScanId, ScanSpec, TableId, TableLayout,
-    Time,
+    Abm, AbmConfig, Action, ChunkId, ColumnId, DeviceId, Event, ScanId, ScanSpec, TableId, Time,
 };
 
 use crate::cpu::Cpu;
-use crate::device::{Device, DeviceModel, Request};
-
-/// A query: what it reads and what a chunk costs it.
-#[derive(Clone, Debug)]
-pub struct Query {
-    /// Its class, such as `F-10`.
-    pub name: String,
-    /// What it reads.
-    pub parts: Vec<Part>,
-    /// CPU time per chunk. Nanoseconds.
-    pub cpu_ns_per_chunk: u64,
-}
-
-/// Queries one after another.
-#[derive(Clone, Debug)]
-pub struct Stream {
-    /// When the first begins. Nanoseconds.
-    pub start_ns: u64,
-    /// In order.
-    pub queries: Vec<Query>,
-}
-
-/// Everything that fixes a run.
-#[derive(Clone, Debug)]
-pub struct Experiment {
-    /// The scheduler.
-    pub abm: AbmConfig,
-    /// The table.
-    pub layout: TableLayout,
-    /// The disk.
-    pub device: DeviceModel,
-    /// Cores.
-    pub cores: u64,
-    /// The workload.
-    pub streams: Vec<Stream>,
-}
-
-/// What became of a query.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct QueryOutcome {
-    /// Its stream.
-    pub stream: usize,
-    /// Its class.
-    pub name: String,
-    /// From its start to its end. Nanoseconds.
-    pub latency_ns: u64,
-    /// Loads chosen for it.
-    pub loads: u64,
-}
-
-/// What became of a run.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Outcome {
-    /// In the order they ended.
-    pub queries: Vec<QueryOutcome>,
-    /// Time of each stream from its start to its end. Nanoseconds.
-    pub stream_ns: Vec<u64>,
-    /// When the last stream ended. Nanoseconds.
-    pub total_ns: u64,
-    /// Core time used. Nanoseconds.
-    pub cpu_ns: u64,
-    /// Loads.
-    pub loads: u64,
-    /// Bytes loaded.
-    pub bytes: u64,
-    /// Whether every query ended.
-    pub finished: bool,
-}
+use crate::device::{Device, Request};
+use crate::scenario::{Access, Outcome, QueryOutcome, Scenario};
 
 const TABLE: TableId = TableId(0);
+
+/// A load's column on its way.
+type Read = (ChunkId, ColumnId);
 
 struct Running {
     stream: usize,
     at: usize,
-    begun: u64,
-    loads: u64,
+    begun_ns: u64,
+    requests: u64,
     chunk: Option<ChunkId>,
+    /// CPU time of the chunks handed to it so far.
+    worked_ns: u64,
 }
 
-struct Simulation<'a> {
-    experiment: &'a Experiment,
+/// What happens next. The order is that of events at the same instant.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Next {
+    Start,
+    Read(usize),
+    Work,
+    Deadline,
+}
+
+/// Told before and after the core handles an event, so that who is allowed to read a clock can time it.
+pub trait Watch {
+    /// The core is about to handle an event.
+    fn deciding(&mut self) {}
+    /// It has.
+    fn decided(&mut self) {}
+}
+
+/// Watches nothing.
+impl Watch for () {}
+
+struct Simulation<'a, W> {
+    scenario: &'a Scenario,
+    watch: &'a mut W,
     abm: Abm,
     cpu: Cpu,
-    device: Device<(ChunkId, Vec<ColumnId>)>,
+    devices: Vec<Device<Read>>,
+    /// Where each column begins on its device, by device and column.
+    columns_at: Vec<Vec<u64>>,
+    /// Where each chunk begins in each column's area.
+    chunks_at: Vec<Box<[u64]>>,
     now: u64,
     /// By scan id.
     running: Vec<Running>,
     /// Scans to end once the actions at hand are carried out.
     ended: VecDeque<ScanId>,
+    /// Streams that have not begun, by time.
+    starts: VecDeque<(u64, usize)>,
     outcome: Outcome,
 }
 
-impl Experiment {
+impl Scenario {
     /// Runs it.
     ///
     /// # Panics
-    /// The core refuses an event: a bug in the simulator.
+    /// The scenario is wrong: a chunk on a device that is not there, shared extents, a query for what the table has not.
     #[must_use]
     pub fn run(&self) -> Outcome {
+        self.run_watched(&mut ())
+    }
+
+    /// Runs it, and tells when the core is at work.
+    ///
+    /// # Panics
+    /// As [`Self::run`].
+    #[must_use]
+    pub fn run_watched(&self, watch: &mut impl Watch) -> Outcome {
+        assert!(
+            self.layout.shared.is_empty(),
+            "shared extents are not modelled"
+        );
+        let (columns_at, chunks_at) = self.addresses();
+        let mut starts: Vec<(u64, usize)> = self
+            .streams
+            .iter()
+            .enumerate()
+            .map(|(n, stream)| (stream.start_ns, n))
+            .collect();
+        starts.sort_unstable();
+        // Memory comes once all that starts at time 0 has registered, so that nothing is decided for the first of them alone.
+        let config = AbmConfig {
+            budget_bytes: 0,
+            ..self.abm.clone()
+        };
         let mut simulation = Simulation {
-            experiment: self,
-            abm: Abm::new(self.abm.clone()),
+            scenario: self,
+            watch,
+            abm: Abm::new(config),
             cpu: Cpu::new(self.cores),
-            device: Device::new(self.device),
+            devices: self.devices.iter().copied().map(Device::new).collect(),
+            columns_at,
+            chunks_at,
             now: 0,
             running: Vec::new(),
             ended: VecDeque::new(),
+            starts: starts.into(),
             outcome: Outcome {
                 stream_ns: vec![0; self.streams.len()],
                 ..Outcome::default()
             },
         };
-        let layout = self.layout.clone();
         simulation.tell(Event::TableRegistered {
             table: TABLE,
-            layout,
+            layout: self.layout.clone(),
         });
         simulation.run();
         simulation.outcome
     }
+
+    /// Where columns begin on each device, and chunks in each column.
+    fn addresses(&self) -> (Vec<Vec<u64>>, Vec<Box<[u64]>>) {
+        let columns = usize::from(self.layout.columns);
+        let mut ends = vec![vec![0; columns]; self.devices.len()];
+        let mut chunks_at = Vec::new();
+        for chunk in &self.layout.chunks {
+            let device = &mut ends[usize::from(chunk.device.0)];
+            chunks_at.push(Box::from_iter(device.iter().copied()));
+            for (end, bytes) in device.iter_mut().zip(&chunk.bytes) {
+                *end += bytes;
+            }
+        }
+        for device in &mut ends {
+            let mut at = 0;
+            for column in device {
+                at += std::mem::replace(column, at);
+            }
+        }
+        (ends, chunks_at)
+    }
 }
 
-impl Simulation<'_> {
+impl<W: Watch> Simulation<'_, W> {
     fn run(&mut self) {
-        let mut starts: Vec<(u64, usize)> = self
-            .experiment
-            .streams
-            .iter()
-            .enumerate()
-            .map(|(n, s)| (s.start_ns, n))
-            .collect();
-        starts.sort_unstable();
-        let mut starts = VecDeque::from(starts);
-        loop {
-            let start = starts.front().map(|&(at, _)| (at, 0));
-            let load = self.device.next().map(|at| (at, 1));
-            let work = self.cpu.next().map(|at| (at, 2));
-            let stall = self.abm.next_deadline().map(|at| (at.0.max(self.now), 3));
-            let busy = start.or(load).or(work).is_some();
-            let Some((at, what)) = [start, load, work, stall].into_iter().flatten().min() else {
-                break;
-            };
-            if !busy && what == 3 && at > self.now + 3_600_000_000_000 {
-                break;
-            }
+        let begun = self.starts.front().map_or(0, |&(at, _)| at);
+        self.now = begun;
+        while self.starts.front().is_some_and(|&(at, _)| at == begun) {
+            self.start_stream();
+        }
+        self.tell(Event::BudgetChanged {
+            bytes: self.scenario.abm.budget_bytes,
+        });
+        self.end_queries();
+        while let Some((at, next)) = self.next() {
             self.now = self.now.max(at);
-            match what {
-                0 => {
-                    if let Some((_, stream)) = starts.pop_front() {
-                        self.start_query(stream, 0);
-                    }
-                }
-                1 => {
-                    if let Some((chunk, columns)) = self.device.finish(self.now) {
-                        self.tell(Event::LoadCompleted {
-                            table: TABLE,
-                            chunk,
-                            columns,
-                        });
-                    }
-                }
-                2 => {
+            match next {
+                Next::Start => self.start_stream(),
+                Next::Read(device) => self.read_done(device),
+                Next::Work => {
                     if let Some(job) = self.cpu.finish(self.now) {
                         self.chunk_done(job);
                     }
                 }
-                _ => self.tell(Event::TimePassed),
+                Next::Deadline => self.tell(Event::TimePassed),
             }
-            while let Some(scan) = self.ended.pop_front() {
-                self.query_done(scan);
-            }
+            self.end_queries();
         }
-        let wanted: usize = self
-            .experiment
-            .streams
-            .iter()
-            .map(|s| s.queries.len())
-            .sum();
+        let streams = &self.scenario.streams;
+        let wanted: usize = streams.iter().map(|stream| stream.queries.len()).sum();
         self.outcome.finished = self.outcome.queries.len() == wanted;
         self.outcome.total_ns = self.now;
-        self.outcome.cpu_ns = self.cpu.busy_ns;
+        self.outcome.cpu_ns = self.cpu.busy_ns(self.now);
+    }
+
+    fn next(&self) -> Option<(u64, Next)> {
+        let start = self.starts.front().map(|&(at, _)| (at, Next::Start));
+        let reads = self.devices.iter().enumerate();
+        let read = reads
+            .filter_map(|(n, device)| Some((device.next()?, Next::Read(n))))
+            .min();
+        let work = self.cpu.next().map(|at| (at, Next::Work));
+        let busy = [start, read, work].into_iter().flatten().min();
+        let deadline = self.abm.next_deadline();
+        let deadline = deadline.map(|at| (at.0.max(self.now), Next::Deadline));
+        // A deadline alone wakes nobody up who could still ask for something, but it may start a load.
+        match (busy, deadline) {
+            (Some(busy), Some(deadline)) => Some(busy.min(deadline)),
+            (busy, deadline) => busy.or(deadline.filter(|&(at, _)| at > self.now)),
+        }
+    }
+
+    fn start_stream(&mut self) {
+        if let Some((_, stream)) = self.starts.pop_front() {
+            self.start_query(stream, 0);
+        }
     }
 
     fn start_query(&mut self, stream: usize, at: usize) {
-        let Some(query) = self.experiment.streams[stream].queries.get(at) else {
-            let begun = self.experiment.streams[stream].start_ns;
-            self.outcome.stream_ns[stream] = self.now - begun;
+        let plan = &self.scenario.streams[stream];
+        let Some(query) = plan.queries.get(at) else {
+            self.outcome.stream_ns[stream] = self.now - plan.start_ns;
             return;
         };
         let scan = ScanId(self.running.len() as u64);
         self.running.push(Running {
             stream,
             at,
-            begun: self.now,
-            loads: 0,
+            begun_ns: self.now,
+            requests: 0,
             chunk: None,
+            worked_ns: 0,
         });
         let spec = ScanSpec {
             table: TABLE,
@@ -217,6 +230,18 @@ impl Simulation<'_> {
         self.tell(Event::ChunkRequested { scan });
     }
 
+    fn read_done(&mut self, device: usize) {
+        let done = self.devices[device].finish(self.now);
+        self.take_cpu();
+        if let Some((chunk, column)) = done {
+            self.tell(Event::LoadCompleted {
+                table: TABLE,
+                chunk,
+                columns: vec![column],
+            });
+        }
+    }
+
     fn chunk_done(&mut self, job: usize) {
         let scan = ScanId(job as u64);
         if let Some(chunk) = self.running[job].chunk.take() {
@@ -225,24 +250,34 @@ impl Simulation<'_> {
         }
     }
 
-    fn query_done(&mut self, scan: ScanId) {
-        self.tell(Event::ScanEnded { scan });
-        #[expect(clippy::cast_possible_truncation, reason = "ids count up from 0")]
-        let running = &self.running[scan.0 as usize];
-        let (stream, at) = (running.stream, running.at);
-        self.outcome.queries.push(QueryOutcome {
-            stream,
-            name: self.experiment.streams[stream].queries[at].name.clone(),
-            latency_ns: self.now - running.begun,
-            loads: running.loads,
-        });
-        self.start_query(stream, at + 1);
+    fn end_queries(&mut self) {
+        while let Some(scan) = self.ended.pop_front() {
+            self.tell(Event::ScanEnded { scan });
+            let running = self.running(scan);
+            let (stream, at) = (running.stream, running.at);
+            let outcome = QueryOutcome {
+                stream,
+                at,
+                begun_ns: running.begun_ns,
+                latency_ns: self.now - running.begun_ns,
+                requests: running.requests,
+            };
+            self.outcome.queries.push(outcome);
+            self.start_query(stream, at + 1);
+        }
     }
 
+    fn running(&self, scan: ScanId) -> &Running {
+        &self.running[job(scan)]
+    }
+
+    /// Tells the core and carries out what it answers.
     fn tell(&mut self, event: Event) {
-        self.abm
-            .handle(Time(self.now), event)
-            .expect("the simulator is a right driver");
+        self.outcome.events += 1;
+        self.watch.deciding();
+        let handled = self.abm.handle(Time(self.now), event);
+        self.watch.decided();
+        handled.expect("the simulator is a right driver of a right scenario");
         while let Some(action) = self.abm.poll_action() {
             match action {
                 Action::Load {
@@ -251,32 +286,57 @@ impl Simulation<'_> {
                     bytes,
                     scan,
                     ..
-                } => {
-                    #[expect(clippy::cast_possible_truncation, reason = "ids count up from 0")]
-                    let running = &mut self.running[scan.0 as usize];
-                    running.loads += 1;
-                    self.outcome.loads += 1;
-                    self.outcome.bytes += bytes;
-                    let at = u64::from(chunk.0);
-                    let request = Request {
-                        at,
-                        end: at + 1,
-                        bytes,
-                        tag: (chunk, columns),
-                    };
-                    self.device.submit(self.now, request);
-                }
+                } => self.load(scan, chunk, &columns, bytes),
                 Action::Deliver { scan, chunk, .. } => {
-                    #[expect(clippy::cast_possible_truncation, reason = "ids count up from 0")]
-                    let job = scan.0 as usize;
-                    let running = &mut self.running[job];
+                    let running = &mut self.running[job(scan)];
                     running.chunk = Some(chunk);
-                    let query = &self.experiment.streams[running.stream].queries[running.at];
-                    self.cpu.start(self.now, job, query.cpu_ns_per_chunk);
+                    let query = &self.scenario.streams[running.stream].queries[running.at];
+                    let work = query.cpu_ns_per_chunk;
+                    let favoured = running.worked_ns < self.scenario.favoured_ns;
+                    running.worked_ns += work;
+                    self.cpu.start(self.now, job(scan), work, favoured);
                 }
                 Action::Exhausted { scan } => self.ended.push_back(scan),
                 _ => {}
             }
         }
     }
+
+    fn load(&mut self, scan: ScanId, chunk: ChunkId, columns: &[ColumnId], bytes: u64) {
+        let requests = columns.len() as u64;
+        let running = &mut self.running[job(scan)];
+        running.requests += requests;
+        self.outcome.accesses.push(Access {
+            at_ns: self.now,
+            chunk,
+            columns: columns.iter().copied().collect(),
+            stream: running.stream,
+        });
+        self.outcome.requests += requests;
+        self.outcome.bytes += bytes;
+        let layout = &self.scenario.layout.chunks[chunk.0 as usize];
+        let DeviceId(device) = layout.device;
+        let device = usize::from(device);
+        for &column in columns {
+            let n = usize::from(column.0);
+            let request = Request {
+                at: self.columns_at[device][n] + self.chunks_at[chunk.0 as usize][n],
+                bytes: layout.bytes[n],
+                tag: (chunk, column),
+            };
+            self.devices[device].submit(self.now, request);
+        }
+        self.take_cpu();
+    }
+
+    /// What the devices take of the cores has changed.
+    fn take_cpu(&mut self) {
+        let taken = self.devices.iter().map(Device::cpu).sum();
+        self.cpu.take(self.now, taken);
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "ids count up from 0")]
+fn job(scan: ScanId) -> usize {
+    scan.0 as usize
 }

@@ -1,0 +1,119 @@
+//! What fixes a run, and what comes of it.
+
+use coscan_core::{AbmConfig, ChunkId, ColumnSet, Part, TableLayout};
+
+use crate::device::DeviceModel;
+use crate::random::Random;
+
+/// A query: one scan, and what a chunk costs it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Query {
+    /// Its class, such as `F-10`.
+    pub name: String,
+    /// What it reads.
+    pub parts: Vec<Part>,
+    /// CPU time per chunk. Nanoseconds.
+    pub cpu_ns_per_chunk: u64,
+}
+
+/// Queries one after another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stream {
+    /// When the first begins. Nanoseconds.
+    pub start_ns: u64,
+    /// In order.
+    pub queries: Vec<Query>,
+}
+
+/// Streams that begin one after another, `delay_ns` apart.
+#[must_use]
+pub fn streams(queries: Vec<Vec<Query>>, delay_ns: u64) -> Vec<Stream> {
+    let starts = (0_u64..).map(|n| n * delay_ns);
+    starts
+        .zip(queries)
+        .map(|(start_ns, queries)| Stream { start_ns, queries })
+        .collect()
+}
+
+/// Open arrivals: every query comes by itself, after an exponential time of this mean (a Poisson process).
+#[must_use]
+pub fn arrivals(queries: Vec<Query>, mean_ns: u64, random: &mut Random) -> Vec<Stream> {
+    let mut start_ns: u64 = 0;
+    let arrive = |query| {
+        start_ns = start_ns.saturating_add(random.exponential(mean_ns));
+        Stream {
+            start_ns,
+            queries: vec![query],
+        }
+    };
+    queries.into_iter().map(arrive).collect()
+}
+
+/// Everything that fixes a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scenario {
+    /// The scheduler.
+    pub abm: AbmConfig,
+    /// The table. On its device each column lies by itself, its chunks in order. No shared extents.
+    pub layout: TableLayout,
+    /// What [`coscan_core::DeviceId`] 0, 1, ... of the layout are.
+    pub devices: Vec<DeviceModel>,
+    /// Cores.
+    pub cores: u64,
+    /// The first so much CPU time of a query goes before the work of queries that have had theirs: the bonus that operating systems
+    /// give to threads that have slept. Nanoseconds.
+    pub favoured_ns: u64,
+    /// The workload.
+    pub streams: Vec<Stream>,
+}
+
+/// What became of a query.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueryOutcome {
+    /// Its stream.
+    pub stream: usize,
+    /// Its place in the stream.
+    pub at: usize,
+    /// When it began. Nanoseconds.
+    pub begun_ns: u64,
+    /// From its start to its end. Nanoseconds.
+    pub latency_ns: u64,
+    /// Requests to devices that were chosen for it.
+    pub requests: u64,
+}
+
+/// A load.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// When it was issued. Nanoseconds.
+    pub at_ns: u64,
+    /// The chunk.
+    pub chunk: ChunkId,
+    /// The columns.
+    pub columns: ColumnSet,
+    /// The stream whose query it was chosen for.
+    pub stream: usize,
+}
+
+/// What became of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// In the order they ended.
+    pub queries: Vec<QueryOutcome>,
+    /// Time of each stream from its start to its end. Nanoseconds.
+    pub stream_ns: Vec<u64>,
+    /// When the last stream ended. Nanoseconds.
+    pub total_ns: u64,
+    /// Core time used. Nanoseconds.
+    pub cpu_ns: u64,
+    /// Requests to devices: one for each column of a load.
+    pub requests: u64,
+    /// Bytes loaded.
+    pub bytes: u64,
+    /// Events told to the core.
+    pub events: u64,
+    /// Loads in the order issued.
+    pub accesses: Vec<Access>,
+    /// Whether every query ended.
+    pub finished: bool,
+}

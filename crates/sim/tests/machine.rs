@@ -1,0 +1,125 @@
+//! Promised: what a scenario takes is what its parameters say, to the nanosecond, and a scenario fixes its outcome.
+
+use coscan_core::{
+    AbmConfig, ChunkLayout, ChunkSet, ColumnId, ColumnSet, DeviceId, Part, Policy, StorageModel,
+    TableLayout,
+};
+use coscan_sim::{DeviceModel, Outcome, Query, Random, Scenario, Stream, arrivals, streams};
+
+const DISK: DeviceModel = DeviceModel {
+    bytes_per_second: 1_000_000_000,
+    positioning_ns: 50,
+    request_ns: 0,
+    cpu_ns_per_mib: 0,
+    cache: None,
+};
+
+/// A table of `chunks` chunks of two columns of 100 and 300 bytes, in turns on `disks` disks.
+fn scenario(policy: Policy, chunks: u32, disks: u16, streams: Vec<Stream>) -> Scenario {
+    let chunk = |n: u32| ChunkLayout {
+        device: DeviceId(u16::try_from(n).expect("few chunks") % disks),
+        bytes: [100, 300].into(),
+    };
+    Scenario {
+        abm: AbmConfig {
+            policy,
+            model: StorageModel::Dsm,
+            budget_bytes: 4_000,
+            loads_max: 1,
+            stall_after_ns: 1_000_000_000,
+            wait_unit_ns: 1_000,
+            turns: None,
+        },
+        layout: TableLayout {
+            columns: 2,
+            chunks: (0..chunks).map(chunk).collect(),
+            shared: Vec::new(),
+        },
+        devices: vec![DISK; usize::from(disks)],
+        cores: 1,
+        favoured_ns: 0,
+        streams,
+    }
+}
+
+fn query(chunks: std::ops::Range<u32>, columns: &[u16], cpu_ns_per_chunk: u64) -> Query {
+    Query {
+        name: String::new(),
+        parts: vec![Part {
+            chunks: ChunkSet::from_range(chunks),
+            columns: columns.iter().map(|&n| ColumnId(n)).collect::<ColumnSet>(),
+        }],
+        cpu_ns_per_chunk,
+    }
+}
+
+fn alone(query: Query, disks: u16) -> Outcome {
+    scenario(Policy::Relevance, 20, disks, streams(vec![vec![query]], 0)).run()
+}
+
+#[test]
+fn a_scan_of_one_column_is_read_in_one_sweep() {
+    let outcome = alone(query(5..15, &[1], 10), 1);
+    // One positioning, ten reads, and work on the last chunk that nothing hides.
+    assert_eq!(outcome.total_ns, 50 + 10 * 300 + 10);
+    assert_eq!((outcome.requests, outcome.bytes), (10, 3_000));
+    assert_eq!(outcome.cpu_ns, 100);
+}
+
+#[test]
+fn two_columns_lie_apart() {
+    let outcome = alone(query(0..10, &[0, 1], 0), 1);
+    assert_eq!(outcome.total_ns, 10 * (50 + 100 + 50 + 300));
+    assert_eq!(outcome.requests, 20);
+}
+
+#[test]
+fn a_slow_scan_takes_its_work() {
+    let outcome = alone(query(0..10, &[0], 1_000), 1);
+    assert_eq!(outcome.total_ns, 50 + 100 + 10 * 1_000);
+}
+
+#[test]
+fn two_disks_read_at_once() {
+    let outcome = alone(query(0..20, &[1], 0), 2);
+    assert_eq!(outcome.total_ns, 50 + 10 * 300);
+    assert_eq!(outcome.requests, 20);
+}
+
+#[test]
+fn streams_begin_and_go_on_when_they_should() {
+    let one = || query(0..10, &[1], 0);
+    let two = vec![vec![one(), one()], vec![one()]];
+    let outcome = scenario(Policy::Normal, 20, 1, streams(two, 100_000)).run();
+    assert!(outcome.finished);
+    // The second finds all ten chunks in memory; so does the other stream, much later.
+    assert_eq!(outcome.stream_ns, [3_050, 0]);
+    assert_eq!(outcome.total_ns, 100_000);
+    let begun: Vec<u64> = outcome.queries.iter().map(|q| q.begun_ns).collect();
+    assert_eq!(begun, [0, 3_050, 100_000]);
+}
+
+#[test]
+fn a_scenario_fixes_its_outcome() {
+    for policy in [
+        Policy::Normal,
+        Policy::Attach,
+        Policy::Elevator,
+        Policy::Relevance,
+    ] {
+        let draw = |seed| {
+            let mut random = Random::new(seed);
+            let queries = (0..30).map(|_| {
+                let from = u32::try_from(random.below(15)).unwrap();
+                let column = u16::try_from(random.below(2)).unwrap();
+                query(from..from + 5, &[column], random.below(2_000))
+            });
+            let queries = queries.collect();
+            let streams = arrivals(queries, 1_000, &mut random);
+            scenario(policy, 20, 1, streams).run()
+        };
+        assert!(draw(1).finished);
+        assert_eq!(draw(1), draw(1));
+        assert_ne!(draw(1).accesses, draw(2).accesses);
+    }
+}
