@@ -1,0 +1,376 @@
+//! Has the core kept its promises to scans and page requests?
+//!
+//! Idea: every event is entered before the core hears it, every action when it comes; whatever an action must not say, or fails to
+//! say, is an assertion.
+//! Not here: memory (`memory.rs`), the liveness promises I6 and I8 (`liveness.rs`).
+//! I4 every load has a scan or a page request that wants it. I5 a scan is handed each of its chunks exactly once, those excepted
+//! that it withdrew. I7 a failed load fails exactly the scans that need it.
+
+use std::collections::BTreeMap;
+
+use coscan_core::{
+    Action, ChunkId, ColumnId, Event, PageRequestId, Policy, ScanId, ScanSpec, TableId,
+};
+
+use super::memory::{Load, Mask, Memory, Place, Table, has, mask};
+
+/// What a scan has to do with a chunk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Part {
+    Apart,
+    Needed,
+    Held,
+    Done,
+    Withdrawn,
+}
+
+/// A registered scan.
+#[derive(Debug)]
+pub(super) struct Scan {
+    pub(super) table: TableId,
+    pub(super) consumers: u32,
+    ordered: bool,
+    /// Columns wanted of each chunk, and what became of it.
+    chunks: Vec<(Mask, Part)>,
+    pub(super) needed: usize,
+    pub(super) held: Vec<ChunkId>,
+    pub(super) waiting: u32,
+    pub(super) failed: bool,
+}
+
+/// A page request.
+#[derive(Debug)]
+pub(super) struct Page {
+    place: Place,
+    columns: Mask,
+    pub(super) state: PageState,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum PageState {
+    /// The driver reads it by itself.
+    Queued,
+    /// A load brings it.
+    Dropped,
+    Served,
+}
+
+/// Everything that the driver knows.
+#[derive(Debug, Default)]
+pub(super) struct Books {
+    pub(super) memory: Memory,
+    pub(super) scans: BTreeMap<ScanId, Scan>,
+    pub(super) pages: BTreeMap<PageRequestId, Page>,
+    /// Scans that the last event must fail, and did not fail yet.
+    to_fail: Vec<ScanId>,
+}
+
+impl Scan {
+    fn new(spec: &ScanSpec, chunks: u32) -> Self {
+        let mut all = vec![(0, Part::Apart); chunks as usize];
+        let mut needed = 0;
+        for part in &spec.parts {
+            for chunk in part.chunks.iter() {
+                all[chunk.0 as usize] = (mask(part.columns.iter()), Part::Needed);
+                needed += 1;
+            }
+        }
+        Self {
+            table: spec.table,
+            consumers: spec.consumers,
+            ordered: spec.ordered,
+            chunks: all,
+            needed,
+            held: Vec::new(),
+            waiting: 0,
+            failed: false,
+        }
+    }
+
+    /// The columns wanted of a chunk that is still needed. Chunks appended later are not the scan's.
+    fn wants(&self, chunk: ChunkId) -> Mask {
+        match self.chunks.get(chunk.0 as usize) {
+            Some((columns, Part::Needed)) => *columns,
+            _ => 0,
+        }
+    }
+
+    fn needed(&self) -> impl Iterator<Item = (ChunkId, Mask)> + '_ {
+        let chunks = (0..).map(ChunkId).zip(&self.chunks);
+        chunks.filter_map(|(id, &(columns, part))| (part == Part::Needed).then_some((id, columns)))
+    }
+
+    fn turn(&mut self, chunk: ChunkId, to: Part) -> Mask {
+        let (columns, part) = &mut self.chunks[chunk.0 as usize];
+        self.needed -= usize::from(*part == Part::Needed);
+        *part = to;
+        *columns
+    }
+}
+
+impl Books {
+    fn scan(&mut self, scan: ScanId) -> &mut Scan {
+        self.scans.get_mut(&scan).expect("a registered scan")
+    }
+
+    /// The driver's part of an event, before the core hears it. `load`: which load a completion or failure is about.
+    pub(super) fn enter(&mut self, event: &Event, load: Option<u64>) {
+        match event {
+            Event::TableRegistered { table, layout } => {
+                let entry = Table::new(layout.clone());
+                self.memory.tables.insert(*table, entry);
+            }
+            Event::ScanRegistered { scan, spec } => {
+                let chunks = self.memory.table(spec.table).len();
+                self.scans.insert(*scan, Scan::new(spec, chunks));
+            }
+            Event::ChunkRequested { scan } => self.scan(*scan).waiting += 1,
+            Event::RequestWithdrawn { scan } => {
+                let entry = self.scan(*scan);
+                assert!(entry.waiting > 0, "D1: nobody of {scan} waits");
+                entry.waiting -= 1;
+            }
+            Event::ChunkReleased { scan, chunk } => {
+                let entry = self.scan(*scan);
+                entry.held.retain(|held| held != chunk);
+                let (table, columns) = (entry.table, entry.turn(*chunk, Part::Done));
+                self.memory.unpin((table, *chunk), columns);
+            }
+            Event::ChunksWithdrawn { scan, chunks } => {
+                let entry = self.scan(*scan);
+                for chunk in chunks.iter() {
+                    if entry.wants(chunk) != 0 {
+                        entry.turn(chunk, Part::Withdrawn);
+                    }
+                }
+            }
+            Event::ScanEnded { scan } => {
+                let entry = self.scans.remove(scan).expect("a registered scan");
+                for chunk in entry.held {
+                    let (columns, _) = entry.chunks[chunk.0 as usize];
+                    self.memory.unpin((entry.table, chunk), columns);
+                }
+            }
+            Event::LoadCompleted { columns, .. } => {
+                self.memory.complete(load.expect("of a load"), columns);
+            }
+            Event::LoadFailed {
+                table,
+                chunk,
+                columns,
+            } => {
+                self.memory.fail(load.expect("of a load"), columns);
+                let lost = mask(columns.iter().copied());
+                let scans = self.scans.iter();
+                let hit = scans.filter(|(_, s)| s.table == *table && s.wants(*chunk) & lost != 0);
+                self.to_fail = hit.map(|(&id, _)| id).collect();
+            }
+            Event::PageRequested {
+                request,
+                table,
+                chunk,
+                columns,
+            } => {
+                let page = Page {
+                    place: (*table, *chunk),
+                    columns: mask(columns.iter()),
+                    state: PageState::Queued,
+                };
+                self.pages.insert(*request, page);
+            }
+            Event::PageCompleted { request } => self.finish_read(*request),
+            Event::PageReleased { request } => {
+                let page = self.pages.remove(request).expect("an open request");
+                self.memory.unpin(page.place, page.columns);
+            }
+            Event::BudgetChanged { bytes } => self.memory.budget = *bytes,
+            _ => {}
+        }
+    }
+
+    /// The driver read a page by itself; that is ignored once a load brings it.
+    fn finish_read(&mut self, request: PageRequestId) {
+        let page = self.pages.get(&request);
+        if page.is_some_and(|page| page.state == PageState::Queued) {
+            self.pages.remove(&request);
+        }
+    }
+
+    /// An action; gives the number of the load that it starts, if it is one.
+    ///
+    /// # Panics
+    /// It breaks a promise.
+    pub(super) fn carry_out(&mut self, action: &Action) -> Option<u64> {
+        match action {
+            Action::Load {
+                table,
+                chunk,
+                columns,
+                extents,
+                bytes,
+                scan,
+            } => {
+                self.check_wanted((*table, *chunk), columns, *scan);
+                let place = (*table, *chunk);
+                return Some(self.memory.start_load(place, columns, extents, *bytes));
+            }
+            Action::Evict {
+                table,
+                chunk,
+                column,
+            } => self.memory.evict((*table, *chunk), *column),
+            Action::EvictExtent { table, extent } => self.memory.evict_extent(*table, *extent),
+            Action::Deliver { scan, chunk, .. } => self.hand_out(*scan, *chunk),
+            Action::Exhausted { scan } => {
+                let entry = self.scan(*scan);
+                assert!(
+                    entry.waiting > 0,
+                    "nobody of {scan} waits to hear that it is exhausted"
+                );
+                assert_eq!(entry.needed, 0, "I5: {scan} is told that it is exhausted");
+                entry.waiting -= 1;
+            }
+            Action::Fail { scan, .. } => {
+                let due = self.to_fail.iter().position(|s| s == scan);
+                assert!(due.is_some(), "I7: {scan} fails for nothing");
+                due.map(|at| self.to_fail.remove(at));
+                let entry = self.scan(*scan);
+                let needed: Vec<ChunkId> = entry.needed().map(|(chunk, _)| chunk).collect();
+                for chunk in needed {
+                    entry.turn(chunk, Part::Withdrawn);
+                }
+                entry.waiting = 0;
+                entry.failed = true;
+            }
+            Action::ServePage { request } => {
+                let page = self.pages.get_mut(request).expect("an open request");
+                assert_ne!(
+                    page.state,
+                    PageState::Served,
+                    "page {request} is served twice"
+                );
+                page.state = PageState::Served;
+                let (place, columns) = (page.place, page.columns);
+                self.memory.pin(place, columns);
+            }
+            Action::DropPageRequest { request } => {
+                let page = self.pages.get_mut(request).expect("an open request");
+                assert_eq!(
+                    page.state,
+                    PageState::Queued,
+                    "page {request} is dropped twice"
+                );
+                page.state = PageState::Dropped;
+                let (table, chunk) = page.place;
+                let coming = self.memory.table(table).coming(chunk);
+                assert_eq!(page.columns & !coming, 0, "no load brings page {request}");
+            }
+            Action::FailPage { request } => {
+                let page = self.pages.remove(request).expect("an open request");
+                assert_eq!(page.state, PageState::Dropped, "page {request} fails");
+            }
+            other => unreachable!("the driver does not know {other:?}"),
+        }
+        None
+    }
+
+    /// I4.
+    fn check_wanted(&self, (table, chunk): Place, columns: &[ColumnId], scan: ScanId) {
+        let of_table = self.scans.values().filter(|scan| scan.table == table);
+        let wanted = of_table.fold(0, |all, scan| all | scan.wants(chunk));
+        for &column in columns {
+            assert!(
+                has(wanted, column),
+                "I4: nobody wants {table}.{chunk}.{column}"
+            );
+        }
+        let trigger = self.scans.get(&scan).filter(|scan| scan.table == table);
+        let trigger =
+            trigger.is_some_and(|scan| scan.wants(chunk) & mask(columns.iter().copied()) != 0);
+        assert!(
+            trigger,
+            "I4: {table}.{chunk} is loaded for {scan}, which needs nothing of it"
+        );
+    }
+
+    fn hand_out(&mut self, id: ScanId, chunk: ChunkId) {
+        let scan = self.scan(id);
+        assert!(scan.waiting > 0, "nobody of {id} waits for {chunk}");
+        assert_ne!(scan.wants(chunk), 0, "I5: {id} is handed {chunk}");
+        assert!(
+            !scan.ordered
+                || scan
+                    .needed()
+                    .next()
+                    .is_some_and(|(first, _)| first == chunk),
+            "{id} is handed {chunk} out of order"
+        );
+        scan.waiting -= 1;
+        scan.held.push(chunk);
+        let (table, columns) = (scan.table, scan.turn(chunk, Part::Held));
+        self.memory.pin((table, chunk), columns);
+    }
+
+    /// What must hold once the core has said everything. `served`: what is ready must have been handed out by now.
+    ///
+    /// # Panics
+    /// It does not hold.
+    pub(super) fn check_after(&mut self, event: &Event, policy: Policy, served: bool) {
+        assert!(
+            self.to_fail.is_empty(),
+            "I7: {:?} do not fail",
+            self.to_fail
+        );
+        if let Event::TableDropped { table } = event {
+            self.memory.drop_table(*table);
+        }
+        self.memory.check_shrunk();
+        for (request, page) in &self.pages {
+            let table = self.memory.table(page.place.0);
+            let there = match page.state {
+                PageState::Queued => table.coming(page.place.1),
+                PageState::Dropped => table.resident(page.place.1),
+                PageState::Served => continue,
+            };
+            assert_ne!(page.columns & !there, 0, "page {request} is not answered");
+        }
+        if served {
+            self.check_served(event, policy);
+        }
+    }
+
+    /// Nobody waits for what is there.
+    fn check_served(&self, event: &Event, policy: Policy) {
+        let unordered = !matches!(policy, Policy::Normal | Policy::Attach);
+        for (id, scan) in self.scans.iter().filter(|(_, scan)| scan.waiting > 0) {
+            assert!(scan.needed > 0, "{id} is not told that it is exhausted");
+            let table = self.memory.table(scan.table);
+            let ready = |&(chunk, columns): &(ChunkId, Mask)| columns & !table.resident(chunk) == 0;
+            let ready = match event {
+                // The one chunk that may have become ready.
+                Event::LoadCompleted { table, chunk, .. } if unordered && !scan.ordered => {
+                    let wanted = scan.wants(*chunk);
+                    let some = *table == scan.table && wanted != 0;
+                    some.then_some((*chunk, wanted)).filter(ready)
+                }
+                _ if scan.ordered => scan.needed().next().filter(ready),
+                // (`attach` starts where only the core knows.)
+                _ if policy == Policy::Normal => scan.needed().next().filter(ready),
+                _ if unordered => scan.needed().find(ready),
+                _ => None,
+            };
+            assert!(ready.is_none(), "{id} waits for {ready:?}, which is there");
+        }
+    }
+
+    /// Whether nothing is registered, under way or asked for in the table.
+    pub(super) fn is_unused(&self, table: TableId) -> bool {
+        self.memory.table(table).loads == 0
+            && self.scans.values().all(|scan| scan.table != table)
+            && self.pages.values().all(|page| page.place.0 != table)
+    }
+
+    pub(super) fn load(&self, number: u64) -> Option<&Load> {
+        self.memory.loads.get(&number)
+    }
+}

@@ -1,0 +1,484 @@
+//! A driver of the core that is right, but unlucky.
+//!
+//! Idea: an agenda of virtual time. What the core asks for is put on it (loads that come in parts or late, consumers that work and
+//! come back), what the agenda says next is told to the core, and after every event the books and `check()` are looked at.
+//! Not here: what goes wrong (`faults.rs`), when there are no more faults (`liveness.rs`).
+//! Bounds: an agenda entry per consumer, load part and page.
+//! D1: only possible events are told; a refusal is a bug here.
+
+use std::collections::BTreeMap;
+
+use coscan_core::{Abm, Action, ChunkId, ColumnId, Event, PageRequestId, ScanId, TableId, Time};
+
+use super::books::{Books, PageState};
+use super::options::{Options, between, chance, index};
+use super::trace::Trace;
+use super::{Counts, Report};
+use crate::random::Random;
+
+/// Something that will happen.
+#[derive(Clone, Debug)]
+pub(super) enum Due {
+    /// A scan arrives, and things of the outside happen.
+    Arrival,
+    /// A short scan of the liveness phase arrives.
+    Churn,
+    /// A consumer asks for a chunk.
+    Ask(ScanId, usize),
+    /// A consumer that still waits gives up.
+    GiveUp(ScanId, usize),
+    /// A consumer is done with a chunk.
+    Done(ScanId, usize, ChunkId),
+    /// A scan that failed or is exhausted is ended.
+    End(ScanId),
+    /// Columns of a load arrive, or fail.
+    Part {
+        load: u64,
+        columns: Vec<ColumnId>,
+        fails: bool,
+    },
+    /// The driver has read a page by itself.
+    PageRead(PageRequestId),
+    /// A page that was served is not used any more.
+    PageFreed(PageRequestId),
+}
+
+/// One stream of a scan.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Consumer {
+    /// It will ask: an `Ask` is on the agenda, or it is frozen.
+    Away,
+    /// It waits.
+    Asking,
+    /// It works on a chunk, and asks when it is done with it.
+    Working,
+    /// It was told that nothing is left.
+    Finished,
+}
+
+/// How it goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Phase {
+    Safety,
+    /// No faults, but short scans keep arriving.
+    Liveness,
+    /// No arrivals any more.
+    Quiet,
+}
+
+/// The world.
+pub(super) struct Driver<'a> {
+    pub(super) options: &'a Options,
+    pub(super) trace: &'a mut Trace,
+    pub(super) abm: Abm,
+    pub(super) books: Books,
+    pub(super) random: Random,
+    pub(super) now: u64,
+    pub(super) phase: Phase,
+    pub(super) agenda: BTreeMap<(u64, u64), Due>,
+    agenda_seq: u64,
+    pub(super) consumers: BTreeMap<ScanId, Vec<Consumer>>,
+    /// What consumers that fell silent would do next.
+    pub(super) frozen: Vec<Due>,
+    /// Scans that arrived in the liveness phase.
+    pub(super) churning: Vec<ScanId>,
+    pub(super) tables_registered: u32,
+    pub(super) scans_registered: u64,
+    pub(super) pages_requested: u64,
+    last_tick: u64,
+    pub(super) counts: Counts,
+}
+
+impl<'a> Driver<'a> {
+    pub(super) fn new(options: &'a Options, trace: &'a mut Trace) -> Self {
+        let config = options.abm();
+        trace.config(&config);
+        #[cfg_attr(
+            not(feature = "canary"),
+            expect(unused_mut, reason = "planted in tests only")
+        )]
+        let mut abm = Abm::new(config);
+        #[cfg(feature = "canary")]
+        if options.plant_canary {
+            abm.plant_canary();
+        }
+        Self {
+            options,
+            trace,
+            abm,
+            books: Books::default(),
+            random: Random::new(options.seed),
+            now: 0,
+            phase: Phase::Safety,
+            agenda: BTreeMap::new(),
+            agenda_seq: 0,
+            consumers: BTreeMap::new(),
+            frozen: Vec::new(),
+            churning: Vec::new(),
+            tables_registered: 0,
+            scans_registered: 0,
+            pages_requested: 0,
+            last_tick: 0,
+            counts: Counts::default(),
+        }
+    }
+
+    pub(super) fn report(self) -> Report {
+        Report {
+            hash: self.trace.hash(),
+            events: self.trace.events,
+            actions: self.trace.actions,
+            bound_used_permille: 0,
+            counts: self.counts,
+        }
+    }
+
+    pub(super) fn put(&mut self, wait: u64, due: Due) {
+        self.agenda_seq += 1;
+        self.agenda
+            .insert((self.now.saturating_add(wait), self.agenda_seq), due);
+    }
+
+    /// Lets the next thing happen, if it happens by `until`.
+    pub(super) fn step(&mut self, until: u64) -> bool {
+        let next = self.agenda.first_key_value().map(|(&(at, _), _)| at);
+        let deadline = self.abm.next_deadline();
+        let tick = deadline.map(|due| {
+            due.0
+                .max(self.last_tick + self.options.tick_ns)
+                .max(self.now)
+        });
+        let (at, is_tick) = match (next, tick) {
+            (Some(at), Some(tick)) if tick < at => (tick, true),
+            (Some(at), _) => (at, false),
+            (None, Some(tick)) => (tick, true),
+            (None, None) => return false,
+        };
+        if at > until {
+            return false;
+        }
+        self.now = at;
+        if is_tick {
+            self.last_tick = at;
+            self.tell(&Event::TimePassed, None);
+        } else if let Some((_, due)) = self.agenda.pop_first() {
+            self.happen(due);
+        }
+        true
+    }
+
+    fn happen(&mut self, due: Due) {
+        match due {
+            Due::Arrival => self.arrival(),
+            Due::Churn => self.churn(),
+            Due::Ask(scan, at) => self.ask(scan, at),
+            Due::GiveUp(scan, at) => {
+                if self.consumer(scan, at) == Some(Consumer::Asking) {
+                    self.counts.requests_withdrawn += 1;
+                    self.set_consumer(scan, at, Consumer::Away);
+                    self.tell(&Event::RequestWithdrawn { scan }, None);
+                    let wait = self.think_time();
+                    self.put(wait, Due::Ask(scan, at));
+                }
+            }
+            Due::Done(scan, at, chunk) => self.done(scan, at, chunk),
+            Due::End(scan) => {
+                if self.books.scans.contains_key(&scan) {
+                    self.end(scan);
+                }
+            }
+            Due::Part {
+                load,
+                columns,
+                fails,
+            } => self.part(load, &columns, fails),
+            Due::PageRead(request) => {
+                // A driver may have read it before it was told that a load brings it.
+                if self.books.pages.contains_key(&request) {
+                    self.tell(&Event::PageCompleted { request }, None);
+                }
+            }
+            Due::PageFreed(request) => self.tell(&Event::PageReleased { request }, None),
+        }
+    }
+
+    fn consumer(&self, scan: ScanId, at: usize) -> Option<Consumer> {
+        self.consumers.get(&scan).map(|all| all[at])
+    }
+
+    fn set_consumer(&mut self, scan: ScanId, at: usize, to: Consumer) {
+        if let Some(all) = self.consumers.get_mut(&scan) {
+            all[at] = to;
+        }
+    }
+
+    fn ask(&mut self, scan: ScanId, at: usize) {
+        if self.consumer(scan, at) != Some(Consumer::Away) || self.books.scans[&scan].failed {
+            return;
+        }
+        self.set_consumer(scan, at, Consumer::Asking);
+        self.tell(&Event::ChunkRequested { scan }, None);
+        let gives_up = self.fault(self.options.faults.request_withdrawn);
+        if gives_up && self.consumer(scan, at) == Some(Consumer::Asking) {
+            let wait = self.random.below(self.options.load_ns * 2);
+            self.put(wait, Due::GiveUp(scan, at));
+        }
+    }
+
+    fn done(&mut self, scan: ScanId, at: usize, chunk: ChunkId) {
+        let Some(books) = self.books.scans.get(&scan) else {
+            return;
+        };
+        debug_assert!(
+            books.held.contains(&chunk),
+            "D1: it works on a chunk that it holds"
+        );
+        self.tell(&Event::ChunkReleased { scan, chunk }, None);
+        if self.consumer(scan, at) == Some(Consumer::Working) {
+            self.set_consumer(scan, at, Consumer::Away);
+            self.goes_on(scan, at);
+        }
+        self.end_if_finished(scan);
+    }
+
+    /// A consumer that is away comes back soon, or falls silent.
+    fn goes_on(&mut self, scan: ScanId, at: usize) {
+        if self.fault(self.options.faults.consumer_stalls) {
+            self.silence(Due::Ask(scan, at));
+        } else {
+            let wait = self.think_time();
+            self.put(wait, Due::Ask(scan, at));
+        }
+    }
+
+    /// What a consumer would do next comes late, or never.
+    fn silence(&mut self, due: Due) {
+        self.counts.stalls += 1;
+        if chance(&mut self.random, 300) {
+            self.frozen.push(due);
+        } else {
+            let most = self.options.stall_after_ns * 3 + self.options.load_ns;
+            let wait = self.random.below(most);
+            self.put(wait, due);
+        }
+    }
+
+    fn part(&mut self, load: u64, columns: &[ColumnId], fails: bool) {
+        let Some(entry) = self.books.load(load) else {
+            return;
+        };
+        let (table, chunk) = entry.place;
+        // What failed meanwhile with a shared extent does not arrive.
+        let columns: Vec<ColumnId> = columns
+            .iter()
+            .copied()
+            .filter(|column| entry.columns.contains(column))
+            .collect();
+        if columns.is_empty() {
+            return;
+        }
+        let event = if fails {
+            self.counts.load_failures += 1;
+            Event::LoadFailed {
+                table,
+                chunk,
+                columns,
+            }
+        } else {
+            Event::LoadCompleted {
+                table,
+                chunk,
+                columns,
+            }
+        };
+        self.tell(&event, Some(load));
+        // A failed extent takes with it whatever waits for it, other chunks too.
+        while let Some((load, columns)) = self.books.memory.orphans() {
+            let (table, chunk) = self.books.memory.loads[&load].place;
+            let event = Event::LoadFailed {
+                table,
+                chunk,
+                columns,
+            };
+            self.tell(&event, Some(load));
+        }
+    }
+
+    fn end_if_finished(&mut self, scan: ScanId) {
+        let finished = self.consumers.get(&scan).is_some_and(|all| {
+            let mut all = all.iter();
+            all.all(|consumer| *consumer == Consumer::Finished)
+        });
+        if finished && self.books.scans[&scan].held.is_empty() {
+            self.put(0, Due::End(scan));
+        }
+    }
+
+    pub(super) fn end(&mut self, scan: ScanId) {
+        self.consumers.remove(&scan);
+        self.counts.scans_ended += 1;
+        self.tell(&Event::ScanEnded { scan }, None);
+        if let Some(at) = self.churning.iter().position(|churning| *churning == scan) {
+            self.churning.swap_remove(at);
+            let wait = 1 + self.random.below(self.options.load_ns / 4 + 1);
+            self.put(wait, Due::Churn);
+        }
+    }
+
+    pub(super) fn think_time(&mut self) -> u64 {
+        between(&mut self.random, 1, self.options.work_ns / 10 + 1)
+    }
+
+    fn work_time(&mut self) -> u64 {
+        between(
+            &mut self.random,
+            self.options.work_ns / 2,
+            self.options.work_ns,
+        )
+    }
+
+    /// Whether something of this rate goes wrong now.
+    pub(super) fn fault(&mut self, of_1000: u64) -> bool {
+        self.phase == Phase::Safety && of_1000 > 0 && chance(&mut self.random, of_1000)
+    }
+
+    /// Tells the core what happened and does what it says. `load`: which load the event is about.
+    pub(super) fn tell(&mut self, event: &Event, load: Option<u64>) {
+        let now = Time(self.now);
+        self.trace.event(now, event);
+        if let Event::ChunksAppended {
+            table,
+            chunks,
+            shared,
+        } = event
+        {
+            self.append(*table, chunks, shared);
+        }
+        self.books.enter(event, load);
+        let outcome = self.abm.handle(now, event.clone());
+        assert!(outcome.is_ok(), "D1: {event:?} is refused: {outcome:?}");
+        while let Some(action) = self.abm.poll_action() {
+            self.trace.action(&action);
+            let load = self.books.carry_out(&action);
+            self.react(&action, load);
+        }
+        let served = self.options.turns.is_none();
+        self.books.check_after(event, self.options.policy, served);
+        assert_eq!(
+            self.abm.used_bytes(),
+            self.books.memory.used,
+            "I3: bytes are accounted for"
+        );
+        self.abm.check();
+    }
+
+    fn react(&mut self, action: &Action, load: Option<u64>) {
+        match action {
+            Action::Load { columns, .. } => self.begin_load(load.unwrap_or(0), columns),
+            Action::Deliver { scan, chunk, .. } => self.begin_work(*scan, *chunk),
+            Action::Exhausted { scan } => {
+                if let Some(at) = self.first_asking(*scan) {
+                    self.set_consumer(*scan, at, Consumer::Finished);
+                }
+                self.end_if_finished(*scan);
+            }
+            Action::Fail { scan, .. } => {
+                self.counts.scans_failed += 1;
+                // That answers every consumer that waits.
+                while let Some(at) = self.first_asking(*scan) {
+                    self.set_consumer(*scan, at, Consumer::Finished);
+                }
+                let wait = self.think_time();
+                self.put(wait, Due::End(*scan));
+            }
+            Action::ServePage { request } => {
+                self.counts.pages_served += 1;
+                let wait = self.work_time();
+                self.put(wait, Due::PageFreed(*request));
+            }
+            Action::Evict { .. } | Action::EvictExtent { .. } => self.counts.evictions += 1,
+            _ => {}
+        }
+    }
+
+    fn first_asking(&self, scan: ScanId) -> Option<usize> {
+        let consumers = self.consumers.get(&scan)?;
+        consumers.iter().position(|c| *c == Consumer::Asking)
+    }
+
+    fn begin_work(&mut self, scan: ScanId, chunk: ChunkId) {
+        self.counts.deliveries += 1;
+        let Some(at) = self.first_asking(scan) else {
+            return;
+        };
+        let done = Due::Done(scan, at, chunk);
+        if self.fault(self.options.faults.consumer_stalls) {
+            self.set_consumer(scan, at, Consumer::Working);
+            self.silence(done);
+            return;
+        }
+        let wait = self.work_time();
+        self.put(wait, done);
+        if self.fault(self.options.faults.consumer_hoards) {
+            self.counts.hoards += 1;
+            self.set_consumer(scan, at, Consumer::Away);
+            let wait = self.think_time();
+            self.put(wait, Due::Ask(scan, at));
+        } else {
+            self.set_consumer(scan, at, Consumer::Working);
+        }
+    }
+
+    /// Puts the arrival of a load's columns on the agenda.
+    fn begin_load(&mut self, load: u64, columns: &[ColumnId]) {
+        self.counts.loads += 1;
+        let mut left = columns.to_vec();
+        let parts = if self.fault(self.options.faults.load_comes_in_parts) {
+            self.random.shuffle(&mut left);
+            left.len()
+        } else {
+            1
+        };
+        let late = self.fault(self.options.faults.load_is_late);
+        let most = self.options.load_ns * if late { 20 } else { 1 };
+        for _ in 0..parts {
+            let columns = left.split_off(left.len().saturating_sub(columns.len() / parts));
+            let fails = self.fault(self.options.faults.load_fails);
+            let wait = between(&mut self.random, most / 4, most);
+            self.put(
+                wait,
+                Due::Part {
+                    load,
+                    columns,
+                    fails,
+                },
+            );
+        }
+    }
+
+    fn append(
+        &mut self,
+        table: TableId,
+        chunks: &[coscan_core::ChunkLayout],
+        shared: &[coscan_core::SharedExtent],
+    ) {
+        if let Some(entry) = self.books.memory.tables.get_mut(&table) {
+            entry.append(coscan_core::TableLayout {
+                columns: 0,
+                chunks: chunks.to_vec(),
+                shared: shared.to_vec(),
+            });
+        }
+    }
+
+    /// Any open page request that is not served is read or comes with a load.
+    pub(super) fn pages_open(&self) -> usize {
+        let open = self.books.pages.values();
+        open.filter(|page| page.state != PageState::Served).count()
+    }
+
+    /// One of these.
+    pub(super) fn one_of<T: Copy>(&mut self, from: &[T]) -> Option<T> {
+        (!from.is_empty()).then(|| from[index(&mut self.random, from.len())])
+    }
+}
