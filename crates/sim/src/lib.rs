@@ -11,10 +11,12 @@ mod device;
 mod random;
 mod replay;
 mod run;
+mod scale;
 mod scenario;
 
 pub use device::{CacheModel, DeviceModel};
 pub use random::Random;
 pub use replay::{Replay, ReplayError, Replayed, replay};
 pub use run::Watch;
+pub use scale::{Scale, ScaleOptions};
 pub use scenario::{Access, Outcome, Query, QueryOutcome, Scenario, Stream, arrivals, streams};
