@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use coscan_core::{Policy, StorageModel};
 
+use super::recorder::Recorder;
+
 /// Fixed properties of a [`super::BufferPool`].
 #[derive(Clone, Debug)]
 pub struct PoolConfig {
@@ -25,6 +27,8 @@ pub struct PoolConfig {
     pub turn_length_max: Duration,
     /// Keep a record of every load.
     pub record_trace: bool,
+    /// Writes every event and action of the core to a log, to be replayed.
+    pub recorder: Option<Recorder>,
 }
 
 impl Default for PoolConfig {
@@ -42,6 +46,7 @@ impl Default for PoolConfig {
             // Several times what a chunk costs; a join's other input waits no longer than this.
             turn_length_max: Duration::from_millis(250),
             record_trace: false,
+            recorder: None,
         }
     }
 }

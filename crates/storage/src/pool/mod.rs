@@ -9,6 +9,7 @@
 //! | `decoded.rs`, `decode_pool.rs` | how a segment is decoded once for all |
 //! | `memory.rs`, `lend.rs`, `gate.rs` | who may hold how much; the pool's side of it; how many chunks are in decode |
 //! | `files.rs`, `tables.rs` | which files make which table |
+//! | `recorder.rs` | how the core's events and actions are written to a log |
 //!
 //! Contract: `docs/design/storage.md`. Not here: planning, predicates, SQL (the engine).
 
@@ -21,6 +22,7 @@ mod lease;
 mod lend;
 mod load;
 mod memory;
+mod recorder;
 mod scan;
 mod snapshot;
 mod state;
@@ -39,6 +41,7 @@ pub use config::PoolConfig;
 pub use files::{FileCache, TableFile};
 pub use lease::{ChunkLease, ColumnRequest};
 pub use memory::MemoryBudget;
+pub use recorder::Recorder;
 pub use scan::{Scan, ScanPart, ScanRequest};
 pub use snapshot::{ChunkRow, PoolMetrics, PoolSnapshot, ScanRow};
 pub use state::{LoadTrace, ScanMetrics};
@@ -171,7 +174,7 @@ impl BufferPool {
     #[must_use]
     pub fn new(config: PoolConfig, shared: Arc<PoolShared>) -> Self {
         let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).max(1);
-        let abm = Abm::new(AbmConfig {
+        let abm = AbmConfig {
             policy: config.policy,
             model: config.model,
             budget_bytes: 0,
@@ -182,9 +185,11 @@ impl BufferPool {
                 chunks_max: config.turns_max.max(1),
                 length_ns_max: nanos(config.turn_length_max),
             }),
-        });
+        };
+        let recorder = config.recorder.as_ref();
         let state = State {
-            abm,
+            recording: recorder.and_then(|recorder| recorder.begin(&abm)),
+            abm: Abm::new(abm),
             origin: Instant::now(),
             tables: BTreeMap::new(),
             by_key: BTreeMap::new(),
@@ -215,6 +220,16 @@ impl BufferPool {
             io.spawn(tick(Arc::downgrade(&inner)));
         }
         Self { inner }
+    }
+
+    /// Closes the log that [`PoolConfig::recorder`] asked for, and waits until it is written. What happens after is not recorded.
+    /// (Dropping the pool closes the log too, but does not wait.) Blocks; does nothing if nothing is recorded.
+    pub fn finish_recording(&self) {
+        let recording = self.inner.state.lock().recording.take();
+        if let Some(writer) = recording.and_then(recorder::Recording::finish) {
+            // It panics only if the sink does; then the log is cut off, which a reader notices.
+            let _ = writer.join();
+        }
     }
 
     /// How it was set up.
@@ -295,6 +310,9 @@ async fn tick(pool: Weak<Inner>) {
                 .is_some_and(|due| u128::from(due.0) <= now)
             {
                 Inner::log(state.handle(Event::TimePassed, effects));
+            }
+            if let Some(recording) = &mut state.recording {
+                recording.hand_over();
             }
         });
     }

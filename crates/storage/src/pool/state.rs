@@ -18,6 +18,7 @@ use coscan_core::{
 };
 
 use super::decoded::DecodedSegment;
+use super::recorder::Recording;
 use super::tables::{CoreTable, TableKey};
 use crate::{Result, StorageError};
 
@@ -166,6 +167,8 @@ pub(crate) struct State {
     /// Why the loads of a chunk failed last, for the `Fail` actions that follow.
     pub(crate) load_error: Option<StorageError>,
     pub(crate) trace: Option<Vec<LoadTrace>>,
+    /// The log of the core, if it is recorded.
+    pub(crate) recording: Option<Recording>,
     /// Time spent deciding. Nanoseconds.
     pub(crate) sched_ns: u64,
     pub(crate) decisions: u64,
@@ -178,11 +181,22 @@ impl State {
         let begun = Instant::now();
         let now = begun.duration_since(self.origin);
         let now = Time(u64::try_from(now.as_nanos()).unwrap_or(u64::MAX));
+        if let Some(recording) = &mut self.recording {
+            recording.event(now, &event);
+        }
         let outcome = self.abm.handle(now, event);
         self.sched_ns += u64::try_from(begun.elapsed().as_nanos()).unwrap_or(0);
         self.decisions += 1;
-        outcome.map_err(|refused| StorageError::Internal(refused.to_string()))?;
+        if let Err(refused) = outcome {
+            if let Some(recording) = &mut self.recording {
+                recording.refusal(&refused);
+            }
+            return Err(StorageError::Internal(refused.to_string()));
+        }
         while let Some(action) = self.abm.poll_action() {
+            if let Some(recording) = &mut self.recording {
+                recording.action(&action);
+            }
             self.carry_out(action, now, effects);
         }
         Ok(())
