@@ -58,6 +58,8 @@ pub struct Abm {
     pub(crate) scan_last: Option<ScanId>,
     /// Scans of which a waiting consumer may be served now.
     pub(crate) serve: BTreeSet<ScanId>,
+    /// Scans that are starved: those that loads are chosen for.
+    pub(crate) hungry: BTreeSet<ScanId>,
     /// When each scan that is neither waiting nor stalled becomes stalled.
     pub(crate) stalls: BTreeSet<(Time, ScanId)>,
     pub(crate) turns: Turns,
@@ -92,6 +94,7 @@ impl Abm {
             scans: BTreeMap::new(),
             scan_last: None,
             serve: BTreeSet::new(),
+            hungry: BTreeSet::new(),
             stalls: BTreeSet::new(),
             turns: Turns::default(),
             loads: BTreeMap::new(),
@@ -188,6 +191,7 @@ impl Abm {
             Event::ScanRegistered { scan, spec } => self.register(scan, spec),
             Event::ChunkRequested { scan } => self.request(scan),
             Event::RequestWithdrawn { scan } => self.withdraw_request(scan),
+            Event::ChunkProgressed { scan, chunk } => self.progress(scan, chunk),
             Event::ChunkReleased { scan, chunk } => self.release(scan, chunk),
             Event::ChunksWithdrawn { scan, chunks } => self.withdraw_chunks(scan, &chunks),
             Event::ScanEnded { scan } => self.end(scan),

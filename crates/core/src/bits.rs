@@ -150,6 +150,19 @@ impl Bits {
         })
     }
 
+    /// The members of both sets, ascending.
+    pub(crate) fn iter_and<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = usize> + 'a {
+        let words = LOW + self.high.len().min(other.high.len());
+        (0..words).flat_map(move |at| {
+            let word = self.word(at) & other.word(at);
+            std::iter::successors((word != 0).then_some(word), |w| {
+                let rest = w & (w - 1);
+                (rest != 0).then_some(rest)
+            })
+            .map(move |w| at * 64 + w.trailing_zeros() as usize)
+        })
+    }
+
     fn word(&self, at: usize) -> u64 {
         if at < LOW {
             self.low[at]

@@ -46,12 +46,16 @@ impl Abm {
                 coming += usize::from(part.columns.is_subset(&table.group(chunk).coming));
             }
             assert_eq!(table.starved.contains(part.slot), scan.starved);
+            assert_eq!(table.almost.contains(part.slot), scan.almost);
             assert_eq!(table.stalled.contains(part.slot), scan.stalled);
         }
         assert_eq!(needed, scan.needed.len(), "parts are disjoint");
         assert_eq!(coming, scan.coming, "available chunks are counted right");
         let starved = !scan.stalled && self.available(scan) < scan.lookahead;
         assert_eq!(starved, scan.starved, "starvation is known");
+        assert_eq!(starved, self.hungry.contains(&scan.id));
+        let almost = !scan.stalled && self.available(scan) <= scan.lookahead;
+        assert_eq!(almost, scan.almost, "almost starvation is known");
         let timed = self.stalls.contains(&(self.stall_time(scan), scan.id));
         assert_eq!(
             timed,

@@ -66,7 +66,8 @@ pub struct AbmConfig {
 pub struct TurnLimit {
     /// Chunks in work at once, at least 1. As many as cores, or a few more so that none is ever idle.
     pub chunks_max: usize,
-    /// After so long a chunk that is still held does not count as in work: its consumer may be waiting for something else.
+    /// So long after its hand-out, or the last `ChunkProgressed`, a chunk does not count as in work: its consumer waits for
+    /// something else.
     /// Nanoseconds, at least 1.
     pub length_ns_max: u64,
 }
@@ -134,6 +135,13 @@ pub enum Event {
     RequestWithdrawn {
         /// The scan.
         scan: ScanId,
+    },
+    /// A consumer still works on a chunk it holds. To be told a few times per `TurnLimit::length_ns_max`.
+    ChunkProgressed {
+        /// The scan.
+        scan: ScanId,
+        /// The chunk.
+        chunk: ChunkId,
     },
     /// A consumer is done with a chunk.
     ChunkReleased {

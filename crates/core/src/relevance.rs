@@ -118,10 +118,8 @@ impl Abm {
     /// chooseQueryToProcess, then chooseChunkToLoad.
     pub(crate) fn choose_relevant_load(&self) -> Option<LoadChoice> {
         let running = self.scans.len() as u64;
-        let hungry = self
-            .scans
-            .values()
-            .filter(|scan| scan.starved && (scan.sequential || scan.coming < scan.needed.len()));
+        let starved = self.hungry.iter().map(|&id| self.scan(id));
+        let hungry = starved.filter(|scan| scan.sequential || scan.coming < scan.needed.len());
         let mut queries: BinaryHeap<(i128, Reverse<ScanId>)> = hungry
             .map(|scan| (self.query_relevance(scan, running), Reverse(scan.id)))
             .collect();

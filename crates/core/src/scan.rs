@@ -14,11 +14,20 @@ pub(crate) struct PartState {
     pub(crate) needed: ChunkSet,
 }
 
+/// A chunk in a consumer's hands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Turn {
+    /// When it was handed out.
+    pub(crate) begun: Time,
+    /// When it stops counting as in work, unless the consumer goes on.
+    pub(crate) end: Time,
+}
+
 /// A scan's state.
 #[derive(Debug)]
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "two facts of its registration, two of its situation, all independent"
+    reason = "two facts of its registration, three of its situation"
 )]
 pub(crate) struct Scan {
     pub(crate) id: ScanId,
@@ -26,8 +35,8 @@ pub(crate) struct Scan {
     pub(crate) parts: Vec<PartState>,
     /// needed(q): the union of the parts' needed chunks.
     pub(crate) needed: ChunkSet,
-    /// Chunks handed out and not given back, and when they were handed out.
-    pub(crate) held: BTreeMap<ChunkId, Time>,
+    /// Chunks handed out and not given back.
+    pub(crate) held: BTreeMap<ChunkId, Turn>,
     /// Needed chunks that are ready or on their way.
     pub(crate) coming: usize,
     /// How many available chunks keep it fed.
@@ -43,6 +52,7 @@ pub(crate) struct Scan {
     pub(crate) last_activity: Time,
     pub(crate) stalled: bool,
     pub(crate) starved: bool,
+    pub(crate) almost: bool,
     /// Sequence number of the registration.
     pub(crate) registered_seq: u64,
     pub(crate) registered_at: Time,

@@ -48,7 +48,7 @@ impl Abm {
     }
 
     pub(crate) fn choose_sequential_load(&self) -> Option<LoadChoice> {
-        let mut hungry: Vec<&Scan> = self.scans.values().filter(|scan| scan.starved).collect();
+        let mut hungry: Vec<&Scan> = self.hungry.iter().map(|&id| self.scan(id)).collect();
         hungry.sort_by_key(|scan| (Reverse(scan.waiting > 0), scan.last_load_seq));
         hungry.into_iter().find_map(|scan| {
             let table = self.table(scan.table);

@@ -57,6 +57,7 @@ impl Abm {
             last_activity: now,
             stalled: false,
             starved: false,
+            almost: false,
             registered_seq,
             registered_at: now,
             worked_ns: 0,
@@ -99,14 +100,19 @@ impl Abm {
     pub(crate) fn release(&mut self, id: ScanId, chunk: ChunkId) {
         let seq = self.next_seq();
         let scan = self.scan_mut(id);
-        let begun = scan.held.remove(&chunk).expect("validated");
+        let turn = scan.held.remove(&chunk).expect("validated");
         let table_id = scan.table;
         let table = self.table_mut(table_id);
         let columns = table.unpin(chunk, Pinner::Scan(id));
         table.touch(chunk, &columns, seq);
-        self.end_turn(id, chunk, begun);
+        self.end_turn(id, chunk, turn);
         self.active(id);
         self.refresh(id);
+    }
+
+    pub(crate) fn progress(&mut self, id: ScanId, chunk: ChunkId) {
+        self.extend_turn(id, chunk);
+        self.active(id);
     }
 
     pub(crate) fn withdraw_chunks(&mut self, id: ScanId, chunks: &ChunkSet) {
@@ -137,8 +143,9 @@ impl Abm {
             return;
         };
         self.serve.remove(&id);
-        for (&chunk, &begun) in &scan.held {
-            self.end_turn(id, chunk, begun);
+        self.hungry.remove(&id);
+        for (&chunk, &turn) in &scan.held {
+            self.end_turn(id, chunk, turn);
         }
         self.stalls.remove(&(self.stall_time(&scan), id));
         let table = self.table_mut(scan.table);
@@ -176,11 +183,11 @@ impl Abm {
 
     pub(crate) fn hand_out(&mut self, id: ScanId, chunk: ChunkId) {
         let seq = self.next_seq();
-        let now = self.now;
+        let turn = self.begin_turn(id, chunk);
         let scan = self.scans.get_mut(&id).expect("deliver named it");
         let part = scan.take(chunk).expect("I5: only needed chunks are chosen");
         scan.coming -= 1;
-        scan.held.insert(chunk, now);
+        scan.held.insert(chunk, turn);
         scan.waiting -= 1;
         let registered = scan.registered_seq;
         let PartState {
@@ -198,7 +205,6 @@ impl Abm {
             Some(LastLoad { seq, .. }) if seq > registered => LoadOrigin::LoadedForOthers,
             _ => LoadOrigin::FromBuffer,
         };
-        self.begin_turn(id, chunk);
         self.active(id);
         self.refresh(id);
         self.actions.push_back(Action::Deliver {

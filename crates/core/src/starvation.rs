@@ -4,6 +4,8 @@
 //! consumers and it nothing has happened for `stall_after` is stalled: it protects nothing.
 //! Source: [CoopScans07 Figure 3, queryStarved]; we differ: loads in flight count as available.
 
+use smallvec::SmallVec;
+
 use crate::abm::Abm;
 use crate::scan::Scan;
 use crate::table::Table;
@@ -71,12 +73,22 @@ impl Abm {
         let available = self.available(scan);
         let starved = !scan.stalled && available < scan.lookahead;
         let almost = !scan.stalled && available <= scan.lookahead;
-        let (table, slots) = (scan.table, scan.slots());
-        self.scan_mut(id).starved = starved;
-        let table = self.table_mut(table);
-        for slot in slots {
-            table.starved.set(slot, starved);
-            table.almost.set(slot, almost);
+        // Chunks come and go far more often than this changes.
+        if (starved, almost) == (scan.starved, scan.almost) {
+            return;
+        }
+        let scan = self.scans.get_mut(&id).expect("it was there");
+        (scan.starved, scan.almost) = (starved, almost);
+        if starved {
+            self.hungry.insert(id);
+        } else {
+            self.hungry.remove(&id);
+        }
+        let table = self.tables.get_mut(&scan.table);
+        let table = table.expect("scans name registered tables");
+        for part in &scan.parts {
+            table.starved.set(part.slot, starved);
+            table.almost.set(part.slot, almost);
         }
     }
 
@@ -94,22 +106,18 @@ impl Abm {
         if *coming == before {
             return;
         }
-        let affected: Vec<(ScanId, bool, bool)> = table
-            .interest(chunk)
-            .iter()
-            .map(|slot| table.slot(slot))
-            .map(|s| {
-                (
-                    s.scan,
-                    s.columns.is_subset(&before),
-                    s.columns.is_subset(coming),
-                )
-            })
-            .filter(|(_, was, is)| was != is)
-            .collect();
-        for (id, _, is) in affected {
+        let interest = table.interest(chunk);
+        let mut affected: SmallVec<[(ScanId, bool); 64]> = SmallVec::new();
+        for (columns, members) in &table.families {
+            let comes = columns.is_subset(coming);
+            if columns.is_subset(&before) != comes {
+                let slots = members.iter_and(interest);
+                affected.extend(slots.map(|slot| (table.slot(slot).scan, comes)));
+            }
+        }
+        for (id, comes) in affected {
             let scan = self.scan_mut(id);
-            if is {
+            if comes {
                 scan.coming += 1;
             } else {
                 scan.coming -= 1;

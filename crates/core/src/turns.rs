@@ -6,14 +6,14 @@
 //! kept, not recomputed.
 //! Not here: which chunk a scan is handed (`relevance.rs` and its siblings choose it).
 //! Bounds: O(log scans) per hand-out.
-//! I6: every scan's turn comes, for the older a scan, the higher it ranks; and a chunk in work counts for a limited time only, so
-//! that a consumer that waits for something else holds nobody up.
+//! I6: every scan's turn comes, for the older a scan, the higher it ranks; and a chunk counts as in work only while its consumer goes on, so
+//! that one that waits for something else holds nobody up.
 //! Source: none of the papers; [CoopScans07] hands out whatever is available.
 
 use std::collections::BTreeSet;
 
 use crate::abm::Abm;
-use crate::scan::Scan;
+use crate::scan::{Scan, Turn};
 use crate::{Action, ChunkId, Policy, ScanId, Time, TurnLimit};
 
 /// Who works and who waits for a turn.
@@ -84,21 +84,32 @@ impl Abm {
         }
     }
 
-    pub(crate) fn begin_turn(&mut self, id: ScanId, chunk: ChunkId) {
-        if let Some(limit) = self.turn_limit() {
-            let end = Time(self.now.0.saturating_add(limit.length_ns_max));
+    /// A chunk is handed out now.
+    pub(crate) fn begin_turn(&mut self, id: ScanId, chunk: ChunkId) -> Turn {
+        let (begun, end) = (self.now, self.end_of_turn());
+        if self.turn_limit().is_some() {
+            self.turns.ends.insert((end, id, chunk));
+        }
+        Turn { begun, end }
+    }
+
+    /// The consumer goes on: the chunk is in work, even if it was not any more.
+    pub(crate) fn extend_turn(&mut self, id: ScanId, chunk: ChunkId) {
+        let end = self.end_of_turn();
+        let limited = self.turn_limit().is_some();
+        let turn = self.scan_mut(id).held.get_mut(&chunk);
+        let turn = turn.expect("validated");
+        let before = std::mem::replace(&mut turn.end, end);
+        if limited {
+            self.turns.ends.remove(&(before, id, chunk));
             self.turns.ends.insert((end, id, chunk));
         }
     }
 
     /// The scan gave the chunk back, or is over: how long it worked on it counts.
-    pub(crate) fn end_turn(&mut self, id: ScanId, chunk: ChunkId, begun: Time) {
-        let Some(limit) = self.turn_limit() else {
-            return;
-        };
-        let end = Time(begun.0.saturating_add(limit.length_ns_max));
-        self.turns.ends.remove(&(end, id, chunk));
-        let worked = self.now.min(end).0 - begun.0;
+    pub(crate) fn end_turn(&mut self, id: ScanId, chunk: ChunkId, turn: Turn) {
+        self.turns.ends.remove(&(turn.end, id, chunk));
+        let worked = self.now.min(turn.end).0 - turn.begun.0;
         if let Some(scan) = self.scans.get_mut(&id) {
             scan.worked_ns += worked;
             scan.chunks_worked += 1;
@@ -106,6 +117,11 @@ impl Abm {
                 self.serve.insert(id);
             }
         }
+    }
+
+    fn end_of_turn(&self) -> Time {
+        let length = self.turn_limit().map_or(0, |limit| limit.length_ns_max);
+        Time(self.now.0.saturating_add(length))
     }
 
     pub(crate) fn expire_turns(&mut self) {

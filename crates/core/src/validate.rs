@@ -64,7 +64,8 @@ impl Abm {
             | Event::RequestWithdrawn { scan: id }
             | Event::ChunksWithdrawn { scan: id, .. }
             | Event::ScanEnded { scan: id } => scan(id).map(drop),
-            Event::ChunkReleased { scan: id, chunk } => {
+            Event::ChunkProgressed { scan: id, chunk }
+            | Event::ChunkReleased { scan: id, chunk } => {
                 let held = scan(id)?.held.contains_key(chunk);
                 if held {
                     Ok(())

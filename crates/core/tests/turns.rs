@@ -209,6 +209,25 @@ fn a_chunk_that_is_held_for_long_stops_counting() {
 }
 
 #[test]
+fn a_consumer_that_goes_on_keeps_its_turn() {
+    let mut driver = Driver::new(1);
+    driver.register(LONG, 50, 1);
+    driver.register(SHORT, 5, 1);
+    let (scan, chunk) = handed_out(&driver.request(LONG))[0];
+    driver.request(SHORT);
+    driver.now = LENGTH_MAX_NS - 1;
+    driver.tell(Event::ChunkProgressed { scan, chunk });
+    driver.now = LENGTH_MAX_NS;
+    assert!(handed_out(&driver.tell(Event::TimePassed)).is_empty());
+    assert_eq!(
+        driver.abm.next_deadline(),
+        Some(Time(2 * LENGTH_MAX_NS - 1))
+    );
+    driver.now = 2 * LENGTH_MAX_NS - 1;
+    assert_eq!(handed_out(&driver.tell(Event::TimePassed)).len(), 1);
+}
+
+#[test]
 fn several_consumers_take_several_turns() {
     let mut driver = Driver::new(3);
     driver.register(LONG, 50, 4);

@@ -123,6 +123,10 @@ fn parse_event(line: &str) -> Result<(Time, Event), LogError> {
         "RequestWithdrawn" => Event::RequestWithdrawn {
             scan: fields.scan()?,
         },
+        "ChunkProgressed" => Event::ChunkProgressed {
+            scan: fields.scan()?,
+            chunk: fields.chunk()?,
+        },
         "ChunkReleased" => Event::ChunkReleased {
             scan: fields.scan()?,
             chunk: fields.chunk()?,

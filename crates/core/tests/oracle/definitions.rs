@@ -24,8 +24,8 @@ impl Oracle {
         let Some(limit) = self.turns() else {
             return Vec::new();
         };
-        let handed_out = self.scans.values().flat_map(|q| q.held.values());
-        let ends = handed_out.map(|at| Time(at.0.saturating_add(limit.length_ns_max)));
+        let turns = self.scans.values().flat_map(|q| q.held.values());
+        let ends = turns.map(|(_, last)| Time(last.0.saturating_add(limit.length_ns_max)));
         ends.filter(|&end| end > self.now).collect()
     }
 

@@ -66,8 +66,8 @@ enum ExtentState {
 struct Scan {
     spec: ScanSpec,
     needed: ChunkSet,
-    /// With the time of the hand-out.
-    held: BTreeMap<ChunkId, Time>,
+    /// With the times of the hand-out and of the last sign of work.
+    held: BTreeMap<ChunkId, (Time, Time)>,
     start: ChunkId,
     waiting: u32,
     wait_since: Time,
@@ -198,6 +198,11 @@ impl Oracle {
                 let q = self.consumer_event(scan);
                 q.waiting = q.waiting.saturating_sub(1);
             }
+            Event::ChunkProgressed { scan, chunk } => {
+                let now = self.now;
+                let turn = self.consumer_event(scan).held.get_mut(&chunk);
+                turn.expect("a held chunk").1 = now;
+            }
             Event::ChunkReleased { scan, chunk } => {
                 assert!(self.consumer_event(scan).held.contains_key(&chunk));
                 self.release(scan, chunk);
@@ -312,10 +317,10 @@ impl Oracle {
     fn release(&mut self, scan: ScanId, chunk: ChunkId) {
         let now = self.now;
         let q = self.scan_mut(scan);
-        let begun = q.held.remove(&chunk).expect("a held chunk");
+        let (begun, last) = q.held.remove(&chunk).expect("a held chunk");
         let longest = self.turns().map_or(0, |limit| limit.length_ns_max);
         let q = self.scan_mut(scan);
-        q.worked_ns += (now.0 - begun.0).min(longest);
+        q.worked_ns += now.0.min(last.0.saturating_add(longest)) - begun.0;
         q.chunks_worked += 1;
         self.touch(self.scans[&scan].spec.table, chunk, &self.cols(scan, chunk));
     }
@@ -484,7 +489,7 @@ impl Oracle {
         let now = self.now;
         let q = self.scan_mut(scan);
         q.needed.remove(chunk);
-        q.held.insert(chunk, now);
+        q.held.insert(chunk, (now, now));
         q.waiting -= 1;
         q.last_event = now;
         self.actions.push_back(Action::Deliver {

@@ -180,6 +180,7 @@ impl World {
             }
             Event::ChunkRequested { scan } => self.scan(*scan).waiting += 1,
             Event::RequestWithdrawn { scan } => self.scan(*scan).waiting -= 1,
+            Event::ChunkProgressed { .. } => {}
             Event::ChunkReleased { scan, chunk } => {
                 self.scan(*scan).held.remove(chunk);
             }

@@ -17,6 +17,11 @@ const SCANS_MAX: usize = 7;
 const TABLES_MAX: usize = 4;
 
 impl World {
+    fn held(&self) -> impl Iterator<Item = (ScanId, ChunkId)> + '_ {
+        let scans = self.scans.iter();
+        scans.flat_map(|(&scan, q)| q.held.iter().map(move |&chunk| (scan, chunk)))
+    }
+
     /// The event, or None if nothing of the kind is possible now.
     pub(crate) fn resolve(&self, op: &Op) -> Option<Event> {
         match op {
@@ -63,12 +68,12 @@ impl World {
                 let scan = pick(self.scans_where(|q| q.waiting > 0), *at)?;
                 Some(Event::RequestWithdrawn { scan })
             }
+            Op::Progress(at) => {
+                let (scan, chunk) = pick(self.held(), *at)?;
+                Some(Event::ChunkProgressed { scan, chunk })
+            }
             Op::Release(at) => {
-                let held = self
-                    .scans
-                    .iter()
-                    .flat_map(|(&scan, q)| q.held.iter().map(move |&chunk| (scan, chunk)));
-                let (scan, chunk) = pick(held, *at)?;
+                let (scan, chunk) = pick(self.held(), *at)?;
                 Some(Event::ChunkReleased { scan, chunk })
             }
             Op::WithdrawChunks(at, start, len) => {
