@@ -1,5 +1,7 @@
 //! `coscan sim` alone, without the engine: builds in seconds.
 
+use std::process::ExitCode;
+
 use clap::Parser;
 
 #[derive(Parser)]
@@ -8,6 +10,15 @@ struct Cli {
     options: coscan_study::command::Options,
 }
 
-fn main() {
-    coscan_study::command::run(&Cli::parse().options);
+fn main() -> ExitCode {
+    match coscan_study::command::run(&Cli::parse().options) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            if let Some(source) = std::error::Error::source(&error) {
+                eprintln!("  {source}");
+            }
+            ExitCode::from(2)
+        }
+    }
 }

@@ -1,7 +1,22 @@
 //! `coscan sim`: the papers' experiments in the simulator, their claims, and faults by the thousand.
 //!
 //! Idea: what an experiment is and what it must show stands here, once, as data: figures beside the paper's, claims with their
-//! evidence, plots. The machine is `coscan-sim`'s, the decisions are `coscan-core`'s; this crate reads no clock and draws
-//! nothing at random either, but it writes files and prints.
+//! evidence, plots. The machine is `coscan-sim`'s, the decisions are `coscan-core`'s. Everything is fixed by (commit, seed), but for
+//! `thread_clock`, which times the scheduler itself.
 
+mod catalog;
+mod chaos;
 pub mod command;
+mod coop;
+mod error;
+mod figure;
+mod plot;
+mod replay;
+mod report;
+mod scale;
+mod statistics;
+mod thread_clock;
+
+pub use catalog::{Experiment, experiment, experiments};
+pub use error::StudyError;
+pub use report::{Claim, Report, Row};

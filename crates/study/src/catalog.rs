@@ -1,0 +1,100 @@
+//! The experiments by name.
+
+use crate::coop;
+use crate::error::StudyError;
+use crate::report::Report;
+
+/// An experiment.
+#[derive(Clone, Copy, Debug)]
+pub struct Experiment {
+    /// What it is called on the command line.
+    pub name: &'static str,
+    /// What it shows, in a line.
+    pub title: &'static str,
+    pub(crate) run: fn(u64) -> Report,
+}
+
+impl Experiment {
+    /// Runs it over this many seeds, at least one.
+    #[must_use]
+    pub fn run(&self, seeds: u64) -> Report {
+        (self.run)(seeds.max(1))
+    }
+}
+
+/// All of them, in the order of the papers.
+#[must_use]
+pub fn experiments() -> &'static [Experiment] {
+    EXPERIMENTS
+}
+
+/// The experiment of this name.
+///
+/// # Errors
+/// [`StudyError::UnknownExperiment`].
+pub fn experiment(name: &str) -> Result<Experiment, StudyError> {
+    let found = EXPERIMENTS
+        .iter()
+        .find(|experiment| experiment.name == name);
+    found.copied().ok_or_else(|| StudyError::UnknownExperiment {
+        name: name.to_owned(),
+        known: EXPERIMENTS
+            .iter()
+            .map(|e| e.name)
+            .collect::<Vec<_>>()
+            .join(", "),
+    })
+}
+
+const EXPERIMENTS: &[Experiment] = &[
+    Experiment {
+        name: coop::intro::NAME,
+        title: "[CoopScans07 §1] two queries of 30 and 10 pages",
+        run: coop::intro::run,
+    },
+    Experiment {
+        name: coop::fig2::NAME,
+        title: "[CoopScans07 §3] chance of finding a useful chunk in a random buffer: equation 1 against the core",
+        run: coop::fig2::run,
+    },
+    Experiment {
+        name: coop::table2::NAME,
+        title: "[CoopScans07 §5.2] 16 streams of 4 queries, row-wise, four policies",
+        run: coop::table2::run,
+    },
+    Experiment {
+        name: coop::fig4::NAME,
+        title: "[CoopScans07 §5.2] disk accesses over time",
+        run: coop::fig4::run,
+    },
+    Experiment {
+        name: coop::fig5::NAME,
+        title: "[CoopScans07 §5.2.1] fifteen mixes of speeds and range sizes",
+        run: coop::fig5::run,
+    },
+    Experiment {
+        name: coop::fig6::NAME,
+        title: "[CoopScans07 §5.2.2] buffers of 12.5 to 100 % of the table",
+        run: coop::fig6::run,
+    },
+    Experiment {
+        name: coop::fig7::NAME,
+        title: "[CoopScans07 §5.2.3] 1 to 32 concurrent queries",
+        run: coop::fig7::run,
+    },
+    Experiment {
+        name: coop::fig8::NAME,
+        title: "[CoopScans07 §5.2.4] what scheduling costs, up to 100,000 chunks (measured on this machine)",
+        run: coop::fig8::run,
+    },
+    Experiment {
+        name: coop::table3::NAME,
+        title: "[CoopScans07 §6.3] 16 streams of 4 queries, column-wise, four policies",
+        run: coop::table3::run,
+    },
+    Experiment {
+        name: coop::table4::NAME,
+        title: "[CoopScans07 §6.3.1] queries that share fewer and fewer columns",
+        run: coop::table4::run,
+    },
+];

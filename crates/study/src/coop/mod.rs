@@ -1,0 +1,15 @@
+//! The experiments of [CoopScans07].
+
+pub(crate) mod fig2;
+pub(crate) mod fig4;
+pub(crate) mod fig5;
+pub(crate) mod fig6;
+pub(crate) mod fig7;
+pub(crate) mod fig8;
+pub(crate) mod intro;
+mod machine;
+mod measure;
+pub(crate) mod table2;
+pub(crate) mod table3;
+pub(crate) mod table4;
+mod verdict;

@@ -1,0 +1,184 @@
+//! What an experiment shows: figures beside the paper's, and claims with their evidence.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use crate::error::StudyError;
+use crate::figure::Figure;
+use crate::plot;
+use crate::statistics::Spread;
+
+/// The result of an experiment, as `--json` writes it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Its name.
+    pub experiment: String,
+    /// Seeds it was run over.
+    pub seeds: u64,
+    /// The figures.
+    pub rows: Vec<Row>,
+    /// What it must show.
+    pub claims: Vec<Claim>,
+    /// What `--plot` draws.
+    #[serde(skip)]
+    pub(crate) figure: Option<Figure>,
+}
+
+/// A figure.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// What it is, with its unit.
+    pub label: String,
+    /// The paper's, if it gives one.
+    pub paper: Option<f64>,
+    /// Our mean over the seeds.
+    pub ours: f64,
+    /// The 5th percentile over the seeds.
+    pub p05: f64,
+    /// The 95th.
+    pub p95: f64,
+}
+
+/// A sentence that holds or does not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Claim {
+    /// The sentence.
+    pub text: String,
+    /// Whether it holds.
+    pub holds: bool,
+    /// The figures that decide it.
+    pub evidence: String,
+}
+
+impl Report {
+    pub(crate) fn new(experiment: &str, seeds: u64) -> Self {
+        Self {
+            experiment: experiment.to_owned(),
+            seeds,
+            rows: Vec::new(),
+            claims: Vec::new(),
+            figure: None,
+        }
+    }
+
+    pub(crate) fn row(&mut self, label: impl Into<String>, paper: Option<f64>, ours: Spread) {
+        self.rows.push(Row {
+            label: label.into(),
+            paper,
+            ours: ours.mean,
+            p05: ours.p05,
+            p95: ours.p95,
+        });
+    }
+
+    pub(crate) fn claim(
+        &mut self,
+        text: impl Into<String>,
+        holds: bool,
+        evidence: impl Into<String>,
+    ) {
+        self.claims.push(Claim {
+            text: text.into(),
+            holds,
+            evidence: evidence.into(),
+        });
+    }
+
+    /// The claims that do not hold.
+    pub fn failed(&self) -> impl Iterator<Item = &Claim> {
+        self.claims.iter().filter(|claim| !claim.holds)
+    }
+
+    /// Its figure as the text of an SVG file.
+    ///
+    /// # Errors
+    /// [`StudyError::NoPlot`] if it has none, [`StudyError::Draw`].
+    pub fn svg(&self) -> Result<String, StudyError> {
+        let figure = self.figure.as_ref().ok_or_else(|| StudyError::NoPlot {
+            name: self.experiment.clone(),
+        })?;
+        plot::svg(figure)
+    }
+
+    /// As a table for people.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        let width = self.rows.iter().map(|row| row.label.chars().count()).max();
+        let width = width.unwrap_or(0).max(6);
+        if !self.rows.is_empty() {
+            let head = ["paper", "ours", "p05", "p95"];
+            let _ = write!(text, "{:width$}", "");
+            for name in head {
+                let _ = write!(text, " {name:>11}");
+            }
+            text.push('\n');
+        }
+        for row in &self.rows {
+            let _ = write!(text, "{:width$}", row.label);
+            let _ = write!(text, " {:>11}", row.paper.map_or_else(String::new, number));
+            for value in [row.ours, row.p05, row.p95] {
+                let _ = write!(text, " {:>11}", number(value));
+            }
+            text.push('\n');
+        }
+        if !self.claims.is_empty() {
+            text.push('\n');
+        }
+        for claim in &self.claims {
+            let mark = if claim.holds { "holds" } else { "FAILS" };
+            let _ = writeln!(text, "{mark}  {}\n       {}", claim.text, claim.evidence);
+        }
+        text
+    }
+}
+
+/// A number with three or four figures that count.
+pub(crate) fn number(value: f64) -> String {
+    let size = value.abs();
+    if size >= 100.0 || value == 0.0 {
+        format!("{value:.0}")
+    } else if size >= 10.0 {
+        format!("{value:.1}")
+    } else if size >= 0.01 {
+        format!("{value:.3}")
+    } else {
+        format!("{value:.2e}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report() -> Report {
+        let mut report = Report::new("coop-none", 2);
+        report.row("requests", Some(4186.0), Spread::of([4000.0, 4100.0]));
+        report.claim("it holds", true, "as seen");
+        report.claim("it does not", false, "as seen");
+        report
+    }
+
+    #[test]
+    fn json_has_the_shape_that_was_promised() {
+        let expected = serde_json::json!({
+            "experiment": "coop-none",
+            "seeds": 2,
+            "rows": [{"label": "requests", "paper": 4186.0, "ours": 4050.0, "p05": 4000.0, "p95": 4100.0}],
+            "claims": [
+                {"text": "it holds", "holds": true, "evidence": "as seen"},
+                {"text": "it does not", "holds": false, "evidence": "as seen"},
+            ],
+        });
+        assert_eq!(serde_json::to_value(report()).unwrap(), expected);
+    }
+
+    #[test]
+    fn the_table_names_what_fails() {
+        let text = report().text();
+        assert!(text.contains("requests        4186        4050"), "{text}");
+        assert!(text.contains("FAILS  it does not"), "{text}");
+        assert_eq!(report().failed().count(), 1);
+    }
+}
