@@ -15,11 +15,13 @@
     reason = "test data are small or made of low bits"
 )]
 
+#[path = "s3-server/start.rs"]
+mod s3;
+
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::ops::Range;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,6 +40,8 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngSeed, TestRunner};
 use tempfile::TempDir;
+
+use s3::S3Server;
 
 /// A device and a way to change what it reads.
 struct Subject {
@@ -455,74 +459,31 @@ async fn object_store_over_local_files() {
     conforms(Subject::over_local_files()).await;
 }
 
-/// The S3 server of `tests/s3-server`, on loopback, until it is dropped.
-struct S3Server {
-    process: std::process::Child,
-    port: u16,
-    _folder: TempDir,
-}
-
-impl S3Server {
-    fn start() -> Self {
-        let package = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/s3-server/Cargo.toml");
-        let target = concat!(env!("CARGO_TARGET_TMPDIR"), "/s3-server");
-        let built = Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "--locked", "--manifest-path", package])
-            .args(["--target-dir", target])
-            .status()
-            .unwrap();
-        assert!(built.success(), "the S3 server does not build");
-        let folder = TempDir::new_in(DISK).unwrap();
-        fs::create_dir(folder.path().join("bucket")).unwrap();
-        let mut process = Command::new(format!("{target}/debug/coscan-test-s3-server"))
-            .arg(folder.path())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut port = String::new();
-        let output = process.stdout.take().unwrap();
-        BufReader::new(output).read_line(&mut port).unwrap();
-        Self {
-            process,
-            port: port.trim().parse().unwrap(),
-            _folder: folder,
-        }
-    }
-
-    fn store(&self, secret: &str) -> Arc<dyn ObjectStore> {
-        let store = AmazonS3Builder::new()
-            .with_endpoint(format!("http://127.0.0.1:{}", self.port))
-            .with_allow_http(true)
-            .with_virtual_hosted_style_request(false)
-            .with_region("us-east-1")
-            .with_bucket_name("bucket")
-            .with_access_key_id("test")
-            .with_secret_access_key(secret)
-            .build()
-            .unwrap();
-        Arc::new(store)
-    }
-}
-
-impl Drop for S3Server {
-    fn drop(&mut self) {
-        // Its input ends with this; killing only makes sure.
-        self.process.kill().unwrap();
-        self.process.wait().unwrap();
-    }
+fn s3_store(server: &S3Server, secret: &str) -> Arc<dyn ObjectStore> {
+    let store = AmazonS3Builder::new()
+        .with_endpoint(server.endpoint())
+        .with_allow_http(true)
+        .with_virtual_hosted_style_request(false)
+        .with_region("us-east-1")
+        .with_bucket_name("bucket")
+        .with_access_key_id("test")
+        .with_secret_access_key(secret)
+        .build()
+        .unwrap();
+    Arc::new(store)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn s3_on_loopback() {
-    let server = S3Server::start();
-    let store = server.store("test-secret");
+    let package = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/s3-server");
+    let server = S3Server::start(package.as_ref(), DISK.as_ref());
+    let store = s3_store(&server, "test-secret");
     let place = Place::Store(Arc::clone(&store));
     let subject = Subject::object("s3://bucket", place, store);
     let file = subject.put("locked", &contents(1, 100)).await;
     conforms(subject).await;
 
-    let stranger = server.store("wrong");
+    let stranger = s3_store(&server, "wrong");
     let device = ObjectDevice::new("s3://bucket", stranger, ObjectOptions::default());
     let read = device.read(&file, &[0..10]).await;
     let error = read.unwrap_err();

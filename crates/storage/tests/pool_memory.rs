@@ -97,6 +97,7 @@ async fn operators_keep_what_they_have_under_a_lower_limit() {
     );
     assert!(memory.frame_bytes() <= (1 << 20) / 8, "frames go first");
     assert!(!memory.try_reserve(1), "nothing new until it fits");
+    assert!(memory.try_reserve(0), "which is nothing");
     // Scans go on, one chunk after the other.
     read().await;
     memory.release(3 << 19);

@@ -1,6 +1,7 @@
 //! Parquet files at one version: where they are, what their footers say, how they fall into chunks.
 //!
-//! Bounds: footers are read `FOOTERS_AT_ONCE` at a time; the cache keeps at most `CACHED_FILES` files, oldest out first.
+//! Bounds: footers are read `FOOTERS_AT_ONCE` at a time; the cache keeps at most `CACHED_FILES` files, oldest out first, and one
+//! version of each.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -183,6 +184,7 @@ impl FileCache {
             name,
         });
         let mut known = self.known.lock();
+        forget_other_versions(&mut known, store, version);
         if known.0.insert(key.clone(), Arc::clone(&file)).is_none() {
             known.1.push_back(key);
         }
@@ -192,6 +194,28 @@ impl FileCache {
             known.0.remove(&oldest);
         }
         Ok(file)
+    }
+}
+
+/// Queries that still read another version hold it themselves, as long as the device gives it to them.
+fn forget_other_versions(known: &mut Known, store: &str, version: &FileVersion) {
+    let first = FileVersion {
+        location: version.location.clone(),
+        size: 0,
+        modified_ns: i128::MIN,
+        e_tag: None,
+    };
+    let (files, order) = known;
+    let others: Vec<Key> = files
+        .range((store.to_owned(), first, 0)..)
+        .map(|(key, _)| key)
+        .take_while(|key| key.0 == store && key.1.location == version.location)
+        .filter(|key| key.1 != *version)
+        .cloned()
+        .collect();
+    for other in others {
+        files.remove(&other);
+        order.retain(|key| *key != other);
     }
 }
 

@@ -83,6 +83,8 @@ impl Inner {
             targets,
         }) = self.plan(&job)
         else {
+            // The table was dropped, so nobody waits.
+            self.state.lock().loads.remove(&job.id);
             return;
         };
         let mut progress = Progress {

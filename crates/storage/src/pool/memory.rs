@@ -98,9 +98,13 @@ impl MemoryBudget {
         self.pools().iter().map(|pool| pool.held()).sum()
     }
 
-    /// Takes memory for an operator; false if even empty buffer pools would not leave enough.
+    /// Takes memory for an operator; false if even empty buffer pools would not leave enough. Nothing is always given, even when operators
+    /// hold more than a lowered limit.
     #[must_use]
     pub fn try_reserve(&self, bytes: u64) -> bool {
+        if bytes == 0 {
+            return true;
+        }
         let operators = self.operators.fetch_add(bytes, Ordering::Relaxed) + bytes;
         let limit = self.limit();
         let others = self.decoded_bytes() + self.floor(&self.pools());

@@ -9,10 +9,13 @@
 //! | `decoded.rs`, `decode_pool.rs` | how a segment is decoded once for all |
 //! | `memory.rs`, `lend.rs`, `gate.rs` | who may hold how much; the pool's side of it; how many chunks are in decode |
 //! | `files.rs`, `tables.rs` | which files make which table |
+//! | `versions.rs` | when the tables of replaced files are dropped |
 //! | `recorder.rs` | how the core's events and actions are written to a log |
+//! | `bloom.rs` | bloom filters of a file |
 //!
 //! Contract: `docs/design/storage.md`. Not here: planning, predicates, SQL (the engine).
 
+mod bloom;
 mod config;
 mod decode_pool;
 mod decoded;
@@ -27,13 +30,14 @@ mod scan;
 mod snapshot;
 mod state;
 mod tables;
+mod versions;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use coscan_core::{Abm, AbmConfig, Event, TableId, TurnLimit};
+use coscan_core::{Abm, AbmConfig, Event, TurnLimit};
 use parking_lot::Mutex;
 use tokio::runtime::{Handle, Runtime};
 
@@ -51,8 +55,7 @@ use crate::{Result, StorageError};
 use decode_pool::DecodePool;
 use gate::Gate;
 use memory::Lender;
-use state::{Effects, State, TableState};
-use tables::{CoreTable, TableKey};
+use state::{Effects, State};
 
 /// How often the core hears that time passed, which is how stalled scans are found.
 const TICK: Duration = Duration::from_millis(250);
@@ -193,6 +196,8 @@ impl BufferPool {
             origin: Instant::now(),
             tables: BTreeMap::new(),
             by_key: BTreeMap::new(),
+            next_table: 0,
+            retired: BTreeSet::new(),
             scans: BTreeMap::new(),
             next_scan: 0,
             needs: 0,
@@ -243,50 +248,6 @@ impl BufferPool {
     pub fn shared(&self) -> &Arc<PoolShared> {
         &self.inner.shared
     }
-
-    /// The chunks of these files. Registers files that are new to the pool.
-    ///
-    /// # Errors
-    /// `Internal` if the files have different target chunk sizes.
-    pub fn table(&self, files: &[Arc<TableFile>]) -> Result<TableView> {
-        let key = TableKey::of(files);
-        self.inner.with_state(|state, effects| {
-            let next = TableId(u32::try_from(state.tables.len()).unwrap_or(u32::MAX));
-            let id = *state.by_key.entry(key).or_insert(next);
-            let is_new = !state.tables.contains_key(&id);
-            let table = state
-                .tables
-                .entry(id)
-                .or_insert_with(|| TableState::new(CoreTable::new(self.inner.config.model, files)));
-            let layout = table.core.add(files);
-            let chunks = files
-                .iter()
-                .flat_map(|file| {
-                    let base = table.core.base(file).unwrap_or(0);
-                    let count = u32::try_from(file.chunks().chunks.len()).unwrap_or(u32::MAX);
-                    (0..count).map(move |at| ChunkInfo {
-                        file: Arc::clone(file),
-                        file_chunk: at as usize,
-                        chunk: coscan_core::ChunkId(base + at),
-                    })
-                })
-                .collect();
-            if is_new {
-                state.handle(Event::TableRegistered { table: id, layout }, effects)?;
-            } else if !layout.chunks.is_empty() {
-                let (chunks, shared) = (layout.chunks, layout.shared);
-                state.handle(
-                    Event::ChunksAppended {
-                        table: id,
-                        chunks,
-                        shared,
-                    },
-                    effects,
-                )?;
-            }
-            Ok(TableView { table: id, chunks })
-        })
-    }
 }
 
 impl std::fmt::Debug for BufferPool {
@@ -303,6 +264,7 @@ async fn tick(pool: Weak<Inner>) {
         tokio::time::sleep(TICK).await;
         let Some(inner) = pool.upgrade() else { return };
         inner.with_state(|state, effects| {
+            state.drop_retired(effects);
             let now = state.origin.elapsed().as_nanos();
             if state
                 .abm

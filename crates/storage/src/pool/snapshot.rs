@@ -56,6 +56,8 @@ pub struct PoolSnapshot {
     pub scans: Vec<ScanRow>,
     /// Chunks with something in memory or on its way.
     pub chunks: Vec<ChunkRow>,
+    /// Tables that it knows, those of replaced files included as long as they are in use.
+    pub tables: usize,
     /// Bytes of frames, loads under way included.
     pub used_bytes: u64,
     /// What it may hold.
@@ -119,6 +121,7 @@ impl BufferPool {
         PoolSnapshot {
             scans: scans.collect(),
             chunks: chunks.collect(),
+            tables: state.tables.len(),
             used_bytes: state.abm.used_bytes(),
             budget_bytes: state.abm.budget_bytes(),
         }

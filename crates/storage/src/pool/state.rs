@@ -31,6 +31,8 @@ pub(crate) type DecodedKey = (ChunkId, String, DataType, usize);
 /// One table: what the core knows of it and what is in memory.
 pub(crate) struct TableState {
     pub(crate) core: CoreTable,
+    /// Held by every view of the table, and so by its scans.
+    pub(crate) users: Arc<()>,
     pub(crate) frames: BTreeMap<(ChunkId, ColumnId), Frame>,
     pub(crate) extents: BTreeMap<ExtentId, Frame>,
     pub(crate) decoded: BTreeMap<ChunkId, Vec<(DecodedKey, Arc<DecodedSegment>)>>,
@@ -150,6 +152,8 @@ pub(crate) struct Effects {
     pub(crate) wakers: Vec<Waker>,
     /// Decoded arrays that are dropped after the lock, for dropping megabytes takes time.
     pub(crate) dropped: Vec<Arc<DecodedSegment>>,
+    /// Tables that were dropped, likewise.
+    pub(crate) dropped_tables: Vec<TableState>,
 }
 
 /// Everything behind the lock.
@@ -158,6 +162,9 @@ pub(crate) struct State {
     pub(crate) origin: Instant,
     pub(crate) tables: BTreeMap<TableId, TableState>,
     pub(crate) by_key: BTreeMap<TableKey, TableId>,
+    pub(crate) next_table: u32,
+    /// Tables that no query gets any more (`versions.rs`); dropped when their last user has gone.
+    pub(crate) retired: BTreeSet<TableId>,
     pub(crate) scans: BTreeMap<ScanId, ScanState>,
     pub(crate) next_scan: u64,
     /// The largest of the running scans' largest loads.
@@ -345,6 +352,7 @@ impl TableState {
     pub(crate) fn new(core: CoreTable) -> Self {
         Self {
             core,
+            users: Arc::default(),
             frames: BTreeMap::new(),
             extents: BTreeMap::new(),
             decoded: BTreeMap::new(),

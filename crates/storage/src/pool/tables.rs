@@ -9,12 +9,54 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use coscan_core::{
-    ChunkId, ChunkLayout, ColumnId, ExtentId, SharedExtent, StorageModel, TableId, TableLayout,
+    ChunkId, ChunkLayout, ColumnId, Event, ExtentId, SharedExtent, StorageModel, TableId,
+    TableLayout,
 };
 
+use object_store::path::Path;
+
+use super::BufferPool;
 use super::files::TableFile;
-use crate::StorageError;
+use super::state::TableState;
 use crate::device::{FileVersion, footprint};
+use crate::{Result, StorageError};
+
+impl BufferPool {
+    /// The chunks of these files. Registers files that are new to the pool.
+    ///
+    /// # Errors
+    /// `Internal` if the files have different target chunk sizes.
+    pub fn table(&self, files: &[Arc<TableFile>]) -> Result<TableView> {
+        let key = TableKey::of(files);
+        self.inner.with_state(|state, effects| {
+            let id = state.current_table(key, files, effects);
+            let is_new = !state.tables.contains_key(&id);
+            let table = state
+                .tables
+                .entry(id)
+                .or_insert_with(|| TableState::new(CoreTable::new(self.inner.config.model, files)));
+            let layout = table.core.add(files);
+            let view = TableView {
+                table: id,
+                chunks: table.core.infos(files),
+                _user: Arc::clone(&table.users),
+            };
+            if is_new {
+                state.handle(Event::TableRegistered { table: id, layout }, effects)?;
+            } else if !layout.chunks.is_empty() {
+                let (chunks, shared) = (layout.chunks, layout.shared);
+                let table = id;
+                let appended = Event::ChunksAppended {
+                    table,
+                    chunks,
+                    shared,
+                };
+                state.handle(appended, effects)?;
+            }
+            Ok(view)
+        })
+    }
+}
 
 /// What makes two files part of one table.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -70,6 +112,10 @@ pub(crate) struct CoreTable {
     pub(crate) extents: Vec<ExtentSource>,
     extents_of: BTreeMap<(ChunkId, ColumnId), Vec<ExtentId>>,
     files: BTreeMap<(String, FileVersion), u32>,
+    /// The version of each file that was added last: by store and path, with the number of its chunks.
+    latest: BTreeMap<(String, Path), (FileVersion, usize)>,
+    /// Chunks of versions that are not the latest.
+    replaced_chunks: usize,
     model: StorageModel,
 }
 
@@ -82,6 +128,8 @@ impl CoreTable {
             extents: Vec::new(),
             extents_of: BTreeMap::new(),
             files: BTreeMap::new(),
+            latest: BTreeMap::new(),
+            replaced_chunks: 0,
             model,
         }
     }
@@ -124,6 +172,10 @@ impl CoreTable {
             }
             let base = u32::try_from(self.chunks.len()).unwrap_or(u32::MAX);
             self.files.insert(key, base);
+            let latest = (file.version().clone(), file.chunks().chunks.len());
+            if let Some((_, chunks)) = self.latest.insert(place(file), latest) {
+                self.replaced_chunks += chunks;
+            }
             for at in 0..file.chunks().chunks.len() {
                 self.chunks.push(ChunkSource {
                     file: Arc::clone(file),
@@ -155,6 +207,19 @@ impl CoreTable {
             }
         }
         layout
+    }
+
+    /// Whether at least half of the table would be chunks of replaced files, once these files are in it.
+    pub(crate) fn would_be_outdated(&self, files: &[Arc<TableFile>]) -> bool {
+        let (mut all, mut replaced) = (self.chunks.len(), self.replaced_chunks);
+        for file in files.iter().filter(|file| self.base(file).is_none()) {
+            all += file.chunks().chunks.len();
+            replaced += self
+                .latest
+                .get(&place(file))
+                .map_or(0, |(_, chunks)| *chunks);
+        }
+        replaced > 0 && 2 * replaced >= all
     }
 
     fn layout_of(&self, file: &TableFile, at: usize) -> ChunkLayout {
@@ -214,12 +279,31 @@ impl CoreTable {
             .copied()
     }
 
+    /// The chunks of files that are in the table.
+    fn infos(&self, files: &[Arc<TableFile>]) -> Arc<[ChunkInfo]> {
+        let chunks = files.iter().flat_map(|file| {
+            let base = self.base(file).unwrap_or(0);
+            let count = u32::try_from(file.chunks().chunks.len()).unwrap_or(u32::MAX);
+            (0..count).map(move |at| ChunkInfo {
+                file: Arc::clone(file),
+                file_chunk: at as usize,
+                chunk: ChunkId(base + at),
+            })
+        });
+        chunks.collect()
+    }
+
     /// The chunk id of a file's first chunk.
     pub(crate) fn base(&self, file: &TableFile) -> Option<u32> {
         self.files
             .get(&(file.store().to_owned(), file.version().clone()))
             .copied()
     }
+}
+
+/// Where a file is, whatever its version.
+fn place(file: &TableFile) -> (String, Path) {
+    (file.store().to_owned(), file.version().location.clone())
 }
 
 /// A chunk as a query sees it.
@@ -252,6 +336,8 @@ impl ChunkInfo {
 pub struct TableView {
     pub(crate) table: TableId,
     pub(crate) chunks: Arc<[ChunkInfo]>,
+    /// Keeps the table (`versions.rs`).
+    pub(crate) _user: Arc<()>,
 }
 
 impl TableView {
