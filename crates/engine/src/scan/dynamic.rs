@@ -1,9 +1,9 @@
 //! Which chunks has a dynamic filter ruled out since the scan began?
 //!
 //! A `TopK` or the build side of a join narrows its filter while the scan runs. When a filter has changed, a stream that is
-//! between two chunks judges the row groups again and the chunks that fell away are withdrawn from the scan, so that
+//! between two chunks judges the chunks again and the chunks that fell away are withdrawn from the scan, so that
 //! they are neither loaded for it nor handed to it. Rows of the other chunks are tested one by one, as for any conjunct.
-//! Bounds: a sweep costs O(row groups); sweeps together take at most 1/20 of the time, however often filters change.
+//! Bounds: a sweep costs O(row groups + pages); sweeps together take at most 1/20 of the time, however often filters change.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -121,22 +121,18 @@ impl State {
             if watched.alive.is_empty() {
                 continue;
             }
-            let metadata = watched.file.metadata();
-            let Some(wanted) = prune::may_match(
+            let positions: Vec<usize> = watched.alive.iter().map(|(_, at)| *at).collect();
+            let wanted = prune::may_match(
+                &watched.file,
                 &watched.predicate,
                 &watched.plan.schema,
-                metadata,
                 in_list_max,
-            ) else {
-                continue;
-            };
-            let chunks = &watched.file.chunks().chunks;
+                &positions,
+            );
+            let mut wanted = wanted.into_iter();
             let dead = &mut self.dead;
-            watched.alive.retain(|(chunk, position)| {
-                let alive = chunks[*position]
-                    .pieces
-                    .iter()
-                    .any(|piece| wanted[piece.row_group]);
+            watched.alive.retain(|(chunk, _)| {
+                let alive = wanted.next().unwrap_or(true);
                 if !alive {
                     dead.push(*chunk);
                 }

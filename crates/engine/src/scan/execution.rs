@@ -1,6 +1,6 @@
 //! One execution of a cooperative scan: what its streams share.
 //!
-//! The first stream that is polled opens the files (their footers are cached), judges every row group, groups the chunks
+//! The first stream that is polled opens the files (their footers are cached), judges every chunk, groups those wanted
 //! by the columns that are still needed of them, and announces the scan to the buffer manager. The other streams wait for
 //! that. When the last stream is dropped the scan ends, wherever it was.
 //! Not here: what is done with a chunk (`stream.rs`, `pipeline.rs`).
@@ -21,10 +21,11 @@ use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
+use super::bloom;
 use super::dynamic::DynamicPruner;
 use super::file_plan::FilePlan;
 use super::pipeline::Pipeline;
-use super::prune;
+use super::prune::{self, Verdicts};
 use super::spec::{Delivery, FilePart, ScanPlan};
 use crate::error::external;
 
@@ -99,12 +100,16 @@ impl Execution {
         let mut pipelines: Vec<Option<Arc<Pipeline>>> = vec![None; table.chunks().len()];
         let mut proved = vec![false; table.chunks().len()];
         let mut dynamic = Vec::new();
+        let mut by_bloom = 0;
         for (position, file) in files.iter().enumerate() {
             let file_plan = Arc::new(plan.table.for_file(&plan.files[position], file)?);
-            judge_chunks(
-                plan,
-                file,
+            let mut verdicts = prune::judge(file, &file_plan, plan.prunes, plan.in_list_max);
+            if plan.blooms {
+                by_bloom += bloom::prune(file, &file_plan, plan.in_list_max, &mut verdicts).await;
+            }
+            make_pipelines(
                 &file_plan,
+                &verdicts,
                 &chunks[position],
                 &mut pipelines,
                 &mut proved,
@@ -121,7 +126,7 @@ impl Execution {
                 }
             }
         }
-        self.count(&pipelines);
+        self.count(&pipelines, by_bloom);
         let runs = runs_of(plan, &files, &chunks, &pipelines);
         let rows_left = match plan.delivery {
             Delivery::Shared => plan.limit.map(AtomicUsize::new),
@@ -138,11 +143,14 @@ impl Execution {
         })
     }
 
-    fn count(&self, pipelines: &[Option<Arc<Pipeline>>]) {
+    fn count(&self, pipelines: &[Option<Arc<Pipeline>>], by_bloom: usize) {
         let wanted = pipelines.iter().flatten().count();
         let counter = |name: &'static str| MetricBuilder::new(&self.metrics).global_counter(name);
         counter("chunks_wanted").add(wanted);
         counter("chunks_pruned").add(pipelines.len() - wanted);
+        if by_bloom > 0 {
+            counter("chunks_pruned_by_bloom_filter").add(by_bloom);
+        }
     }
 }
 
@@ -232,26 +240,20 @@ fn chunks_of(table: &TableView, files: &[Arc<TableFile>]) -> Vec<Vec<usize>> {
     chunks
 }
 
-/// Finds out which chunks of a file are wanted, and what is to be done with each.
-fn judge_chunks(
-    plan: &ScanPlan,
-    file: &TableFile,
+/// What is to be done with each chunk of a file that is wanted.
+fn make_pipelines(
     file_plan: &FilePlan,
+    verdicts: &Verdicts,
     chunks: &[usize],
     pipelines: &mut [Option<Arc<Pipeline>>],
     proved: &mut [bool],
 ) -> Result<()> {
-    let verdicts = prune::judge(file, file_plan, plan.prunes, plan.in_list_max);
     let mut made: HashMap<u64, Arc<Pipeline>> = HashMap::new();
-    for (chunk, info) in chunks.iter().zip(&file.chunks().chunks) {
-        let mut groups = info.pieces.iter().map(|piece| piece.row_group);
-        if !groups.any(|group| verdicts.wanted[group]) {
+    for (at, chunk) in chunks.iter().enumerate() {
+        if !verdicts.wanted[at] {
             continue;
         }
-        let residual = info
-            .pieces
-            .iter()
-            .fold(0, |set, piece| set | verdicts.residual[piece.row_group]);
+        let residual = verdicts.residual[at];
         let pipeline = match made.entry(residual) {
             Entry::Occupied(known) => Arc::clone(known.get()),
             Entry::Vacant(new) => {

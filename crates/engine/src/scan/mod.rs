@@ -9,10 +9,14 @@
 //! | `stream.rs` | one partition: chunk after chunk, batch after batch |
 //! | `file_plan.rs` | predicate and projection in terms of one file |
 //! | `prune.rs` | chunks that hold nothing, conjuncts that hold for all |
+//! | `bloom.rs` | chunks that bloom filters rule out |
+//! | `chunk_bounds.rs` | what pages say about a chunk that is a part of a row group |
 //! | `dynamic.rs` | chunks that a dynamic filter rules out meanwhile |
 //! | `pipeline.rs` | from columns to selected, projected rows |
 //! | `metrics.rs` | what EXPLAIN ANALYZE shows |
 
+mod bloom;
+mod chunk_bounds;
 mod dynamic;
 mod execution;
 mod file_plan;

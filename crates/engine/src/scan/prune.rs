@@ -1,12 +1,12 @@
 //! Which chunks can hold no row of the answer, and which conjuncts hold for all rows of a chunk?
 //!
-//! Both questions are asked of the row groups' statistics. *Pruning* is DataFusion's own: `PruningPredicate` proves that a
+//! Both questions are asked of statistics: the row groups', and for a chunk that is a part of a row group also its pages' (`chunk_bounds.rs`). *Pruning* is DataFusion's own: `PruningPredicate` proves that a
 //! conjunction is true for no row. *Proving* turns it around, as DataFusion does for its "fully matched" row groups, but
 //! for each conjunct by itself: if `NOT c OR x IS NULL` is true for no row, then c is true for every row, need not be
 //! evaluated, and its columns need not be read. A range on the column by which a table is clustered so costs something at
 //! its two ends only.
-//! A chunk is pruned, or a conjunct proved for it, when that is so for each of its row groups.
-//! Not here: dynamic filters' changes (`dynamic.rs`); pages (a chunk that is a part of a row group is judged by the whole).
+//! A chunk is pruned, or a conjunct proved for it, when that is so for each of its row groups, or for the part that it is.
+//! Not here: when dynamic filters are looked at again (`dynamic.rs`).
 //! I1: a proof holds for every row. Statistics may be bounds only (truncated), which is enough; they ignore NaN, so no
 //! floating-point column takes part; they may be missing, and a missing null count is not zero; a comparison with NULL
 //! takes no part; and row groups written by old writers, whose bounds may have been taken in another order than the type's,
@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray, UInt64Array};
 use arrow::datatypes::{DataType, Schema, SchemaRef};
+use coscan_storage::FileChunk;
 use coscan_storage::pool::TableFile;
 use datafusion::common::pruning::PruningStatistics;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -34,17 +35,18 @@ use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
 use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 use parquet::schema::types::SchemaDescriptor;
 
+use super::chunk_bounds::{PartStatistics, part_of};
 use super::file_plan::FilePlan;
 
-/// What the statistics say about one file's row groups.
+/// What the statistics say about one file's chunks.
 pub(crate) struct Verdicts {
-    /// Per row group: some row may be in the answer.
+    /// Per chunk: some row may be in the answer.
     pub(crate) wanted: Vec<bool>,
-    /// Per row group: the conjuncts that are not proved, as a set of their positions.
+    /// Per chunk: the conjuncts that are not proved, as a set of their positions.
     pub(crate) residual: Vec<u64>,
 }
 
-/// Judges every row group of a file.
+/// Judges every chunk of a file.
 ///
 /// Without `prunes` (the user switched statistics off) nothing is pruned or proved.
 pub(crate) fn judge(
@@ -53,65 +55,54 @@ pub(crate) fn judge(
     prunes: bool,
     in_list_max: usize,
 ) -> Verdicts {
-    let metadata = file.metadata();
-    let groups = metadata.num_row_groups();
-    let all = all_of(plan.conjuncts.len());
+    let chunks = &file.chunks().chunks;
     let mut verdicts = Verdicts {
-        wanted: vec![!plan.empty; groups],
-        residual: vec![all; groups],
+        wanted: vec![!plan.empty; chunks.len()],
+        residual: vec![all_of(plan.conjuncts.len()); chunks.len()],
     };
     if plan.conjuncts.is_empty() || plan.empty || !prunes {
         return verdicts;
     }
+    let judge = Judge {
+        file,
+        schema: &plan.schema,
+        in_list_max,
+    };
     let whole = conjunction(plan.conjuncts.iter().map(|c| Arc::clone(&c.expr)));
-    if let Some(wanted) = may_match(&whole, &plan.schema, metadata, in_list_max) {
-        verdicts.wanted = wanted;
-    }
+    let all: Vec<usize> = (0..chunks.len()).collect();
+    verdicts.wanted = judge.may_hold(&whole, Nulls::MissingIsZero, &all);
+    let wanted: Vec<usize> = all.into_iter().filter(|at| verdicts.wanted[*at]).collect();
     for (position, conjunct) in plan.conjuncts.iter().enumerate() {
         if conjunct.dynamic || !provable(&conjunct.expr, &plan.schema) {
             continue;
         }
-        let Some(fails) = negation(&conjunct.expr, &plan.schema).and_then(|negated| {
-            judge_predicate(
-                &negated,
-                &plan.schema,
-                metadata,
-                in_list_max,
-                Nulls::AsWritten,
-            )
-        }) else {
+        let Some(negated) = negation(&conjunct.expr, &plan.schema) else {
             continue;
         };
-        for (group, fails) in fails.into_iter().enumerate() {
-            if !fails
-                && trustworthy(
-                    &conjunct.expr,
-                    metadata.row_group(group),
-                    metadata,
-                    &plan.schema,
-                )
-            {
-                verdicts.residual[group] &= !(1 << position);
+        let may_fail = judge.may_hold(&negated, Nulls::AsWritten, &wanted);
+        for (at, may_fail) in wanted.iter().zip(may_fail) {
+            if !may_fail && judge.trusts(&conjunct.expr, &chunks[*at]) {
+                verdicts.residual[*at] &= !(1 << position);
             }
         }
     }
     verdicts
 }
 
-/// Per row group, whether the predicate may be true for some row; `None` if the statistics cannot tell.
+/// For each of these chunks of the file, whether the predicate may be true for some row of it.
 pub(crate) fn may_match(
+    file: &TableFile,
     predicate: &Arc<dyn PhysicalExpr>,
     schema: &SchemaRef,
-    metadata: &ParquetMetaData,
     in_list_max: usize,
-) -> Option<Vec<bool>> {
-    judge_predicate(
-        predicate,
+    chunks: &[usize],
+) -> Vec<bool> {
+    let judge = Judge {
+        file,
         schema,
-        metadata,
         in_list_max,
-        Nulls::MissingIsZero,
-    )
+    };
+    judge.may_hold(predicate, Nulls::MissingIsZero, chunks)
 }
 
 /// The set of all of `count` conjuncts.
@@ -132,29 +123,69 @@ enum Nulls {
     AsWritten,
 }
 
-fn judge_predicate(
-    predicate: &Arc<dyn PhysicalExpr>,
-    schema: &SchemaRef,
-    metadata: &ParquetMetaData,
+/// A file and how to ask its statistics.
+struct Judge<'a> {
+    file: &'a TableFile,
+    schema: &'a SchemaRef,
     in_list_max: usize,
-    nulls: Nulls,
-) -> Option<Vec<bool>> {
-    let pruning = PruningPredicateBuilder::new()
-        .with_file_schema(Arc::clone(schema))
-        .with_max_in_list_size(in_list_max)
-        .build(Arc::clone(predicate))?;
-    let statistics = RowGroupStatistics {
-        groups: metadata.row_groups(),
-        parquet: metadata.file_metadata().schema_descr(),
-        schema,
-        nulls,
-    };
-    match pruning.prune(&statistics) {
-        Ok(verdicts) => Some(verdicts),
-        Err(error) => {
-            log::debug!("statistics could not be used for {predicate}: {error}");
-            None
+}
+
+impl Judge<'_> {
+    /// For each of these chunks, false if statistics exclude that the predicate is true for any row of it.
+    fn may_hold(
+        &self,
+        predicate: &Arc<dyn PhysicalExpr>,
+        nulls: Nulls,
+        chunks: &[usize],
+    ) -> Vec<bool> {
+        let mut wanted = vec![true; chunks.len()];
+        let pruning = PruningPredicateBuilder::new()
+            .with_file_schema(Arc::clone(self.schema))
+            .with_max_in_list_size(self.in_list_max)
+            .build(Arc::clone(predicate));
+        let Some(pruning) = pruning else {
+            return wanted;
+        };
+        let metadata = self.file.metadata();
+        let ask = |statistics: &dyn PruningStatistics| match pruning.prune(statistics) {
+            Ok(verdicts) => Some(verdicts),
+            Err(error) => {
+                log::debug!("statistics could not be used for {predicate}: {error}");
+                None
+            }
+        };
+        let of = |at: usize| &self.file.chunks().chunks[chunks[at]];
+        let groups = RowGroupStatistics {
+            groups: metadata.row_groups(),
+            parquet: metadata.file_metadata().schema_descr(),
+            schema: self.schema,
+            nulls,
+        };
+        if let Some(groups) = ask(&groups) {
+            for (at, wanted) in wanted.iter_mut().enumerate() {
+                *wanted = of(at).pieces.iter().any(|piece| groups[piece.row_group]);
+            }
         }
+        let (at, parts): (Vec<usize>, Vec<_>) = (0..chunks.len())
+            .filter(|at| wanted[*at])
+            .filter_map(|at| Some((at, part_of(metadata, of(at))?)))
+            .unzip();
+        let parts = PartStatistics::new(metadata, self.schema, parts);
+        if let Some(verdicts) = parts.and_then(|parts| ask(&parts)) {
+            for (at, verdict) in at.into_iter().zip(verdicts) {
+                wanted[at] = verdict;
+            }
+        }
+        wanted
+    }
+
+    /// Whether the bounds of the columns of `expr` in this chunk were taken in the type's own order.
+    fn trusts(&self, expr: &Arc<dyn PhysicalExpr>, chunk: &FileChunk) -> bool {
+        let metadata = self.file.metadata();
+        chunk.pieces.iter().all(|piece| {
+            let group = metadata.row_group(piece.row_group);
+            trustworthy(expr, group, metadata, self.schema)
+        })
     }
 }
 

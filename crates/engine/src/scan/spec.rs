@@ -46,6 +46,8 @@ pub(crate) struct ScanPlan {
     pub(crate) in_list_max: usize,
     /// Whether row-group statistics may be used at all (`datafusion.execution.parquet.pruning`).
     pub(crate) prunes: bool,
+    /// Whether bloom filters may be read (`datafusion.execution.parquet.bloom_filter_on_read`).
+    pub(crate) blooms: bool,
     /// The store the files are in, as a URL.
     pub(crate) store: ObjectStoreUrl,
 }
@@ -86,6 +88,7 @@ impl ScanPlan {
             limit: config.limit,
             in_list_max: source.max_in_list_size(),
             prunes: options.global.pruning,
+            blooms: options.global.pruning && options.global.bloom_filter_on_read,
             store: config.object_store_url.clone(),
         }))
     }

@@ -10,7 +10,9 @@
 )]
 
 mod bad_files;
+mod blooms;
 mod common;
+mod pages;
 mod predicates;
 mod sessions;
 mod thin_path;

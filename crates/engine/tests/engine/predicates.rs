@@ -13,6 +13,7 @@ use arrow::array::{
 use arrow::datatypes::{DataType, Field, Schema};
 use coscan::{Engine, EngineConfig, Policy, Session, StorageModel};
 use datafusion::prelude::{SessionConfig, SessionContext};
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
@@ -41,13 +42,20 @@ fn file(random: &mut StdRng, path: &Path, first_key: i64) -> i64 {
         })
         .collect();
     let base = random.random_range(-50..50);
+    // Values that drift and nulls that come in runs, so that the pages of a row group differ.
+    let drift = random.random_range(0..3) * 30;
+    let runs = random.random_range(30..300);
+    let is_null = move |row: i32, random: &mut StdRng| match runs % 2 {
+        0 => nulls > 0.0 && row / runs % 3 == 0,
+        _ => random.random_bool(nulls),
+    };
     let mut columns: Vec<(&str, ArrayRef)> = vec![
         ("k", Arc::new(Int64Array::from(keys))),
         (
             "a",
-            Arc::new(Int32Array::from_iter((0..rows).map(|_| {
-                let value = base + random.random_range(0..20);
-                nullable(random, nulls, value)
+            Arc::new(Int32Array::from_iter((0..rows).map(|row| {
+                let value = base + drift * row / rows + random.random_range(0..20);
+                (!is_null(row, random)).then_some(value)
             }))),
         ),
         (
@@ -74,9 +82,9 @@ fn file(random: &mut StdRng, path: &Path, first_key: i64) -> i64 {
         ),
         (
             "d",
-            Arc::new(Date32Array::from_iter((0..rows).map(|_| {
-                let value = 9000 + base + random.random_range(0..50);
-                nullable(random, nulls / 2.0, value)
+            Arc::new(Date32Array::from_iter((0..rows).map(|row| {
+                let value = 9000 + base - drift * row / rows + random.random_range(0..50);
+                (!is_null(row, random)).then_some(value)
             }))),
         ),
         (
@@ -120,8 +128,30 @@ fn file(random: &mut StdRng, path: &Path, first_key: i64) -> i64 {
     let schema = Arc::new(Schema::new(fields));
     let arrays = columns.into_iter().map(|(_, array)| array).collect();
     let batch = RecordBatch::try_new(Arc::clone(&schema), arrays).expect("a batch");
-    common::write(path, schema, &[batch], random.random_range(50..1200));
+    let properties = properties(random);
+    common::write_with(path, schema, &[batch], properties);
     key
+}
+
+/// Row groups, pages and indexes of any kind.
+fn properties(random: &mut StdRng) -> WriterProperties {
+    let statistics = [
+        EnabledStatistics::Page,
+        EnabledStatistics::Page,
+        EnabledStatistics::Page,
+        EnabledStatistics::Chunk,
+        EnabledStatistics::None,
+    ];
+    WriterProperties::builder()
+        .set_max_row_group_row_count(Some(random.random_range(50..3000)))
+        .set_data_page_row_count_limit(random.random_range(10..300))
+        .set_write_batch_size(random.random_range(10..100))
+        .set_statistics_enabled(statistics[random.random_range(0..statistics.len())])
+        .set_column_statistics_enabled(
+            "s".into(),
+            statistics[random.random_range(0..statistics.len())],
+        )
+        .build()
 }
 
 fn atom(random: &mut StdRng, keys: i64) -> String {
@@ -218,7 +248,7 @@ async fn ours(policy: Policy, model: StorageModel, folder: &Path) -> Session {
     let config = EngineConfig {
         policy,
         model,
-        chunk_bytes: 8 << 10,
+        chunk_bytes: 4 << 10,
         ..config()
     };
     let session = Engine::new(config).expect("an engine").session();
@@ -282,7 +312,7 @@ fn clustered(path: &Path) {
 }
 
 /// A number that EXPLAIN ANALYZE shows of the scan.
-async fn metric(session: &Session, sql: &str, name: &str) -> u64 {
+pub(crate) async fn metric(session: &Session, sql: &str, name: &str) -> u64 {
     let text = rows_of_explain(session, sql).await;
     let key = format!("{name}=");
     let at = text

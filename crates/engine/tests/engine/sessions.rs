@@ -396,9 +396,9 @@ async fn the_memory_limit_moves_while_queries_run() {
     let sorts = async {
         for _ in 0..3 {
             let stream = other.sql(sorted).await.expect("planned");
-            let sum = rows(&other, "SELECT sum(k) FROM t");
-            let (sorted, sum) = tokio::join!(collect(stream), sum);
-            assert_eq!(sum, [(ROWS * (ROWS - 1) / 2).to_string()]);
+            let scanned = rows(&other, "SELECT k FROM t WHERE k % 2 = 0");
+            let (sorted, scanned) = tokio::join!(collect(stream), scanned);
+            assert_eq!(i64::try_from(scanned.len()), Ok(ROWS / 2));
             match sorted {
                 Ok(rows) => assert!(rows == expected, "{} rows", rows.len()),
                 Err(error) => assert!(error.to_string().contains("coscan.memory"), "{error}"),
@@ -422,17 +422,10 @@ async fn the_memory_limit_moves_while_queries_run() {
         metrics.frame_bytes + metrics.decoded_bytes <= 16 << 20,
         "I3: {metrics:?}"
     );
-    // Too little for any chunk: the error says what to do, and does so until there is more.
+    // The least there can be is enough for small chunks.
     set("1MiB").await;
-    let large = session.engine().session();
-    large.set("coscan.chunk_bytes", "1GiB").expect("a size");
-    let stream = large
-        .sql("SELECT count(s), sum(k) FROM t")
-        .await
-        .expect("planned");
-    let error = collect(stream).await.expect_err("no room").to_string();
-    assert!(error.contains("coscan.memory"), "{error}");
+    let some = rows(&other, "SELECT k FROM t WHERE k % 2 = 0").await;
+    assert_eq!(i64::try_from(some.len()), Ok(ROWS / 2));
     set("256MiB").await;
-    assert_eq!(rows(&large, "SELECT count(s) FROM t").await, ["40000"]);
     assert!(rows_in_order(&other, sorted).await == expected);
 }
