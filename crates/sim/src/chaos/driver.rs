@@ -27,6 +27,8 @@ pub(super) enum Due {
     Ask(ScanId, usize),
     /// A consumer that still waits gives up.
     GiveUp(ScanId, usize),
+    /// A consumer is still at work on a chunk.
+    Progress(ScanId, ChunkId),
     /// A consumer is done with a chunk.
     Done(ScanId, usize, ChunkId),
     /// A scan that failed or is exhausted is ended.
@@ -179,6 +181,12 @@ impl<'a> Driver<'a> {
                     self.tell(&Event::RequestWithdrawn { scan }, None);
                     let wait = self.think_time();
                     self.put(wait, Due::Ask(scan, at));
+                }
+            }
+            Due::Progress(scan, chunk) => {
+                let books = self.books.scans.get(&scan);
+                if books.is_some_and(|books| books.held.contains(&chunk)) {
+                    self.tell(&Event::ChunkProgressed { scan, chunk }, None);
                 }
             }
             Due::Done(scan, at, chunk) => self.done(scan, at, chunk),
@@ -419,6 +427,9 @@ impl<'a> Driver<'a> {
         }
         let wait = self.work_time();
         self.put(wait, done);
+        if self.options.turns.is_some() && chance(&mut self.random, 500) {
+            self.put(wait / 2, Due::Progress(scan, chunk));
+        }
         if self.fault(self.options.faults.consumer_hoards) {
             self.counts.hoards += 1;
             self.set_consumer(scan, at, Consumer::Away);
