@@ -109,11 +109,13 @@ impl MemoryPool for SharedPool {
             return Ok(());
         }
         Err(resources_datafusion_err!(
-            "{} needs {additional} more bytes, and has {}; of the {} bytes of coscan.memory, operators have {} and everything else is in use",
+            "{} needs {additional} more bytes, and has {}; of the {} bytes of coscan.memory, operators have {}, decoded columns {}, and chunks {}",
             reservation.consumer().name(),
             reservation.size(),
             self.budget.limit(),
-            self.reserved.load(Ordering::Relaxed)
+            self.reserved.load(Ordering::Relaxed),
+            self.budget.decoded_bytes(),
+            self.budget.frame_bytes()
         ))
     }
 

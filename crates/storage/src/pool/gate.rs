@@ -4,8 +4,10 @@
 //! With 64 connections of two streams each that would be more than all frames together, and no faster on a few cores. So a consumer
 //! passes a gate before it works on a chunk. A chunk that is open already costs next to nothing more, for its decode is shared:
 //! consumers of the same chunk pass together.
-//! Bounds: the open chunks' estimates stay within the capacity, but one chunk may always be open, and nobody waits longer than
-//! `PATIENCE`, so that consumers who stop reading hold nobody up (I8).
+//! Estimates are low where readers of one chunk are far apart, for all arrays between them are kept; so nobody passes either while the
+//! decoded arrays themselves exceed the capacity.
+//! Bounds: the open chunks' estimates stay within the capacity, but one chunk may always be open, and nobody waits while no chunk
+//! closes for longer than `PATIENCE`, so that consumers who stop reading hold nobody up (I8).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,6 +16,7 @@ use std::time::Duration;
 use coscan_core::{ChunkId, TableId};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use super::memory::MemoryBudget;
 
@@ -82,7 +85,7 @@ impl Gate {
                 return;
             }
             tokio::select! {
-                () = closed => {}
+                () = closed => patience.as_mut().reset(Instant::now() + PATIENCE),
                 () = &mut patience => {
                     self.try_enter(key, bytes, true);
                     return;
@@ -97,7 +100,8 @@ impl Gate {
         let more = bytes.saturating_sub(held);
         // A limit that grows is seen by the next who asks, and by those who wait when a chunk closes or their patience ends.
         let capacity = self.memory.limit() / IN_DECODE;
-        if leases == 0 && !force && open.bytes > 0 && open.bytes + more > capacity {
+        let full = open.bytes + more > capacity || self.memory.decoded_bytes() > capacity;
+        if leases == 0 && !force && open.bytes > 0 && full {
             return false;
         }
         open.bytes += more;

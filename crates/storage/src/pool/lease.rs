@@ -8,6 +8,7 @@ use std::future::poll_fn;
 use std::ops::Range;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Instant;
 
 use arrow::array::{ArrayRef, new_null_array};
 use arrow::datatypes::{DataType, FieldRef};
@@ -43,9 +44,14 @@ pub struct ChunkLease {
     batch_rows: usize,
     /// False for chunks that were handed out without bytes: the core does not know of them.
     held: bool,
+    /// When the core was told last that the consumer goes on.
+    progress_told: Mutex<Instant>,
     /// The right to decode.
     _pass: Pass,
 }
+
+/// How often a consumer that goes on is reported within the length of a turn.
+const PROGRESS_PER_TURN: u32 = 4;
 
 /// Rows per batch unless the consumer says otherwise: DataFusion's default.
 const BATCH_ROWS: usize = 8192;
@@ -68,6 +74,7 @@ impl ChunkLease {
             batches: Vec::new(),
             batch_rows: BATCH_ROWS,
             held,
+            progress_told: Mutex::new(Instant::now()),
             _pass: pass,
         };
         lease.set_batch_rows(BATCH_ROWS);
@@ -120,6 +127,7 @@ impl ChunkLease {
         let Some(&rows) = self.batches.get(at) else {
             return Ok(None);
         };
+        self.tell_progress();
         let readers: Vec<Option<Arc<Reader>>> = columns
             .iter()
             .map(|column| self.reader(column))
@@ -152,6 +160,22 @@ impl ChunkLease {
             array.unwrap_or_else(|| new_null_array(column.field.data_type(), rows))
         });
         Ok(Some(arrays.collect()))
+    }
+
+    /// The core counts the chunk as in work only while the consumer goes on.
+    fn tell_progress(&self) {
+        let told = *self.progress_told.lock();
+        let often = self.scan.inner().config.turn_length_max / PROGRESS_PER_TURN;
+        if !self.held || told.elapsed() < often {
+            return;
+        }
+        *self.progress_told.lock() = Instant::now();
+        let (scan, chunk) = (self.scan.id(), self.chunk);
+        self.scan.inner().with_state(|state, effects| {
+            if state.scans.contains_key(&scan) {
+                Inner::log(state.handle(Event::ChunkProgressed { scan, chunk }, effects));
+            }
+        });
     }
 
     /// A reader of the column's decoded segment, which is shared with whoever has it; `None` if the file lacks the column.

@@ -108,9 +108,14 @@ impl MemoryBudget {
         let operators = self.operators.fetch_add(bytes, Ordering::Relaxed) + bytes;
         let limit = self.limit();
         let others = self.decoded_bytes() + self.floor(&self.pools());
+        let all = || operators + self.decoded_bytes() + self.frame_bytes();
         let fits = operators + others <= limit && {
             self.tell();
-            operators + self.decoded_bytes() + self.frame_bytes() <= limit
+            // The pools hear of changes in steps only; before anyone is refused, they shrink to the byte.
+            all() <= limit || {
+                self.divide();
+                all() <= limit
+            }
         };
         if !fits {
             self.release(bytes);
@@ -168,7 +173,9 @@ impl MemoryBudget {
     /// What all pools together may hold.
     fn pool_share(&self, pools: &[Arc<dyn Lender>]) -> u64 {
         let taken = self.operator_bytes() + self.decoded_bytes();
-        let left = self.limit().saturating_sub(taken);
+        // Until the next step is told, others may take as much as a step.
+        let step = self.limit() / STEPS;
+        let left = self.limit().saturating_sub(taken + step);
         left.max(self.floor(pools))
     }
 
