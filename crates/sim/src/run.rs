@@ -17,8 +17,8 @@ use crate::scenario::{Access, Outcome, QueryOutcome, Scenario};
 
 const TABLE: TableId = TableId(0);
 
-/// A load's column on its way.
-type Read = (ChunkId, ColumnId);
+/// A load's column on its way, and the stream it was chosen for.
+type Read = (ChunkId, ColumnId, usize);
 
 struct Running {
     stream: usize,
@@ -233,7 +233,13 @@ impl<W: Watch> Simulation<'_, W> {
     fn read_done(&mut self, device: usize) {
         let done = self.devices[device].finish(self.now);
         self.take_cpu();
-        if let Some((chunk, column)) = done {
+        if let Some((chunk, column, stream)) = done {
+            self.outcome.accesses.push(Access {
+                at_ns: self.now,
+                chunk,
+                column,
+                stream,
+            });
             self.tell(Event::LoadCompleted {
                 table: TABLE,
                 chunk,
@@ -306,12 +312,7 @@ impl<W: Watch> Simulation<'_, W> {
         let requests = columns.len() as u64;
         let running = &mut self.running[job(scan)];
         running.requests += requests;
-        self.outcome.accesses.push(Access {
-            at_ns: self.now,
-            chunk,
-            columns: columns.iter().copied().collect(),
-            stream: running.stream,
-        });
+        let stream = running.stream;
         self.outcome.requests += requests;
         self.outcome.bytes += bytes;
         let layout = &self.scenario.layout.chunks[chunk.0 as usize];
@@ -322,7 +323,7 @@ impl<W: Watch> Simulation<'_, W> {
             let request = Request {
                 at: self.columns_at[device][n] + self.chunks_at[chunk.0 as usize][n],
                 bytes: layout.bytes[n],
-                tag: (chunk, column),
+                tag: (chunk, column, stream),
             };
             self.devices[device].submit(self.now, request);
         }

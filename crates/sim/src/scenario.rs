@@ -1,6 +1,6 @@
 //! What fixes a run, and what comes of it.
 
-use coscan_core::{AbmConfig, ChunkId, ColumnSet, Part, TableLayout};
+use coscan_core::{AbmConfig, ChunkId, ColumnId, Part, TableLayout};
 
 use crate::device::DeviceModel;
 use crate::random::Random;
@@ -82,15 +82,15 @@ pub struct QueryOutcome {
     pub requests: u64,
 }
 
-/// A load.
+/// A read of one column of a chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// When it was issued. Nanoseconds.
+    /// When it was done. Nanoseconds.
     pub at_ns: u64,
     /// The chunk.
     pub chunk: ChunkId,
-    /// The columns.
-    pub columns: ColumnSet,
+    /// The column.
+    pub column: ColumnId,
     /// The stream whose query it was chosen for.
     pub stream: usize,
 }
@@ -112,7 +112,7 @@ pub struct Outcome {
     pub bytes: u64,
     /// Events told to the core.
     pub events: u64,
-    /// Loads in the order issued.
+    /// Reads in the order they were done.
     pub accesses: Vec<Access>,
     /// Whether every query ended.
     pub finished: bool,

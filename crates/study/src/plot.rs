@@ -23,6 +23,8 @@ const COLORS: [RGBColor; 7] = [
 /// The colour of what the paper says.
 pub(crate) const PAPER: usize = 6;
 const PANEL: (u32, u32) = (460, 320);
+/// A panel alone.
+const LARGE: (u32, u32) = (760, 480);
 const FONT: &str = "sans-serif";
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
@@ -36,9 +38,14 @@ pub(crate) fn svg(figure: &Figure) -> Result<String, StudyError> {
     let columns = figure.columns.max(1);
     let rows = figure.panels.len().div_ceil(columns).max(1);
     let (wide, high) = (u32::try_from(columns), u32::try_from(rows));
+    let panel = if figure.panels.len() == 1 {
+        LARGE
+    } else {
+        PANEL
+    };
     let size = (
-        PANEL.0 * wide.unwrap_or(1),
-        PANEL.1 * high.unwrap_or(1) + 36,
+        panel.0 * wide.unwrap_or(1),
+        panel.1 * high.unwrap_or(1) + 36,
     );
     {
         let area = SVGBackend::with_string(&mut text, size).into_drawing_area();
@@ -55,7 +62,10 @@ pub(crate) fn svg(figure: &Figure) -> Result<String, StudyError> {
             reason: error.to_string(),
         })?;
     }
-    Ok(text)
+    // What is the default anyway makes up half of a figure with thousands of dots.
+    Ok(text
+        .replace(" opacity=\"1\"", "")
+        .replace(" stroke=\"none\" stroke-width=\"1\"", ""))
 }
 
 fn draw_panel(panel: &Panel, area: &Area<'_>) -> Result<(), Box<dyn std::error::Error>> {

@@ -150,13 +150,13 @@ fn detached() -> (f64, f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use coscan_core::{ChunkId, ColumnSet};
+    use coscan_core::{ChunkId, ColumnId};
 
     fn accesses(chunks: &[u32]) -> Vec<Access> {
         let access = |&chunk: &u32| Access {
             at_ns: 0,
             chunk: ChunkId(chunk),
-            columns: ColumnSet::all(1),
+            column: ColumnId(0),
             stream: 0,
         };
         chunks.iter().map(access).collect()

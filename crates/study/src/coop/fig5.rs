@@ -169,7 +169,7 @@ fn figure(points: &[Vec<Point>; 3]) -> Figure {
         columns: 1,
         panels: vec![Panel {
             title: "lower and further left is better".to_owned(),
-            x: Axis::log("normalised latency / relevance's"),
+            x: Axis::new("normalised latency / relevance's"),
             y: Axis::new("stream time / relevance's"),
             series,
         }],
