@@ -12,8 +12,11 @@
 mod bad_files;
 mod blooms;
 mod common;
+mod object_store;
 mod pages;
 mod predicates;
+#[path = "../../../storage/tests/s3-server/start.rs"]
+mod s3;
 mod sessions;
 mod thin_path;
 mod tpch_rows_equal;

@@ -1,0 +1,123 @@
+//! Promised: a table on S3 is registered by its URL with the credentials of the environment, scanned cooperatively, shared between
+//! queries, seen anew when an object changes; what is not there or not allowed is an error that names the URL.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+
+use arrow::array::{Int64Array, RecordBatch, StringArray};
+use arrow::datatypes::{DataType, Field};
+use coscan::{EngineConfig, Session};
+
+use crate::common::{self, config, plain, plain_rows, rows, session};
+use crate::s3::S3Server;
+
+fn write(path: &Path, from: i64) {
+    let schema = common::schema(vec![
+        Field::new("k", DataType::Int64, false),
+        Field::new("s", DataType::Utf8, false),
+    ]);
+    let keys = || from..from + 30_000;
+    let batch = RecordBatch::try_new(
+        Arc::clone(&schema),
+        vec![
+            Arc::new(Int64Array::from_iter_values(keys())),
+            Arc::new(StringArray::from_iter_values(
+                keys().map(|k| format!("value {}", k * 7919 % 30_011)),
+            )),
+        ],
+    );
+    common::write(path, schema, &[batch.expect("a batch")], 3000);
+}
+
+/// Set for the process that does the work: it finds the server by the variables that the AWS tools know.
+const BUCKET: &str = "COSCAN_TEST_BUCKET";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_table_on_s3_end_to_end() {
+    if let Ok(bucket) = std::env::var(BUCKET) {
+        return on_s3(Path::new(&bucket)).await;
+    }
+    let package = concat!(env!("CARGO_MANIFEST_DIR"), "/../storage/tests/s3-server");
+    let server = S3Server::start(package.as_ref(), &std::env::temp_dir());
+    // The environment of a process cannot be changed safely while it runs; another one is given it from the start.
+    let again = Command::new(std::env::current_exe().expect("this program"))
+        .args([
+            "--exact",
+            "object_store::a_table_on_s3_end_to_end",
+            "--nocapture",
+        ])
+        .env(BUCKET, server.bucket())
+        .env("AWS_ENDPOINT_URL", server.endpoint())
+        .env("AWS_ACCESS_KEY_ID", "test")
+        .env("AWS_SECRET_ACCESS_KEY", "test-secret")
+        .env("AWS_REGION", "us-east-1")
+        .output()
+        .expect("started");
+    let text = String::from_utf8_lossy(&again.stdout) + String::from_utf8_lossy(&again.stderr);
+    assert!(
+        again.status.success() && text.contains("1 passed"),
+        "{text}"
+    );
+}
+
+async fn on_s3(bucket: &Path) {
+    let folder = bucket.join("table");
+    fs::create_dir(&folder).expect("a folder");
+    write(&folder.join("0.parquet"), 0);
+    write(&folder.join("1.parquet"), 30_000);
+    let small = EngineConfig {
+        chunk_bytes: 32 << 10,
+        ..config()
+    };
+    let session: Session = session(small, &[("t", Path::new("s3://bucket/table/"))]).await;
+    let local = plain(&[("t", &folder.join(""))]).await;
+    let plan = session
+        .explain("SELECT s FROM t WHERE k > 7")
+        .await
+        .expect("a plan");
+    assert!(plan.contains("CScan"), "{plan}");
+    let queries = [
+        "SELECT count(*), sum(k), min(s), max(s) FROM t",
+        "SELECT count(*), sum(k) FROM t WHERE s LIKE '%7'",
+        "SELECT k, s FROM t WHERE k BETWEEN 29990 AND 30010",
+        "SELECT count(*), max(s) FROM t WHERE k % 3 = 1",
+    ];
+    let (a, b, c, d) = tokio::join!(
+        rows(&session, queries[0]),
+        rows(&session, queries[1]),
+        rows(&session, queries[2]),
+        rows(&session, queries[3]),
+    );
+    for (sql, found) in queries.iter().zip([a, b, c, d]) {
+        assert_eq!(found, plain_rows(&local, sql).await, "{sql}");
+    }
+    // Four queries, one read: the files' bytes once, and their footers.
+    let bytes: u64 = ["0.parquet", "1.parquet"]
+        .iter()
+        .map(|name| fs::metadata(folder.join(name)).expect("there").len())
+        .sum();
+    let read = session.engine().metrics().io_bytes;
+    assert!(
+        read > bytes / 2 && read < bytes * 3 / 2,
+        "{read} of {bytes}"
+    );
+    let devices = rows(&session, "SELECT name FROM coscan.devices WHERE bytes > 0").await;
+    assert!(
+        devices.iter().any(|name| name.contains("s3://bucket")),
+        "{devices:?}"
+    );
+    // An object is replaced, one is added, one goes.
+    write(&folder.join("1.parquet"), 90_000);
+    write(&folder.join("2.parquet"), 300_000);
+    let sql = "SELECT count(*), min(k), max(k), count(s) FROM t";
+    assert_eq!(rows(&session, sql).await, ["90000|0|329999|90000"]);
+    fs::remove_file(folder.join("0.parquet")).expect("removed");
+    assert_eq!(rows(&session, sql).await, ["60000|90000|329999|60000"]);
+    // What is not there, and a bucket that is not.
+    for url in ["s3://bucket/nothing/", "s3://another/table/"] {
+        let error = session.register("u", url).await.expect_err(url);
+        assert!(error.to_string().contains(url), "{error}");
+    }
+}
