@@ -180,25 +180,3 @@ async fn operators_leave_a_running_scan_its_largest_chunk() {
     );
     memory.release(taken);
 }
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn frames_make_way_to_the_byte() {
-    // Less than the table, so that frames fill what they may have.
-    let (setup, _) = setup(1 << 20, Vec::new()).await;
-    let pool = pool(&setup, Policy::Relevance, StorageModel::Nsm, None);
-    let view = pool.table(&setup.files).unwrap();
-    let memory = setup.shared.memory();
-    let room = memory.limit() - 2 * largest_chunk(&setup).max(memory.limit() / 8);
-    let mut taken = 0;
-    while taken < room {
-        let scan = start(&pool, &view, all(), &["v", "k"], 1);
-        assert_eq!(consume(scan, Duration::ZERO).await.unwrap().0, SUM);
-        // Far less than a step in which the pools hear of changes.
-        for bytes in [1, 416, 700] {
-            assert!(memory.try_reserve(bytes), "{taken} of {room}: {memory:?}");
-            taken += bytes;
-        }
-        assert!(memory.try_reserve(room / 8));
-        taken += room / 8;
-    }
-}
