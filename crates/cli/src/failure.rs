@@ -9,6 +9,8 @@ use std::process::ExitCode;
 pub(crate) enum Failure {
     /// Something to tell the user.
     Message(String),
+    /// What was asked for makes no sense.
+    Usage(String),
     /// The user interrupted; there is nothing to tell.
     Interrupted,
     /// Whoever reads our output has enough (`coscan sql … | head`).
@@ -22,7 +24,7 @@ impl Failure {
 
     pub(crate) fn message(&self) -> Option<&str> {
         match self {
-            Self::Message(message) => Some(message),
+            Self::Message(message) | Self::Usage(message) => Some(message),
             Self::Interrupted => Some("interrupted"),
             Self::OutputClosed => None,
         }
@@ -31,6 +33,8 @@ impl Failure {
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
             Self::Message(_) => ExitCode::FAILURE,
+            // As for options that do not parse.
+            Self::Usage(_) => ExitCode::from(2),
             // 128 + SIGINT, as shells have it.
             Self::Interrupted => ExitCode::from(130),
             Self::OutputClosed => ExitCode::SUCCESS,
@@ -41,6 +45,22 @@ impl Failure {
 impl From<coscan_bench::BenchError> for Failure {
     fn from(error: coscan_bench::BenchError) -> Self {
         Self::new(error)
+    }
+}
+
+impl From<coscan_study::StudyError> for Failure {
+    fn from(error: coscan_study::StudyError) -> Self {
+        use coscan_study::StudyError;
+        let because = std::error::Error::source(&error).map(|source| format!(": {source}"));
+        match &error {
+            StudyError::UnknownExperiment { .. }
+            | StudyError::NoSeeds
+            | StudyError::NoPlot { .. } => Self::Usage(error.to_string()),
+            StudyError::Write { .. } => {
+                Self::Message(format!("{error}{}", because.unwrap_or_default()))
+            }
+            _ => Self::new(error),
+        }
     }
 }
 

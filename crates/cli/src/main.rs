@@ -38,6 +38,8 @@ enum Command {
     Serve(serve::Options),
     /// Experiments on the real engine.
     Bench(bench::Options),
+    /// The papers' experiments in the simulator, and faults by the thousand.
+    Sim(coscan_study::command::Options),
 }
 
 fn main() -> ExitCode {
@@ -47,6 +49,7 @@ fn main() -> ExitCode {
         Command::Sql(options) => sql::run(&options),
         Command::Serve(options) => serve::run(options),
         Command::Bench(options) => bench::run(options),
+        Command::Sim(options) => coscan_study::command::run(&options).map_err(Failure::from),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

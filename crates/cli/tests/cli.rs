@@ -295,3 +295,14 @@ fn an_interrupt_cancels_the_query() {
         "an interrupt takes effect soon"
     );
 }
+
+#[test]
+fn the_simulator_is_part_of_it() {
+    let list = stdout(&coscan(&["sim", "list"]));
+    assert!(list.contains("coop-table2"), "{list}");
+    let unknown = failure(&coscan(&["sim", "run", "coop-table9"]), 2);
+    assert!(
+        unknown.contains("coop-table9") && unknown.contains("coop-table2"),
+        "{unknown}"
+    );
+}
