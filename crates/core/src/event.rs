@@ -64,7 +64,7 @@ pub struct AbmConfig {
 /// Scans take turns on the cores: what is ready is handed out only while fewer chunks are in work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TurnLimit {
-    /// Chunks in work at once, at least 1. As many as cores, or a few more so that none is ever idle.
+    /// Different chunks in work at once, at least 1. As many as cores, or a few more so that none is ever idle.
     pub chunks_max: usize,
     /// So long after its hand-out, or the last `ChunkProgressed`, a chunk does not count as in work: its consumer waits for
     /// something else.

@@ -105,7 +105,7 @@ impl Abm {
         let table = self.table_mut(table_id);
         let columns = table.unpin(chunk, Pinner::Scan(id));
         table.touch(chunk, &columns, seq);
-        self.end_turn(id, chunk, turn);
+        self.end_turn(id, table_id, chunk, turn);
         self.active(id);
         self.refresh(id);
     }
@@ -145,7 +145,7 @@ impl Abm {
         self.serve.remove(&id);
         self.hungry.remove(&id);
         for (&chunk, &turn) in &scan.held {
-            self.end_turn(id, chunk, turn);
+            self.end_turn(id, scan.table, chunk, turn);
         }
         self.stalls.remove(&(self.stall_time(&scan), id));
         let table = self.table_mut(scan.table);

@@ -2,27 +2,49 @@
 //!
 //! Idea: when the cores are the bottleneck, scans that all work at once all end late. As many chunks are in work as the cores can
 //! take, and the scan with least work left comes first (shortest remaining processing time, which minimises the mean response time
-//! of one server [Schrage68]); what a chunk costs a scan is measured. The order does not depend on the time that passes, so it is
+//! of one server [Schrage68]); what a chunk costs a scan is measured. A chunk is decoded once for all who work on it at a time, so
+//! others join its turn. The order does not depend on the time that passes, so it is
 //! kept, not recomputed.
 //! Not here: which chunk a scan is handed (`relevance.rs` and its siblings choose it).
-//! Bounds: O(log scans) per hand-out.
+//! Bounds: O(scans · log scans) per turn.
 //! I6: every scan's turn comes, for the older a scan, the higher it ranks; and a chunk counts as in work only while its consumer goes on, so
 //! that one that waits for something else holds nobody up.
 //! Source: none of the papers; [CoopScans07] hands out whatever is available.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::abm::Abm;
 use crate::scan::{Scan, Turn};
-use crate::{Action, ChunkId, Policy, ScanId, Time, TurnLimit};
+use crate::{Action, ChunkId, Policy, ScanId, TableId, Time, TurnLimit};
 
 /// Who works and who waits for a turn.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
-    /// The chunks in work: when each stops counting.
-    ends: BTreeSet<(Time, ScanId, ChunkId)>,
+    /// The chunks in work, for whom, and when each stops counting.
+    ends: BTreeSet<(Time, ScanId, TableId, ChunkId)>,
+    /// The chunks in work: for how many scans.
+    open: BTreeMap<(TableId, ChunkId), usize>,
     /// Scans that may be handed a chunk once there is a turn, by rank.
     queue: BTreeSet<(u64, ScanId)>,
+}
+
+impl Turns {
+    fn insert(&mut self, end: Time, scan: ScanId, table: TableId, chunk: ChunkId) {
+        if self.ends.insert((end, scan, table, chunk)) {
+            *self.open.entry((table, chunk)).or_default() += 1;
+        }
+    }
+
+    fn remove(&mut self, end: Time, scan: ScanId, table: TableId, chunk: ChunkId) {
+        if self.ends.remove(&(end, scan, table, chunk))
+            && let Some(scans) = self.open.get_mut(&(table, chunk))
+        {
+            *scans -= 1;
+            if *scans == 0 {
+                self.open.remove(&(table, chunk));
+            }
+        }
+    }
 }
 
 impl Abm {
@@ -37,7 +59,7 @@ impl Abm {
             self.answer_exhausted(id);
             self.queue_for_turn(id);
         }
-        while self.turns.ends.len() < limit.chunks_max
+        while self.turns.open.len() < limit.chunks_max
             && let Some((_, id)) = self.turns.queue.pop_first()
         {
             let scan = self.scan_mut(id);
@@ -45,9 +67,43 @@ impl Abm {
             if scan.waiting > 0
                 && let Some(chunk) = self.choose_available(id)
             {
-                self.hand_out(id, chunk);
-                self.answer_exhausted(id);
-                self.queue_for_turn(id);
+                let table = self.scan(id).table;
+                let price = price(self.scan(id));
+                self.take_turn(id, chunk);
+                self.join_turn(table, chunk, price);
+            }
+        }
+    }
+
+    fn take_turn(&mut self, id: ScanId, chunk: ChunkId) {
+        self.hand_out(id, chunk);
+        self.answer_exhausted(id);
+        self.queue_for_turn(id);
+    }
+
+    /// A turn with this chunk has begun. Its decode is shared by all who work on it now, so waiting scans of high rank join.
+    ///
+    /// Joining spares the scan a decode later, and all who come after it; it delays those before it by the rest of its work. How
+    /// much of a price is decode is not known: half of the lower of the two prices is taken for it.
+    fn join_turn(&mut self, table: TableId, chunk: ChunkId, leader_price: u64) {
+        let at_work: BTreeSet<ScanId> = self.turns.ends.iter().map(|end| end.1).collect();
+        let mut ready: Vec<(u64, ScanId, u64)> = Vec::new();
+        let entry = self.table(table);
+        let resident = &entry.group(chunk).state.resident;
+        for slot in entry.interest(chunk).iter().map(|slot| entry.slot(slot)) {
+            let scan = self.scan(slot.scan);
+            if scan.waiting > 0 && !scan.sequential && slot.columns.is_subset(resident) {
+                ready.push((rank(scan), scan.id, price(scan)));
+            }
+        }
+        ready.sort_unstable();
+        for (at, &(_, id, price)) in ready.iter().enumerate() {
+            let (before, after) = (at_work.len() + at, ready.len() - at);
+            let decode = price.min(leader_price) / 2;
+            let spared = u128::from(decode) * after as u128;
+            let delays = u128::from(price - decode) * before as u128;
+            if spared >= delays {
+                self.take_turn(id, chunk);
             }
         }
     }
@@ -88,7 +144,8 @@ impl Abm {
     pub(crate) fn begin_turn(&mut self, id: ScanId, chunk: ChunkId) -> Turn {
         let (begun, end) = (self.now, self.end_of_turn());
         if self.turn_limit().is_some() {
-            self.turns.ends.insert((end, id, chunk));
+            let table = self.scan(id).table;
+            self.turns.insert(end, id, table, chunk);
         }
         Turn { begun, end }
     }
@@ -97,18 +154,19 @@ impl Abm {
     pub(crate) fn extend_turn(&mut self, id: ScanId, chunk: ChunkId) {
         let end = self.end_of_turn();
         let limited = self.turn_limit().is_some();
-        let turn = self.scan_mut(id).held.get_mut(&chunk);
-        let turn = turn.expect("validated");
+        let scan = self.scan_mut(id);
+        let table = scan.table;
+        let turn = scan.held.get_mut(&chunk).expect("validated");
         let before = std::mem::replace(&mut turn.end, end);
         if limited {
-            self.turns.ends.remove(&(before, id, chunk));
-            self.turns.ends.insert((end, id, chunk));
+            self.turns.remove(before, id, table, chunk);
+            self.turns.insert(end, id, table, chunk);
         }
     }
 
     /// The scan gave the chunk back, or is over: how long it worked on it counts.
-    pub(crate) fn end_turn(&mut self, id: ScanId, chunk: ChunkId, turn: Turn) {
-        self.turns.ends.remove(&(turn.end, id, chunk));
+    pub(crate) fn end_turn(&mut self, id: ScanId, table: TableId, chunk: ChunkId, turn: Turn) {
+        self.turns.remove(turn.end, id, table, chunk);
         let worked = self.now.min(turn.end).0 - turn.begun.0;
         if let Some(scan) = self.scans.get_mut(&id) {
             scan.worked_ns += worked;
@@ -125,10 +183,10 @@ impl Abm {
     }
 
     pub(crate) fn expire_turns(&mut self) {
-        while let Some(&(end, ..)) = self.turns.ends.first()
+        while let Some(&(end, id, table, chunk)) = self.turns.ends.first()
             && end <= self.now
         {
-            self.turns.ends.pop_first();
+            self.turns.remove(end, id, table, chunk);
         }
     }
 
@@ -149,7 +207,10 @@ impl Abm {
                 "ranks are up to date"
             );
         }
-        for &(_, id, chunk) in &self.turns.ends {
+        let open: usize = self.turns.open.values().sum();
+        assert_eq!(open, self.turns.ends.len(), "open chunks are counted right");
+        for &(_, id, table, chunk) in &self.turns.ends {
+            assert!(self.turns.open.contains_key(&(table, chunk)));
             assert!(
                 self.scan(id).held.contains_key(&chunk),
                 "only held chunks are in work"
@@ -164,6 +225,11 @@ fn rank(scan: &Scan) -> u64 {
     let left = left / u128::from(scan.chunks_worked.max(1));
     let left = u64::try_from(left).unwrap_or(u64::MAX);
     left.saturating_add(scan.registered_at.0 / AGE_PER_WORK)
+}
+
+/// Work per chunk so far, in nanoseconds; 0 before the first.
+fn price(scan: &Scan) -> u64 {
+    scan.worked_ns / scan.chunks_worked.max(1)
 }
 
 /// So many seconds of age weigh as much as a second of work less. Large enough that the order is nearly that of work left: in

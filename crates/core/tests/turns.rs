@@ -1,5 +1,7 @@
-//! Promised: with turns no more chunks are in work than allowed, the scan with least work left is served first, an old scan is not
-//! passed over for ever, and a consumer that holds its chunk for long holds nobody up.
+//! Promised: with turns no more chunks are in work than allowed, the scan with least work left is served first, others of high rank
+//! join it, an old scan is not passed over for ever, and a consumer that holds its chunk for long holds nobody up.
+
+use std::ops::Range;
 
 use coscan_core::{
     Abm, AbmConfig, Action, ChunkId, ChunkLayout, ChunkSet, ColumnSet, DeviceId, Event, Part,
@@ -48,7 +50,7 @@ impl Driver {
         });
         // A first scan brings everything into memory, and is gone.
         let warm = ScanId(0);
-        let mut loads = driver.register(warm, CHUNKS, 1);
+        let mut loads = driver.register(warm, 0..CHUNKS, 1);
         for _ in 0..CHUNKS {
             let (table, chunk, columns) = loads
                 .into_iter()
@@ -84,9 +86,9 @@ impl Driver {
         std::iter::from_fn(|| self.abm.poll_action()).collect()
     }
 
-    fn register(&mut self, scan: ScanId, chunks: u32, consumers: u32) -> Vec<Action> {
+    fn register(&mut self, scan: ScanId, chunks: Range<u32>, consumers: u32) -> Vec<Action> {
         let part = Part {
-            chunks: ChunkSet::from_range(0..chunks),
+            chunks: ChunkSet::from_range(chunks),
             columns: ColumnSet::all(1),
         };
         let spec = ScanSpec {
@@ -122,8 +124,8 @@ fn handed_out(actions: &[Action]) -> Vec<(ScanId, ChunkId)> {
 #[test]
 fn the_scan_with_least_work_left_is_served_first() {
     let mut driver = Driver::new(1);
-    driver.register(LONG, 50, 1);
-    driver.register(SHORT, 5, 1);
+    driver.register(LONG, 50..100, 1);
+    driver.register(SHORT, 0..5, 1);
     let mut turn = handed_out(&driver.request(LONG));
     assert!(
         handed_out(&driver.request(SHORT)).is_empty(),
@@ -144,8 +146,8 @@ fn the_scan_with_least_work_left_is_served_first() {
 #[test]
 fn what_a_chunk_costs_counts() {
     let mut driver = Driver::new(1);
-    driver.register(LONG, 50, 1);
-    driver.register(SHORT, 5, 1);
+    driver.register(LONG, 50..100, 1);
+    driver.register(SHORT, 0..5, 1);
     let mut turn = handed_out(&driver.request(LONG));
     driver.request(SHORT);
     // Five chunks at 900 are more work than fifty at 1.
@@ -161,7 +163,7 @@ fn what_a_chunk_costs_counts() {
 #[test]
 fn an_old_scan_is_not_passed_over_for_ever() {
     let mut driver = Driver::new(1);
-    driver.register(LONG, 50, 1);
+    driver.register(LONG, 50..100, 1);
     let mut turn = handed_out(&driver.request(LONG));
     turn = driver.work(turn[0], 10);
     let (mut others, mut next) = (0, 2);
@@ -174,7 +176,7 @@ fn an_old_scan_is_not_passed_over_for_ever() {
         assert!(others < 2_000, "the long scan starves");
         let busy = driver.abm.scans().any(|scan| scan.scan != LONG);
         if !busy {
-            driver.register(ScanId(next), 2, 1);
+            driver.register(ScanId(next), 0..2, 1);
             driver.request(ScanId(next));
             next += 1;
             others += 1;
@@ -197,8 +199,8 @@ fn an_old_scan_is_not_passed_over_for_ever() {
 #[test]
 fn a_chunk_that_is_held_for_long_stops_counting() {
     let mut driver = Driver::new(1);
-    driver.register(LONG, 50, 1);
-    driver.register(SHORT, 5, 1);
+    driver.register(LONG, 50..100, 1);
+    driver.register(SHORT, 0..5, 1);
     assert_eq!(handed_out(&driver.request(LONG)).len(), 1);
     assert!(handed_out(&driver.request(SHORT)).is_empty());
     assert_eq!(driver.abm.next_deadline(), Some(Time(LENGTH_MAX_NS)));
@@ -211,8 +213,8 @@ fn a_chunk_that_is_held_for_long_stops_counting() {
 #[test]
 fn a_consumer_that_goes_on_keeps_its_turn() {
     let mut driver = Driver::new(1);
-    driver.register(LONG, 50, 1);
-    driver.register(SHORT, 5, 1);
+    driver.register(LONG, 50..100, 1);
+    driver.register(SHORT, 0..5, 1);
     let (scan, chunk) = handed_out(&driver.request(LONG))[0];
     driver.request(SHORT);
     driver.now = LENGTH_MAX_NS - 1;
@@ -230,7 +232,7 @@ fn a_consumer_that_goes_on_keeps_its_turn() {
 #[test]
 fn several_consumers_take_several_turns() {
     let mut driver = Driver::new(3);
-    driver.register(LONG, 50, 4);
+    driver.register(LONG, 50..100, 4);
     let turns: usize = (0..4)
         .map(|_| handed_out(&driver.request(LONG)).len())
         .sum();
@@ -240,11 +242,60 @@ fn several_consumers_take_several_turns() {
 #[test]
 fn exhaustion_needs_no_turn() {
     let mut driver = Driver::new(1);
-    driver.register(LONG, 50, 1);
-    driver.register(SHORT, 1, 2);
+    driver.register(LONG, 50..100, 1);
+    driver.register(SHORT, 0..1, 2);
     let chunk = handed_out(&driver.request(SHORT))[0];
     driver.request(LONG);
     let actions = driver.request(SHORT);
     assert_eq!(actions, [Action::Exhausted { scan: SHORT }]);
     assert_eq!(driver.work(chunk, 1)[0].0, LONG);
+}
+
+#[test]
+fn waiting_scans_of_high_rank_join_a_turn() {
+    let mut driver = Driver::new(1);
+    let ids: Vec<ScanId> = (1..=6).map(ScanId).collect();
+    for &scan in &ids {
+        driver.register(scan, 0..50, 1);
+    }
+    let first = handed_out(&driver.request(ids[0]))[0];
+    for &scan in &ids[1..] {
+        assert!(handed_out(&driver.request(scan)).is_empty(), "all wait");
+    }
+    // What a chunk costs the others is not known yet, so all join.
+    driver.now += 10;
+    let (scan, chunk) = first;
+    let turn = handed_out(&driver.tell(Event::ChunkReleased { scan, chunk }));
+    let scans: Vec<ScanId> = turn.iter().map(|&(scan, _)| scan).collect();
+    assert_eq!(scans, ids[1..]);
+    assert!(
+        turn.iter().all(|&(_, chunk)| chunk == turn[0].1),
+        "one chunk for all"
+    );
+    driver.request(ids[0]);
+    driver.now += 10;
+    let mut next = Vec::new();
+    for (scan, chunk) in turn {
+        assert!(next.is_empty(), "the turn lasts until the last has ended");
+        driver.request(scan);
+        next = handed_out(&driver.tell(Event::ChunkReleased { scan, chunk }));
+    }
+    // All cost the same now. The oldest leads, and three join: the third has three before it, and three from it on.
+    let scans: Vec<ScanId> = next.iter().map(|&(scan, _)| scan).collect();
+    assert_eq!(scans, ids[..4]);
+}
+
+#[test]
+fn who_does_not_need_the_chunk_does_not_join() {
+    let mut driver = Driver::new(1);
+    driver.register(LONG, 50..100, 1);
+    driver.register(SHORT, 0..5, 1);
+    driver.register(ScanId(3), 0..5, 1);
+    let (scan, chunk) = handed_out(&driver.request(LONG))[0];
+    driver.request(SHORT);
+    driver.request(ScanId(3));
+    driver.request(LONG);
+    driver.now += 10;
+    let turn = handed_out(&driver.tell(Event::ChunkReleased { scan, chunk }));
+    assert!(!turn.is_empty() && turn.iter().all(|&(scan, _)| scan != LONG));
 }

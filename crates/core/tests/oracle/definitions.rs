@@ -3,6 +3,8 @@
 //! Idea: one function per word, each a plain loop, none of them remembered.
 //! Not here: decisions (`choose.rs`, `room.rs`).
 
+use std::collections::BTreeSet;
+
 use coscan_core::{
     ChunkId, ColumnId, ColumnSet, DeviceId, ExtentId, Policy, ScanId, SharedExtent, TableId, Time,
     TurnLimit,
@@ -27,6 +29,30 @@ impl Oracle {
         let turns = self.scans.values().flat_map(|q| q.held.values());
         let ends = turns.map(|(_, last)| Time(last.0.saturating_add(limit.length_ns_max)));
         ends.filter(|&end| end > self.now).collect()
+    }
+
+    /// Whether a chunk handed out, with a last sign of work at that time, is in work.
+    fn in_work(&self, last: Time) -> bool {
+        let length = self.turns().map_or(0, |limit| limit.length_ns_max);
+        last.0.saturating_add(length) > self.now.0
+    }
+
+    pub(super) fn chunks_in_work(&self) -> BTreeSet<(TableId, ChunkId)> {
+        let scans = self.scans.values();
+        let held = scans.flat_map(|q| q.held.iter().map(|(&c, turn)| (q.spec.table, c, turn.1)));
+        let in_work = held.filter(|&(.., last)| self.in_work(last));
+        in_work.map(|(table, chunk, _)| (table, chunk)).collect()
+    }
+
+    pub(super) fn scans_in_work(&self) -> BTreeSet<ScanId> {
+        let scans = self.scans.iter();
+        let working = scans.filter(|(_, q)| q.held.values().any(|turn| self.in_work(turn.1)));
+        working.map(|(&id, _)| id).collect()
+    }
+
+    pub(super) fn price(&self, q: ScanId) -> u64 {
+        let scan = &self.scans[&q];
+        scan.worked_ns.checked_div(scan.chunks_worked).unwrap_or(0)
     }
 
     pub(super) fn rank(&self, q: ScanId) -> u64 {

@@ -432,16 +432,41 @@ impl Oracle {
         );
     }
 
+    fn answer_exhausted(&mut self, scan: ScanId) {
+        while self.scans[&scan].waiting > 0 && self.scans[&scan].needed.is_empty() {
+            self.consumer_event(scan).waiting -= 1;
+            self.actions.push_back(Action::Exhausted { scan });
+        }
+    }
+
+    /// Waiting scans of high rank join a turn that has just begun.
+    fn join(&mut self, table: TableId, chunk: ChunkId, leader_price: u64) {
+        let before = self.scans_in_work().len();
+        let mut ready: Vec<(u64, ScanId)> = Vec::new();
+        for q in self.interested(table, chunk) {
+            if self.scans[&q].waiting > 0 && !self.is_sequential(q) && self.ready(q, chunk) {
+                ready.push((self.rank(q), q));
+            }
+        }
+        ready.sort_unstable();
+        for (at, &(_, q)) in ready.iter().enumerate() {
+            let (earlier, later) = (before + at, ready.len() - at);
+            let price = self.price(q);
+            let decode = price.min(leader_price) / 2;
+            if decode * later as u64 >= (price - decode) * earlier as u64 {
+                self.hand_out(q, chunk);
+                self.answer_exhausted(q);
+            }
+        }
+    }
+
     /// Step 3, with turns.
     fn deliver_in_turn(&mut self, chunks_max: usize) {
         loop {
             for scan in self.scan_ids() {
-                while self.scans[&scan].waiting > 0 && self.scans[&scan].needed.is_empty() {
-                    self.consumer_event(scan).waiting -= 1;
-                    self.actions.push_back(Action::Exhausted { scan });
-                }
+                self.answer_exhausted(scan);
             }
-            if self.ends_of_turns().len() >= chunks_max {
+            if self.chunks_in_work().len() >= chunks_max {
                 return;
             }
             let mut next: Option<(u64, ScanId, ChunkId)> = None;
@@ -455,7 +480,10 @@ impl Oracle {
                 }
             }
             let Some((_, scan, chunk)) = next else { return };
+            let price = self.price(scan);
             self.hand_out(scan, chunk);
+            self.answer_exhausted(scan);
+            self.join(self.scans[&scan].spec.table, chunk, price);
         }
     }
 

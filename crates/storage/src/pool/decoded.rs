@@ -2,7 +2,7 @@
 //!
 //! Idea: the fastest reader pulls the decode ahead of itself; the others find the batches there. Nobody decodes on a thread
 //! that runs queries or I/O. While memory is plentiful all batches stay for readers to come; else those that every reader has
-//! passed are dropped, and a reader who comes too late for them begins a decode of its own.
+//! passed are dropped after a while, and a reader who comes too late for them begins a decode of its own.
 //! Not here: how long a decoded segment lives (`lease.rs`, `state.rs`), decoding itself (`decode.rs` of the crate).
 //! Bounds: at most `AHEAD` batches are decoded beyond what was asked for.
 //! Source: design.md "shared decode"; batches are pulled, not pushed [Psaroudakis13].
@@ -21,6 +21,10 @@ use crate::{Result, SegmentDecoder, StorageError};
 
 /// How far decode runs ahead: enough that a consumer seldom waits, little enough that the arrays are still in the CPU's cache.
 const AHEAD: usize = 4;
+
+/// So many batches are kept from the first on, whoever has passed them: scans that are handed a chunk together do not begin in the same
+/// instant, and who comes before the first batch is dropped shares the decode (a window of opportunity, in the words of [QPipe05]).
+const WINDOW: usize = 16;
 
 /// Makes the decoder when the first batch is asked for.
 pub(crate) type MakeDecoder = Box<dyn FnOnce() -> Result<SegmentDecoder> + Send>;
@@ -155,8 +159,11 @@ impl State {
         self.first + self.batches.len()
     }
 
-    /// Takes out the batches that every reader has passed.
+    /// Takes out the batches that every reader has passed, once the window for newcomers is over.
     fn passed(&mut self) -> Vec<(ArrayRef, u64)> {
+        if self.decoded() < WINDOW {
+            return Vec::new();
+        }
         let slowest = self.readers.values().copied().min().unwrap_or(self.first);
         let count = slowest.saturating_sub(self.first).min(self.batches.len());
         self.first += count;
