@@ -22,17 +22,6 @@ pub enum Policy {
     Relevance2007,
 }
 
-impl Policy {
-    /// Every policy.
-    pub const ALL: [Self; 5] = [
-        Self::Normal,
-        Self::Attach,
-        Self::Elevator,
-        Self::Relevance,
-        Self::Relevance2007,
-    ];
-}
-
 /// What one load brings.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum StorageModel {
