@@ -4,7 +4,8 @@
 //! that does not suffice, the operator is refused and spills. The buffer never takes memory back from an operator.
 //! Operators are fair to each other where it matters: the last quarter of what operators may have is for those that have less
 //! than their part of all that can spill. Without that, one sort that fills the memory leaves a second one nothing, not even
-//! something to spill.
+//! something to spill. The merge of a sort's spilled runs opens as many runs at once as it gets memory for, at least two;
+//! it is held to half of what operators may have, so that what comes after it, which cannot make do with less, finds something.
 //! Not here: the budget itself and how the buffer shrinks (`coscan-storage`).
 //! I3: what operators reserve by `try_grow`, frames, decoded columns and loads in flight stay within the budget together.
 //! `grow`, which DataFusion uses where it has the memory already, may exceed it; the buffer then shrinks.
@@ -30,7 +31,36 @@ pub(crate) struct SharedPool {
     fixed: AtomicUsize,
     /// Registered consumers that can spill.
     spillers: AtomicUsize,
+    /// Registered merges of spilled runs.
+    merges: AtomicUsize,
 }
+
+/// What a consumer does when it is refused.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Manner {
+    /// It spills.
+    Spills,
+    /// It merges fewer runs at a time.
+    Merges,
+    /// It fails, and its query with it.
+    Fails,
+}
+
+impl Manner {
+    /// DataFusion says of a consumer only whether it can spill; merges are known by their names.
+    fn of(consumer: &MemoryConsumer) -> Self {
+        if consumer.can_spill() {
+            Self::Spills
+        } else if consumer.name().starts_with(MERGE) {
+            Self::Merges
+        } else {
+            Self::Fails
+        }
+    }
+}
+
+/// How DataFusion names the merges of its external sorts.
+const MERGE: &str = "ExternalSorterMerge";
 
 /// The part of the budget that the buffer keeps in any case, as a divisor; `MemoryBudget` enforces it.
 const BUFFER_FLOOR: usize = 8;
@@ -42,11 +72,19 @@ impl SharedPool {
             reserved: AtomicUsize::new(0),
             fixed: AtomicUsize::new(0),
             spillers: AtomicUsize::new(0),
+            merges: AtomicUsize::new(0),
         }
     }
-}
 
-impl SharedPool {
+    /// How many consumers of this manner are registered, where that matters.
+    fn count(&self, consumer: &MemoryConsumer) -> Option<&AtomicUsize> {
+        match Manner::of(consumer) {
+            Manner::Spills => Some(&self.spillers),
+            Manner::Merges => Some(&self.merges),
+            Manner::Fails => None,
+        }
+    }
+
     fn limit(&self) -> usize {
         usize::try_from(self.budget.limit()).unwrap_or(usize::MAX)
     }
@@ -58,15 +96,23 @@ impl SharedPool {
         }
     }
 
-    /// Whether an operator that can spill may grow, as far as the others are concerned. The counters are read one after the
-    /// other: a grant too many or too few between them does no harm, the budget has the last word.
+    /// Whether an operator may grow, as far as the others are concerned. The counters are read one after the other: a grant too
+    /// many or too few between them does no harm, the budget has the last word.
     fn is_fair(&self, reservation: &MemoryReservation, additional: usize) -> bool {
         let limit = self.limit();
         let decoded = usize::try_from(self.budget.decoded_bytes()).unwrap_or(usize::MAX);
         let operators = (limit - limit / BUFFER_FLOOR).saturating_sub(decoded);
-        let plenty = operators / 4 * 3;
-        let fixed = self.fixed.load(Ordering::Relaxed);
-        let part = operators.saturating_sub(fixed) / self.spillers.load(Ordering::Relaxed).max(1);
+        let among =
+            |bytes: usize, count: &AtomicUsize| bytes / count.load(Ordering::Relaxed).max(1);
+        let (plenty, part) = match Manner::of(reservation.consumer()) {
+            Manner::Spills => {
+                let fixed = self.fixed.load(Ordering::Relaxed).max(operators / 8);
+                let rest = operators.saturating_sub(fixed);
+                (operators / 4 * 3, among(rest, &self.spillers))
+            }
+            Manner::Merges => (operators / 2, among(operators / 4, &self.merges)),
+            Manner::Fails => return true,
+        };
         self.reserved().saturating_add(additional) <= plenty
             || reservation.size().saturating_add(additional) <= part
     }
@@ -78,14 +124,14 @@ impl MemoryPool for SharedPool {
     }
 
     fn register(&self, consumer: &MemoryConsumer) {
-        if consumer.can_spill() {
-            self.spillers.fetch_add(1, Ordering::Relaxed);
+        if let Some(count) = self.count(consumer) {
+            count.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     fn unregister(&self, consumer: &MemoryConsumer) {
-        if consumer.can_spill() {
-            self.spillers.fetch_sub(1, Ordering::Relaxed);
+        if let Some(count) = self.count(consumer) {
+            count.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
@@ -103,8 +149,7 @@ impl MemoryPool for SharedPool {
     }
 
     fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
-        let fair = !reservation.consumer().can_spill() || self.is_fair(reservation, additional);
-        if fair && self.budget.try_reserve(additional as u64) {
+        if self.is_fair(reservation, additional) && self.budget.try_reserve(additional as u64) {
             self.grew(reservation, additional);
             return Ok(());
         }
@@ -136,5 +181,42 @@ impl fmt::Display for SharedPool {
             self.reserved(),
             self.budget.limit()
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Takes `step` bytes at a time until it is refused; returns what it has then.
+    fn fill(reservation: &MemoryReservation, step: usize) -> usize {
+        while reservation.try_grow(step).is_ok() {}
+        reservation.size()
+    }
+
+    #[test]
+    fn who_can_make_do_with_less_leaves_something_to_who_cannot() {
+        // Operators may have 70,000 of it.
+        let pool: Arc<dyn MemoryPool> = Arc::new(SharedPool::new(MemoryBudget::new(80_000)));
+        let merge = |n: u32| MemoryConsumer::new(format!("{MERGE}[{n}]")).register(&pool);
+        let (first, second) = (merge(0), merge(1));
+        assert_eq!(fill(&first, 1_000), 35_000);
+        assert_eq!(
+            fill(&second, 50),
+            8_750,
+            "its part, however much the other has"
+        );
+        let sort = MemoryConsumer::new("sort")
+            .with_can_spill(true)
+            .register(&pool);
+        assert_eq!(
+            fill(&sort, 100),
+            26_200,
+            "what merges leave, all but an eighth or what they hold more"
+        );
+        let last = MemoryConsumer::new("last").register(&pool);
+        assert_eq!(fill(&last, 10), 50);
+        drop((first, sort));
+        assert_eq!(fill(&last, 10), 61_250);
     }
 }

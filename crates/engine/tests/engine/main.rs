@@ -15,6 +15,7 @@ mod common;
 mod object_store;
 mod pages;
 mod predicates;
+mod replaced;
 #[path = "../../../storage/tests/s3-server/start.rs"]
 mod s3;
 mod sessions;

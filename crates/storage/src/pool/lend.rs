@@ -33,12 +33,18 @@ impl Lender for Inner {
         });
     }
 
-    fn limit_lowered(self: Arc<Self>, limit: u64) {
-        let budget = limit.min(self.config.buffer_bytes_max.unwrap_or(u64::MAX));
+    fn drop_idle_arrays(self: Arc<Self>) {
         self.with_state(|state, effects| {
             for table in state.tables.values_mut() {
                 table.drop_idle_arrays(effects);
             }
+        });
+    }
+
+    fn limit_lowered(self: Arc<Self>, limit: u64) {
+        let budget = limit.min(self.config.buffer_bytes_max.unwrap_or(u64::MAX));
+        Arc::clone(&self).drop_idle_arrays();
+        self.with_state(|state, effects| {
             let stuck: Vec<(ScanId, LargestLoad)> = state
                 .scans
                 .iter()

@@ -25,6 +25,8 @@ pub(crate) trait Lender: Send + Sync {
     fn needs(&self) -> u64;
     /// What it may hold from now on; it evicts at once what it can.
     fn set_budget(self: Arc<Self>, bytes: u64);
+    /// Decoded arrays that nobody reads go.
+    fn drop_idle_arrays(self: Arc<Self>);
     /// The limit of everything was lowered to this: what can never fit now fails, what is only kept for later goes.
     fn limit_lowered(self: Arc<Self>, limit: u64);
 }
@@ -98,13 +100,20 @@ impl MemoryBudget {
         self.pools().iter().map(|pool| pool.held()).sum()
     }
 
-    /// Takes memory for an operator; false if even empty buffer pools would not leave enough. Nothing is always given, even when operators
-    /// hold more than a lowered limit.
+    /// Takes memory for an operator; false if even empty buffer pools and no arrays but those being read would not leave enough. Nothing is
+    /// always given, even when operators hold more than a lowered limit.
     #[must_use]
     pub fn try_reserve(&self, bytes: u64) -> bool {
-        if bytes == 0 {
+        if bytes == 0 || self.try_take(bytes) {
             return true;
         }
+        for pool in self.pools() {
+            pool.drop_idle_arrays();
+        }
+        self.try_take(bytes)
+    }
+
+    fn try_take(&self, bytes: u64) -> bool {
         let operators = self.operators.fetch_add(bytes, Ordering::Relaxed) + bytes;
         let limit = self.limit();
         let others = self.decoded_bytes() + self.floor(&self.pools());
@@ -244,6 +253,8 @@ mod tests {
         fn set_budget(self: Arc<Self>, bytes: u64) {
             self.0.store(bytes, Ordering::Relaxed);
         }
+
+        fn drop_idle_arrays(self: Arc<Self>) {}
 
         fn limit_lowered(self: Arc<Self>, _limit: u64) {}
     }

@@ -4,6 +4,7 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -68,6 +69,17 @@ pub async fn rows_in_order(session: &Session, sql: &str) -> Vec<String> {
     collect(stream)
         .await
         .unwrap_or_else(|error| panic!("{sql}: {error}"))
+}
+
+/// Operators hold no memory, or soon will not: those of a query that ended early are dropped by tasks of their own.
+pub async fn memory_comes_back(session: &Session) {
+    let come = async {
+        while session.engine().metrics().operator_bytes > 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let come = tokio::time::timeout(Duration::from_secs(60), come);
+    come.await.expect("all memory came back");
 }
 
 /// The rows of a query of plain DataFusion, each as text, sorted.

@@ -1,0 +1,121 @@
+//! Promised: a file that is written over in the middle of a scan fails the queries that still need it, with an error that names it; one
+//! that is replaced by a rename, so that the old file still can be read, gives the rows of the version that was planned, all of
+//! them. Queries that need other files of the table are not harmed, and the next query sees the new version.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow::array::{Int64Array, RecordBatch};
+use arrow::datatypes::{DataType, Field};
+use coscan::{EngineConfig, Policy, Session, StorageError, StorageModel, storage_error};
+use futures::StreamExt;
+
+use crate::common::{self, collect, config, rows};
+
+const ROWS: i64 = 10_000;
+
+fn write(path: &Path, from: i64) {
+    let schema = common::schema(vec![
+        Field::new("k", DataType::Int64, false),
+        Field::new("x", DataType::Int64, false),
+    ]);
+    let keys = || from..from + ROWS;
+    let batch = RecordBatch::try_new(
+        Arc::clone(&schema),
+        vec![
+            Arc::new(Int64Array::from_iter_values(keys())),
+            Arc::new(Int64Array::from_iter_values(
+                keys().map(|k| k.wrapping_mul(0x5851_f42d_4c95_7f2d)),
+            )),
+        ],
+    );
+    common::write(path, schema, &[batch.expect("a batch")], 500);
+}
+
+/// How a file is replaced.
+#[derive(Clone, Copy, Debug)]
+enum How {
+    Renamed,
+    Overwritten,
+}
+
+async fn replaced_in_the_middle(policy: Policy, model: StorageModel, how: How) {
+    let folder = tempfile::tempdir().expect("a folder");
+    write(&folder.path().join("a.parquet"), 0);
+    write(&folder.path().join("b.parquet"), 1_000_000);
+    let aside = tempfile::tempdir().expect("a folder");
+    let new = aside.path().join("new.parquet");
+    // Longer than the coarsest file system clock we know of: DataFusion's caches know versions by size and time only.
+    tokio::time::sleep(std::time::Duration::from_millis(12)).await;
+    write(&new, 2_000_000);
+    let slow = EngineConfig {
+        policy,
+        model,
+        // Some seconds for each file.
+        bandwidth: Some(50_000),
+        chunk_bytes: 16 << 10,
+        // A batch is a part of a chunk, so that the first comes long before the last.
+        batch_rows: 512,
+        ..config()
+    };
+    let session: Session = common::session(slow, &[("t", &folder.path().join(""))]).await;
+    let mut hit = session.sql("SELECT k, x FROM t").await.expect("planned");
+    let first = hit.next().await.expect("rows").expect("no error yet");
+    assert!(first.num_rows() > 0);
+    let spared = session.sql("SELECT count(*), count(x) FROM t WHERE k >= 1000000");
+    let spared = tokio::spawn(collect(spared.await.expect("planned")));
+    // The scan is in the middle of both files.
+    match how {
+        How::Renamed => fs::rename(&new, folder.path().join("a.parquet")).expect("renamed"),
+        How::Overwritten => {
+            fs::copy(&new, folder.path().join("a.parquet")).expect("copied");
+        }
+    }
+    let mut count = first.num_rows();
+    let outcome = loop {
+        match hit.next().await {
+            Some(Ok(batch)) => count += batch.num_rows(),
+            Some(Err(error)) => break Err(error),
+            None => break Ok(count),
+        }
+    };
+    let about = format!("{policy:?} {model:?} {how:?}");
+    match (how, outcome) {
+        (How::Renamed, Ok(rows)) => assert_eq!(i64::try_from(rows), Ok(2 * ROWS), "{about}"),
+        // Also when the old file had been closed meanwhile.
+        (_, Err(error)) => assert!(
+            matches!(storage_error(&error), Some(StorageError::Replaced { file }) if file.ends_with("a.parquet"))
+                && error.to_string().contains("a.parquet"),
+            "{about}: {error}"
+        ),
+        (How::Overwritten, Ok(rows)) => panic!("{about}: {rows} rows of a file that is gone"),
+    }
+    drop(hit);
+    let spared = spared.await.expect("joined").expect("not harmed");
+    assert_eq!(
+        spared,
+        [format!("{ROWS}|{ROWS}")],
+        "{policy:?} {model:?} {how:?}"
+    );
+    assert_eq!(
+        rows(&session, "SELECT count(*), min(k), max(k), count(x) FROM t").await,
+        [format!(
+            "{}|1000000|{}|{}",
+            2 * ROWS,
+            2_000_000 + ROWS - 1,
+            2 * ROWS
+        )]
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn queries_in_the_middle_of_a_replaced_file_fail_and_others_go_on() {
+    for (policy, model, how) in [
+        (Policy::Relevance, StorageModel::Dsm, How::Renamed),
+        (Policy::Elevator, StorageModel::Nsm, How::Overwritten),
+        (Policy::Relevance, StorageModel::Dsm, How::Overwritten),
+    ] {
+        replaced_in_the_middle(policy, model, how).await;
+    }
+}
