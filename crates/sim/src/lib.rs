@@ -5,6 +5,7 @@
 //! What the papers' experiments are and what they must show stands in coscan-study. `docs/design/simulator.md` has the model.
 #![forbid(unsafe_code)]
 
+mod bounds;
 pub mod chaos;
 mod cpu;
 mod device;
@@ -14,9 +15,12 @@ mod run;
 mod scale;
 mod scenario;
 
+pub use bounds::Bounds;
 pub use device::{CacheModel, DeviceModel};
 pub use random::Random;
 pub use replay::{Replay, ReplayError, Replayed, replay};
 pub use run::Watch;
 pub use scale::{Scale, ScaleOptions};
-pub use scenario::{Access, Outcome, Query, QueryOutcome, Scenario, Stream, arrivals, streams};
+pub use scenario::{
+    Access, Handed, Outcome, Query, QueryOutcome, Scenario, Stream, arrivals, streams,
+};

@@ -5,7 +5,7 @@
 //! Events at the same instant: starts, then loads, then work, then deadlines; among equals the lowest device or job first.
 //! Not here: what the figures mean (coscan-study).
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use coscan_core::{
     Abm, AbmConfig, Action, ChunkId, ColumnId, DeviceId, Event, ScanId, ScanSpec, TableId, Time,
@@ -13,7 +13,7 @@ use coscan_core::{
 
 use crate::cpu::Cpu;
 use crate::device::{Device, Request};
-use crate::scenario::{Access, Outcome, QueryOutcome, Scenario};
+use crate::scenario::{Access, Handed, Outcome, QueryOutcome, Scenario};
 
 const TABLE: TableId = TableId(0);
 
@@ -67,7 +67,19 @@ struct Simulation<'a, W> {
     ended: VecDeque<ScanId>,
     /// Streams that have not begun, by time.
     starts: VecDeque<(u64, usize)>,
+    /// Chunks that scans are at.
+    arrays: BTreeMap<ChunkId, Arrays>,
     outcome: Outcome,
+}
+
+/// The arrays of a chunk that scans are at.
+struct Arrays {
+    /// When their decode began.
+    begun_ns: u64,
+    /// How much decode they took.
+    decode_ns: u64,
+    /// Scans at the chunk.
+    scans: usize,
 }
 
 impl Scenario {
@@ -115,6 +127,7 @@ impl Scenario {
             running: Vec::new(),
             ended: VecDeque::new(),
             starts: starts.into(),
+            arrays: BTreeMap::new(),
             outcome: Outcome {
                 stream_ns: vec![0; self.streams.len()],
                 ..Outcome::default()
@@ -251,6 +264,7 @@ impl<W: Watch> Simulation<'_, W> {
     fn chunk_done(&mut self, job: usize) {
         let scan = ScanId(job as u64);
         if let Some(chunk) = self.running[job].chunk.take() {
+            self.leave_arrays(chunk);
             self.tell(Event::ChunkReleased { scan, chunk });
             self.tell(Event::ChunkRequested { scan });
         }
@@ -296,14 +310,47 @@ impl<W: Watch> Simulation<'_, W> {
                 Action::Deliver { scan, chunk, .. } => {
                     let running = &mut self.running[job(scan)];
                     running.chunk = Some(chunk);
+                    self.outcome.handed.push(Handed {
+                        stream: running.stream,
+                        at: running.at,
+                        chunk,
+                    });
                     let query = &self.scenario.streams[running.stream].queries[running.at];
-                    let work = query.cpu_ns_per_chunk;
+                    let own = query.cpu_ns_per_chunk;
                     let favoured = running.worked_ns < self.scenario.favoured_ns;
-                    running.worked_ns += work;
+                    let work = own + self.decode(chunk, query.decode_ns_per_chunk);
+                    self.running[job(scan)].worked_ns += work;
                     self.cpu.start(self.now, job(scan), work, favoured);
                 }
                 Action::Exhausted { scan } => self.ended.push_back(scan),
                 _ => {}
+            }
+        }
+    }
+
+    /// The decode that a scan has to do that begins on a chunk.
+    fn decode(&mut self, chunk: ChunkId, decode_ns: u64) -> u64 {
+        let (now, window) = (self.now, self.scenario.decode_window_ns);
+        let fresh = || Arrays {
+            begun_ns: now,
+            decode_ns: 0,
+            scans: 0,
+        };
+        let arrays = self.arrays.entry(chunk).or_insert_with(fresh);
+        arrays.scans += 1;
+        if now - arrays.begun_ns > window {
+            (arrays.begun_ns, arrays.decode_ns) = (now, 0);
+        }
+        let rest = decode_ns.saturating_sub(arrays.decode_ns);
+        arrays.decode_ns += rest;
+        rest
+    }
+
+    fn leave_arrays(&mut self, chunk: ChunkId) {
+        if let Some(arrays) = self.arrays.get_mut(&chunk) {
+            arrays.scans -= 1;
+            if arrays.scans == 0 {
+                self.arrays.remove(&chunk);
             }
         }
     }

@@ -12,8 +12,10 @@ pub struct Query {
     pub name: String,
     /// What it reads.
     pub parts: Vec<Part>,
-    /// CPU time per chunk. Nanoseconds.
+    /// CPU time per chunk that nobody else can spare it. Nanoseconds.
     pub cpu_ns_per_chunk: u64,
+    /// CPU time for the decode of a chunk, which scans that begin on it within `decode_window_ns` share. Nanoseconds.
+    pub decode_ns_per_chunk: u64,
 }
 
 /// Queries one after another.
@@ -63,6 +65,8 @@ pub struct Scenario {
     /// The first so much CPU time of a query goes before the work of queries that have had theirs: the bonus that operating systems
     /// give to threads that have slept. Nanoseconds.
     pub favoured_ns: u64,
+    /// A scan that begins on a chunk at most so long after another, which is still at it, finds its arrays. Nanoseconds.
+    pub decode_window_ns: u64,
     /// The workload.
     pub streams: Vec<Stream>,
 }
@@ -95,6 +99,17 @@ pub struct Access {
     pub stream: usize,
 }
 
+/// A chunk that was handed to a query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Handed {
+    /// The query's stream.
+    pub stream: usize,
+    /// Its place in the stream.
+    pub at: usize,
+    /// The chunk.
+    pub chunk: ChunkId,
+}
+
 /// What became of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
@@ -114,6 +129,8 @@ pub struct Outcome {
     pub events: u64,
     /// Reads in the order they were done.
     pub accesses: Vec<Access>,
+    /// In the order they were handed out.
+    pub handed: Vec<Handed>,
     /// Whether every query ended.
     pub finished: bool,
 }

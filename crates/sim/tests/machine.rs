@@ -38,6 +38,7 @@ fn scenario(policy: Policy, chunks: u32, disks: u16, streams: Vec<Stream>) -> Sc
         devices: vec![DISK; usize::from(disks)],
         cores: 1,
         favoured_ns: 0,
+        decode_window_ns: 0,
         streams,
     }
 }
@@ -50,6 +51,7 @@ fn query(chunks: std::ops::Range<u32>, columns: &[u16], cpu_ns_per_chunk: u64) -
             columns: columns.iter().map(|&n| ColumnId(n)).collect::<ColumnSet>(),
         }],
         cpu_ns_per_chunk,
+        decode_ns_per_chunk: 0,
     }
 }
 
@@ -122,4 +124,68 @@ fn a_scenario_fixes_its_outcome() {
         assert_eq!(draw(1), draw(1));
         assert_ne!(draw(1).accesses, draw(2).accesses);
     }
+}
+
+#[test]
+fn scans_that_begin_on_a_chunk_together_share_its_decode() {
+    let decoding = |cpu, decode| Query {
+        decode_ns_per_chunk: decode,
+        ..query(0..1, &[0], cpu)
+    };
+    let cpu_ns = |window, delay, queries: [Query; 2]| {
+        let [one, other] = queries;
+        let mut scenario = scenario(
+            Policy::Relevance,
+            1,
+            1,
+            streams(vec![vec![one], vec![other]], delay),
+        );
+        scenario.decode_window_ns = window;
+        scenario.run().cpu_ns
+    };
+    let both = || [decoding(1_000, 500), decoding(2_000, 500)];
+    assert_eq!(cpu_ns(0, 0, both()), 3_500);
+    // The second comes 200 ns after the first has begun.
+    assert_eq!(cpu_ns(100, 350, both()), 4_000);
+    assert_eq!(cpu_ns(300, 350, both()), 3_500);
+    // Who needs more decode pays for the rest.
+    assert_eq!(cpu_ns(0, 0, [decoding(0, 500), decoding(0, 800)]), 800);
+}
+
+#[test]
+fn nothing_is_read_or_takes_less_than_its_bounds() {
+    // Room for ten columns of 400 bytes; two scans of 20 chunks, the second half a table behind.
+    let two = || {
+        streams(
+            vec![
+                vec![query(0..20, &[0, 1], 100)],
+                vec![query(0..20, &[1], 300)],
+            ],
+            4_000,
+        )
+    };
+    for policy in [Policy::Normal, Policy::Elevator, Policy::Relevance] {
+        let scenario = scenario(policy, 20, 1, two());
+        let outcome = scenario.run();
+        let bounds = scenario.bounds(&outcome);
+        assert_eq!(outcome.handed.len(), 40);
+        assert_eq!(
+            (bounds.union_bytes, bounds.device_ns, bounds.cpu_ns),
+            (8_000, 8_000, 8_000)
+        );
+        assert!(
+            bounds.union_bytes <= bounds.belady_bytes && bounds.belady_bytes <= outcome.bytes,
+            "{policy:?} {bounds:?} {}",
+            outcome.bytes
+        );
+        assert!(bounds.time_ns() <= outcome.total_ns);
+    }
+    // With room for everything each policy reads the union.
+    let mut all = scenario(Policy::Normal, 20, 1, two());
+    all.abm.budget_bytes = 8_000;
+    let outcome = all.run();
+    assert_eq!(
+        (outcome.bytes, all.bounds(&outcome).belady_bytes),
+        (8_000, 8_000)
+    );
 }

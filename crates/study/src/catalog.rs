@@ -1,8 +1,8 @@
 //! The experiments by name.
 
-use crate::coop;
 use crate::error::StudyError;
 use crate::report::Report;
+use crate::{beyond, coop};
 
 /// An experiment.
 #[derive(Clone, Copy, Debug)]
@@ -96,5 +96,15 @@ const EXPERIMENTS: &[Experiment] = &[
         name: coop::table4::NAME,
         title: "[CoopScans07 §6.3.1] queries that share fewer and fewer columns",
         run: coop::table4::run,
+    },
+    Experiment {
+        name: beyond::mixes::NAME,
+        title: "turns against the paper's relevance, fifteen mixes on two machines",
+        run: beyond::mixes::run,
+    },
+    Experiment {
+        name: beyond::bounds::NAME,
+        title: "bytes and time over what no schedule could go below, workloads of Tables 2 and 3",
+        run: beyond::bounds::run,
     },
 ];

@@ -4,6 +4,7 @@
 //! evidence, plots. The machine is `coscan-sim`'s, the decisions are `coscan-core`'s. Everything is fixed by (commit, seed), but for
 //! `thread_clock`, which times the scheduler itself.
 
+mod beyond;
 mod catalog;
 mod chaos;
 pub mod command;

@@ -21,7 +21,7 @@ pub struct PoolConfig {
     pub stall_after: Duration,
     /// The waiting time that weighs as much as one chunk needed, per running scan.
     pub wait_unit: Duration,
-    /// `relevance`: how many chunks may be in work at once; about as many as cores.
+    /// `relevance`: how many chunks may be in work at once; as many as cores, or a few more.
     pub turns_max: usize,
     /// `relevance`: a chunk that is still held after so long does not count as in work.
     pub turn_length_max: Duration,
@@ -41,8 +41,9 @@ impl Default for PoolConfig {
             loads_max: 2,
             stall_after: Duration::from_secs(5),
             wait_unit: Duration::from_millis(100),
-            // One more than cores, so that none is idle while a chunk changes hands.
-            turns_max: std::thread::available_parallelism().map_or(2, |cores| cores.get() + 1),
+            // Decode runs beside its readers, and others join, so that no core is idle while a chunk changes hands. More chunks at once
+            // mean fewer scans that share one: `coscan sim run beyond-mixes`.
+            turns_max: std::thread::available_parallelism().map_or(2, std::num::NonZero::get),
             // Several times what a chunk costs; a join's other input waits no longer than this.
             turn_length_max: Duration::from_millis(250),
             record_trace: false,

@@ -16,14 +16,14 @@ use crate::statistics::mean;
 pub(crate) const NAME: &str = "coop-fig5";
 
 use Speed::{Fast as F, Slow as S};
-const SPEEDS: [(&str, &[Speed]); 5] = [
+pub(crate) const SPEEDS: [(&str, &[Speed]); 5] = [
     ("F", &[F]),
     ("FFS", &[F, F, S]),
     ("FS", &[F, S]),
     ("FSS", &[F, S, S]),
     ("S", &[S]),
 ];
-const SIZES: [(&str, &[u32]); 3] = [
+pub(crate) const SIZES: [(&str, &[u32]); 3] = [
     ("S", &[1, 2, 5, 10, 20]),
     ("M", &[1, 2, 10, 50, 100]),
     ("L", &[10, 30, 50, 100]),

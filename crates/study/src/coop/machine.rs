@@ -67,6 +67,7 @@ pub(crate) fn rows(policy: Policy, chunks: u32, buffer: u64, streams: Vec<Stream
         devices: vec![RAID],
         cores: 2,
         favoured_ns: FAVOURED_NS,
+        decode_window_ns: 0,
         streams,
     }
 }
@@ -93,6 +94,7 @@ pub(crate) fn columns(
         devices: vec![RAID],
         cores: 2,
         favoured_ns: FAVOURED_NS,
+        decode_window_ns: 0,
         streams,
     }
 }
@@ -150,6 +152,7 @@ pub(crate) fn row_query(speed: Speed, percent: u32, chunks: u32, random: &mut Ra
             columns: ColumnSet::all(1),
         }],
         cpu_ns_per_chunk: speed.ns_per_chunk(),
+        decode_ns_per_chunk: 0,
     }
 }
 

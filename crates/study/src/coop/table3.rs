@@ -91,6 +91,7 @@ fn query(speed: Speed, percent: u32, random: &mut Random) -> Query {
             columns: (0..columns).map(ColumnId).collect::<ColumnSet>(),
         }],
         cpu_ns_per_chunk: cpu_ns / u64::from(CHUNKS),
+        decode_ns_per_chunk: 0,
     }
 }
 
@@ -104,7 +105,7 @@ fn touched(percent: u32, random: &mut Random) -> ChunkSet {
     ChunkSet::from_range(chunk(start / 1_000)..chunk((start + length).div_ceil(1_000)))
 }
 
-fn scenario(policy: Policy, seed: u64) -> Scenario {
+pub(crate) fn scenario(policy: Policy, seed: u64) -> Scenario {
     let mut random = Random::new(seed);
     let mut queries = Vec::new();
     for (speed, percent, count, ..) in CLASSES {
