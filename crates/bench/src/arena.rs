@@ -3,7 +3,7 @@
 //! An arena is one engine with one policy, one device and one table. It starts with nothing in memory: measuring "cold"
 //! means taking a new one.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
@@ -24,6 +24,8 @@ pub(crate) struct ArenaConfig {
     pub(crate) latency: Duration,
     pub(crate) chunk_bytes: u64,
     pub(crate) target_partitions: Option<usize>,
+    /// Where the scheduler's log goes.
+    pub(crate) record: Option<PathBuf>,
 }
 
 /// An engine with one table.
@@ -66,6 +68,7 @@ impl Arena {
             latency: config.latency,
             record_trace: true,
             target_partitions: config.target_partitions,
+            record: config.record.clone(),
             ..EngineConfig::default()
         })
         .map_err(failed)?;
@@ -101,6 +104,11 @@ impl Arena {
             decode_bytes: metrics.decode_bytes,
             sched_cpu: Duration::from_nanos(metrics.sched_cpu_ns),
         }
+    }
+
+    /// Waits until the scheduler's log is written, if there is one.
+    pub(crate) fn finish_recording(&self) {
+        self.engine.finish_recording();
     }
 
     pub(crate) fn trace(&self) -> Vec<Load> {

@@ -63,6 +63,8 @@ pub struct CoopOptions {
     pub slow_arithmetic: u32,
     /// Whether plain DataFusion answers every query too.
     pub verify: bool,
+    /// Where the scheduler's log goes, for `coscan sim replay`; with several policies, `.POLICY` is added.
+    pub record: Option<PathBuf>,
 }
 
 impl Default for CoopOptions {
@@ -84,6 +86,7 @@ impl Default for CoopOptions {
             partitions: Some(1),
             slow_arithmetic: SLOW_ARITHMETIC_DEFAULT,
             verify: true,
+            record: None,
         }
     }
 }
@@ -308,7 +311,19 @@ impl<'a> Plan<'a> {
         }
     }
 
-    async fn arena(&self, policy: &str) -> Result<Arena> {
+    /// Where the log of a policy's run goes.
+    fn log_of(&self, policy: &str) -> Option<PathBuf> {
+        let path = self.options.record.clone()?;
+        if self.options.policies.len() == 1 {
+            return Some(path);
+        }
+        let mut path = path.into_os_string();
+        path.push(".");
+        path.push(policy);
+        Some(path.into())
+    }
+
+    async fn arena(&self, policy: &str, record: Option<PathBuf>) -> Result<Arena> {
         let config = ArenaConfig {
             policy: policy.to_owned(),
             model: self.options.model.clone(),
@@ -317,6 +332,7 @@ impl<'a> Plan<'a> {
             latency: self.options.latency,
             chunk_bytes: self.options.chunk_bytes,
             target_partitions: self.options.partitions,
+            record,
         };
         Arena::open(&config, TABLE, &self.options.table).await
     }
@@ -335,7 +351,7 @@ impl<'a> Plan<'a> {
     }
 
     async fn alone_once(&self, query: &Query) -> Result<Duration> {
-        let arena = self.arena(STANDALONE_POLICY).await?;
+        let arena = self.arena(STANDALONE_POLICY, None).await?;
         let start = Instant::now();
         arena.run(&query.class.to_string(), &query.sql).await?;
         Ok(start.elapsed())
@@ -372,7 +388,7 @@ impl<'a> Plan<'a> {
         name: &str,
         on_progress: &OnProgress,
     ) -> Result<(PolicyResults, Vec<Answer>)> {
-        let arena = Arc::new(self.arena(name).await?);
+        let arena = Arc::new(self.arena(name, self.log_of(name)).await?);
         let before = arena.counters();
         let cpu_before = cpu::process_time();
         let start = Instant::now();
@@ -399,6 +415,7 @@ impl<'a> Plan<'a> {
         }
         let cpu = cpu::process_time().saturating_sub(cpu_before);
         let after = arena.counters();
+        arena.finish_recording();
 
         let mut results = PolicyResults {
             cpu_fraction: cpu.as_secs_f64(),

@@ -1,5 +1,6 @@
 //! Options that several subcommands have: tables, and the engine's settings.
 
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
@@ -69,6 +70,9 @@ pub(crate) struct Settings {
     /// Whether scans are scheduled together.
     #[arg(long, value_name = "on|off")]
     cooperative: Option<Switch>,
+    /// Write what the scheduler hears and decides to a log, for `coscan sim replay`.
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -87,6 +91,7 @@ impl Settings {
             memory_bytes: self.memory,
             chunk_bytes: self.chunk_bytes.unwrap_or(defaults.chunk_bytes),
             small_table_bytes: self.small_table_bytes.unwrap_or(defaults.small_table_bytes),
+            record: self.record.clone(),
             cooperative: !matches!(self.cooperative, Some(Switch::Off)),
             ..defaults
         })?)

@@ -122,6 +122,10 @@ struct CoopArgs {
     /// Write the report.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    /// Write what the scheduler hears and decides under each policy to a log, for `coscan sim replay`; with several policies to
+    /// FILE.POLICY.
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
     /// Write the workload in the form that bench/peers.py reads, and run nothing.
     #[arg(long, value_name = "FILE")]
     dump_workload: Option<PathBuf>,
@@ -156,6 +160,7 @@ fn run_coop(args: &CoopArgs) -> Result<(), Failure> {
         latency: args.latency,
         chunk_bytes: args.chunk_bytes,
         slow_arithmetic: args.slow_arithmetic,
+        record: args.record.clone(),
         ..args
             .workload
             .options(args.table.clone(), title.into_owned())

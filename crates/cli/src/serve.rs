@@ -65,12 +65,13 @@ pub(crate) fn run(options: Options) -> Result<(), Failure> {
     let outcome = connections.block_on(async {
         let engine = options.settings.engine()?;
         options.tables.register(&engine.session()).await?;
-        let served = engine.clone();
+        let running = engine.clone();
         let factory: SessionFactory = Arc::new(move || Ok(engine.session().context().clone()));
         let server = Server::bind(config, factory).await.map_err(Failure::new)?;
         eprintln!("coscan: listening on {}", server.local_addr());
         let outcome = server.run(stop_signal()).await.map_err(Failure::new);
-        let done = served.metrics();
+        running.finish_recording();
+        let done = running.metrics();
         eprintln!(
             "coscan: stopped; {} requests read {:.1} MB, {:.1} MB of arrays were decoded",
             done.io_requests,

@@ -52,13 +52,16 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         ));
     }
     crate::block_on(async {
-        let session = options.settings.engine()?.session();
+        let engine = options.settings.engine()?;
+        let session = engine.session();
         options.tables.register(&session).await?;
-        if options.concurrent {
+        let outcome = if options.concurrent {
             concurrently(&session, &statements, options.format).await
         } else {
             in_order(&session, &statements, options.format).await
-        }
+        };
+        engine.finish_recording();
+        outcome
     })
 }
 

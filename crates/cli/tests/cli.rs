@@ -306,3 +306,25 @@ fn the_simulator_is_part_of_it() {
         "{unknown}"
     );
 }
+
+#[test]
+fn what_was_recorded_can_be_replayed() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = table(folder.path());
+    let log = folder.path().join("core.log");
+    let log = log.to_str().unwrap();
+    let sql = "SELECT sum(n), count(x) FROM t; SELECT max(n) FROM t WHERE x > 10";
+    let recorded = ["sql", "-t", &table, "--small-table-bytes", "0", "--record"];
+    let rows = stdout(&coscan(&[&recorded[..], &[log, sql]].concat()));
+    assert!(rows.contains("49995000"), "{rows}");
+    let replayed = stdout(&coscan(&["sim", "replay", log]));
+    assert!(
+        replayed.contains("all the same") && !replayed.contains("cut off"),
+        "{replayed}"
+    );
+    // No log is an error before anything runs, not a warning in passing.
+    let nowhere = folder.path().join("missing/core.log");
+    let nowhere = nowhere.to_str().unwrap();
+    let refused = failure(&coscan(&[&recorded[..], &[nowhere, sql]].concat()), 1);
+    assert!(refused.contains(nowhere), "{refused}");
+}

@@ -1,5 +1,6 @@
 //! What an engine is built with. Everything has a default that works.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use coscan_core::{Policy, StorageModel};
@@ -35,6 +36,9 @@ pub struct EngineConfig {
     pub decode_threads: Option<usize>,
     /// Keeps an event per delivered chunk for [`Engine::trace`](crate::Engine::trace).
     pub record_trace: bool,
+    /// Writes what the scheduler hears and decides to this file, for `coscan sim replay`; of the second buffer pool (each policy and
+    /// storage model in use has one) to the file with `.1` added, and so on. [`Engine::finish_recording`](crate::Engine::finish_recording) waits for it.
+    pub record: Option<PathBuf>,
     /// Partitions per scan and operator. `None`: as many as the machine has cores.
     pub target_partitions: Option<usize>,
     /// Rows per record batch.
@@ -63,6 +67,7 @@ impl Default for EngineConfig {
             loads_max: LOADS_MAX_DEFAULT,
             decode_threads: None,
             record_trace: false,
+            record: None,
             target_partitions: None,
             batch_rows: BATCH_ROWS_DEFAULT,
         }

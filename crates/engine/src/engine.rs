@@ -6,12 +6,13 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::fs::File;
 use std::sync::{Arc, Weak};
 
 use coscan_core::{Policy, StorageModel};
 use coscan_storage::device::{DeviceOptions, Devices, Throttle};
 use coscan_storage::pool::{
-    BufferPool, FileCache, LoadTrace, MemoryBudget, PoolConfig, PoolShared, PoolSnapshot,
+    BufferPool, FileCache, LoadTrace, MemoryBudget, PoolConfig, PoolShared, PoolSnapshot, Recorder,
 };
 use datafusion::catalog::{
     CatalogProvider, CatalogProviderList, MemoryCatalogProvider, MemoryCatalogProviderList,
@@ -23,7 +24,7 @@ use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use parking_lot::Mutex;
 
-use crate::error::{Result, external};
+use crate::error::{Error, Result, external};
 use crate::ext::CoscanExt;
 use crate::memory_pool::SharedPool;
 use crate::registry::Stores;
@@ -46,6 +47,7 @@ struct Inner {
     config: EngineConfig,
     shared: Arc<PoolShared>,
     pools: Mutex<HashMap<PoolKey, BufferPool>>,
+    recorder: Option<Recorder>,
     runtime: Arc<RuntimeEnv>,
     catalogs: Arc<dyn CatalogProviderList>,
 }
@@ -93,7 +95,7 @@ impl Engine {
     /// An engine with this configuration. It starts its threads when the first query needs them.
     ///
     /// # Errors
-    /// If the operating system refuses a resource.
+    /// If the operating system refuses a resource, or the file to record to.
     pub fn new(config: EngineConfig) -> Result<Self> {
         let limit = config
             .memory_bytes
@@ -108,6 +110,14 @@ impl Engine {
             throttle,
             ..DeviceOptions::default()
         }));
+        if let Some(path) = &config.record {
+            // Now rather than when the first pool is made: who asked for a log wants to hear that there will be none.
+            File::create(path).map_err(|reason| Error::Record {
+                path: path.display().to_string(),
+                reason,
+            })?;
+        }
+        let recorder = config.record.as_ref().map(Recorder::to_file);
         let threads = config.decode_threads.unwrap_or_else(cores);
         let files = FileCache::new(Arc::clone(&devices));
         let shared = PoolShared::new(files, Arc::clone(&budget), threads)?;
@@ -123,6 +133,7 @@ impl Engine {
             config,
             shared,
             pools: Mutex::default(),
+            recorder,
             runtime,
             catalogs,
         });
@@ -191,6 +202,7 @@ impl Engine {
                 buffer_bytes_max: config.buffer_bytes_max,
                 loads_max: config.loads_max,
                 record_trace: config.record_trace,
+                recorder: self.inner.recorder.clone(),
                 ..PoolConfig::default()
             };
             BufferPool::new(config, Arc::clone(&self.inner.shared))
@@ -239,6 +251,13 @@ impl Engine {
     #[must_use]
     pub fn trace(&self) -> Vec<LoadTrace> {
         self.pools().iter().flat_map(BufferPool::trace).collect()
+    }
+
+    /// Closes the logs of [`EngineConfig::record`] and waits until they are written. What happens after is not recorded. Blocks.
+    pub fn finish_recording(&self) {
+        for pool in self.pools() {
+            pool.finish_recording();
+        }
     }
 
     /// What runs now and what is in memory, pool by pool.

@@ -23,6 +23,14 @@ pub enum Error {
         /// Why not.
         reason: String,
     },
+    /// The scheduler's log cannot be written.
+    #[error("{path}: the log cannot be written: {reason}")]
+    Record {
+        /// Where it was to be written.
+        path: String,
+        /// Why not.
+        reason: std::io::Error,
+    },
     /// No object store can be made for a URL.
     #[error("{url}: {reason}")]
     Store {
