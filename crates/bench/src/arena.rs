@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
-use coscan::{Engine, EngineConfig, Policy, StorageModel};
+use coscan::{Engine, EngineConfig, Policy, StorageModel, UnknownName};
 use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext};
 use futures::TryStreamExt;
 
@@ -159,9 +159,11 @@ pub(crate) fn reads_whole_rows(name: &str) -> Result<bool> {
 }
 
 fn policy(name: &str) -> Result<Policy> {
-    coscan::parse_policy(name).map_err(|error| BenchError::engine("--policies", error))
+    name.parse()
+        .map_err(|error: UnknownName| BenchError::engine("--policies", error))
 }
 
 fn model(name: &str) -> Result<StorageModel> {
-    coscan::parse_model(name).map_err(|error| BenchError::engine("--model", error))
+    name.parse()
+        .map_err(|error: UnknownName| BenchError::engine("--model", error))
 }

@@ -53,10 +53,10 @@ impl Tables {
 #[command(next_help_heading = "Settings")]
 pub(crate) struct Settings {
     /// Which scan is served and which chunk loaded next: normal, attach, elevator, relevance or relevance-2007.
-    #[arg(long, value_name = "NAME", value_parser = policy)]
+    #[arg(long, value_name = "NAME")]
     policy: Option<Policy>,
     /// What one load brings: nsm (all columns of a chunk) or dsm (the columns that scans need).
-    #[arg(long, value_name = "NAME", value_parser = model)]
+    #[arg(long, value_name = "NAME")]
     storage_model: Option<StorageModel>,
     /// Memory for chunks, decoded columns and operators together: a size, or a share of the machine's [default: 70%].
     #[arg(long, value_name = "SIZE|%", value_parser = memory)]
@@ -96,17 +96,6 @@ impl Settings {
             ..defaults
         })?)
     }
-}
-
-/// A policy by name.
-pub(crate) fn policy(text: &str) -> Result<Policy, String> {
-    coscan::parse_policy(text)
-        .map_err(|_| "it is one of normal, attach, elevator, relevance, relevance-2007".to_owned())
-}
-
-/// A storage model by name.
-pub(crate) fn model(text: &str) -> Result<StorageModel, String> {
-    coscan::parse_model(text).map_err(|_| "it is nsm or dsm".to_owned())
 }
 
 fn memory(text: &str) -> Result<u64, String> {

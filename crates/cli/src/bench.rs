@@ -7,6 +7,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use coscan::{Policy, StorageModel, UnknownName};
 use coscan_bench::coop::{self, CoopOptions};
 use coscan_bench::results::{CoopResults, POLICIES};
 use coscan_bench::units::{self, Share};
@@ -324,10 +325,10 @@ pub(crate) fn scale(text: &str) -> Result<f64, String> {
     }
 }
 
-fn policy(text: &str) -> Result<String, String> {
-    crate::args::policy(text).map(|policy| coscan::policy_name(policy).to_owned())
+fn policy(text: &str) -> Result<String, UnknownName> {
+    text.parse().map(|policy: Policy| policy.to_string())
 }
 
-fn model(text: &str) -> Result<String, String> {
-    crate::args::model(text).map(|model| coscan::model_name(model).to_owned())
+fn model(text: &str) -> Result<String, UnknownName> {
+    text.parse().map(|model: StorageModel| model.to_string())
 }

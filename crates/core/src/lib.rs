@@ -24,6 +24,7 @@ mod interest;
 mod layout;
 mod loading;
 pub mod log;
+mod names;
 mod pages;
 mod pruned;
 mod relevance;
@@ -47,4 +48,5 @@ pub use event::{
 };
 pub use ids::{ChunkId, ColumnId, DeviceId, ExtentId, PageRequestId, ScanId, TableId, Time};
 pub use layout::{ChunkLayout, SharedExtent, TableLayout};
+pub use names::UnknownName;
 pub use snapshot::{ChunkSnapshot, ScanSnapshot};

@@ -34,7 +34,7 @@ mod stores;
 mod system_tables;
 
 pub use config::EngineConfig;
-pub use coscan_core::{Policy, StorageModel};
+pub use coscan_core::{Policy, StorageModel, UnknownName};
 pub use coscan_storage::StorageError;
 pub use coscan_storage::device::DeviceSnapshot;
 pub use coscan_storage::pool::{LoadTrace, PoolSnapshot};
@@ -42,7 +42,4 @@ pub use engine::{Engine, EngineMetrics};
 pub use error::{Error, Result, storage_error};
 pub use ext::CoscanExt;
 pub use session::Session;
-pub use settings::{
-    CHUNK_BYTES_DEFAULT, SMALL_TABLE_BYTES_DEFAULT, Settings, model_name, parse_memory,
-    parse_model, parse_policy, policy_name,
-};
+pub use settings::{CHUNK_BYTES_DEFAULT, SMALL_TABLE_BYTES_DEFAULT, Settings, parse_memory};

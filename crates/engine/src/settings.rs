@@ -17,9 +17,10 @@
 
 use std::any::Any;
 use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 
-use coscan_core::{Policy, StorageModel};
+use coscan_core::{Policy, StorageModel, UnknownName};
 use coscan_storage::pool::MemoryBudget;
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ExtensionOptions};
 use datafusion::error::{DataFusionError, Result};
@@ -81,12 +82,12 @@ impl Settings {
         [
             (
                 "policy",
-                policy_name(self.policy).to_owned(),
+                self.policy.name().to_owned(),
                 "Which scan is served, which chunk is loaded and which is evicted: normal (each scan by itself, LRU), attach (a new scan joins a running one), elevator (one sequential cursor for all) or relevance",
             ),
             (
                 "storage_model",
-                model_name(self.storage_model).to_owned(),
+                self.storage_model.name().to_owned(),
                 "What one load brings: nsm (all columns of a chunk) or dsm (the columns that scans need)",
             ),
             (
@@ -137,8 +138,8 @@ impl ExtensionOptions for Settings {
 
     fn set(&mut self, key: &str, value: &str) -> Result<()> {
         match key {
-            "policy" => self.policy = parse_policy(value)?,
-            "storage_model" => self.storage_model = parse_model(value)?,
+            "policy" => self.policy = named(key, value)?,
+            "storage_model" => self.storage_model = named(key, value)?,
             "memory" => {
                 let bytes = parse_memory(value)?;
                 self.budget.set_limit(bytes);
@@ -207,57 +208,6 @@ impl fmt::Debug for Settings {
     }
 }
 
-/// The policy's name in settings, plans and traces.
-#[must_use]
-pub fn policy_name(policy: Policy) -> &'static str {
-    match policy {
-        Policy::Normal => "normal",
-        Policy::Attach => "attach",
-        Policy::Elevator => "elevator",
-        Policy::Relevance => "relevance",
-        Policy::Relevance2007 => "relevance-2007",
-    }
-}
-
-/// The storage model's name in settings, plans and traces.
-#[must_use]
-pub fn model_name(model: StorageModel) -> &'static str {
-    match model {
-        StorageModel::Nsm => "nsm",
-        StorageModel::Dsm => "dsm",
-    }
-}
-
-/// The policy of a name.
-///
-/// # Errors
-/// `Configuration`, naming the policies there are.
-pub fn parse_policy(name: &str) -> Result<Policy> {
-    match name.to_ascii_lowercase().as_str() {
-        "normal" => Ok(Policy::Normal),
-        "attach" => Ok(Policy::Attach),
-        "elevator" => Ok(Policy::Elevator),
-        "relevance" => Ok(Policy::Relevance),
-        "relevance-2007" => Ok(Policy::Relevance2007),
-        _ => refused(
-            "policy",
-            &format!("'{name}'; it is one of normal, attach, elevator, relevance, relevance-2007"),
-        ),
-    }
-}
-
-/// The storage model of a name.
-///
-/// # Errors
-/// `Configuration`, naming the models there are.
-pub fn parse_model(name: &str) -> Result<StorageModel> {
-    match name.to_ascii_lowercase().as_str() {
-        "nsm" => Ok(StorageModel::Nsm),
-        "dsm" => Ok(StorageModel::Dsm),
-        _ => refused("storage_model", &format!("'{name}'; it is nsm or dsm")),
-    }
-}
-
 /// A memory budget: a size, or a share of what the process may use.
 ///
 /// # Errors
@@ -289,6 +239,12 @@ const MEMORY_BYTES_MIN: u64 = 1 << 20;
 
 fn bytes(key: &str, value: &str) -> Result<u64> {
     size::parse_bytes(value).or_else(|message| refused(key, &message))
+}
+
+fn named<T: FromStr<Err = UnknownName>>(key: &str, value: &str) -> Result<T> {
+    value
+        .parse()
+        .or_else(|error: UnknownName| refused(key, &error.to_string()))
 }
 
 fn refused<T>(key: &str, why: &str) -> Result<T> {

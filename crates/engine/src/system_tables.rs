@@ -19,7 +19,6 @@ use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 
 use crate::engine::{Engine, WeakEngine};
-use crate::settings::{model_name, policy_name};
 
 /// The schema with the system tables.
 pub(crate) fn schema(engine: &WeakEngine) -> Result<MemorySchemaProvider> {
@@ -132,10 +131,7 @@ fn of_pools<T>(
     let pools = engine.map(Engine::pools).unwrap_or_default();
     let mut all = Vec::new();
     for pool in pools {
-        let (policy, model) = (
-            policy_name(pool.config().policy),
-            model_name(pool.config().model),
-        );
+        let (policy, model) = (pool.config().policy.name(), pool.config().model.name());
         all.extend(
             rows(pool.snapshot())
                 .into_iter()

@@ -9,7 +9,6 @@ use std::time::Instant;
 
 use clap::Args;
 use coscan_core::Policy;
-use coscan_core::log::{POLICIES, policy_name};
 use coscan_sim::chaos::{self, Failure, Report, Trace};
 
 use crate::error::StudyError;
@@ -24,7 +23,7 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 0)]
     seed: u64,
     /// Only this policy, whatever a seed draws.
-    #[arg(long, value_parser = policy)]
+    #[arg(long)]
     policy: Option<Policy>,
     /// Threads; as many as cores if not given.
     #[arg(long)]
@@ -32,13 +31,6 @@ pub(crate) struct Options {
     /// Write the log of the first seed to this file, or of the world that failed.
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
-}
-
-/// A policy's name.
-pub(crate) fn policy(text: &str) -> Result<Policy, String> {
-    let found = POLICIES.iter().find(|&&policy| policy_name(policy) == text);
-    let names = POLICIES.map(policy_name).join(", ");
-    found.copied().ok_or_else(|| format!("one of {names}"))
 }
 
 /// What all seeds came to.

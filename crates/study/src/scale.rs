@@ -5,8 +5,7 @@
 use std::time::Instant;
 
 use clap::Args;
-use coscan_core::Policy;
-use coscan_core::log::{self, model_name, policy_name};
+use coscan_core::{Policy, StorageModel};
 use coscan_sim::{Scale, ScaleOptions};
 
 /// Options of `coscan sim scale`.
@@ -16,7 +15,7 @@ pub(crate) struct Options {
     #[arg(long = "world", value_name = "SCANSxCHUNKS", value_parser = world, default_values = ["64x100000", "1000x10000"])]
     worlds: Vec<(u64, u32)>,
     /// How the core decides.
-    #[arg(long, value_parser = crate::chaos::policy, default_value = "relevance")]
+    #[arg(long, default_value = "relevance")]
     policy: Policy,
     /// Events that are timed, after a tenth as many that are not.
     #[arg(long, default_value_t = 2_000_000)]
@@ -37,7 +36,7 @@ fn world(text: &str) -> Result<(u64, u32), String> {
 pub(crate) fn run(options: &Options) {
     println!("world          policy      model  events/s  ns/event  scans ended  memory MiB");
     for &(scans, chunks) in &options.worlds {
-        for model in log::MODELS {
+        for model in StorageModel::ALL {
             let world = ScaleOptions {
                 policy: options.policy,
                 model,
@@ -79,8 +78,8 @@ fn time(options: ScaleOptions, events: u64) {
     println!(
         "{:<13}  {:<10}  {:<5}  {:>8.0}  {:>8.0}  {:>11}  {memory:>10}",
         format!("{scans}x{chunks}"),
-        policy_name(policy),
-        model_name(model),
+        policy.name(),
+        model.name(),
         events / seconds,
         seconds * 1e9 / events,
         world.scans_ended() - ended,

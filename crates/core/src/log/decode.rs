@@ -6,7 +6,7 @@
 use std::ops::RangeInclusive;
 use std::str::{FromStr, Split};
 
-use super::{MAGIC, MODELS, POLICIES, VERSION, model_name, policy_name};
+use super::{MAGIC, VERSION};
 use crate::{
     AbmConfig, ChunkId, ChunkLayout, ChunkSet, ColumnId, ColumnSet, DeviceId, Event, PageRequestId,
     Part, ScanId, ScanSpec, SharedExtent, TableId, TableLayout, Time, TurnLimit,
@@ -80,8 +80,8 @@ fn parse_config(line: &str) -> Result<AbmConfig, LogError> {
         return Err(LogError::Version(version));
     }
     let config = AbmConfig {
-        policy: named(fields.named("policy=")?, &POLICIES, policy_name, "policy")?,
-        model: named(fields.named("model=")?, &MODELS, model_name, "model")?,
+        policy: name(fields.named("policy=")?, "policy")?,
+        model: name(fields.named("model=")?, "model")?,
         budget_bytes: number(fields.named("budget=")?, "budget")?,
         loads_max: number(fields.named("loads=")?, "loads")?,
         stall_after_ns: number(fields.named("stall=")?, "stall")?,
@@ -239,14 +239,8 @@ fn number<T: FromStr>(text: &str, field: &'static str) -> Result<T, LogError> {
     text.parse().map_err(|_| bad(field, text))
 }
 
-fn named<T: Copy>(
-    text: &str,
-    all: &[T],
-    name: impl Fn(T) -> &'static str,
-    field: &'static str,
-) -> Result<T, LogError> {
-    let found = all.iter().find(|&&value| name(value) == text);
-    found.copied().ok_or_else(|| bad(field, text))
+fn name<T: FromStr>(text: &str, field: &'static str) -> Result<T, LogError> {
+    text.parse().map_err(|_| bad(field, text))
 }
 
 fn turns(text: &str) -> Result<Option<TurnLimit>, LogError> {

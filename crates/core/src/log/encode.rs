@@ -4,7 +4,7 @@
 
 use std::fmt::{Result, Write};
 
-use super::{MAGIC, VERSION, model_name, policy_name};
+use super::{MAGIC, VERSION};
 use crate::{
     AbmConfig, Action, ChunkLayout, ChunkSet, ColumnId, ColumnSet, Event, EventError, LoadOrigin,
     ScanSpec, SharedExtent, Time, TurnLimit,
@@ -24,7 +24,7 @@ pub fn write_config(out: &mut impl Write, config: &AbmConfig) -> Result {
         wait_unit_ns,
         turns,
     } = config;
-    let (policy, model) = (policy_name(*policy), model_name(*model));
+    let (policy, model) = (policy.name(), model.name());
     write!(
         out,
         "{MAGIC} {VERSION} policy={policy} model={model} budget={budget_bytes} loads={loads_max} stall={stall_after_ns} unit={wait_unit_ns} turns="

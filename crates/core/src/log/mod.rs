@@ -24,46 +24,11 @@ mod encode;
 pub use decode::{LogError, Record, parse};
 pub use encode::{write_action, write_config, write_end, write_event, write_refusal};
 
-use crate::{Policy, StorageModel};
-
 /// Goes up with every change after which an older reader would misread a log.
 pub const VERSION: u32 = 1;
 
 /// First word of a log.
 pub(crate) const MAGIC: &str = "coscan-log";
-
-/// Every policy.
-pub const POLICIES: [Policy; 5] = [
-    Policy::Normal,
-    Policy::Attach,
-    Policy::Elevator,
-    Policy::Relevance,
-    Policy::Relevance2007,
-];
-
-/// Both storage models.
-pub const MODELS: [StorageModel; 2] = [StorageModel::Nsm, StorageModel::Dsm];
-
-/// What logs and command lines call a policy.
-#[must_use]
-pub const fn policy_name(policy: Policy) -> &'static str {
-    match policy {
-        Policy::Normal => "normal",
-        Policy::Attach => "attach",
-        Policy::Elevator => "elevator",
-        Policy::Relevance => "relevance",
-        Policy::Relevance2007 => "relevance-2007",
-    }
-}
-
-/// What logs and command lines call a storage model.
-#[must_use]
-pub const fn model_name(model: StorageModel) -> &'static str {
-    match model {
-        StorageModel::Nsm => "nsm",
-        StorageModel::Dsm => "dsm",
-    }
-}
 
 #[cfg(test)]
 mod tests;

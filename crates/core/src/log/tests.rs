@@ -6,7 +6,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::{
     AbmConfig, ChunkId, ChunkLayout, ChunkSet, ColumnId, ColumnSet, DeviceId, Event, PageRequestId,
-    Part, ScanId, ScanSpec, SharedExtent, StorageModel, TableId, TableLayout, Time, TurnLimit,
+    Part, Policy, ScanId, ScanSpec, SharedExtent, StorageModel, TableId, TableLayout, Time,
+    TurnLimit,
 };
 
 fn columns() -> impl Strategy<Value = Vec<ColumnId>> {
@@ -138,8 +139,8 @@ proptest! {
 
 #[test]
 fn configurations_are_read_back_and_other_versions_refused() {
-    for policy in POLICIES {
-        for model in MODELS {
+    for policy in Policy::ALL {
+        for model in StorageModel::ALL {
             let config = AbmConfig {
                 policy,
                 model,

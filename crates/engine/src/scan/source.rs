@@ -26,7 +26,6 @@ use parking_lot::Mutex;
 use super::execution::Execution;
 use super::spec::{Delivery, ScanPlan};
 use super::stream;
-use crate::settings::{model_name, policy_name};
 
 /// A cooperative scan of Parquet files, as a DataFusion data source.
 pub(crate) struct CScanSource {
@@ -128,8 +127,8 @@ impl DataSource for CScanSource {
 
     fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plan = &self.plan;
-        let policy = policy_name(plan.settings.policy);
-        let model = model_name(plan.settings.storage_model);
+        let policy = plan.settings.policy.name();
+        let model = plan.settings.storage_model.name();
         match t {
             DisplayFormatType::Default | DisplayFormatType::Verbose => {
                 write!(

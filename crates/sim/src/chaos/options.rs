@@ -99,7 +99,7 @@ impl Options {
         let mut random =
             Random::new(seed.wrapping_mul(0xA076_1D64_78BD_642F) ^ 0x6C62_272E_07BB_0142);
         let random = &mut random;
-        let (policies, models) = (coscan_core::log::POLICIES, coscan_core::log::MODELS);
+        let (policies, models) = (Policy::ALL, StorageModel::ALL);
         let policy = pick(random, &policies);
         let model = pick(random, &models);
         let load_ns = between(random, 100, 10_000);

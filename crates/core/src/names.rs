@@ -1,0 +1,117 @@
+//! What policies and storage models are called: in settings, plans, traces and logs, and on command lines.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::{Policy, StorageModel};
+
+/// A name that is none of those there are.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("'{name}'; it is one of {known}")]
+pub struct UnknownName {
+    name: String,
+    known: String,
+}
+
+impl Policy {
+    /// Every policy.
+    pub const ALL: [Self; 5] = [
+        Self::Normal,
+        Self::Attach,
+        Self::Elevator,
+        Self::Relevance,
+        Self::Relevance2007,
+    ];
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Normal => "normal",
+            Self::Attach => "attach",
+            Self::Elevator => "elevator",
+            Self::Relevance => "relevance",
+            Self::Relevance2007 => "relevance-2007",
+        }
+    }
+}
+
+impl StorageModel {
+    /// Both of them.
+    pub const ALL: [Self; 2] = [Self::Nsm, Self::Dsm];
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Nsm => "nsm",
+            Self::Dsm => "dsm",
+        }
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl fmt::Display for StorageModel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Policy {
+    type Err = UnknownName;
+
+    /// In upper or lower case.
+    fn from_str(text: &str) -> Result<Self, UnknownName> {
+        named(text, &Self::ALL, Self::name)
+    }
+}
+
+impl FromStr for StorageModel {
+    type Err = UnknownName;
+
+    /// In upper or lower case.
+    fn from_str(text: &str) -> Result<Self, UnknownName> {
+        named(text, &Self::ALL, Self::name)
+    }
+}
+
+fn named<T: Copy>(
+    text: &str,
+    all: &[T],
+    name: impl Fn(T) -> &'static str,
+) -> Result<T, UnknownName> {
+    let found = all
+        .iter()
+        .find(|&&one| name(one).eq_ignore_ascii_case(text));
+    found.copied().ok_or_else(|| UnknownName {
+        name: text.to_owned(),
+        known: all
+            .iter()
+            .map(|&one| name(one))
+            .collect::<Vec<_>>()
+            .join(", "),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_back() {
+        for policy in Policy::ALL {
+            assert_eq!(policy.to_string().parse(), Ok(policy));
+        }
+        for model in StorageModel::ALL {
+            assert_eq!(model.name().to_uppercase().parse(), Ok(model));
+        }
+        let error = "lru".parse::<Policy>().expect_err("there is none");
+        let text = "'lru'; it is one of normal, attach, elevator, relevance, relevance-2007";
+        assert_eq!(error.to_string(), text);
+    }
+}
