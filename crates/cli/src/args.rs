@@ -52,7 +52,7 @@ impl Tables {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Settings")]
 pub(crate) struct Settings {
-    /// Which scan is served and which chunk loaded next: normal, attach, elevator, relevance or relevance-2007.
+    /// Which scan is served and which chunk loaded next: normal, attach, pbm, pbm-sampling, elevator, relevance or relevance-2007.
     #[arg(long, value_name = "NAME")]
     policy: Option<Policy>,
     /// What one load brings: nsm (all columns of a chunk) or dsm (the columns that scans need).

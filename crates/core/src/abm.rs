@@ -150,6 +150,11 @@ impl Abm {
         self.seq
     }
 
+    /// The sequence number of what happened last.
+    pub(crate) fn peek_seq(&self) -> u64 {
+        self.seq
+    }
+
     pub(crate) fn table(&self, id: TableId) -> &Table {
         self.tables
             .get(&id)

@@ -1,10 +1,12 @@
 //! Every invariant, counted anew.
 
+use std::collections::BTreeSet;
+
 use crate::abm::Abm;
 use crate::groups::Group;
 use crate::scan::Scan;
 use crate::table::Table;
-use crate::{ChunkId, ColumnSet};
+use crate::{ChunkId, ColumnSet, Policy};
 
 impl Abm {
     /// Every invariant, in O(state). For tests and simulation.
@@ -94,6 +96,10 @@ impl Table {
         assert_eq!(members, self.chunks.len(), "groups partition the chunks");
         let listed: usize = self.chunks.iter().map(|chunk| chunk.listed.len()).sum();
         assert_eq!(self.victims.len(), listed);
+        if self.policy == Policy::PbmSampling {
+            let victims: BTreeSet<_> = self.victims.iter().map(|&(_, c, col)| (c, col)).collect();
+            assert!(self.idle.check().into_iter().eq(victims));
+        }
         self.interests().check();
         used + self.check_extents()
     }

@@ -122,6 +122,14 @@ impl ChunkSet {
         }
     }
 
+    /// How many chunks it holds that are lower.
+    #[must_use]
+    pub fn len_below(&self, chunk: ChunkId) -> usize {
+        let runs = self.runs.range(..chunk.0);
+        runs.map(|(&start, &end)| (end.min(chunk.0) - start) as usize)
+            .sum()
+    }
+
     /// The lowest chunk.
     #[must_use]
     pub fn first(&self) -> Option<ChunkId> {

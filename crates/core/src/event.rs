@@ -14,12 +14,27 @@ pub enum Policy {
     Normal,
     /// As `normal`, but a new scan starts where the running scan with the largest remaining overlap is. [CoopScans07 §3]
     Attach,
+    /// Every scan reads its chunks in order, what is needed last by the scans' positions and paces is evicted. [PBM12]
+    Pbm,
+    /// As `Pbm`, but of a few segments drawn at random. [Vanderkooy23]
+    PbmSampling,
     /// One strictly sequential cursor reads what any scan needs. [CoopScans07 §3]
     Elevator,
     /// Relevance functions pick scan, chunk and victim, and scans take turns on the cores.
     Relevance,
     /// As `Relevance`, but whatever is available is handed out at once. [CoopScans07 §4, §6.2]
     Relevance2007,
+}
+
+impl Policy {
+    /// Whether every scan takes its chunks in an order fixed when it registers.
+    #[must_use]
+    pub const fn is_sequential(self) -> bool {
+        match self {
+            Self::Normal | Self::Attach | Self::Pbm | Self::PbmSampling => true,
+            Self::Elevator | Self::Relevance | Self::Relevance2007 => false,
+        }
+    }
 }
 
 /// What one load brings.

@@ -26,6 +26,7 @@ mod loading;
 pub mod log;
 mod names;
 mod pages;
+mod pbm;
 mod pruned;
 mod relevance;
 mod room;

@@ -18,9 +18,9 @@ impl Abm {
     pub(crate) fn start_loads(&mut self) {
         while self.devices.iter().any(|&device| self.device_free(device)) {
             let choice = match self.config.policy {
-                Policy::Normal | Policy::Attach => self.choose_sequential_load(),
                 Policy::Elevator => self.choose_elevator_load(),
                 Policy::Relevance | Policy::Relevance2007 => self.choose_relevant_load(),
+                _ => self.choose_sequential_load(),
             };
             let Some(mut choice) = choice else { return };
             self.cut_to_budget(&mut choice);

@@ -15,9 +15,11 @@ pub struct UnknownName {
 
 impl Policy {
     /// Every policy.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 7] = [
         Self::Normal,
         Self::Attach,
+        Self::Pbm,
+        Self::PbmSampling,
         Self::Elevator,
         Self::Relevance,
         Self::Relevance2007,
@@ -29,6 +31,8 @@ impl Policy {
         match self {
             Self::Normal => "normal",
             Self::Attach => "attach",
+            Self::Pbm => "pbm",
+            Self::PbmSampling => "pbm-sampling",
             Self::Elevator => "elevator",
             Self::Relevance => "relevance",
             Self::Relevance2007 => "relevance-2007",
@@ -111,7 +115,7 @@ mod tests {
             assert_eq!(model.name().to_uppercase().parse(), Ok(model));
         }
         let error = "lru".parse::<Policy>().expect_err("there is none");
-        let text = "'lru'; it is one of normal, attach, elevator, relevance, relevance-2007";
+        let text = "'lru'; it is one of normal, attach, pbm, pbm-sampling, elevator, relevance, relevance-2007";
         assert_eq!(error.to_string(), text);
     }
 }

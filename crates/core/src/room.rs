@@ -33,6 +33,10 @@ enum Undo {
     Segment(TableId, Evicted),
 }
 
+fn single(table: TableId, chunk: ChunkId, column: ColumnId) -> Victim {
+    Victim::Segments(table, chunk, [column].into_iter().collect())
+}
+
 /// (E / Pe or almost starved, interested): smaller goes first.
 type KeepRelevance = (Ratio, u32);
 
@@ -140,6 +144,10 @@ impl Abm {
         let useless = self.extent(Table::orphan);
         let segments = || match self.config.policy {
             Policy::Normal | Policy::Attach => self.least_recently_used(load),
+            Policy::Pbm | Policy::PbmSampling => {
+                let last = self.needed_last(load);
+                last.map(|(table, chunk, column)| single(table, chunk, column))
+            }
             Policy::Elevator => self.least_recently_used(load).or_else(|| self.stuck(load)),
             Policy::Relevance | Policy::Relevance2007 => {
                 let garbage = self.least_recently_used(load);
@@ -181,11 +189,7 @@ impl Abm {
             Some((seq, table.id, chunk, column))
         });
         let (_, table, chunk, column) = firsts.min()?;
-        Some(Victim::Segments(
-            table,
-            chunk,
-            [column].into_iter().collect(),
-        ))
+        Some(single(table, chunk, column))
     }
 
     /// Elevator: a chunk that waits for columns nobody can bring, because the buffer is full of such chunks.
@@ -306,11 +310,9 @@ impl Abm {
     /// The budget shrank and nothing else is left: useful chunks go too.
     fn last_resort(&self) -> Option<Victim> {
         match self.config.policy {
-            Policy::Normal | Policy::Attach => None,
+            policy if policy.is_sequential() => None,
             Policy::Elevator => self.oldest(None, |_, _| Protection::default()),
-            Policy::Relevance | Policy::Relevance2007 => {
-                self.least_kept(None, |_, _| Protection::default())
-            }
+            _ => self.least_kept(None, |_, _| Protection::default()),
         }
     }
 

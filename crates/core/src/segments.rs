@@ -17,6 +17,13 @@ impl Table {
         uses.iter().map(|&(_, seq)| seq).max().unwrap_or(0)
     }
 
+    /// The latest use of a resident column.
+    pub(crate) fn last_use_of_segment(&self, chunk: ChunkId, column: ColumnId) -> u64 {
+        let mut uses = self.chunks[chunk.0 as usize].last_use.iter();
+        uses.find(|&&(used, _)| used == column)
+            .map_or(0, |&(_, seq)| seq)
+    }
+
     /// Notes a use of resident columns.
     pub(crate) fn touch(&mut self, chunk: ChunkId, columns: &ColumnSet, seq: u64) {
         for (column, last) in &mut self.chunks[chunk.0 as usize].last_use {

@@ -19,7 +19,7 @@ impl Abm {
             consumers,
             ordered,
         } = spec;
-        let sequential = ordered || matches!(self.config.policy, Policy::Normal | Policy::Attach);
+        let sequential = ordered || self.config.policy.is_sequential();
         let start = if self.config.policy == Policy::Attach && !ordered {
             self.attach_point(table_id, &parts)
         } else {
@@ -75,8 +75,8 @@ impl Abm {
     /// outstanding: under LRU a scan that runs ahead further than its share of the buffer evicts what it has not used yet.
     fn loads_ahead(&self) -> usize {
         match self.config.policy {
-            Policy::Normal | Policy::Attach | Policy::Relevance2007 => 1,
             Policy::Elevator | Policy::Relevance => self.config.loads_max,
+            _ => 1,
         }
     }
 

@@ -11,6 +11,7 @@ use smallvec::SmallVec;
 use crate::bits::Bits;
 use crate::groups::{ChunkState, Group, GroupId, Groups};
 use crate::interest::Interest;
+use crate::pbm::IdleList;
 use crate::{
     ChunkId, ChunkLayout, ChunkSet, ColumnId, ColumnSet, DeviceId, ExtentId, PageRequestId, Policy,
     ScanId, SharedExtent, TableId, TableLayout,
@@ -67,7 +68,7 @@ pub(crate) struct Extent {
 #[derive(Debug)]
 pub(crate) struct Table {
     pub(crate) id: TableId,
-    policy: Policy,
+    pub(crate) policy: Policy,
     columns: u16,
     pub(crate) chunks: Vec<Chunk>,
     /// The group of each chunk.
@@ -91,6 +92,8 @@ pub(crate) struct Table {
     pub(crate) pins: BTreeMap<ChunkId, BTreeMap<Pinner, ColumnSet>>,
     /// Segments that may be evicted one by one, by last use.
     pub(crate) victims: BTreeSet<(u64, ChunkId, ColumnId)>,
+    /// The same, to be drawn from, under `pbm-sampling`.
+    pub(crate) idle: IdleList,
     /// Resident extents, the only ones that can be orphans.
     pub(crate) resident_extents: BTreeSet<ExtentId>,
     /// Where the elevator reads next.
@@ -122,6 +125,7 @@ impl Table {
             groups: Groups::default(),
             pins: BTreeMap::new(),
             victims: BTreeSet::new(),
+            idle: IdleList::default(),
             resident_extents: BTreeSet::new(),
             cursor: ChunkId(0),
             last_load_seq: None,
@@ -425,6 +429,13 @@ impl Table {
                 (false, true) => drop(self.victims.insert((seq, chunk, column))),
                 _ => {}
             }
+            if self.policy == Policy::PbmSampling {
+                match (listed.contains(column), now.contains(column)) {
+                    (true, false) => self.idle.remove((chunk, column)),
+                    (false, true) => self.idle.insert((chunk, column)),
+                    _ => {}
+                }
+            }
         }
         self.chunks[chunk.0 as usize].listed = now;
     }
@@ -433,10 +444,8 @@ impl Table {
     /// wants [CoopScans07 §6.2, "finding space for a chunk"].
     pub(crate) fn victim_columns(&self, idle: &ColumnSet, interest: &Bits) -> ColumnSet {
         match self.policy {
-            Policy::Normal | Policy::Attach => idle.clone(),
-            Policy::Relevance | Policy::Relevance2007 | Policy::Elevator => {
-                idle.difference(&self.wanted_now(interest))
-            }
+            policy if policy.is_sequential() => idle.clone(),
+            _ => idle.difference(&self.wanted_now(interest)),
         }
     }
 

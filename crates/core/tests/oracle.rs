@@ -350,6 +350,8 @@ for_each_policy_and_model! {
     normal_dsm: Normal, Dsm;
     attach_nsm: Attach, Nsm;
     attach_dsm: Attach, Dsm;
+    pbm_nsm: Pbm, Nsm;
+    pbm_dsm: Pbm, Dsm;
     elevator_nsm: Elevator, Nsm;
     elevator_dsm: Elevator, Dsm;
     relevance_nsm: Relevance, Nsm;

@@ -2,7 +2,7 @@
 //!
 //! | setting | values | default | applies to |
 //! |---|---|---|---|
-//! | `coscan.policy` | `normal`, `attach`, `elevator`, `relevance`, `relevance-2007` | `relevance` | the session's next queries |
+//! | `coscan.policy` | `normal`, `attach`, `pbm`, `pbm-sampling`, `elevator`, `relevance`, `relevance-2007` | `relevance` | the session's next queries |
 //! | `coscan.storage_model` | `nsm`, `dsm` | `dsm` | the session's next queries |
 //! | `coscan.memory` | a size, a share of the machine's memory; at least 1 MiB | 70 % | the whole engine, at once |
 //! | `coscan.chunk_bytes` | a size | 16 MiB | the session's next queries |

@@ -130,7 +130,9 @@ impl Oracle {
 impl Oracle {
     pub(super) fn choose_load(&self) -> Option<Choice> {
         match self.config.policy {
-            Policy::Normal | Policy::Attach => self.choose_load_in_order(),
+            Policy::Normal | Policy::Attach | Policy::Pbm | Policy::PbmSampling => {
+                self.choose_load_in_order()
+            }
             Policy::Elevator => self.choose_load_of_elevator(),
             Policy::Relevance | Policy::Relevance2007 => self.choose_query_to_process(),
         }

@@ -274,7 +274,7 @@ impl Oracle {
 
     pub(super) fn is_sequential(&self, scan: ScanId) -> bool {
         match self.config.policy {
-            Policy::Normal | Policy::Attach => true,
+            Policy::Normal | Policy::Attach | Policy::Pbm | Policy::PbmSampling => true,
             Policy::Elevator | Policy::Relevance | Policy::Relevance2007 => {
                 self.scans[&scan].spec.ordered
             }
@@ -338,8 +338,8 @@ impl Oracle {
 
     fn lookahead(&self, scan: ScanId) -> usize {
         let ahead = match self.config.policy {
-            Policy::Normal | Policy::Attach | Policy::Relevance2007 => 1,
             Policy::Elevator | Policy::Relevance => self.config.loads_max,
+            _ => 1,
         };
         self.scans[&scan].spec.consumers as usize + ahead
     }

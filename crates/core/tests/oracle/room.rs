@@ -50,6 +50,8 @@ impl Oracle {
         let spared = load.map(|load| (load.table, load.chunk));
         let victim = match self.config.policy {
             Policy::Normal | Policy::Attach => self.least_recently_used(spared),
+            Policy::Pbm => self.needed_last(spared),
+            Policy::PbmSampling => panic!("what is drawn is nobody's to predict"),
             Policy::Elevator => self.garbage().or_else(|| self.passed_by(spared)),
             Policy::Relevance | Policy::Relevance2007 => self.garbage().or_else(|| {
                 let tier = |tier| self.least_relevant(spared, load.map(|load| load.scan), tier);
@@ -85,7 +87,7 @@ impl Oracle {
     /// Of a shrink that found nothing: what running scans would miss.
     fn last_resort(&self) -> Option<Victim> {
         match self.config.policy {
-            Policy::Normal | Policy::Attach => None,
+            Policy::Normal | Policy::Attach | Policy::Pbm | Policy::PbmSampling => None,
             Policy::Elevator => self.oldest(self.evictable(None)),
             Policy::Relevance | Policy::Relevance2007 => self.least_kept(self.evictable(None)),
         }
@@ -123,6 +125,36 @@ impl Oracle {
                 && !self.busy(table, chunk)
                 && !self.pinned_columns(table, chunk).contains(column)
         });
+        self.oldest_segment(segments)
+    }
+
+    /// [PBM12]: the segment whose estimated time until it is consumed next is longest; without any, LRU.
+    fn needed_last(&self, spared: Option<(TableId, ChunkId)>) -> Option<Victim> {
+        let mut segments = self.resident_segments();
+        segments.retain(|&(table, chunk, column)| {
+            Some((table, chunk)) != spared
+                && !self.busy(table, chunk)
+                && !self.pinned_columns(table, chunk).contains(column)
+        });
+        let next_use = |table, chunk, column| {
+            let times = self.interested(table, chunk).into_iter().filter_map(|q| {
+                let scan = &self.scans[&q];
+                if self.stalled(q) || !self.cols(q, chunk).contains(column) {
+                    return None;
+                }
+                let position = self.order(q).iter().position(|&c| c == chunk)?;
+                let handed = scan.chunks_worked + scan.held.len() as u64;
+                let elapsed = self.now.0 - scan.registered_at.0;
+                let time = position as u128 * u128::from(elapsed) / u128::from(handed.max(1));
+                Some(u64::try_from(time).unwrap_or(u64::MAX))
+            });
+            times.min().unwrap_or(u64::MAX)
+        };
+        let latest = segments
+            .iter()
+            .map(|&(t, c, col)| next_use(t, c, col))
+            .max()?;
+        segments.retain(|&(t, c, col)| next_use(t, c, col) == latest);
         self.oldest_segment(segments)
     }
 

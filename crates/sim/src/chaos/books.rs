@@ -341,7 +341,7 @@ impl Books {
 
     /// Nobody waits for what is there.
     fn check_served(&self, event: &Event, policy: Policy) {
-        let unordered = !matches!(policy, Policy::Normal | Policy::Attach);
+        let unordered = !policy.is_sequential();
         for (id, scan) in self.scans.iter().filter(|(_, scan)| scan.waiting > 0) {
             assert!(scan.needed > 0, "{id} is not told that it is exhausted");
             let table = self.memory.table(scan.table);
@@ -355,7 +355,7 @@ impl Books {
                 }
                 _ if scan.ordered => scan.needed().next().filter(ready),
                 // (`attach` starts where only the core knows.)
-                _ if policy == Policy::Normal => scan.needed().next().filter(ready),
+                _ if !unordered && policy != Policy::Attach => scan.needed().next().filter(ready),
                 _ if unordered => scan.needed().find(ready),
                 _ => None,
             };

@@ -13,9 +13,11 @@ use crate::statistics::Spread;
 
 pub(crate) const NAME: &str = "beyond-bounds";
 
-const POLICIES: [(&str, Policy, Option<TurnLimit>); 5] = [
+const POLICIES: [(&str, Policy, Option<TurnLimit>); 7] = [
     ("normal", Policy::Normal, None),
     ("attach", Policy::Attach, None),
+    ("pbm", Policy::Pbm, None),
+    ("sampling", Policy::PbmSampling, None),
     ("elevator", Policy::Elevator, None),
     ("relevance-2007", Policy::Relevance2007, None),
     ("relevance", Policy::Relevance, Some(TURNS)),
