@@ -14,9 +14,9 @@ pub enum Policy {
     Normal,
     /// As `normal`, but a new scan starts where the running scan with the largest remaining overlap is. [CoopScans07 §3]
     Attach,
-    /// Every scan reads its chunks in order, what is needed last by the scans' positions and paces is evicted. [PBM12]
+    /// Every scan reads its chunks in order, what is needed last by the scans' positions and paces is evicted. [PBM12 §3]
     Pbm,
-    /// As `Pbm`, but of a few segments drawn at random. [Vanderkooy23]
+    /// As `Pbm`, but of a few segments drawn at random (Vanderkooy 2023).
     PbmSampling,
     /// One strictly sequential cursor reads what any scan needs. [CoopScans07 §3]
     Elevator,

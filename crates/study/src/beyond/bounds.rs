@@ -19,7 +19,7 @@ const POLICIES: [(&str, Policy, Option<TurnLimit>); 7] = [
     ("pbm", Policy::Pbm, None),
     ("sampling", Policy::PbmSampling, None),
     ("elevator", Policy::Elevator, None),
-    ("relevance-2007", Policy::Relevance2007, None),
+    ("2007", Policy::Relevance2007, None),
     ("relevance", Policy::Relevance, Some(TURNS)),
 ];
 
