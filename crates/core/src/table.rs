@@ -424,17 +424,21 @@ impl Table {
             return;
         }
         for &(column, seq) in last_use {
+            let sampled = self.policy == Policy::PbmSampling;
             match (listed.contains(column), now.contains(column)) {
-                (true, false) => drop(self.victims.remove(&(seq, chunk, column))),
-                (false, true) => drop(self.victims.insert((seq, chunk, column))),
-                _ => {}
-            }
-            if self.policy == Policy::PbmSampling {
-                match (listed.contains(column), now.contains(column)) {
-                    (true, false) => self.idle.remove((chunk, column)),
-                    (false, true) => self.idle.insert((chunk, column)),
-                    _ => {}
+                (true, false) => {
+                    self.victims.remove(&(seq, chunk, column));
+                    if sampled {
+                        self.idle.remove((chunk, column));
+                    }
                 }
+                (false, true) => {
+                    self.victims.insert((seq, chunk, column));
+                    if sampled {
+                        self.idle.insert((chunk, column));
+                    }
+                }
+                _ => {}
             }
         }
         self.chunks[chunk.0 as usize].listed = now;

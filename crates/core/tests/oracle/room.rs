@@ -119,23 +119,26 @@ impl Oracle {
 
     /// LRU at (chunk, column).
     fn least_recently_used(&self, spared: Option<(TableId, ChunkId)>) -> Option<Victim> {
+        self.oldest_segment(self.idle_segments(spared))
+    }
+
+    /// Resident, not pinned, their chunk not busy, and not the one to be loaded.
+    fn idle_segments(
+        &self,
+        spared: Option<(TableId, ChunkId)>,
+    ) -> Vec<(TableId, ChunkId, ColumnId)> {
         let mut segments = self.resident_segments();
         segments.retain(|&(table, chunk, column)| {
             Some((table, chunk)) != spared
                 && !self.busy(table, chunk)
                 && !self.pinned_columns(table, chunk).contains(column)
         });
-        self.oldest_segment(segments)
+        segments
     }
 
     /// [PBM12]: the segment whose estimated time until it is consumed next is longest; without any, LRU.
     fn needed_last(&self, spared: Option<(TableId, ChunkId)>) -> Option<Victim> {
-        let mut segments = self.resident_segments();
-        segments.retain(|&(table, chunk, column)| {
-            Some((table, chunk)) != spared
-                && !self.busy(table, chunk)
-                && !self.pinned_columns(table, chunk).contains(column)
-        });
+        let mut segments = self.idle_segments(spared);
         let next_use = |table, chunk, column| {
             let times = self.interested(table, chunk).into_iter().filter_map(|q| {
                 let scan = &self.scans[&q];
