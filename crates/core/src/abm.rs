@@ -10,6 +10,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use indexmap::IndexMap;
+use rustc_hash::FxBuildHasher;
+
 use crate::error::EventError;
 use crate::loading::OutstandingLoad;
 use crate::pages::Pages;
@@ -54,7 +57,8 @@ pub struct Abm {
     /// I3: bytes resident or loading.
     pub(crate) used: u64,
     pub(crate) tables: BTreeMap<TableId, Table>,
-    pub(crate) scans: BTreeMap<ScanId, Scan>,
+    /// Ascending by id, for ids ascend as scans come. A load looks up every scan that wants it, so finding one has to be cheap.
+    pub(crate) scans: IndexMap<ScanId, Scan, FxBuildHasher>,
     pub(crate) scan_last: Option<ScanId>,
     /// Scans of which a waiting consumer may be served now.
     pub(crate) serve: BTreeSet<ScanId>,
@@ -91,7 +95,7 @@ impl Abm {
             seq: 0,
             used: 0,
             tables: BTreeMap::new(),
-            scans: BTreeMap::new(),
+            scans: IndexMap::default(),
             scan_last: None,
             serve: BTreeSet::new(),
             hungry: BTreeSet::new(),

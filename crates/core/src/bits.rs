@@ -85,7 +85,12 @@ impl Bits {
 
     /// The size of the difference.
     pub(crate) fn len_minus(&self, other: &Self) -> u32 {
-        self.len() - self.len_and(other)
+        let (both, rest) = self.high.split_at(self.high.len().min(other.high.len()));
+        let high = both.iter().zip(&other.high);
+        count(self.low[0] & !other.low[0])
+            + count(self.low[1] & !other.low[1])
+            + high.map(|(a, b)| (a & !b).count_ones()).sum::<u32>()
+            + rest.iter().map(|w| w.count_ones()).sum::<u32>()
     }
 
     /// Whether three sets share a member.
@@ -98,28 +103,25 @@ impl Bits {
     pub(crate) fn union_with(&mut self, other: &Self) {
         self.low[0] |= other.low[0];
         self.low[1] |= other.low[1];
-        if !other.high.is_empty() {
-            let (long, short) = if self.high.len() < other.high.len() {
-                (&other.high, &self.high)
-            } else {
-                (&self.high, &other.high)
-            };
-            let mut words = long.clone();
-            for (a, b) in words.iter_mut().zip(short) {
-                *a |= b;
-            }
-            self.high = words;
+        if self.high.len() < other.high.len() {
+            let mut words = std::mem::take(&mut self.high).into_vec();
+            words.resize(other.high.len(), 0);
+            self.high = words.into_boxed_slice();
+        }
+        for (a, b) in self.high.iter_mut().zip(&other.high) {
+            *a |= b;
         }
     }
 
     pub(crate) fn intersect_with(&mut self, other: &Self) {
         self.low[0] &= other.low[0];
         self.low[1] &= other.low[1];
-        if !self.high.is_empty() {
-            let words = self.high.iter().zip(&other.high);
-            self.high = words.map(|(a, b)| a & b).collect();
-            self.trim();
+        let both = self.high.len().min(other.high.len());
+        for (a, b) in self.high[..both].iter_mut().zip(&other.high) {
+            *a &= b;
         }
+        self.high[both..].fill(0);
+        self.trim();
     }
 
     pub(crate) fn intersection(&self, other: &Self) -> Self {

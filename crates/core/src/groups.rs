@@ -120,18 +120,16 @@ impl Groups {
         }
     }
 
-    /// Puts a chunk back whose interest alone changed; `remove` would drop the group if it was the last.
-    pub(crate) fn reinsert(
+    /// A chunk of the group interests a slot no longer.
+    pub(crate) fn drop_interest(
         &mut self,
-        chunk: ChunkId,
         id: GroupId,
-        interest: &mut Interest,
-        change: impl FnOnce(&mut Interest),
+        chunk: ChunkId,
+        slot: usize,
+        interest: &Interest,
     ) {
         let members = &mut self.at_mut(id).members;
-        members.remove(chunk, interest);
-        change(interest);
-        members.insert(chunk, interest);
+        members.drop_interest(chunk, slot, interest);
     }
 
     /// The interest of chunks of a group in these blocks changed.

@@ -55,6 +55,11 @@ impl Interest {
         words.fold(0, |all, word| all | word)
     }
 
+    /// Which of 64 chunks the slot needs, a bit each.
+    pub(crate) fn chunks_of(&self, block: u32, slot: usize) -> u64 {
+        self.blocks[block as usize].get(slot).copied().unwrap_or(0)
+    }
+
     /// Asserts I10.
     pub(crate) fn check(&self) {
         for (at, slots) in self.slots.iter().enumerate() {

@@ -54,6 +54,17 @@ impl Summary {
         self.least = self.least.min(other.least);
     }
 
+    /// One chunk below lost a slot, and interests `count` others. `others`: whether chunks below still interest the slot. `counts`:
+    /// the largest numbers of slots now.
+    fn lose(&mut self, slot: usize, others: bool, count: u32, counts: impl Iterator<Item = u32>) {
+        self.any.set(slot, others);
+        self.all.remove(slot);
+        self.least = self.least.min(count);
+        if self.most == count + 1 {
+            self.most = counts.max().unwrap_or(0);
+        }
+    }
+
     fn of_all<'a>(mut parts: impl Iterator<Item = &'a Self>) -> Option<Self> {
         let mut sum = parts.next()?.clone();
         parts.for_each(|part| sum.add(part));
@@ -182,6 +193,24 @@ impl PrunedSet {
         } else if !branch.summary.is_uniform() {
             branch.refresh();
         }
+    }
+
+    /// A chunk of the set interests a slot no longer.
+    pub(crate) fn drop_interest(&mut self, chunk: ChunkId, slot: usize, interest: &Interest) {
+        let (at_branch, at_block, _) = place(chunk);
+        let Some(branch) = self.branches.get_mut(&at_branch) else {
+            return;
+        };
+        let at = branch.rank(at_block);
+        let block = &mut branch.blocks[at];
+        let Member { count, .. } = interest.member(chunk);
+        let others = interest.chunks_of(chunk.0 / FAN, slot) & block.members != 0;
+        let members = bits_of(block.members).map(|bit| ChunkId(chunk.0 / FAN * FAN + bit));
+        let counts = members.map(|member| interest.count(member));
+        block.summary.lose(slot, others, count, counts);
+        let others = branch.blocks.iter().any(|b| b.summary.any.contains(slot));
+        let counts = branch.blocks.iter().map(|block| block.summary.most);
+        branch.summary.lose(slot, others, count, counts);
     }
 
     /// The interest of chunks in these blocks (chunk number / 64, ascending) changed.
@@ -318,8 +347,8 @@ mod tests {
 
     const CHUNKS: u32 = 6_000;
 
-    /// Which chunk, whether it is to be a member, who is interested in it.
-    type Change = (u32, bool, BTreeSet<usize>);
+    /// Which chunk, whether it is to be a member, who is interested in it, how many of them are not any more afterwards.
+    type Change = (u32, bool, BTreeSet<usize>, usize);
 
     fn change() -> impl Strategy<Value = Change> {
         let chunk = prop_oneof![0u32..200, 4_000u32..4_200, 0u32..CHUNKS];
@@ -327,6 +356,7 @@ mod tests {
             chunk,
             any::<bool>(),
             prop::collection::btree_set(0usize..140, 0..6),
+            0usize..4,
         )
     }
 
@@ -341,7 +371,7 @@ mod tests {
             let mut interest = Interest::default();
             (0..CHUNKS).for_each(|_| interest.push());
             let (mut set, mut model) = (PrunedSet::default(), BTreeSet::new());
-            for (chunk, member, interested) in changes {
+            for (chunk, member, interested, lost) in changes {
                 if model.remove(&chunk) {
                     set.remove(ChunkId(chunk), &interest);
                 }
@@ -351,6 +381,10 @@ mod tests {
                 if member {
                     set.insert(ChunkId(chunk), &interest);
                     model.insert(chunk);
+                    for slot in interested.into_iter().take(lost) {
+                        interest.set(ChunkId(chunk), slot, false);
+                        set.drop_interest(ChunkId(chunk), slot, &interest);
+                    }
                 }
             }
             set.check(&interest);

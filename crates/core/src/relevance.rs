@@ -118,23 +118,29 @@ impl Abm {
     /// chooseQueryToProcess, then chooseChunkToLoad.
     pub(crate) fn choose_relevant_load(&self) -> Option<LoadChoice> {
         let running = self.scans.len() as u64;
-        let starved = self.hungry.iter().map(|&id| self.scan(id));
-        let hungry = starved.filter(|scan| scan.sequential || scan.coming < scan.needed.len());
-        let mut queries: BinaryHeap<(i128, Reverse<ScanId>)> = hungry
-            .map(|scan| (self.query_relevance(scan, running), Reverse(scan.id)))
-            .collect();
-        while let Some((_, Reverse(id))) = queries.pop() {
-            let scan = self.scan(id);
-            if let Some((chunk, columns)) = self.choose_chunk_to_load(scan) {
-                return Some(LoadChoice {
-                    table: scan.table,
-                    chunk,
-                    columns,
-                    scan: id,
-                });
-            }
-        }
-        None
+        let queries = || {
+            let starved = self.hungry.iter().map(|&id| self.scan(id));
+            starved
+                .filter(|scan| scan.sequential || scan.coming < scan.needed.len())
+                .map(|scan| (self.query_relevance(scan, running), Reverse(scan.id)))
+        };
+        // Mostly there is a chunk for the first.
+        let first = queries().max()?;
+        self.load_for(first.1.0).or_else(|| {
+            let mut others: BinaryHeap<_> = queries().filter(|&query| query != first).collect();
+            std::iter::from_fn(|| others.pop()).find_map(|(_, Reverse(id))| self.load_for(id))
+        })
+    }
+
+    fn load_for(&self, id: ScanId) -> Option<LoadChoice> {
+        let scan = self.scan(id);
+        let (chunk, columns) = self.choose_chunk_to_load(scan)?;
+        Some(LoadChoice {
+            table: scan.table,
+            chunk,
+            columns,
+            scan: id,
+        })
     }
 
     /// `−needed + waited / running`, times `running · wait_unit` so that it is exact.

@@ -139,7 +139,7 @@ impl Abm {
 
     pub(crate) fn end(&mut self, id: ScanId) {
         self.leave_queue(id);
-        let Some(scan) = self.scans.remove(&id) else {
+        let Some(scan) = self.scans.shift_remove(&id) else {
             return;
         };
         self.serve.remove(&id);

@@ -390,9 +390,9 @@ impl Table {
     /// Takes a slot out of the interest of one chunk.
     pub(crate) fn drop_interest(&mut self, chunk: ChunkId, slot: usize) {
         let group = self.group_of[chunk.0 as usize];
-        let change = |interest: &mut Interest| interest.set(chunk, slot, false);
+        self.interest.set(chunk, slot, false);
         self.groups
-            .reinsert(chunk, group, &mut self.interest, change);
+            .drop_interest(group, chunk, slot, &self.interest);
         self.list_victims(chunk);
     }
 
