@@ -20,7 +20,9 @@ impl Abm {
             let choice = match self.config.policy {
                 Policy::Elevator => self.choose_elevator_load(),
                 Policy::Relevance | Policy::Relevance2007 => self.choose_relevant_load(),
-                _ => self.choose_sequential_load(),
+                Policy::Normal | Policy::Attach | Policy::Pbm | Policy::PbmSampling => {
+                    self.choose_sequential_load()
+                }
             };
             let Some(mut choice) = choice else { return };
             self.cut_to_budget(&mut choice);

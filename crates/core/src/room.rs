@@ -310,9 +310,11 @@ impl Abm {
     /// The budget shrank and nothing else is left: useful chunks go too.
     fn last_resort(&self) -> Option<Victim> {
         match self.config.policy {
-            policy if policy.is_sequential() => None,
+            Policy::Normal | Policy::Attach | Policy::Pbm | Policy::PbmSampling => None,
             Policy::Elevator => self.oldest(None, |_, _| Protection::default()),
-            _ => self.least_kept(None, |_, _| Protection::default()),
+            Policy::Relevance | Policy::Relevance2007 => {
+                self.least_kept(None, |_, _| Protection::default())
+            }
         }
     }
 

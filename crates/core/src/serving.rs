@@ -76,7 +76,11 @@ impl Abm {
     fn loads_ahead(&self) -> usize {
         match self.config.policy {
             Policy::Elevator | Policy::Relevance => self.config.loads_max,
-            _ => 1,
+            Policy::Normal
+            | Policy::Attach
+            | Policy::Pbm
+            | Policy::PbmSampling
+            | Policy::Relevance2007 => 1,
         }
     }
 
@@ -176,8 +180,11 @@ impl Abm {
         let scan = self.scan(id);
         match self.config.policy {
             _ if scan.sequential => self.next_in_order(scan),
+            Policy::Normal | Policy::Attach | Policy::Pbm | Policy::PbmSampling => {
+                self.next_in_order(scan)
+            }
             Policy::Elevator => self.oldest_behind_cursor(scan),
-            _ => self.most_useful(scan),
+            Policy::Relevance | Policy::Relevance2007 => self.most_useful(scan),
         }
     }
 
