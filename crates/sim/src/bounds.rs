@@ -21,6 +21,8 @@ pub struct Bounds {
     pub belady_bytes: u64,
     /// Time that the devices need for the union, if they work evenly from the first start on and never move the arm. Nanoseconds.
     pub device_ns: u64,
+    /// Time that the network needs for the union, a message for each segment. 0 without one. Nanoseconds.
+    pub network_ns: u64,
     /// Time that the cores need for all that queries do, each chunk decoded once, and for reading the union. Nanoseconds.
     pub cpu_ns: u64,
 }
@@ -29,7 +31,7 @@ impl Bounds {
     /// The time below which no schedule ends. Nanoseconds.
     #[must_use]
     pub fn time_ns(&self) -> u64 {
-        self.device_ns.max(self.cpu_ns)
+        self.device_ns.max(self.network_ns).max(self.cpu_ns)
     }
 }
 
@@ -57,8 +59,17 @@ impl Scenario {
             union_bytes,
             belady_bytes: self.belady(outcome),
             device_ns: device_ns.unwrap_or(0),
+            network_ns: self.network_ns(&union),
             cpu_ns: (self.work_ns() + self.reading_ns(&device_bytes)) / self.cores.max(1),
         }
+    }
+
+    fn network_ns(&self, union: &BTreeSet<Segment>) -> u64 {
+        let Some(network) = self.network else {
+            return 0;
+        };
+        let messages = union.iter();
+        messages.map(|&s| network.takes_ns(self.bytes(s))).sum()
     }
 
     fn queries(&self) -> impl Iterator<Item = &Query> {

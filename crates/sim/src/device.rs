@@ -156,7 +156,7 @@ impl<T> Device<T> {
     }
 }
 
-fn transfer_ns(bytes: u64, bytes_per_second: u64) -> u64 {
+pub(crate) fn transfer_ns(bytes: u64, bytes_per_second: u64) -> u64 {
     let ns = u128::from(bytes) * 1_000_000_000 / u128::from(bytes_per_second.max(1));
     u64::try_from(ns).unwrap_or(u64::MAX)
 }

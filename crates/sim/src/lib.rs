@@ -9,6 +9,7 @@ mod bounds;
 pub mod chaos;
 mod cpu;
 mod device;
+mod network;
 mod random;
 mod replay;
 mod run;
@@ -17,6 +18,7 @@ mod scenario;
 
 pub use bounds::Bounds;
 pub use device::{CacheModel, DeviceModel};
+pub use network::NetworkModel;
 pub use random::Random;
 pub use replay::{Replay, ReplayError, Replayed, replay};
 pub use run::Watch;

@@ -2,7 +2,7 @@
 //!
 //! A query is a scan with one consumer: it asks for a chunk, works on it, releases it, asks again. A load is one request for each
 //! of its columns; each column is reported as soon as it is there.
-//! Events at the same instant: starts, then loads, then work, then deadlines; among equals the lowest device or job first.
+//! Events at the same instant: starts, then reads, then messages, then work, then deadlines; among equals the lowest device or job first.
 //! Not here: what the figures mean (coscan-study).
 
 use std::collections::{BTreeMap, VecDeque};
@@ -13,6 +13,7 @@ use coscan_core::{
 
 use crate::cpu::Cpu;
 use crate::device::{Device, Request};
+use crate::network::Network;
 use crate::scenario::{Access, Handed, Outcome, QueryOutcome, Scenario};
 
 const TABLE: TableId = TableId(0);
@@ -35,6 +36,7 @@ struct Running {
 enum Next {
     Start,
     Read(usize),
+    Message,
     Work,
     Deadline,
 }
@@ -56,6 +58,7 @@ struct Simulation<'a, W> {
     abm: Abm,
     cpu: Cpu,
     devices: Vec<Device<Read>>,
+    network: Option<Network<Read>>,
     /// Where each column begins on its device, by device and column.
     columns_at: Vec<Vec<u64>>,
     /// Where each chunk begins in each column's area.
@@ -121,6 +124,7 @@ impl Scenario {
             abm: Abm::new(config),
             cpu: Cpu::new(self.cores),
             devices: self.devices.iter().copied().map(Device::new).collect(),
+            network: self.network.map(Network::new),
             columns_at,
             chunks_at,
             now: 0,
@@ -179,6 +183,11 @@ impl<W: Watch> Simulation<'_, W> {
             match next {
                 Next::Start => self.start_stream(),
                 Next::Read(device) => self.read_done(device),
+                Next::Message => {
+                    if let Some(read) = self.network.as_mut().and_then(Network::receive) {
+                        self.arrived(read);
+                    }
+                }
                 Next::Work => {
                     if let Some(job) = self.cpu.finish(self.now) {
                         self.chunk_done(job);
@@ -201,8 +210,10 @@ impl<W: Watch> Simulation<'_, W> {
         let read = reads
             .filter_map(|(n, device)| Some((device.next()?, Next::Read(n))))
             .min();
+        let message = self.network.as_ref().and_then(Network::next);
+        let message = message.map(|at| (at, Next::Message));
         let work = self.cpu.next().map(|at| (at, Next::Work));
-        let busy = [start, read, work].into_iter().flatten().min();
+        let busy = [start, read, message, work].into_iter().flatten().min();
         let deadline = self.abm.next_deadline();
         let deadline = deadline.map(|at| (at.0.max(self.now), Next::Deadline));
         // A deadline alone wakes nobody up who could still ask for something, but it may start a load.
@@ -246,19 +257,29 @@ impl<W: Watch> Simulation<'_, W> {
     fn read_done(&mut self, device: usize) {
         let done = self.devices[device].finish(self.now);
         self.take_cpu();
-        if let Some((chunk, column, stream)) = done {
-            self.outcome.accesses.push(Access {
-                at_ns: self.now,
-                chunk,
-                column,
-                stream,
-            });
-            self.tell(Event::LoadCompleted {
-                table: TABLE,
-                chunk,
-                columns: vec![column],
-            });
+        let Some(read) = done else {
+            return;
+        };
+        let (chunk, column, _) = read;
+        let bytes = self.scenario.layout.chunks[chunk.0 as usize].bytes[usize::from(column.0)];
+        match &mut self.network {
+            Some(network) => network.send(self.now, bytes, read),
+            None => self.arrived(read),
         }
+    }
+
+    fn arrived(&mut self, (chunk, column, stream): Read) {
+        self.outcome.accesses.push(Access {
+            at_ns: self.now,
+            chunk,
+            column,
+            stream,
+        });
+        self.tell(Event::LoadCompleted {
+            table: TABLE,
+            chunk,
+            columns: vec![column],
+        });
     }
 
     fn chunk_done(&mut self, job: usize) {

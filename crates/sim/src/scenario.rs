@@ -3,6 +3,7 @@
 use coscan_core::{AbmConfig, ChunkId, ColumnId, Part, TableLayout};
 
 use crate::device::DeviceModel;
+use crate::network::NetworkModel;
 use crate::random::Random;
 
 /// A query: one scan, and what a chunk costs it.
@@ -60,6 +61,8 @@ pub struct Scenario {
     pub layout: TableLayout,
     /// What [`coscan_core::DeviceId`] 0, 1, ... of the layout are.
     pub devices: Vec<DeviceModel>,
+    /// What all devices are behind; `None` if they are in the machine.
+    pub network: Option<NetworkModel>,
     /// Cores.
     pub cores: u64,
     /// The first so much CPU time of a query goes before the work of queries that have had theirs: the bonus that operating systems

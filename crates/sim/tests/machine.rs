@@ -4,7 +4,9 @@ use coscan_core::{
     AbmConfig, ChunkLayout, ChunkSet, ColumnId, ColumnSet, DeviceId, Part, Policy, StorageModel,
     TableLayout,
 };
-use coscan_sim::{DeviceModel, Outcome, Query, Random, Scenario, Stream, arrivals, streams};
+use coscan_sim::{
+    DeviceModel, NetworkModel, Outcome, Query, Random, Scenario, Stream, arrivals, streams,
+};
 
 const DISK: DeviceModel = DeviceModel {
     bytes_per_second: 1_000_000_000,
@@ -36,6 +38,7 @@ fn scenario(policy: Policy, chunks: u32, disks: u16, streams: Vec<Stream>) -> Sc
             shared: Vec::new(),
         },
         devices: vec![DISK; usize::from(disks)],
+        network: None,
         cores: 1,
         favoured_ns: 0,
         decode_window_ns: 0,
@@ -86,6 +89,23 @@ fn two_disks_read_at_once() {
     let outcome = alone(query(0..20, &[1], 0), 2);
     assert_eq!(outcome.total_ns, 50 + 10 * 300);
     assert_eq!(outcome.requests, 20);
+}
+
+#[test]
+fn two_disks_behind_a_network_share_it() {
+    let queries = streams(vec![vec![query(0..20, &[1], 0)]], 0);
+    let mut scenario = scenario(Policy::Relevance, 20, 2, queries);
+    scenario.network = Some(NetworkModel {
+        bytes_per_second: 1_000_000_000,
+        message_ns: 20,
+    });
+    let outcome = scenario.run();
+    // The first messages are sent together; the network then has no pause, for the disks together read twice as fast.
+    assert_eq!(outcome.total_ns, 50 + 300 + 20 * (20 + 300));
+    assert_eq!(outcome.requests, 20);
+    let bounds = scenario.bounds(&outcome);
+    assert_eq!((bounds.network_ns, bounds.device_ns), (20 * 320, 10 * 300));
+    assert_eq!(bounds.time_ns(), bounds.network_ns);
 }
 
 #[test]

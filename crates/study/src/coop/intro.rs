@@ -45,6 +45,7 @@ fn latencies(policy: Policy, q1: u32, q2: u32) -> (f64, f64) {
             cpu_ns_per_mib: 0,
             cache: None,
         }],
+        network: None,
         cores: 2,
         favoured_ns: 0,
         decode_window_ns: 0,
