@@ -34,6 +34,7 @@ mod scan;
 mod segments;
 mod sequential;
 mod serving;
+pub mod smooth;
 mod snapshot;
 mod starvation;
 mod table;

@@ -2,7 +2,7 @@
 
 use crate::error::StudyError;
 use crate::report::Report;
-use crate::{beyond, coop};
+use crate::{beyond, coop, smooth};
 
 /// An experiment.
 #[derive(Clone, Copy, Debug)]
@@ -106,5 +106,15 @@ const EXPERIMENTS: &[Experiment] = &[
         name: beyond::bounds::NAME,
         title: "bytes and time over what no schedule could go below, workloads of Tables 2 and 3",
         run: beyond::bounds::run,
+    },
+    Experiment {
+        name: smooth::worst::NAME,
+        title: "[SmoothScan18 §6] the distributions that are worst for each policy of smooth scan",
+        run: smooth::worst::run,
+    },
+    Experiment {
+        name: smooth::density::NAME,
+        title: "smooth scan between index scan and full scan, three policies and one that knows the device",
+        run: smooth::density::run,
     },
 ];

@@ -15,6 +15,7 @@ mod plot;
 mod replay;
 mod report;
 mod scale;
+mod smooth;
 mod statistics;
 mod thread_clock;
 

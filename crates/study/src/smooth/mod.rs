@@ -1,0 +1,77 @@
+//! [SmoothScan18] with the state machine that the engine will run, over tables that are nothing but pages with results and without.
+
+use std::ops::Range;
+
+use coscan_core::smooth::{PageCosts, Probe, SmoothOptions, SmoothPolicy, SmoothScan};
+
+pub(crate) mod density;
+pub(crate) mod worst;
+
+/// The paper's hard disk.
+const DISK: PageCosts = PageCosts {
+    random: 10,
+    sequential: 1,
+};
+
+const POLICIES: [(&str, SmoothPolicy); 3] = [
+    ("greedy", SmoothPolicy::Greedy),
+    ("selectivity increase", SmoothPolicy::SelectivityIncrease),
+    ("elastic", SmoothPolicy::Elastic),
+];
+
+/// A scan that begins to morph at once. `costs`: what it is told of the device; the paper's are told nothing.
+fn eager(
+    pages: u32,
+    policy: SmoothPolicy,
+    region_pages_max: u32,
+    costs: Option<PageCosts>,
+) -> SmoothScan {
+    let options = SmoothOptions {
+        policy,
+        index_rows: 0,
+        region_pages_max,
+    };
+    let mut scan = SmoothScan::new(pages, options);
+    if let Some(costs) = costs {
+        scan.set_costs(costs);
+    }
+    scan
+}
+
+/// Reads what the scan wants when the index names `page`, of which `results` says in how many pages of a region there are results. Gives the end of
+/// the region and its price: each region is a jump, and so is a gap of pages seen already, unless reading through it is cheaper.
+fn step(
+    scan: &mut SmoothScan,
+    page: u32,
+    costs: PageCosts,
+    results: impl FnOnce(&SmoothScan, &[Range<u32>]) -> u32,
+) -> Option<Step> {
+    let Probe::Region(runs) = scan.probe(page) else {
+        return None;
+    };
+    let pages: u32 = runs
+        .iter()
+        .map(ExactSizeIterator::len)
+        .sum::<usize>()
+        .try_into()
+        .ok()?;
+    let gap = |pair: &[Range<u32>]| {
+        let through = f64::from(pair[1].start - pair[0].end) * costs.sequential as f64;
+        through.min((costs.random - costs.sequential) as f64)
+    };
+    let gaps: f64 = runs.windows(2).map(gap).sum();
+    let results = results(scan, &runs);
+    scan.examined(pages, results);
+    Some(Step {
+        end: runs.last()?.end,
+        results,
+        cost: costs.of(pages.into(), 1.0) + gaps,
+    })
+}
+
+/// A region that was read.
+struct Step {
+    end: u32,
+    results: u32,
+    cost: f64,
+}
