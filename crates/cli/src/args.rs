@@ -58,7 +58,7 @@ pub(crate) struct Settings {
     /// What one load brings: nsm (all columns of a chunk) or dsm (the columns that scans need).
     #[arg(long, value_name = "NAME")]
     storage_model: Option<StorageModel>,
-    /// Memory for chunks, decoded columns and operators together: a size, or a share of the machine's [default: 70%].
+    /// Memory for chunks, decoded columns and operators together: a size, or a share of the machine's [default: 70%, but 320 MiB are left].
     #[arg(long, value_name = "SIZE|%", value_parser = memory)]
     memory: Option<u64>,
     /// The size that a chunk is meant to have on disk [default: 16MiB].

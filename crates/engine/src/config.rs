@@ -12,7 +12,7 @@ use crate::settings::{CHUNK_BYTES_DEFAULT, SMALL_TABLE_BYTES_DEFAULT};
 #[derive(Clone, Debug)]
 pub struct EngineConfig {
     /// Memory in bytes for chunks, decoded columns and operators together. `None`: 70 % of the smaller of the machine's
-    /// and the control group's.
+    /// and the control group's, but 320 MiB of it are left to what is not accounted.
     pub memory_bytes: Option<u64>,
     /// The most of it that chunks may use, in bytes. `None`: all that operators leave.
     pub buffer_bytes_max: Option<u64>,

@@ -4,7 +4,7 @@
 //! |---|---|---|---|
 //! | `coscan.policy` | `normal`, `attach`, `pbm`, `pbm-sampling`, `elevator`, `relevance`, `relevance-2007` | `relevance` | the session's next queries |
 //! | `coscan.storage_model` | `nsm`, `dsm` | `dsm` | the session's next queries |
-//! | `coscan.memory` | a size, a share of the machine's memory; at least 1 MiB | 70 % | the whole engine, at once |
+//! | `coscan.memory` | a size, a share of the machine's memory; at least 1 MiB | 70 %, but 320 MiB are left | the whole engine, at once |
 //! | `coscan.chunk_bytes` | a size | 16 MiB | the session's next queries |
 //! | `coscan.small_table_bytes` | a size | 8 MiB | the session's next queries |
 //! | `coscan.cooperative` | `on`, `off` | `on` | the session's next queries |
