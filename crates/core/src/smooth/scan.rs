@@ -56,8 +56,9 @@ pub enum Probe {
 /// assert_eq!(scan.probe(40), Probe::Region(vec![40..41]));
 /// scan.examined(1, 1);
 /// assert_eq!(scan.probe(40), Probe::Seen);
-/// assert_eq!(scan.probe(39), Probe::Region(vec![39..40]));
-/// assert_eq!(scan.probe(42), Probe::Region(vec![42..44]));
+/// // The page held results, so regions have two pages now, of which 40 is read already.
+/// assert_eq!(scan.probe(39), Probe::Region(vec![38..40]));
+/// assert_eq!(scan.probe(41), Probe::Region(vec![41..42]));
 /// ```
 #[derive(Clone, Debug)]
 pub struct SmoothScan {
