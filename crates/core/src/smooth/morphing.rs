@@ -7,7 +7,7 @@
 //! And once it is known what pages cost, that decides under `Elastic`. Reading on pays where the share of results among the pages that the
 //! index did not name exceeds the price of a page in sequence over that of one by itself. As small regions show little, an eighth of what
 //! jumps cost is spent on looking further without evidence. Where half of the pages hold results at random, the paper's rule goes up and
-//! down and stays small: 2.2 times the best access path on a disk, 55 times on an object store (`coscan sim run smooth-density`).
+//! down and stays small: 2.3 times the best access path on a disk, 55 times on an object store (`coscan sim run smooth-density`).
 //! Source: [SmoothScan18 §3.2, eq. 1 and 2].
 
 /// What makes the morphing region grow and shrink.

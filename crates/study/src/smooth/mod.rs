@@ -49,12 +49,7 @@ fn step(
     let Probe::Region(runs) = scan.probe(page) else {
         return None;
     };
-    let pages: u32 = runs
-        .iter()
-        .map(ExactSizeIterator::len)
-        .sum::<usize>()
-        .try_into()
-        .ok()?;
+    let pages = length(&runs);
     let gap = |pair: &[Range<u32>]| {
         let through = f64::from(pair[1].start - pair[0].end) * costs.sequential as f64;
         through.min((costs.random - costs.sequential) as f64)
@@ -67,6 +62,11 @@ fn step(
         results,
         cost: costs.of(pages.into(), 1.0) + gaps,
     })
+}
+
+/// Pages of a region.
+fn length(runs: &[Range<u32>]) -> u32 {
+    runs.iter().map(|run| run.end - run.start).sum()
 }
 
 /// A region that was read.

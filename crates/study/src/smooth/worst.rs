@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use coscan_core::smooth::{PageCosts, SmoothPolicy, SmoothScan, competitive};
 
-use super::{DISK, POLICIES, eager, step};
+use super::{DISK, POLICIES, eager, length, step};
 use crate::figure::{Axis, Figure, Mark, Panel, Series};
 use crate::report::{Report, number};
 use crate::statistics::Spread;
@@ -64,10 +64,6 @@ fn just_enough(scan: &SmoothScan, runs: &[Range<u32>]) -> u32 {
         after.region_pages() > scan.region_pages()
     };
     (1..pages).find(grows).unwrap_or(pages)
-}
-
-fn length(runs: &[Range<u32>]) -> u32 {
-    runs.iter().map(|run| run.end - run.start).sum()
 }
 
 fn even_pages(runs: &[Range<u32>]) -> u32 {
