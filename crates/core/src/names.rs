@@ -1,8 +1,9 @@
-//! What policies and storage models are called: in settings, plans, traces and logs, and on command lines.
+//! What policies, storage models and access paths are called: in settings, plans, traces and logs, and on command lines.
 
 use std::fmt;
 use std::str::FromStr;
 
+use crate::smooth::{AccessPath, SmoothPolicy, SmoothTrigger};
 use crate::{Policy, StorageModel};
 
 /// A name that is none of those there are.
@@ -54,6 +55,59 @@ impl StorageModel {
     }
 }
 
+impl AccessPath {
+    /// Every access path.
+    pub const ALL: [Self; 5] = [
+        Self::Full,
+        Self::Index,
+        Self::Sort,
+        Self::Switch,
+        Self::Smooth,
+    ];
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::Index => "index",
+            Self::Sort => "sort",
+            Self::Switch => "switch",
+            Self::Smooth => "smooth",
+        }
+    }
+}
+
+impl SmoothPolicy {
+    /// Every policy of a smooth scan.
+    pub const ALL: [Self; 3] = [Self::Greedy, Self::SelectivityIncrease, Self::Elastic];
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Greedy => "greedy",
+            Self::SelectivityIncrease => "selectivity_increase",
+            Self::Elastic => "elastic",
+        }
+    }
+}
+
+impl SmoothTrigger {
+    /// Every trigger.
+    pub const ALL: [Self; 3] = [Self::Eager, Self::Optimizer, Self::Sla];
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Eager => "eager",
+            Self::Optimizer => "optimizer",
+            Self::Sla => "sla",
+        }
+    }
+}
+
 impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
@@ -76,6 +130,33 @@ impl FromStr for Policy {
 }
 
 impl FromStr for StorageModel {
+    type Err = UnknownName;
+
+    /// In upper or lower case.
+    fn from_str(text: &str) -> Result<Self, UnknownName> {
+        named(text, &Self::ALL, Self::name)
+    }
+}
+
+impl FromStr for AccessPath {
+    type Err = UnknownName;
+
+    /// In upper or lower case.
+    fn from_str(text: &str) -> Result<Self, UnknownName> {
+        named(text, &Self::ALL, Self::name)
+    }
+}
+
+impl FromStr for SmoothPolicy {
+    type Err = UnknownName;
+
+    /// In upper or lower case.
+    fn from_str(text: &str) -> Result<Self, UnknownName> {
+        named(text, &Self::ALL, Self::name)
+    }
+}
+
+impl FromStr for SmoothTrigger {
     type Err = UnknownName;
 
     /// In upper or lower case.

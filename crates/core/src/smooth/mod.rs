@@ -8,12 +8,16 @@
 //! analysis as functions. Not here: the index and its order, the rows and their order (Result Cache), devices.
 //! Source: [SmoothScan18 §3 to §6].
 
+mod access_path;
 pub mod competitive;
 mod cost;
+mod device_costs;
 mod morphing;
 mod page_set;
 mod scan;
 
+pub use access_path::{AccessPath, SmoothTrigger};
 pub use cost::{AccessCost, CostModel, IndexShape};
+pub use device_costs::DeviceCosts;
 pub use morphing::{PageCosts, SmoothPolicy};
 pub use scan::{Mode, Probe, SmoothOptions, SmoothScan};

@@ -108,6 +108,28 @@ impl SmoothScan {
         self.morphing.examined(pages, with_results);
     }
 
+    /// Pages of the table.
+    #[must_use]
+    pub fn pages(&self) -> u32 {
+        self.pages
+    }
+
+    /// Whether the page was in a region.
+    ///
+    /// # Panics
+    /// The table has no such page.
+    #[must_use]
+    pub fn has_seen(&self, page: u32) -> bool {
+        assert!(page < self.pages, "page {page} of {}", self.pages);
+        self.seen.contains(page)
+    }
+
+    /// The pages of a range that were in no region, as runs; from now on they are. For pages that are read without being asked for by
+    /// the index, one after the other.
+    pub fn take(&mut self, pages: Range<u32>) -> Vec<Range<u32>> {
+        self.seen.take(pages)
+    }
+
     /// How the next row is looked for.
     #[must_use]
     pub fn mode(&self) -> Mode {
