@@ -5,14 +5,12 @@
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
-use std::ops::Range;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Instant;
 
 use arrow::array::{ArrayRef, new_null_array};
 use arrow::datatypes::{DataType, FieldRef};
-use bytes::Bytes;
 use coscan_core::{ChunkId, Event, LoadOrigin};
 use parking_lot::Mutex;
 
@@ -244,24 +242,10 @@ impl ChunkLease {
         let id = table.core.column(&column.name).ok_or_else(missing)?;
         let info = self.info().clone();
         let wanted = info.file.chunks().ranges_of(info.file_chunk, root);
-        let mut buffers: Vec<(Range<u64>, Bytes)> = Vec::new();
-        let own = table.frames.get(&(self.chunk, id));
-        let shared = table
-            .core
-            .extents_of(self.chunk, id)
-            .filter_map(|e| table.extents.get(&e));
-        for (range, bytes) in own.into_iter().chain(shared).flat_map(|frame| frame.iter()) {
-            let overlaps = wanted
-                .iter()
-                .any(|w| w.start < range.end && range.start < w.end);
-            if overlaps {
-                buffers.push((range.clone(), bytes.clone()));
-            }
-        }
+        let buffers = table.buffers(self.chunk, id, &wanted);
         if !wanted.is_empty() && buffers.is_empty() {
             return Err(missing());
         }
-        buffers.sort_unstable_by_key(|(range, _)| range.start);
         let (field, batch_rows) = (Arc::clone(&column.field), self.batch_rows);
         let make = Box::new(move || {
             let chunk = &info.file.chunks().chunks[info.file_chunk];

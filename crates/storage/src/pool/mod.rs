@@ -6,6 +6,7 @@
 //! | `load.rs` | how a load is read |
 //! | `scan.rs` | how consumers get chunks |
 //! | `lease.rs` | how a chunk's arrays are had |
+//! | `page_read.rs` | how a smooth scan reads single pages |
 //! | `decoded.rs`, `decode_pool.rs` | how a segment is decoded once for all |
 //! | `memory.rs`, `lend.rs`, `gate.rs` | who may hold how much; the pool's side of it; how many chunks are in decode |
 //! | `files.rs`, `tables.rs` | which files make which table |
@@ -25,6 +26,7 @@ mod lease;
 mod lend;
 mod load;
 mod memory;
+mod page_read;
 mod recorder;
 mod scan;
 mod snapshot;
@@ -45,6 +47,7 @@ pub use config::PoolConfig;
 pub use files::{FileCache, TableFile};
 pub use lease::{ChunkLease, ColumnRequest};
 pub use memory::MemoryBudget;
+pub use page_read::{PageBytes, PageRequest};
 pub use recorder::Recorder;
 pub use scan::{Scan, ScanPart, ScanRequest};
 pub use snapshot::{ChunkRow, PoolMetrics, PoolSnapshot, ScanRow};
@@ -203,6 +206,9 @@ impl BufferPool {
             needs: 0,
             loads: BTreeMap::new(),
             next_load: 0,
+            pages: BTreeMap::new(),
+            next_page: 0,
+            pages_unwanted: Vec::new(),
             load_error: None,
             trace: config.record_trace.then(Vec::new),
             sched_ns: 0,

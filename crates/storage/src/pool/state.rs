@@ -14,10 +14,12 @@ use std::time::Instant;
 use arrow::datatypes::DataType;
 use bytes::Bytes;
 use coscan_core::{
-    Abm, Action, ChunkId, ColumnId, Event, ExtentId, LoadOrigin, ScanId, TableId, Time,
+    Abm, Action, ChunkId, ColumnId, Event, ExtentId, LoadOrigin, PageRequestId, ScanId, TableId,
+    Time,
 };
 
 use super::decoded::DecodedSegment;
+use super::page_read::PageSlot;
 use super::recorder::Recording;
 use super::tables::{CoreTable, TableKey};
 use crate::{Result, StorageError};
@@ -171,6 +173,11 @@ pub(crate) struct State {
     pub(crate) needs: u64,
     pub(crate) loads: BTreeMap<u64, Outstanding>,
     pub(crate) next_load: u64,
+    /// Page requests that the core knows of (`page_read.rs`).
+    pub(crate) pages: BTreeMap<PageRequestId, PageSlot>,
+    pub(crate) next_page: u64,
+    /// Pages that the core serves though nobody wants them any more: to be taken back.
+    pub(crate) pages_unwanted: Vec<PageRequestId>,
     /// Why the loads of a chunk failed last, for the `Fail` actions that follow.
     pub(crate) load_error: Option<StorageError>,
     pub(crate) trace: Option<Vec<LoadTrace>>,
@@ -205,6 +212,9 @@ impl State {
                 recording.action(&action);
             }
             self.carry_out(action, now, effects);
+        }
+        while let Some(request) = self.pages_unwanted.pop() {
+            self.handle(Event::PageReleased { request }, effects)?;
         }
         Ok(())
     }
@@ -301,8 +311,13 @@ impl State {
                     effects.wakers.append(&mut state.wakers);
                 }
             }
-            // No smooth scan runs on this pool yet, so no page is requested.
-            _ => {}
+            Action::ServePage { request } => self.page_served(request, effects),
+            Action::DropPageRequest { request } => self.page_awaited(request),
+            Action::FailPage { request } => self.page_failed(request, effects),
+            action => {
+                log::error!("buffer pool: the core does what nobody here knows: {action:?}");
+                debug_assert!(false, "unknown action {action:?}");
+            }
         }
     }
 }

@@ -1,0 +1,231 @@
+//! Into which pages do the chunks of a table fall, and which bytes does a run of them need?
+//!
+//! A *page* is the unit of a smooth scan: an aligned run of rows that can be read by itself. In a file whose columns begin their
+//! pages at the same rows (`coscan rewrite` writes such files) it is a page of each column; in files by other writers it is the
+//! run between two rows at which all needed columns begin a page; without a page index it is the row group. No page spans two
+//! chunks, so that a chunk in memory serves all its pages.
+//! Pages are numbered in the order of their rows' positions: a file's position is what the index that names rows gives it.
+//! Not here: reading (`pool/page_read.rs`), which pages to read (coscan-core's `smooth`).
+//! Bounds: pure; 40 bytes a page.
+//! P1: the pages of a map partition the rows of its chunks.
+
+use std::ops::Range;
+
+use parquet::file::metadata::ParquetMetaData;
+use parquet::file::page_index::offset_index::PageLocation;
+
+use crate::chunk_map::{Piece, page_index};
+use crate::pool::{TableFile, TableView};
+
+/// A run of rows of one chunk that can be read by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TablePage {
+    /// The chunk it is in, a position in [`TableView::chunks`].
+    pub chunk: usize,
+    /// Its rows. Never empty.
+    pub piece: Piece,
+    /// The position of its first row.
+    pub position: u64,
+}
+
+impl TablePage {
+    /// How many rows it has.
+    #[must_use]
+    pub fn rows(&self) -> u64 {
+        self.piece.rows.end - self.piece.rows.start
+    }
+}
+
+/// Neighbouring pages of one chunk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageRun {
+    /// The chunk, a position in [`TableView::chunks`].
+    pub chunk: usize,
+    /// The pages, by number.
+    pub pages: Range<u32>,
+}
+
+/// The pages of a table, by number.
+#[derive(Clone, Debug, Default)]
+pub struct PageMap {
+    pages: Vec<TablePage>,
+}
+
+impl PageMap {
+    /// The pages of the chunks of `table`. `columns` names the columns that are needed of a chunk; `None` for a chunk that nothing
+    /// is needed of, which is one page. `first_row` gives the position of a file's first row; files' positions must not overlap.
+    pub fn new<'a>(
+        table: &TableView,
+        columns: impl Fn(usize) -> Option<&'a [String]>,
+        first_row: impl Fn(&TableFile) -> u64,
+    ) -> Self {
+        let mut pages = Vec::new();
+        for (chunk, info) in table.chunks().iter().enumerate() {
+            let metadata = info.file.metadata();
+            let needed: Option<Vec<usize>> = columns(chunk)
+                .map(|names| names.iter().filter_map(|n| info.file.column(n)).collect());
+            let file_position = first_row(&info.file);
+            for piece in &info.file.chunks().chunks[info.file_chunk].pieces {
+                let before: u64 = metadata.row_groups()[..piece.row_group]
+                    .iter()
+                    .map(|group| group.num_rows().unsigned_abs())
+                    .sum();
+                let cuts = match &needed {
+                    Some(columns) => cuts(metadata, piece, columns),
+                    None => vec![piece.rows.start, piece.rows.end],
+                };
+                pages.extend(cuts.windows(2).map(|cut| TablePage {
+                    chunk,
+                    piece: Piece {
+                        row_group: piece.row_group,
+                        rows: cut[0]..cut[1],
+                    },
+                    position: file_position + before + cut[0],
+                }));
+            }
+        }
+        pages.sort_by_key(|page| page.position);
+        Self { pages }
+    }
+
+    /// How many pages there are.
+    #[must_use]
+    pub fn len(&self) -> u32 {
+        u32::try_from(self.pages.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.pages.is_empty()
+    }
+
+    /// A page.
+    ///
+    /// # Panics
+    /// There is no such page.
+    #[must_use]
+    pub fn page(&self, number: u32) -> &TablePage {
+        &self.pages[number as usize]
+    }
+
+    /// The page that holds the row at this position; `None` if no page does.
+    #[must_use]
+    pub fn page_of(&self, position: u64) -> Option<u32> {
+        let after = self.pages.partition_point(|page| page.position <= position);
+        let page = self.pages.get(after.checked_sub(1)?)?;
+        let inside = position - page.position < page.rows();
+        inside.then(|| u32::try_from(after - 1).unwrap_or(u32::MAX))
+    }
+
+    /// The pages of a range, as runs of one chunk each.
+    pub fn runs(&self, pages: Range<u32>) -> impl Iterator<Item = PageRun> + '_ {
+        let mut at = pages.start;
+        std::iter::from_fn(move || {
+            if at >= pages.end {
+                return None;
+            }
+            let chunk = self.page(at).chunk;
+            let end = (at..pages.end).find(|page| self.page(*page).chunk != chunk);
+            let run = at..end.unwrap_or(pages.end);
+            at = run.end;
+            Some(PageRun { chunk, pages: run })
+        })
+    }
+
+    /// The rows of a run, neighbouring pages joined up to `rows_max` rows: each piece with the position of its first row and its
+    /// pages.
+    #[must_use]
+    pub fn pieces(&self, run: &PageRun, rows_max: u64) -> Vec<(Piece, u64, Range<u32>)> {
+        let mut pieces: Vec<(Piece, u64, Range<u32>)> = Vec::new();
+        for number in run.pages.clone() {
+            let page = self.page(number);
+            match pieces.last_mut() {
+                Some((piece, _, pages))
+                    if piece.row_group == page.piece.row_group
+                        && piece.rows.end == page.piece.rows.start
+                        && page.piece.rows.end - piece.rows.start <= rows_max =>
+                {
+                    piece.rows.end = page.piece.rows.end;
+                    pages.end = number + 1;
+                }
+                _ => pieces.push((page.piece.clone(), page.position, number..number + 1)),
+            }
+        }
+        pieces
+    }
+}
+
+/// The rows of a piece at which all these root columns begin a page, its first row and its end included.
+fn cuts(metadata: &ParquetMetaData, piece: &Piece, columns: &[usize]) -> Vec<u64> {
+    let inside = |row: &u64| piece.rows.start < *row && *row < piece.rows.end;
+    let mut common: Option<Vec<u64>> = None;
+    if let Some(index) = page_index(metadata, piece.row_group) {
+        for leaf in leaves_of(metadata, columns) {
+            let rows = index[leaf].page_locations().iter().map(first_row_of);
+            let mut rows: Vec<u64> = rows.filter(inside).collect();
+            rows.dedup();
+            common = Some(match common {
+                None => rows,
+                Some(mut common) => {
+                    common.retain(|row| rows.binary_search(row).is_ok());
+                    common
+                }
+            });
+        }
+    }
+    let mut cuts = vec![piece.rows.start];
+    cuts.extend(common.unwrap_or_default());
+    cuts.push(piece.rows.end);
+    cuts
+}
+
+/// The leaves of these root columns.
+fn leaves_of<'a>(
+    metadata: &'a ParquetMetaData,
+    columns: &'a [usize],
+) -> impl Iterator<Item = usize> + 'a {
+    let schema = metadata.file_metadata().schema_descr();
+    (0..schema.num_columns()).filter(|leaf| columns.contains(&schema.get_column_root_idx(*leaf)))
+}
+
+/// The bytes that decoding these rows of a root column needs: its dictionary and every page that holds one of the rows.
+/// Ascending, not empty; of a row group without page index the whole column.
+#[must_use]
+pub fn bytes_of_rows(metadata: &ParquetMetaData, column: usize, piece: &Piece) -> Vec<Range<u64>> {
+    let group = metadata.row_group(piece.row_group);
+    let whole = piece.rows == (0..group.num_rows().unsigned_abs());
+    let index = page_index(metadata, piece.row_group).filter(|_| !whole);
+    let mut ranges: Vec<Range<u64>> = Vec::new();
+    let mut push = |range: Range<u64>| match ranges.last_mut() {
+        Some(last) if last.end == range.start => last.end = range.end,
+        _ if range.is_empty() => {}
+        _ => ranges.push(range),
+    };
+    for leaf in leaves_of(metadata, &[column]) {
+        let (start, length) = group.column(leaf).byte_range();
+        let Some(index) = index else {
+            push(start..start + length);
+            continue;
+        };
+        let pages = index[leaf].page_locations();
+        push(start..offset_of(&pages[0]));
+        let first = pages
+            .partition_point(|page| first_row_of(page) <= piece.rows.start)
+            .saturating_sub(1);
+        let end = pages.partition_point(|page| first_row_of(page) < piece.rows.end);
+        for (number, page) in pages.iter().enumerate().take(end).skip(first) {
+            let next = pages.get(number + 1).map_or(start + length, offset_of);
+            push(offset_of(page)..next);
+        }
+    }
+    ranges
+}
+
+fn offset_of(location: &PageLocation) -> u64 {
+    location.offset.unsigned_abs()
+}
+
+fn first_row_of(location: &PageLocation) -> u64 {
+    location.first_row_index.unsigned_abs()
+}

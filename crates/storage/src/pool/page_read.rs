@@ -1,0 +1,477 @@
+//! How a smooth scan reads pages: from a chunk that is in memory, from one that is on its way, or by themselves.
+//!
+//! Every read is announced to the core as a page request [CoopScans07 §7.1]. A chunk that is in memory is pinned while its pages
+//! are looked at; for one whose load is under way we wait, for its bytes come anyway; else the pages are read here, in one
+//! scatter-gather request, and the core counts them in favour of loading the chunk meanwhile.
+//! Not here: which pages (coscan-core's `smooth`), what is done with their rows (the engine).
+//! Bounds: the bytes read here are taken from the memory budget until they are dropped; who asks bounds how many.
+//! R1: a request is told to the core once and taken back once, however the call ends. Cancel safe.
+
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::ops::Range;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+
+use arrow::array::{Array, ArrayRef, new_null_array};
+use bytes::Bytes;
+use coscan_core::{ChunkId, ColumnId, ColumnSet, Event, PageRequestId};
+use futures::channel::oneshot;
+
+use super::state::{Effects, State, TableState};
+use super::{BufferPool, ColumnRequest, Inner, TableFile, TableView};
+use crate::device::footprint;
+use crate::page_map::bytes_of_rows;
+use crate::{FileChunk, Piece, Result, SegmentDecoder, StorageError};
+
+/// Pages to read.
+#[derive(Clone, Debug)]
+pub struct PageRequest {
+    /// The chunk they are in, a position in [`TableView::chunks`].
+    pub chunk: usize,
+    /// Their rows.
+    pub pieces: Vec<Piece>,
+    /// Root columns by name. Those that the file lacks are not read.
+    pub columns: Vec<String>,
+}
+
+/// The bytes of pages.
+pub struct PageBytes {
+    pool: Arc<Inner>,
+    file: Arc<TableFile>,
+    pieces: Vec<Piece>,
+    /// By root column.
+    buffers: BTreeMap<usize, Vec<(Range<u64>, Bytes)>>,
+    bytes_read: u64,
+    requests: u64,
+    from_buffer: bool,
+    /// Keeps the chunk in memory if the bytes are its.
+    _ticket: Option<Ticket>,
+    _memory: Reserved,
+}
+
+/// Where an announced request is.
+pub(crate) enum PageSlot {
+    /// The core counts it; the driver reads.
+    Queued,
+    /// A load brings it.
+    Awaited(Option<Waker>),
+    /// Its chunk is in memory, pinned.
+    Served,
+    Failed(StorageError),
+    /// A load brings it, but nobody wants it any more.
+    Abandoned,
+}
+
+impl BufferPool {
+    /// Reads pages of one chunk. Cancel safe.
+    ///
+    /// # Errors
+    /// What the device says, or what became of the load that was to bring them; `Internal` for a chunk that is not there.
+    pub async fn read_pages(&self, table: &TableView, request: &PageRequest) -> Result<PageBytes> {
+        let info = table.chunks.get(request.chunk).ok_or_else(|| {
+            StorageError::Internal("a page of a chunk that is not there".to_owned())
+        })?;
+        let mut roots: Vec<usize> = request
+            .columns
+            .iter()
+            .filter_map(|name| info.file.column(name))
+            .collect();
+        roots.sort_unstable();
+        roots.dedup();
+        let mut pages = PageBytes {
+            pool: Arc::clone(&self.inner),
+            file: Arc::clone(&info.file),
+            pieces: request.pieces.clone(),
+            buffers: BTreeMap::new(),
+            bytes_read: 0,
+            requests: 0,
+            from_buffer: true,
+            _ticket: None,
+            _memory: Reserved::none(&self.inner),
+        };
+        if roots.is_empty() {
+            return Ok(pages);
+        }
+        let ticket = Ticket::ask(&self.inner, table, info.chunk, &request.columns)?;
+        if ticket.wait().await? {
+            pages.buffers =
+                ticket.frames(table, info.chunk, &info.file, info.file_chunk, &roots)?;
+            pages._ticket = Some(ticket);
+            return Ok(pages);
+        }
+        pages.from_buffer = false;
+        pages.read(&roots).await?;
+        Ok(pages)
+    }
+}
+
+impl BufferPool {
+    /// Reads pages of a file that is no table of this pool, such as an index. Cancel safe.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub async fn read_apart(
+        &self,
+        file: &Arc<TableFile>,
+        pieces: Vec<Piece>,
+        columns: &[&str],
+    ) -> Result<PageBytes> {
+        let mut roots: Vec<usize> = columns
+            .iter()
+            .filter_map(|name| file.column(name))
+            .collect();
+        roots.sort_unstable();
+        let mut pages = PageBytes {
+            pool: Arc::clone(&self.inner),
+            file: Arc::clone(file),
+            pieces,
+            buffers: BTreeMap::new(),
+            bytes_read: 0,
+            requests: 0,
+            from_buffer: false,
+            _ticket: None,
+            _memory: Reserved::none(&self.inner),
+        };
+        pages.read(&roots).await?;
+        Ok(pages)
+    }
+}
+
+impl PageBytes {
+    /// CRC-32 of the bytes of a piece, column after column: two reads of the same pages give the same.
+    #[must_use]
+    pub fn checksum(&self, piece: usize) -> u32 {
+        let mut crc = crc32fast::Hasher::new();
+        for (root, buffers) in &self.buffers {
+            for wanted in bytes_of_rows(self.file.metadata(), *root, &self.pieces[piece]) {
+                let at = buffers.partition_point(|(range, _)| range.end <= wanted.start);
+                for (range, bytes) in &buffers[at..] {
+                    if range.start >= wanted.end {
+                        break;
+                    }
+                    let from = wanted.start.max(range.start) - range.start;
+                    let to = wanted.end.min(range.end) - range.start;
+                    // What is in memory has a length that fits.
+                    let at = |offset: u64| usize::try_from(offset).unwrap_or(usize::MAX);
+                    crc.update(&bytes[at(from)..at(to)]);
+                }
+            }
+        }
+        crc.finalize()
+    }
+
+    /// The pieces that were asked for.
+    #[must_use]
+    pub fn pieces(&self) -> &[Piece] {
+        &self.pieces
+    }
+
+    /// Whether the bytes are those of a chunk that was in memory or on its way.
+    #[must_use]
+    pub fn from_buffer(&self) -> bool {
+        self.from_buffer
+    }
+
+    /// Bytes read for this request alone.
+    #[must_use]
+    pub fn bytes_read(&self) -> u64 {
+        self.bytes_read
+    }
+
+    /// Requests to the device for this request alone, as planned.
+    #[must_use]
+    pub fn requests(&self) -> u64 {
+        self.requests
+    }
+
+    async fn read(&mut self, roots: &[usize]) -> Result<()> {
+        let metadata = self.file.metadata();
+        let mut wanted: Vec<(Range<u64>, usize)> = Vec::new();
+        for &root in roots {
+            for piece in &self.pieces {
+                let ranges = bytes_of_rows(metadata, root, piece);
+                wanted.extend(ranges.into_iter().map(|range| (range, root)));
+            }
+        }
+        wanted.sort_by_key(|(range, root)| (range.start, range.end, *root));
+        // Pieces of one row group share the dictionary, and pages that straddle them.
+        wanted.dedup();
+        let mut apart: Vec<(Range<u64>, usize)> = Vec::with_capacity(wanted.len());
+        for (mut range, root) in wanted {
+            range.start = range
+                .start
+                .max(apart.last().map_or(0, |(last, _)| last.end));
+            if !range.is_empty() {
+                apart.push((range, root));
+            }
+        }
+        let ranges: Vec<Range<u64>> = apart.iter().map(|(range, _)| range.clone()).collect();
+        self._memory.grow(ranges.iter().map(footprint).sum());
+        let device = Arc::clone(self.file.device());
+        self.requests =
+            crate::device::merge::plan(&ranges, device.request_cost_bytes(), u64::MAX).len() as u64;
+        let answers = device.read(self.file.version(), &ranges).await?;
+        for ((range, root), bytes) in apart.into_iter().zip(answers) {
+            self.bytes_read += range.end - range.start;
+            self.buffers.entry(root).or_default().push((range, bytes));
+        }
+        Ok(())
+    }
+
+    /// All rows of piece number `piece` of the given columns, an array each. Columns that the file lacks are null.
+    ///
+    /// # Errors
+    /// `BadPage` if a column cannot be decoded; `ShutDown`.
+    pub async fn decode(&self, piece: usize, columns: &[ColumnRequest]) -> Result<Vec<ArrayRef>> {
+        let piece = self.pieces[piece].clone();
+        let rows = usize::try_from(piece.rows.end - piece.rows.start).unwrap_or(usize::MAX);
+        let chunk = FileChunk {
+            rows: rows as u64,
+            pieces: vec![piece],
+            columns: Vec::new(),
+        };
+        let jobs: Vec<_> = columns
+            .iter()
+            .map(|column| {
+                let root = self.file.column(&column.name);
+                let buffers = root.and_then(|root| self.buffers.get(&root));
+                (root.zip(buffers.cloned()), Arc::clone(&column.field))
+            })
+            .collect();
+        let file = Arc::clone(&self.file);
+        let (answer, answered) = oneshot::channel();
+        let shared = &self.pool.shared;
+        let produced = Arc::clone(&shared.decoded_bytes);
+        shared.decode.submit(move || {
+            let decoded = jobs.into_iter().map(|(source, field)| {
+                let Some((root, buffers)) = source else {
+                    return Ok(new_null_array(field.data_type(), rows));
+                };
+                let (name, metadata) = (file.name(), file.metadata());
+                let mut decoder =
+                    SegmentDecoder::new(name, metadata, root, &field, &chunk, buffers, rows)?;
+                let array = decoder.next_batch()?.ok_or_else(|| {
+                    StorageError::Internal("a piece without rows was decoded".to_owned())
+                })?;
+                let bytes = array.get_array_memory_size() as u64;
+                produced.fetch_add(bytes, std::sync::atomic::Ordering::Relaxed);
+                Ok(array)
+            });
+            // Nobody waits any more if the scan was dropped.
+            let _ = answer.send(decoded.collect::<Result<Vec<_>>>());
+        });
+        answered.await.map_err(|_| StorageError::ShutDown)?
+    }
+}
+
+impl std::fmt::Debug for PageBytes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PageBytes")
+            .field("file", &self.file.name())
+            .field("pieces", &self.pieces)
+            .field("from_buffer", &self.from_buffer)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A request that the core knows of. Dropping it takes it back.
+struct Ticket {
+    pool: Arc<Inner>,
+    id: PageRequestId,
+    columns: ColumnSet,
+}
+
+impl Ticket {
+    fn ask(
+        pool: &Arc<Inner>,
+        table: &TableView,
+        chunk: ChunkId,
+        columns: &[String],
+    ) -> Result<Self> {
+        pool.with_state(|state, effects| {
+            let known = state.tables.get(&table.table);
+            let core = &known
+                .ok_or_else(|| StorageError::Internal("a page of an unknown table".to_owned()))?
+                .core;
+            let columns: ColumnSet = columns
+                .iter()
+                .filter_map(|name| core.column(name))
+                .collect();
+            let id = PageRequestId(state.next_page);
+            // It must be known here before the core acts for it.
+            state.pages.insert(id, PageSlot::Queued);
+            let asked = state.handle(
+                Event::PageRequested {
+                    request: id,
+                    table: table.table,
+                    chunk,
+                    columns: columns.clone(),
+                },
+                effects,
+            );
+            if let Err(error) = asked {
+                state.pages.remove(&id);
+                return Err(error);
+            }
+            state.next_page += 1;
+            Ok(Self {
+                pool: Arc::clone(pool),
+                id,
+                columns,
+            })
+        })
+    }
+
+    /// True once the chunk serves the pages, false if they are to be read by themselves.
+    async fn wait(&self) -> Result<bool> {
+        poll_fn(|cx| {
+            let mut state = self.pool.state.lock();
+            if state.shut_down {
+                return Poll::Ready(Err(StorageError::ShutDown));
+            }
+            match state.pages.get_mut(&self.id) {
+                Some(PageSlot::Served) => Poll::Ready(Ok(true)),
+                Some(PageSlot::Failed(error)) => Poll::Ready(Err(error.clone())),
+                Some(PageSlot::Awaited(waker)) => {
+                    *waker = Some(cx.waker().clone());
+                    Poll::Pending
+                }
+                Some(PageSlot::Queued | PageSlot::Abandoned) | None => Poll::Ready(Ok(false)),
+            }
+        })
+        .await
+    }
+
+    /// The bytes that the chunk has of these root columns.
+    fn frames(
+        &self,
+        table: &TableView,
+        chunk: ChunkId,
+        file: &TableFile,
+        file_chunk: usize,
+        roots: &[usize],
+    ) -> Result<BTreeMap<usize, Vec<(Range<u64>, Bytes)>>> {
+        let state = self.pool.state.lock();
+        let missing = || StorageError::Internal("a served page is not in memory".to_owned());
+        let table = state.tables.get(&table.table).ok_or_else(missing)?;
+        let mut buffers = BTreeMap::new();
+        for &root in roots {
+            let name = file.column_names().nth(root).ok_or_else(missing)?;
+            let column = table.core.column(name).ok_or_else(missing)?;
+            debug_assert!(
+                self.columns.contains(column),
+                "R1: a column that was asked for"
+            );
+            let wanted = file.chunks().ranges_of(file_chunk, root);
+            buffers.insert(root, table.buffers(chunk, column, &wanted));
+        }
+        Ok(buffers)
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        let id = self.id;
+        self.pool.with_state(|state, effects| {
+            let event = match state.pages.remove(&id) {
+                Some(PageSlot::Queued) => Event::PageCompleted { request: id },
+                Some(PageSlot::Served) => Event::PageReleased { request: id },
+                Some(PageSlot::Awaited(_)) => {
+                    state.pages.insert(id, PageSlot::Abandoned);
+                    return;
+                }
+                Some(PageSlot::Failed(_) | PageSlot::Abandoned) | None => return,
+            };
+            Inner::log(state.handle(event, effects));
+        });
+    }
+}
+
+impl State {
+    /// The core serves a page from its chunk.
+    pub(crate) fn page_served(&mut self, id: PageRequestId, effects: &mut Effects) {
+        match self.pages.insert(id, PageSlot::Served) {
+            Some(PageSlot::Awaited(waker)) => effects.wakers.extend(waker),
+            Some(PageSlot::Abandoned) => {
+                self.pages.remove(&id);
+                self.pages_unwanted.push(id);
+            }
+            _ => {}
+        }
+    }
+
+    /// A load brings the page.
+    pub(crate) fn page_awaited(&mut self, id: PageRequestId) {
+        if let Some(slot @ PageSlot::Queued) = self.pages.get_mut(&id) {
+            *slot = PageSlot::Awaited(None);
+        }
+    }
+
+    /// The load that was to bring it failed.
+    pub(crate) fn page_failed(&mut self, id: PageRequestId, effects: &mut Effects) {
+        let unknown = || StorageError::Internal("a load failed without a cause".into());
+        let error = self.load_error.clone().unwrap_or_else(unknown);
+        match self.pages.insert(id, PageSlot::Failed(error)) {
+            Some(PageSlot::Awaited(waker)) => effects.wakers.extend(waker),
+            Some(PageSlot::Abandoned) | None => {
+                self.pages.remove(&id);
+            }
+            _ => {}
+        }
+    }
+}
+
+impl TableState {
+    /// The parts of a segment's frames, own and shared, that overlap the wanted ranges, ascending.
+    pub(crate) fn buffers(
+        &self,
+        chunk: ChunkId,
+        column: ColumnId,
+        wanted: &[Range<u64>],
+    ) -> Vec<(Range<u64>, Bytes)> {
+        let own = self.frames.get(&(chunk, column));
+        let extents = self.core.extents_of(chunk, column);
+        let shared = extents.filter_map(|extent| self.extents.get(&extent));
+        let overlaps = |range: &Range<u64>| {
+            wanted
+                .iter()
+                .any(|w| w.start < range.end && range.start < w.end)
+        };
+        let mut buffers: Vec<(Range<u64>, Bytes)> = own
+            .into_iter()
+            .chain(shared)
+            .flat_map(|frame| frame.iter())
+            .filter(|(range, _)| overlaps(range))
+            .cloned()
+            .collect();
+        buffers.sort_unstable_by_key(|(range, _)| range.start);
+        buffers
+    }
+}
+
+/// Memory taken from the budget.
+struct Reserved {
+    pool: Arc<Inner>,
+    bytes: u64,
+}
+
+impl Reserved {
+    fn none(pool: &Arc<Inner>) -> Self {
+        Self {
+            pool: Arc::clone(pool),
+            bytes: 0,
+        }
+    }
+
+    fn grow(&mut self, bytes: u64) {
+        self.bytes += bytes;
+        self.pool.shared.memory.reserve(bytes);
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        self.pool.shared.memory.release(self.bytes);
+    }
+}
