@@ -39,6 +39,8 @@ pub struct EngineConfig {
     /// Writes what the scheduler hears and decides to this file, for `coscan sim replay`; of the second buffer pool (each policy and
     /// storage model in use has one) to the file with `.1` added, and so on. [`Engine::finish_recording`](crate::Engine::finish_recording) waits for it.
     pub record: Option<PathBuf>,
+    /// Where indexes are kept: a folder or a URL. `None`: in the folder `_coscan` beside the table's files.
+    pub index_folder: Option<String>,
     /// Partitions per scan and operator. `None`: as many as the machine has cores.
     pub target_partitions: Option<usize>,
     /// Rows per record batch.
@@ -68,6 +70,7 @@ impl Default for EngineConfig {
             decode_threads: None,
             record_trace: false,
             record: None,
+            index_folder: None,
             target_partitions: None,
             batch_rows: BATCH_ROWS_DEFAULT,
         }

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::fs::File;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use coscan_core::{Policy, StorageModel};
@@ -22,10 +23,12 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::prelude::{SessionConfig, SessionContext};
+use object_store::path::Path;
 use parking_lot::Mutex;
 
 use crate::error::{Error, Result, external};
 use crate::ext::CoscanExt;
+use crate::index::{Folder, Indexes};
 use crate::memory_pool::SharedPool;
 use crate::registry::Stores;
 use crate::settings::Settings;
@@ -50,6 +53,11 @@ struct Inner {
     recorder: Option<Recorder>,
     runtime: Arc<RuntimeEnv>,
     catalogs: Arc<dyn CatalogProviderList>,
+    indexes: Arc<Indexes>,
+    /// Where indexes are kept, if not beside their tables.
+    index_folder: Option<Folder>,
+    /// Pages that index-based access paths have read.
+    pages_read: AtomicU64,
 }
 
 /// What decides whether two queries share reads.
@@ -83,6 +91,8 @@ pub struct EngineMetrics {
     pub decode_bytes: u64,
     /// Time spent in scheduling decisions, in nanoseconds.
     pub sched_cpu_ns: u64,
+    /// Pages that scans by an index have read or found in memory.
+    pub pages_read: u64,
     /// Bytes of memory that operators hold.
     pub operator_bytes: u64,
     /// Bytes of memory that decoded columns hold.
@@ -129,6 +139,8 @@ impl Engine {
             .with_object_list_cache_limit(0)
             .build_arc()?;
         let catalogs: Arc<dyn CatalogProviderList> = Arc::new(MemoryCatalogProviderList::new());
+        let index_folder = config.index_folder.as_deref();
+        let index_folder = index_folder.map(Folder::at).transpose()?;
         let inner = Arc::new(Inner {
             config,
             shared,
@@ -136,6 +148,9 @@ impl Engine {
             recorder,
             runtime,
             catalogs,
+            indexes: Arc::default(),
+            index_folder,
+            pages_read: AtomicU64::new(0),
         });
         let engine = Self { inner };
         engine.make_catalog()?;
@@ -239,6 +254,7 @@ impl Engine {
         for pool in self.pools() {
             metrics.sched_cpu_ns += pool.metrics().sched_ns;
         }
+        metrics.pages_read = self.inner.pages_read.load(Ordering::Relaxed);
         let memory = self.memory();
         metrics.decode_bytes = self.inner.shared.decoded_bytes_total();
         metrics.operator_bytes = memory.operator_bytes();
@@ -282,6 +298,24 @@ impl Engine {
     #[must_use]
     pub fn runtime(&self) -> &Arc<RuntimeEnv> {
         &self.inner.runtime
+    }
+
+    /// The indexes it knows.
+    pub(crate) fn indexes(&self) -> &Arc<Indexes> {
+        &self.inner.indexes
+    }
+
+    /// Where the indexes of files in a folder of a store are kept.
+    pub(crate) fn index_folder(&self, store: &ObjectStoreUrl, of: &Path) -> Folder {
+        match &self.inner.index_folder {
+            Some(folder) => folder.clone(),
+            None => Folder::beside(store.clone(), of),
+        }
+    }
+
+    /// Notes that scans by an index have read pages.
+    pub(crate) fn add_pages_read(&self, pages: u64) {
+        self.inner.pages_read.fetch_add(pages, Ordering::Relaxed);
     }
 
     pub(crate) fn downgrade(&self) -> WeakEngine {

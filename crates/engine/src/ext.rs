@@ -5,6 +5,7 @@ use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use std::sync::Arc;
 
 use crate::engine::Engine;
+use crate::index;
 use crate::scan::{MarkScans, SwapScans};
 
 /// Adds cooperative scans to a DataFusion session.
@@ -27,6 +28,7 @@ impl CoscanExt for SessionStateBuilder {
         rules.insert(0, Arc::new(MarkScans));
         rules.push(Arc::new(SwapScans::new(engine.downgrade())));
         *self.physical_optimizers() = Some(PhysicalOptimizer::with_rules(rules));
+        index::register_functions(&mut self, &engine.downgrade());
         self
     }
 }

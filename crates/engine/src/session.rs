@@ -10,6 +10,7 @@ use futures::TryStreamExt;
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::index::index_statement;
 use crate::register;
 
 /// One user's view of an [`Engine`]: what SET changes is the session's own, tables are shared by all sessions.
@@ -45,7 +46,8 @@ impl Session {
             path: path.to_owned(),
             reason: error.to_string(),
         };
-        let table = register::table_at(&self.context.state(), path)
+        let state = self.context.state();
+        let table = register::table_at(&state, path)
             .await
             .map_err(|error| refused(&error))?;
         let name = datafusion::common::TableReference::bare(name);
@@ -53,8 +55,12 @@ impl Session {
             .deregister_table(name.clone())
             .map_err(|error| refused(&error))?;
         self.context
-            .register_table(name, table)
+            .register_table(name, table.provider)
             .map_err(|error| refused(&error))?;
+        let folder = self.engine.index_folder(&table.store, &table.root);
+        if let Ok(store) = state.runtime_env().object_store(&folder.store) {
+            self.engine.indexes().discover(&folder, &store).await;
+        }
         Ok(())
     }
 
@@ -63,7 +69,8 @@ impl Session {
     /// # Errors
     /// What parsing and planning say; what running says comes through the stream.
     pub async fn sql(&self, text: &str) -> Result<SendableRecordBatchStream> {
-        let frame = self.context.sql(text).await?;
+        let query = index_statement(text)?;
+        let frame = self.context.sql(query.as_deref().unwrap_or(text)).await?;
         let context = Arc::new(frame.task_ctx());
         let plan = frame.create_physical_plan().await?;
         Ok(execute_stream(plan, context)?)

@@ -8,6 +8,12 @@
 //! | `coscan.chunk_bytes` | a size | 16 MiB | the session's next queries |
 //! | `coscan.small_table_bytes` | a size | 8 MiB | the session's next queries |
 //! | `coscan.cooperative` | `on`, `off` | `on` | the session's next queries |
+//! | `coscan.access_path` | `full`, `index`, `sort`, `switch`, `smooth` | `smooth` | the session's next queries, where an index serves one |
+//! | `coscan.smooth_policy` | `greedy`, `selectivity_increase`, `elastic` | `elastic` | smooth scans |
+//! | `coscan.smooth_trigger` | `eager`, `optimizer`, `sla` | `eager` | smooth scans |
+//! | `coscan.smooth_estimate` | rows | 32000 | the trigger `optimizer`, and the access path `switch` |
+//! | `coscan.smooth_sla` | a time | 10s | the trigger `sla` |
+//! | `coscan.smooth_region_max` | a size | 16 MiB | smooth scans |
 //! | `coscan.label` | any text | empty | the session's next queries; shown in traces and `coscan.scans` |
 //!
 //! Queries share reads only with queries of the same policy, storage model and chunk size. A lower `coscan.memory` takes nothing from
@@ -20,6 +26,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use coscan_core::smooth::{AccessPath, SmoothPolicy, SmoothTrigger};
 use coscan_core::{Policy, StorageModel, UnknownName};
 use coscan_storage::pool::MemoryBudget;
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ExtensionOptions};
@@ -42,6 +49,18 @@ pub struct Settings {
     pub small_table_bytes: u64,
     /// Whether scans are cooperative at all.
     pub cooperative: bool,
+    /// How rows are found where an index serves the predicate.
+    pub access_path: AccessPath,
+    /// What makes a smooth scan's region grow and shrink.
+    pub smooth_policy: SmoothPolicy,
+    /// When a smooth scan begins to morph.
+    pub smooth_trigger: SmoothTrigger,
+    /// How many rows are estimated: until then the trigger `optimizer` and the path `switch` fetch rows one by one.
+    pub smooth_estimate: u64,
+    /// The time that the trigger `sla` keeps, in milliseconds.
+    pub smooth_sla_ms: u64,
+    /// Bytes on disk of a smooth scan's largest region.
+    pub smooth_region_max: u64,
     /// Names this session's scans in traces and in `coscan.scans`.
     pub label: String,
     /// The engine's one budget, which `coscan.memory` shows and changes.
@@ -55,6 +74,15 @@ pub const CHUNK_BYTES_DEFAULT: u64 = 16 << 20;
 /// Below half a chunk there is nothing to schedule: the scan is one short read, which the page cache keeps anyway, and
 /// DataFusion's reader starts it without asking anybody.
 pub const SMALL_TABLE_BYTES_DEFAULT: u64 = 8 << 20;
+
+/// The paper's estimate for its switch scan [SmoothScan18 §7.7].
+const SMOOTH_ESTIMATE_DEFAULT: u64 = 32_000;
+
+/// What people at a dashboard wait for before they leave it.
+const SMOOTH_SLA_MS_DEFAULT: u64 = 10_000;
+
+/// Regions above 16 MiB gained nothing in the paper (Figure 17), and it is the size of a chunk.
+const SMOOTH_REGION_MAX_DEFAULT: u64 = 16 << 20;
 
 /// A chunk smaller than a page of a disk's request makes no sense; it is allowed down to here for tests.
 const CHUNK_BYTES_MIN: u64 = 4 << 10;
@@ -72,13 +100,19 @@ impl Settings {
             chunk_bytes: config.chunk_bytes,
             small_table_bytes: config.small_table_bytes,
             cooperative: config.cooperative,
+            access_path: AccessPath::Smooth,
+            smooth_policy: SmoothPolicy::Elastic,
+            smooth_trigger: SmoothTrigger::Eager,
+            smooth_estimate: SMOOTH_ESTIMATE_DEFAULT,
+            smooth_sla_ms: SMOOTH_SLA_MS_DEFAULT,
+            smooth_region_max: SMOOTH_REGION_MAX_DEFAULT,
             label: String::new(),
             budget,
         }
     }
 
     /// Every setting with its value and its description, in a fixed order.
-    fn list(&self) -> [(&'static str, String, &'static str); 7] {
+    fn list(&self) -> [(&'static str, String, &'static str); 13] {
         [
             (
                 "policy",
@@ -109,6 +143,36 @@ impl Settings {
                 "cooperative",
                 if self.cooperative { "on" } else { "off" }.to_owned(),
                 "Whether scans of Parquet tables are scheduled together with other queries' scans (on), or run by themselves with DataFusion's own reader (off)",
+            ),
+            (
+                "access_path",
+                self.access_path.name().to_owned(),
+                "How rows are found where an index serves the predicate: full (the table is scanned), index (row by row), sort (pages in the table's order), switch (index, then full) or smooth (morphs between them)",
+            ),
+            (
+                "smooth_policy",
+                self.smooth_policy.name().to_owned(),
+                "What makes a smooth scan read more or less around a row: greedy, selectivity_increase or elastic",
+            ),
+            (
+                "smooth_trigger",
+                self.smooth_trigger.name().to_owned(),
+                "When a smooth scan begins to morph: eager (at once), optimizer (after coscan.smooth_estimate rows) or sla (when coscan.smooth_sla would be in danger)",
+            ),
+            (
+                "smooth_estimate",
+                self.smooth_estimate.to_string(),
+                "Rows that the trigger optimizer and the access path switch fetch one by one first",
+            ),
+            (
+                "smooth_sla",
+                format!("{}ms", self.smooth_sla_ms),
+                "The time that the trigger sla keeps: 500ms, 10s",
+            ),
+            (
+                "smooth_region_max",
+                self.smooth_region_max.to_string(),
+                "Bytes on disk that a smooth scan reads around a row at most",
             ),
             (
                 "label",
@@ -155,6 +219,16 @@ impl ExtensionOptions for Settings {
                 self.chunk_bytes = bytes;
             }
             "small_table_bytes" => self.small_table_bytes = bytes(key, value)?,
+            "access_path" => self.access_path = named(key, value)?,
+            "smooth_policy" => self.smooth_policy = named(key, value)?,
+            "smooth_trigger" => self.smooth_trigger = named(key, value)?,
+            "smooth_estimate" => {
+                self.smooth_estimate = value
+                    .parse()
+                    .or_else(|_| refused(key, &format!("'{value}'; it is a number of rows")))?;
+            }
+            "smooth_sla" => self.smooth_sla_ms = milliseconds(key, value)?,
+            "smooth_region_max" => self.smooth_region_max = bytes(key, value)?,
             "cooperative" => {
                 self.cooperative = match value.to_ascii_lowercase().as_str() {
                     "on" | "true" | "1" | "yes" => true,
@@ -239,6 +313,26 @@ const MEMORY_BYTES_MIN: u64 = 1 << 20;
 
 fn bytes(key: &str, value: &str) -> Result<u64> {
     size::parse_bytes(value).or_else(|message| refused(key, &message))
+}
+
+/// A time as `500ms`, `10s` or `2min`.
+fn milliseconds(key: &str, value: &str) -> Result<u64> {
+    let text = value.trim().to_ascii_lowercase();
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match text[digits.len()..].trim() {
+        "ms" => Some(1),
+        "s" => Some(1_000),
+        "min" => Some(60_000),
+        _ => None,
+    };
+    let number = digits.trim().parse::<u64>().ok();
+    match number.zip(unit).and_then(|(n, unit)| n.checked_mul(unit)) {
+        Some(milliseconds) => Ok(milliseconds),
+        None => refused(
+            key,
+            &format!("'{value}'; it is a time such as 500ms or 10s"),
+        ),
+    }
 }
 
 fn named<T: FromStr<Err = UnknownName>>(key: &str, value: &str) -> Result<T> {

@@ -1,5 +1,5 @@
-//! `coscan.scans`, `coscan.chunks`, `coscan.devices`: what runs now, what is in memory and who wants it, how busy the
-//! devices are. Made anew for every query, from one look at each pool.
+//! `coscan.scans`, `coscan.chunks`, `coscan.devices`, `coscan.indexes`: what runs now, what is in memory and who wants it, how busy
+//! the devices are, which indexes there are. Made anew for every query, from one look at each pool.
 //!
 //! Not here: settings (`SHOW ALL`, `information_schema.df_settings`).
 
@@ -23,7 +23,12 @@ use crate::engine::{Engine, WeakEngine};
 /// The schema with the system tables.
 pub(crate) fn schema(engine: &WeakEngine) -> Result<MemorySchemaProvider> {
     let schema = MemorySchemaProvider::new();
-    let tables: [(&str, Rows); 3] = [("scans", scans), ("chunks", chunks), ("devices", devices)];
+    let tables: [(&str, Rows); 4] = [
+        ("scans", scans),
+        ("chunks", chunks),
+        ("devices", devices),
+        ("indexes", indexes),
+    ];
     for (name, rows) in tables {
         let table = SystemTable {
             engine: engine.clone(),
@@ -244,5 +249,31 @@ fn devices(engine: Option<&Engine>) -> Result<RecordBatch> {
         "latency_ms",
         meter().map(|meter| meter.latency.as_secs_f64() * 1e3),
     );
+    columns.finish()
+}
+
+fn indexes(engine: Option<&Engine>) -> Result<RecordBatch> {
+    let rows = engine
+        .map(|engine| engine.indexes().all())
+        .unwrap_or_default();
+    let manifest = || rows.iter().map(|index| &index.manifest);
+    let folders: Vec<String> = rows.iter().map(|index| index.folder.display()).collect();
+    let states: Vec<String> = rows
+        .iter()
+        .map(|index| {
+            index
+                .broken()
+                .map_or_else(|| "ready".to_owned(), |why| format!("broken: {why}"))
+        })
+        .collect();
+    let mut columns = Columns::default();
+    columns.text("index", manifest().map(|m| m.name.as_str()));
+    columns.text("table", manifest().map(|m| m.table.as_str()));
+    columns.text("column", manifest().map(|m| m.column.as_str()));
+    columns.count("files", manifest().map(|m| m.files.len() as u64));
+    columns.count("entries", manifest().map(|m| m.entries));
+    columns.count("bytes", manifest().map(|m| m.bytes));
+    columns.text("folder", folders.iter().map(String::as_str));
+    columns.text("state", states.iter().map(String::as_str));
     columns.finish()
 }

@@ -11,6 +11,7 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use arrow::datatypes::SchemaRef;
 use coscan_storage::FileChunk;
 use coscan_storage::pool::{
     BufferPool, Scan, ScanMetrics, ScanPart, ScanRequest, TableFile, TableView,
@@ -39,6 +40,10 @@ pub(crate) struct Execution {
 /// An execution whose files are open.
 pub(crate) struct Running {
     pub(crate) table: TableView,
+    /// The files, in the plan's order.
+    pub(crate) files: Vec<Arc<TableFile>>,
+    /// The schema of what comes out.
+    pub(crate) schema: SchemaRef,
     /// Per chunk of `table`, what to do with it; `None` for those that are not wanted.
     pub(crate) pipelines: Vec<Option<Arc<Pipeline>>>,
     /// Per partition, what it works off, one after the other. Partitions may share a run.
@@ -46,7 +51,7 @@ pub(crate) struct Running {
     pub(crate) dynamic: Option<DynamicPruner>,
     /// Rows that may still be produced, under a limit and shared delivery.
     rows_left: Option<AtomicUsize>,
-    pool: BufferPool,
+    pub(crate) pool: BufferPool,
     label: Arc<str>,
 }
 
@@ -135,6 +140,8 @@ impl Execution {
         Ok(Running {
             dynamic: DynamicPruner::new(plan, dynamic, &pipelines),
             table,
+            files,
+            schema: Arc::clone(&plan.schema),
             pipelines,
             runs,
             rows_left,
@@ -158,6 +165,13 @@ impl Running {
     /// What partition `partition` works off.
     pub(crate) fn runs(&self, partition: usize) -> &[Arc<Run>] {
         self.runs.get(partition).map_or(&[], Vec::as_slice)
+    }
+
+    /// The file of a chunk, a position in [`Running::files`].
+    pub(crate) fn file_of(&self, chunk: usize) -> usize {
+        let file = &self.table.chunks()[chunk].file;
+        let known = self.files.iter().position(|known| Arc::ptr_eq(known, file));
+        known.unwrap_or_default()
     }
 
     /// Takes up to `rows` from what the limit leaves, and says how many.
@@ -348,7 +362,7 @@ fn begin(file: &TableFile, chunk: &FileChunk) -> u64 {
 }
 
 impl Run {
-    fn new(
+    pub(crate) fn new(
         chunks: &[usize],
         pipelines: &[Option<Arc<Pipeline>>],
         consumers: usize,

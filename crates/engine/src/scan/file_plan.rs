@@ -34,6 +34,7 @@ use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 pub(crate) const CONJUNCTS_MAX: usize = 64;
 
 /// What a scan asks of every file, in terms of the table.
+#[derive(Clone)]
 pub(crate) struct TablePlan {
     pub(crate) schema: TableSchema,
     pub(crate) projection: ProjectionExprs,

@@ -6,8 +6,10 @@
 //! | `spec.rs` | what such a scan is to do, fixed at planning |
 //! | `source.rs` | the data source that stands in the plan |
 //! | `execution.rs` | what the streams of one execution share |
+//! | `executions.rs` | which execution of a plan a stream belongs to |
 //! | `stream.rs` | one partition: chunk after chunk, batch after batch |
 //! | `file_plan.rs` | predicate and projection in terms of one file |
+//! | `positions.rs` | where in its table a batch of a chunk is |
 //! | `prune.rs` | chunks that hold nothing, conjuncts that hold for all |
 //! | `bloom.rs` | chunks that bloom filters rule out |
 //! | `chunk_bounds.rs` | what pages say about a chunk that is a part of a row group |
@@ -19,13 +21,21 @@ mod bloom;
 mod chunk_bounds;
 mod dynamic;
 mod execution;
+mod executions;
 mod file_plan;
 mod metrics;
 mod pipeline;
+mod positions;
 mod prune;
 mod rule;
 mod source;
 mod spec;
 mod stream;
 
-pub(crate) use rule::{MarkScans, SwapScans};
+pub(crate) use execution::{Execution, Run, Running};
+pub(crate) use pipeline::{Columns, Pipeline, Selection};
+pub(crate) use positions::positions_of;
+pub(crate) use prune::may_match;
+pub(crate) use rule::{MarkScans, SwapScans, parquet_scan};
+pub(crate) use spec::{Delivery, ScanPlan};
+pub(crate) use stream::{LeaseBatch, open};

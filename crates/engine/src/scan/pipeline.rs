@@ -5,7 +5,7 @@
 //! passes the first conjunct never decodes the others' columns nor the projection's. What passed is filtered once, at the
 //! end, unless a conjunct can fail on rows that an earlier one excludes (a division, a cast): then it sees only the rows
 //! that are left, as in a row filter of the Parquet reader.
-//! Not here: where the columns come from (`stream.rs`), which conjuncts are left (`prune.rs`).
+//! Not here: where the columns come from (`stream.rs`, `smooth/`), which conjuncts are left (`prune.rs`).
 //! I1: a row leaves the pipeline iff every conjunct is true for it; order is kept.
 
 use std::sync::Arc;
@@ -23,6 +23,8 @@ use datafusion::physical_expr::expressions::{
     BinaryExpr, Column, InListExpr, IsNotNullExpr, IsNullExpr, Literal, NotExpr,
 };
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
+use datafusion::physical_plan::metrics::Time;
+use futures::future::BoxFuture;
 
 use super::file_plan::FilePlan;
 
@@ -53,7 +55,74 @@ pub(crate) enum Selection {
     Some(BooleanArray),
 }
 
+/// Where the columns of a batch come from.
+pub(crate) trait Columns: Send + Sync {
+    /// The arrays of these columns, all of them with all rows of the batch.
+    fn fetch(&self, requests: Vec<ColumnRequest>) -> BoxFuture<'_, Result<Vec<ArrayRef>>>;
+}
+
 impl Pipeline {
+    /// The rows of a batch that are selected and that every conjunct is true for, projected to `schema`, and which they are.
+    /// Columns are fetched when their step comes, and only while rows are left. `computing` times what is done with them.
+    ///
+    /// # Errors
+    /// What fetching says and what an expression fails with.
+    pub(crate) async fn rows(
+        &self,
+        source: &dyn Columns,
+        rows: usize,
+        mut selection: Selection,
+        schema: &SchemaRef,
+        computing: &Time,
+    ) -> Result<(RecordBatch, Selection)> {
+        let mut columns = vec![None; self.columns.len()];
+        for step in &self.steps {
+            if matches!(selection, Selection::None) {
+                break;
+            }
+            let arrays = self.fetch(&mut columns, source, step).await?;
+            let _timer = computing.timer();
+            selection = step.narrow(arrays, rows, selection)?;
+        }
+        if matches!(selection, Selection::None) {
+            return Ok((RecordBatch::new_empty(Arc::clone(schema)), selection));
+        }
+        let arrays = self.fetch(&mut columns, source, &self.output).await?;
+        let _timer = computing.timer();
+        let batch = self.output.project(arrays, rows, &selection, schema)?;
+        Ok((batch, selection))
+    }
+
+    /// A step's columns; those that an earlier step had are not asked for again.
+    async fn fetch(
+        &self,
+        columns: &mut [Option<ArrayRef>],
+        source: &dyn Columns,
+        step: &Step,
+    ) -> Result<Vec<ArrayRef>> {
+        let missing: Vec<usize> = step
+            .columns
+            .iter()
+            .copied()
+            .filter(|column| columns[*column].is_none())
+            .collect();
+        if !missing.is_empty() {
+            let requests = missing
+                .iter()
+                .map(|column| self.columns[*column].clone())
+                .collect();
+            let arrays = source.fetch(requests).await?;
+            for (column, array) in missing.into_iter().zip(arrays) {
+                columns[column] = Some(array);
+            }
+        }
+        Ok(step
+            .columns
+            .iter()
+            .filter_map(|column| columns[*column].clone())
+            .collect())
+    }
+
     /// The pipeline for chunks of a file in which the conjuncts in the set `residual` must be evaluated.
     ///
     /// # Errors

@@ -24,12 +24,14 @@ use datafusion::error::Result;
 use datafusion::physical_expr::projection::ProjectionExprs;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::pushdown_sort::PushdownSort;
 use datafusion::physical_plan::ExecutionPlan;
 
 use super::source::CScanSource;
 use super::spec::{Delivery, ScanPlan, files_of};
 use crate::engine::{Engine, WeakEngine};
 use crate::settings::Settings;
+use crate::smooth::SmoothPlan;
 
 /// Marks the scans that are to be cooperative, before anything is pushed down.
 #[derive(Debug)]
@@ -106,7 +108,8 @@ impl PhysicalOptimizerRule for SwapScans {
             };
             Ok(swapped.map_or(Transformed::no(node), Transformed::yes))
         })?;
-        Ok(swapped.data)
+        // Scans by an index can give rows in its order, which makes sorts needless that were needed before.
+        PushdownSort::new().optimize(swapped.data, config)
     }
 
     fn name(&self) -> &'static str {
@@ -118,7 +121,10 @@ impl PhysicalOptimizerRule for SwapScans {
     }
 }
 
-fn parquet_scan(node: &Arc<dyn ExecutionPlan>) -> Option<(&FileScanConfig, &ParquetSource)> {
+/// The scan of Parquet files that a node is, if it is one.
+pub(crate) fn parquet_scan(
+    node: &Arc<dyn ExecutionPlan>,
+) -> Option<(&FileScanConfig, &ParquetSource)> {
     node.downcast_ref::<DataSourceExec>()?
         .downcast_to_file_source::<ParquetSource>()
 }
@@ -220,7 +226,10 @@ fn swap(
     };
     let plan = ScanPlan::new(engine.clone(), settings.clone(), delivery, scan, source)?;
     Ok(plan.map(|plan| {
-        let source = CScanSource::new(scan.clone(), Arc::new(plan));
+        let source = match SmoothPlan::choose(&plan) {
+            Some(smooth) => CScanSource::by_index(scan.clone(), Arc::new(smooth)),
+            None => CScanSource::new(scan.clone(), Arc::new(plan)),
+        };
         DataSourceExec::from_data_source(source) as Arc<dyn ExecutionPlan>
     }))
 }

@@ -2,98 +2,74 @@
 //!
 //! All planning questions (schema, statistics, orderings, partitioning) are answered by the scan that was replaced; only
 //! reading is ours. One plan may be executed several times, one execution after the other: each has an [`Execution`] of
-//! its own, which its streams share and keep alive.
-//! Not here: when a scan is replaced (`rule.rs`), what an execution does (`execution.rs`, `stream.rs`).
+//! its own, which its streams share and keep alive (`executions.rs`).
+//! Not here: when a scan is replaced (`rule.rs`), what an execution does (`execution.rs`, `stream.rs`, `crate::smooth`).
 
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
+use datafusion::common::Statistics;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{Statistics, exec_datafusion_err};
 use datafusion::datasource::physical_plan::FileScanConfig;
 use datafusion::datasource::source::{DataSource, OpenArgs};
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::projection::ProjectionExprs;
-use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
-use datafusion::physical_plan::DisplayFormatType;
+use datafusion::physical_expr::{
+    EquivalenceProperties, Partitioning, PhysicalExpr, PhysicalSortExpr,
+};
 use datafusion::physical_plan::execution_plan::SchedulingType;
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
-use parking_lot::Mutex;
+use datafusion::physical_plan::{DisplayFormatType, SortOrderPushdownResult};
 
 use super::execution::Execution;
+use super::executions::Executions;
 use super::spec::{Delivery, ScanPlan};
 use super::stream;
+use crate::smooth::{self, SmoothExecution, SmoothPlan};
 
-/// A cooperative scan of Parquet files, as a DataFusion data source.
+/// A cooperative scan of Parquet files, or one by an index, as a DataFusion data source.
 pub(crate) struct CScanSource {
     /// The scan that was replaced; it answers the planner's questions.
     original: FileScanConfig,
-    plan: Arc<ScanPlan>,
+    reads: Reads,
     metrics: ExecutionPlanMetricsSet,
+}
+
+/// How the rows are found.
+#[derive(Clone)]
+enum Reads {
+    Whole(Arc<ScanPlan>),
+    ByIndex(Arc<SmoothPlan>),
 }
 
 impl CScanSource {
+    /// A full scan.
     pub(crate) fn new(original: FileScanConfig, plan: Arc<ScanPlan>) -> Self {
+        Self::with(original, Reads::Whole(plan))
+    }
+
+    /// A scan by an index.
+    pub(crate) fn by_index(original: FileScanConfig, plan: Arc<SmoothPlan>) -> Self {
+        Self::with(original, Reads::ByIndex(plan))
+    }
+
+    fn with(original: FileScanConfig, reads: Reads) -> Self {
         Self {
             original,
-            plan,
+            reads,
             metrics: ExecutionPlanMetricsSet::new(),
         }
     }
-}
 
-/// The executions of one plan, one after the other.
-struct Executions {
-    plan: Arc<ScanPlan>,
-    metrics: ExecutionPlanMetricsSet,
-    /// The execution of which not all partitions are open yet. Once they are, only its streams keep it, so that the last
-    /// one to go ends the scan, however long the plan lives.
-    opening: Mutex<Option<Opening>>,
-}
-
-struct Opening {
-    execution: Arc<Execution>,
-    opened: Vec<bool>,
-}
-
-impl Executions {
-    /// The execution that this partition's stream belongs to.
-    ///
-    /// # Errors
-    /// If the plan is executed while an execution of it has not opened all its partitions: streams of the two could not
-    /// be told apart.
-    fn open(&self, partition: usize) -> Result<Arc<Execution>> {
-        let mut current = self.opening.lock();
-        let again = current
-            .as_ref()
-            .is_some_and(|c| c.opened.get(partition) != Some(&false));
-        if let Some(Opening { execution, .. }) = current.as_ref()
-            && again
-        {
-            // The one reference left is ours: no stream of it lives any more.
-            if Arc::strong_count(execution) > 1 {
-                return Err(exec_datafusion_err!(
-                    "a plan with a cooperative scan was executed again while its execution was being started; \
-                     reset_plan_states makes a copy that can run beside it"
-                ));
-            }
-            *current = None;
+    /// The plan of the scan, or of the part of it that an index covers.
+    fn plan(&self) -> &ScanPlan {
+        match &self.reads {
+            Reads::Whole(plan) => plan,
+            Reads::ByIndex(plan) => &plan.covered,
         }
-        let opening = current.get_or_insert_with(|| Opening {
-            execution: Arc::new(Execution::new(Arc::clone(&self.plan), self.metrics.clone())),
-            opened: vec![false; self.plan.partitions.len()],
-        });
-        if let Some(opened) = opening.opened.get_mut(partition) {
-            *opened = true;
-        }
-        let execution = Arc::clone(&opening.execution);
-        if opening.opened.iter().all(|opened| *opened) {
-            *current = None;
-        }
-        Ok(execution)
     }
 }
 
@@ -107,33 +83,45 @@ impl DataSource for CScanSource {
     }
 
     fn open_with_args(&self, args: OpenArgs) -> Result<SendableRecordBatchStream> {
-        let executions = args
-            .sibling_state
-            .and_then(|state| state.downcast::<Executions>().ok())
-            .ok_or_else(|| {
-                exec_datafusion_err!("a cooperative scan was opened without its execution's state")
-            })?;
-        let execution = executions.open(args.partition)?;
         let runtime = args.context.runtime_env();
-        self.plan.engine.ensure_device(&self.plan.store, &runtime)?;
-        let batch_rows = args.context.session_config().batch_size();
-        Ok(stream::open(
-            execution,
-            args.partition,
-            batch_rows,
-            &self.metrics,
-        ))
+        let plan = self.plan();
+        plan.engine.ensure_device(&plan.store, &runtime)?;
+        match &self.reads {
+            Reads::Whole(_) => {
+                let execution = Executions::<Execution>::of(&args)?;
+                let batch_rows = args.context.session_config().batch_size();
+                Ok(stream::open(
+                    execution,
+                    args.partition,
+                    batch_rows,
+                    &self.metrics,
+                ))
+            }
+            Reads::ByIndex(_) => {
+                let execution = Executions::<SmoothExecution>::of(&args)?;
+                Ok(smooth::open(
+                    execution,
+                    args.partition,
+                    args.context,
+                    &self.metrics,
+                ))
+            }
+        }
     }
 
     fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let plan = &self.plan;
+        let plan = self.plan();
         let policy = plan.settings.policy.name();
         let model = plan.settings.storage_model.name();
         match t {
             DisplayFormatType::Default | DisplayFormatType::Verbose => {
+                match &self.reads {
+                    Reads::Whole(_) => write!(f, "CScan: ")?,
+                    Reads::ByIndex(smooth) => write!(f, "{smooth}, ")?,
+                }
                 write!(
                     f,
-                    "CScan: policy={policy}, model={model}, files={}",
+                    "policy={policy}, model={model}, files={}",
                     plan.files.len()
                 )?;
                 match plan.delivery {
@@ -145,6 +133,9 @@ impl DataSource for CScanSource {
                 self.original.fmt_as(t, f)
             }
             DisplayFormatType::TreeRender => {
+                if let Reads::ByIndex(smooth) = &self.reads {
+                    writeln!(f, "{smooth}")?;
+                }
                 writeln!(f, "policy={policy}")?;
                 writeln!(f, "model={model}")?;
                 self.original.fmt_as(t, f)
@@ -153,11 +144,20 @@ impl DataSource for CScanSource {
     }
 
     fn output_partitioning(&self) -> Partitioning {
-        self.original.output_partitioning()
+        match &self.reads {
+            Reads::ByIndex(plan) if plan.ordered_by.is_some() => {
+                Partitioning::UnknownPartitioning(1)
+            }
+            _ => self.original.output_partitioning(),
+        }
     }
 
     fn eq_properties(&self) -> EquivalenceProperties {
-        self.original.eq_properties()
+        let mut properties = self.original.eq_properties();
+        if let Reads::ByIndex(plan) = &self.reads {
+            properties.add_orderings(plan.ordering());
+        }
+        properties
     }
 
     fn scheduling_type(&self) -> SchedulingType {
@@ -165,9 +165,11 @@ impl DataSource for CScanSource {
     }
 
     fn partition_statistics(&self, partition: Option<usize>) -> Result<Arc<Statistics>> {
-        match (partition, self.plan.delivery) {
+        match (partition, self.plan().delivery) {
             // Which rows a partition will get is decided while it runs.
-            (Some(_), Delivery::Shared) => Ok(Arc::new(Statistics::new_unknown(&self.plan.schema))),
+            (Some(_), Delivery::Shared) => {
+                Ok(Arc::new(Statistics::new_unknown(&self.plan().schema)))
+            }
             _ => self.original.partition_statistics(partition),
         }
     }
@@ -178,7 +180,25 @@ impl DataSource for CScanSource {
     }
 
     fn fetch(&self) -> Option<usize> {
-        self.plan.limit
+        match &self.reads {
+            Reads::Whole(plan) => plan.limit,
+            Reads::ByIndex(plan) => plan.limit,
+        }
+    }
+
+    fn try_pushdown_sort(
+        &self,
+        order: &[PhysicalSortExpr],
+    ) -> Result<SortOrderPushdownResult<Arc<dyn DataSource>>> {
+        let Reads::ByIndex(plan) = &self.reads else {
+            return Ok(SortOrderPushdownResult::Unsupported);
+        };
+        Ok(match plan.in_order(order) {
+            Some(ordered) => SortOrderPushdownResult::Exact {
+                inner: Arc::new(Self::by_index(self.original.clone(), Arc::new(ordered))),
+            },
+            None => SortOrderPushdownResult::Unsupported,
+        })
     }
 
     fn metrics(&self) -> ExecutionPlanMetricsSet {
@@ -200,11 +220,19 @@ impl DataSource for CScanSource {
     }
 
     fn create_sibling_state(&self, _: &ConfigOptions) -> Option<Arc<dyn Any + Send + Sync>> {
-        Some(Arc::new(Executions {
-            plan: Arc::clone(&self.plan),
-            metrics: self.metrics.clone(),
-            opening: Mutex::new(None),
-        }))
+        let metrics = self.metrics.clone();
+        Some(match &self.reads {
+            Reads::Whole(plan) => {
+                let plan = Arc::clone(plan);
+                let make = move || Execution::new(Arc::clone(&plan), metrics.clone());
+                Arc::new(Executions::new(self.plan().partitions.len(), make))
+            }
+            Reads::ByIndex(plan) => {
+                let (partitions, plan) = (plan.partitions(), Arc::clone(plan));
+                let make = move || SmoothExecution::new(Arc::clone(&plan), metrics.clone());
+                Arc::new(Executions::new(partitions, make))
+            }
+        })
     }
 }
 

@@ -29,6 +29,7 @@ pub(crate) enum Delivery {
 }
 
 /// What a cooperative scan is to do.
+#[derive(Clone)]
 pub(crate) struct ScanPlan {
     pub(crate) engine: Engine,
     pub(crate) settings: Settings,
@@ -91,6 +92,52 @@ impl ScanPlan {
             blooms: options.global.pruning && options.global.bloom_filter_on_read,
             store: config.object_store_url.clone(),
         }))
+    }
+
+    /// The plan for some of the files, in as many partitions; `None` if it is none of them. Without a limit: who splits a scan sees to it.
+    pub(crate) fn only(&self, wanted: impl Fn(&PartitionedFile) -> bool) -> Option<Self> {
+        let kept: Vec<usize> = (0..self.files.len())
+            .filter(|file| wanted(&self.files[*file]))
+            .collect();
+        if kept.is_empty() {
+            return None;
+        }
+        let part = |part: &FilePart| {
+            let file = kept.iter().position(|file| *file == part.file)?;
+            let range = part.range.clone();
+            Some(FilePart { file, range })
+        };
+        let partitions = self.partitions.iter();
+        Some(Self {
+            files: kept.iter().map(|file| self.files[*file].clone()).collect(),
+            partitions: partitions
+                .map(|parts| parts.iter().filter_map(part).collect())
+                .collect(),
+            limit: None,
+            ..self.clone()
+        })
+    }
+
+    /// The folder that all files are in, without folders named `key=value` below it.
+    pub(crate) fn root(&self) -> Path {
+        let folders = self.files.iter().map(|file| {
+            let mut parts: Vec<_> = file.object_meta.location.parts().collect();
+            parts.pop();
+            parts
+        });
+        let common = folders.reduce(|mut common, folder| {
+            let same = common
+                .iter()
+                .zip(&folder)
+                .take_while(|(a, b)| a == b)
+                .count();
+            common.truncate(same);
+            common
+        });
+        let common = common.unwrap_or_default().into_iter();
+        common
+            .take_while(|part| !part.as_ref().contains("%3D") && !part.as_ref().contains('='))
+            .collect()
     }
 
     /// The files' versions as listed at planning.

@@ -13,14 +13,14 @@ use datafusion::error::Result;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::coalesce::{LimitedBatchCoalescer, PushBatchStatus};
 use datafusion::physical_plan::coop::cooperative;
-use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet};
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, Time};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::future::BoxFuture;
 use futures::{StreamExt, stream};
 
 use super::execution::{Execution, Running};
 use super::metrics::PartitionMetrics;
-use super::pipeline::{Pipeline, Selection, Step};
+use super::pipeline::{Columns, Pipeline, Selection};
 use crate::error::external;
 
 /// The stream of one partition.
@@ -227,61 +227,17 @@ impl Partition {
         let Some(rows) = lease.batches().get(batch).copied() else {
             return Ok(None);
         };
+        let source = LeaseBatch {
+            lease,
+            batch,
+            waited: &self.metrics.waited_for_decode,
+        };
         let schema = &self.execution.plan.schema;
-        let mut columns = vec![None; pipeline.columns.len()];
-        let mut selection = Selection::All;
-        for step in &pipeline.steps {
-            let arrays = self
-                .fetch(&mut columns, lease, pipeline, step, batch)
-                .await?;
-            let _timer = self.baseline.elapsed_compute().timer();
-            selection = step.narrow(arrays, rows, selection)?;
-            if matches!(selection, Selection::None) {
-                return Ok(Some(RecordBatch::new_empty(Arc::clone(schema))));
-            }
-        }
-        let arrays = self
-            .fetch(&mut columns, lease, pipeline, &pipeline.output, batch)
+        let computing = self.baseline.elapsed_compute();
+        let (rows, _) = pipeline
+            .rows(&source, rows, Selection::All, schema, computing)
             .await?;
-        let _timer = self.baseline.elapsed_compute().timer();
-        pipeline
-            .output
-            .project(arrays, rows, &selection, schema)
-            .map(Some)
-    }
-
-    /// A step's columns of one batch; those that an earlier step had are not asked for again.
-    async fn fetch(
-        &self,
-        columns: &mut [Option<ArrayRef>],
-        lease: &ChunkLease,
-        pipeline: &Pipeline,
-        step: &Step,
-        batch: usize,
-    ) -> Result<Vec<ArrayRef>> {
-        let missing: Vec<usize> = step
-            .columns
-            .iter()
-            .copied()
-            .filter(|column| columns[*column].is_none())
-            .collect();
-        if !missing.is_empty() {
-            let requests: Vec<ColumnRequest> = missing
-                .iter()
-                .map(|column| pipeline.columns[*column].clone())
-                .collect();
-            let begun = Instant::now();
-            let arrays = lease.batch(&requests, batch).await.map_err(external)?;
-            self.metrics.waited_for_decode.add_duration(begun.elapsed());
-            for (column, array) in missing.into_iter().zip(arrays.into_iter().flatten()) {
-                columns[column] = Some(array);
-            }
-        }
-        Ok(step
-            .columns
-            .iter()
-            .filter_map(|column| columns[*column].clone())
-            .collect())
+        Ok(Some(rows))
     }
 
     /// Puts rows into the output; false if a limit is reached and no more are wanted.
@@ -305,6 +261,25 @@ impl Partition {
         };
         let status = output.push_batch(batch)?;
         Ok(granted == rows && matches!(status, PushBatchStatus::Continue))
+    }
+}
+
+/// A batch of a chunk in hand.
+pub(crate) struct LeaseBatch<'a> {
+    pub(crate) lease: &'a ChunkLease,
+    pub(crate) batch: usize,
+    /// How long was waited for decode.
+    pub(crate) waited: &'a Time,
+}
+
+impl Columns for LeaseBatch<'_> {
+    fn fetch(&self, requests: Vec<ColumnRequest>) -> BoxFuture<'_, Result<Vec<ArrayRef>>> {
+        Box::pin(async move {
+            let begun = Instant::now();
+            let arrays = self.lease.batch(&requests, self.batch).await;
+            self.waited.add_duration(begun.elapsed());
+            Ok(arrays.map_err(external)?.unwrap_or_default())
+        })
     }
 }
 

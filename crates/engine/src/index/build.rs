@@ -1,0 +1,554 @@
+//! How is an index built?
+//!
+//! The indexed column is read by a cooperative scan, which shares its reads with whatever runs; each row's position is added; what
+//! comes is sorted by DataFusion's external sort, within the memory budget; and written as Parquet in pages of [`LEAF_ROWS`]
+//! entries. The file is then read back once, for the checksums of the manifest; and the manifest put in place (`manifest.rs`).
+//! Dropping the build leaves the old state; what was uploaded of a data file is then given up by the store.
+//! Not here: when (`functions.rs`). Bounds: memory as the sort's, one row group of entries in the writer.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use arrow::array::{Array, ArrayRef, RecordBatch, UInt64Array};
+use arrow::compute::{SortOptions, filter, is_not_null};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use coscan_storage::Piece;
+use coscan_storage::device::FileVersion;
+use coscan_storage::pool::{BufferPool, ChunkLease, TableFile};
+use datafusion::common::TableReference;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::datasource::provider_as_source;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::{SendableRecordBatchStream, SessionState, TaskContext};
+use datafusion::logical_expr::LogicalPlanBuilder;
+use datafusion::physical_expr::expressions::col;
+use datafusion::physical_expr::{LexOrdering, PhysicalSortExpr};
+use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
+use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+use futures::future::BoxFuture;
+use futures::{StreamExt, TryStreamExt, stream};
+use object_store::buffered::BufWriter;
+use object_store::path::Path;
+use object_store::{ObjectStore, ObjectStoreExt, PutMode};
+use parquet::arrow::AsyncArrowWriter;
+use parquet::basic::{Compression, Encoding};
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::schema::types::ColumnPath;
+
+use super::catalog::{Folder, Index, Indexes};
+use super::manifest::{CoveredFile, KEY, Manifest, POSITION};
+use crate::engine::Engine;
+use crate::error::external;
+use crate::scan::{
+    Delivery, Execution, Run, Running, ScanPlan, Selection, parquet_scan, positions_of,
+};
+use crate::settings::Settings;
+
+/// Entries in a leaf: 4096 of eight bytes or fewer are 16 to 32 KiB, which costs little beside a request, and the page index of a
+/// hundred million entries stays at a megabyte.
+const LEAF_ROWS: usize = 4096;
+/// Entries in a row group: as many as the writer holds in memory, some megabytes.
+const GROUP_ROWS: usize = 1 << 20;
+/// Leaves read at once for their checksums.
+const VERIFIED_AT_ONCE: usize = 64;
+
+/// What to build.
+pub(super) struct Order<'a> {
+    pub(super) engine: &'a Engine,
+    pub(super) state: &'a SessionState,
+    pub(super) name: &'a str,
+    pub(super) table: &'a str,
+    pub(super) column: &'a str,
+    /// An index of this name may be there, and is replaced.
+    pub(super) replace: bool,
+}
+
+impl Order<'_> {
+    /// Builds it.
+    ///
+    /// # Errors
+    /// `Plan` for a table that is no Parquet table, a column that is not there or has no order, an index that exists or is being built;
+    /// what reading, sorting and writing say.
+    pub(super) async fn build(&self) -> Result<Arc<Index>> {
+        let scan = self.scan().await?;
+        let field = Field::new(KEY, scan.schema.field(0).data_type().clone(), false);
+        if !has_order(field.data_type()) {
+            return Err(DataFusionError::Plan(format!(
+                "column {} is of type {}, which cannot be indexed: integers, dates, times, timestamps, decimals and strings can",
+                self.column,
+                field.data_type()
+            )));
+        }
+        let folder = self.engine.index_folder(&scan.store, &scan.root());
+        let indexes = self.engine.indexes();
+        let _building = indexes.begin_building(&folder, self.name)?;
+        let exists = indexes.at(&folder, self.name);
+        if !self.replace && exists.is_some() {
+            return Err(DataFusionError::Plan(format!(
+                "index {} already exists",
+                self.name
+            )));
+        }
+        let store = self.state.runtime_env().object_store(&folder.store)?;
+        let settings = scan.settings.clone();
+        let execution = Arc::new(Execution::new(
+            Arc::new(scan),
+            ExecutionPlanMetricsSet::new(),
+        ));
+        let running = execution.running().await?;
+        let mut manifest = Manifest::new(self.name, self.table, self.column, covered(&running));
+        manifest.data = format!("{}-{}.index", self.name, now_ns());
+        let path = folder.path.clone().join(manifest.data.as_str());
+        let entries = entries(&execution, &running, &manifest, Arc::new(field))?;
+        let sorted = sorted(entries, &self.state.task_ctx())?;
+        manifest.entries = write(Arc::clone(&store), &path, sorted).await?;
+        let index = self
+            .finish(&folder, manifest, &store, &settings, &path)
+            .await;
+        if index.is_err() {
+            // The manifest was not put in place, so nobody will ask for the data.
+            let _ = store.delete(&path).await;
+        }
+        let index = index?;
+        indexes.insert(&index);
+        if let Some(old) = exists {
+            // A query that still reads it fails over to scanning.
+            let _ = store.delete(&old.data_path()).await;
+        }
+        Ok(index)
+    }
+
+    /// The checksums, and the manifest.
+    async fn finish(
+        &self,
+        folder: &Folder,
+        mut manifest: Manifest,
+        store: &Arc<dyn ObjectStore>,
+        settings: &Settings,
+        path: &Path,
+    ) -> Result<Arc<Index>> {
+        let pool = self.engine.pool(settings);
+        let version = FileVersion::from(&store.head(path).await?);
+        manifest.bytes = version.size;
+        let file = open(&pool, folder.store.as_str(), &version).await?;
+        manifest.leaves_end = leaves_end(&file);
+        manifest.tail_crc32 = tail_crc32(&file, manifest.leaves_end).await?;
+        let leaves = leaves(&file);
+        for leaves in leaves.chunks(VERIFIED_AT_ONCE) {
+            let read = pool
+                .read_apart(&file, leaves.to_vec(), &[KEY, POSITION])
+                .await;
+            let read = read.map_err(external)?;
+            manifest
+                .leaves_crc32
+                .extend((0..leaves.len()).map(|leaf| read.checksum(leaf)));
+        }
+        let sealed = manifest.clone().seal().map_err(DataFusionError::Internal)?;
+        let mode = if self.replace {
+            PutMode::Overwrite
+        } else {
+            PutMode::Create
+        };
+        let target = folder.manifest_path(self.name);
+        store
+            .put_opts(&target, sealed.into(), mode.into())
+            .await
+            .map_err(|error| match error {
+                object_store::Error::AlreadyExists { .. } => {
+                    DataFusionError::Plan(format!("index {} already exists", self.name))
+                }
+                error => error.into(),
+            })?;
+        let index = Index::new(folder.clone(), manifest);
+        index.verified.store(true, Ordering::Relaxed);
+        Ok(index)
+    }
+
+    /// The scan of the column, not yet started.
+    async fn scan(&self) -> Result<ScanPlan> {
+        let mut state = self.state.clone();
+        let settings = state
+            .config()
+            .options()
+            .extensions
+            .get::<Settings>()
+            .cloned();
+        let settings = settings.unwrap_or_else(|| self.engine.settings());
+        state
+            .config_mut()
+            .options_mut()
+            .set("coscan.cooperative", "off")?;
+        let reference = TableReference::parse_str(self.table);
+        let missing = || DataFusionError::Plan(format!("there is no table {}", self.table));
+        let name = reference.table().to_owned();
+        let provider = state
+            .schema_for_ref(reference.clone())?
+            .table(&name)
+            .await?
+            .ok_or_else(missing)?;
+        let column = provider.schema().index_of(self.column).map_err(|_| {
+            DataFusionError::Plan(format!(
+                "table {} has no column {}",
+                self.table, self.column
+            ))
+        })?;
+        let source = provider_as_source(provider);
+        let logical = LogicalPlanBuilder::scan(reference, source, Some(vec![column]))?.build()?;
+        let plan = state.create_physical_plan(&logical).await?;
+        let mut scans = Vec::new();
+        plan.apply(|node| {
+            if let Some((scan, source)) = parquet_scan(node) {
+                scans.push(ScanPlan::new(
+                    self.engine.clone(),
+                    settings.clone(),
+                    Delivery::Shared,
+                    scan,
+                    source,
+                )?);
+            }
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        match (scans.pop().flatten(), scans.is_empty()) {
+            (Some(scan), true) => Ok(scan),
+            _ => Err(DataFusionError::Plan(format!(
+                "{} is no table of Parquet files, so there is nothing to index",
+                self.table
+            ))),
+        }
+    }
+}
+
+/// Types of which every value has a place and that Parquet keeps bounds of.
+fn has_order(data_type: &DataType) -> bool {
+    data_type.is_integer()
+        || matches!(
+            data_type,
+            DataType::Date32
+                | DataType::Time32(_)
+                | DataType::Time64(_)
+                | DataType::Timestamp(..)
+                | DataType::Decimal32(..)
+                | DataType::Decimal64(..)
+                | DataType::Decimal128(..)
+                | DataType::Utf8
+                | DataType::LargeUtf8
+                | DataType::Utf8View
+        )
+}
+
+/// The files of a table, in the order of their chunks, which is that of the scan.
+fn covered(running: &Running) -> Vec<CoveredFile> {
+    running
+        .files
+        .iter()
+        .map(|file| {
+            let rows = file.metadata().file_metadata().num_rows().unsigned_abs();
+            CoveredFile::new(file.store(), file.version(), rows)
+        })
+        .collect()
+}
+
+/// The entries of the index, unsorted, in as many partitions as the scan has.
+fn entries(
+    execution: &Arc<Execution>,
+    running: &Arc<Running>,
+    manifest: &Manifest,
+    key: Arc<Field>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let position = Field::new(POSITION, DataType::UInt64, false);
+    let schema: SchemaRef = Arc::new(Schema::new(vec![key, Arc::new(position)]));
+    let first_rows: Arc<[u64]> = running
+        .files
+        .iter()
+        .map(|file| {
+            manifest
+                .first_row(file.store(), file.version())
+                .unwrap_or(0)
+        })
+        .collect();
+    let partitions = (0..execution.plan.partitions.len())
+        .map(|number| {
+            Arc::new(EntriesOf {
+                execution: Arc::clone(execution),
+                running: Arc::clone(running),
+                first_rows: Arc::clone(&first_rows),
+                number,
+                schema: Arc::clone(&schema),
+            }) as Arc<dyn PartitionStream>
+        })
+        .collect();
+    let source = StreamingTableExec::try_new(schema, partitions, None, [], false, None)?;
+    Ok(Arc::new(source))
+}
+
+/// One partition of the entries.
+struct EntriesOf {
+    execution: Arc<Execution>,
+    running: Arc<Running>,
+    /// Position of the first row of each of the scan's files.
+    first_rows: Arc<[u64]>,
+    number: usize,
+    schema: SchemaRef,
+}
+
+impl PartitionStream for EntriesOf {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn execute(&self, context: Arc<TaskContext>) -> SendableRecordBatchStream {
+        let entries = EntryStream {
+            _execution: Arc::clone(&self.execution),
+            runs: self.running.runs(self.number).to_vec().into(),
+            running: Arc::clone(&self.running),
+            first_rows: Arc::clone(&self.first_rows),
+            schema: Arc::clone(&self.schema),
+            batch_rows: context.session_config().batch_size(),
+            chunk: None,
+        };
+        let batches = stream::try_unfold(entries, |mut entries| async move {
+            // Boxed: the compiler cannot prove the nested futures `Send` for every lifetime at once.
+            let next: BoxFuture<'_, Result<Option<RecordBatch>>> = Box::pin(entries.next());
+            Ok(next.await?.map(|batch| (batch, entries)))
+        });
+        Box::pin(RecordBatchStreamAdapter::new(
+            Arc::clone(&self.schema),
+            batches.boxed(),
+        ))
+    }
+}
+
+impl fmt::Debug for EntriesOf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EntriesOf")
+            .field("number", &self.number)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Chunk after chunk, batch after batch.
+struct EntryStream {
+    /// The scan lives as long.
+    _execution: Arc<Execution>,
+    running: Arc<Running>,
+    first_rows: Arc<[u64]>,
+    schema: SchemaRef,
+    batch_rows: usize,
+    runs: VecDeque<Arc<Run>>,
+    /// The chunk at hand, where its batches begin, and how many of them are done.
+    chunk: Option<(ChunkLease, Vec<u64>, usize)>,
+}
+
+impl EntryStream {
+    async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            if let Some((lease, positions, done)) = &mut self.chunk {
+                let at = *done;
+                *done += 1;
+                let pipeline = &self.running.pipelines[lease.index()];
+                if let (Some(position), Some(pipeline)) = (positions.get(at), pipeline) {
+                    let rows = lease.batches()[at];
+                    let arrays = lease.batch(&pipeline.columns, at).await.map_err(external)?;
+                    let arrays = arrays.unwrap_or_default();
+                    let arrays = pipeline
+                        .output
+                        .columns
+                        .iter()
+                        .map(|c| Arc::clone(&arrays[*c]));
+                    let schema = &self.running.schema;
+                    let keys =
+                        pipeline
+                            .output
+                            .project(arrays.collect(), rows, &Selection::All, schema)?;
+                    return entries_of(&self.schema, keys.column(0), *position).map(Some);
+                }
+                self.chunk = None;
+            }
+            let Some(run) = self.runs.front() else {
+                return Ok(None);
+            };
+            let scan = self.running.scan(run).await?;
+            match scan.next_chunk().await.map_err(external)? {
+                Some(mut lease) => {
+                    lease.set_batch_rows(self.batch_rows);
+                    let first_row = self.first_rows[self.running.file_of(lease.index())];
+                    let positions = positions_of(lease.info(), first_row, lease.batches());
+                    self.chunk = Some((lease, positions, 0));
+                }
+                None => {
+                    self.runs.pop_front();
+                }
+            }
+        }
+    }
+}
+
+/// The entries of a batch of keys, the first of them at this position.
+fn entries_of(schema: &SchemaRef, keys: &ArrayRef, first: u64) -> Result<RecordBatch> {
+    let positions = UInt64Array::from_iter_values(first..first + keys.len() as u64);
+    let mut columns: Vec<ArrayRef> = vec![Arc::clone(keys), Arc::new(positions)];
+    if keys.null_count() > 0 {
+        let wanted = is_not_null(keys)?;
+        for column in &mut columns {
+            *column = filter(column, &wanted)?;
+        }
+    }
+    Ok(RecordBatch::try_new(Arc::clone(schema), columns)?)
+}
+
+/// By key, then position.
+fn sorted(
+    entries: Arc<dyn ExecutionPlan>,
+    context: &Arc<TaskContext>,
+) -> Result<SendableRecordBatchStream> {
+    let schema = entries.schema();
+    let ascending = SortOptions {
+        descending: false,
+        nulls_first: false,
+    };
+    let by = |name| Ok::<_, DataFusionError>(PhysicalSortExpr::new(col(name, &schema)?, ascending));
+    let ordering = LexOrdering::new([by(KEY)?, by(POSITION)?])
+        .ok_or_else(|| DataFusionError::Internal("an ordering of nothing".to_owned()))?;
+    let sort = SortExec::new(ordering.clone(), entries).with_preserve_partitioning(true);
+    let merge = SortPreservingMergeExec::new(ordering, Arc::new(sort));
+    execute_stream(Arc::new(merge), Arc::clone(context))
+}
+
+/// Writes the entries; gives their number.
+async fn write(
+    store: Arc<dyn ObjectStore>,
+    path: &Path,
+    mut entries: SendableRecordBatchStream,
+) -> Result<u64> {
+    let schema = entries.schema();
+    let packed = |data_type: &DataType| {
+        data_type.is_integer()
+            || matches!(
+                data_type,
+                DataType::Date32
+                    | DataType::Time32(_)
+                    | DataType::Time64(_)
+                    | DataType::Timestamp(..)
+            )
+    };
+    let is_text = matches!(
+        schema.field(0).data_type(),
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View
+    );
+    let mut properties = WriterProperties::builder()
+        .set_dictionary_enabled(false)
+        .set_compression(if is_text {
+            Compression::SNAPPY
+        } else {
+            Compression::UNCOMPRESSED
+        })
+        .set_statistics_enabled(EnabledStatistics::Chunk)
+        .set_column_statistics_enabled(ColumnPath::from(KEY), EnabledStatistics::Page)
+        .set_write_batch_size(LEAF_ROWS)
+        .set_data_page_row_count_limit(LEAF_ROWS)
+        .set_data_page_size_limit(usize::MAX)
+        .set_max_row_group_row_count(Some(GROUP_ROWS))
+        .set_column_encoding(ColumnPath::from(POSITION), Encoding::DELTA_BINARY_PACKED);
+    if packed(schema.field(0).data_type()) {
+        // Sorted keys differ by little: a bit or two each.
+        properties =
+            properties.set_column_encoding(ColumnPath::from(KEY), Encoding::DELTA_BINARY_PACKED);
+    }
+    let target = BufWriter::new(store, path.clone());
+    let mut writer = AsyncArrowWriter::try_new(target, schema, Some(properties.build()))?;
+    let mut count = 0;
+    while let Some(batch) = entries.try_next().await? {
+        count += batch.num_rows() as u64;
+        writer.write(&batch).await?;
+    }
+    writer.close().await?;
+    Ok(count)
+}
+
+/// Opens an index's data so that every leaf is a chunk.
+pub(super) async fn open(
+    pool: &BufferPool,
+    store: &str,
+    version: &FileVersion,
+) -> Result<Arc<TableFile>> {
+    let files = pool.shared().files();
+    let mut opened = files
+        .open(store, std::slice::from_ref(version), 1)
+        .await
+        .map_err(external)?;
+    opened
+        .pop()
+        .ok_or_else(|| DataFusionError::Internal("a file was opened and is not there".to_owned()))
+}
+
+/// The leaves, in order.
+pub(super) fn leaves(file: &TableFile) -> Vec<Piece> {
+    file.chunks()
+        .chunks
+        .iter()
+        .flat_map(|chunk| chunk.pieces.iter().cloned())
+        .collect()
+}
+
+fn leaves_end(file: &TableFile) -> u64 {
+    let columns = file
+        .metadata()
+        .row_groups()
+        .iter()
+        .flat_map(|group| group.columns());
+    columns
+        .map(|column| {
+            let (start, length) = column.byte_range();
+            start + length
+        })
+        .max()
+        .unwrap_or(0)
+}
+
+/// CRC-32 of what follows the leaves.
+pub(super) async fn tail_crc32(file: &TableFile, leaves_end: u64) -> Result<u32> {
+    let version = file.version();
+    let tail = leaves_end..version.size;
+    let read = file
+        .device()
+        .read(version, std::slice::from_ref(&tail))
+        .await
+        .map_err(external)?;
+    Ok(read.first().map_or(0, |bytes| crc32fast::hash(bytes)))
+}
+
+/// What tells one data file of an index from another.
+fn now_ns() -> u128 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_nanos())
+}
+
+impl Indexes {
+    /// Removes an index: first its manifest, which is what makes it one.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub(super) async fn drop_index(
+        &self,
+        store: &Arc<dyn ObjectStore>,
+        index: &Index,
+    ) -> Result<()> {
+        let manifest = index.folder.manifest_path(&index.manifest.name);
+        match store.delete(&manifest).await {
+            Ok(()) | Err(object_store::Error::NotFound { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+        self.remove(index);
+        // Without a manifest nobody asks for it; if it cannot be removed it is only litter.
+        let _ = store.delete(&index.data_path()).await;
+        Ok(())
+    }
+}

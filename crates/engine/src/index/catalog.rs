@@ -1,0 +1,252 @@
+//! Which indexes there are, and where they are kept.
+//!
+//! Indexes of a table are in the folder `_coscan` beside its files, or in the one folder that the engine was given for all. They are
+//! found when a table is registered, so an index made by one process serves the next. An index belongs to files, not to a table's
+//! name: whoever scans a file that it covers, at the version that it covers, may use it.
+//! Not here: building (`build.rs`), which index a query uses (`access/`).
+//! C1: the manifest on disk decides; an index that was found broken stays listed, with the reason, and is used no more until
+//! REFRESH mends it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use datafusion::datasource::listing::ListingTableUrl;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::object_store::ObjectStoreUrl;
+use futures::TryStreamExt;
+use object_store::path::Path;
+use object_store::{ObjectStore, ObjectStoreExt};
+use parking_lot::Mutex;
+
+use super::manifest::{MANIFEST_SUFFIX, Manifest};
+
+/// The folder beside a table's files.
+const FOLDER: &str = "_coscan";
+
+/// Where indexes are kept.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Folder {
+    /// The store's URL.
+    pub(crate) store: ObjectStoreUrl,
+    pub(crate) path: Path,
+}
+
+impl Folder {
+    /// The folder that a path or URL names. A local one is made if it is not there.
+    ///
+    /// # Errors
+    /// If it cannot be made, or is none.
+    pub(crate) fn at(path: &str) -> Result<Self> {
+        let wrong = |reason: &dyn std::fmt::Display| {
+            DataFusionError::Configuration(format!("folder for indexes: {path}: {reason}"))
+        };
+        if !path.contains("://") {
+            std::fs::create_dir_all(path).map_err(|error| wrong(&error))?;
+        }
+        let path = format!("{}/", path.trim_end_matches('/'));
+        let url = ListingTableUrl::parse(path).map_err(|error| wrong(&error))?;
+        Ok(Self {
+            store: url.object_store(),
+            path: url.prefix().clone(),
+        })
+    }
+
+    /// The folder for the indexes of files in the folder `of`.
+    pub(crate) fn beside(store: ObjectStoreUrl, of: &Path) -> Self {
+        Self {
+            store,
+            path: of.clone().join(FOLDER),
+        }
+    }
+
+    pub(super) fn manifest_path(&self, name: &str) -> Path {
+        self.path.clone().join(format!("{name}{MANIFEST_SUFFIX}"))
+    }
+
+    /// As people write it.
+    pub(crate) fn display(&self) -> String {
+        match self.store.as_str() {
+            "file:///" => format!("/{}", self.path),
+            store => format!("{store}{}", self.path),
+        }
+    }
+}
+
+/// An index.
+#[derive(Debug)]
+pub(crate) struct Index {
+    pub(crate) folder: Folder,
+    pub(crate) manifest: Manifest,
+    /// Why it cannot be used.
+    broken: Mutex<Option<String>>,
+    /// Its footer and page indexes were found to be those that were written.
+    pub(super) verified: AtomicBool,
+}
+
+impl Index {
+    pub(super) fn new(folder: Folder, manifest: Manifest) -> Arc<Self> {
+        Arc::new(Self {
+            folder,
+            manifest,
+            broken: Mutex::default(),
+            verified: AtomicBool::new(false),
+        })
+    }
+
+    /// Its data file.
+    pub(crate) fn data_path(&self) -> Path {
+        self.folder.path.clone().join(self.manifest.data.as_str())
+    }
+
+    /// What messages call it.
+    pub(crate) fn display(&self) -> String {
+        format!(
+            "index {} ({}/{})",
+            self.manifest.name,
+            self.folder.display(),
+            self.manifest.data
+        )
+    }
+
+    /// It cannot be used. Says so once in the log.
+    pub(crate) fn set_broken(&self, reason: &str) {
+        let mut broken = self.broken.lock();
+        if broken.is_none() {
+            let name = &self.manifest.name;
+            log::warn!(
+                "{}: {reason}; scanning instead. REFRESH INDEX {name} mends it",
+                self.display()
+            );
+            *broken = Some(reason.to_owned());
+        }
+    }
+
+    /// Why it cannot be used, if so.
+    pub(crate) fn broken(&self) -> Option<String> {
+        self.broken.lock().clone()
+    }
+
+    pub(super) fn is_verified(&self) -> bool {
+        self.verified.load(Ordering::Relaxed)
+    }
+}
+
+/// The indexes that an engine knows.
+#[derive(Debug, Default)]
+pub(crate) struct Indexes {
+    known: Mutex<BTreeMap<(Folder, String), Arc<Index>>>,
+    building: Mutex<BTreeSet<(Folder, String)>>,
+}
+
+impl Indexes {
+    /// All of them, by folder and name.
+    pub(crate) fn all(&self) -> Vec<Arc<Index>> {
+        self.known.lock().values().cloned().collect()
+    }
+
+    /// The one of this name.
+    ///
+    /// # Errors
+    /// `Plan` if there is none or several.
+    pub(crate) fn named(&self, name: &str) -> Result<Arc<Index>> {
+        let found: Vec<Arc<Index>> = self
+            .all()
+            .into_iter()
+            .filter(|index| index.manifest.name == name)
+            .collect();
+        match found.as_slice() {
+            [index] => Ok(Arc::clone(index)),
+            [] => Err(DataFusionError::Plan(format!("there is no index {name}"))),
+            [a, b, ..] => Err(DataFusionError::Plan(format!(
+                "there are several indexes {name}: in {} and in {}",
+                a.folder.display(),
+                b.folder.display()
+            ))),
+        }
+    }
+
+    pub(super) fn at(&self, folder: &Folder, name: &str) -> Option<Arc<Index>> {
+        self.known
+            .lock()
+            .get(&(folder.clone(), name.to_owned()))
+            .cloned()
+    }
+
+    pub(super) fn insert(&self, index: &Arc<Index>) {
+        let key = (index.folder.clone(), index.manifest.name.clone());
+        self.known.lock().insert(key, Arc::clone(index));
+    }
+
+    pub(super) fn remove(&self, index: &Index) {
+        let key = (index.folder.clone(), index.manifest.name.clone());
+        self.known.lock().remove(&key);
+    }
+
+    /// Reads the manifests in a folder. One that cannot be read is left out, with a word in the log.
+    pub(crate) async fn discover(&self, folder: &Folder, store: &Arc<dyn ObjectStore>) {
+        let listed: Vec<_> = match store.list(Some(&folder.path)).try_collect::<Vec<_>>().await {
+            Ok(listed) => listed,
+            Err(error) => {
+                log::debug!("{}: indexes cannot be listed: {error}", folder.display());
+                return;
+            }
+        };
+        for file in listed {
+            let name = file.location.filename().unwrap_or_default();
+            if !name.ends_with(MANIFEST_SUFFIX) {
+                continue;
+            }
+            match read(store, &file.location).await {
+                Ok(manifest) => {
+                    let current = self.at(folder, &manifest.name);
+                    if current.is_none_or(|index| index.manifest != manifest) {
+                        self.insert(&Index::new(folder.clone(), manifest));
+                    }
+                }
+                Err(reason) => log::warn!("{}/{name}: {reason}", folder.display()),
+            }
+        }
+    }
+
+    /// The right to build an index; held until dropped.
+    ///
+    /// # Errors
+    /// `Plan` if somebody else in this process has it.
+    pub(super) fn begin_building(
+        self: &Arc<Self>,
+        folder: &Folder,
+        name: &str,
+    ) -> Result<Building> {
+        let key = (folder.clone(), name.to_owned());
+        if !self.building.lock().insert(key.clone()) {
+            return Err(DataFusionError::Plan(format!(
+                "index {name} is being built already"
+            )));
+        }
+        Ok(Building {
+            indexes: Arc::clone(self),
+            key,
+        })
+    }
+}
+
+/// The right to build an index.
+pub(super) struct Building {
+    indexes: Arc<Indexes>,
+    key: (Folder, String),
+}
+
+impl Drop for Building {
+    fn drop(&mut self) {
+        self.indexes.building.lock().remove(&self.key);
+    }
+}
+
+async fn read(store: &Arc<dyn ObjectStore>, path: &Path) -> Result<Manifest, String> {
+    let bytes = match store.get(path).await {
+        Ok(answer) => answer.bytes().await,
+        Err(error) => Err(error),
+    };
+    Manifest::open(&bytes.map_err(|error| error.to_string())?)
+}

@@ -1,0 +1,259 @@
+//! Which rows does an index name for a predicate?
+//!
+//! The predicate is over the key. Leaves that cannot hold a matching key are left out by DataFusion's pruning, asked of the page index;
+//! those that are left lie side by side for a range, and are read ahead, twice as many with every step, so that a point query reads
+//! one leaf and a long range reads at the device's speed. Each leaf's checksum is compared with the manifest's before it is
+//! believed. Entries come in the order of (key, position).
+//! Not here: what is done about the rows (`smooth/`).
+//! Bounds: at most [`AHEAD_MAX`] leaves in a read, two reads at once.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, UInt64Array};
+use arrow::compute::{filter, prep_null_mask_filter};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, UInt64Type};
+use coscan_storage::Piece;
+use coscan_storage::device::FileVersion;
+use coscan_storage::pool::{BufferPool, ColumnRequest, TableFile};
+use datafusion::common::cast::as_boolean_array;
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column;
+use object_store::{ObjectStore, ObjectStoreExt};
+
+use super::build::{leaves, open, tail_crc32};
+use super::catalog::Index;
+use super::manifest::{KEY, POSITION};
+use crate::error::external;
+use crate::scan::may_match;
+
+/// Leaves read at once: 32 of 4096 entries are about half a megabyte.
+const AHEAD_MAX: usize = 32;
+/// IN lists up to this length take part in the choice of leaves.
+const IN_LIST_MAX: usize = 10_000;
+
+/// Keys and positions of rows, in the order of the index.
+#[derive(Clone, Debug)]
+pub(crate) struct Entries {
+    pub(crate) keys: ArrayRef,
+    pub(crate) positions: UInt64Array,
+}
+
+/// Goes through the entries that match a predicate.
+pub(crate) struct Cursor {
+    reader: Arc<LeafReader>,
+    /// The leaves that may match, ascending.
+    wanted: Vec<usize>,
+    /// How many of them were asked for.
+    asked: usize,
+    step: usize,
+    /// Leaves on their way.
+    coming: Option<SpawnedTask<Result<Vec<Entries>>>>,
+    here: std::vec::IntoIter<Entries>,
+    leaf_entries: u64,
+}
+
+struct LeafReader {
+    index: Arc<Index>,
+    pool: BufferPool,
+    file: Arc<TableFile>,
+    leaves: Vec<Piece>,
+    /// Over the index's columns.
+    predicate: Arc<dyn PhysicalExpr>,
+    schema: SchemaRef,
+    key: FieldRef,
+}
+
+impl Cursor {
+    /// Opens an index for a predicate over one column, which is the index's and of type `key` here.
+    ///
+    /// # Errors
+    /// The index cannot be read, or is not what was written: then a scan must do.
+    pub(crate) async fn open(
+        index: &Arc<Index>,
+        pool: &BufferPool,
+        store: &Arc<dyn ObjectStore>,
+        predicate: &Arc<dyn PhysicalExpr>,
+        key: &DataType,
+    ) -> Result<Self> {
+        let version = FileVersion::from(&store.head(&index.data_path()).await?);
+        let manifest = &index.manifest;
+        if version.size != manifest.bytes {
+            return Err(damaged(&format!(
+                "it has {} bytes instead of {}",
+                version.size, manifest.bytes
+            )));
+        }
+        let file = open(pool, index.folder.store.as_str(), &version).await?;
+        if !index.is_verified() {
+            if tail_crc32(&file, manifest.leaves_end).await? != manifest.tail_crc32 {
+                return Err(damaged("the checksum of its footer does not match"));
+            }
+            index.verified.store(true, Ordering::Relaxed);
+        }
+        let leaves = leaves(&file);
+        if leaves.len() != manifest.leaves_crc32.len() {
+            return Err(damaged("it has another number of leaves"));
+        }
+        let key: FieldRef = Arc::new(Field::new(KEY, key.clone(), false));
+        let schema = Arc::new(Schema::new(vec![Arc::clone(&key)]));
+        let predicate = over_key(predicate)?;
+        let all: Vec<usize> = (0..leaves.len()).collect();
+        let may = may_match(&file, &predicate, &schema, IN_LIST_MAX, &all);
+        let wanted: Vec<usize> = all.into_iter().filter(|leaf| may[*leaf]).collect();
+        let leaf_entries = wanted.iter().map(|leaf| rows(&leaves[*leaf])).sum();
+        let reader = LeafReader {
+            index: Arc::clone(index),
+            pool: pool.clone(),
+            file,
+            leaves,
+            predicate,
+            schema,
+            key,
+        };
+        let mut cursor = Self {
+            reader: Arc::new(reader),
+            wanted,
+            asked: 0,
+            step: 1,
+            coming: None,
+            here: Vec::new().into_iter(),
+            leaf_entries,
+        };
+        cursor.ask();
+        Ok(cursor)
+    }
+
+    /// The next entries, never none at all; `None` at the end. Not cancel safe: after a dropped call entries may be missing.
+    ///
+    /// # Errors
+    /// A leaf cannot be read, or is not what was written.
+    pub(crate) async fn next(&mut self) -> Result<Option<Entries>> {
+        loop {
+            for entries in self.here.by_ref() {
+                if !entries.positions.is_empty() {
+                    return Ok(Some(entries));
+                }
+            }
+            let Some(coming) = self.coming.take() else {
+                return Ok(None);
+            };
+            let read = coming.join().await.map_err(|error| {
+                DataFusionError::Execution(format!("reading an index was given up: {error}"))
+            })?;
+            self.here = read?.into_iter();
+            self.ask();
+        }
+    }
+
+    /// Entries of the leaves that may match: at least as many as match, at most two leaves more for a range.
+    pub(crate) fn entries_max(&self) -> u64 {
+        self.leaf_entries
+    }
+
+    /// Bytes of the leaves that are not read yet.
+    pub(crate) fn bytes_left(&self) -> u64 {
+        let left = (self.wanted.len() - self.asked) as u64;
+        let all = self.reader.leaves.len().max(1) as u64;
+        self.reader.index.manifest.leaves_end / all * left
+    }
+
+    /// Leaves that may match.
+    pub(crate) fn leaves(&self) -> usize {
+        self.wanted.len()
+    }
+
+    fn ask(&mut self) {
+        let end = (self.asked + self.step).min(self.wanted.len());
+        if self.asked == end {
+            return;
+        }
+        let leaves = self.wanted[self.asked..end].to_vec();
+        self.asked = end;
+        self.step = (self.step * 2).min(AHEAD_MAX);
+        let reader = Arc::clone(&self.reader);
+        self.coming = Some(SpawnedTask::spawn(
+            async move { reader.read(&leaves).await },
+        ));
+    }
+}
+
+impl LeafReader {
+    async fn read(&self, leaves: &[usize]) -> Result<Vec<Entries>> {
+        let pieces = leaves
+            .iter()
+            .map(|leaf| self.leaves[*leaf].clone())
+            .collect();
+        let read = self
+            .pool
+            .read_apart(&self.file, pieces, &[KEY, POSITION])
+            .await;
+        let read = read.map_err(external)?;
+        let columns = [
+            ColumnRequest {
+                name: KEY.to_owned(),
+                field: Arc::clone(&self.key),
+            },
+            ColumnRequest {
+                name: POSITION.to_owned(),
+                field: Arc::new(Field::new(POSITION, DataType::UInt64, false)),
+            },
+        ];
+        let mut entries = Vec::with_capacity(leaves.len());
+        for (at, leaf) in leaves.iter().enumerate() {
+            if read.checksum(at) != self.index.manifest.leaves_crc32[*leaf] {
+                return Err(damaged(&format!(
+                    "the checksum of leaf {leaf} does not match"
+                )));
+            }
+            let arrays = read.decode(at, &columns).await.map_err(external)?;
+            entries.push(self.matching(&arrays)?);
+        }
+        Ok(entries)
+    }
+
+    fn matching(&self, arrays: &[ArrayRef]) -> Result<Entries> {
+        let keys = Arc::clone(&arrays[0]);
+        let batch = RecordBatch::try_new(Arc::clone(&self.schema), vec![Arc::clone(&keys)])?;
+        let matches = self.predicate.evaluate(&batch)?.into_array(keys.len())?;
+        let matches = as_boolean_array(&matches)?;
+        let matches = match matches.null_count() {
+            0 => matches.clone(),
+            _ => prep_null_mask_filter(matches),
+        };
+        if matches.true_count() == keys.len() {
+            let positions = arrays[1].as_primitive::<UInt64Type>().clone();
+            return Ok(Entries { keys, positions });
+        }
+        Ok(Entries {
+            keys: filter(&keys, &matches)?,
+            positions: filter(&arrays[1], &matches)?
+                .as_primitive::<UInt64Type>()
+                .clone(),
+        })
+    }
+}
+
+/// The predicate, its one column read from the index.
+fn over_key(predicate: &Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
+    let rewritten = Arc::clone(predicate).transform(|node| {
+        Ok(match node.downcast_ref::<Column>() {
+            Some(_) => Transformed::yes(Arc::new(Column::new(KEY, 0)) as Arc<dyn PhysicalExpr>),
+            None => Transformed::no(node),
+        })
+    })?;
+    Ok(rewritten.data)
+}
+
+fn rows(leaf: &Piece) -> u64 {
+    let Range { start, end } = leaf.rows;
+    end - start
+}
+
+fn damaged(what: &str) -> DataFusionError {
+    DataFusionError::Execution(format!("the index is damaged: {what}"))
+}

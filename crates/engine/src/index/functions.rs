@@ -1,0 +1,271 @@
+//! How does a statement about indexes run inside a DataFusion plan?
+//!
+//! As a table function: `coscan_create_index(name, table, column, if_not_exists)`, `coscan_refresh_index(name)`,
+//! `coscan_drop_index(name, if_exists)`. The work is done when the plan is executed, so EXPLAIN does nothing, and dropping
+//! the stream cancels it. The answer is a row about the index: name, table, column, entries, bytes.
+//! Not here: how statements become calls (`statement.rs`).
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use async_trait::async_trait;
+use datafusion::catalog::{Session, TableFunctionArgs, TableFunctionImpl, TableProvider};
+use datafusion::common::ScalarValue;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::{
+    SendableRecordBatchStream, SessionState, SessionStateBuilder, TaskContext,
+};
+use datafusion::logical_expr::{Expr, TableType};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
+use futures::future::BoxFuture;
+use futures::stream;
+
+use super::build::Order;
+use super::catalog::Index;
+use crate::engine::{Engine, WeakEngine};
+
+/// Makes the functions known to a session.
+pub(crate) fn register(builder: &mut SessionStateBuilder, engine: &WeakEngine) {
+    let functions = builder.table_functions().get_or_insert_default();
+    for verb in [Verb::Create, Verb::Refresh, Verb::Drop] {
+        let function = IndexFunction {
+            engine: engine.clone(),
+            verb,
+        };
+        let name = verb.name().to_owned();
+        let function = datafusion::catalog::TableFunction::new(name.clone(), Arc::new(function));
+        functions.insert(name, Arc::new(function));
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Verb {
+    Create,
+    Refresh,
+    Drop,
+}
+
+impl Verb {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Create => "coscan_create_index",
+            Self::Refresh => "coscan_refresh_index",
+            Self::Drop => "coscan_drop_index",
+        }
+    }
+
+    fn arguments(self) -> usize {
+        match self {
+            Self::Create => 4,
+            Self::Refresh => 1,
+            Self::Drop => 2,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct IndexFunction {
+    engine: WeakEngine,
+    verb: Verb,
+}
+
+impl TableFunctionImpl for IndexFunction {
+    fn call_with_args(&self, args: TableFunctionArgs<'_, '_>) -> Result<Arc<dyn TableProvider>> {
+        let arguments: Option<Vec<String>> = args.exprs().iter().map(text).collect();
+        let arguments = arguments.filter(|arguments| arguments.len() == self.verb.arguments());
+        let Some(arguments) = arguments else {
+            return Err(DataFusionError::Plan(format!(
+                "{} takes {} texts",
+                self.verb.name(),
+                self.verb.arguments()
+            )));
+        };
+        Ok(Arc::new(IndexTable {
+            engine: self.engine.clone(),
+            verb: self.verb,
+            arguments,
+            schema: schema(),
+        }))
+    }
+}
+
+fn text(expr: &Expr) -> Option<String> {
+    match expr {
+        Expr::Literal(ScalarValue::Utf8(Some(text)) | ScalarValue::Utf8View(Some(text)), _) => {
+            Some(text.clone())
+        }
+        _ => None,
+    }
+}
+
+fn schema() -> SchemaRef {
+    let text = |name| Field::new(name, DataType::Utf8, false);
+    let count = |name| Field::new(name, DataType::UInt64, false);
+    Arc::new(Schema::new(vec![
+        text("index"),
+        text("table"),
+        text("column"),
+        count("entries"),
+        count("bytes"),
+    ]))
+}
+
+/// A statement that waits to be executed.
+struct IndexTable {
+    engine: WeakEngine,
+    verb: Verb,
+    arguments: Vec<String>,
+    schema: SchemaRef,
+}
+
+#[async_trait]
+impl TableProvider for IndexTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Temporary
+    }
+
+    async fn scan(
+        &self,
+        session: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        _: &[Expr],
+        _: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let state = session
+            .as_any()
+            .downcast_ref::<SessionState>()
+            .ok_or_else(|| {
+                DataFusionError::Internal("a session without a session's state".to_owned())
+            })?;
+        let work = Work {
+            engine: self.engine.clone(),
+            state: state.clone(),
+            verb: self.verb,
+            arguments: self.arguments.clone(),
+            schema: Arc::clone(&self.schema),
+        };
+        let plan = StreamingTableExec::try_new(
+            Arc::clone(&self.schema),
+            vec![Arc::new(work)],
+            projection,
+            [],
+            false,
+            None,
+        )?;
+        Ok(Arc::new(plan))
+    }
+}
+
+impl fmt::Debug for IndexTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}({})", self.verb.name(), self.arguments.join(", "))
+    }
+}
+
+/// A statement that is executed when its stream is polled.
+#[derive(Clone)]
+struct Work {
+    engine: WeakEngine,
+    state: SessionState,
+    verb: Verb,
+    arguments: Vec<String>,
+    schema: SchemaRef,
+}
+
+impl PartitionStream for Work {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
+        let work = self.clone();
+        let schema = Arc::clone(&self.schema);
+        let rows = stream::once(async move {
+            let done: BoxFuture<'_, Result<Option<Arc<Index>>>> = Box::pin(work.run());
+            row(&work.schema, done.await?.as_deref())
+        });
+        Box::pin(RecordBatchStreamAdapter::new(schema, Box::pin(rows)))
+    }
+}
+
+impl Work {
+    async fn run(&self) -> Result<Option<Arc<Index>>> {
+        let gone = || DataFusionError::Execution("the engine was shut down".to_owned());
+        let engine = self.engine.upgrade().ok_or_else(gone)?;
+        match (self.verb, self.arguments.as_slice()) {
+            (Verb::Create, [name, table, column, if_not_exists]) => {
+                if if_not_exists == "true" && engine.indexes().named(name).is_ok() {
+                    return Ok(None);
+                }
+                self.build(&engine, name, table, column, false)
+                    .await
+                    .map(Some)
+            }
+            (Verb::Refresh, [name]) => {
+                let index = engine.indexes().named(name)?;
+                let (table, column) = (&index.manifest.table, &index.manifest.column);
+                self.build(&engine, name, table, column, true)
+                    .await
+                    .map(Some)
+            }
+            (Verb::Drop, [name, if_exists]) => {
+                let index = match engine.indexes().named(name) {
+                    Err(_) if if_exists == "true" => return Ok(None),
+                    found => found?,
+                };
+                let store = self.state.runtime_env().object_store(&index.folder.store)?;
+                engine.indexes().drop_index(&store, &index).await?;
+                Ok(Some(index))
+            }
+            _ => Err(DataFusionError::Internal(
+                "arguments were counted".to_owned(),
+            )),
+        }
+    }
+
+    async fn build(
+        &self,
+        engine: &Engine,
+        name: &str,
+        table: &str,
+        column: &str,
+        replace: bool,
+    ) -> Result<Arc<Index>> {
+        let order = Order {
+            engine,
+            state: &self.state,
+            name,
+            table,
+            column,
+            replace,
+        };
+        order.build().await
+    }
+}
+
+impl fmt::Debug for Work {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}({})", self.verb.name(), self.arguments.join(", "))
+    }
+}
+
+/// What is said of an index that was made or dropped; nothing if nothing was to be done.
+fn row(schema: &SchemaRef, index: Option<&Index>) -> Result<RecordBatch> {
+    let manifest = || index.iter().map(|index| &index.manifest);
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(StringArray::from_iter_values(manifest().map(|m| &m.name))),
+        Arc::new(StringArray::from_iter_values(manifest().map(|m| &m.table))),
+        Arc::new(StringArray::from_iter_values(manifest().map(|m| &m.column))),
+        Arc::new(UInt64Array::from_iter_values(manifest().map(|m| m.entries))),
+        Arc::new(UInt64Array::from_iter_values(manifest().map(|m| m.bytes))),
+    ];
+    Ok(RecordBatch::try_new(Arc::clone(schema), columns)?)
+}

@@ -1,0 +1,219 @@
+//! What is written about an index, and how damage is noticed.
+//!
+//! An index is two files in one folder: `NAME.index.json`, the manifest, and the Parquet file that it names. The data is written
+//! first, under a name of its own; putting the manifest in place is the commit, so whoever reads sees the old index or the new one,
+//! and a crash leaves the old. The manifest has the CRC-32 of each leaf, of the data's footer and page indexes, and of itself: a
+//! flipped bit in an index would else lose rows without a word.
+//! Not here: where the folder is (`catalog.rs`).
+
+use coscan_storage::device::FileVersion;
+use object_store::path::Path;
+use serde::{Deserialize, Serialize};
+
+/// How a manifest's name ends.
+pub(super) const MANIFEST_SUFFIX: &str = ".index.json";
+
+/// The columns of an index file.
+pub(crate) const KEY: &str = "key";
+/// See [`KEY`].
+pub(crate) const POSITION: &str = "position";
+
+/// The only format there is.
+const FORMAT: u32 = 1;
+
+/// Everything that is known of an index without opening it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Manifest {
+    format: u32,
+    /// The index's name.
+    pub(crate) name: String,
+    /// The table's name when it was built; for people.
+    pub(crate) table: String,
+    /// The indexed column.
+    pub(crate) column: String,
+    /// The files that it covers, in the order of their rows' positions.
+    pub(crate) files: Vec<CoveredFile>,
+    /// Entries: rows of which the key is not NULL.
+    pub(crate) entries: u64,
+    /// The data file's name within the folder.
+    pub(crate) data: String,
+    /// Its size in bytes.
+    pub(crate) bytes: u64,
+    /// Where its last leaf ends: from here on there is the page index and the footer.
+    pub(crate) leaves_end: u64,
+    /// CRC-32 of what follows.
+    pub(crate) tail_crc32: u32,
+    /// CRC-32 of each leaf, in order.
+    pub(crate) leaves_crc32: Vec<u32>,
+}
+
+/// A file of the table, at the version that was indexed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct CoveredFile {
+    /// The URL of its store.
+    pub(crate) store: String,
+    location: String,
+    size: u64,
+    modified_ns: i64,
+    e_tag: Option<String>,
+    /// Its rows.
+    pub(crate) rows: u64,
+}
+
+/// A manifest on its way to disk.
+#[derive(Serialize, Deserialize)]
+struct Sealed {
+    manifest: Manifest,
+    /// CRC-32 of the manifest as compact JSON.
+    crc32: u32,
+}
+
+impl Manifest {
+    /// The manifest of an index whose data is still to be written.
+    pub(super) fn new(name: &str, table: &str, column: &str, files: Vec<CoveredFile>) -> Self {
+        Self {
+            format: FORMAT,
+            name: name.to_owned(),
+            table: table.to_owned(),
+            column: column.to_owned(),
+            files,
+            entries: 0,
+            data: String::new(),
+            bytes: 0,
+            leaves_end: 0,
+            tail_crc32: 0,
+            leaves_crc32: Vec::new(),
+        }
+    }
+
+    /// The position of the first row of a file at this version; `None` if it is not covered.
+    pub(crate) fn first_row(&self, store: &str, version: &FileVersion) -> Option<u64> {
+        let mut position = 0;
+        for file in &self.files {
+            if file.is(store, version) {
+                return Some(position);
+            }
+            position += file.rows;
+        }
+        None
+    }
+
+    /// As bytes to be written.
+    pub(super) fn seal(self) -> Result<Vec<u8>, String> {
+        let crc32 = self.crc32()?;
+        let sealed = Sealed {
+            manifest: self,
+            crc32,
+        };
+        serde_json::to_vec_pretty(&sealed).map_err(|error| error.to_string())
+    }
+
+    /// From bytes that were read.
+    ///
+    /// # Errors
+    /// Why they are no manifest, or not the one that was written.
+    pub(super) fn open(bytes: &[u8]) -> Result<Self, String> {
+        let sealed: Sealed = serde_json::from_slice(bytes)
+            .map_err(|error| format!("not the manifest of an index: {error}"))?;
+        if sealed.manifest.format != FORMAT {
+            let format = sealed.manifest.format;
+            return Err(format!(
+                "an index of format {format}, of which this version knows nothing"
+            ));
+        }
+        if sealed.manifest.crc32()? != sealed.crc32 {
+            return Err("the manifest is damaged: its checksum does not match".to_owned());
+        }
+        Ok(sealed.manifest)
+    }
+
+    fn crc32(&self) -> Result<u32, String> {
+        let compact = serde_json::to_vec(self).map_err(|error| error.to_string())?;
+        Ok(crc32fast::hash(&compact))
+    }
+}
+
+impl CoveredFile {
+    pub(super) fn new(store: &str, version: &FileVersion, rows: u64) -> Self {
+        Self {
+            store: trimmed(store).to_owned(),
+            location: version.location.to_string(),
+            size: version.size,
+            modified_ns: saturating(version.modified_ns),
+            e_tag: version.e_tag.clone(),
+            rows,
+        }
+    }
+
+    fn is(&self, store: &str, version: &FileVersion) -> bool {
+        self.size == version.size
+            && self.location == version.location.as_ref()
+            && self.modified_ns == saturating(version.modified_ns)
+            && self.e_tag == version.e_tag
+            && self.store == trimmed(store)
+    }
+
+    /// Where it is on its store.
+    pub(crate) fn location(&self) -> Path {
+        Path::from(self.location.as_str())
+    }
+}
+
+/// Years beyond 2262 are all alike.
+fn saturating(nanoseconds: i128) -> i64 {
+    i64::try_from(nanoseconds).unwrap_or(i64::MAX)
+}
+
+fn trimmed(store: &str) -> &str {
+    store.trim_end_matches('/')
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests: a failure should panic")]
+mod tests {
+    use super::*;
+
+    fn version(size: u64) -> FileVersion {
+        FileVersion {
+            location: Path::from("data/a.parquet"),
+            size,
+            modified_ns: 17,
+            e_tag: Some("x".to_owned()),
+        }
+    }
+
+    fn manifest() -> Manifest {
+        let files = vec![
+            CoveredFile::new("file:///", &version(1), 10),
+            CoveredFile::new("file:///", &version(2), 5),
+        ];
+        Manifest {
+            leaves_crc32: vec![1, 2, 3],
+            ..Manifest::new("i", "t", "c", files)
+        }
+    }
+
+    #[test]
+    fn a_manifest_comes_back_as_it_was() {
+        let sealed = manifest().seal().unwrap();
+        assert_eq!(Manifest::open(&sealed).unwrap(), manifest());
+    }
+
+    #[test]
+    fn a_changed_manifest_is_refused() {
+        let sealed = String::from_utf8(manifest().seal().unwrap()).unwrap();
+        let changed = sealed.replace("\"rows\": 10", "\"rows\": 11");
+        assert_ne!(sealed, changed);
+        let refused = Manifest::open(changed.as_bytes()).unwrap_err();
+        assert!(refused.contains("checksum"), "{refused}");
+        assert!(Manifest::open(&sealed.as_bytes()[..40]).is_err());
+    }
+
+    #[test]
+    fn a_file_is_covered_at_its_version_only() {
+        let manifest = manifest();
+        assert_eq!(manifest.first_row("file://", &version(2)), Some(10));
+        assert_eq!(manifest.first_row("file:///", &version(3)), None);
+        assert_eq!(manifest.first_row("s3://b", &version(2)), None);
+    }
+}

@@ -1,0 +1,25 @@
+//! Secondary indexes on Parquet tables: made by `CREATE INDEX`, kept beside the table, used by smooth scans.
+//!
+//! | file | what it answers |
+//! |---|---|
+//! | `statement.rs` | which statements are about indexes, and what they ask for |
+//! | `functions.rs` | how such a statement runs inside a DataFusion plan |
+//! | `build.rs` | how an index is built |
+//! | `manifest.rs` | what is written about an index, and how damage is noticed |
+//! | `catalog.rs` | which indexes there are |
+//! | `cursor.rs` | which rows an index names |
+//!
+//! An index is a Parquet file of (key, position), sorted by both: its footer is the root, its page index the inner level, its
+//! pages the leaves. NULL keys are left out. Contract: `docs/design/index.md`.
+
+mod build;
+mod catalog;
+mod cursor;
+mod functions;
+mod manifest;
+mod statement;
+
+pub(crate) use catalog::{Folder, Index, Indexes};
+pub(crate) use cursor::{Cursor, Entries};
+pub(crate) use functions::register as register_functions;
+pub use statement::rewritten as index_statement;

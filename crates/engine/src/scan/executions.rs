@@ -1,0 +1,82 @@
+//! The executions of one plan, one after the other.
+//!
+//! Streams of one execution share it and keep it alive; the plan does not, so that the last stream to go ends the scan, however long
+//! the plan lives.
+
+use std::sync::Arc;
+
+use datafusion::common::exec_datafusion_err;
+use datafusion::datasource::source::OpenArgs;
+use datafusion::error::Result;
+use parking_lot::Mutex;
+
+/// Makes executions and hands them to the streams that belong to them.
+pub(crate) struct Executions<E> {
+    make: Box<dyn Fn() -> E + Send + Sync>,
+    partitions: usize,
+    /// The execution of which not all partitions are open yet.
+    opening: Mutex<Option<Opening<E>>>,
+}
+
+struct Opening<E> {
+    execution: Arc<E>,
+    opened: Vec<bool>,
+}
+
+impl<E: Send + Sync + 'static> Executions<E> {
+    pub(crate) fn new(partitions: usize, make: impl Fn() -> E + Send + Sync + 'static) -> Self {
+        Self {
+            make: Box::new(make),
+            partitions,
+            opening: Mutex::new(None),
+        }
+    }
+
+    /// The execution that a stream being opened belongs to.
+    ///
+    /// # Errors
+    /// As [`Executions::open`]; if there is no state of the execution.
+    pub(crate) fn of(args: &OpenArgs) -> Result<Arc<E>> {
+        let executions = args.sibling_state.as_ref();
+        let executions = executions.and_then(|state| Arc::clone(state).downcast::<Self>().ok());
+        let missing =
+            || exec_datafusion_err!("a cooperative scan was opened without its execution's state");
+        executions.ok_or_else(missing)?.open(args.partition)
+    }
+
+    /// The execution that this partition's stream belongs to.
+    ///
+    /// # Errors
+    /// If the plan is executed while an execution of it has not opened all its partitions: streams of the two could not
+    /// be told apart.
+    fn open(&self, partition: usize) -> Result<Arc<E>> {
+        let mut current = self.opening.lock();
+        let again = current
+            .as_ref()
+            .is_some_and(|c| c.opened.get(partition) != Some(&false));
+        if let Some(Opening { execution, .. }) = current.as_ref()
+            && again
+        {
+            // The one reference left is ours: no stream of it lives any more.
+            if Arc::strong_count(execution) > 1 {
+                return Err(exec_datafusion_err!(
+                    "a plan with a cooperative scan was executed again while its execution was being started; \
+                     reset_plan_states makes a copy that can run beside it"
+                ));
+            }
+            *current = None;
+        }
+        let opening = current.get_or_insert_with(|| Opening {
+            execution: Arc::new((self.make)()),
+            opened: vec![false; self.partitions],
+        });
+        if let Some(opened) = opening.opened.get_mut(partition) {
+            *opened = true;
+        }
+        let execution = Arc::clone(&opening.execution);
+        if opening.opened.iter().all(|opened| *opened) {
+            *current = None;
+        }
+        Ok(execution)
+    }
+}

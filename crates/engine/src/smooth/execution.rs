@@ -1,0 +1,300 @@
+//! One execution of a scan by an index: what its streams share.
+//!
+//! The first stream that is polled opens the table's files and the index, and divides the table into pages. An index that cannot be
+//! used leaves everything to the scan that takes over.
+//! Not here: what a stream does (`stream.rs`), which pages are next (`probing.rs`).
+
+use std::sync::{Arc, OnceLock};
+
+use coscan_core::smooth::PageCosts;
+use coscan_storage::device::merge;
+use coscan_storage::pool::PageRequest;
+use coscan_storage::{PageMap, PageRun, bytes_of_rows};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::TaskContext;
+use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
+use futures::future::{BoxFuture, try_join_all};
+use tokio::sync::{Mutex, OnceCell};
+
+use super::metrics::{RowsLeft, SmoothMetrics};
+use super::plan::SmoothPlan;
+use super::probing::{Job, Left, Probing};
+use super::rows::{PIECE_ROWS_MAX, ReadPages};
+use super::takeover::TakeOver;
+use crate::error::external;
+use crate::index::Cursor;
+use crate::scan::{Execution, Running};
+
+/// What the streams of one execution share.
+pub(crate) struct SmoothExecution {
+    pub(crate) plan: Arc<SmoothPlan>,
+    covered: Execution,
+    /// Of the files that the index does not cover.
+    pub(crate) rest: Option<Arc<Execution>>,
+    pub(crate) metrics: SmoothMetrics,
+    pub(crate) rows_left: RowsLeft,
+    open: OnceCell<Result<Arc<Open>, Arc<DataFusionError>>>,
+}
+
+/// An execution whose files are open.
+pub(crate) struct Open {
+    pub(crate) running: Arc<Running>,
+    pub(crate) map: PageMap,
+    /// None if the index cannot be used.
+    probing: Option<Mutex<Probing>>,
+    pub(crate) take_over: OnceLock<TakeOver>,
+    /// Position of the first row of each file.
+    pub(crate) first_rows: Vec<u64>,
+}
+
+impl SmoothExecution {
+    pub(crate) fn new(plan: Arc<SmoothPlan>, metrics: ExecutionPlanMetricsSet) -> Self {
+        let rest = plan.rest.as_ref();
+        Self {
+            rest: rest.map(|rest| Arc::new(Execution::new(Arc::clone(rest), metrics.clone()))),
+            metrics: SmoothMetrics::new(&metrics),
+            rows_left: RowsLeft::new(plan.limit),
+            covered: Execution::new(Arc::clone(&plan.covered), metrics),
+            plan,
+            open: OnceCell::new(),
+        }
+    }
+
+    /// The open execution; the first caller opens it. Cancel safe: another caller then opens it instead.
+    ///
+    /// # Errors
+    /// The same for all streams: a file of the table that cannot be opened. (An index that cannot be is no error.)
+    pub(crate) async fn open(&self, context: &Arc<TaskContext>) -> Result<Arc<Open>> {
+        let opened = self.open.get_or_init(|| {
+            // Boxed: the compiler cannot prove the nested futures `Send` for every lifetime at once.
+            let start: BoxFuture<'_, Result<Open>> = Box::pin(self.start(context));
+            async { start.await.map(Arc::new).map_err(Arc::new) }
+        });
+        opened.await.clone().map_err(DataFusionError::Shared)
+    }
+
+    async fn start(&self, context: &Arc<TaskContext>) -> Result<Open> {
+        let plan = &self.plan;
+        let running = self.covered.running().await?;
+        let manifest = &plan.index.manifest;
+        let first_rows: Vec<u64> = running
+            .files
+            .iter()
+            .map(|file| {
+                manifest
+                    .first_row(file.store(), file.version())
+                    .unwrap_or(0)
+            })
+            .collect();
+        let columns: Vec<Option<Vec<String>>> = running
+            .pipelines
+            .iter()
+            .map(|pipeline| {
+                let columns = pipeline.as_ref()?.columns.iter();
+                Some(columns.map(|column| column.name.clone()).collect())
+            })
+            .collect();
+        let map = PageMap::new(
+            &running.table,
+            |chunk| columns[chunk].as_deref(),
+            |file| {
+                manifest
+                    .first_row(file.store(), file.version())
+                    .unwrap_or(0)
+            },
+        );
+        let cursor = self.cursor(&running, context).await;
+        let probing = cursor.map(|cursor| {
+            let (bytes, believed) = prices(&running, &map, &columns);
+            let chunks = running.pipelines.iter().flatten().count();
+            let metrics = self.metrics.clone();
+            let mut probing = Probing::new(plan, cursor, &map, chunks, bytes, believed, metrics);
+            probing.use_costs();
+            Mutex::new(probing)
+        });
+        Ok(Open {
+            running,
+            map,
+            probing,
+            take_over: OnceLock::new(),
+            first_rows,
+        })
+    }
+
+    async fn cursor(&self, running: &Running, context: &Arc<TaskContext>) -> Option<Cursor> {
+        let plan = &self.plan;
+        let index = &plan.index;
+        let runtime = context.runtime_env();
+        let opened = async {
+            plan.covered
+                .engine
+                .ensure_device(&index.folder.store, &runtime)?;
+            let store = runtime.object_store(&index.folder.store)?;
+            Cursor::open(index, &running.pool, &store, &plan.predicate, &plan.key).await
+        };
+        match opened.await {
+            Ok(cursor) => Some(cursor),
+            Err(error) => {
+                index.set_broken(&error.strip_backtrace());
+                None
+            }
+        }
+    }
+}
+
+impl Open {
+    /// What to read next. Once a scan takes over, its description is in [`Open::take_over`] and this says that there is nothing more.
+    pub(crate) async fn next_job(&self, plan: &SmoothPlan) -> Option<Job> {
+        let job = match &self.probing {
+            Some(probing) => probing.lock().await.next_job(&self.map, plan).await,
+            None => Job::TakeOver(Left {
+                done: vec![false; self.map.len() as usize],
+                fetched: Arc::default(),
+            }),
+        };
+        match job {
+            Job::TakeOver(left) => {
+                let consumers = plan.partitions();
+                self.take_over
+                    .get_or_init(|| TakeOver::new(&self.running, &self.map, left, consumers));
+                None
+            }
+            Job::End => None,
+            job => Some(job),
+        }
+    }
+
+    /// A region was looked at.
+    pub(crate) async fn examined(&self, pages: u32, with_results: u32) {
+        if let Some(probing) = &self.probing {
+            probing.lock().await.examined(pages, with_results);
+        }
+    }
+
+    /// Positions of rows that were given one by one, ascending.
+    pub(crate) async fn fetched(&self) -> Arc<[u64]> {
+        match &self.probing {
+            Some(probing) => probing.lock().await.fetched(),
+            None => Arc::default(),
+        }
+    }
+
+    /// How many pages a job has about.
+    pub(crate) async fn region_pages(&self) -> u32 {
+        match &self.probing {
+            Some(probing) => probing.lock().await.region_pages(),
+            None => 1,
+        }
+    }
+
+    /// Reads pages; those of chunks that statistics ruled out are left out.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub(crate) async fn read(
+        &self,
+        runs: &[PageRun],
+        metrics: &SmoothMetrics,
+    ) -> Result<Vec<ReadPages>> {
+        // Runs of one chunk are one request.
+        let mut requests: Vec<(
+            usize,
+            Vec<(coscan_storage::Piece, u64, std::ops::Range<u32>)>,
+        )> = Vec::new();
+        for run in runs {
+            if self.running.pipelines[run.chunk].is_none() {
+                metrics.pages_pruned.add(run.pages.len());
+                continue;
+            }
+            let pieces = self.map.pieces(run, PIECE_ROWS_MAX);
+            match requests.last_mut() {
+                Some((chunk, all)) if *chunk == run.chunk => all.extend(pieces),
+                _ => requests.push((run.chunk, pieces)),
+            }
+        }
+        let reads = requests.into_iter().filter_map(|(chunk, pieces)| {
+            let pipeline = Arc::clone(self.running.pipelines[chunk].as_ref()?);
+            let request = PageRequest {
+                chunk,
+                pieces: pieces.iter().map(|(piece, ..)| piece.clone()).collect(),
+                columns: pipeline
+                    .columns
+                    .iter()
+                    .map(|column| column.name.clone())
+                    .collect(),
+            };
+            Some(async move {
+                let read = self
+                    .running
+                    .pool
+                    .read_pages(&self.running.table, &request)
+                    .await;
+                Ok::<_, DataFusionError>(ReadPages {
+                    bytes: read.map_err(external)?,
+                    pipeline,
+                    pieces,
+                })
+            })
+        });
+        let read = try_join_all(reads).await?;
+        for read in &read {
+            let count = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+            let pages: usize = read.pieces.iter().map(|(.., pages)| pages.len()).sum();
+            metrics.pages_read.add(pages);
+            if read.bytes.from_buffer() {
+                metrics.pages_from_buffer.add(pages);
+            }
+            metrics.bytes_read.add(count(read.bytes.bytes_read()));
+            metrics.requests.add(count(read.bytes.requests()));
+        }
+        Ok(read)
+    }
+}
+
+/// Bytes on disk of what is needed of all pages, and what the device's meters say that a page costs, in nanoseconds.
+fn prices(running: &Running, map: &PageMap, columns: &[Option<Vec<String>>]) -> (u64, PageCosts) {
+    let mut bytes = 0;
+    for (chunk, info) in running.table.chunks().iter().enumerate() {
+        let names = columns[chunk].iter().flatten();
+        bytes += names
+            .filter_map(|name| info.file.column(name))
+            .map(|c| info.bytes(c))
+            .sum::<u64>();
+    }
+    let pages = u64::from(map.len()).max(1);
+    let page_bytes = (bytes / pages).max(1);
+    // A page in the middle stands for all: how many requests it takes by itself, and how many bytes with what lies between.
+    let sample = (0..map.len())
+        .map(|n| (n + map.len() / 2) % map.len())
+        .find_map(|n| {
+            let page = map.page(n);
+            Some((page, columns[page.chunk].as_ref()?))
+        });
+    let Some((page, names)) = sample else {
+        return (
+            bytes,
+            PageCosts {
+                random: 1,
+                sequential: 1,
+            },
+        );
+    };
+    let file = &running.table.chunks()[page.chunk].file;
+    let mut ranges: Vec<_> = names
+        .iter()
+        .filter_map(|name| file.column(name))
+        .flat_map(|column| bytes_of_rows(file.metadata(), column, &page.piece))
+        .collect();
+    ranges.sort_by_key(|range| (range.start, range.end));
+    let requests = merge::plan(&ranges, file.device().request_cost_bytes(), u64::MAX);
+    let read: u64 = requests.iter().map(merge::Request::len).sum();
+    let meter = file.device().meter().snapshot();
+    let transfer = |bytes: u64| bytes as f64 / meter.bytes_per_second.max(1.0) * 1e9;
+    let random = requests.len() as f64 * meter.latency.as_secs_f64() * 1e9 + transfer(read);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Float casts saturate.
+    let costs = PageCosts {
+        random: (random as u64).max(1),
+        sequential: (transfer(page_bytes) as u64).max(1),
+    };
+    (bytes, costs)
+}

@@ -1,0 +1,93 @@
+//! What `EXPLAIN ANALYZE` shows of a scan by an index.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use datafusion::physical_plan::metrics::{
+    BaselineMetrics, Count, ExecutionPlanMetricsSet, Gauge, MetricBuilder, Time,
+};
+
+/// The metrics of one execution.
+#[derive(Clone)]
+pub(crate) struct SmoothMetrics {
+    /// Leaves of the index that may hold keys asked for.
+    pub(crate) index_leaves: Count,
+    /// Entries of the index that were gone through.
+    pub(crate) index_entries: Count,
+    /// Entries whose page was read already.
+    pub(crate) entries_seen: Count,
+    /// Rows fetched one by one (mode 0).
+    pub(crate) rows_fetched: Count,
+    /// Pages looked at, and those of them that held results: the second over the first is the morphing accuracy.
+    pub(crate) pages_read: Count,
+    pub(crate) pages_with_results: Count,
+    /// Pages that statistics ruled out.
+    pub(crate) pages_pruned: Count,
+    /// Pages served by a chunk in memory.
+    pub(crate) pages_from_buffer: Count,
+    /// Pages left to a cooperative scan.
+    pub(crate) pages_taken_over: Count,
+    /// Reads, and how large the largest was.
+    pub(crate) regions: Count,
+    pub(crate) region_pages_max: Gauge,
+    pub(crate) bytes_read: Count,
+    pub(crate) requests: Count,
+    /// Waiting for pages and for the index.
+    pub(crate) waited: Time,
+    /// Deciding which pages to read.
+    pub(crate) probing: Time,
+}
+
+impl SmoothMetrics {
+    pub(crate) fn new(set: &ExecutionPlanMetricsSet) -> Self {
+        let count = |name: &'static str| MetricBuilder::new(set).global_counter(name);
+        let time = |name: &'static str| MetricBuilder::new(set).subset_time(name, 0);
+        Self {
+            index_leaves: count("index_leaves"),
+            index_entries: count("index_entries"),
+            entries_seen: count("index_entries_seen"),
+            rows_fetched: count("rows_fetched_singly"),
+            pages_read: count("pages_read"),
+            pages_with_results: count("pages_with_results"),
+            pages_pruned: count("pages_pruned"),
+            pages_from_buffer: count("pages_from_buffer"),
+            pages_taken_over: count("pages_left_to_full_scan"),
+            regions: count("regions"),
+            region_pages_max: MetricBuilder::new(set).global_gauge("region_pages_max"),
+            bytes_read: count("page_bytes_read"),
+            requests: count("page_requests"),
+            waited: time("page_wait_time"),
+            probing: time("probing_time"),
+        }
+    }
+}
+
+/// What one partition counts by itself.
+pub(crate) struct PartitionBaseline {
+    pub(crate) baseline: BaselineMetrics,
+}
+
+/// Rows that may still be produced, if there is a limit.
+pub(crate) struct RowsLeft(Option<AtomicU64>);
+
+impl RowsLeft {
+    pub(crate) fn new(limit: Option<usize>) -> Self {
+        Self(limit.map(|limit| AtomicU64::new(limit as u64)))
+    }
+
+    /// Takes up to `rows` of them, and says how many.
+    pub(crate) fn take(&self, rows: usize) -> usize {
+        let Some(left) = &self.0 else { return rows };
+        let wanted = rows as u64;
+        let taken = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+            Some(left.saturating_sub(wanted))
+        });
+        usize::try_from(taken.unwrap_or(0).min(wanted)).unwrap_or(rows)
+    }
+
+    /// Whether none is left.
+    pub(crate) fn none(&self) -> bool {
+        self.0
+            .as_ref()
+            .is_some_and(|left| left.load(Ordering::Relaxed) == 0)
+    }
+}

@@ -1,0 +1,25 @@
+//! Scans by an index: the access paths other than the full scan, and how they end in one.
+//!
+//! | file | what it answers |
+//! |---|---|
+//! | `plan.rs` | which index serves a scan, and what it is asked |
+//! | `execution.rs` | what the streams of one execution share |
+//! | `probing.rs` | which pages are read next |
+//! | `rows.rs` | which rows of pages are in the answer |
+//! | `takeover.rs` | what is left when a cooperative scan takes over |
+//! | `stream.rs` | one partition, rows in any order |
+//! | `metrics.rs` | what EXPLAIN ANALYZE shows |
+//!
+//! The state machine is `coscan_core::smooth`; pages are read by `coscan_storage`. Contract: `docs/design/smooth.md`.
+
+mod execution;
+mod metrics;
+mod plan;
+mod probing;
+mod rows;
+mod stream;
+mod takeover;
+
+pub(crate) use execution::SmoothExecution;
+pub(crate) use plan::SmoothPlan;
+pub(crate) use stream::open;

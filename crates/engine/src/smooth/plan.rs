@@ -1,0 +1,262 @@
+//! Which index serves a scan, and what is it asked?
+//!
+//! An index serves a scan if it covers files of it, at the versions listed, and the predicate has a conjunct on its column that a
+//! range of keys answers: =, IN, BETWEEN, <, <=, >, >=, LIKE with a prefix, and OR of those. Of several the one with the narrowest
+//! kind of conjunct is taken; no statistics are asked. All conjuncts on the column go to the index; every row is tested with the
+//! whole predicate again, so what an index cannot decide does no harm. Files that it does not cover are scanned beside.
+//! Not here: when (`scan/rule.rs`), how (`execution.rs`).
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use coscan_core::smooth::AccessPath;
+use coscan_storage::device::FileVersion;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::expressions::{
+    BinaryExpr, Column, DynamicFilterTracking, InListExpr, LikeExpr, Literal,
+};
+use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_expr::{PhysicalExpr, PhysicalSortExpr, conjunction, split_conjunction};
+
+use crate::index::Index;
+use crate::scan::{Delivery, ScanPlan};
+
+/// What a scan by an index is to do.
+#[derive(Clone)]
+pub(crate) struct SmoothPlan {
+    pub(crate) path: AccessPath,
+    pub(crate) index: Arc<Index>,
+    /// The conjuncts on the indexed column, over the table.
+    pub(crate) predicate: Arc<dyn PhysicalExpr>,
+    /// The column's type in the table.
+    pub(crate) key: DataType,
+    /// The scan of the files that the index covers.
+    pub(crate) covered: Arc<ScanPlan>,
+    /// The scan of the others.
+    pub(crate) rest: Option<Arc<ScanPlan>>,
+    /// Rows that suffice.
+    pub(crate) limit: Option<usize>,
+    /// Where the indexed column is in the output, if rows are to come in its order: then there is one partition.
+    pub(crate) ordered_by: Option<usize>,
+}
+
+impl SmoothPlan {
+    /// The plan for a scan; `None` if no index serves it.
+    pub(crate) fn choose(plan: &ScanPlan) -> Option<Self> {
+        let path = plan.settings.access_path;
+        if path == AccessPath::Full || plan.delivery != Delivery::Shared {
+            return None;
+        }
+        let predicate = plan.table.predicate.as_ref()?;
+        let schema = plan.table.schema.table_schema();
+        let mut best: Option<(Kind, Arc<Index>)> = None;
+        for index in plan.engine.indexes().all() {
+            if index.broken().is_some() || !plan.files.iter().any(|file| covers(&index, plan, file))
+            {
+                continue;
+            }
+            let column = index.manifest.column.as_str();
+            let kind = split_conjunction(predicate)
+                .into_iter()
+                .filter_map(|conjunct| kind(conjunct, column))
+                .max();
+            if let Some(kind) = kind
+                && best.as_ref().is_none_or(|(best, _)| kind > *best)
+            {
+                best = Some((kind, index));
+            }
+        }
+        let (_, index) = best?;
+        let column = index.manifest.column.as_str();
+        let conjuncts = split_conjunction(predicate).into_iter();
+        let asked = conjuncts.filter(|c| kind(c, column).is_some()).cloned();
+        Some(Self {
+            path,
+            predicate: conjunction(asked),
+            key: schema.field_with_name(column).ok()?.data_type().clone(),
+            covered: Arc::new(plan.only(|file| covers(&index, plan, file))?),
+            rest: plan.only(|file| !covers(&index, plan, file)).map(Arc::new),
+            limit: plan.limit,
+            ordered_by: None,
+            index,
+        })
+    }
+
+    /// How many partitions its output has.
+    pub(crate) fn partitions(&self) -> usize {
+        match self.ordered_by {
+            Some(_) => 1,
+            None => self.covered.partitions.len(),
+        }
+    }
+
+    /// The order of its rows, if they have one.
+    pub(crate) fn ordering(&self) -> Option<Vec<PhysicalSortExpr>> {
+        let column = self.ordered_by?;
+        let field = self.covered.schema.fields().get(column)?;
+        let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(field.name(), column));
+        Some(vec![PhysicalSortExpr::new_default(column)])
+    }
+
+    /// The same scan with its rows in this order; `None` if it cannot give them so.
+    pub(crate) fn in_order(&self, order: &[PhysicalSortExpr]) -> Option<Self> {
+        let _ = order;
+        None
+    }
+}
+
+impl fmt::Display for SmoothPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let settings = &self.covered.settings;
+        let manifest = &self.index.manifest;
+        match self.path {
+            AccessPath::Smooth => write!(
+                f,
+                "SmoothScan: index={}, smooth_policy={}, trigger={}",
+                manifest.name,
+                settings.smooth_policy.name(),
+                settings.smooth_trigger.name()
+            )?,
+            path => write!(
+                f,
+                "IndexScan: index={}, access_path={}",
+                manifest.name,
+                path.name()
+            )?,
+        }
+        write!(f, ", key=[{}]", self.predicate)?;
+        if let Some(rest) = &self.rest {
+            write!(f, ", files_not_covered={}", rest.files.len())?;
+        }
+        if self.ordered_by.is_some() {
+            write!(f, ", ordered")?;
+        }
+        Ok(())
+    }
+}
+
+fn covers(
+    index: &Index,
+    plan: &ScanPlan,
+    file: &datafusion::datasource::listing::PartitionedFile,
+) -> bool {
+    let version = FileVersion::from(&file.object_meta);
+    index
+        .manifest
+        .first_row(plan.store.as_str(), &version)
+        .is_some()
+}
+
+/// How narrow a conjunct is, by its form alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    /// One end of a range.
+    Bound,
+    /// A prefix, or both ends.
+    Range,
+    /// A list of values.
+    List,
+    /// One value.
+    Equal,
+}
+
+/// What kind of question about the column a conjunct is; `None` if ranges of keys do not answer it.
+fn kind(conjunct: &Arc<dyn PhysicalExpr>, column: &str) -> Option<Kind> {
+    let columns = collect_columns(conjunct);
+    if columns.len() != 1 || columns.iter().any(|c| c.name() != column) {
+        return None;
+    }
+    if DynamicFilterTracking::classify(conjunct).contains_dynamic_filter() {
+        return None;
+    }
+    let mut answered = true;
+    let walked = conjunct.apply(|node| {
+        answered &= node.is::<Column>() || node.is::<Literal>() || simple(node).is_some();
+        Ok(if answered {
+            TreeNodeRecursion::Continue
+        } else {
+            TreeNodeRecursion::Stop
+        })
+    });
+    if !answered || walked.is_err() {
+        return None;
+    }
+    simple(conjunct)
+}
+
+/// The kind of one node, its children aside.
+fn simple(node: &Arc<dyn PhysicalExpr>) -> Option<Kind> {
+    if let Some(binary) = node.downcast_ref::<BinaryExpr>() {
+        let is_leaf = |e: &Arc<dyn PhysicalExpr>| e.is::<Column>() || e.is::<Literal>();
+        let leaves = is_leaf(binary.left()) && is_leaf(binary.right());
+        return match binary.op() {
+            Operator::Eq if leaves => Some(Kind::Equal),
+            Operator::Lt | Operator::LtEq | Operator::Gt | Operator::GtEq if leaves => {
+                Some(Kind::Bound)
+            }
+            Operator::And if !leaves => Some(Kind::Range),
+            Operator::Or if !leaves => Some(Kind::List),
+            _ => None,
+        };
+    }
+    if let Some(list) = node.downcast_ref::<InListExpr>() {
+        let literals = list.list().iter().all(|value| value.is::<Literal>());
+        return (!list.negated() && literals && list.expr().is::<Column>()).then_some(Kind::List);
+    }
+    let like = node.downcast_ref::<LikeExpr>()?;
+    let pattern = like
+        .pattern()
+        .downcast_ref::<Literal>()?
+        .value()
+        .try_as_str()
+        .flatten()?;
+    let has_prefix = !pattern.is_empty() && !pattern.starts_with(['%', '_']);
+    (!like.negated() && !like.case_insensitive() && like.expr().is::<Column>() && has_prefix)
+        .then_some(Kind::Range)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests: a failure should panic")]
+mod tests {
+    use arrow::datatypes::{Field, Schema};
+    use datafusion::physical_expr::expressions::{binary, col, lit};
+
+    use super::*;
+
+    fn compare(op: Operator, value: i32) -> Arc<dyn PhysicalExpr> {
+        let schema = Schema::new(vec![Field::new("c", DataType::Int32, true)]);
+        binary(col("c", &schema).unwrap(), op, lit(value), &schema).unwrap()
+    }
+
+    fn both(
+        a: Arc<dyn PhysicalExpr>,
+        op: Operator,
+        b: Arc<dyn PhysicalExpr>,
+    ) -> Arc<dyn PhysicalExpr> {
+        Arc::new(BinaryExpr::new(a, op, b))
+    }
+
+    #[test]
+    fn ranges_of_keys_answer_comparisons_and_nothing_else() {
+        assert_eq!(kind(&compare(Operator::Eq, 1), "c"), Some(Kind::Equal));
+        assert_eq!(kind(&compare(Operator::Lt, 1), "c"), Some(Kind::Bound));
+        assert_eq!(kind(&compare(Operator::NotEq, 1), "c"), None);
+        assert_eq!(kind(&compare(Operator::Eq, 1), "d"), None);
+        let sum = both(compare(Operator::Plus, 1), Operator::Eq, lit(3));
+        assert_eq!(kind(&sum, "c"), None);
+        let either = both(
+            compare(Operator::Eq, 1),
+            Operator::Or,
+            compare(Operator::Gt, 9),
+        );
+        assert_eq!(kind(&either, "c"), Some(Kind::List));
+        let not = both(
+            compare(Operator::Eq, 1),
+            Operator::Or,
+            compare(Operator::NotEq, 9),
+        );
+        assert_eq!(kind(&not, "c"), None);
+    }
+}

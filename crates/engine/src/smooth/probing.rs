@@ -1,0 +1,367 @@
+//! Which pages are read next?
+//!
+//! One for all streams of an execution: it goes through the entries of the index and says what to read, as a [`Job`]; streams carry
+//! jobs out, several at once, and tell what they found. The state machine (`coscan_core::smooth`) decides for the access path
+//! `smooth`; the other paths are a few lines each.
+//! Once a smooth scan's region is as large as a chunk, or the index fails, a cooperative scan takes over what is left
+//! (`takeover.rs`). If going through the rest of the index costs little beside that, it does so first, and the scan is left only
+//! chunks in which the index names rows: a table dense in one place and sparse elsewhere is not scanned to its end.
+//! Not here: reading (`execution.rs`), rows (`rows.rs`).
+//! P1: each page is in one region, or left to the takeover, or holds no row that the index names.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use coscan_core::smooth::{
+    AccessPath, CostModel, DeviceCosts, PageCosts, Probe, SmoothOptions, SmoothScan, SmoothTrigger,
+};
+use coscan_storage::{PageMap, PageRun};
+use datafusion::error::Result;
+
+use super::metrics::SmoothMetrics;
+use super::plan::SmoothPlan;
+use crate::index::{Cursor, Entries};
+use crate::settings::Settings;
+
+/// Something to read.
+pub(crate) enum Job {
+    /// All rows of these pages.
+    Pages(Vec<PageRun>),
+    /// The rows at these positions of these pages, and no others.
+    Rows(Vec<(u32, Vec<u64>)>),
+    /// Nothing more by the index: a scan takes over all but these pages and rows.
+    TakeOver(Left),
+    /// Nothing more at all.
+    End,
+}
+
+/// What a cooperative scan that takes over must not read again.
+pub(crate) struct Left {
+    /// Per page: it was read, or the index names no row of it.
+    pub(crate) done: Vec<bool>,
+    /// Positions of rows that were fetched one by one, ascending.
+    pub(crate) fetched: Arc<[u64]>,
+}
+
+/// Goes through the index.
+pub(crate) struct Probing {
+    path: AccessPath,
+    /// None once it has ended or failed.
+    cursor: Option<Cursor>,
+    /// The entries at hand, and how many of them are done.
+    entries: Option<(Entries, usize)>,
+    smooth: SmoothScan,
+    costs: DeviceCosts,
+    costs_known: bool,
+    last_done: Instant,
+    /// Bytes on disk of the columns needed of a page, on average.
+    page_bytes: u64,
+    /// Pages of a chunk, on average: regions as large leave the rest to a cooperative scan.
+    chunk_pages: u32,
+    /// Rows that `switch` still fetches one by one.
+    switch_rows_left: u64,
+    /// Positions of the rows fetched one by one (Tuple ID cache).
+    fetched: Vec<u64>,
+    /// What `sort` has still to read, ascending; none before the index was gone through.
+    sorted: Option<std::vec::IntoIter<PageRun>>,
+    over: bool,
+    metrics: SmoothMetrics,
+}
+
+/// Rows fetched one by one in one job: so many probes are on their way together.
+const ROWS_AT_ONCE: usize = 16;
+/// Pages that `sort` reads with one request.
+const SORTED_PAGES_AT_ONCE: u32 = 128;
+/// The rest of an index is gone through before a scan takes over if it has at most this part of the bytes that are left, as a divisor.
+const LOOK_AHEAD_SHARE: u64 = 16;
+
+impl Probing {
+    /// Nothing read yet. `bytes` are those of the needed columns of the whole table, `believed` what the device's meters say of a page.
+    pub(crate) fn new(
+        plan: &SmoothPlan,
+        cursor: Cursor,
+        map: &PageMap,
+        chunks: usize,
+        bytes: u64,
+        believed: PageCosts,
+        metrics: SmoothMetrics,
+    ) -> Self {
+        let pages = u64::from(map.len()).max(1);
+        let page_bytes = (bytes / pages).max(1);
+        let settings = &plan.covered.settings;
+        let narrow = |n: u64| u32::try_from(n).unwrap_or(u32::MAX).max(1);
+        let options = SmoothOptions {
+            policy: settings.smooth_policy,
+            index_rows: index_rows(settings, map, page_bytes, believed),
+            region_pages_max: narrow(settings.smooth_region_max / page_bytes),
+        };
+        let region_pages_max = options.region_pages_max;
+        metrics.index_leaves.add(cursor.leaves());
+        Self {
+            path: plan.path,
+            cursor: Some(cursor),
+            entries: None,
+            smooth: SmoothScan::new(map.len(), options),
+            costs: DeviceCosts::new(believed.random, believed.sequential),
+            costs_known: false,
+            last_done: Instant::now(),
+            page_bytes,
+            chunk_pages: narrow(pages / (chunks as u64).max(1)).min(region_pages_max),
+            switch_rows_left: settings.smooth_estimate,
+            fetched: Vec::new(),
+            sorted: None,
+            over: false,
+            metrics,
+        }
+    }
+
+    /// What to read next. Cancel safe.
+    ///
+    /// # Errors
+    /// None that the index causes: then a scan takes over.
+    pub(crate) async fn next_job(&mut self, map: &PageMap, plan: &SmoothPlan) -> Job {
+        match self.try_next_job(map).await {
+            Ok(job) => job,
+            Err(error) => {
+                plan.index.set_broken(&error.strip_backtrace());
+                self.cursor = None;
+                self.take_over(None)
+            }
+        }
+    }
+
+    async fn try_next_job(&mut self, map: &PageMap) -> Result<Job> {
+        if self.over {
+            return Ok(Job::End);
+        }
+        match self.path {
+            AccessPath::Sort => self.next_sorted(map).await,
+            AccessPath::Index => self.next_rows(map, u64::MAX).await,
+            AccessPath::Switch if self.switch_rows_left == 0 => Ok(self.take_over(None)),
+            AccessPath::Switch => self.next_rows(map, self.switch_rows_left).await,
+            AccessPath::Full | AccessPath::Smooth => self.next_smooth(map).await,
+        }
+    }
+
+    async fn next_smooth(&mut self, map: &PageMap) -> Result<Job> {
+        if self.smooth.region_pages() >= self.chunk_pages && self.chunk_pages > 1 {
+            return self.look_ahead_and_take_over(map).await;
+        }
+        let mut rows: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
+        let mut count = 0;
+        while let Some(position) = self.next_position().await? {
+            let Some(page) = map.page_of(position) else {
+                continue;
+            };
+            match self.smooth.probe(page) {
+                Probe::Seen => self.metrics.entries_seen.add(1),
+                Probe::Row => {
+                    rows.entry(page).or_default().push(position);
+                    count += 1;
+                }
+                Probe::Region(runs) => {
+                    let runs = runs.into_iter().flat_map(|run| map.runs(run)).collect();
+                    // Rows of mode 0 come first, so there are none in the same job.
+                    debug_assert!(rows.is_empty(), "I12: no row after the first region");
+                    return Ok(Job::Pages(runs));
+                }
+            }
+            if count == ROWS_AT_ONCE
+                || (count > 0 && self.smooth.mode() != coscan_core::smooth::Mode::Index)
+            {
+                break;
+            }
+        }
+        Ok(self.rows(rows))
+    }
+
+    async fn next_rows(&mut self, map: &PageMap, at_most: u64) -> Result<Job> {
+        let at_most = usize::try_from(at_most)
+            .unwrap_or(usize::MAX)
+            .min(ROWS_AT_ONCE);
+        let mut rows: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
+        let mut count = 0;
+        while count < at_most
+            && let Some(position) = self.next_position().await?
+        {
+            if let Some(page) = map.page_of(position) {
+                rows.entry(page).or_default().push(position);
+                count += 1;
+            }
+        }
+        self.switch_rows_left = self.switch_rows_left.saturating_sub(count as u64);
+        Ok(self.rows(rows))
+    }
+
+    fn rows(&mut self, rows: BTreeMap<u32, Vec<u64>>) -> Job {
+        if rows.is_empty() {
+            self.over = true;
+            return Job::End;
+        }
+        let positions = rows.values().flatten();
+        self.metrics.rows_fetched.add(positions.clone().count());
+        if self.path != AccessPath::Index {
+            self.fetched.extend(positions);
+            self.fetched.sort_unstable();
+        }
+        Job::Rows(rows.into_iter().collect())
+    }
+
+    async fn next_sorted(&mut self, map: &PageMap) -> Result<Job> {
+        if self.sorted.is_none() {
+            let named = self.named(map).await?;
+            let mut runs: Vec<PageRun> = Vec::new();
+            for page in (0..map.len()).filter(|page| named[*page as usize]) {
+                let chunk = map.page(page).chunk;
+                match runs.last_mut() {
+                    Some(run) if run.chunk == chunk && run.pages.end == page => run.pages.end += 1,
+                    _ => runs.push(PageRun {
+                        chunk,
+                        pages: page..page + 1,
+                    }),
+                }
+            }
+            self.sorted = Some(runs.into_iter());
+        }
+        let mut job: Vec<PageRun> = Vec::new();
+        let mut pages = 0;
+        if let Some(runs) = &mut self.sorted {
+            while let Some(next) = runs.as_slice().first()
+                && (job.is_empty() || (job[0].chunk == next.chunk && pages < SORTED_PAGES_AT_ONCE))
+            {
+                pages += next.pages.end - next.pages.start;
+                job.extend(runs.next());
+            }
+        }
+        self.over = job.is_empty();
+        Ok(if self.over { Job::End } else { Job::Pages(job) })
+    }
+
+    /// A region was looked at.
+    pub(crate) fn examined(&mut self, pages: u32, with_results: u32) {
+        let took = self.last_done.elapsed();
+        self.last_done = Instant::now();
+        self.costs
+            .measured(pages, u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
+        if self.costs_known {
+            self.smooth.set_costs(self.costs.costs());
+        }
+        self.smooth.examined(pages, with_results);
+        self.metrics
+            .region_pages_max
+            .set_max(self.smooth.region_pages() as usize);
+    }
+
+    /// From now on what pages cost decides how far an elastic scan reads on.
+    pub(crate) fn use_costs(&mut self) {
+        self.costs_known = true;
+        self.smooth.set_costs(self.costs.costs());
+        self.last_done = Instant::now();
+    }
+
+    /// Positions of the rows that were given one by one, ascending.
+    pub(crate) fn fetched(&self) -> Arc<[u64]> {
+        self.fetched.as_slice().into()
+    }
+
+    /// How many pages the next region has.
+    pub(crate) fn region_pages(&self) -> u32 {
+        self.smooth.region_pages()
+    }
+
+    async fn look_ahead_and_take_over(&mut self, map: &PageMap) -> Result<Job> {
+        let unseen: u64 = self
+            .smooth
+            .unseen()
+            .map(|run| u64::from(run.end - run.start))
+            .sum();
+        let left = unseen * self.page_bytes;
+        let index_left = self.cursor.as_ref().map_or(0, Cursor::bytes_left);
+        let named = if index_left <= left / LOOK_AHEAD_SHARE {
+            Some(self.named(map).await?)
+        } else {
+            None
+        };
+        Ok(self.take_over(named.as_deref()))
+    }
+
+    /// Everything that was not read, of the pages in `named` if that is known.
+    fn take_over(&mut self, named: Option<&[bool]>) -> Job {
+        self.over = true;
+        self.cursor = None;
+        let mut done: Vec<bool> = match named {
+            Some(named) => named.iter().map(|named| !named).collect(),
+            None => Vec::new(),
+        };
+        let pages: u32 = self.smooth.pages();
+        done.resize(pages as usize, false);
+        for page in 0..pages {
+            done[page as usize] |= self.smooth.has_seen(page);
+        }
+        let left = done.iter().filter(|done| !**done).count();
+        self.metrics.pages_taken_over.add(left);
+        Job::TakeOver(Left {
+            done,
+            fetched: self.fetched(),
+        })
+    }
+
+    /// Per page, whether the entries that are left name a row of it.
+    async fn named(&mut self, map: &PageMap) -> Result<Vec<bool>> {
+        let mut named = vec![false; map.len() as usize];
+        while let Some(position) = self.next_position().await? {
+            if let Some(page) = map.page_of(position) {
+                named[page as usize] = true;
+            }
+        }
+        Ok(named)
+    }
+
+    async fn next_position(&mut self) -> Result<Option<u64>> {
+        loop {
+            if let Some((entries, done)) = &mut self.entries {
+                if let Some(position) = entries.positions.values().get(*done) {
+                    *done += 1;
+                    return Ok(Some(*position));
+                }
+                self.entries = None;
+            }
+            let Some(cursor) = &mut self.cursor else {
+                return Ok(None);
+            };
+            match cursor.next().await? {
+                Some(entries) => {
+                    self.metrics.index_entries.add(entries.positions.len());
+                    self.entries = Some((entries, 0));
+                }
+                None => self.cursor = None,
+            }
+        }
+    }
+}
+
+/// How many rows are fetched one by one before a smooth scan morphs.
+fn index_rows(settings: &Settings, map: &PageMap, page_bytes: u64, believed: PageCosts) -> u64 {
+    match settings.smooth_trigger {
+        SmoothTrigger::Eager => 0,
+        SmoothTrigger::Optimizer => settings.smooth_estimate,
+        SmoothTrigger::Sla => {
+            let pages = u64::from(map.len()).max(1);
+            let rows: u64 = (0..map.len()).map(|page| map.page(page).rows()).sum();
+            let model = CostModel {
+                rows,
+                row_bytes: (page_bytes * pages / rows.max(1)).max(1),
+                page_bytes,
+                key_bytes: KEY_BYTES,
+                random: believed.random as f64,
+                sequential: believed.sequential as f64,
+                cpu: 0.0,
+            };
+            model.rows_within(settings.smooth_sla_ms as f64 * 1e6)
+        }
+    }
+}
+
+/// Of an entry of the index, about: the model wants to know, and it hardly matters.
+const KEY_BYTES: u64 = 8;

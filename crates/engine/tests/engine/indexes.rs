@@ -1,0 +1,486 @@
+//! Promised: whatever access path, policy, trigger, page layout and memory, a query by an index gives plain DataFusion's rows, each once, in
+//! order where an order was asked for; files that changed or came after the index was built are scanned; a damaged index is
+//! noticed and costs time, not rows; indexes outlive their session, and what cannot be indexed is refused by name.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow::array::{
+    ArrayRef, Date32Array, Decimal128Array, Float64Array, Int32Array, Int64Array, RecordBatch,
+    StringArray, TimestampMicrosecondArray,
+};
+use arrow::datatypes::{DataType, Field, SchemaRef, TimeUnit};
+use coscan::{EngineConfig, Session};
+use parquet::file::properties::WriterProperties;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use tempfile::TempDir;
+
+use crate::common::{self, collect, plain, plain_rows, rows, rows_in_order};
+use crate::predicates::metric;
+
+const PATHS: [&str; 5] = ["full", "index", "sort", "switch", "smooth"];
+
+fn schema() -> SchemaRef {
+    common::schema(vec![
+        Field::new("id", DataType::Int64, false),
+        Field::new("k", DataType::Int32, true),
+        Field::new("d", DataType::Date32, false),
+        Field::new("s", DataType::Utf8, true),
+        Field::new("p", DataType::Decimal128(15, 2), true),
+        Field::new("t", DataType::Timestamp(TimeUnit::Microsecond, None), true),
+        Field::new("f", DataType::Float64, false),
+    ])
+}
+
+/// Rows of which `clustered` are in the order of k.
+fn batch(random: &mut StdRng, first: i64, rows: usize, clustered: bool) -> RecordBatch {
+    let mut keys: Vec<i32> = (0..rows).map(|_| random.random_range(0..1000)).collect();
+    if clustered {
+        keys.sort_unstable();
+    }
+    let mut some = |one_in: u32| random.random_range(0..one_in) > 0;
+    let nulls: Vec<bool> = (0..rows).map(|_| some(20)).collect();
+    let if_some = |at: usize, other: usize| nulls[(at + other) % rows];
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(Int64Array::from_iter_values(first..first + rows as i64)),
+        Arc::new(Int32Array::from_iter(
+            (0..rows).map(|r| if_some(r, 0).then_some(keys[r])),
+        )),
+        Arc::new(Date32Array::from_iter_values(
+            keys.iter().map(|k| 10_000 + k / 3),
+        )),
+        Arc::new(StringArray::from_iter((0..rows).map(|r| {
+            if_some(r, 1).then(|| format!("{:c>3}-{}", keys[r] % 97, keys[r]))
+        }))),
+        Arc::new(
+            Decimal128Array::from_iter(
+                (0..rows).map(|r| if_some(r, 2).then(|| i128::from(keys[r]) * 25 - 5000)),
+            )
+            .with_precision_and_scale(15, 2)
+            .unwrap(),
+        ),
+        Arc::new(TimestampMicrosecondArray::from_iter((0..rows).map(|r| {
+            if_some(r, 3).then_some(i64::from(keys[r]) * 1_000_003)
+        }))),
+        Arc::new(Float64Array::from_iter_values(
+            keys.iter().map(|k| f64::from(*k) / 7.0),
+        )),
+    ];
+    RecordBatch::try_new(schema(), columns).unwrap()
+}
+
+/// How a file's pages lie.
+#[derive(Clone, Copy, Debug)]
+enum Layout {
+    /// Every column's pages begin at the same rows.
+    Aligned,
+    /// Pages of a number of bytes, so each column's begin elsewhere.
+    Ragged,
+    /// No page index: the row group is the page.
+    NoPageIndex,
+}
+
+fn write(path: &Path, batches: &[RecordBatch], layout: Layout) {
+    let properties = WriterProperties::builder().set_max_row_group_row_count(Some(4000));
+    let properties = match layout {
+        Layout::Aligned => properties
+            .set_data_page_row_count_limit(128)
+            .set_write_batch_size(128)
+            .set_data_page_size_limit(usize::MAX),
+        Layout::Ragged => properties
+            .set_data_page_size_limit(700)
+            .set_write_batch_size(50),
+        Layout::NoPageIndex => properties.set_offset_index_disabled(true),
+    };
+    common::write_with(path, schema(), batches, properties.build());
+}
+
+struct Table {
+    _folder: TempDir,
+    path: PathBuf,
+}
+
+/// A table of three files, each of another layout and one of them clustered.
+fn table(seed: u64) -> Table {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t");
+    fs::create_dir(&path).unwrap();
+    let mut random = StdRng::seed_from_u64(seed);
+    let layouts = [Layout::Aligned, Layout::Ragged, Layout::NoPageIndex];
+    let mut first = 0;
+    for (number, layout) in layouts.into_iter().enumerate() {
+        let rows = random.random_range(3000..9000);
+        let file = path.join(format!("{number}.parquet"));
+        write(
+            &file,
+            &[batch(&mut random, first, rows, number == 1)],
+            layout,
+        );
+        first += rows as i64;
+    }
+    Table {
+        _folder: folder,
+        path,
+    }
+}
+
+async fn session(table: &Table, config: EngineConfig) -> Session {
+    common::session(config, &[("t", &table.path.join(""))]).await
+}
+
+async fn run(session: &Session, sql: &str) -> datafusion::error::Result<Vec<String>> {
+    match session.sql(sql).await {
+        Ok(rows) => collect(rows).await,
+        Err(coscan::Error::Query(error)) => Err(error),
+        Err(error) => panic!("{sql}: {error}"),
+    }
+}
+
+async fn indexed(table: &Table, config: EngineConfig, columns: &[&str]) -> Session {
+    let session = session(table, config).await;
+    for column in columns {
+        let sql = format!("CREATE INDEX i_{column} ON t ({column})");
+        let made = run(&session, &sql).await.unwrap();
+        assert_eq!(made.len(), 1, "{sql}: {made:?}");
+    }
+    session
+}
+
+const QUERIES: [&str; 13] = [
+    "SELECT * FROM t WHERE k = 17",
+    "SELECT id, s FROM t WHERE k IN (3, 999, 500, 501) AND id % 2 = 0",
+    "SELECT * FROM t WHERE k BETWEEN 100 AND 130 AND s IS NOT NULL",
+    "SELECT count(*), sum(k), min(id) FROM t WHERE k < 5",
+    "SELECT count(*), sum(id), max(s) FROM t WHERE k >= 0",
+    "SELECT id FROM t WHERE k > 2000",
+    "SELECT id, k FROM t WHERE (k = 1 OR k = 900) AND f < 100.0",
+    "SELECT id, d FROM t WHERE d >= DATE '1998-01-01' AND d < DATE '1998-01-08'",
+    "SELECT id, s FROM t WHERE s LIKE '12c-%' OR s = '5cc-5'",
+    "SELECT id, s FROM t WHERE s LIKE '9%' AND k > 700",
+    "SELECT id, p FROM t WHERE p = 17.50 OR p > 195.0",
+    "SELECT id, t FROM t WHERE t BETWEEN TIMESTAMP '1970-01-01T00:00:10' AND TIMESTAMP '1970-01-01T00:00:20'",
+    "SELECT k, count(*) FROM t WHERE k > 990 AND d > DATE '1990-01-01' GROUP BY k",
+];
+
+const COLUMNS: [&str; 5] = ["k", "d", "s", "p", "t"];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_access_path_gives_the_same_rows() {
+    let table = table(1);
+    let session = indexed(&table, common::config(), &COLUMNS).await;
+    let plain = plain(&[("t", &table.path)]).await;
+    for sql in QUERIES {
+        let expected = plain_rows(&plain, sql).await;
+        for path in PATHS {
+            session.set("coscan.access_path", path).unwrap();
+            assert_eq!(rows(&session, sql).await, expected, "{path}: {sql}");
+            let plan = session.explain(sql).await.unwrap();
+            let by_index = plan.contains("SmoothScan:") || plan.contains("IndexScan:");
+            assert_eq!(by_index, path != "full", "{path}: {sql}\n{plan}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn random_queries_give_the_same_rows_under_random_settings() {
+    for seed in 0..6 {
+        let table = table(100 + seed);
+        let mut random = StdRng::seed_from_u64(seed);
+        let config = EngineConfig {
+            chunk_bytes: [8 << 10, 64 << 10, 1 << 20][random.random_range(0..3)],
+            memory_bytes: Some([24 << 20, 512 << 20][random.random_range(0..2)]),
+            target_partitions: Some(random.random_range(1..5)),
+            ..common::config()
+        };
+        let session = indexed(&table, config, &["k", "s"]).await;
+        let plain = plain(&[("t", &table.path)]).await;
+        for _ in 0..40 {
+            let settings = [
+                ("access_path", PATHS[random.random_range(0..5)]),
+                (
+                    "policy",
+                    ["relevance", "normal", "elevator"][random.random_range(0..3)],
+                ),
+                ("storage_model", ["dsm", "nsm"][random.random_range(0..2)]),
+                (
+                    "smooth_policy",
+                    ["greedy", "selectivity_increase", "elastic"][random.random_range(0..3)],
+                ),
+                (
+                    "smooth_trigger",
+                    ["eager", "optimizer", "sla"][random.random_range(0..3)],
+                ),
+                (
+                    "smooth_estimate",
+                    ["0", "1", "40", "100000"][random.random_range(0..4)],
+                ),
+                ("smooth_sla", ["1ms", "50ms"][random.random_range(0..2)]),
+                (
+                    "smooth_region_max",
+                    ["1KiB", "16KiB", "16MiB"][random.random_range(0..3)],
+                ),
+            ];
+            for (name, value) in settings {
+                session.set(&format!("coscan.{name}"), value).unwrap();
+            }
+            let (low, width): (i32, i32) =
+                (random.random_range(-10..1000), random.random_range(0..400));
+            let high = low + [0, width % 8, width][random.random_range(0..3)];
+            let condition = [
+                format!("k BETWEEN {low} AND {high}"),
+                format!("k >= {low}"),
+                format!("k < {high} AND id % 3 = 1"),
+                format!("s LIKE '{}%'", low.rem_euclid(97)),
+                format!(
+                    "s = '{:c>3}-{low}' OR s > '9' AND k > {high}",
+                    low.rem_euclid(97)
+                ),
+            ];
+            let condition = &condition[random.random_range(0..5)];
+            let order = ["", " ORDER BY k", " ORDER BY s"][random.random_range(0..3)];
+            let limit = ["", "", " LIMIT 7"][random.random_range(0..3)];
+            let columns = ["*", "id, k, s", "k, s, id"][random.random_range(0..3)];
+            let sql = format!("SELECT {columns} FROM t WHERE {condition}{order}");
+            let context = format!("seed {seed}, {settings:?}: {sql}{limit}");
+            let expected = plain_rows(&plain, &sql).await;
+            let found = rows_in_order(&session, &format!("{sql}{limit}")).await;
+            check_order(&found, columns, order, &context);
+            let mut sorted = found;
+            sorted.sort_unstable();
+            if limit.is_empty() {
+                assert_eq!(sorted, expected, "{context}");
+            } else {
+                assert_eq!(sorted.len(), expected.len().min(7), "{context}");
+                for row in &sorted {
+                    assert!(expected.binary_search(row).is_ok(), "{row}: {context}");
+                }
+                sorted.dedup();
+                assert_eq!(
+                    sorted.len(),
+                    expected.len().min(7),
+                    "a row twice: {context}"
+                );
+            }
+        }
+    }
+}
+
+/// Rows come in the order that was asked for; NULLs last, as DataFusion has them.
+fn check_order(found: &[String], columns: &str, order: &str, context: &str) {
+    let Some(column) = order.strip_prefix(" ORDER BY ") else {
+        return;
+    };
+    let all: Vec<&str> = match columns {
+        "*" => vec!["id", "k", "d", "s", "p", "t", "f"],
+        list => list.split(", ").collect(),
+    };
+    let at = all.iter().position(|name| *name == column).unwrap();
+    let value = |row: &String| {
+        let text = row.split('|').nth(at).unwrap().to_owned();
+        let number = if column == "k" {
+            text.parse::<i64>().unwrap_or(i64::MAX)
+        } else {
+            0
+        };
+        (
+            text == "NULL",
+            number,
+            if column == "k" { String::new() } else { text },
+        )
+    };
+    assert!(
+        found.windows(2).all(|two| value(&two[0]) <= value(&two[1])),
+        "{context}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn new_and_changed_files_are_scanned_until_the_index_is_refreshed() {
+    let table = table(2);
+    let session = indexed(&table, common::config(), &["k"]).await;
+    let mut random = StdRng::seed_from_u64(7);
+    let file = |name: &str| table.path.join(name);
+    write(
+        &file("3.parquet"),
+        &[batch(&mut random, 50_000, 2000, false)],
+        Layout::Aligned,
+    );
+    write(
+        &file("1.parquet"),
+        &[batch(&mut random, 60_000, 1500, false)],
+        Layout::Ragged,
+    );
+    fs::remove_file(file("2.parquet")).unwrap();
+    let plain = plain(&[("t", &table.path)]).await;
+    let sql = "SELECT * FROM t WHERE k BETWEEN 40 AND 60";
+    let expected = plain_rows(&plain, sql).await;
+    assert_eq!(rows(&session, sql).await, expected);
+    let plan = session.explain(sql).await.unwrap();
+    assert!(plan.contains("files_not_covered=2"), "{plan}");
+    let sql_with_limit = format!("{sql} LIMIT 5");
+    assert_eq!(rows(&session, &sql_with_limit).await.len(), 5);
+
+    run(&session, "REFRESH INDEX i_k").await.unwrap();
+    assert_eq!(rows(&session, sql).await, expected);
+    let plan = session.explain(sql).await.unwrap();
+    assert!(
+        plan.contains("SmoothScan:") && !plan.contains("not_covered"),
+        "{plan}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_index_outlives_its_session() {
+    let table = table(3);
+    drop(indexed(&table, common::config(), &["k"]).await);
+    let session = session(&table, common::config()).await;
+    let indexes = rows(&session, "SHOW INDEXES").await;
+    assert_eq!(indexes.len(), 1, "{indexes:?}");
+    assert!(indexes[0].starts_with("i_k|t|k|3|"), "{indexes:?}");
+    assert!(indexes[0].ends_with("|ready"), "{indexes:?}");
+    let plan = session
+        .explain("SELECT * FROM t WHERE k = 1")
+        .await
+        .unwrap();
+    assert!(plan.contains("SmoothScan: index=i_k"), "{plan}");
+
+    let again = run(&session, "CREATE INDEX i_k ON t (k)")
+        .await
+        .unwrap_err();
+    assert!(
+        again.to_string().contains("index i_k already exists"),
+        "{again}"
+    );
+    let nothing = run(&session, "CREATE INDEX IF NOT EXISTS i_k ON t (k)")
+        .await
+        .unwrap();
+    assert!(nothing.is_empty());
+    run(&session, "DROP INDEX i_k").await.unwrap();
+    assert!(rows(&session, "SHOW INDEXES").await.is_empty());
+    let left: Vec<_> = fs::read_dir(table.path.join("_coscan")).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+    let missing = run(&session, "DROP INDEX i_k").await.unwrap_err();
+    assert!(missing.to_string().contains("no index i_k"), "{missing}");
+    assert!(
+        run(&session, "DROP INDEX IF EXISTS i_k")
+            .await
+            .unwrap()
+            .is_empty()
+    );
+    let plan = session
+        .explain("SELECT * FROM t WHERE k = 1")
+        .await
+        .unwrap();
+    assert!(!plan.contains("SmoothScan"), "{plan}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_indexed_is_refused_by_name() {
+    let table = table(4);
+    let session = session(&table, common::config()).await;
+    for (sql, complaint) in [
+        (
+            "CREATE INDEX i ON t (f)",
+            "column f is of type Float64, which cannot be indexed",
+        ),
+        ("CREATE INDEX i ON t (nope)", "has no column nope"),
+        ("CREATE INDEX i ON nope (k)", "nope"),
+        ("CREATE INDEX i ON t (k, s)", "several columns"),
+        ("REFRESH INDEX nope", "no index nope"),
+        ("CREATE INDEX i ON coscan.scans (scan)", "nothing to index"),
+    ] {
+        let error = run(&session, sql).await.unwrap_err().to_string();
+        assert!(error.contains(complaint), "{sql}: {error}");
+    }
+}
+
+/// The index's data file.
+fn data_file(table: &Table) -> PathBuf {
+    let files = fs::read_dir(table.path.join("_coscan")).unwrap();
+    let mut files = files.map(|file| file.unwrap().path());
+    files
+        .find(|path| path.extension().is_some_and(|e| e == "index"))
+        .unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_index_costs_time_and_no_rows() {
+    let table = table(5);
+    let builder = indexed(&table, common::config(), &["k"]).await;
+    let plain = plain(&[("t", &table.path)]).await;
+    let sql = "SELECT * FROM t WHERE k BETWEEN 10 AND 600";
+    let expected = plain_rows(&plain, sql).await;
+    let file = data_file(&table);
+    let good = fs::read(&file).unwrap();
+    let mut random = StdRng::seed_from_u64(5);
+    for round in 0..24 {
+        let mut bad = good.clone();
+        match round {
+            0 => bad.clear(),
+            1 => bad.truncate(good.len() / 2),
+            2 => bad.truncate(good.len() - 1),
+            _ => {
+                let at = random.random_range(0..bad.len());
+                bad[at] ^= 1 << random.random_range(0..8);
+            }
+        }
+        fs::write(&file, &bad).unwrap();
+        let session = session(&table, common::config()).await;
+        for path in ["smooth", "sort", "switch", "index"] {
+            session.set("coscan.access_path", path).unwrap();
+            assert_eq!(rows(&session, sql).await, expected, "round {round}, {path}");
+        }
+    }
+    fs::remove_file(&file).unwrap();
+    assert_eq!(rows(&builder, sql).await, expected);
+    let state = rows(&builder, "SELECT state FROM coscan.indexes").await;
+    assert!(state[0].starts_with("broken: "), "{state:?}");
+    run(&builder, "REFRESH INDEX i_k").await.unwrap();
+    assert_eq!(
+        rows(&builder, "SELECT state FROM coscan.indexes").await,
+        ["ready"]
+    );
+    assert_eq!(rows(&builder, sql).await, expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_point_query_reads_a_page_and_not_the_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.parquet");
+    let mut random = StdRng::seed_from_u64(9);
+    write(
+        &path,
+        &[batch(&mut random, 0, 40_000, false)],
+        Layout::Aligned,
+    );
+    let session = common::session(common::config(), &[("t", &path)]).await;
+    run(&session, "CREATE INDEX by_id ON t (id)").await.unwrap();
+    let sql = "SELECT * FROM t WHERE id = 12345";
+    for name in ["pages_read", "pages_with_results", "index_leaves"] {
+        assert_eq!(metric(&session, sql, name).await, 1, "{name}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dense_answer_ends_as_a_cooperative_scan() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.parquet");
+    let mut random = StdRng::seed_from_u64(10);
+    write(
+        &path,
+        &[batch(&mut random, 0, 80_000, false)],
+        Layout::Aligned,
+    );
+    let config = EngineConfig {
+        chunk_bytes: 32 << 10,
+        ..common::config()
+    };
+    let session = common::session(config, &[("t", &path)]).await;
+    run(&session, "CREATE INDEX i ON t (k)").await.unwrap();
+    let sql = "SELECT * FROM t WHERE k >= 0";
+    let left = metric(&session, sql, "pages_left_to_full_scan").await;
+    let read = metric(&session, sql, "pages_read").await;
+    assert!(left > 400 && read < 200, "{left} left, {read} read");
+}
