@@ -7,12 +7,13 @@
 //! Not here: what is done about the rows (`smooth/`).
 //! Bounds: at most [`AHEAD_MAX`] leaves in a read, two reads at once.
 
-use std::ops::Range;
+use std::cmp::Ordering;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::Ordering::Relaxed;
 
+use arrow::array::make_comparator;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, UInt64Array};
-use arrow::compute::{filter, prep_null_mask_filter};
+use arrow::compute::{SortOptions, filter, prep_null_mask_filter, take};
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, UInt64Type};
 use coscan_storage::Piece;
 use coscan_storage::device::FileVersion;
@@ -24,6 +25,7 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use object_store::{ObjectStore, ObjectStoreExt};
+use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
 
 use super::build::{leaves, open, tail_crc32};
 use super::catalog::Index;
@@ -54,7 +56,6 @@ pub(crate) struct Cursor {
     /// Leaves on their way.
     coming: Option<SpawnedTask<Result<Vec<Entries>>>>,
     here: std::vec::IntoIter<Entries>,
-    leaf_entries: u64,
 }
 
 struct LeafReader {
@@ -93,7 +94,7 @@ impl Cursor {
             if tail_crc32(&file, manifest.leaves_end).await? != manifest.tail_crc32 {
                 return Err(damaged("the checksum of its footer does not match"));
             }
-            index.verified.store(true, Ordering::Relaxed);
+            index.verified.store(true, Relaxed);
         }
         let leaves = leaves(&file);
         if leaves.len() != manifest.leaves_crc32.len() {
@@ -105,7 +106,6 @@ impl Cursor {
         let all: Vec<usize> = (0..leaves.len()).collect();
         let may = may_match(&file, &predicate, &schema, IN_LIST_MAX, &all);
         let wanted: Vec<usize> = all.into_iter().filter(|leaf| may[*leaf]).collect();
-        let leaf_entries = wanted.iter().map(|leaf| rows(&leaves[*leaf])).sum();
         let reader = LeafReader {
             index: Arc::clone(index),
             pool: pool.clone(),
@@ -122,13 +122,12 @@ impl Cursor {
             step: 1,
             coming: None,
             here: Vec::new().into_iter(),
-            leaf_entries,
         };
         cursor.ask();
         Ok(cursor)
     }
 
-    /// The next entries, never none at all; `None` at the end. Not cancel safe: after a dropped call entries may be missing.
+    /// The next entries, never none at all; `None` at the end. Cancel safe.
     ///
     /// # Errors
     /// A leaf cannot be read, or is not what was written.
@@ -139,10 +138,12 @@ impl Cursor {
                     return Ok(Some(entries));
                 }
             }
-            let Some(coming) = self.coming.take() else {
+            let Some(coming) = &mut self.coming else {
                 return Ok(None);
             };
-            let read = coming.join().await.map_err(|error| {
+            let read = coming.await;
+            self.coming = None;
+            let read = read.map_err(|error| {
                 DataFusionError::Execution(format!("reading an index was given up: {error}"))
             })?;
             self.here = read?.into_iter();
@@ -150,9 +151,24 @@ impl Cursor {
         }
     }
 
-    /// Entries of the leaves that may match: at least as many as match, at most two leaves more for a range.
-    pub(crate) fn entries_max(&self) -> u64 {
-        self.leaf_entries
+    /// The smallest keys of these of the leaves that may match, as the page index has them: perhaps cut off, and so smaller, but ascending.
+    /// `None` if it has not all of them.
+    pub(crate) fn first_keys(&self, of: &[usize]) -> Option<ArrayRef> {
+        let reader = &self.reader;
+        let metadata = reader.file.metadata();
+        let parquet = metadata.file_metadata().schema_descr();
+        let converter = StatisticsConverter::try_new(KEY, &reader.schema, parquet).ok()?;
+        let groups: Vec<usize> = (0..metadata.num_row_groups()).collect();
+        let (columns, offsets) = (metadata.column_index()?, metadata.offset_index()?);
+        let firsts = converter.data_page_mins(columns, offsets, &groups).ok()?;
+        if firsts.len() != reader.leaves.len() {
+            return None;
+        }
+        let leaves = of.iter().map(|at| self.wanted[*at] as u64);
+        let keys = take(&firsts, &UInt64Array::from_iter_values(leaves), None).ok()?;
+        let ascends = make_comparator(&keys, &keys, SortOptions::default()).ok()?;
+        let sorted = (1..keys.len()).all(|at| ascends(at - 1, at) != Ordering::Greater);
+        (keys.null_count() == 0 && sorted).then_some(keys)
     }
 
     /// Bytes of the leaves that are not read yet.
@@ -247,11 +263,6 @@ fn over_key(predicate: &Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> 
         })
     })?;
     Ok(rewritten.data)
-}
-
-fn rows(leaf: &Piece) -> u64 {
-    let Range { start, end } = leaf.rows;
-    end - start
 }
 
 fn damaged(what: &str) -> DataFusionError {

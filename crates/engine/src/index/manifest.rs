@@ -7,7 +7,6 @@
 //! Not here: where the folder is (`catalog.rs`).
 
 use coscan_storage::device::FileVersion;
-use object_store::path::Path;
 use serde::{Deserialize, Serialize};
 
 /// How a manifest's name ends.
@@ -152,11 +151,6 @@ impl CoveredFile {
             && self.e_tag == version.e_tag
             && self.store == trimmed(store)
     }
-
-    /// Where it is on its store.
-    pub(crate) fn location(&self) -> Path {
-        Path::from(self.location.as_str())
-    }
 }
 
 /// Years beyond 2262 are all alike.
@@ -171,6 +165,8 @@ fn trimmed(store: &str) -> &str {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests: a failure should panic")]
 mod tests {
+    use object_store::path::Path;
+
     use super::*;
 
     fn version(size: u64) -> FileVersion {

@@ -17,9 +17,9 @@ mod catalog;
 mod cursor;
 mod functions;
 mod manifest;
-mod statement;
+pub(crate) mod statement;
 
 pub(crate) use catalog::{Folder, Index, Indexes};
 pub(crate) use cursor::{Cursor, Entries};
 pub(crate) use functions::register as register_functions;
-pub use statement::rewritten as index_statement;
+pub use statement::index_statement;

@@ -20,7 +20,7 @@ use datafusion::sql::sqlparser::parser::Parser;
 ///
 /// # Errors
 /// `Plan` for one that asks for what there is not: several columns, UNIQUE, a partial index.
-pub fn rewritten(sql: &str) -> Result<Option<String>> {
+pub fn index_statement(sql: &str) -> Result<Option<String>> {
     let words: Vec<String> = sql
         .trim()
         .trim_end_matches(';')
@@ -162,10 +162,10 @@ mod tests {
             ("refresh index Foo;", "coscan_refresh_index('foo')"),
         ];
         for (sql, expected) in cases {
-            let query = rewritten(sql).unwrap();
+            let query = index_statement(sql).unwrap();
             assert_eq!(query, Some(format!("SELECT * FROM {expected}")), "{sql}");
         }
-        let show = rewritten(" show  indexes ; ").unwrap().unwrap();
+        let show = index_statement(" show  indexes ; ").unwrap().unwrap();
         assert_eq!(show, "SELECT * FROM coscan.indexes");
     }
 
@@ -178,7 +178,7 @@ mod tests {
             "create table t (a int)",
             "",
         ] {
-            assert_eq!(rewritten(sql).unwrap(), None, "{sql}");
+            assert_eq!(index_statement(sql).unwrap(), None, "{sql}");
         }
     }
 
@@ -192,7 +192,7 @@ mod tests {
             "create index on t (a)",
             "create index i on",
         ] {
-            assert!(rewritten(sql).is_err(), "{sql}");
+            assert!(index_statement(sql).is_err(), "{sql}");
         }
     }
 }

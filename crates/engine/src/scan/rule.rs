@@ -25,7 +25,10 @@ use datafusion::physical_expr::projection::ProjectionExprs;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::pushdown_sort::PushdownSort;
-use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::buffer::BufferExec;
+use datafusion::physical_plan::limit::GlobalLimitExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use super::source::CScanSource;
 use super::spec::{Delivery, ScanPlan, files_of};
@@ -109,7 +112,12 @@ impl PhysicalOptimizerRule for SwapScans {
             Ok(swapped.map_or(Transformed::no(node), Transformed::yes))
         })?;
         // Scans by an index can give rows in its order, which makes sorts needless that were needed before.
-        PushdownSort::new().optimize(swapped.data, config)
+        let plan = PushdownSort::new().optimize(swapped.data, config)?;
+        let plan = plan.transform_up(|node| {
+            let single = without_merge_of_one(&node);
+            Ok(single.map_or(Transformed::no(node), Transformed::yes))
+        })?;
+        Ok(plan.data)
     }
 
     fn name(&self) -> &'static str {
@@ -119,6 +127,21 @@ impl PhysicalOptimizerRule for SwapScans {
     fn schema_check(&self) -> bool {
         true
     }
+}
+
+/// What a merge of one partition merges: where `PushdownSort` replaced a sort by a scan in the order wanted, it leaves a merge above
+/// it, and a buffer that holds up to a gigabyte.
+fn without_merge_of_one(node: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
+    let merge = node.downcast_ref::<SortPreservingMergeExec>()?;
+    let buffer = merge.input().downcast_ref::<BufferExec>()?;
+    let input = *buffer.children().first()?;
+    if input.output_partitioning().partition_count() != 1 {
+        return None;
+    }
+    Some(match merge.fetch() {
+        Some(fetch) => Arc::new(GlobalLimitExec::new(Arc::clone(input), 0, Some(fetch))),
+        None => Arc::clone(input),
+    })
 }
 
 /// The scan of Parquet files that a node is, if it is one.

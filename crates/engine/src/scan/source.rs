@@ -174,9 +174,22 @@ impl DataSource for CScanSource {
         }
     }
 
-    fn with_fetch(&self, _limit: Option<usize>) -> Option<Arc<dyn DataSource>> {
-        // Limits are pushed down before the swap, into the original.
-        None
+    fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn DataSource>> {
+        match &self.reads {
+            // Limits are pushed down before the swap, into the original.
+            Reads::Whole(_) => None,
+            // But one above a sort comes when the sort turns out to be needless.
+            Reads::ByIndex(plan) => {
+                let plan = SmoothPlan {
+                    limit: limit.into_iter().chain(plan.limit).min(),
+                    ..SmoothPlan::clone(plan)
+                };
+                Some(Arc::new(Self::by_index(
+                    self.original.clone(),
+                    Arc::new(plan),
+                )))
+            }
+        }
     }
 
     fn fetch(&self) -> Option<usize> {

@@ -6,6 +6,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use arrow::array::ArrayRef;
 use coscan_core::smooth::PageCosts;
 use coscan_storage::device::merge;
 use coscan_storage::pool::PageRequest;
@@ -144,7 +145,7 @@ impl SmoothExecution {
 
 impl Open {
     /// What to read next. Once a scan takes over, its description is in [`Open::take_over`] and this says that there is nothing more.
-    pub(crate) async fn next_job(&self, plan: &SmoothPlan) -> Option<Job> {
+    pub(crate) async fn next_job(&self, plan: &SmoothPlan) -> Job {
         let job = match &self.probing {
             Some(probing) => probing.lock().await.next_job(&self.map, plan).await,
             None => Job::TakeOver(Left {
@@ -157,10 +158,25 @@ impl Open {
                 let consumers = plan.partitions();
                 self.take_over
                     .get_or_init(|| TakeOver::new(&self.running, &self.map, left, consumers));
-                None
+                Job::End
             }
-            Job::End => None,
-            job => Some(job),
+            job => job,
+        }
+    }
+
+    /// Keys that divide the index into ranges, ascending; `None` if they are not known.
+    pub(crate) async fn bounds(&self) -> Option<ArrayRef> {
+        self.probing.as_ref()?.lock().await.bounds()
+    }
+
+    /// From now on only rows with keys below this bound are looked for; all if there is none.
+    ///
+    /// # Errors
+    /// Keys that cannot be compared: a bug.
+    pub(crate) async fn go_on_to(&self, bound: Option<(ArrayRef, usize)>) -> Result<()> {
+        match &self.probing {
+            Some(probing) => probing.lock().await.go_on_to(bound),
+            None => Ok(()),
         }
     }
 

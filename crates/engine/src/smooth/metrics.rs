@@ -2,8 +2,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use arrow::array::RecordBatch;
 use datafusion::physical_plan::metrics::{
-    BaselineMetrics, Count, ExecutionPlanMetricsSet, Gauge, MetricBuilder, Time,
+    Count, ExecutionPlanMetricsSet, Gauge, MetricBuilder, Time,
 };
 
 /// The metrics of one execution.
@@ -61,11 +62,6 @@ impl SmoothMetrics {
     }
 }
 
-/// What one partition counts by itself.
-pub(crate) struct PartitionBaseline {
-    pub(crate) baseline: BaselineMetrics,
-}
-
 /// Rows that may still be produced, if there is a limit.
 pub(crate) struct RowsLeft(Option<AtomicU64>);
 
@@ -74,8 +70,17 @@ impl RowsLeft {
         Self(limit.map(|limit| AtomicU64::new(limit as u64)))
     }
 
-    /// Takes up to `rows` of them, and says how many.
-    pub(crate) fn take(&self, rows: usize) -> usize {
+    /// As many of these rows as are left; `None` if that is none.
+    pub(crate) fn of(&self, batch: RecordBatch) -> Option<RecordBatch> {
+        let rows = batch.num_rows();
+        match self.take(rows) {
+            0 => None,
+            granted if granted < rows => Some(batch.slice(0, granted)),
+            _ => Some(batch),
+        }
+    }
+
+    fn take(&self, rows: usize) -> usize {
         let Some(left) = &self.0 else { return rows };
         let wanted = rows as u64;
         let taken = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {

@@ -7,15 +7,20 @@
 //! | `probing.rs` | which pages are read next |
 //! | `rows.rs` | which rows of pages are in the answer |
 //! | `takeover.rs` | what is left when a cooperative scan takes over |
+//! | `reader.rs` | the rows as they are found |
 //! | `stream.rs` | one partition, rows in any order |
+//! | `ordered.rs`, `result_cache.rs` | rows in the order of the key; those found before their turn |
 //! | `metrics.rs` | what EXPLAIN ANALYZE shows |
 //!
 //! The state machine is `coscan_core::smooth`; pages are read by `coscan_storage`. Contract: `docs/design/smooth.md`.
 
 mod execution;
 mod metrics;
+mod ordered;
 mod plan;
 mod probing;
+mod reader;
+mod result_cache;
 mod rows;
 mod stream;
 mod takeover;

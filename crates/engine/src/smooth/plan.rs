@@ -102,8 +102,19 @@ impl SmoothPlan {
 
     /// The same scan with its rows in this order; `None` if it cannot give them so.
     pub(crate) fn in_order(&self, order: &[PhysicalSortExpr]) -> Option<Self> {
-        let _ = order;
-        None
+        let one_by_one = matches!(self.path, AccessPath::Index | AccessPath::Smooth);
+        let [order] = order else { return None };
+        let column = order.expr.downcast_ref::<Column>()?;
+        if !one_by_one || self.rest.is_some() || order.options.descending {
+            return None;
+        }
+        // NULL keys match no predicate that an index serves, so where they would stand does not matter.
+        let output = self.covered.table.projection.iter().nth(column.index())?;
+        let table_column = output.expr.downcast_ref::<Column>()?;
+        (table_column.name() == self.index.manifest.column).then(|| Self {
+            ordered_by: Some(column.index()),
+            ..self.clone()
+        })
     }
 }
 

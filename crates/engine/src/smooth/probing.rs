@@ -9,10 +9,14 @@
 //! Not here: reading (`execution.rs`), rows (`rows.rs`).
 //! P1: each page is in one region, or left to the takeover, or holds no row that the index names.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
+use arrow::array::make_comparator;
+use arrow::array::{Array, ArrayRef};
+use arrow::compute::SortOptions;
 use coscan_core::smooth::{
     AccessPath, CostModel, DeviceCosts, PageCosts, Probe, SmoothOptions, SmoothScan, SmoothTrigger,
 };
@@ -30,6 +34,8 @@ pub(crate) enum Job {
     Pages(Vec<PageRun>),
     /// The rows at these positions of these pages, and no others.
     Rows(Vec<(u32, Vec<u64>)>),
+    /// Nothing more with keys below the bound.
+    Bound,
     /// Nothing more by the index: a scan takes over all but these pages and rows.
     TakeOver(Left),
     /// Nothing more at all.
@@ -66,6 +72,10 @@ pub(crate) struct Probing {
     /// What `sort` has still to read, ascending; none before the index was gone through.
     sorted: Option<std::vec::IntoIter<PageRun>>,
     over: bool,
+    /// Entries from this key on wait: the bounds, and which of them.
+    bound: Option<(ArrayRef, usize)>,
+    /// How many of the entries at hand are below the bound.
+    below: usize,
     metrics: SmoothMetrics,
 }
 
@@ -112,6 +122,8 @@ impl Probing {
             fetched: Vec::new(),
             sorted: None,
             over: false,
+            bound: None,
+            below: 0,
             metrics,
         }
     }
@@ -196,6 +208,9 @@ impl Probing {
 
     fn rows(&mut self, rows: BTreeMap<u32, Vec<u64>>) -> Job {
         if rows.is_empty() {
+            if self.at_bound() {
+                return Job::Bound;
+            }
             self.over = true;
             return Job::End;
         }
@@ -236,6 +251,48 @@ impl Probing {
         }
         self.over = job.is_empty();
         Ok(if self.over { Job::End } else { Job::Pages(job) })
+    }
+
+    /// First keys of ranges of entries, ascending: of the first leaves one each, then of twice as many, up to a number that divides the
+    /// index into about [`RANGES`]. `None` if the index does not tell.
+    pub(crate) fn bounds(&self) -> Option<ArrayRef> {
+        let cursor = self.cursor.as_ref()?;
+        let most = cursor.leaves().div_ceil(RANGES).max(1);
+        let (mut firsts, mut at, mut step) = (Vec::new(), 1, 1);
+        while at < cursor.leaves() {
+            firsts.push(at);
+            at += step;
+            step = (step * 2).min(most);
+        }
+        cursor.first_keys(&firsts)
+    }
+
+    /// From now on only entries with keys below this bound are gone through; all if there is none.
+    pub(crate) fn go_on_to(&mut self, bound: Option<(ArrayRef, usize)>) -> Result<()> {
+        self.bound = bound;
+        self.measure_below()
+    }
+
+    fn measure_below(&mut self) -> Result<()> {
+        let Some((entries, _)) = &self.entries else {
+            return Ok(());
+        };
+        self.below = match &self.bound {
+            Some((bounds, at)) => {
+                let compare = make_comparator(&entries.keys, bounds, SortOptions::default())?;
+                let keys: Vec<usize> = (0..entries.keys.len()).collect();
+                keys.partition_point(|key| compare(*key, *at) == Ordering::Less)
+            }
+            None => entries.positions.len(),
+        };
+        Ok(())
+    }
+
+    /// Whether entries are left, but none below the bound.
+    fn at_bound(&self) -> bool {
+        self.entries.as_ref().is_some_and(|(entries, done)| {
+            *done >= self.below && self.below < entries.positions.len()
+        })
     }
 
     /// A region was looked at.
@@ -310,6 +367,7 @@ impl Probing {
     /// Per page, whether the entries that are left name a row of it.
     async fn named(&mut self, map: &PageMap) -> Result<Vec<bool>> {
         let mut named = vec![false; map.len() as usize];
+        self.go_on_to(None)?;
         while let Some(position) = self.next_position().await? {
             if let Some(page) = map.page_of(position) {
                 named[page as usize] = true;
@@ -321,9 +379,13 @@ impl Probing {
     async fn next_position(&mut self) -> Result<Option<u64>> {
         loop {
             if let Some((entries, done)) = &mut self.entries {
-                if let Some(position) = entries.positions.values().get(*done) {
+                if *done < self.below {
+                    let position = entries.positions.value(*done);
                     *done += 1;
-                    return Ok(Some(*position));
+                    return Ok(Some(position));
+                }
+                if self.at_bound() {
+                    return Ok(None);
                 }
                 self.entries = None;
             }
@@ -334,6 +396,7 @@ impl Probing {
                 Some(entries) => {
                     self.metrics.index_entries.add(entries.positions.len());
                     self.entries = Some((entries, 0));
+                    self.measure_below()?;
                 }
                 None => self.cursor = None,
             }
@@ -363,5 +426,8 @@ fn index_rows(settings: &Settings, map: &PageMap, page_bytes: u64, believed: Pag
     }
 }
 
+/// Ranges of keys in which an ordered scan gives its rows, about: few enough that rows go to them in long runs, many enough that one
+/// is small beside what memory there is.
+const RANGES: usize = 128;
 /// Of an entry of the index, about: the model wants to know, and it hardly matters.
 const KEY_BYTES: u64 = 8;

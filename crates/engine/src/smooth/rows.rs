@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use arrow::array::{ArrayRef, BooleanArray, BooleanBufferBuilder, RecordBatch};
+use arrow::array::{ArrayRef, BooleanArray, BooleanBufferBuilder};
 use coscan_storage::Piece;
 use coscan_storage::pool::{ColumnRequest, PageBytes};
 use datafusion::error::Result;
@@ -85,11 +85,6 @@ pub(crate) fn pages_selected(selection: &Selection, page_rows: impl Iterator<Ite
             selected
         }
     }
-}
-
-/// Whether a batch has rows.
-pub(crate) fn not_empty(batch: &RecordBatch) -> bool {
-    batch.num_rows() > 0
 }
 
 #[cfg(test)]

@@ -1,0 +1,135 @@
+//! A scan by an index with its rows in the order of the key.
+//!
+//! The index names rows in the order of their keys, but a page read for one of them holds others whose turn comes later; those wait
+//! in the [`ResultCache`], by ranges of keys. The scan goes through the index up to the end of a range; then all rows of that
+//! range have been found, for each was named, and are given, sorted. So a sort of everything is never needed: what is sorted is
+//! a range at a time, which fits into memory.
+//! When a cooperative scan takes over, its rows come in any order: they go into the cache, and are given range by range at its end.
+//! One partition; files that the index does not cover would break the order, so such scans are not planned.
+//! Source: [SmoothScan18 §4.2].
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use datafusion::error::Result;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::coop::cooperative;
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use futures::future::BoxFuture;
+use futures::{StreamExt, stream};
+
+use super::execution::SmoothExecution;
+use super::reader::{Found, Reader};
+use super::result_cache::ResultCache;
+
+/// The stream of the one partition. `key` is the key's place in the output.
+pub(crate) fn open(
+    execution: Arc<SmoothExecution>,
+    reader: Reader,
+    key: usize,
+    context: &Arc<TaskContext>,
+    metrics: &ExecutionPlanMetricsSet,
+    baseline: BaselineMetrics,
+) -> SendableRecordBatchStream {
+    let schema = Arc::clone(&execution.plan.covered.schema);
+    let state = Ordered {
+        cache: ResultCache::new(&schema, key, context, metrics),
+        execution,
+        context: Arc::clone(context),
+        reader,
+        baseline,
+        at: At::Start,
+    };
+    let batches = stream::try_unfold(state, |mut state| async move {
+        // Boxed: the compiler cannot prove the nested futures `Send` for every lifetime at once.
+        let next: BoxFuture<'_, Result<Option<RecordBatch>>> = Box::pin(state.next());
+        Ok(next.await?.map(|batch| {
+            state.baseline.record_output(batch.num_rows());
+            (batch, state)
+        }))
+    });
+    Box::pin(cooperative(RecordBatchStreamAdapter::new(
+        schema,
+        batches.boxed(),
+    )))
+}
+
+struct Ordered {
+    execution: Arc<SmoothExecution>,
+    context: Arc<TaskContext>,
+    reader: Reader,
+    cache: ResultCache,
+    baseline: BaselineMetrics,
+    at: At,
+}
+
+/// Where the scan is.
+enum At {
+    Start,
+    /// Finding the rows of the cache's first range.
+    Finding,
+    /// Giving them. `found_all`: no more rows will be found of any range.
+    Giving {
+        rows: SendableRecordBatchStream,
+        found_all: bool,
+    },
+    Finished,
+}
+
+impl Ordered {
+    async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            if self.execution.rows_left.none() {
+                return Ok(None);
+            }
+            match std::mem::replace(&mut self.at, At::Finished) {
+                At::Start => {
+                    let open = self.execution.open(&self.context).await?;
+                    if let Some(bounds) = open.bounds().await {
+                        self.cache.set_bounds(bounds);
+                    }
+                    open.go_on_to(self.cache.bound()).await?;
+                    self.at = At::Finding;
+                }
+                At::Finding => match self.reader.next().await? {
+                    Found::Rows(batches) => {
+                        for batch in batches {
+                            let _timer = self.baseline.elapsed_compute().timer();
+                            self.cache.insert(&batch)?;
+                        }
+                        self.at = At::Finding;
+                    }
+                    Found::Bound => self.give(false)?,
+                    Found::End => self.give(true)?,
+                },
+                At::Giving {
+                    mut rows,
+                    found_all,
+                } => match rows.next().await {
+                    Some(batch) => {
+                        self.at = At::Giving { rows, found_all };
+                        if let Some(batch) = self.execution.rows_left.of(batch?) {
+                            return Ok(Some(batch));
+                        }
+                    }
+                    None if self.cache.is_over() => {}
+                    None if found_all => self.give(true)?,
+                    None => {
+                        let open = self.execution.open(&self.context).await?;
+                        open.go_on_to(self.cache.bound()).await?;
+                        self.at = At::Finding;
+                    }
+                },
+                At::Finished => return Ok(None),
+            }
+        }
+    }
+
+    fn give(&mut self, found_all: bool) -> Result<()> {
+        let _timer = self.baseline.elapsed_compute().timer();
+        let rows = self.cache.take_first()?;
+        self.at = At::Giving { rows, found_all };
+        Ok(())
+    }
+}

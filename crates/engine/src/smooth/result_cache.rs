@@ -1,0 +1,360 @@
+//! Rows that were found before their turn came: the Result Cache.
+//!
+//! Partitioned by ranges of keys, whose bounds are keys from the index's own page index, so that skew in the data is skew in the
+//! bounds. A range is taken out whole when its turn comes, and is sorted only then. When memory is short the highest ranges are
+//! written to disk first, for their turn is furthest; a range on disk is read back by itself, merged from its sorted runs.
+//! Not here: when a range is complete (`ordered.rs`).
+//! Bounds: memory is taken from the budget before a row is kept; what does not fit is on disk.
+//! R1: a row is in the range its key is in. R2: ranges are taken in ascending order.
+//! Source: [SmoothScan18 §4.1]; we differ: rows need not be looked up one by one, for ranges are complete when they are taken.
+
+use std::cmp::Ordering;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use arrow::array::make_comparator;
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, UInt32Array};
+use arrow::compute::{SortOptions, concat_batches, sort_to_indices, take, take_record_batch};
+use arrow::datatypes::{DataType, SchemaRef};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::{SendableRecordBatchStream, SpillFile, TaskContext};
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::{LexOrdering, PhysicalSortExpr};
+use datafusion::physical_plan::metrics::{
+    BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, SpillMetrics,
+};
+use datafusion::physical_plan::sorts::streaming_merge::StreamingMergeBuilder;
+use datafusion::physical_plan::spill::{SpillManager, get_record_batch_memory_size};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use futures::stream;
+
+/// Rows by ranges of keys.
+pub(crate) struct ResultCache {
+    schema: SchemaRef,
+    /// The key's place in the schema.
+    key: usize,
+    /// The first key of each range but the first, ascending.
+    bounds: Option<ArrayRef>,
+    /// How many ranges were taken out.
+    taken: usize,
+    /// The ranges that are left.
+    ranges: VecDeque<Range>,
+    memory: MemoryReservation,
+    spill: SpillManager,
+    batch_rows: usize,
+    metrics: ExecutionPlanMetricsSet,
+    rows: Count,
+    spilled_ranges: Count,
+}
+
+#[derive(Default)]
+struct Range {
+    batches: Vec<RecordBatch>,
+    bytes: usize,
+    /// Sorted runs.
+    spilled: Vec<Arc<dyn SpillFile>>,
+}
+
+const ASCENDING: SortOptions = SortOptions {
+    descending: false,
+    nulls_first: false,
+};
+
+impl ResultCache {
+    /// An empty cache of one range. `key` is the key's place in the schema.
+    pub(crate) fn new(
+        schema: &SchemaRef,
+        key: usize,
+        context: &Arc<TaskContext>,
+        metrics: &ExecutionPlanMetricsSet,
+    ) -> Self {
+        let memory = MemoryConsumer::new("ResultCache").with_can_spill(true);
+        let spills = SpillMetrics::new(metrics, 0);
+        Self {
+            schema: Arc::clone(schema),
+            key,
+            bounds: None,
+            taken: 0,
+            ranges: VecDeque::from([Range::default()]),
+            memory: memory.register(context.memory_pool()),
+            spill: SpillManager::new(context.runtime_env(), spills, Arc::clone(schema)),
+            batch_rows: context.session_config().batch_size(),
+            metrics: metrics.clone(),
+            rows: MetricBuilder::new(metrics).global_counter("result_cache_rows"),
+            spilled_ranges: MetricBuilder::new(metrics).global_counter("result_cache_spills"),
+        }
+    }
+
+    /// Divides the keys at these, ascending. To be called before anything is inserted.
+    pub(crate) fn set_bounds(&mut self, bounds: ArrayRef) {
+        self.ranges.resize_with(bounds.len() + 1, Range::default);
+        self.bounds = Some(bounds);
+    }
+
+    /// Where the first range that is left ends: the bounds, and which of them; `None` if it has no end.
+    pub(crate) fn bound(&self) -> Option<(ArrayRef, usize)> {
+        let bounds = self.bounds.as_ref()?;
+        (self.taken < bounds.len()).then(|| (Arc::clone(bounds), self.taken))
+    }
+
+    /// Whether all ranges were taken out.
+    pub(crate) fn is_over(&self) -> bool {
+        self.ranges.is_empty()
+    }
+
+    /// Keeps rows.
+    ///
+    /// # Errors
+    /// If they can neither be kept in memory nor written to disk; `Internal` for a row of a range that was taken out.
+    pub(crate) fn insert(&mut self, batch: &RecordBatch) -> Result<()> {
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
+        self.rows.add(batch.num_rows());
+        let Some(bounds) = self.bounds.clone() else {
+            return self.keep(0, compact(batch.clone())?);
+        };
+        let keys = batch.column(self.key);
+        let indices = sort_to_indices(keys, Some(ASCENDING), None)?;
+        let sorted = take(keys, &indices, None)?;
+        let compare = make_comparator(&sorted, &bounds, ASCENDING)?;
+        let mut start = 0;
+        while start < sorted.len() {
+            // The range of the first key, and where the keys of that range end.
+            let range = first(bounds.len(), |bound| {
+                compare(start, bound) == Ordering::Less
+            });
+            let end = if range == bounds.len() {
+                sorted.len()
+            } else {
+                start
+                    + first(sorted.len() - start, |row| {
+                        compare(start + row, range) != Ordering::Less
+                    })
+            };
+            let rows = indices.slice(start, end - start);
+            let Some(range) = range.checked_sub(self.taken) else {
+                let message = "R2: a row of a range that was given already".to_owned();
+                return Err(DataFusionError::Internal(message));
+            };
+            self.keep(range, compact(take_record_batch(batch, &rows)?)?)?;
+            start = end;
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, range: usize, batch: RecordBatch) -> Result<()> {
+        let bytes = get_record_batch_memory_size(&batch);
+        while let Err(refused) = self.memory.try_grow(bytes) {
+            if !self.spill_highest()? {
+                return Err(refused);
+            }
+        }
+        let range = &mut self.ranges[range];
+        range.bytes += bytes;
+        range.batches.push(batch);
+        Ok(())
+    }
+
+    /// Writes the highest range that is in memory to disk; false if there is none.
+    fn spill_highest(&mut self) -> Result<bool> {
+        let Some(at) = self.ranges.iter().rposition(|range| range.bytes > 0) else {
+            return Ok(false);
+        };
+        let sorted = self.sorted(at)?;
+        let range = &mut self.ranges[at];
+        let file = self
+            .spill
+            .spill_record_batch_and_finish(&sorted, "ResultCache")?;
+        range.spilled.extend(file);
+        range.batches.clear();
+        self.memory.shrink(std::mem::take(&mut range.bytes));
+        self.spilled_ranges.add(1);
+        Ok(true)
+    }
+
+    /// The rows of a range that are in memory, sorted, in batches.
+    fn sorted(&self, at: usize) -> Result<Vec<RecordBatch>> {
+        let all = concat_batches(&self.schema, &self.ranges[at].batches)?;
+        let indices = sort_to_indices(all.column(self.key), Some(ASCENDING), None)?;
+        let mut sorted = Vec::with_capacity(all.num_rows().div_ceil(self.batch_rows));
+        let mut start = 0;
+        while start < indices.len() {
+            let rows: UInt32Array =
+                indices.slice(start, self.batch_rows.min(indices.len() - start));
+            sorted.push(compact(take_record_batch(&all, &rows)?)?);
+            start += rows.len();
+        }
+        Ok(sorted)
+    }
+
+    /// Takes out the lowest range, sorted.
+    ///
+    /// # Errors
+    /// If it cannot be read back.
+    pub(crate) fn take_first(&mut self) -> Result<SendableRecordBatchStream> {
+        let sorted = if self.ranges.is_empty() {
+            Vec::new()
+        } else {
+            self.sorted(0)?
+        };
+        let range = self.ranges.pop_front().unwrap_or_default();
+        self.taken += 1;
+        // Given to the stream, which gives it back when it ends.
+        let memory = self.memory.split(range.bytes);
+        let sorted = stream::iter(sorted.into_iter().map(move |batch| {
+            let _held = &memory;
+            Ok(batch)
+        }));
+        let sorted: SendableRecordBatchStream = Box::pin(RecordBatchStreamAdapter::new(
+            Arc::clone(&self.schema),
+            sorted,
+        ));
+        if range.spilled.is_empty() {
+            return Ok(sorted);
+        }
+        let mut runs = vec![sorted];
+        for file in range.spilled {
+            runs.push(self.spill.read_spill_as_stream(file, None)?);
+        }
+        let key = Column::new(self.schema.field(self.key).name(), self.key);
+        let by_key = PhysicalSortExpr::new(Arc::new(key), ASCENDING);
+        let ordering = LexOrdering::new([by_key])
+            .ok_or_else(|| DataFusionError::Internal("an ordering of nothing".to_owned()))?;
+        StreamingMergeBuilder::new()
+            .with_streams(runs)
+            .with_schema(Arc::clone(&self.schema))
+            .with_expressions(&ordering)
+            .with_metrics(BaselineMetrics::new(&self.metrics, 0))
+            .with_batch_size(self.batch_rows)
+            .with_reservation(self.memory.new_empty())
+            .build()
+    }
+}
+
+/// The same rows, which keep no memory but their own: views of texts share the buffers of all rows that they were taken from.
+fn compact(batch: RecordBatch) -> Result<RecordBatch> {
+    let is_view = |column: &ArrayRef| {
+        matches!(
+            column.data_type(),
+            DataType::Utf8View | DataType::BinaryView
+        )
+    };
+    if !batch.columns().iter().any(is_view) {
+        return Ok(batch);
+    }
+    let columns = batch
+        .columns()
+        .iter()
+        .map(|column| match column.data_type() {
+            DataType::Utf8View => Arc::new(column.as_string_view().gc()) as ArrayRef,
+            DataType::BinaryView => Arc::new(column.as_binary_view().gc()) as ArrayRef,
+            _ => Arc::clone(column),
+        });
+    Ok(RecordBatch::try_new(batch.schema(), columns.collect())?)
+}
+
+/// The first of `count` for which this is true, if it is true for all after it; `count` if for none.
+fn first(count: usize, holds: impl Fn(usize) -> bool) -> usize {
+    let (mut low, mut high) = (0, count);
+    while low < high {
+        let middle = usize::midpoint(low, high);
+        if holds(middle) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    low
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests: a failure should panic")]
+mod tests {
+    use arrow::array::{Int32Array, StringArray};
+    use arrow::datatypes::{Field, Int32Type, Schema};
+    use datafusion::execution::memory_pool::GreedyMemoryPool;
+    use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+    use futures::TryStreamExt;
+
+    use super::*;
+
+    fn cache(bytes: usize) -> ResultCache {
+        let schema: SchemaRef = Arc::new(Schema::new(vec![
+            Field::new("v", DataType::Utf8, false),
+            Field::new("k", DataType::Int32, false),
+        ]));
+        let pool = Arc::new(GreedyMemoryPool::new(bytes));
+        let runtime = RuntimeEnvBuilder::new()
+            .with_memory_pool(pool)
+            .build_arc()
+            .unwrap();
+        let context = TaskContext::default().with_runtime(runtime);
+        ResultCache::new(
+            &schema,
+            1,
+            &Arc::new(context),
+            &ExecutionPlanMetricsSet::new(),
+        )
+    }
+
+    fn batch(cache: &ResultCache, keys: &[i32]) -> RecordBatch {
+        let texts = StringArray::from_iter_values(keys.iter().map(|k| format!("row {k}")));
+        let keys = Int32Array::from(keys.to_vec());
+        RecordBatch::try_new(
+            Arc::clone(&cache.schema),
+            vec![Arc::new(texts), Arc::new(keys)],
+        )
+        .unwrap()
+    }
+
+    async fn first_range(cache: &mut ResultCache) -> Vec<i32> {
+        let batches: Vec<RecordBatch> = cache.take_first().unwrap().try_collect().await.unwrap();
+        let keys = batches.iter().flat_map(|batch| {
+            let (texts, keys) = (batch.column(0).as_string::<i32>(), batch.column(1));
+            let keys = keys.as_primitive::<Int32Type>().values().to_vec();
+            assert!(
+                keys.iter()
+                    .zip(texts)
+                    .all(|(k, text)| text == Some(&format!("row {k}")))
+            );
+            keys
+        });
+        keys.collect()
+    }
+
+    /// With so much memory all is kept, and with so little nearly all is written to disk.
+    #[tokio::test]
+    async fn ranges_come_sorted_and_whole_whatever_the_memory() {
+        for bytes in [1 << 20, 40 << 10] {
+            let mut cache = cache(bytes);
+            cache.set_bounds(Arc::new(Int32Array::from(vec![100, 200, 900])));
+            for round in 0..40 {
+                let keys: Vec<i32> = (0..100).map(|n| (n * 37 + round * 911) % 1000).collect();
+                cache.insert(&batch(&cache, &keys)).unwrap();
+            }
+            assert_eq!(cache.spilled_ranges.value() > 0, bytes < 100_000);
+            let mut all = Vec::new();
+            for bound in [100, 200, 900, 1000] {
+                assert!(!cache.is_over());
+                let keys = first_range(&mut cache).await;
+                assert!(keys.iter().all(|key| *key < bound), "{bound}: {keys:?}");
+                all.extend(keys);
+            }
+            assert!(cache.is_over() && all.is_sorted() && all.len() == 4000);
+            assert_eq!(cache.memory.size(), 0);
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_given_cannot_come_again() {
+        let mut cache = cache(1 << 20);
+        cache.set_bounds(Arc::new(Int32Array::from(vec![10])));
+        cache.insert(&batch(&cache, &[10, 9, 3])).unwrap();
+        assert_eq!(cache.bound().unwrap().1, 0);
+        assert_eq!(first_range(&mut cache).await, [3, 9]);
+        assert!(cache.bound().is_none());
+        assert!(cache.insert(&batch(&cache, &[11, 9])).is_err());
+    }
+}
