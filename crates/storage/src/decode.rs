@@ -49,6 +49,8 @@ pub struct SegmentDecoder {
     batch_rows: usize,
     /// Pieces not begun, the next one last.
     pieces: Vec<Piece>,
+    /// The rows wanted of each piece, counted from its first; all if there is no list.
+    wanted: Option<Vec<Range<usize>>>,
     open: Option<OpenPiece>,
 }
 
@@ -106,8 +108,17 @@ impl SegmentDecoder {
             first_leaf,
             batch_rows: batch_rows.max(1),
             pieces: chunk.pieces.iter().rev().cloned().collect(),
+            wanted: None,
             open: None,
         })
+    }
+
+    /// Gives only these rows of each piece, counted from its first: ascending, not empty, not touching. Values of other rows are skipped,
+    /// which is cheaper than decoding them.
+    #[must_use]
+    pub fn with_rows(mut self, wanted: Vec<Range<usize>>) -> Self {
+        self.wanted = Some(wanted);
+        self
     }
 
     /// The next array, of at most `batch_rows` rows; it ends where the piece ends. `None` at the end, and after an error.
@@ -142,17 +153,31 @@ impl SegmentDecoder {
     }
 
     fn open_piece(&mut self, piece: &Piece) -> Result<OpenPiece> {
-        let rows = usize::try_from(piece.rows.end - piece.rows.start).unwrap_or(usize::MAX);
+        let mut rows = usize::try_from(piece.rows.end - piece.rows.start).unwrap_or(usize::MAX);
         let source = PieceSource {
             metadata: &self.metadata,
             piece,
             first_leaf: self.first_leaf,
             bytes: &self.bytes,
         };
-        let selection = (!source.is_whole()).then(|| {
-            let skip = usize::try_from(piece.rows.start).unwrap_or(usize::MAX);
-            RowSelection::from(vec![RowSelector::skip(skip), RowSelector::select(rows)])
-        });
+        let skip = usize::try_from(piece.rows.start).unwrap_or(usize::MAX);
+        let selection = match &self.wanted {
+            Some(wanted) => {
+                rows = wanted.iter().map(ExactSizeIterator::len).sum();
+                let ranges = wanted
+                    .iter()
+                    .map(|range| skip + range.start..skip + range.end);
+                Some(RowSelection::from_consecutive_ranges(
+                    ranges,
+                    source.num_rows(),
+                ))
+            }
+            None if source.is_whole() => None,
+            None => Some(RowSelection::from(vec![
+                RowSelector::skip(skip),
+                RowSelector::select(rows),
+            ])),
+        };
         let batch_rows = self.batch_rows.min(rows);
         catch_unwind(AssertUnwindSafe(|| {
             ParquetRecordBatchReader::try_new_with_row_groups(

@@ -15,9 +15,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use arrow::array::{Array, ArrayRef, RecordBatch, UInt64Array};
 use arrow::compute::{SortOptions, filter, is_not_null};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use coscan_storage::Piece;
 use coscan_storage::device::FileVersion;
 use coscan_storage::pool::{BufferPool, ChunkLease, TableFile};
+use coscan_storage::{CHUNK_BYTES_DEFAULT, FileChunk, Piece};
 use datafusion::common::TableReference;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::datasource::provider_as_source;
@@ -142,9 +142,8 @@ impl Order<'_> {
         manifest.tail_crc32 = tail_crc32(&file, manifest.leaves_end).await?;
         let leaves = leaves(&file);
         for leaves in leaves.chunks(VERIFIED_AT_ONCE) {
-            let read = pool
-                .read_apart(&file, leaves.to_vec(), &[KEY, POSITION])
-                .await;
+            let pieces = leaves.iter().flat_map(|leaf| leaf.pieces.clone()).collect();
+            let read = pool.read_apart(&file, pieces, &[KEY, POSITION]).await;
             let read = read.map_err(external)?;
             manifest
                 .leaves_crc32
@@ -472,15 +471,16 @@ async fn write(
     Ok(count)
 }
 
-/// Opens an index's data so that every leaf is a chunk.
+/// Opens an index's data.
 pub(super) async fn open(
     pool: &BufferPool,
     store: &str,
     version: &FileVersion,
 ) -> Result<Arc<TableFile>> {
     let files = pool.shared().files();
+    // Into which chunks it falls does not matter: it is read leaf by leaf.
     let mut opened = files
-        .open(store, std::slice::from_ref(version), 1)
+        .open(store, std::slice::from_ref(version), CHUNK_BYTES_DEFAULT)
         .await
         .map_err(external)?;
     opened
@@ -488,13 +488,33 @@ pub(super) async fn open(
         .ok_or_else(|| DataFusionError::Internal("a file was opened and is not there".to_owned()))
 }
 
-/// The leaves, in order.
-pub(super) fn leaves(file: &TableFile) -> Vec<Piece> {
-    file.chunks()
-        .chunks
-        .iter()
-        .flat_map(|chunk| chunk.pieces.iter().cloned())
-        .collect()
+/// The leaves, in order: the pages of the first column, a piece each.
+pub(super) fn leaves(file: &TableFile) -> Vec<FileChunk> {
+    let metadata = file.metadata();
+    let mut leaves = Vec::new();
+    for (row_group, group) in metadata.row_groups().iter().enumerate() {
+        let rows = group.num_rows().unsigned_abs();
+        let index = metadata
+            .offset_index()
+            .and_then(|index| index.get(row_group)?.first());
+        let pages = index.into_iter().flat_map(|index| index.page_locations());
+        let mut cuts: Vec<u64> = pages
+            .map(|page| page.first_row_index.unsigned_abs())
+            .collect();
+        if cuts.first() != Some(&0) {
+            cuts = vec![0];
+        }
+        cuts.push(rows);
+        leaves.extend(cuts.windows(2).map(|cut| FileChunk {
+            pieces: vec![Piece {
+                row_group,
+                rows: cut[0]..cut[1],
+            }],
+            rows: cut[1] - cut[0],
+            columns: Vec::new(),
+        }));
+    }
+    leaves
 }
 
 fn leaves_end(file: &TableFile) -> u64 {

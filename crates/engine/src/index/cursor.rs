@@ -15,7 +15,7 @@ use arrow::array::make_comparator;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, UInt64Array};
 use arrow::compute::{SortOptions, filter, prep_null_mask_filter, take};
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, UInt64Type};
-use coscan_storage::Piece;
+use coscan_storage::FileChunk;
 use coscan_storage::device::FileVersion;
 use coscan_storage::pool::{BufferPool, ColumnRequest, TableFile};
 use datafusion::common::cast::as_boolean_array;
@@ -62,7 +62,8 @@ struct LeafReader {
     index: Arc<Index>,
     pool: BufferPool,
     file: Arc<TableFile>,
-    leaves: Vec<Piece>,
+    /// Of one piece each.
+    leaves: Vec<FileChunk>,
     /// Over the index's columns.
     predicate: Arc<dyn PhysicalExpr>,
     schema: SchemaRef,
@@ -104,7 +105,14 @@ impl Cursor {
         let schema = Arc::new(Schema::new(vec![Arc::clone(&key)]));
         let predicate = over_key(predicate)?;
         let all: Vec<usize> = (0..leaves.len()).collect();
-        let may = may_match(&file, &predicate, &schema, IN_LIST_MAX, &all);
+        let may = may_match(
+            file.metadata(),
+            &leaves,
+            &predicate,
+            &schema,
+            IN_LIST_MAX,
+            &all,
+        );
         let wanted: Vec<usize> = all.into_iter().filter(|leaf| may[*leaf]).collect();
         let reader = LeafReader {
             index: Arc::clone(index),
@@ -171,6 +179,24 @@ impl Cursor {
         (keys.null_count() == 0 && sorted).then_some(keys)
     }
 
+    /// Positions of the matching rows of some leaves that are not read yet, evenly spread; none if there are not many more than that.
+    ///
+    /// # Errors
+    /// As [`Cursor::next`].
+    pub(crate) async fn sample(&self, leaves: usize) -> Result<Vec<u64>> {
+        let left = &self.wanted[self.asked..];
+        if left.len() < 4 * leaves {
+            return Ok(Vec::new());
+        }
+        let step = left.len() / leaves;
+        let some: Vec<usize> = left.iter().copied().step_by(step).take(leaves).collect();
+        let entries = self.reader.read(&some).await?;
+        let positions = entries
+            .iter()
+            .flat_map(|entries| entries.positions.values());
+        Ok(positions.copied().collect())
+    }
+
     /// Bytes of the leaves that are not read yet.
     pub(crate) fn bytes_left(&self) -> u64 {
         let left = (self.wanted.len() - self.asked) as u64;
@@ -202,8 +228,8 @@ impl LeafReader {
     async fn read(&self, leaves: &[usize]) -> Result<Vec<Entries>> {
         let pieces = leaves
             .iter()
-            .map(|leaf| self.leaves[*leaf].clone())
-            .collect();
+            .flat_map(|leaf| self.leaves[*leaf].pieces.clone());
+        let pieces = pieces.collect();
         let read = self
             .pool
             .read_apart(&self.file, pieces, &[KEY, POSITION])
@@ -226,7 +252,7 @@ impl LeafReader {
                     "the checksum of leaf {leaf} does not match"
                 )));
             }
-            let arrays = read.decode(at, &columns).await.map_err(external)?;
+            let arrays = read.decode(at, &columns, None).await.map_err(external)?;
             entries.push(self.matching(&arrays)?);
         }
         Ok(entries)

@@ -123,7 +123,8 @@ impl State {
             }
             let positions: Vec<usize> = watched.alive.iter().map(|(_, at)| *at).collect();
             let wanted = prune::may_match(
-                &watched.file,
+                watched.file.metadata(),
+                &watched.file.chunks().chunks,
                 &watched.predicate,
                 &watched.plan.schema,
                 in_list_max,

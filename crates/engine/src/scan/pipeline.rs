@@ -8,6 +8,7 @@
 //! Not here: where the columns come from (`stream.rs`, `smooth/`), which conjuncts are left (`prune.rs`).
 //! I1: a row leaves the pipeline iff every conjunct is true for it; order is kept.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
@@ -59,7 +60,19 @@ pub(crate) enum Selection {
 pub(crate) trait Columns: Send + Sync {
     /// The arrays of these columns, all of them with all rows of the batch.
     fn fetch(&self, requests: Vec<ColumnRequest>) -> BoxFuture<'_, Result<Vec<ArrayRef>>>;
+
+    /// The same with these rows of the batch only; `None` where that is no cheaper, because others want all of them.
+    fn fetch_rows(
+        &self,
+        _requests: Vec<ColumnRequest>,
+        _wanted: Vec<Range<usize>>,
+    ) -> Option<BoxFuture<'_, Result<Vec<ArrayRef>>>> {
+        None
+    }
 }
+
+/// Rows are picked out by the decoder if at most one in so many is wanted: skipping a few costs more than decoding them.
+const PICKED_ONE_IN: usize = 16;
 
 impl Pipeline {
     /// The rows of a batch that are selected and that every conjunct is true for, projected to `schema`, and which they are.
@@ -87,10 +100,53 @@ impl Pipeline {
         if matches!(selection, Selection::None) {
             return Ok((RecordBatch::new_empty(Arc::clone(schema)), selection));
         }
+        if let Selection::Some(mask) = &selection
+            && let Some(picked) = self.pick(&columns, source, mask)
+        {
+            let (arrays, count) = (picked.await?, mask.true_count());
+            let _timer = computing.timer();
+            let batch = self
+                .output
+                .project(arrays, count, &Selection::All, schema)?;
+            return Ok((batch, selection));
+        }
         let arrays = self.fetch(&mut columns, source, &self.output).await?;
         let _timer = computing.timer();
         let batch = self.output.project(arrays, rows, &selection, schema)?;
         Ok((batch, selection))
+    }
+
+    /// The output's columns, selected rows only, if few are and the source can pick them; those that an earlier step had are filtered.
+    fn pick<'a>(
+        &self,
+        columns: &[Option<ArrayRef>],
+        source: &'a dyn Columns,
+        mask: &BooleanArray,
+    ) -> Option<BoxFuture<'a, Result<Vec<ArrayRef>>>> {
+        if mask.true_count() * PICKED_ONE_IN > mask.len() {
+            return None;
+        }
+        let output = &self.output.columns;
+        let missing = output.iter().filter(|column| columns[**column].is_none());
+        let requests: Vec<ColumnRequest> = missing.map(|c| self.columns[*c].clone()).collect();
+        if requests.is_empty() {
+            return None;
+        }
+        let ranges = mask.values().set_slices().map(|(start, end)| start..end);
+        let picking = source.fetch_rows(requests, ranges.collect())?;
+        let known: Vec<Option<ArrayRef>> = output.iter().map(|c| columns[*c].clone()).collect();
+        let filter = filter_of(mask);
+        Some(Box::pin(async move {
+            let mut picked = picking.await?.into_iter();
+            let mut arrays = Vec::with_capacity(known.len());
+            for column in known {
+                match column {
+                    Some(column) => arrays.push(filter.filter(&column)?),
+                    None => arrays.extend(picked.next()),
+                }
+            }
+            Ok(arrays)
+        }))
     }
 
     /// A step's columns; those that an earlier step had are not asked for again.

@@ -64,7 +64,8 @@ pub(crate) fn judge(
         return verdicts;
     }
     let judge = Judge {
-        file,
+        metadata: file.metadata(),
+        chunks,
         schema: &plan.schema,
         in_list_max,
     };
@@ -89,20 +90,22 @@ pub(crate) fn judge(
     verdicts
 }
 
-/// For each of these chunks of the file, whether the predicate may be true for some row of it.
+/// For each of `which` of the chunks of a file, whether the predicate may be true for some row of it.
 pub(crate) fn may_match(
-    file: &TableFile,
+    metadata: &ParquetMetaData,
+    chunks: &[FileChunk],
     predicate: &Arc<dyn PhysicalExpr>,
     schema: &SchemaRef,
     in_list_max: usize,
-    chunks: &[usize],
+    which: &[usize],
 ) -> Vec<bool> {
     let judge = Judge {
-        file,
+        metadata,
+        chunks,
         schema,
         in_list_max,
     };
-    judge.may_hold(predicate, Nulls::MissingIsZero, chunks)
+    judge.may_hold(predicate, Nulls::MissingIsZero, which)
 }
 
 /// The set of all of `count` conjuncts.
@@ -125,7 +128,8 @@ enum Nulls {
 
 /// A file and how to ask its statistics.
 struct Judge<'a> {
-    file: &'a TableFile,
+    metadata: &'a ParquetMetaData,
+    chunks: &'a [FileChunk],
     schema: &'a SchemaRef,
     in_list_max: usize,
 }
@@ -146,7 +150,7 @@ impl Judge<'_> {
         let Some(pruning) = pruning else {
             return wanted;
         };
-        let metadata = self.file.metadata();
+        let metadata = self.metadata;
         let ask = |statistics: &dyn PruningStatistics| match pruning.prune(statistics) {
             Ok(verdicts) => Some(verdicts),
             Err(error) => {
@@ -154,7 +158,7 @@ impl Judge<'_> {
                 None
             }
         };
-        let of = |at: usize| &self.file.chunks().chunks[chunks[at]];
+        let of = |at: usize| &self.chunks[chunks[at]];
         let groups = RowGroupStatistics {
             groups: metadata.row_groups(),
             parquet: metadata.file_metadata().schema_descr(),
@@ -181,7 +185,7 @@ impl Judge<'_> {
 
     /// Whether the bounds of the columns of `expr` in this chunk were taken in the type's own order.
     fn trusts(&self, expr: &Arc<dyn PhysicalExpr>, chunk: &FileChunk) -> bool {
-        let metadata = self.file.metadata();
+        let metadata = self.metadata;
         chunk.pieces.iter().all(|piece| {
             let group = metadata.row_group(piece.row_group);
             trustworthy(expr, group, metadata, self.schema)

@@ -96,7 +96,7 @@ impl Ordered {
                     Found::Rows(batches) => {
                         for batch in batches {
                             let _timer = self.baseline.elapsed_compute().timer();
-                            self.cache.insert(&batch)?;
+                            self.cache.insert(batch)?;
                         }
                         self.at = At::Finding;
                     }

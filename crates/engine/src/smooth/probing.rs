@@ -4,8 +4,9 @@
 //! jobs out, several at once, and tell what they found. The state machine (`coscan_core::smooth`) decides for the access path
 //! `smooth`; the other paths are a few lines each.
 //! Once a smooth scan's region is as large as a chunk, or the index fails, a cooperative scan takes over what is left
-//! (`takeover.rs`). If going through the rest of the index costs little beside that, it does so first, and the scan is left only
-//! chunks in which the index names rows: a table dense in one place and sparse elsewhere is not scanned to its end.
+//! (`takeover.rs`). First a few leaves of the rest of the index are looked at. If they leave out many chunks, the whole rest is gone
+//! through, and the scan is left only chunks in which the index names rows: a table dense in one place and sparse elsewhere is not
+//! scanned to its end.
 //! Not here: reading (`execution.rs`), rows (`rows.rs`).
 //! P1: each page is in one region, or left to the takeover, or holds no row that the index names.
 
@@ -83,8 +84,12 @@ pub(crate) struct Probing {
 const ROWS_AT_ONCE: usize = 16;
 /// Pages that `sort` reads with one request.
 const SORTED_PAGES_AT_ONCE: u32 = 128;
-/// The rest of an index is gone through before a scan takes over if it has at most this part of the bytes that are left, as a divisor.
-const LOOK_AHEAD_SHARE: u64 = 16;
+/// The rest of an index is gone through before a scan takes over only if it has at most this part of the bytes that are left, as a divisor.
+const LOOK_AHEAD_SHARE: u64 = 8;
+/// Leaves that are looked at to decide that: 32,768 entries, which miss few chunks that hold a share of the results worth mentioning.
+const SAMPLED_LEAVES: usize = 8;
+/// Above this share of the chunks, as a fraction, a scan may as well take all.
+const DENSE: (usize, usize) = (7, 8);
 
 impl Probing {
     /// Nothing read yet. `bytes` are those of the needed columns of the whole table, `believed` what the device's meters say of a page.
@@ -257,7 +262,7 @@ impl Probing {
     /// index into about [`RANGES`]. `None` if the index does not tell.
     pub(crate) fn bounds(&self) -> Option<ArrayRef> {
         let cursor = self.cursor.as_ref()?;
-        let most = cursor.leaves().div_ceil(RANGES).max(1);
+        let most = cursor.leaves().div_ceil(RANGES).max(RANGE_LEAVES_MIN);
         let (mut firsts, mut at, mut step) = (Vec::new(), 1, 1);
         while at < cursor.leaves() {
             firsts.push(at);
@@ -327,20 +332,38 @@ impl Probing {
         self.smooth.region_pages()
     }
 
+    /// Before a scan takes over: would it read chunks in which the index names no row? A few leaves, spread over what is left of the
+    /// index, tell. If they name rows in nearly all chunks, the rest of the index can stay unread.
     async fn look_ahead_and_take_over(&mut self, map: &PageMap) -> Result<Job> {
+        let mut left: BTreeMap<usize, bool> = BTreeMap::new();
+        for page in self.smooth.unseen().flatten() {
+            left.insert(map.page(page).chunk, false);
+        }
+        let Some(cursor) = &self.cursor else {
+            return Ok(self.take_over(None));
+        };
+        let sample = cursor.sample(SAMPLED_LEAVES).await?;
+        let few = sample.is_empty();
+        for page in sample
+            .into_iter()
+            .filter_map(|position| map.page_of(position))
+        {
+            if let Some(named) = left.get_mut(&map.page(page).chunk) {
+                *named = true;
+            }
+        }
+        let named = left.values().filter(|named| **named).count();
         let unseen: u64 = self
             .smooth
             .unseen()
             .map(|run| u64::from(run.end - run.start))
             .sum();
-        let left = unseen * self.page_bytes;
-        let index_left = self.cursor.as_ref().map_or(0, Cursor::bytes_left);
-        let named = if index_left <= left / LOOK_AHEAD_SHARE {
-            Some(self.named(map).await?)
-        } else {
-            None
-        };
-        Ok(self.take_over(named.as_deref()))
+        let affordable = cursor.bytes_left() <= unseen * self.page_bytes / LOOK_AHEAD_SHARE;
+        if few || (affordable && named * DENSE.1 < left.len() * DENSE.0) {
+            let named = self.named(map).await?;
+            return Ok(self.take_over(Some(&named)));
+        }
+        Ok(self.take_over(None))
     }
 
     /// Everything that was not read, of the pages in `named` if that is known.
@@ -428,6 +451,8 @@ fn index_rows(settings: &Settings, map: &PageMap, page_bytes: u64, believed: Pag
 
 /// Ranges of keys in which an ordered scan gives its rows, about: few enough that rows go to them in long runs, many enough that one
 /// is small beside what memory there is.
-const RANGES: usize = 128;
+const RANGES: usize = 32;
+/// Leaves of a range, but for the first ranges: below 32,768 rows a range is not worth its overhead.
+const RANGE_LEAVES_MIN: usize = 8;
 /// Of an entry of the index, about: the model wants to know, and it hardly matters.
 const KEY_BYTES: u64 = 8;

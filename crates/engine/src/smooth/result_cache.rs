@@ -2,7 +2,8 @@
 //!
 //! Partitioned by ranges of keys, whose bounds are keys from the index's own page index, so that skew in the data is skew in the
 //! bounds. A range is taken out whole when its turn comes, and is sorted only then. When memory is short the highest ranges are
-//! written to disk first, for their turn is furthest; a range on disk is read back by itself, merged from its sorted runs.
+//! written to disk first, for their turn is furthest, until half of the memory is free, so that runs on disk are long; a range on
+//! disk is read back by itself, merged from its sorted runs. Rows are given to their ranges many at a time ([`STAGED_ROWS`]).
 //! Not here: when a range is complete (`ordered.rs`).
 //! Bounds: memory is taken from the budget before a row is kept; what does not fit is on disk.
 //! R1: a row is in the range its key is in. R2: ranges are taken in ascending order.
@@ -40,6 +41,9 @@ pub(crate) struct ResultCache {
     taken: usize,
     /// The ranges that are left.
     ranges: VecDeque<Range>,
+    /// Rows that are not in their ranges yet.
+    staged: Range,
+    staged_rows: usize,
     memory: MemoryReservation,
     spill: SpillManager,
     batch_rows: usize,
@@ -55,6 +59,16 @@ struct Range {
     /// Sorted runs.
     spilled: Vec<Arc<dyn SpillFile>>,
 }
+
+impl Range {
+    fn add(&mut self, batch: RecordBatch, bytes: usize) {
+        self.bytes += bytes;
+        self.batches.push(batch);
+    }
+}
+
+/// Rows that are sorted and given to their ranges at a time: enough that each range gets a run worth an array.
+const STAGED_ROWS: usize = 64 << 10;
 
 const ASCENDING: SortOptions = SortOptions {
     descending: false,
@@ -77,6 +91,8 @@ impl ResultCache {
             bounds: None,
             taken: 0,
             ranges: VecDeque::from([Range::default()]),
+            staged: Range::default(),
+            staged_rows: 0,
             memory: memory.register(context.memory_pool()),
             spill: SpillManager::new(context.runtime_env(), spills, Arc::clone(schema)),
             batch_rows: context.session_config().batch_size(),
@@ -107,19 +123,45 @@ impl ResultCache {
     ///
     /// # Errors
     /// If they can neither be kept in memory nor written to disk; `Internal` for a row of a range that was taken out.
-    pub(crate) fn insert(&mut self, batch: &RecordBatch) -> Result<()> {
+    pub(crate) fn insert(&mut self, batch: RecordBatch) -> Result<()> {
         if batch.num_rows() == 0 {
             return Ok(());
         }
         self.rows.add(batch.num_rows());
-        let Some(bounds) = self.bounds.clone() else {
-            return self.keep(0, compact(batch.clone())?);
+        let batch = compact(batch)?;
+        let bytes = get_record_batch_memory_size(&batch);
+        if let Err(refused) = self.memory.try_grow(bytes) {
+            self.make_room()?;
+            self.memory.try_grow(bytes).map_err(|_| refused)?;
+        }
+        self.staged_rows += batch.num_rows();
+        self.staged.add(batch, bytes);
+        if self.staged_rows >= STAGED_ROWS {
+            self.distribute()?;
+        }
+        Ok(())
+    }
+
+    /// Gives the staged rows to their ranges.
+    fn distribute(&mut self) -> Result<()> {
+        self.staged_rows = 0;
+        let staged = std::mem::take(&mut self.staged);
+        let bounds = match &self.bounds {
+            Some(bounds) if !staged.batches.is_empty() => Arc::clone(bounds),
+            _ => {
+                if let Some(range) = self.ranges.front_mut() {
+                    range.bytes += staged.bytes;
+                    range.batches.extend(staged.batches);
+                }
+                return Ok(());
+            }
         };
-        let keys = batch.column(self.key);
+        let all = concat_batches(&self.schema, &staged.batches)?;
+        let keys = all.column(self.key);
         let indices = sort_to_indices(keys, Some(ASCENDING), None)?;
         let sorted = take(keys, &indices, None)?;
         let compare = make_comparator(&sorted, &bounds, ASCENDING)?;
-        let mut start = 0;
+        let (mut start, mut bytes) = (0, 0);
         while start < sorted.len() {
             // The range of the first key, and where the keys of that range end.
             let range = first(bounds.len(), |bound| {
@@ -133,45 +175,47 @@ impl ResultCache {
                         compare(start + row, range) != Ordering::Less
                     })
             };
-            let rows = indices.slice(start, end - start);
-            let Some(range) = range.checked_sub(self.taken) else {
+            let rows = take_record_batch(&all, &indices.slice(start, end - start))?;
+            let rows = compact(rows)?;
+            let left = range
+                .checked_sub(self.taken)
+                .and_then(|at| self.ranges.get_mut(at));
+            let Some(range) = left else {
                 let message = "R2: a row of a range that was given already".to_owned();
                 return Err(DataFusionError::Internal(message));
             };
-            self.keep(range, compact(take_record_batch(batch, &rows)?)?)?;
+            let size = get_record_batch_memory_size(&rows);
+            range.add(rows, size);
+            bytes += size;
             start = end;
         }
+        // The same rows as before, but for what arrays round up.
+        self.memory
+            .resize(self.memory.size() - staged.bytes + bytes);
         Ok(())
     }
 
-    fn keep(&mut self, range: usize, batch: RecordBatch) -> Result<()> {
-        let bytes = get_record_batch_memory_size(&batch);
-        while let Err(refused) = self.memory.try_grow(bytes) {
-            if !self.spill_highest()? {
-                return Err(refused);
+    /// Writes the highest ranges to disk until half of what is kept is free.
+    fn make_room(&mut self) -> Result<()> {
+        self.distribute()?;
+        let enough = self.memory.size() / 2;
+        for at in (0..self.ranges.len()).rev() {
+            if self.memory.size() <= enough {
+                break;
+            }
+            if self.ranges[at].bytes > 0 {
+                let sorted = self.sorted(at)?;
+                let file = self
+                    .spill
+                    .spill_record_batch_and_finish(&sorted, "ResultCache")?;
+                let range = &mut self.ranges[at];
+                range.spilled.extend(file);
+                range.batches.clear();
+                self.memory.shrink(std::mem::take(&mut range.bytes));
+                self.spilled_ranges.add(1);
             }
         }
-        let range = &mut self.ranges[range];
-        range.bytes += bytes;
-        range.batches.push(batch);
         Ok(())
-    }
-
-    /// Writes the highest range that is in memory to disk; false if there is none.
-    fn spill_highest(&mut self) -> Result<bool> {
-        let Some(at) = self.ranges.iter().rposition(|range| range.bytes > 0) else {
-            return Ok(false);
-        };
-        let sorted = self.sorted(at)?;
-        let range = &mut self.ranges[at];
-        let file = self
-            .spill
-            .spill_record_batch_and_finish(&sorted, "ResultCache")?;
-        range.spilled.extend(file);
-        range.batches.clear();
-        self.memory.shrink(std::mem::take(&mut range.bytes));
-        self.spilled_ranges.add(1);
-        Ok(true)
     }
 
     /// The rows of a range that are in memory, sorted, in batches.
@@ -194,6 +238,7 @@ impl ResultCache {
     /// # Errors
     /// If it cannot be read back.
     pub(crate) fn take_first(&mut self) -> Result<SendableRecordBatchStream> {
+        self.distribute()?;
         let sorted = if self.ranges.is_empty() {
             Vec::new()
         } else {
@@ -332,7 +377,8 @@ mod tests {
             cache.set_bounds(Arc::new(Int32Array::from(vec![100, 200, 900])));
             for round in 0..40 {
                 let keys: Vec<i32> = (0..100).map(|n| (n * 37 + round * 911) % 1000).collect();
-                cache.insert(&batch(&cache, &keys)).unwrap();
+                let batch = batch(&cache, &keys);
+                cache.insert(batch).unwrap();
             }
             assert_eq!(cache.spilled_ranges.value() > 0, bytes < 100_000);
             let mut all = Vec::new();
@@ -351,10 +397,13 @@ mod tests {
     async fn what_is_given_cannot_come_again() {
         let mut cache = cache(1 << 20);
         cache.set_bounds(Arc::new(Int32Array::from(vec![10])));
-        cache.insert(&batch(&cache, &[10, 9, 3])).unwrap();
+        let rows = batch(&cache, &[10, 9, 3]);
+        cache.insert(rows).unwrap();
         assert_eq!(cache.bound().unwrap().1, 0);
         assert_eq!(first_range(&mut cache).await, [3, 9]);
         assert!(cache.bound().is_none());
-        assert!(cache.insert(&batch(&cache, &[11, 9])).is_err());
+        let late = batch(&cache, &[11, 9]);
+        cache.insert(late).unwrap();
+        assert!(cache.take_first().is_err());
     }
 }

@@ -36,14 +36,30 @@ pub(crate) struct PieceColumns<'a> {
     pub(crate) waited: &'a Time,
 }
 
+impl PieceColumns<'_> {
+    async fn decode(
+        &self,
+        requests: Vec<ColumnRequest>,
+        wanted: Option<Vec<Range<usize>>>,
+    ) -> Result<Vec<ArrayRef>> {
+        let begun = Instant::now();
+        let arrays = self.bytes.decode(self.piece, &requests, wanted).await;
+        self.waited.add_duration(begun.elapsed());
+        arrays.map_err(external)
+    }
+}
+
 impl Columns for PieceColumns<'_> {
     fn fetch(&self, requests: Vec<ColumnRequest>) -> BoxFuture<'_, Result<Vec<ArrayRef>>> {
-        Box::pin(async move {
-            let begun = Instant::now();
-            let arrays = self.bytes.decode(self.piece, &requests).await;
-            self.waited.add_duration(begun.elapsed());
-            arrays.map_err(external)
-        })
+        Box::pin(self.decode(requests, None))
+    }
+
+    fn fetch_rows(
+        &self,
+        requests: Vec<ColumnRequest>,
+        wanted: Vec<Range<usize>>,
+    ) -> Option<BoxFuture<'_, Result<Vec<ArrayRef>>>> {
+        Some(Box::pin(self.decode(requests, Some(wanted))))
     }
 }
 

@@ -219,13 +219,22 @@ impl PageBytes {
         Ok(())
     }
 
-    /// All rows of piece number `piece` of the given columns, an array each. Columns that the file lacks are null.
+    /// Rows of piece number `piece` of the given columns, an array each: those `wanted`, counted from the piece's first (ascending, not
+    /// empty, not touching), or all. Columns that the file lacks are null.
     ///
     /// # Errors
     /// `BadPage` if a column cannot be decoded; `ShutDown`.
-    pub async fn decode(&self, piece: usize, columns: &[ColumnRequest]) -> Result<Vec<ArrayRef>> {
+    pub async fn decode(
+        &self,
+        piece: usize,
+        columns: &[ColumnRequest],
+        wanted: Option<Vec<Range<usize>>>,
+    ) -> Result<Vec<ArrayRef>> {
         let piece = self.pieces[piece].clone();
-        let rows = usize::try_from(piece.rows.end - piece.rows.start).unwrap_or(usize::MAX);
+        let rows = match &wanted {
+            Some(wanted) => wanted.iter().map(ExactSizeIterator::len).sum(),
+            None => usize::try_from(piece.rows.end - piece.rows.start).unwrap_or(usize::MAX),
+        };
         let chunk = FileChunk {
             rows: rows as u64,
             pieces: vec![piece],
@@ -251,6 +260,9 @@ impl PageBytes {
                 let (name, metadata) = (file.name(), file.metadata());
                 let mut decoder =
                     SegmentDecoder::new(name, metadata, root, &field, &chunk, buffers, rows)?;
+                if let Some(wanted) = &wanted {
+                    decoder = decoder.with_rows(wanted.clone());
+                }
                 let array = decoder.next_batch()?.ok_or_else(|| {
                     StorageError::Internal("a piece without rows was decoded".to_owned())
                 })?;
