@@ -3,6 +3,8 @@
 use coscan_storage::StorageError;
 use datafusion::error::DataFusionError;
 
+use crate::rewrite::RewriteError;
+
 /// An error of the engine.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -39,6 +41,9 @@ pub enum Error {
         /// Why not.
         reason: String,
     },
+    /// A table cannot be rewritten.
+    #[error(transparent)]
+    Rewrite(#[from] RewriteError),
 }
 
 /// Result of an operation of the engine.

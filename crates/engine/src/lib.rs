@@ -27,6 +27,7 @@ mod memory_limit;
 mod memory_pool;
 mod register;
 mod registry;
+pub mod rewrite;
 mod scan;
 mod session;
 mod settings;
