@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
+use coscan::rewrite::PAGE_ROWS_MAX;
 use coscan::{Engine, EngineConfig, Policy, Session, StorageModel};
 use coscan_bench::units;
 
@@ -98,9 +99,18 @@ impl Settings {
     }
 }
 
-fn memory(text: &str) -> Result<u64, String> {
+/// A memory budget, as `--memory` takes it.
+pub(crate) fn memory(text: &str) -> Result<u64, String> {
     coscan::parse_memory(text)
         .map_err(|_| "write a size such as 2GB, or a share such as 50%".to_owned())
+}
+
+/// Rows of a page, as `--page-rows` takes them.
+pub(crate) fn page_rows(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(rows) if (1..=PAGE_ROWS_MAX).contains(&rows) => Ok(rows),
+        _ => Err(format!("it is a number from 1 to {PAGE_ROWS_MAX}")),
+    }
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ mod demo;
 mod failure;
 mod output;
 mod progress;
+mod rewrite;
 mod serve;
 mod sql;
 mod statements;
@@ -34,6 +35,8 @@ enum Command {
     Demo(demo::Options),
     /// Run SQL over Parquet files.
     Sql(sql::Options),
+    /// Rewrite Parquet so that pages begin at the same rows in every column.
+    Rewrite(rewrite::Options),
     /// Serve SQL over Parquet files to PostgreSQL clients.
     Serve(serve::Options),
     /// Experiments on the real engine.
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Demo(options) => demo::run(&options),
         Command::Sql(options) => sql::run(&options),
+        Command::Rewrite(options) => rewrite::run(&options),
         Command::Serve(options) => serve::run(options),
         Command::Bench(options) => bench::run(options),
         Command::Sim(options) => coscan_study::command::run(&options).map_err(Failure::from),

@@ -1,0 +1,112 @@
+//! `coscan rewrite`: Parquet files to one whose pages begin at the same rows in every column.
+
+use clap::Args;
+use coscan::rewrite::{
+    self, PAGE_ROWS_DEFAULT, PageCompression, PageLayout, ROW_GROUP_ROWS_DEFAULT, RewriteError,
+    RewriteOptions, RewriteProgress, Rewritten,
+};
+use coscan::{Engine, EngineConfig, Error};
+use coscan_bench::units;
+use indicatif::ProgressBar;
+
+use crate::failure::Failure;
+use crate::{args, bench, progress};
+
+/// Options of `coscan rewrite`.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// What is rewritten: a Parquet file, a folder, a glob, or a URL (s3://, http://).
+    #[arg(value_name = "SRC")]
+    source: String,
+    /// The file to be written, or its URL. It is seen when it is whole.
+    #[arg(value_name = "DST")]
+    target: String,
+    /// Rows of a page.
+    #[arg(long, value_name = "N", default_value_t = PAGE_ROWS_DEFAULT, value_parser = args::page_rows)]
+    page_rows: usize,
+    /// Sort by these columns, ascending, NULL last [default: the rows stay in their order].
+    #[arg(long, value_name = "COL[,COL...]", value_delimiter = ',')]
+    sort_by: Vec<String>,
+    /// The size that a row group is meant to have on disk at most.
+    #[arg(long, value_name = "SIZE", default_value = "128MiB", value_parser = units::parse_bytes)]
+    row_group_bytes: u64,
+    /// Rows that a row group has at most; whole pages.
+    #[arg(long, value_name = "N", default_value_t = ROW_GROUP_ROWS_DEFAULT, value_parser = rows)]
+    row_group_rows: usize,
+    /// How pages are compressed: snappy, zstd or none.
+    #[arg(long, value_name = "NAME", default_value = "zstd")]
+    compression: PageCompression,
+    /// Replace DST if it is there.
+    #[arg(long)]
+    force: bool,
+    /// Memory to use: a size, or a share of the machine's [default: 70%, but 320 MiB are left].
+    #[arg(long, value_name = "SIZE|%", value_parser = args::memory)]
+    memory: Option<u64>,
+}
+
+/// Runs the command.
+pub(crate) fn run(options: &Options) -> Result<(), Failure> {
+    let rewritten = crate::block_on(async {
+        let engine = Engine::new(EngineConfig {
+            memory_bytes: options.memory,
+            ..EngineConfig::default()
+        })?;
+        let plan = RewriteOptions {
+            layout: PageLayout {
+                page_rows: options.page_rows,
+                row_group_rows: options.row_group_rows,
+                row_group_bytes: options.row_group_bytes,
+                compression: options.compression,
+            },
+            sort_by: options.sort_by.clone(),
+            replace: options.force,
+        };
+        let bar = progress::rows("rewrite");
+        let on_progress = |progress| show(&bar, progress);
+        let (source, target) = (&options.source, &options.target);
+        let rewritten = rewrite::rewrite(&engine, source, target, &plan, on_progress).await;
+        bar.finish_and_clear();
+        rewritten.map_err(|error| explained(&error))
+    })?;
+    bench::print(&summary(options, &rewritten))
+}
+
+/// Half of the work is to read a row, half to write it. Without a total there is nothing to fill the bar with.
+fn show(bar: &ProgressBar, progress: RewriteProgress) {
+    if let Some(total) = progress.rows_total {
+        bar.set_length(2 * total);
+        bar.set_position(progress.rows_read + progress.rows_written);
+    }
+}
+
+fn explained(error: &Error) -> Failure {
+    match error {
+        Error::Rewrite(RewriteError::Exists { .. }) => {
+            Failure::new(format!("{error}; --force replaces it"))
+        }
+        _ => Failure::new(error),
+    }
+}
+
+fn summary(options: &Options, rewritten: &Rewritten) -> String {
+    let counted = |count: u64, what: &str| {
+        let plural = if count == 1 { "" } else { "s" };
+        format!("{} {what}{plural}", units::count(count))
+    };
+    format!(
+        "{}: {} in {} and {} of {}, {}\n",
+        options.target,
+        counted(rewritten.rows, "row"),
+        counted(rewritten.row_groups, "row group"),
+        counted(rewritten.pages, "page"),
+        counted(options.page_rows as u64, "row"),
+        units::bytes(rewritten.bytes),
+    )
+}
+
+fn rows(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) | Err(_) => Err("it is a number from 1".to_owned()),
+        Ok(rows) => Ok(rows),
+    }
+}
