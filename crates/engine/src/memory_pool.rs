@@ -4,8 +4,9 @@
 //! that does not suffice, the operator is refused and spills. The buffer never takes memory back from an operator.
 //! Operators are fair to each other where it matters: the last quarter of what operators may have is for those that have less
 //! than their part of all that can spill. Without that, one sort that fills the memory leaves a second one nothing, not even
-//! something to spill. The merge of a sort's spilled runs opens as many runs at once as it gets memory for, at least two;
-//! it is held to half of what operators may have, so that what comes after it, which cannot make do with less, finds something.
+//! something to spill. A sort that is about to spill merges what it holds, and that merge cannot make do with less than the sort had: it
+//! may take a little more than sorts may. The merge of spilled runs, which DataFusion gives the same name, opens as many runs at
+//! once as it gets memory for, at least two; what it leaves is for what comes after it, which cannot make do with less.
 //! Not here: the budget itself and how the buffer shrinks (`coscan-storage`).
 //! I3: what operators reserve by `try_grow`, frames, decoded columns and loads in flight stay within the budget together.
 //! `grow`, which DataFusion uses where it has the memory already, may exceed it; the buffer then shrinks.
@@ -31,8 +32,6 @@ pub(crate) struct SharedPool {
     fixed: AtomicUsize,
     /// Registered consumers that can spill.
     spillers: AtomicUsize,
-    /// Registered merges of spilled runs.
-    merges: AtomicUsize,
 }
 
 /// What a consumer does when it is refused.
@@ -72,7 +71,6 @@ impl SharedPool {
             reserved: AtomicUsize::new(0),
             fixed: AtomicUsize::new(0),
             spillers: AtomicUsize::new(0),
-            merges: AtomicUsize::new(0),
         }
     }
 
@@ -80,8 +78,7 @@ impl SharedPool {
     fn count(&self, consumer: &MemoryConsumer) -> Option<&AtomicUsize> {
         match Manner::of(consumer) {
             Manner::Spills => Some(&self.spillers),
-            Manner::Merges => Some(&self.merges),
-            Manner::Fails => None,
+            Manner::Merges | Manner::Fails => None,
         }
     }
 
@@ -110,7 +107,8 @@ impl SharedPool {
                 let rest = operators.saturating_sub(fixed);
                 (operators / 4 * 3, among(rest, &self.spillers))
             }
-            Manner::Merges => (operators / 2, among(operators / 4, &self.merges)),
+            // A little more than all sorts together, for it may be merging what they hold, and gets it as they give it back.
+            Manner::Merges => (operators / 16 * 13, among(operators / 4, &self.spillers)),
             Manner::Fails => return true,
         };
         self.reserved().saturating_add(additional) <= plenty

@@ -144,10 +144,12 @@ async fn table(session: &Session, path: &str) -> Result<Arc<dyn TableProvider>> 
     const SKIP_METADATA: &str = "datafusion.execution.parquet.skip_metadata";
     session.set(SKIP_METADATA, "false")?;
     if let Ok(table) = register::table_at(&session.context().state(), path).await {
-        return Ok(table);
+        return Ok(table.provider);
     }
     session.set(SKIP_METADATA, "true")?;
-    Ok(register::table_at(&session.context().state(), path).await?)
+    Ok(register::table_at(&session.context().state(), path)
+        .await?
+        .provider)
 }
 
 /// The source's file if there is just one; empty ones are not read.
