@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 use coscan::rewrite::PAGE_ROWS_MAX;
-use coscan::{Engine, EngineConfig, Policy, Session, StorageModel};
+use coscan::{AccessPath, Engine, EngineConfig, Policy, Session, StorageModel};
 use coscan_bench::units;
 
 use crate::failure::Failure;
@@ -71,6 +71,12 @@ pub(crate) struct Settings {
     /// Whether scans are scheduled together.
     #[arg(long, value_name = "on|off")]
     cooperative: Option<Switch>,
+    /// How rows are found where an index serves the predicate: full, index, sort, switch or smooth.
+    #[arg(long, value_name = "NAME")]
+    access_path: Option<AccessPath>,
+    /// Where indexes are kept: a folder or URL [default: the folder _coscan beside the table].
+    #[arg(long, value_name = "PATH")]
+    index_folder: Option<String>,
     /// Write what the scheduler hears and decides to a log, for `coscan sim replay`.
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
@@ -93,6 +99,8 @@ impl Settings {
             chunk_bytes: self.chunk_bytes.unwrap_or(defaults.chunk_bytes),
             small_table_bytes: self.small_table_bytes.unwrap_or(defaults.small_table_bytes),
             record: self.record.clone(),
+            access_path: self.access_path.unwrap_or(defaults.access_path),
+            index_folder: self.index_folder.clone(),
             cooperative: !matches!(self.cooperative, Some(Switch::Off)),
             ..defaults
         })?)

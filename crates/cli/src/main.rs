@@ -9,6 +9,7 @@ mod args;
 mod bench;
 mod demo;
 mod failure;
+mod index;
 mod output;
 mod progress;
 mod rewrite;
@@ -39,6 +40,8 @@ enum Command {
     Rewrite(rewrite::Options),
     /// Serve SQL over Parquet files to PostgreSQL clients.
     Serve(serve::Options),
+    /// Secondary indexes of Parquet tables.
+    Index(index::Options),
     /// Experiments on the real engine.
     Bench(bench::Options),
     /// The papers' experiments in the simulator, and faults by the thousand.
@@ -52,6 +55,7 @@ fn main() -> ExitCode {
         Command::Sql(options) => sql::run(&options),
         Command::Rewrite(options) => rewrite::run(&options),
         Command::Serve(options) => serve::run(options),
+        Command::Index(options) => index::run(&options),
         Command::Bench(options) => bench::run(options),
         Command::Sim(options) => coscan_study::command::run(&options).map_err(Failure::from),
     };

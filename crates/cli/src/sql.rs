@@ -65,6 +65,11 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     })
 }
 
+/// Runs one statement and writes its rows as a table.
+pub(crate) async fn run_one(session: &Session, statement: &str) -> Result<(), Failure> {
+    in_order(session, &[statement], Format::Table).await
+}
+
 fn text(options: &Options) -> Result<String, Failure> {
     if !options.statements.is_empty() {
         return Ok(options.statements.join(";\n"));

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use coscan_core::smooth::AccessPath;
 use coscan_core::{Policy, StorageModel};
 
 use crate::settings::{CHUNK_BYTES_DEFAULT, SMALL_TABLE_BYTES_DEFAULT};
 
-/// How an [`Engine`](crate::Engine) is set up. The settings among these (`policy` to `cooperative`) are what new sessions
+/// How an [`Engine`](crate::Engine) is set up. The settings among these (`policy` to `access_path`) are what new sessions
 /// start with; a session changes its own with SET.
 #[derive(Clone, Debug)]
 pub struct EngineConfig {
@@ -26,6 +27,8 @@ pub struct EngineConfig {
     pub small_table_bytes: u64,
     /// Whether sessions start with cooperative scans.
     pub cooperative: bool,
+    /// The access path that sessions start with, where an index serves a predicate.
+    pub access_path: AccessPath,
     /// Holds every device to so many bytes per second, for experiments. `None`: as fast as it goes.
     pub bandwidth: Option<u64>,
     /// Adds so much to every request, for experiments.
@@ -64,6 +67,7 @@ impl Default for EngineConfig {
             chunk_bytes: CHUNK_BYTES_DEFAULT,
             small_table_bytes: SMALL_TABLE_BYTES_DEFAULT,
             cooperative: true,
+            access_path: AccessPath::Smooth,
             bandwidth: None,
             latency: Duration::ZERO,
             loads_max: LOADS_MAX_DEFAULT,

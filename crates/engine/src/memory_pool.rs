@@ -32,6 +32,8 @@ pub(crate) struct SharedPool {
     fixed: AtomicUsize,
     /// Registered consumers that can spill.
     spillers: AtomicUsize,
+    /// Registered merges.
+    merges: AtomicUsize,
 }
 
 /// What a consumer does when it is refused.
@@ -71,6 +73,7 @@ impl SharedPool {
             reserved: AtomicUsize::new(0),
             fixed: AtomicUsize::new(0),
             spillers: AtomicUsize::new(0),
+            merges: AtomicUsize::new(0),
         }
     }
 
@@ -78,7 +81,8 @@ impl SharedPool {
     fn count(&self, consumer: &MemoryConsumer) -> Option<&AtomicUsize> {
         match Manner::of(consumer) {
             Manner::Spills => Some(&self.spillers),
-            Manner::Merges | Manner::Fails => None,
+            Manner::Merges => Some(&self.merges),
+            Manner::Fails => None,
         }
     }
 
@@ -108,7 +112,7 @@ impl SharedPool {
                 (operators / 4 * 3, among(rest, &self.spillers))
             }
             // A little more than all sorts together, for it may be merging what they hold, and gets it as they give it back.
-            Manner::Merges => (operators / 16 * 13, among(operators / 4, &self.spillers)),
+            Manner::Merges => (operators / 16 * 13, among(operators / 8, &self.merges)),
             Manner::Fails => return true,
         };
         self.reserved().saturating_add(additional) <= plenty
@@ -198,10 +202,10 @@ mod tests {
         let pool: Arc<dyn MemoryPool> = Arc::new(SharedPool::new(MemoryBudget::new(80_000)));
         let merge = |n: u32| MemoryConsumer::new(format!("{MERGE}[{n}]")).register(&pool);
         let (first, second) = (merge(0), merge(1));
-        assert_eq!(fill(&first, 1_000), 35_000);
+        assert_eq!(fill(&first, 1_000), 56_000);
         assert_eq!(
             fill(&second, 50),
-            8_750,
+            4_350,
             "its part, however much the other has"
         );
         let sort = MemoryConsumer::new("sort")
@@ -209,7 +213,7 @@ mod tests {
             .register(&pool);
         assert_eq!(
             fill(&sort, 100),
-            26_200,
+            9_600,
             "what merges leave, all but an eighth or what they hold more"
         );
         let last = MemoryConsumer::new("last").register(&pool);

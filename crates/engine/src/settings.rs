@@ -100,7 +100,7 @@ impl Settings {
             chunk_bytes: config.chunk_bytes,
             small_table_bytes: config.small_table_bytes,
             cooperative: config.cooperative,
-            access_path: AccessPath::Smooth,
+            access_path: config.access_path,
             smooth_policy: SmoothPolicy::Elastic,
             smooth_trigger: SmoothTrigger::Eager,
             smooth_estimate: SMOOTH_ESTIMATE_DEFAULT,

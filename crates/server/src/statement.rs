@@ -58,6 +58,10 @@ pub(crate) fn parse(
     parser: &PostgresCompatibilityParser,
     sql: &str,
 ) -> Result<Vec<Action>, Failure> {
+    // Statements about indexes are queries of functions that carry them out.
+    if let Some(query) = coscan::index_statement(sql)? {
+        return parse(parser, &query);
+    }
     match parser.parse(sql) {
         Ok(statements) if !statements.iter().any(is_foreign) => {
             statements.into_iter().map(action).collect()

@@ -33,10 +33,14 @@ pub fn index_statement(sql: &str) -> Result<Option<String>> {
         ["SHOW", "INDEXES" | "INDEX" | "INDICES"] => {
             Ok(Some("SELECT * FROM coscan.indexes".to_owned()))
         }
-        ["REFRESH", "INDEX", _] => {
+        ["REFRESH", "INDEX", ..] => {
             // As written, with its quotes.
-            let name = sql.trim().trim_end_matches(';').split_whitespace().nth(2);
-            let name = unquoted(name.unwrap_or_default());
+            let text = sql.trim().trim_end_matches(';');
+            let rest = text
+                .split_once(char::is_whitespace)
+                .map_or("", |(_, rest)| rest);
+            let name = rest.trim_start().split_once(char::is_whitespace);
+            let name = plain(name.map_or("", |(_, name)| name).trim());
             Ok(Some(call("coscan_refresh_index", &[&name])))
         }
         ["CREATE", "INDEX" | "UNIQUE", ..] | ["DROP", "INDEX", ..] => parsed(sql),
@@ -160,6 +164,10 @@ mod tests {
             ),
             ("DROP INDEX \"i'\"", "coscan_drop_index('i''', 'false')"),
             ("refresh index Foo;", "coscan_refresh_index('foo')"),
+            (
+                "REFRESH  INDEX \"Foo bar\"",
+                "coscan_refresh_index('Foo bar')",
+            ),
         ];
         for (sql, expected) in cases {
             let query = index_statement(sql).unwrap();

@@ -180,10 +180,10 @@ impl Open {
         }
     }
 
-    /// A region was looked at.
-    pub(crate) async fn examined(&self, pages: u32, with_results: u32) {
+    /// Regions of one job were looked at: the pages of each, and how many of them held results.
+    pub(crate) async fn examined(&self, regions: &[(u32, u32)]) {
         if let Some(probing) = &self.probing {
-            probing.lock().await.examined(pages, with_results);
+            probing.lock().await.examined(regions);
         }
     }
 

@@ -19,7 +19,8 @@ use arrow::array::make_comparator;
 use arrow::array::{Array, ArrayRef};
 use arrow::compute::SortOptions;
 use coscan_core::smooth::{
-    AccessPath, CostModel, DeviceCosts, PageCosts, Probe, SmoothOptions, SmoothScan, SmoothTrigger,
+    AccessPath, CostModel, DeviceCosts, Mode, PageCosts, Probe, SmoothOptions, SmoothScan,
+    SmoothTrigger,
 };
 use coscan_storage::{PageMap, PageRun};
 use datafusion::error::Result;
@@ -31,8 +32,8 @@ use crate::settings::Settings;
 
 /// Something to read.
 pub(crate) enum Job {
-    /// All rows of these pages.
-    Pages(Vec<PageRun>),
+    /// All rows of these pages: regions, each of runs of pages.
+    Regions(Vec<Vec<PageRun>>),
     /// The rows at these positions of these pages, and no others.
     Rows(Vec<(u32, Vec<u64>)>),
     /// Nothing more with keys below the bound.
@@ -77,9 +78,15 @@ pub(crate) struct Probing {
     bound: Option<(ArrayRef, usize)>,
     /// How many of the entries at hand are below the bound.
     below: usize,
+    /// Positions taken from the entries at hand, descending.
+    ahead: Vec<u64>,
+    /// Regions of one job.
+    regions_max: usize,
     metrics: SmoothMetrics,
 }
 
+/// Pages of regions that are read in one job, about.
+const JOB_PAGES_MAX: usize = 16;
 /// Rows fetched one by one in one job: so many probes are on their way together.
 const ROWS_AT_ONCE: usize = 16;
 /// Pages that `sort` reads with one request.
@@ -129,6 +136,8 @@ impl Probing {
             over: false,
             bound: None,
             below: 0,
+            ahead: Vec::new(),
+            regions_max: 1,
             metrics,
         }
     }
@@ -162,35 +171,107 @@ impl Probing {
     }
 
     async fn next_smooth(&mut self, map: &PageMap) -> Result<Job> {
-        if self.smooth.region_pages() >= self.chunk_pages && self.chunk_pages > 1 {
-            return self.look_ahead_and_take_over(map).await;
+        if self.smooth.mode() == Mode::Index {
+            return self.next_smooth_rows(map).await;
         }
-        let mut rows: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
-        let mut count = 0;
-        while let Some(position) = self.next_position().await? {
-            let Some(page) = map.page_of(position) else {
+        let mut regions: Vec<Vec<PageRun>> = Vec::new();
+        let mut pages = 0;
+        loop {
+            if self.smooth.region_pages() >= self.chunk_pages && self.chunk_pages > 1 {
+                // What was begun is done first; then this is asked again.
+                return match regions.is_empty() {
+                    true => self.look_ahead_and_take_over(map).await,
+                    false => Ok(Job::Regions(regions)),
+                };
+            }
+            let Some(next) = self.peek_position(map, regions.last()).await? else {
+                break;
+            };
+            let Some(page) = map.page_of(next) else {
                 continue;
             };
             match self.smooth.probe(page) {
                 Probe::Seen => self.metrics.entries_seen.add(1),
-                Probe::Row => {
-                    rows.entry(page).or_default().push(position);
-                    count += 1;
-                }
                 Probe::Region(runs) => {
-                    let runs = runs.into_iter().flat_map(|run| map.runs(run)).collect();
-                    // Rows of mode 0 come first, so there are none in the same job.
-                    debug_assert!(rows.is_empty(), "I12: no row after the first region");
-                    return Ok(Job::Pages(runs));
+                    let runs: Vec<PageRun> =
+                        runs.into_iter().flat_map(|run| map.runs(run)).collect();
+                    pages += runs.iter().map(|run| run.pages.len()).sum::<usize>();
+                    regions.push(runs);
                 }
+                Probe::Row => debug_assert!(false, "I12: no row after the first region"),
             }
-            if count == ROWS_AT_ONCE
-                || (count > 0 && self.smooth.mode() != coscan_core::smooth::Mode::Index)
-            {
+            if regions.len() >= self.regions_max || pages >= JOB_PAGES_MAX {
                 break;
             }
         }
+        // Evidence first, boldness later.
+        self.regions_max = (self.regions_max * 2).min(JOB_PAGES_MAX);
+        if regions.is_empty() {
+            return Ok(self.rows(BTreeMap::new()));
+        }
+        Ok(Job::Regions(regions))
+    }
+
+    async fn next_smooth_rows(&mut self, map: &PageMap) -> Result<Job> {
+        let mut rows: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
+        let mut count = 0;
+        while count < ROWS_AT_ONCE && self.smooth.mode() == Mode::Index {
+            let Some(position) = self.next_position().await? else {
+                break;
+            };
+            let Some(page) = map.page_of(position) else {
+                continue;
+            };
+            if self.smooth.probe(page) == Probe::Row {
+                rows.entry(page).or_default().push(position);
+                count += 1;
+            }
+        }
         Ok(self.rows(rows))
+    }
+
+    /// The next position, in the table's order as far as entries are at hand; none if it is not in the chunk in which these pages begin.
+    async fn peek_position(
+        &mut self,
+        map: &PageMap,
+        together_with: Option<&Vec<PageRun>>,
+    ) -> Result<Option<u64>> {
+        self.sort_ahead();
+        if let Some(runs) = together_with
+            && let Some(next) = self.ahead.last()
+            && let Some(page) = map.page_of(*next)
+            && runs
+                .first()
+                .is_some_and(|run| run.chunk != map.page(page).chunk)
+        {
+            return Ok(None);
+        }
+        if together_with.is_some() && self.ahead.is_empty() {
+            return Ok(None);
+        }
+        if let Some(next) = self.ahead.pop() {
+            return Ok(Some(next));
+        }
+        let next = self.next_position().await?;
+        // What else came with it is put in order at the next call.
+        Ok(next)
+    }
+
+    /// Takes the entries at hand, as far as they are below the bound, to be gone through in the table's order: pages that lie close are read
+    /// together.
+    fn sort_ahead(&mut self) {
+        if !self.ahead.is_empty() {
+            return;
+        }
+        if let Some((entries, done)) = &mut self.entries
+            && *done < self.below
+        {
+            let rest = *done..self.below;
+            *done = self.below;
+            self.ahead
+                .extend_from_slice(&entries.positions.values()[rest]);
+            self.ahead.sort_unstable_by(|a, b| b.cmp(a));
+        }
     }
 
     async fn next_rows(&mut self, map: &PageMap, at_most: u64) -> Result<Job> {
@@ -255,7 +336,11 @@ impl Probing {
             }
         }
         self.over = job.is_empty();
-        Ok(if self.over { Job::End } else { Job::Pages(job) })
+        Ok(if self.over {
+            Job::End
+        } else {
+            Job::Regions(vec![job])
+        })
     }
 
     /// First keys of ranges of entries, ascending: of the first leaves one each, then of twice as many, up to a number that divides the
@@ -300,16 +385,18 @@ impl Probing {
         })
     }
 
-    /// A region was looked at.
-    pub(crate) fn examined(&mut self, pages: u32, with_results: u32) {
+    /// Regions of one job were looked at: the pages of each, and how many of them held results.
+    pub(crate) fn examined(&mut self, regions: &[(u32, u32)]) {
         let took = self.last_done.elapsed();
         self.last_done = Instant::now();
-        self.costs
-            .measured(pages, u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
-        if self.costs_known {
-            self.smooth.set_costs(self.costs.costs());
+        let each = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX) / regions.len().max(1) as u64;
+        for (pages, with_results) in regions {
+            self.costs.measured(*pages, each);
+            if self.costs_known {
+                self.smooth.set_costs(self.costs.costs());
+            }
+            self.smooth.examined(*pages, *with_results);
         }
-        self.smooth.examined(pages, with_results);
         self.metrics
             .region_pages_max
             .set_max(self.smooth.region_pages() as usize);
@@ -400,6 +487,9 @@ impl Probing {
     }
 
     async fn next_position(&mut self) -> Result<Option<u64>> {
+        if let Some(position) = self.ahead.pop() {
+            return Ok(Some(position));
+        }
         loop {
             if let Some((entries, done)) = &mut self.entries {
                 if *done < self.below {

@@ -5,6 +5,7 @@
 //! Cancel safety: dropping the reader drops its reads, its chunk and its share of the scan.
 //! Bounds: [`JOBS_MAX`] reads per execution, and of large regions fewer, so that about [`PAGES_MAX`] pages are on their way.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
@@ -90,6 +91,8 @@ enum More {
 /// What a job brought.
 struct Done {
     read: Vec<ReadPages>,
+    /// The regions that were read, as their pages.
+    regions: Vec<Vec<Range<u32>>>,
     /// The positions of the rows wanted, ascending; `None` if all are.
     positions: Option<Vec<u64>>,
 }
@@ -196,7 +199,8 @@ impl Eye {
     async fn look_at(&self, open: &Open, done: &Done) -> Result<Vec<RecordBatch>> {
         let metrics = &self.execution.metrics;
         let schema = &self.execution.plan.covered.schema;
-        let (mut found, mut with_results, mut read_pages) = (Vec::new(), 0, 0);
+        let mut found = Vec::new();
+        let mut results: BTreeMap<u32, bool> = BTreeMap::new();
         let fetched = match done.positions {
             Some(_) => Arc::default(),
             None => open.fetched().await,
@@ -217,20 +221,17 @@ impl Eye {
                     .pipeline
                     .rows(&source, rows, selection, schema, &self.computing)
                     .await?;
-                with_results += pages_selected(&selected, page_rows(open, pages));
-                read_pages += pages.end - pages.start;
+                let selected = pages_selected(&selected, page_rows(open, pages));
+                results.extend(pages.clone().zip(selected));
                 found.push(batch);
             }
         }
-        metrics.pages_with_results.add(with_results as usize);
-        self.execution
-            .plan
-            .covered
-            .engine
-            .add_pages_read(read_pages.into());
-        // Pages that statistics ruled out cost nothing, and say nothing about the others.
-        if done.positions.is_none() && read_pages > 0 {
-            open.examined(read_pages, with_results).await;
+        let with_results = results.values().filter(|found| **found).count();
+        metrics.pages_with_results.add(with_results);
+        let engine = &self.execution.plan.covered.engine;
+        engine.add_pages_read(results.len() as u64);
+        if done.positions.is_none() {
+            open.examined(&counted(&done.regions, &results)).await;
         }
         Ok(found)
     }
@@ -304,14 +305,14 @@ async fn begin_reads(
         let timer = execution.metrics.probing.timer();
         let job = open.next_job(&execution.plan).await;
         drop(timer);
-        let (runs, positions): (Vec<PageRun>, _) = match job {
-            Job::Pages(runs) => (runs, None),
+        let (regions, positions): (Vec<Vec<PageRun>>, _) = match job {
+            Job::Regions(regions) => (regions, None),
             Job::Rows(rows) => {
                 let runs = rows.iter().map(|(page, _)| PageRun {
                     chunk: open.map.page(*page).chunk,
                     pages: *page..page + 1,
                 });
-                let runs = runs.collect();
+                let runs = vec![runs.collect()];
                 let mut positions: Vec<u64> = rows.into_iter().flat_map(|(_, at)| at).collect();
                 positions.sort_unstable();
                 (runs, Some(positions))
@@ -319,13 +320,38 @@ async fn begin_reads(
             Job::Bound => return More::Beyond,
             Job::TakeOver(_) | Job::End => return More::No,
         };
-        execution.metrics.regions.add(1);
+        execution.metrics.regions.add(regions.len());
         let (open, metrics) = (Arc::clone(open), execution.metrics.clone());
         reading.push(Box::pin(async move {
+            let pages = |runs: &Vec<PageRun>| runs.iter().map(|run| run.pages.clone()).collect();
+            let regions_pages = regions.iter().map(pages).collect();
+            let mut runs: Vec<PageRun> = regions.into_iter().flatten().collect();
+            runs.sort_unstable_by_key(|run| run.pages.start);
             let read = open.read(&runs, &metrics).await?;
-            Ok(Done { read, positions })
+            Ok(Done {
+                read,
+                regions: regions_pages,
+                positions,
+            })
         }));
     }
+}
+
+/// Of each region, the pages that were looked at and those of them with results. Pages that statistics ruled out cost nothing, and say
+/// nothing about the others; a region of nothing else says nothing at all.
+fn counted(regions: &[Vec<Range<u32>>], results: &BTreeMap<u32, bool>) -> Vec<(u32, u32)> {
+    let of = |region: &Vec<Range<u32>>| {
+        let pages = region.iter().cloned().flatten();
+        let seen = pages.filter_map(|page| results.get(&page));
+        seen.fold((0, 0), |(pages, found), result| {
+            (pages + 1, found + u32::from(*result))
+        })
+    };
+    regions
+        .iter()
+        .map(of)
+        .filter(|(pages, _)| *pages > 0)
+        .collect()
 }
 
 fn rows_of(piece: &Piece) -> usize {

@@ -83,24 +83,23 @@ pub(crate) fn select(first: u64, rows: usize, positions: &[u64], listed: bool) -
     Selection::Some(BooleanArray::new(mask.finish(), None))
 }
 
-/// How many of the pages, of so many rows each, have a selected row.
-pub(crate) fn pages_selected(selection: &Selection, page_rows: impl Iterator<Item = u64>) -> u32 {
-    match selection {
-        Selection::None => 0,
-        Selection::All => u32::try_from(page_rows.count()).unwrap_or(u32::MAX),
+/// Of pages of so many rows each, which have a selected row.
+pub(crate) fn pages_selected<'a>(
+    selection: &'a Selection,
+    page_rows: impl Iterator<Item = u64> + 'a,
+) -> impl Iterator<Item = bool> + 'a {
+    let mut at = 0;
+    page_rows.map(move |rows| match selection {
+        Selection::None => false,
+        Selection::All => true,
         Selection::Some(mask) => {
-            let mut at = 0;
-            let mut selected = 0;
-            for rows in page_rows {
-                let rows = usize::try_from(rows)
-                    .unwrap_or(usize::MAX)
-                    .min(mask.len() - at);
-                selected += u32::from(mask.slice(at, rows).has_true());
-                at += rows;
-            }
-            selected
+            let rows = usize::try_from(rows)
+                .unwrap_or(usize::MAX)
+                .min(mask.len() - at);
+            at += rows;
+            mask.slice(at - rows, rows).has_true()
         }
-    }
+    })
 }
 
 #[cfg(test)]
@@ -126,9 +125,11 @@ mod tests {
 
     #[test]
     fn pages_with_a_selected_row_are_counted() {
-        let selection = select(0, 6, &[0, 5], true);
-        assert_eq!(pages_selected(&selection, [2, 2, 2].into_iter()), 2);
-        assert_eq!(pages_selected(&Selection::All, [2, 2, 2].into_iter()), 3);
-        assert_eq!(pages_selected(&Selection::None, [2, 2, 2].into_iter()), 0);
+        let of = |selection: &Selection| -> Vec<bool> {
+            pages_selected(selection, [2, 2, 2].into_iter()).collect()
+        };
+        assert_eq!(of(&select(0, 6, &[0, 5], true)), [true, false, true]);
+        assert_eq!(of(&Selection::All), [true; 3]);
+        assert_eq!(of(&Selection::None), [false; 3]);
     }
 }
