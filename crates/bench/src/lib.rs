@@ -7,6 +7,7 @@
 //! | [`layout`] | which of the table's bytes does a query need? |
 //! | [`coop`] | how long do they take under each policy, and what do they read? |
 //! | [`demo`] | what is the same run on a smaller table, with time scaled down? |
+//! | [`smooth`] | how good is a smooth scan at each selectivity, beside the other access paths? |
 //! | [`results`] | what did a run say, in the form in which it is kept? |
 //! | [`table`], [`report`] | how does a person read it? |
 //! | [`units`] | how are sizes, rates and times written? |
@@ -21,6 +22,7 @@ pub mod layout;
 mod random;
 pub mod report;
 pub mod results;
+pub mod smooth;
 pub mod table;
 pub mod tpch;
 pub mod units;

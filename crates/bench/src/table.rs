@@ -132,7 +132,7 @@ pub(crate) fn class_latency(policy: &PolicyResults, class: &str) -> Option<f64> 
 }
 
 /// First column to the left, the others to the right, two spaces between.
-fn columns(rows: &[Vec<String>]) -> String {
+pub(crate) fn columns(rows: &[Vec<String>]) -> String {
     let width = |column: usize| {
         rows.iter()
             .filter_map(|row| row.get(column))
