@@ -15,7 +15,7 @@ use coscan_bench::workload::Mix;
 use coscan_bench::{BenchError, report, table, tpch};
 
 use crate::failure::Failure;
-use crate::progress;
+use crate::{bench_smooth, progress};
 
 /// Options of `coscan bench`.
 #[derive(Args)]
@@ -28,6 +28,8 @@ pub(crate) struct Options {
 enum Command {
     /// The cooperative-scan papers' experiment: streams of FAST and SLOW queries, policy by policy.
     Coop(Box<CoopArgs>),
+    /// The smooth-scan paper's micro-benchmark: each access path at each selectivity.
+    Smooth(Box<bench_smooth::Options>),
     /// Make TPC-H tables as Parquet files.
     Data(DataArgs),
 }
@@ -36,6 +38,7 @@ enum Command {
 pub(crate) fn run(options: Options) -> Result<(), Failure> {
     match options.command {
         Command::Coop(args) => run_coop(&args),
+        Command::Smooth(options) => bench_smooth::run(&options),
         Command::Data(args) => run_data(&args),
     }
 }

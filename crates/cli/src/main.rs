@@ -7,6 +7,7 @@
 mod allocator;
 mod args;
 mod bench;
+mod bench_smooth;
 mod demo;
 mod failure;
 mod index;

@@ -1,4 +1,4 @@
-//! Promised: `coscan demo` and `coscan bench coop` make a table, a report and the JSON of the issue, and a failure leaves
+//! Promised: `coscan demo`, `coscan bench coop` and `coscan bench smooth` make a table, a report and the JSON of the issue, and a failure leaves
 //! no half file. At a scale at which the figures mean nothing: what is tested is the path, not the speed.
 
 #![allow(
@@ -109,6 +109,97 @@ fn the_benchmark_writes_what_the_peers_read() {
     assert_eq!(json["format"], "coscan-workload");
     assert_eq!(json["streams"].as_array().unwrap().len(), 16);
     assert_eq!(json["streams"][2]["start_s"], 6.0);
+}
+
+#[test]
+fn the_micro_benchmark_has_a_point_for_every_query_and_path() {
+    let folder = tempfile::tempdir().unwrap();
+    // Until there are indexes, the full scan is the only path.
+    let smooth = [
+        "bench",
+        "smooth",
+        "--rows",
+        "30000",
+        "--page-rows",
+        "500",
+        "--paths",
+        "full",
+        "--data",
+        "d",
+        "--json",
+        "s.json",
+        "--repeats",
+        "2",
+        "--memory",
+        "64MiB",
+        "--device",
+        "disk",
+        "--bandwidth",
+        "100MB/s",
+        "--selectivities",
+        "0,2.5,100",
+    ];
+    let output = coscan(folder.path(), &smooth);
+    let text = stdout(&output);
+    assert!(output.stderr.is_empty(), "no progress bar in a pipe");
+    for words in ["any order", "ORDER BY c2", "2.5 %", "device disk: 100 MB/s"] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    let json = std::fs::read(folder.path().join("s.json")).unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    assert_eq!(
+        (&json["rows"], &json["page_rows"], &json["device"]),
+        (&30_000.into(), &500.into(), &"disk".into())
+    );
+    let points = json["points"].as_array().unwrap();
+    let named: Vec<_> = points
+        .iter()
+        .map(|p| {
+            (
+                p["order_by"].as_bool().unwrap(),
+                p["selectivity"].as_f64().unwrap(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        named,
+        [
+            (false, 0.0),
+            (false, 2.5),
+            (false, 100.0),
+            (true, 0.0),
+            (true, 2.5),
+            (true, 100.0)
+        ]
+    );
+    for point in points {
+        assert_eq!(
+            (&point["path"], &point["pages_read"]),
+            (&"full".into(), &0.into())
+        );
+        assert!(point["time_s"].as_f64().unwrap() > 0.0);
+        assert!(point["requests"].is_u64() && point["bytes"].is_u64());
+    }
+    assert!(points[2]["bytes"].as_u64().unwrap() >= 30_000 * 40);
+    // What takes too long has no time, and is in the file all the same.
+    let limited = coscan(folder.path(), &[&smooth[..], &["--limit", "1ms"]].concat());
+    assert!(stdout(&limited).contains("> 1.00 ms"));
+    let json = std::fs::read(folder.path().join("s.json")).unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    let last = &json["points"][5];
+    assert!(last["time_s"].is_null() && last["limit"] == true, "{last}");
+    for (wrong, why) in [
+        (["--paths", "fast"], "smooth"),
+        (["--selectivities", "101"], "0 to 100"),
+        (["--rows", "0"], "1..="),
+    ] {
+        let refused = coscan(folder.path(), &[&["bench", "smooth"], &wrong[..]].concat());
+        assert_eq!(refused.status.code(), Some(2));
+        assert!(
+            String::from_utf8_lossy(&refused.stderr).contains(why),
+            "{refused:?}"
+        );
+    }
 }
 
 #[test]

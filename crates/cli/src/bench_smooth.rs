@@ -1,0 +1,149 @@
+//! `coscan bench smooth`: every access path at every selectivity, with every figure in a file.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use coscan::rewrite::PAGE_ROWS_DEFAULT;
+use coscan_bench::smooth::data::Spec;
+use coscan_bench::smooth::results::{PATHS, SmoothResults};
+use coscan_bench::smooth::run::{self, DeviceKind, SmoothOptions};
+use coscan_bench::smooth::table;
+use coscan_bench::{tpch, units};
+
+use crate::failure::Failure;
+use crate::{args, bench, progress};
+
+/// Options of `coscan bench smooth`.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Rows of the table.
+    #[arg(long, value_name = "N", default_value_t = 20_000_000, value_parser = clap::value_parser!(u32).range(1..=ROWS_MAX))]
+    rows: u32,
+    /// Rows of a page.
+    #[arg(long, value_name = "N", default_value_t = PAGE_ROWS_DEFAULT, value_parser = args::page_rows)]
+    page_rows: usize,
+    /// What the table's values are drawn from.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Shares of the rows that queries ask for, in percent.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_values = SELECTIVITIES, value_parser = percent)]
+    selectivities: Vec<f64>,
+    /// Access paths: full, index, sort, switch, smooth.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_values = PATHS, value_parser = PATHS)]
+    paths: Vec<String>,
+    /// Whether queries want their rows in the order of the indexed column.
+    #[arg(long, value_enum, value_name = "yes|no|both", default_value = "both")]
+    order_by: OrderBy,
+    /// What is read from: the machine's device as it is, or made to jump as a disk does.
+    #[arg(long, value_enum, value_name = "plain|disk", default_value = "plain")]
+    device: Device,
+    /// What `--device disk` is held to.
+    #[arg(long, value_name = "RATE", default_value = "200MB/s", value_parser = units::parse_rate)]
+    bandwidth: u64,
+    /// Time that `--device disk` adds to each request [default: such that a page by itself costs ten pages in sequence].
+    #[arg(long, value_name = "TIME", value_parser = units::parse_duration)]
+    latency: Option<Duration>,
+    /// The engine's memory: a size, or a share of the machine's.
+    #[arg(long, value_name = "SIZE|%", default_value = "256MiB", value_parser = args::memory)]
+    memory: u64,
+    /// How often each point is measured; the median counts.
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    repeats: u16,
+    /// How long a query may take before it is given up.
+    #[arg(long, value_name = "TIME", default_value = "120s", value_parser = units::parse_duration)]
+    limit: Duration,
+    /// Where to keep the table and its index [default: coscan/data in the user's cache folder].
+    #[arg(long, value_name = "FOLDER")]
+    data: Option<PathBuf>,
+    /// Write the results as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// Those of the paper's figure.
+const SELECTIVITIES: [&str; 12] = [
+    "0", "0.001", "0.01", "0.1", "1", "2.5", "5", "10", "20", "50", "75", "100",
+];
+
+/// Row numbers are 32-bit integers.
+const ROWS_MAX: i64 = i32::MAX as i64;
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum OrderBy {
+    Yes,
+    No,
+    Both,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Device {
+    Plain,
+    Disk,
+}
+
+/// Runs the command.
+pub(crate) fn run(options: &Options) -> Result<(), Failure> {
+    let smooth = SmoothOptions {
+        spec: Spec {
+            rows: options.rows,
+            page_rows: options.page_rows,
+            seed: options.seed,
+        },
+        selectivities: options.selectivities.clone(),
+        paths: options.paths.clone(),
+        order_by: match options.order_by {
+            OrderBy::Yes => vec![true],
+            OrderBy::No => vec![false],
+            OrderBy::Both => vec![false, true],
+        },
+        device: match options.device {
+            Device::Plain => DeviceKind::Plain,
+            Device::Disk => DeviceKind::Disk {
+                bandwidth: options.bandwidth,
+                latency: options.latency,
+            },
+        },
+        memory_bytes: options.memory,
+        repeats: options.repeats.into(),
+        limit: options.limit,
+    };
+    let root = options.data.clone().unwrap_or_else(tpch::default_root);
+    let results = crate::block_on(async {
+        let bar = progress::rows("table");
+        bar.set_length(options.rows.into());
+        let made = smooth.spec.ensure(&root, |rows| bar.set_position(rows));
+        let made = made.await;
+        bar.finish_and_clear();
+        Ok(run::run(&smooth, &made?, progress::phases()).await?)
+    })?;
+    bench::print(&table::render(&results))?;
+    if let Some(path) = &options.json {
+        bench::write_json(path, &results)?;
+    }
+    failed(&results)
+}
+
+/// Queries that failed are in the table and the file; that they did is a failure of the command.
+fn failed(results: &SmoothResults) -> Result<(), Failure> {
+    let mut failed = results.points.iter().filter_map(|point| {
+        let error = point.error.as_ref()?;
+        let order = if point.order_by { ", ordered" } else { "" };
+        Some(format!("{} %{order}: {error}", point.selectivity))
+    });
+    let Some(first) = failed.next() else {
+        return Ok(());
+    };
+    let others = match failed.count() {
+        0 => String::new(),
+        count => format!(" (and {count} more)"),
+    };
+    Err(Failure::new(format!("{first}{others}")))
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    match text.trim_end_matches('%').parse() {
+        Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(percent),
+        _ => Err("it is a number from 0 to 100".to_owned()),
+    }
+}
