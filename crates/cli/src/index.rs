@@ -44,7 +44,7 @@ struct CreateArgs {
     /// The column.
     #[arg(value_name = "COLUMN")]
     column: String,
-    /// What to call the index [default: COLUMN_index].
+    /// What to call the index [default: the name of the column with `_index`].
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     /// Do nothing if there is an index of this name.

@@ -15,4 +15,4 @@ pub use chunk_map::{
 pub use decode::{SegmentDecoder, batch_rows_of};
 pub use error::{Result, StorageError};
 pub use footer::{INDEX_SPREAD_MAX, RangeRead, TAIL_BYTES, read_footer};
-pub use page_map::{PageMap, PageRun, TablePage, bytes_of_rows};
+pub use page_map::{PageMap, PagePiece, PageRun, TablePage, bytes_of_rows};

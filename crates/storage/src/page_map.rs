@@ -45,6 +45,17 @@ pub struct PageRun {
     pub pages: Range<u32>,
 }
 
+/// Neighbouring pages that are decoded together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PagePiece {
+    /// Their rows.
+    pub piece: Piece,
+    /// The position of the first of them.
+    pub position: u64,
+    /// The pages, by number.
+    pub pages: Range<u32>,
+}
+
 /// The pages of a table, by number.
 #[derive(Clone, Debug, Default)]
 pub struct PageMap {
@@ -133,23 +144,26 @@ impl PageMap {
         })
     }
 
-    /// The rows of a run, neighbouring pages joined up to `rows_max` rows: each piece with the position of its first row and its
-    /// pages.
+    /// The rows of a run, neighbouring pages joined up to `rows_max` rows.
     #[must_use]
-    pub fn pieces(&self, run: &PageRun, rows_max: u64) -> Vec<(Piece, u64, Range<u32>)> {
-        let mut pieces: Vec<(Piece, u64, Range<u32>)> = Vec::new();
+    pub fn pieces(&self, run: &PageRun, rows_max: u64) -> Vec<PagePiece> {
+        let mut pieces: Vec<PagePiece> = Vec::new();
         for number in run.pages.clone() {
             let page = self.page(number);
             match pieces.last_mut() {
-                Some((piece, _, pages))
-                    if piece.row_group == page.piece.row_group
-                        && piece.rows.end == page.piece.rows.start
-                        && page.piece.rows.end - piece.rows.start <= rows_max =>
+                Some(last)
+                    if last.piece.row_group == page.piece.row_group
+                        && last.piece.rows.end == page.piece.rows.start
+                        && page.piece.rows.end - last.piece.rows.start <= rows_max =>
                 {
-                    piece.rows.end = page.piece.rows.end;
-                    pages.end = number + 1;
+                    last.piece.rows.end = page.piece.rows.end;
+                    last.pages.end = number + 1;
                 }
-                _ => pieces.push((page.piece.clone(), page.position, number..number + 1)),
+                _ => pieces.push(PagePiece {
+                    piece: page.piece.clone(),
+                    position: page.position,
+                    pages: number..number + 1,
+                }),
             }
         }
         pieces

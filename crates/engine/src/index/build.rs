@@ -39,6 +39,8 @@ use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt, PutMode};
 use parquet::arrow::AsyncArrowWriter;
 use parquet::basic::{Compression, Encoding};
+use parquet::file::metadata::RowGroupMetaData;
+use parquet::file::page_index::offset_index::OffsetIndexMetaData;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
 
@@ -497,7 +499,9 @@ pub(super) fn leaves(file: &TableFile) -> Vec<FileChunk> {
         let index = metadata
             .offset_index()
             .and_then(|index| index.get(row_group)?.first());
-        let pages = index.into_iter().flat_map(|index| index.page_locations());
+        let pages = index
+            .into_iter()
+            .flat_map(OffsetIndexMetaData::page_locations);
         let mut cuts: Vec<u64> = pages
             .map(|page| page.first_row_index.unsigned_abs())
             .collect();
@@ -522,7 +526,7 @@ fn leaves_end(file: &TableFile) -> u64 {
         .metadata()
         .row_groups()
         .iter()
-        .flat_map(|group| group.columns());
+        .flat_map(RowGroupMetaData::columns);
     columns
         .map(|column| {
             let (start, length) = column.byte_range();

@@ -16,7 +16,7 @@
 //!
 //! Kept: the rows and their order, Arrow's types, metadata of columns; the key-value metadata of a single file.
 //! Not kept: bloom filters, declared sort orders (row groups are cut anew), annotations of Parquet that Arrow has no name for.
-//! Source: [SmoothScan18], whose pages are a row store's.
+//! Source: [SmoothScan18 §3], whose pages are a row store's.
 
 mod error;
 mod layout;

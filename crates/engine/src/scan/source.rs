@@ -102,7 +102,7 @@ impl DataSource for CScanSource {
                 Ok(smooth::open(
                     execution,
                     args.partition,
-                    args.context,
+                    &args.context,
                     &self.metrics,
                 ))
             }

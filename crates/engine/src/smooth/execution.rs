@@ -10,7 +10,7 @@ use arrow::array::ArrayRef;
 use coscan_core::smooth::PageCosts;
 use coscan_storage::device::merge;
 use coscan_storage::pool::PageRequest;
-use coscan_storage::{PageMap, PageRun, bytes_of_rows};
+use coscan_storage::{PageMap, PagePiece, PageRun, bytes_of_rows};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
@@ -213,10 +213,7 @@ impl Open {
         metrics: &SmoothMetrics,
     ) -> Result<Vec<ReadPages>> {
         // Runs of one chunk are one request.
-        let mut requests: Vec<(
-            usize,
-            Vec<(coscan_storage::Piece, u64, std::ops::Range<u32>)>,
-        )> = Vec::new();
+        let mut requests: Vec<(usize, Vec<PagePiece>)> = Vec::new();
         for run in runs {
             if self.running.pipelines[run.chunk].is_none() {
                 metrics.pages_pruned.add(run.pages.len());
@@ -232,7 +229,7 @@ impl Open {
             let pipeline = Arc::clone(self.running.pipelines[chunk].as_ref()?);
             let request = PageRequest {
                 chunk,
-                pieces: pieces.iter().map(|(piece, ..)| piece.clone()).collect(),
+                pieces: pieces.iter().map(|piece| piece.piece.clone()).collect(),
                 columns: pipeline
                     .columns
                     .iter()
@@ -255,7 +252,7 @@ impl Open {
         let read = try_join_all(reads).await?;
         for read in &read {
             let count = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
-            let pages: usize = read.pieces.iter().map(|(.., pages)| pages.len()).sum();
+            let pages: usize = read.pieces.iter().map(|piece| piece.pages.len()).sum();
             metrics.pages_read.add(pages);
             if read.bytes.from_buffer() {
                 metrics.pages_from_buffer.add(pages);

@@ -179,10 +179,10 @@ impl Probing {
         loop {
             if self.smooth.region_pages() >= self.chunk_pages && self.chunk_pages > 1 {
                 // What was begun is done first; then this is asked again.
-                return match regions.is_empty() {
-                    true => self.look_ahead_and_take_over(map).await,
-                    false => Ok(Job::Regions(regions)),
-                };
+                if regions.is_empty() {
+                    return self.look_ahead_and_take_over(map).await;
+                }
+                return Ok(Job::Regions(regions));
             }
             let Some(next) = self.peek_position(map, regions.last()).await? else {
                 break;

@@ -206,11 +206,11 @@ impl Eye {
             None => open.fetched().await,
         };
         for read in &done.read {
-            for (at, (piece, first, pages)) in read.pieces.iter().enumerate() {
-                let rows = rows_of(piece);
+            for (at, pages) in read.pieces.iter().enumerate() {
+                let (first, rows) = (pages.position, rows_of(&pages.piece));
                 let selection = match &done.positions {
-                    Some(positions) => select(*first, rows, positions, true),
-                    None => select(*first, rows, &fetched, false),
+                    Some(positions) => select(first, rows, positions, true),
+                    None => select(first, rows, &fetched, false),
                 };
                 let source = PieceColumns {
                     bytes: &read.bytes,
@@ -221,8 +221,8 @@ impl Eye {
                     .pipeline
                     .rows(&source, rows, selection, schema, &self.computing)
                     .await?;
-                let selected = pages_selected(&selected, page_rows(open, pages));
-                results.extend(pages.clone().zip(selected));
+                let selected = pages_selected(&selected, page_rows(open, &pages.pages));
+                results.extend(pages.pages.clone().zip(selected));
                 found.push(batch);
             }
         }

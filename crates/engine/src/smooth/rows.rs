@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use arrow::array::{ArrayRef, BooleanArray, BooleanBufferBuilder};
-use coscan_storage::Piece;
+use coscan_storage::PagePiece;
 use coscan_storage::pool::{ColumnRequest, PageBytes};
 use datafusion::error::Result;
 use datafusion::physical_plan::metrics::Time;
@@ -25,8 +25,7 @@ pub(crate) const PIECE_ROWS_MAX: u64 = 32 << 10;
 pub(crate) struct ReadPages {
     pub(crate) bytes: PageBytes,
     pub(crate) pipeline: Arc<Pipeline>,
-    /// Each piece with the position of its first row and its pages.
-    pub(crate) pieces: Vec<(Piece, u64, Range<u32>)>,
+    pub(crate) pieces: Vec<PagePiece>,
 }
 
 /// A piece of pages as the source of a pipeline's columns.

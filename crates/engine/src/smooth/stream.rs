@@ -23,15 +23,15 @@ use crate::scan;
 pub(crate) fn open(
     execution: Arc<SmoothExecution>,
     partition: usize,
-    context: Arc<TaskContext>,
+    context: &Arc<TaskContext>,
     metrics: &ExecutionPlanMetricsSet,
 ) -> SendableRecordBatchStream {
     let baseline = BaselineMetrics::new(metrics, partition);
     let schema = Arc::clone(&execution.plan.covered.schema);
     let computing = baseline.elapsed_compute().clone();
-    let reader = Reader::new(Arc::clone(&execution), Arc::clone(&context), computing);
+    let reader = Reader::new(Arc::clone(&execution), Arc::clone(context), computing);
     if let Some(key) = execution.plan.ordered_by {
-        return ordered::open(execution, reader, key, &context, metrics, baseline);
+        return ordered::open(execution, reader, key, context, metrics, baseline);
     }
     let batch_rows = context.session_config().batch_size();
     let state = Partition {

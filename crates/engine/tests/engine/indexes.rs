@@ -176,9 +176,9 @@ async fn every_access_path_gives_the_same_rows() {
         for path in PATHS {
             session.set("coscan.access_path", path).unwrap();
             assert_eq!(rows(&session, sql).await, expected, "{path}: {sql}");
-            let plan = session.explain(sql).await.unwrap();
-            let by_index = plan.contains("SmoothScan:") || plan.contains("IndexScan:");
-            assert_eq!(by_index, path != "full", "{path}: {sql}\n{plan}");
+            let text = session.explain(sql).await.unwrap();
+            let by_index = text.contains("SmoothScan:") || text.contains("IndexScan:");
+            assert_eq!(by_index, path != "full", "{path}: {sql}\n{text}");
         }
     }
 }
@@ -317,17 +317,17 @@ async fn new_and_changed_files_are_scanned_until_the_index_is_refreshed() {
     let sql = "SELECT * FROM t WHERE k BETWEEN 40 AND 60";
     let expected = plain_rows(&plain, sql).await;
     assert_eq!(rows(&session, sql).await, expected);
-    let plan = session.explain(sql).await.unwrap();
-    assert!(plan.contains("files_not_covered=2"), "{plan}");
+    let text = session.explain(sql).await.unwrap();
+    assert!(text.contains("files_not_covered=2"), "{text}");
     let sql_with_limit = format!("{sql} LIMIT 5");
     assert_eq!(rows(&session, &sql_with_limit).await.len(), 5);
 
     run(&session, "REFRESH INDEX i_k").await.unwrap();
     assert_eq!(rows(&session, sql).await, expected);
-    let plan = session.explain(sql).await.unwrap();
+    let text = session.explain(sql).await.unwrap();
     assert!(
-        plan.contains("SmoothScan:") && !plan.contains("not_covered"),
-        "{plan}"
+        text.contains("SmoothScan:") && !text.contains("not_covered"),
+        "{text}"
     );
 }
 
@@ -344,7 +344,7 @@ async fn an_index_outlives_its_session() {
         .explain("SELECT * FROM t WHERE k = 1")
         .await
         .unwrap();
-    assert!(plan.contains("SmoothScan: index=i_k"), "{plan}");
+    assert!(text.contains("SmoothScan: index=i_k"), "{text}");
 
     let again = run(&session, "CREATE INDEX i_k ON t (k)")
         .await
@@ -373,7 +373,7 @@ async fn an_index_outlives_its_session() {
         .explain("SELECT * FROM t WHERE k = 1")
         .await
         .unwrap();
-    assert!(!plan.contains("SmoothScan"), "{plan}");
+    assert!(!text.contains("SmoothScan"), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

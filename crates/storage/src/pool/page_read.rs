@@ -24,6 +24,9 @@ use crate::device::footprint;
 use crate::page_map::bytes_of_rows;
 use crate::{FileChunk, Piece, Result, SegmentDecoder, StorageError};
 
+/// What there is of each root column, with its places in the file.
+type Buffers = BTreeMap<usize, Vec<(Range<u64>, Bytes)>>;
+
 /// Pages to read.
 #[derive(Clone, Debug)]
 pub struct PageRequest {
@@ -41,13 +44,12 @@ pub struct PageBytes {
     file: Arc<TableFile>,
     pieces: Vec<Piece>,
     /// By root column.
-    buffers: BTreeMap<usize, Vec<(Range<u64>, Bytes)>>,
+    buffers: Buffers,
     bytes_read: u64,
     requests: u64,
-    from_buffer: bool,
     /// Keeps the chunk in memory if the bytes are its.
-    _ticket: Option<Ticket>,
-    _memory: Reserved,
+    ticket: Option<Ticket>,
+    memory: Reserved,
 }
 
 /// Where an announced request is.
@@ -86,9 +88,8 @@ impl BufferPool {
             buffers: BTreeMap::new(),
             bytes_read: 0,
             requests: 0,
-            from_buffer: true,
-            _ticket: None,
-            _memory: Reserved::none(&self.inner),
+            ticket: None,
+            memory: Reserved::none(&self.inner),
         };
         if roots.is_empty() {
             return Ok(pages);
@@ -97,10 +98,9 @@ impl BufferPool {
         if ticket.wait().await? {
             pages.buffers =
                 ticket.frames(table, info.chunk, &info.file, info.file_chunk, &roots)?;
-            pages._ticket = Some(ticket);
+            pages.ticket = Some(ticket);
             return Ok(pages);
         }
-        pages.from_buffer = false;
         pages.read(&roots).await?;
         Ok(pages)
     }
@@ -129,9 +129,8 @@ impl BufferPool {
             buffers: BTreeMap::new(),
             bytes_read: 0,
             requests: 0,
-            from_buffer: false,
-            _ticket: None,
-            _memory: Reserved::none(&self.inner),
+            ticket: None,
+            memory: Reserved::none(&self.inner),
         };
         pages.read(&roots).await?;
         Ok(pages)
@@ -170,7 +169,7 @@ impl PageBytes {
     /// Whether the bytes are those of a chunk that was in memory or on its way.
     #[must_use]
     pub fn from_buffer(&self) -> bool {
-        self.from_buffer
+        self.ticket.is_some()
     }
 
     /// Bytes read for this request alone.
@@ -207,7 +206,7 @@ impl PageBytes {
             }
         }
         let ranges: Vec<Range<u64>> = apart.iter().map(|(range, _)| range.clone()).collect();
-        self._memory.grow(ranges.iter().map(footprint).sum());
+        self.memory.grow(ranges.iter().map(footprint).sum());
         let device = Arc::clone(self.file.device());
         self.requests =
             crate::device::merge::plan(&ranges, device.request_cost_bytes(), u64::MAX).len() as u64;
@@ -282,7 +281,7 @@ impl std::fmt::Debug for PageBytes {
         f.debug_struct("PageBytes")
             .field("file", &self.file.name())
             .field("pieces", &self.pieces)
-            .field("from_buffer", &self.from_buffer)
+            .field("from_buffer", &self.from_buffer())
             .finish_non_exhaustive()
     }
 }
@@ -363,7 +362,7 @@ impl Ticket {
         file: &TableFile,
         file_chunk: usize,
         roots: &[usize],
-    ) -> Result<BTreeMap<usize, Vec<(Range<u64>, Bytes)>>> {
+    ) -> Result<Buffers> {
         let state = self.pool.state.lock();
         let missing = || StorageError::Internal("a served page is not in memory".to_owned());
         let table = state.tables.get(&table.table).ok_or_else(missing)?;
