@@ -340,7 +340,7 @@ async fn an_index_outlives_its_session() {
     assert_eq!(indexes.len(), 1, "{indexes:?}");
     assert!(indexes[0].starts_with("i_k|t|k|3|"), "{indexes:?}");
     assert!(indexes[0].ends_with("|ready"), "{indexes:?}");
-    let plan = session
+    let text = session
         .explain("SELECT * FROM t WHERE k = 1")
         .await
         .unwrap();
@@ -369,7 +369,7 @@ async fn an_index_outlives_its_session() {
             .unwrap()
             .is_empty()
     );
-    let plan = session
+    let text = session
         .explain("SELECT * FROM t WHERE k = 1")
         .await
         .unwrap();
