@@ -328,3 +328,34 @@ fn what_was_recorded_can_be_replayed() {
     let refused = failure(&coscan(&[&recorded[..], &[nowhere, sql]].concat()), 1);
     assert!(refused.contains(nowhere), "{refused}");
 }
+
+#[test]
+fn an_index_is_made_listed_used_and_dropped_from_the_shell() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = table(folder.path());
+    let path = table.strip_prefix("t=").unwrap();
+    stdout(&coscan(&["index", "create", path, "n"]));
+    let list = stdout(&coscan(&["index", "list", path]));
+    assert!(list.contains("n_index") && list.contains("10000"), "{list}");
+    let sql = "SELECT name FROM t WHERE n = 77";
+    let by_index = [
+        "sql",
+        "-t",
+        &table,
+        "--small-table-bytes",
+        "0",
+        "--format",
+        "csv",
+        sql,
+    ];
+    assert_eq!(stdout(&coscan(&by_index)), "name\nrow 77\n");
+    let explain = format!("EXPLAIN {sql}");
+    let plan = ["sql", "-t", &table, "--small-table-bytes", "0", &explain];
+    let plan = stdout(&coscan(&plan));
+    assert!(plan.contains("SmoothScan: index=n_index"), "{plan}");
+    let again = failure(&coscan(&["index", "create", path, "n"]), 1);
+    assert!(again.contains("index n_index already exists"), "{again}");
+    stdout(&coscan(&["index", "drop", path, "n_index"]));
+    let missing = failure(&coscan(&["index", "refresh", path, "n_index"]), 1);
+    assert!(missing.contains("there is no index n_index"), "{missing}");
+}

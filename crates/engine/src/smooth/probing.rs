@@ -3,7 +3,7 @@
 //! One for all streams of an execution: it goes through the entries of the index and says what to read, as a [`Job`]; streams carry
 //! jobs out, several at once, and tell what they found. The state machine (`coscan_core::smooth`) decides for the access path
 //! `smooth`; the other paths are a few lines each.
-//! Once a smooth scan's region is as large as a chunk, or the index fails, a cooperative scan takes over what is left
+//! Once a smooth scan's region is a quarter of a chunk, or the index fails, a cooperative scan takes over what is left
 //! (`takeover.rs`). First a few leaves of the rest of the index are looked at. If they leave out many chunks, the whole rest is gone
 //! through, and the scan is left only chunks in which the index names rows: a table dense in one place and sparse elsewhere is not
 //! scanned to its end.
@@ -65,8 +65,8 @@ pub(crate) struct Probing {
     last_done: Instant,
     /// Bytes on disk of the columns needed of a page, on average.
     page_bytes: u64,
-    /// Pages of a chunk, on average: regions as large leave the rest to a cooperative scan.
-    chunk_pages: u32,
+    /// Regions of so many pages leave the rest to a cooperative scan; at least 2.
+    take_over_pages: u32,
     /// Rows that `switch` still fetches one by one.
     switch_rows_left: u64,
     /// Positions of the rows fetched one by one (Tuple ID cache).
@@ -91,6 +91,9 @@ const JOB_PAGES_MAX: usize = 16;
 const ROWS_AT_ONCE: usize = 16;
 /// Pages that `sort` reads with one request.
 const SORTED_PAGES_AT_ONCE: u32 = 128;
+/// A scan takes over from regions of this part of a chunk on, as a divisor. It reads whole chunks, so what regions have read of them is
+/// read again: 10 % of a full scan of 58 chunks when regions had to be as large as a chunk, on a disk held to 200 MB/s.
+const TAKE_OVER_PART: u64 = 4;
 /// The rest of an index is gone through before a scan takes over only if it has at most this part of the bytes that are left, as a divisor.
 const LOOK_AHEAD_SHARE: u64 = 8;
 /// Leaves that are looked at to decide that: 32,768 entries, which miss few chunks that hold a share of the results worth mentioning.
@@ -129,7 +132,9 @@ impl Probing {
             costs_known: false,
             last_done: Instant::now(),
             page_bytes,
-            chunk_pages: narrow(pages / (chunks as u64).max(1)).min(region_pages_max),
+            take_over_pages: narrow(pages / (chunks as u64).max(1) / TAKE_OVER_PART)
+                .min(region_pages_max)
+                .max(2),
             switch_rows_left: settings.smooth_estimate,
             fetched: Vec::new(),
             sorted: None,
@@ -177,7 +182,7 @@ impl Probing {
         let mut regions: Vec<Vec<PageRun>> = Vec::new();
         let mut pages = 0;
         loop {
-            if self.smooth.region_pages() >= self.chunk_pages && self.chunk_pages > 1 {
+            if self.smooth.region_pages() >= self.take_over_pages {
                 // What was begun is done first; then this is asked again.
                 if regions.is_empty() {
                     return self.look_ahead_and_take_over(map).await;
