@@ -71,6 +71,8 @@ pub(crate) struct Probing {
     switch_rows_left: u64,
     /// Positions of the rows fetched one by one (Tuple ID cache).
     fetched: Vec<u64>,
+    /// The same, ascending, if it was asked for since the last of them.
+    fetched_in_order: Option<Arc<[u64]>>,
     /// What `sort` has still to read, ascending; none before the index was gone through.
     sorted: Option<std::vec::IntoIter<PageRun>>,
     over: bool,
@@ -137,6 +139,7 @@ impl Probing {
                 .max(2),
             switch_rows_left: settings.smooth_estimate,
             fetched: Vec::new(),
+            fetched_in_order: None,
             sorted: None,
             over: false,
             bound: None,
@@ -309,7 +312,7 @@ impl Probing {
         self.metrics.rows_fetched.add(positions.clone().count());
         if self.path != AccessPath::Index {
             self.fetched.extend(positions);
-            self.fetched.sort_unstable();
+            self.fetched_in_order = None;
         }
         Job::Rows(rows.into_iter().collect())
     }
@@ -415,8 +418,13 @@ impl Probing {
     }
 
     /// Positions of the rows that were given one by one, ascending.
-    pub(crate) fn fetched(&self) -> Arc<[u64]> {
-        self.fetched.as_slice().into()
+    pub(crate) fn fetched(&mut self) -> Arc<[u64]> {
+        let fetched = &mut self.fetched;
+        let in_order = self.fetched_in_order.get_or_insert_with(|| {
+            fetched.sort_unstable();
+            fetched.as_slice().into()
+        });
+        Arc::clone(in_order)
     }
 
     /// How many pages the next region has.

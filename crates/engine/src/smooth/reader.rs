@@ -28,8 +28,9 @@ use crate::scan::{LeaseBatch, Pipeline, positions_of};
 
 /// Reads on their way, over all streams: what keeps a flash disk busy.
 const JOBS_MAX: usize = 16;
-/// Pages on their way, over all streams, beyond which no further read is begun.
-const PAGES_MAX: usize = 512;
+/// Pages of regions on their way, over all streams, beyond which no further read is begun (but one a stream): what was begun with large
+/// regions is read before a sparse part of the table can make them small again.
+const PAGES_MAX: usize = 128;
 
 /// What a reader found.
 pub(crate) enum Found {
@@ -298,7 +299,7 @@ async fn begin_reads(
     let streams = execution.plan.partitions().max(1);
     loop {
         let pages = open.region_pages().await as usize;
-        let jobs = (PAGES_MAX / pages.max(1)).clamp(2 * streams, JOBS_MAX.max(2 * streams));
+        let jobs = (PAGES_MAX / pages.max(1)).clamp(streams, JOBS_MAX.max(streams));
         if reading.len() >= jobs / streams {
             return More::Yes;
         }
