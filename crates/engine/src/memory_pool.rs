@@ -219,6 +219,6 @@ mod tests {
         let last = MemoryConsumer::new("last").register(&pool);
         assert_eq!(fill(&last, 10), 50);
         drop((first, sort));
-        assert_eq!(fill(&last, 10), 61_250);
+        assert_eq!(fill(&last, 10), 65_650);
     }
 }

@@ -259,6 +259,8 @@ impl ResultCache {
         if range.spilled.is_empty() {
             return Ok(sorted);
         }
+        // Merging needs memory of its own.
+        self.make_room()?;
         let mut runs = vec![sorted];
         for file in range.spilled {
             runs.push(self.spill.read_spill_as_stream(file, None)?);
@@ -321,6 +323,7 @@ mod tests {
     use arrow::datatypes::{Field, Int32Type, Schema};
     use datafusion::execution::memory_pool::GreedyMemoryPool;
     use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+    use datafusion::prelude::SessionConfig;
     use futures::TryStreamExt;
 
     use super::*;
@@ -335,7 +338,11 @@ mod tests {
             .with_memory_pool(pool)
             .build_arc()
             .unwrap();
-        let context = TaskContext::default().with_runtime(runtime);
+        // Of what is on disk a batch of each run is in memory at once.
+        let config = SessionConfig::new().with_batch_size(64);
+        let context = TaskContext::default()
+            .with_runtime(runtime)
+            .with_session_config(config);
         ResultCache::new(
             &schema,
             1,
