@@ -280,26 +280,21 @@ impl ResultCache {
     }
 }
 
-/// The same rows, which keep no memory but their own: views of texts share the buffers of all rows that they were taken from.
+/// The same rows, which keep no memory but their own: views of texts share the buffers of all rows that they were taken from, and
+/// other texts are taken into buffers as large as those.
 fn compact(batch: RecordBatch) -> Result<RecordBatch> {
-    let is_view = |column: &ArrayRef| {
-        matches!(
-            column.data_type(),
-            DataType::Utf8View | DataType::BinaryView
-        )
-    };
-    if !batch.columns().iter().any(is_view) {
-        return Ok(batch);
-    }
-    let columns = batch
-        .columns()
-        .iter()
-        .map(|column| match column.data_type() {
+    let (schema, columns, _) = batch.into_parts();
+    let columns = columns
+        .into_iter()
+        .map(|mut column| match column.data_type() {
             DataType::Utf8View => Arc::new(column.as_string_view().gc()) as ArrayRef,
             DataType::BinaryView => Arc::new(column.as_binary_view().gc()) as ArrayRef,
-            _ => Arc::clone(column),
+            _ => {
+                column.shrink_to_fit();
+                column
+            }
         });
-    Ok(RecordBatch::try_new(batch.schema(), columns.collect())?)
+    Ok(RecordBatch::try_new(schema, columns.collect())?)
 }
 
 /// The first of `count` for which this is true, if it is true for all after it; `count` if for none.
