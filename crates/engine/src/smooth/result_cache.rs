@@ -374,7 +374,7 @@ mod tests {
     /// With so much memory all is kept, and with so little nearly all is written to disk.
     #[tokio::test]
     async fn ranges_come_sorted_and_whole_whatever_the_memory() {
-        for bytes in [256 << 20, 8 << 20] {
+        for bytes in [256 << 20, 4 << 20] {
             let mut cache = cache(bytes);
             cache.set_bounds(Arc::new(Int32Array::from(vec![100, 200, 900])));
             for round in 0..500 {
