@@ -6,6 +6,7 @@
 //! | `spec.rs` | what such a scan is to do, fixed at planning |
 //! | `source.rs` | the data source that stands in the plan |
 //! | `execution.rs` | what the streams of one execution share |
+//! | `batches.rs` | what DataFusion polls |
 //! | `executions.rs` | which execution of a plan a stream belongs to |
 //! | `stream.rs` | one partition: chunk after chunk, batch after batch |
 //! | `file_plan.rs` | predicate and projection in terms of one file |
@@ -17,6 +18,7 @@
 //! | `pipeline.rs` | from columns to selected, projected rows |
 //! | `metrics.rs` | what EXPLAIN ANALYZE shows |
 
+mod batches;
 mod bloom;
 mod chunk_bounds;
 mod dynamic;
@@ -32,6 +34,7 @@ mod source;
 mod spec;
 mod stream;
 
+pub(crate) use batches::{Batches, stream_of};
 pub(crate) use execution::{Execution, Run, Running};
 pub(crate) use pipeline::{Columns, Pipeline, Selection};
 pub(crate) use positions::positions_of;

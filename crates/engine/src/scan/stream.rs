@@ -12,12 +12,10 @@ use coscan_storage::pool::{ChunkLease, ColumnRequest, Scan};
 use datafusion::error::Result;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::coalesce::{LimitedBatchCoalescer, PushBatchStatus};
-use datafusion::physical_plan::coop::cooperative;
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, Time};
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::future::BoxFuture;
-use futures::{StreamExt, stream};
 
+use super::batches::{Batches, stream_of};
 use super::execution::{Execution, Running};
 use super::metrics::PartitionMetrics;
 use super::pipeline::{Columns, Pipeline, Selection};
@@ -43,19 +41,7 @@ pub(crate) fn open(
         at: At::Start,
         withdrawn: 0,
     };
-    let batches = stream::try_unfold(state, |mut state| async move {
-        // Boxed: the compiler cannot prove the nested futures `Send` for every lifetime at once.
-        let next: BoxFuture<'_, Result<Option<RecordBatch>>> = Box::pin(state.next());
-        match next.await {
-            Ok(batch) => Ok(batch.map(|batch| {
-                state.baseline.record_output(batch.num_rows());
-                (batch, state)
-            })),
-            Err(error) => Err(error),
-        }
-    })
-    .boxed();
-    Box::pin(cooperative(RecordBatchStreamAdapter::new(schema, batches)))
+    stream_of(schema, state)
 }
 
 struct Partition {
@@ -91,9 +77,19 @@ enum At {
     Finished,
 }
 
+impl Batches for Partition {
+    fn next(&mut self) -> BoxFuture<'_, Result<Option<RecordBatch>>> {
+        Box::pin(self.next_batch())
+    }
+
+    fn baseline(&self) -> &BaselineMetrics {
+        &self.baseline
+    }
+}
+
 impl Partition {
     /// The next batch of output.
-    async fn next(&mut self) -> Result<Option<RecordBatch>> {
+    async fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             let Some(output) = &mut self.output else {
                 return Ok(None);

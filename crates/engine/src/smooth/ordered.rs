@@ -13,15 +13,14 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_plan::coop::cooperative;
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet};
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use futures::StreamExt;
 use futures::future::BoxFuture;
-use futures::{StreamExt, stream};
 
 use super::execution::SmoothExecution;
 use super::reader::{Found, Reader};
 use super::result_cache::ResultCache;
+use crate::scan::{Batches, stream_of};
 
 /// The stream of the one partition. `key` is the key's place in the output.
 pub(crate) fn open(
@@ -41,18 +40,7 @@ pub(crate) fn open(
         baseline,
         at: At::Start,
     };
-    let batches = stream::try_unfold(state, |mut state| async move {
-        // Boxed: the compiler cannot prove the nested futures `Send` for every lifetime at once.
-        let next: BoxFuture<'_, Result<Option<RecordBatch>>> = Box::pin(state.next());
-        Ok(next.await?.map(|batch| {
-            state.baseline.record_output(batch.num_rows());
-            (batch, state)
-        }))
-    });
-    Box::pin(cooperative(RecordBatchStreamAdapter::new(
-        schema,
-        batches.boxed(),
-    )))
+    stream_of(schema, state)
 }
 
 struct Ordered {
@@ -77,8 +65,18 @@ enum At {
     Finished,
 }
 
+impl Batches for Ordered {
+    fn next(&mut self) -> BoxFuture<'_, Result<Option<RecordBatch>>> {
+        Box::pin(self.next_batch())
+    }
+
+    fn baseline(&self) -> &BaselineMetrics {
+        &self.baseline
+    }
+}
+
 impl Ordered {
-    async fn next(&mut self) -> Result<Option<RecordBatch>> {
+    async fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             if self.execution.rows_left.none() {
                 return Ok(None);

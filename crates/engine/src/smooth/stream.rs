@@ -8,16 +8,14 @@ use arrow::array::RecordBatch;
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::coalesce::{LimitedBatchCoalescer, PushBatchStatus};
-use datafusion::physical_plan::coop::cooperative;
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet};
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use futures::StreamExt;
 use futures::future::BoxFuture;
-use futures::{StreamExt, stream};
 
 use super::execution::SmoothExecution;
 use super::ordered;
 use super::reader::{Found, Reader};
-use crate::scan;
+use crate::scan::{self, Batches, stream_of};
 
 /// The stream of one partition.
 pub(crate) fn open(
@@ -47,18 +45,7 @@ pub(crate) fn open(
         batch_rows,
         at: At::Covered(Box::new(reader)),
     };
-    let batches = stream::try_unfold(state, |mut state| async move {
-        // Boxed: the compiler cannot prove the nested futures `Send` for every lifetime at once.
-        let next: BoxFuture<'_, Result<Option<RecordBatch>>> = Box::pin(state.next());
-        Ok(next.await?.map(|batch| {
-            state.baseline.record_output(batch.num_rows());
-            (batch, state)
-        }))
-    });
-    Box::pin(cooperative(RecordBatchStreamAdapter::new(
-        schema,
-        batches.boxed(),
-    )))
+    stream_of(schema, state)
 }
 
 struct Partition {
@@ -80,9 +67,19 @@ enum At {
     Finished,
 }
 
+impl Batches for Partition {
+    fn next(&mut self) -> BoxFuture<'_, Result<Option<RecordBatch>>> {
+        Box::pin(self.next_batch())
+    }
+
+    fn baseline(&self) -> &BaselineMetrics {
+        &self.baseline
+    }
+}
+
 impl Partition {
     /// The next batch of output.
-    async fn next(&mut self) -> Result<Option<RecordBatch>> {
+    async fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             let Some(output) = &mut self.output else {
                 return Ok(None);
