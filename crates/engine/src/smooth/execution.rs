@@ -109,8 +109,7 @@ impl SmoothExecution {
             let (bytes, believed) = prices(&running, &map, &columns);
             let chunks = running.pipelines.iter().flatten().count();
             let metrics = self.metrics.clone();
-            let mut probing = Probing::new(plan, cursor, &map, chunks, bytes, believed, metrics);
-            probing.use_costs();
+            let probing = Probing::new(plan, cursor, &map, chunks, bytes, believed, metrics);
             Mutex::new(probing)
         });
         Ok(Open {

@@ -61,7 +61,6 @@ pub(crate) struct Probing {
     entries: Option<(Entries, usize)>,
     smooth: SmoothScan,
     costs: DeviceCosts,
-    costs_known: bool,
     last_done: Instant,
     /// Bytes on disk of the columns needed of a page, on average.
     page_bytes: u64,
@@ -82,7 +81,7 @@ pub(crate) struct Probing {
     below: usize,
     /// Positions taken from the entries at hand, descending.
     ahead: Vec<u64>,
-    /// Regions of one job.
+    /// Regions of one job: more with every job that was looked at, so that there is evidence before much is on its way.
     regions_max: usize,
     metrics: SmoothMetrics,
 }
@@ -124,14 +123,15 @@ impl Probing {
             region_pages_max: narrow(settings.smooth_region_max / page_bytes),
         };
         let region_pages_max = options.region_pages_max;
+        let mut smooth = SmoothScan::new(map.len(), options);
+        smooth.set_costs(believed);
         metrics.index_leaves.add(cursor.leaves());
         Self {
             path: plan.path,
             cursor: Some(cursor),
             entries: None,
-            smooth: SmoothScan::new(map.len(), options),
+            smooth,
             costs: DeviceCosts::new(believed.random, believed.sequential),
-            costs_known: false,
             last_done: Instant::now(),
             page_bytes,
             take_over_pages: narrow(pages / (chunks as u64).max(1) / TAKE_OVER_PART)
@@ -212,8 +212,6 @@ impl Probing {
                 break;
             }
         }
-        // Evidence first, boldness later.
-        self.regions_max = (self.regions_max * 2).min(JOB_PAGES_MAX);
         if regions.is_empty() {
             return Ok(self.rows(BTreeMap::new()));
         }
@@ -397,24 +395,16 @@ impl Probing {
     pub(crate) fn examined(&mut self, regions: &[(u32, u32)]) {
         let took = self.last_done.elapsed();
         self.last_done = Instant::now();
+        self.regions_max = (self.regions_max * 2).min(JOB_PAGES_MAX);
         let each = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX) / regions.len().max(1) as u64;
         for (pages, with_results) in regions {
             self.costs.measured(*pages, each);
-            if self.costs_known {
-                self.smooth.set_costs(self.costs.costs());
-            }
+            self.smooth.set_costs(self.costs.costs());
             self.smooth.examined(*pages, *with_results);
         }
         self.metrics
             .region_pages_max
             .set_max(self.smooth.region_pages() as usize);
-    }
-
-    /// From now on what pages cost decides how far an elastic scan reads on.
-    pub(crate) fn use_costs(&mut self) {
-        self.costs_known = true;
-        self.smooth.set_costs(self.costs.costs());
-        self.last_done = Instant::now();
     }
 
     /// Positions of the rows that were given one by one, ascending.
