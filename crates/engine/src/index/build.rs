@@ -228,20 +228,27 @@ impl Order<'_> {
 
 /// Types of which every value has a place and that Parquet keeps bounds of.
 fn has_order(data_type: &DataType) -> bool {
+    let is_decimal = matches!(
+        data_type,
+        DataType::Decimal32(..) | DataType::Decimal64(..) | DataType::Decimal128(..)
+    );
+    is_decimal || is_whole_number(data_type) || is_text(data_type)
+}
+
+/// Types that Parquet stores as whole numbers.
+fn is_whole_number(data_type: &DataType) -> bool {
     data_type.is_integer()
         || matches!(
             data_type,
-            DataType::Date32
-                | DataType::Time32(_)
-                | DataType::Time64(_)
-                | DataType::Timestamp(..)
-                | DataType::Decimal32(..)
-                | DataType::Decimal64(..)
-                | DataType::Decimal128(..)
-                | DataType::Utf8
-                | DataType::LargeUtf8
-                | DataType::Utf8View
+            DataType::Date32 | DataType::Time32(_) | DataType::Time64(_) | DataType::Timestamp(..)
         )
+}
+
+fn is_text(data_type: &DataType) -> bool {
+    matches!(
+        data_type,
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View
+    )
 }
 
 /// The files of a table, in the order of their chunks, which is that of the scan.
@@ -265,15 +272,7 @@ fn entries(
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let position = Field::new(POSITION, DataType::UInt64, false);
     let schema: SchemaRef = Arc::new(Schema::new(vec![key, Arc::new(position)]));
-    let first_rows: Arc<[u64]> = running
-        .files
-        .iter()
-        .map(|file| {
-            manifest
-                .first_row(file.store(), file.version())
-                .unwrap_or(0)
-        })
-        .collect();
+    let first_rows = manifest.first_rows(&running.files);
     let partitions = (0..execution.plan.partitions.len())
         .map(|number| {
             Arc::new(EntriesOf {
@@ -429,23 +428,10 @@ async fn write(
     mut entries: SendableRecordBatchStream,
 ) -> Result<u64> {
     let schema = entries.schema();
-    let packed = |data_type: &DataType| {
-        data_type.is_integer()
-            || matches!(
-                data_type,
-                DataType::Date32
-                    | DataType::Time32(_)
-                    | DataType::Time64(_)
-                    | DataType::Timestamp(..)
-            )
-    };
-    let is_text = matches!(
-        schema.field(0).data_type(),
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View
-    );
+    let key = schema.field(0).data_type();
     let mut properties = WriterProperties::builder()
         .set_dictionary_enabled(false)
-        .set_compression(if is_text {
+        .set_compression(if is_text(key) {
             Compression::SNAPPY
         } else {
             Compression::UNCOMPRESSED
@@ -457,7 +443,7 @@ async fn write(
         .set_data_page_size_limit(usize::MAX)
         .set_max_row_group_row_count(Some(GROUP_ROWS))
         .set_column_encoding(ColumnPath::from(POSITION), Encoding::DELTA_BINARY_PACKED);
-    if packed(schema.field(0).data_type()) {
+    if is_whole_number(key) {
         // Sorted keys differ by little: a bit or two each.
         properties =
             properties.set_column_encoding(ColumnPath::from(KEY), Encoding::DELTA_BINARY_PACKED);

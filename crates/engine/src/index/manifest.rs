@@ -6,7 +6,10 @@
 //! flipped bit in an index would else lose rows without a word.
 //! Not here: where the folder is (`catalog.rs`).
 
+use std::sync::Arc;
+
 use coscan_storage::device::FileVersion;
+use coscan_storage::pool::TableFile;
 use serde::{Deserialize, Serialize};
 
 /// How a manifest's name ends.
@@ -95,6 +98,16 @@ impl Manifest {
             position += file.rows;
         }
         None
+    }
+
+    /// The position of the first row of each of these files, all of them covered.
+    pub(crate) fn first_rows(&self, files: &[Arc<TableFile>]) -> Arc<[u64]> {
+        let first_row = |file: &Arc<TableFile>| self.first_row(file.store(), file.version());
+        // A file that is not covered would be a fault of whoever asks: its rows are never asked for by position.
+        files
+            .iter()
+            .map(|file| first_row(file).unwrap_or(0))
+            .collect()
     }
 
     /// As bytes to be written.

@@ -102,6 +102,7 @@ impl PhysicalOptimizerRule for SwapScans {
         let Some(engine) = self.engine.upgrade() else {
             return Ok(plan);
         };
+        let mut by_index = false;
         let swapped = plan.transform_up(|node| {
             let swapped = match parquet_scan(&node) {
                 Some((scan, source)) if is_marked(source) && understood(scan, source) => {
@@ -109,8 +110,17 @@ impl PhysicalOptimizerRule for SwapScans {
                 }
                 _ => None,
             };
-            Ok(swapped.map_or(Transformed::no(node), Transformed::yes))
+            Ok(match swapped {
+                Some(source) => {
+                    by_index |= source.is_by_index();
+                    Transformed::yes(DataSourceExec::from_data_source(source))
+                }
+                None => Transformed::no(node),
+            })
         })?;
+        if !by_index {
+            return Ok(swapped.data);
+        }
         // Scans by an index can give rows in its order, which makes sorts needless that were needed before.
         let plan = PushdownSort::new().optimize(swapped.data, config)?;
         let plan = plan.transform_up(|node| {
@@ -238,7 +248,7 @@ fn swap(
     settings: &Settings,
     scan: &FileScanConfig,
     source: &ParquetSource,
-) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+) -> Result<Option<CScanSource>> {
     let promised = scan.eq_properties();
     let delivery = if scan.preserve_order || promised.output_ordering().is_some() {
         Delivery::Ordered
@@ -248,11 +258,8 @@ fn swap(
         Delivery::Shared
     };
     let plan = ScanPlan::new(engine.clone(), settings.clone(), delivery, scan, source)?;
-    Ok(plan.map(|plan| {
-        let source = match SmoothPlan::choose(&plan) {
-            Some(smooth) => CScanSource::by_index(scan.clone(), Arc::new(smooth)),
-            None => CScanSource::new(scan.clone(), Arc::new(plan)),
-        };
-        DataSourceExec::from_data_source(source) as Arc<dyn ExecutionPlan>
+    Ok(plan.map(|plan| match SmoothPlan::choose(&plan) {
+        Some(smooth) => CScanSource::by_index(scan.clone(), Arc::new(smooth)),
+        None => CScanSource::new(scan.clone(), Arc::new(plan)),
     }))
 }

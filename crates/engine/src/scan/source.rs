@@ -64,6 +64,10 @@ impl CScanSource {
         }
     }
 
+    pub(crate) fn is_by_index(&self) -> bool {
+        matches!(self.reads, Reads::ByIndex(_))
+    }
+
     /// The plan of the scan, or of the part of it that an index covers.
     fn plan(&self) -> &ScanPlan {
         match &self.reads {

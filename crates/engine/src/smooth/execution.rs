@@ -45,7 +45,7 @@ pub(crate) struct Open {
     probing: Option<Mutex<Probing>>,
     pub(crate) take_over: OnceLock<TakeOver>,
     /// Position of the first row of each file.
-    pub(crate) first_rows: Vec<u64>,
+    pub(crate) first_rows: Arc<[u64]>,
 }
 
 impl SmoothExecution {
@@ -78,15 +78,7 @@ impl SmoothExecution {
         let plan = &self.plan;
         let running = self.covered.running().await?;
         let manifest = &plan.index.manifest;
-        let first_rows: Vec<u64> = running
-            .files
-            .iter()
-            .map(|file| {
-                manifest
-                    .first_row(file.store(), file.version())
-                    .unwrap_or(0)
-            })
-            .collect();
+        let first_rows = manifest.first_rows(&running.files);
         let columns: Vec<Option<Vec<String>>> = running
             .pipelines
             .iter()
