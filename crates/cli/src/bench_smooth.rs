@@ -1,14 +1,17 @@
-//! `coscan bench smooth`: every access path at every selectivity, with every figure in a file.
+//! `coscan bench smooth`: every access path at every selectivity, or another of the paper's experiments, with every figure in a file.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use coscan::rewrite::PAGE_ROWS_DEFAULT;
-use coscan_bench::smooth::data::Spec;
+use coscan_bench::smooth::data::{Keys, Spec, Table};
+use coscan_bench::smooth::experiments::{Experiment, ExperimentOptions};
+use coscan_bench::smooth::figures::Figures;
 use coscan_bench::smooth::results::{PATHS, SmoothResults};
-use coscan_bench::smooth::run::{self, DeviceKind, SmoothOptions};
-use coscan_bench::smooth::table;
+use coscan_bench::smooth::run::{self, SmoothOptions};
+use coscan_bench::smooth::tpch::TpchOptions;
+use coscan_bench::smooth::{self, DeviceKind, table};
 use coscan_bench::{tpch, units};
 
 use crate::failure::Failure;
@@ -17,6 +20,9 @@ use crate::{args, bench, progress};
 /// Options of `coscan bench smooth`.
 #[derive(Args)]
 pub(crate) struct Options {
+    /// What is run: every selectivity by every access path, or one of the paper's other experiments.
+    #[arg(long, value_enum, value_name = "NAME", default_value = "selectivities")]
+    experiment: What,
     /// Rows of the table.
     #[arg(long, value_name = "N", default_value_t = 20_000_000, value_parser = clap::value_parser!(u32).range(1..=ROWS_MAX))]
     rows: u32,
@@ -26,6 +32,9 @@ pub(crate) struct Options {
     /// What the table's values are drawn from.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// TPC-H's scale factor, for `--experiment tpch`.
+    #[arg(long, value_name = "N", default_value_t = 10.0, value_parser = bench::scale)]
+    scale: f64,
     /// Shares of the rows that queries ask for, in percent.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_values = SELECTIVITIES, value_parser = percent)]
     selectivities: Vec<f64>,
@@ -69,6 +78,25 @@ const SELECTIVITIES: [&str; 12] = [
 /// Row numbers are 32-bit integers.
 const ROWS_MAX: i64 = i32::MAX as i64;
 
+/// What is run.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum What {
+    /// Every selectivity by every access path, with and without ORDER BY.
+    Selectivities,
+    /// Results dense in the first hundredth of the table and rare after it.
+    Skew,
+    /// ORDER BY with less and less memory for rows that wait for their turn.
+    Cache,
+    /// Selectivities around an estimate: switch scan beside smooth scan.
+    Cliff,
+    /// The cost model beside the measurement; needs --device disk.
+    Model,
+    /// Sixteen queries by an index and four full scans at once.
+    Together,
+    /// TPC-H's Q1, Q4, Q6, Q7 and Q14 with indexes, by full, index and smooth scan.
+    Tpch,
+}
+
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum OrderBy {
     Yes,
@@ -84,12 +112,54 @@ enum Device {
 
 /// Runs the command.
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
+    let what = match options.experiment {
+        What::Selectivities => return selectivities(options),
+        What::Skew => Experiment::Skew,
+        What::Cache => Experiment::Cache,
+        What::Cliff => Experiment::Cliff,
+        What::Model => Experiment::Model,
+        What::Together => Experiment::Together,
+        What::Tpch => return tpch_queries(options),
+    };
+    let on = ExperimentOptions {
+        spec: spec(options),
+        device: device(options),
+        memory_bytes: options.memory,
+        repeats: options.repeats.into(),
+        limit: options.limit,
+    };
+    let figures = crate::block_on(async {
+        let table = table_of(options, what.spec(&on)).await?;
+        Ok(what.run(&on, &table, progress::phases()).await?)
+    })?;
+    show(options, &figures)
+}
+
+fn tpch_queries(options: &Options) -> Result<(), Failure> {
+    let on = TpchOptions {
+        scale: options.scale,
+        memory_bytes: options.memory,
+        device: device(options),
+        repeats: options.repeats.into(),
+        limit: options.limit,
+    };
+    let root = root(options);
+    let figures =
+        crate::block_on(async { Ok(smooth::tpch::run(&on, &root, progress::phases()).await?) })?;
+    show(options, &figures)
+}
+
+fn show(options: &Options, figures: &Figures) -> Result<(), Failure> {
+    bench::print(&figures.render())?;
+    match &options.json {
+        Some(path) => bench::write_json(path, figures),
+        None => Ok(()),
+    }
+}
+
+fn selectivities(options: &Options) -> Result<(), Failure> {
     let smooth = SmoothOptions {
-        spec: Spec {
-            rows: options.rows,
-            page_rows: options.page_rows,
-            seed: options.seed,
-        },
+        spec: spec(options),
         selectivities: options.selectivities.clone(),
         paths: options.paths.clone(),
         order_by: match options.order_by {
@@ -97,31 +167,53 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
             OrderBy::No => vec![false],
             OrderBy::Both => vec![false, true],
         },
-        device: match options.device {
-            Device::Plain => DeviceKind::Plain,
-            Device::Disk => DeviceKind::Disk {
-                bandwidth: options.bandwidth,
-                latency: options.latency,
-            },
-        },
+        device: device(options),
         memory_bytes: options.memory,
         repeats: options.repeats.into(),
         limit: options.limit,
     };
-    let root = options.data.clone().unwrap_or_else(tpch::default_root);
     let results = crate::block_on(async {
-        let bar = progress::rows("table");
-        bar.set_length(options.rows.into());
-        let made = smooth.spec.ensure(&root, |rows| bar.set_position(rows));
-        let made = made.await;
-        bar.finish_and_clear();
-        Ok(run::run(&smooth, &made?, progress::phases()).await?)
+        let table = table_of(options, smooth.spec).await?;
+        Ok(run::run(&smooth, &table, progress::phases()).await?)
     })?;
     bench::print(&table::render(&results))?;
     if let Some(path) = &options.json {
         bench::write_json(path, &results)?;
     }
     failed(&results)
+}
+
+fn spec(options: &Options) -> Spec {
+    Spec {
+        rows: options.rows,
+        page_rows: options.page_rows,
+        seed: options.seed,
+        keys: Keys::Uniform,
+    }
+}
+
+fn device(options: &Options) -> DeviceKind {
+    match options.device {
+        Device::Plain => DeviceKind::Plain,
+        Device::Disk => DeviceKind::Disk {
+            bandwidth: options.bandwidth,
+            latency: options.latency,
+        },
+    }
+}
+
+fn root(options: &Options) -> PathBuf {
+    options.data.clone().unwrap_or_else(tpch::default_root)
+}
+
+/// The table, made now if it is not there.
+async fn table_of(options: &Options, spec: Spec) -> Result<Table, Failure> {
+    let root = root(options);
+    let bar = progress::rows("table");
+    bar.set_length(options.rows.into());
+    let made = spec.ensure(&root, |rows| bar.set_position(rows)).await;
+    bar.finish_and_clear();
+    Ok(made?)
 }
 
 /// Queries that failed are in the table and the file; that they did is a failure of the command.

@@ -14,6 +14,7 @@
 //! | `coscan.smooth_estimate` | rows | 32000 | the trigger `optimizer`, and the access path `switch` |
 //! | `coscan.smooth_sla` | a time | 10s | the trigger `sla` |
 //! | `coscan.smooth_region_max` | a size | 16 MiB | smooth scans |
+//! | `coscan.smooth_cache` | a size, `unlimited` | `unlimited` | smooth scans that give rows in the index's order |
 //! | `coscan.label` | any text | empty | the session's next queries; shown in traces and `coscan.scans` |
 //!
 //! Queries share reads only with queries of the same policy, storage model and chunk size. A lower `coscan.memory` takes nothing from
@@ -61,6 +62,8 @@ pub struct Settings {
     pub smooth_sla_ms: u64,
     /// Bytes on disk of a smooth scan's largest region.
     pub smooth_region_max: u64,
+    /// Bytes of rows that a smooth scan keeps until their turn, beyond which some go to disk; `None`: as many as the budget gives.
+    pub smooth_cache: Option<u64>,
     /// Names this session's scans in traces and in `coscan.scans`.
     pub label: String,
     /// The engine's one budget, which `coscan.memory` shows and changes.
@@ -84,6 +87,9 @@ const SMOOTH_SLA_MS_DEFAULT: u64 = 10_000;
 /// Regions above 16 MiB gained nothing in the paper (Figure 17), and it is the size of a chunk.
 const SMOOTH_REGION_MAX_DEFAULT: u64 = 16 << 20;
 
+/// No bound but the memory budget.
+const UNLIMITED: &str = "unlimited";
+
 /// A chunk smaller than a page of a disk's request makes no sense; it is allowed down to here for tests.
 const CHUNK_BYTES_MIN: u64 = 4 << 10;
 const CHUNK_BYTES_MAX: u64 = 1 << 30;
@@ -106,13 +112,14 @@ impl Settings {
             smooth_estimate: SMOOTH_ESTIMATE_DEFAULT,
             smooth_sla_ms: SMOOTH_SLA_MS_DEFAULT,
             smooth_region_max: SMOOTH_REGION_MAX_DEFAULT,
+            smooth_cache: None,
             label: String::new(),
             budget,
         }
     }
 
     /// Every setting with its value and its description, in a fixed order.
-    fn list(&self) -> [(&'static str, String, &'static str); 13] {
+    fn list(&self) -> [(&'static str, String, &'static str); 14] {
         [
             (
                 "policy",
@@ -175,6 +182,12 @@ impl Settings {
                 "Bytes on disk that a smooth scan reads around a row at most",
             ),
             (
+                "smooth_cache",
+                self.smooth_cache
+                    .map_or_else(|| UNLIMITED.to_owned(), |bytes| bytes.to_string()),
+                "Bytes of rows that a smooth scan in the index's order keeps in memory until their turn, as a size; unlimited: as many as coscan.memory allows. The others wait on disk",
+            ),
+            (
                 "label",
                 self.label.clone(),
                 "A name for this session's scans in traces and in coscan.scans",
@@ -229,6 +242,12 @@ impl ExtensionOptions for Settings {
             }
             "smooth_sla" => self.smooth_sla_ms = milliseconds(key, value)?,
             "smooth_region_max" => self.smooth_region_max = bytes(key, value)?,
+            "smooth_cache" => {
+                self.smooth_cache = match value.trim() {
+                    UNLIMITED => None,
+                    size => Some(bytes(key, size)?),
+                }
+            }
             "cooperative" => {
                 self.cooperative = match value.to_ascii_lowercase().as_str() {
                     "on" | "true" | "1" | "yes" => true,

@@ -60,6 +60,9 @@ pub struct PagePiece {
 #[derive(Clone, Debug, Default)]
 pub struct PageMap {
     pages: Vec<TablePage>,
+    /// For each block of `1 << block_bits` positions from 0 on, how many pages begin before the block does; and of all blocks together.
+    begun: Vec<u32>,
+    block_bits: u32,
 }
 
 impl PageMap {
@@ -96,7 +99,29 @@ impl PageMap {
             }
         }
         pages.sort_by_key(|page| page.position);
-        Self { pages }
+        Self::of(pages)
+    }
+
+    /// Of pages in ascending positions.
+    fn of(pages: Vec<TablePage>) -> Self {
+        let end = pages.last().map_or(0, |page| page.position + page.rows());
+        // A block has the positions of a page, about: a position is found by looking at a page or two.
+        let block_bits = (end / (pages.len() as u64).max(1)).max(1).ilog2();
+        let blocks = (end >> block_bits) + 1;
+        let mut begun = Vec::new();
+        let mut count = 0;
+        for block in 0..=blocks {
+            let first = block << block_bits;
+            while pages.get(count).is_some_and(|page| page.position < first) {
+                count += 1;
+            }
+            begun.push(u32::try_from(count).unwrap_or(u32::MAX));
+        }
+        Self {
+            pages,
+            begun,
+            block_bits,
+        }
     }
 
     /// How many pages there are.
@@ -123,7 +148,10 @@ impl PageMap {
     /// The page that holds the row at this position; `None` if no page does.
     #[must_use]
     pub fn page_of(&self, position: u64) -> Option<u32> {
-        let after = self.pages.partition_point(|page| page.position <= position);
+        let block = usize::try_from(position >> self.block_bits).ok()?;
+        let (low, high) = (*self.begun.get(block)?, *self.begun.get(block + 1)?);
+        let (low, high) = (low as usize, high as usize);
+        let after = low + self.pages[low..high].partition_point(|page| page.position <= position);
         let page = self.pages.get(after.checked_sub(1)?)?;
         let inside = position - page.position < page.rows();
         inside.then(|| u32::try_from(after - 1).unwrap_or(u32::MAX))
@@ -242,4 +270,44 @@ fn offset_of(location: &PageLocation) -> u64 {
 
 fn first_row_of(location: &PageLocation) -> u64 {
     location.first_row_index.unsigned_abs()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_is_in_the_page_that_holds_it() {
+        // Pages of all sizes; positions 300 to 400 belong to no page.
+        let sizes = [1, 1, 1, 90, 7, 200, 1, 64, 3, 1000, 2];
+        let mut pages = Vec::new();
+        let mut position = 0;
+        for size in sizes {
+            if position == 300 {
+                position = 400;
+            }
+            pages.push(TablePage {
+                chunk: 0,
+                piece: Piece {
+                    row_group: 0,
+                    rows: position..position + size,
+                },
+                position,
+            });
+            position += size;
+        }
+        let map = PageMap::of(pages.clone());
+        for row in 0..position + 100 {
+            let holds =
+                |page: &TablePage| (page.position..page.position + page.rows()).contains(&row);
+            let expected = pages.iter().position(holds);
+            assert_eq!(
+                map.page_of(row).map(|page| page as usize),
+                expected,
+                "{row}"
+            );
+        }
+        assert_eq!(map.page_of(u64::MAX), None);
+        assert_eq!(PageMap::default().page_of(0), None);
+    }
 }

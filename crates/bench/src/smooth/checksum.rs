@@ -157,12 +157,13 @@ mod tests {
     use arrow::compute::{concat_batches, sort_to_indices, take, take_record_batch};
 
     use super::*;
-    use crate::smooth::data::schema;
+    use crate::smooth::data::{Keys, schema};
 
     const SPEC: Spec = Spec {
         rows: 100_000,
         page_rows: 100,
         seed: 9,
+        keys: Keys::Uniform,
     };
 
     fn rows() -> RecordBatch {

@@ -29,6 +29,19 @@ pub struct Spec {
     pub page_rows: usize,
     /// What the values are drawn from.
     pub seed: u64,
+    /// How the indexed column's values lie.
+    pub keys: Keys,
+}
+
+/// How the values of the indexed column lie in the table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Keys {
+    /// Uniform, everywhere alike.
+    #[default]
+    Uniform,
+    /// 0 in the first hundredth of the rows and in one row of 100,000 after that, uniform over the other values elsewhere
+    /// [SmoothScan18 §7.4, Figure 20].
+    Skewed,
 }
 
 /// A table on disk.
@@ -51,6 +64,9 @@ pub const KEY: usize = 1;
 /// c2 to c10 have so many values, from 0 on.
 pub const VALUES: u32 = 100_001;
 
+/// Which part of the rows are dense in [`Keys::Skewed`]: one in so many.
+const DENSE_ONE_IN: u32 = 100;
+
 /// In the folder's name: files of another layout are not taken for these.
 const LAYOUT_VERSION: u32 = 1;
 /// What is drawn at a time: large enough that drawing is all the work.
@@ -64,9 +80,14 @@ impl Spec {
             rows,
             page_rows,
             seed,
+            keys,
         } = self;
+        let keys = match keys {
+            Keys::Uniform => "",
+            Keys::Skewed => "-skewed",
+        };
         root.join(format!(
-            "smooth-rows{rows}-page{page_rows}-seed{seed}-v{LAYOUT_VERSION}"
+            "smooth{keys}-rows{rows}-page{page_rows}-seed{seed}-v{LAYOUT_VERSION}"
         ))
     }
 
@@ -128,7 +149,7 @@ impl Spec {
 
     /// Its rows, in order: the same each time.
     pub(crate) fn batches(&self) -> impl Iterator<Item = RecordBatch> + Send + use<> {
-        let (rows, schema) = (self.rows, schema());
+        let (rows, keys, schema) = (self.rows, self.keys, schema());
         // A stream of numbers of its own for each column: they don't depend on how many rows are drawn at a time.
         let mut seeds = Random::new(self.seed);
         let mut columns: Vec<Random> = (KEY..COLUMNS)
@@ -138,10 +159,19 @@ impl Spec {
             let numbers = from..rows.min(from.saturating_add(BATCH_ROWS));
             let count = numbers.len();
             let first = Int32Array::from_iter_values(numbers.map(u32::cast_signed));
-            let drawn = columns.iter_mut().map(|random| {
+            let dense = match keys {
+                Keys::Uniform => 0,
+                // Rows of this batch that are in the first hundredth.
+                Keys::Skewed => (rows / DENSE_ONE_IN).saturating_sub(from) as usize,
+            };
+            let drawn = columns.iter_mut().enumerate().map(|(column, random)| {
+                let skewed = keys == Keys::Skewed && column == 0;
                 #[allow(clippy::cast_possible_truncation)] // At most 100,000.
-                let mut value = || random.below(VALUES.into()) as i32;
-                Int32Array::from_iter_values((0..count).map(|_| value()))
+                let value = |row| match random.below(VALUES.into()) as i32 {
+                    _ if skewed && row < dense => 0,
+                    value => value,
+                };
+                Int32Array::from_iter_values((0..count).map(value))
             });
             let all = std::iter::once(first).chain(drawn);
             let all = all.map(|column| Arc::new(column) as ArrayRef).collect();
@@ -175,6 +205,7 @@ mod tests {
         rows: 150_000,
         page_rows: 2048,
         seed: 3,
+        keys: Keys::Uniform,
     };
 
     #[tokio::test]
@@ -220,6 +251,23 @@ mod tests {
             values(1).zip(values(2)).any(|(a, b)| a != b),
             "columns differ"
         );
+    }
+
+    #[test]
+    fn skewed_keys_are_dense_at_the_beginning_and_rare_after_it() {
+        let spec = Spec {
+            rows: 1_000_000,
+            keys: Keys::Skewed,
+            ..SPEC
+        };
+        let keys = spec.batches().flat_map(|batch| {
+            let keys = batch.column(KEY).as_primitive::<Int32Type>();
+            keys.values().to_vec()
+        });
+        let keys: Vec<i32> = keys.collect();
+        assert!(keys[..10_000].iter().all(|key| *key == 0));
+        let rare = keys[10_000..].iter().filter(|key| **key == 0).count();
+        assert!((2..30).contains(&rare), "{rare}");
     }
 
     #[test]

@@ -1,29 +1,15 @@
-//! How long does a query take by each access path, and what does it read?
+//! How long does a query take by each access path, at each selectivity?
 //!
-//! Idea: everything that differs between two points is the query or the path. Each is measured from an empty buffer, in an engine
-//! of its own; local reads bypass the system's cache. Paths take turns within a repeat, so that a slow minute of the machine hits all
-//! of them, and the median counts.
-//!
-//! The device `disk` is the machine's own, held to a bandwidth, with a latency per request such that a page by itself costs ten times a
-//! page in sequence, as in the paper. A page of a columnar file is a request per column, so each pays its part of the nine.
-//!
-//! M1: the rows of every point are those that were asked for, in the order that was asked for; else the run fails.
-//! M2: a query that takes longer than the limit, or fails, is reported as such, and not repeated; the run goes on.
-//! M3: nothing runs beside a query while it is measured.
 //! Source: [SmoothScan18 §7.3].
 
-use std::path::Path;
 use std::time::Duration;
 
-use coscan::{Engine, EngineConfig, Session};
-use futures::TryStreamExt;
-use tokio::time::{Instant, timeout};
-
-use super::checksum::{Checker, Checksum, expected};
-use super::data::{COLUMNS, Spec, Table, bound};
+use super::checksum::{Checksum, expected};
+use super::data::{Spec, Table, bound};
+use super::measure::{Bench, Case, DeviceKind, Expected, Median, TABLE};
 use super::results::{Machine, Point, SmoothResults};
 use crate::coop::{OnProgress, Progress};
-use crate::error::{BenchError, Result};
+use crate::error::Result;
 
 /// What is run.
 #[derive(Clone, Debug)]
@@ -46,60 +32,8 @@ pub struct SmoothOptions {
     pub limit: Duration,
 }
 
-/// What is read from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DeviceKind {
-    /// The machine's own device, as it is.
-    Plain,
-    /// The same, made to jump as a disk does.
-    Disk {
-        /// Bytes per second.
-        bandwidth: u64,
-        /// Time added to each request. None: such that a page by itself costs ten times a page in sequence.
-        latency: Option<Duration>,
-    },
-}
-
-/// The share of a page's price that a jump is, over the page in sequence [SmoothScan18 §7.1].
-const JUMP_PAGES: u64 = 9;
-/// The table's name in SQL.
-const TABLE: &str = "t";
 /// The path that needs no index.
 const FULL: &str = "full";
-
-impl DeviceKind {
-    /// Its name in results.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Plain => "plain",
-            Self::Disk { .. } => "disk",
-        }
-    }
-
-    /// What the device is held to.
-    fn bandwidth(self) -> Option<u64> {
-        match self {
-            Self::Plain => None,
-            Self::Disk { bandwidth, .. } => Some(bandwidth),
-        }
-    }
-
-    /// What each request is charged, for a table whose pages have so many bytes over all columns.
-    fn latency(self, page_bytes: u64) -> Duration {
-        match self {
-            Self::Plain => Duration::ZERO,
-            Self::Disk {
-                latency: Some(latency),
-                ..
-            } => latency,
-            Self::Disk { bandwidth, .. } => {
-                let page_s = page_bytes as f64 / bandwidth.max(1) as f64;
-                Duration::from_secs_f64(page_s * JUMP_PAGES as f64 / COLUMNS as f64)
-            }
-        }
-    }
-}
 
 /// Runs the benchmark on a table that [`Spec::ensure`] made.
 ///
@@ -115,236 +49,95 @@ pub async fn run(
 ) -> Result<SmoothResults> {
     let bounds: Vec<u32> = options.selectivities.iter().map(|s| bound(*s)).collect();
     let expected = expected(&options.spec, &bounds);
-    let runner = Runner { options, table };
+    let bench = Bench::new(table, options.device, options.limit, options.repeats);
     if options.paths.iter().any(|path| path != FULL) {
         on_progress(Progress::Begun {
             phase: "index".to_owned(),
             steps: 1,
         });
-        runner.make_index().await?;
+        bench.make_index(TABLE, "c2").await?;
         on_progress(Progress::Advanced);
     }
-    let queries = |order_by: bool| {
-        let shares = options.selectivities.iter().zip(&expected);
-        shares.map(move |(selectivity, expected)| Query {
-            selectivity: *selectivity,
-            order_by,
-            expected: *expected,
-        })
+    let cases = |selectivity: f64, order_by, checksum| {
+        let case = |path: &String| Case {
+            label: format!("the path {path}"),
+            sql: select(bound(selectivity), order_by),
+            settings: vec![("access_path", path.clone())],
+            memory_bytes: options.memory_bytes,
+            answer: Expected::Rows {
+                checksum,
+                ordered: order_by,
+            },
+        };
+        options.paths.iter().map(case).collect::<Vec<_>>()
     };
-    if let (Some(query), Some(path)) = (queries(false).next(), options.paths.first()) {
+    let queries: Vec<(f64, Checksum)> =
+        Vec::from_iter(options.selectivities.iter().copied().zip(expected));
+    if let Some((selectivity, checksum)) = queries.first()
+        && let Some(case) = cases(*selectivity, false, *checksum).first()
+    {
         // The first query of a process also pays for pages of code and allocator that no later one does.
-        runner.measure(&query, path).await?;
+        bench.once(case).await?;
     }
     let mut points = Vec::new();
     for order_by in &options.order_by {
-        let steps = options.selectivities.len() * options.paths.len() * options.repeats;
+        let steps = queries.len() * options.paths.len() * options.repeats;
         on_progress(Progress::Begun {
             phase: if *order_by { "ORDER BY" } else { "any order" }.to_owned(),
             steps: steps as u64,
         });
-        for query in queries(*order_by) {
-            points.extend(runner.points(&query, &on_progress).await?);
-        }
-    }
-    Ok(runner.results(points))
-}
-
-/// One query, and what it has to answer.
-struct Query {
-    selectivity: f64,
-    order_by: bool,
-    expected: Checksum,
-}
-
-impl Query {
-    fn sql(&self) -> String {
-        let order = if self.order_by { " ORDER BY c2" } else { "" };
-        let bound = bound(self.selectivity);
-        format!("SELECT * FROM {TABLE} WHERE c2 >= 0 AND c2 < {bound}{order}")
-    }
-}
-
-/// One query by one path, once.
-struct Measured {
-    /// None: it was given up, or failed.
-    time: Option<Duration>,
-    error: Option<String>,
-    rows: u64,
-    pages_read: u64,
-    requests: u64,
-    bytes: u64,
-}
-
-struct Runner<'a> {
-    options: &'a SmoothOptions,
-    table: &'a Table,
-}
-
-impl Runner<'_> {
-    fn results(&self, points: Vec<Point>) -> SmoothResults {
-        let options = self.options;
-        SmoothResults {
-            rows: options.spec.rows.into(),
-            page_rows: options.spec.page_rows as u64,
-            device: options.device.name().to_owned(),
-            points,
-            seed: options.spec.seed,
-            table_bytes: self.table.bytes,
-            pages: self.table.pages,
-            page_bytes: self.table.page_bytes,
-            bandwidth: options.device.bandwidth(),
-            latency_s: options.device.latency(self.table.page_bytes).as_secs_f64(),
-            memory_bytes: options.memory_bytes,
-            limit_s: options.limit.as_secs_f64(),
-            machine: Machine::here(),
-        }
-    }
-
-    /// Builds the index if it is not there, with all the memory and the device as it is.
-    async fn make_index(&self) -> Result<()> {
-        let session = open(EngineConfig::default(), &self.table.path).await?;
-        let failed = |error| BenchError::engine("making the index", error);
-        let sql = format!("CREATE INDEX IF NOT EXISTS bench_c2 ON {TABLE} (c2)");
-        let said = session.sql(&sql).await.map_err(failed)?;
-        let said: Result<Vec<_>, _> = said.try_collect().await;
-        said.map_err(|error| failed(error.into()))?;
-        Ok(())
-    }
-
-    /// The query by every path, repeated, the paths taking turns.
-    async fn points(&self, query: &Query, on_progress: &OnProgress) -> Result<Vec<Point>> {
-        let paths = &self.options.paths;
-        let mut measured: Vec<Vec<Measured>> = paths.iter().map(|_| Vec::new()).collect();
-        for _ in 0..self.options.repeats {
-            for (path, measured) in paths.iter().zip(&mut measured) {
-                // M2.
-                if measured.iter().all(|once| once.time.is_some()) {
-                    measured.push(self.measure(query, path).await?);
-                }
-                on_progress(Progress::Advanced);
+        for (selectivity, checksum) in &queries {
+            let cases = cases(*selectivity, *order_by, *checksum);
+            let medians = bench.measure(&cases, &on_progress).await?;
+            for (path, median) in options.paths.iter().zip(medians) {
+                points.push(point(*selectivity, *order_by, path, median));
             }
         }
-        let points = paths.iter().zip(measured);
-        Ok(points
-            .filter_map(|(path, measured)| point(query, path, measured))
-            .collect())
     }
+    Ok(results(options, table, points))
+}
 
-    /// The query once, from nothing in memory.
-    async fn measure(&self, query: &Query, path: &str) -> Result<Measured> {
-        let failed = |error: coscan::Error| BenchError::engine(path.to_owned(), error);
-        let config = EngineConfig {
-            memory_bytes: Some(self.options.memory_bytes),
-            // Every scan is to be read by the engine's own devices, however little it needs.
-            small_table_bytes: 0,
-            bandwidth: self.options.device.bandwidth(),
-            latency: self.options.device.latency(self.table.page_bytes),
-            ..EngineConfig::default()
-        };
-        let session = open(config, &self.table.path).await?;
-        session.set("coscan.access_path", path).map_err(failed)?;
-        let engine = session.engine();
-        let (before, pages_before) = (engine.metrics(), pages_read(engine));
-        let mut checker = Checker::new(query.order_by);
-        let start = Instant::now();
-        let answered = timeout(
-            self.options.limit,
-            answer(&session, query, path, &mut checker),
-        );
-        let answered = answered.await;
-        let time = start.elapsed();
-        let (after, checksum) = (engine.metrics(), checker.checksum());
-        let (time, error) = match answered {
-            Ok(Ok(())) => match checksum.difference(&query.expected) {
-                Some(difference) => return Err(mismatch(query, path, difference)),
-                None => (Some(time), None),
-            },
-            Ok(Err(wrong @ BenchError::Mismatch { .. })) => return Err(wrong),
-            Ok(Err(failed)) => (None, Some(failed.to_string())),
-            Err(_) => (None, None),
-        };
-        Ok(Measured {
-            time,
-            error,
-            rows: checksum.rows,
-            pages_read: pages_read(engine) - pages_before,
-            requests: after.io_requests - before.io_requests,
-            bytes: after.io_bytes - before.io_bytes,
-        })
+/// All columns of the rows below a bound.
+pub(crate) fn select(bound: u32, order_by: bool) -> String {
+    let order = if order_by { " ORDER BY c2" } else { "" };
+    format!("SELECT * FROM {TABLE} WHERE c2 >= 0 AND c2 < {bound}{order}")
+}
+
+fn results(options: &SmoothOptions, table: &Table, points: Vec<Point>) -> SmoothResults {
+    SmoothResults {
+        rows: options.spec.rows.into(),
+        page_rows: options.spec.page_rows as u64,
+        device: options.device.name().to_owned(),
+        points,
+        seed: options.spec.seed,
+        table_bytes: table.bytes,
+        pages: table.pages,
+        page_bytes: table.page_bytes,
+        bandwidth: options.device.bandwidth(),
+        latency_s: options.device.latency(table.page_bytes).as_secs_f64(),
+        memory_bytes: options.memory_bytes,
+        limit_s: options.limit.as_secs_f64(),
+        machine: Machine::here(),
     }
 }
 
-/// A new engine with the table.
-async fn open(config: EngineConfig, table: &Path) -> Result<Session> {
-    let failed = |error| BenchError::engine("opening the table", error);
-    let session = Engine::new(config).map_err(failed)?.session();
-    session
-        .register(TABLE, &table.to_string_lossy())
-        .await
-        .map_err(failed)?;
-    Ok(session)
-}
-
-/// Takes all rows.
-async fn answer(session: &Session, query: &Query, path: &str, checker: &mut Checker) -> Result<()> {
-    let mut rows = session
-        .sql(&query.sql())
-        .await
-        .map_err(|error| BenchError::engine(path.to_owned(), error))?;
-    while let Some(batch) = rows
-        .try_next()
-        .await
-        .map_err(|error| BenchError::engine(path.to_owned(), error))?
-    {
-        checker
-            .take(&batch)
-            .map_err(|difference| mismatch(query, path, difference))?;
-    }
-    Ok(())
-}
-
-/// M1.
-fn mismatch(query: &Query, path: &str, difference: String) -> BenchError {
-    BenchError::Mismatch {
-        query: format!("{} %", query.selectivity),
-        policy: format!("the path {path}"),
-        reference: "the table as it was drawn".to_owned(),
-        difference,
-        sql: query.sql(),
-    }
-}
-
-/// The repeat with the median time, as a point; of an even number, the shorter of the two in the middle. None if there is none.
-fn point(query: &Query, path: &str, mut measured: Vec<Measured>) -> Option<Point> {
-    // What did not end took longest, and is what counts.
-    measured.sort_by_key(|once| once.time.unwrap_or(Duration::MAX));
-    let last = measured.last()?;
-    let seconds = |once: &Measured| once.time.map(|time| time.as_secs_f64());
-    let counts = match last.time {
-        Some(_) => measured.get((measured.len() - 1) / 2)?,
-        None => last,
-    };
-    Some(Point {
-        selectivity: query.selectivity,
-        order_by: query.order_by,
+fn point(selectivity: f64, order_by: bool, path: &str, median: Median) -> Point {
+    let seconds = |time: Option<Duration>| time.map(|time| time.as_secs_f64());
+    Point {
+        selectivity,
+        order_by,
         path: path.to_owned(),
-        time_s: seconds(counts),
-        pages_read: counts.pages_read,
-        requests: counts.requests,
-        bytes: counts.bytes,
-        rows: counts.rows,
-        limit: counts.time.is_none() && counts.error.is_none(),
-        error: counts.error.clone(),
-        min_s: seconds(measured.first()?),
-        max_s: seconds(last),
-        repeats: measured.len(),
-    })
-}
-
-/// Pages that an engine's scans by an index have read so far.
-fn pages_read(engine: &Engine) -> u64 {
-    engine.metrics().pages_read
+        time_s: median.seconds(),
+        pages_read: median.of.metric("pages_read"),
+        requests: median.of.requests,
+        bytes: median.of.bytes,
+        rows: median.of.rows,
+        limit: median.of.time.is_none() && median.of.error.is_none(),
+        min_s: seconds(median.min),
+        max_s: seconds(median.max),
+        repeats: median.repeats,
+        error: median.of.error,
+    }
 }
 
 #[cfg(test)]
@@ -352,11 +145,14 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::error::BenchError;
+    use crate::smooth::data::Keys;
 
     const SPEC: Spec = Spec {
         rows: 50_000,
         page_rows: 512,
         seed: 2,
+        keys: Keys::Uniform,
     };
 
     fn options() -> SmoothOptions {
@@ -461,30 +257,5 @@ mod tests {
         assert!(failed.error.is_some() && failed.time_s.is_none() && !failed.limit);
         assert_eq!(failed.repeats, 1);
         assert!(results.point(true, 0.0, FULL).is_some());
-    }
-
-    #[test]
-    fn the_median_counts() {
-        let query = Query {
-            selectivity: 1.0,
-            order_by: false,
-            expected: Checksum::default(),
-        };
-        let once = |ms: u64| Measured {
-            time: (ms > 0).then(|| Duration::from_millis(ms)),
-            error: None,
-            rows: ms,
-            pages_read: 0,
-            requests: 0,
-            bytes: 0,
-        };
-        let of = |times: &[u64]| point(&query, FULL, times.iter().map(|ms| once(*ms)).collect());
-        let odd = of(&[30, 10, 20]).unwrap();
-        assert_eq!((odd.time_s, odd.rows), (Some(0.02), 20));
-        assert_eq!((odd.min_s, odd.max_s), (Some(0.01), Some(0.03)));
-        assert_eq!(of(&[30, 10]).unwrap().time_s, Some(0.01));
-        let given_up = of(&[30, 0]).unwrap();
-        assert_eq!((given_up.time_s, given_up.limit), (None, true));
-        assert!(of(&[]).is_none());
     }
 }

@@ -58,6 +58,21 @@ pub(crate) struct Cursor {
     here: std::vec::IntoIter<Entries>,
 }
 
+/// What some leaves name.
+pub(crate) struct Sample {
+    entries: Vec<Entries>,
+    /// How many leaves there are for each of them.
+    pub(crate) scale: f64,
+}
+
+impl Sample {
+    /// The positions of the matching rows.
+    pub(crate) fn positions(&self) -> impl Iterator<Item = u64> + '_ {
+        let entries = self.entries.iter();
+        entries.flat_map(|entries| entries.positions.values().iter().copied())
+    }
+}
+
 struct LeafReader {
     index: Arc<Index>,
     pool: BufferPool,
@@ -179,29 +194,21 @@ impl Cursor {
         (keys.null_count() == 0 && sorted).then_some(keys)
     }
 
-    /// Positions of the matching rows of some leaves that are not read yet, evenly spread; none if there are not many more than that.
+    /// Some leaves that are not read yet, evenly spread; `None` if there are not many more than that.
     ///
     /// # Errors
     /// As [`Cursor::next`].
-    pub(crate) async fn sample(&self, leaves: usize) -> Result<Vec<u64>> {
+    pub(crate) async fn sample(&self, leaves: usize) -> Result<Option<Sample>> {
         let left = &self.wanted[self.asked..];
         if left.len() < 4 * leaves {
-            return Ok(Vec::new());
+            return Ok(None);
         }
         let step = left.len() / leaves;
         let some: Vec<usize> = left.iter().copied().step_by(step).take(leaves).collect();
-        let entries = self.reader.read(&some).await?;
-        let positions = entries
-            .iter()
-            .flat_map(|entries| entries.positions.values());
-        Ok(positions.copied().collect())
-    }
-
-    /// Bytes of the leaves that are not read yet.
-    pub(crate) fn bytes_left(&self) -> u64 {
-        let left = (self.wanted.len() - self.asked) as u64;
-        let all = self.reader.leaves.len().max(1) as u64;
-        self.reader.index.manifest.leaves_end / all * left
+        Ok(Some(Sample {
+            entries: self.reader.read(&some).await?,
+            scale: left.len() as f64 / some.len() as f64,
+        }))
     }
 
     /// Leaves that may match.

@@ -136,7 +136,7 @@ impl SmoothExecution {
 
 impl Open {
     /// What to read next. Once a scan takes over, its description is in [`Open::take_over`] and this says that there is nothing more.
-    pub(crate) async fn next_job(&self, plan: &SmoothPlan) -> Job {
+    pub(crate) async fn next_job(&self, plan: &SmoothPlan, metrics: &SmoothMetrics) -> Job {
         let job = match &self.probing {
             Some(probing) => probing.lock().await.next_job(&self.map, plan).await,
             None => Job::TakeOver(Left {
@@ -147,8 +147,11 @@ impl Open {
         match job {
             Job::TakeOver(left) => {
                 let consumers = plan.partitions();
-                self.take_over
-                    .get_or_init(|| TakeOver::new(&self.running, &self.map, left, consumers));
+                self.take_over.get_or_init(|| {
+                    let scan = TakeOver::new(&self.running, &self.map, left, consumers);
+                    metrics.pages_scanned.add(scan.pages);
+                    scan
+                });
                 Job::End
             }
             job => job,

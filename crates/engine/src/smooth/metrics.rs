@@ -27,6 +27,8 @@ pub(crate) struct SmoothMetrics {
     pub(crate) pages_from_buffer: Count,
     /// Pages left to a cooperative scan.
     pub(crate) pages_taken_over: Count,
+    /// Pages of the chunks that it reads for them.
+    pub(crate) pages_scanned: Count,
     /// Reads, and how large the largest was.
     pub(crate) regions: Count,
     pub(crate) region_pages_max: Gauge,
@@ -52,6 +54,7 @@ impl SmoothMetrics {
             pages_pruned: count("pages_pruned"),
             pages_from_buffer: count("pages_from_buffer"),
             pages_taken_over: count("pages_left_to_full_scan"),
+            pages_scanned: count("pages_of_full_scan"),
             regions: count("regions"),
             region_pages_max: MetricBuilder::new(set).global_gauge("region_pages_max"),
             bytes_read: count("page_bytes_read"),

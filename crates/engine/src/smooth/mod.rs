@@ -6,6 +6,7 @@
 //! | `execution.rs` | what the streams of one execution share |
 //! | `probing.rs` | which pages are read next |
 //! | `rows.rs` | which rows of pages are in the answer |
+//! | `rest.rs` | how the rest is read once regions are large: pages by themselves, or a scan |
 //! | `takeover.rs` | what is left when a cooperative scan takes over |
 //! | `reader.rs` | the rows as they are found |
 //! | `stream.rs` | one partition, rows in any order |
@@ -20,6 +21,7 @@ mod ordered;
 mod plan;
 mod probing;
 mod reader;
+mod rest;
 mod result_cache;
 mod rows;
 mod stream;

@@ -32,8 +32,9 @@ pub(crate) fn open(
     baseline: BaselineMetrics,
 ) -> SendableRecordBatchStream {
     let schema = Arc::clone(&execution.plan.covered.schema);
+    let bytes_max = execution.plan.covered.settings.smooth_cache;
     let state = Ordered {
-        cache: ResultCache::new(&schema, key, context, metrics),
+        cache: ResultCache::new(&schema, key, bytes_max, context, metrics),
         execution,
         context: Arc::clone(context),
         reader,
@@ -98,8 +99,8 @@ impl Ordered {
                         }
                         self.at = At::Finding;
                     }
-                    Found::Bound => self.give(false)?,
-                    Found::End => self.give(true)?,
+                    Found::Bound => self.give(false).await?,
+                    Found::End => self.give(true).await?,
                 },
                 At::Giving {
                     mut rows,
@@ -112,7 +113,7 @@ impl Ordered {
                         }
                     }
                     None if self.cache.is_over() => {}
-                    None if found_all => self.give(true)?,
+                    None if found_all => self.give(true).await?,
                     None => {
                         let open = self.execution.open(&self.context).await?;
                         open.go_on_to(self.cache.bound()).await?;
@@ -124,9 +125,10 @@ impl Ordered {
         }
     }
 
-    fn give(&mut self, found_all: bool) -> Result<()> {
-        let _timer = self.baseline.elapsed_compute().timer();
-        let rows = self.cache.take_first()?;
+    async fn give(&mut self, found_all: bool) -> Result<()> {
+        let elapsed = self.baseline.elapsed_compute().clone();
+        let _timer = elapsed.timer();
+        let rows = self.cache.take_first().await?;
         self.at = At::Giving { rows, found_all };
         Ok(())
     }

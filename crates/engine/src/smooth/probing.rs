@@ -4,9 +4,8 @@
 //! jobs out, several at once, and tell what they found. The state machine (`coscan_core::smooth`) decides for the access path
 //! `smooth`; the other paths are a few lines each.
 //! Once a smooth scan's region is a quarter of a chunk, or the index fails, a cooperative scan takes over what is left
-//! (`takeover.rs`). First a few leaves of the rest of the index are looked at. If they leave out many chunks, the whole rest is gone
-//! through, and the scan is left only chunks in which the index names rows: a table dense in one place and sparse elsewhere is not
-//! scanned to its end.
+//! (`takeover.rs`). First a few leaves of the rest of the index are looked at. If knowing all of it promises to save more than going
+//! through it takes, the whole rest is gone through, and only what it names is read (`rest.rs`).
 //! Not here: reading (`execution.rs`), rows (`rows.rs`).
 //! P1: each page is in one region, or left to the takeover, or holds no row that the index names.
 
@@ -27,6 +26,7 @@ use datafusion::error::Result;
 
 use super::metrics::SmoothMetrics;
 use super::plan::SmoothPlan;
+use super::rest::{Rest, named_runs, saving};
 use crate::index::{Cursor, Entries};
 use crate::settings::Settings;
 
@@ -62,8 +62,6 @@ pub(crate) struct Probing {
     smooth: SmoothScan,
     costs: DeviceCosts,
     last_done: Instant,
-    /// Bytes on disk of the columns needed of a page, on average.
-    page_bytes: u64,
     /// Regions of so many pages leave the rest to a cooperative scan; at least 2.
     take_over_pages: u32,
     /// Rows that `switch` still fetches one by one.
@@ -72,8 +70,10 @@ pub(crate) struct Probing {
     fetched: Vec<u64>,
     /// The same, ascending, if it was asked for since the last of them.
     fetched_in_order: Option<Arc<[u64]>>,
-    /// What `sort` has still to read, ascending; none before the index was gone through.
+    /// Once all pages are known that the index names: those that are still to be read by themselves, ascending.
     sorted: Option<std::vec::IntoIter<PageRun>>,
+    /// Per page: the scan that follows `sorted` has nothing to do with it.
+    left_to_scan: Option<Vec<bool>>,
     over: bool,
     /// Entries from this key on wait: the bounds, and which of them.
     bound: Option<(ArrayRef, usize)>,
@@ -95,12 +95,9 @@ const SORTED_PAGES_AT_ONCE: u32 = 128;
 /// A scan takes over from regions of this part of a chunk on, as a divisor. It reads whole chunks, so what regions have read of them is
 /// read again: 10 % of a full scan of 58 chunks when regions had to be as large as a chunk, on a disk held to 200 MB/s.
 const TAKE_OVER_PART: u64 = 4;
-/// The rest of an index is gone through before a scan takes over only if it has at most this part of the bytes that are left, as a divisor.
-const LOOK_AHEAD_SHARE: u64 = 8;
-/// Leaves that are looked at to decide that: 32,768 entries, which miss few chunks that hold a share of the results worth mentioning.
+/// Leaves that are looked at before a scan takes over: 32,768 entries, which miss few chunks that hold a share of the results worth
+/// mentioning.
 const SAMPLED_LEAVES: usize = 8;
-/// Above this share of the chunks, as a fraction, a scan may as well take all.
-const DENSE: (usize, usize) = (7, 8);
 
 impl Probing {
     /// Nothing read yet. `bytes` are those of the needed columns of the whole table, `believed` what the device's meters say of a page.
@@ -133,7 +130,6 @@ impl Probing {
             smooth,
             costs: DeviceCosts::new(believed.random, believed.sequential),
             last_done: Instant::now(),
-            page_bytes,
             take_over_pages: narrow(pages / (chunks as u64).max(1) / TAKE_OVER_PART)
                 .min(region_pages_max)
                 .max(2),
@@ -141,6 +137,7 @@ impl Probing {
             fetched: Vec::new(),
             fetched_in_order: None,
             sorted: None,
+            left_to_scan: None,
             over: false,
             bound: None,
             below: 0,
@@ -160,7 +157,7 @@ impl Probing {
             Err(error) => {
                 plan.index.set_broken(&error.strip_backtrace());
                 self.cursor = None;
-                self.take_over(None)
+                self.take_over(self.read())
             }
         }
     }
@@ -172,8 +169,11 @@ impl Probing {
         match self.path {
             AccessPath::Sort => self.next_sorted(map).await,
             AccessPath::Index => self.next_rows(map, u64::MAX).await,
-            AccessPath::Switch if self.switch_rows_left == 0 => Ok(self.take_over(None)),
+            AccessPath::Switch if self.switch_rows_left == 0 => Ok(self.take_over(self.read())),
             AccessPath::Switch => self.next_rows(map, self.switch_rows_left).await,
+            AccessPath::Full | AccessPath::Smooth if self.sorted.is_some() => {
+                Ok(self.next_of_rest(map))
+            }
             AccessPath::Full | AccessPath::Smooth => self.next_smooth(map).await,
         }
     }
@@ -318,35 +318,27 @@ impl Probing {
     async fn next_sorted(&mut self, map: &PageMap) -> Result<Job> {
         if self.sorted.is_none() {
             let named = self.named(map).await?;
-            let mut runs: Vec<PageRun> = Vec::new();
-            for page in (0..map.len()).filter(|page| named[*page as usize]) {
-                let chunk = map.page(page).chunk;
-                match runs.last_mut() {
-                    Some(run) if run.chunk == chunk && run.pages.end == page => run.pages.end += 1,
-                    _ => runs.push(PageRun {
-                        chunk,
-                        pages: page..page + 1,
-                    }),
-                }
-            }
+            let runs = named_runs(map, |page| named[page as usize]);
             self.sorted = Some(runs.into_iter());
         }
+        Ok(self.next_run().unwrap_or_else(|| {
+            self.over = true;
+            Job::End
+        }))
+    }
+
+    /// Pages of the next runs of one chunk.
+    fn next_run(&mut self) -> Option<Job> {
+        let runs = self.sorted.as_mut()?;
         let mut job: Vec<PageRun> = Vec::new();
         let mut pages = 0;
-        if let Some(runs) = &mut self.sorted {
-            while let Some(next) = runs.as_slice().first()
-                && (job.is_empty() || (job[0].chunk == next.chunk && pages < SORTED_PAGES_AT_ONCE))
-            {
-                pages += next.pages.end - next.pages.start;
-                job.extend(runs.next());
-            }
+        while let Some(next) = runs.as_slice().first()
+            && (job.is_empty() || (job[0].chunk == next.chunk && pages < SORTED_PAGES_AT_ONCE))
+        {
+            pages += next.pages.end - next.pages.start;
+            job.extend(runs.next());
         }
-        self.over = job.is_empty();
-        Ok(if self.over {
-            Job::End
-        } else {
-            Job::Regions(vec![job])
-        })
+        (!job.is_empty()).then(|| Job::Regions(vec![job]))
     }
 
     /// First keys of ranges of entries, ascending: of the first leaves one each, then of twice as many, up to a number that divides the
@@ -417,58 +409,63 @@ impl Probing {
         Arc::clone(in_order)
     }
 
-    /// How many pages the next region has.
+    /// How many pages the next region has. Where all pages are known they are read in large numbers, and as many reads at once as may be.
     pub(crate) fn region_pages(&self) -> u32 {
-        self.smooth.region_pages()
+        match self.sorted {
+            Some(_) => 1,
+            None => self.smooth.region_pages(),
+        }
     }
 
-    /// Before a scan takes over: would it read chunks in which the index names no row? A few leaves, spread over what is left of the
-    /// index, tell. If they name rows in nearly all chunks, the rest of the index can stay unread.
+    /// Before a scan takes over: would it read much that the index does not name? A few leaves, spread over what is left of the index, tell
+    /// whether it is worth while to go through all of it.
     async fn look_ahead_and_take_over(&mut self, map: &PageMap) -> Result<Job> {
-        let mut left: BTreeMap<usize, bool> = BTreeMap::new();
-        for page in self.smooth.unseen().flatten() {
-            left.insert(map.page(page).chunk, false);
-        }
         let Some(cursor) = &self.cursor else {
-            return Ok(self.take_over(None));
+            return Ok(self.take_over(self.read()));
         };
-        let sample = cursor.sample(SAMPLED_LEAVES).await?;
-        let few = sample.is_empty();
-        for page in sample
-            .into_iter()
-            .filter_map(|position| map.page_of(position))
-        {
-            if let Some(named) = left.get_mut(&map.page(page).chunk) {
-                *named = true;
+        let costs = self.costs.costs();
+        let begun = Instant::now();
+        if let Some(sample) = cursor.sample(SAMPLED_LEAVES).await? {
+            let took = begun.elapsed().as_nanos() as f64;
+            let is_read = |page| self.smooth.has_seen(page);
+            let saved = saving(map, is_read, sample.positions(), sample.scale, costs);
+            if saved < took * sample.scale {
+                return Ok(self.take_over(self.read()));
             }
         }
-        let named = left.values().filter(|named| **named).count();
-        let unseen: u64 = self
-            .smooth
-            .unseen()
-            .map(|run| u64::from(run.end - run.start))
-            .sum();
-        let affordable = cursor.bytes_left() <= unseen * self.page_bytes / LOOK_AHEAD_SHARE;
-        if few || (affordable && named * DENSE.1 < left.len() * DENSE.0) {
-            let named = self.named(map).await?;
-            return Ok(self.take_over(Some(&named)));
+        let named = self.named(map).await?;
+        let mut done = self.read();
+        for (done, named) in done.iter_mut().zip(named) {
+            *done |= !named;
         }
-        Ok(self.take_over(None))
+        let Rest { runs, done } = Rest::new(map, done, costs);
+        self.sorted = Some(runs.into_iter());
+        self.left_to_scan = Some(done);
+        Ok(self.next_of_rest(map))
     }
 
-    /// Everything that was not read, of the pages in `named` if that is known.
-    fn take_over(&mut self, named: Option<&[bool]>) -> Job {
+    /// The next pages that are read by themselves; after them the scan takes over, if anything is left to it.
+    fn next_of_rest(&mut self, map: &PageMap) -> Job {
+        if let Some(job) = self.next_run() {
+            return job;
+        }
+        let done = self
+            .left_to_scan
+            .take()
+            .unwrap_or_else(|| vec![true; map.len() as usize]);
+        self.take_over(done)
+    }
+
+    /// Per page, whether it was read.
+    fn read(&self) -> Vec<bool> {
+        let pages = 0..self.smooth.pages();
+        pages.map(|page| self.smooth.has_seen(page)).collect()
+    }
+
+    /// Everything but these pages.
+    fn take_over(&mut self, done: Vec<bool>) -> Job {
         self.over = true;
         self.cursor = None;
-        let mut done: Vec<bool> = match named {
-            Some(named) => named.iter().map(|named| !named).collect(),
-            None => Vec::new(),
-        };
-        let pages: u32 = self.smooth.pages();
-        done.resize(pages as usize, false);
-        for page in 0..pages {
-            done[page as usize] |= self.smooth.has_seen(page);
-        }
         let left = done.iter().filter(|done| !**done).count();
         self.metrics.pages_taken_over.add(left);
         Job::TakeOver(Left {
@@ -544,7 +541,7 @@ fn index_rows(settings: &Settings, map: &PageMap, page_bytes: u64, believed: Pag
 
 /// Ranges of keys in which an ordered scan gives its rows, about: few enough that rows go to them in long runs, many enough that one
 /// is small beside what memory there is.
-const RANGES: usize = 32;
+const RANGES: usize = 64;
 /// Leaves of a range, but for the first ranges: below 32,768 rows a range is not worth its overhead.
 const RANGE_LEAVES_MIN: usize = 8;
 /// Of an entry of the index, about: the model wants to know, and it hardly matters.

@@ -304,7 +304,7 @@ async fn begin_reads(
             return More::Yes;
         }
         let timer = execution.metrics.probing.timer();
-        let job = open.next_job(&execution.plan).await;
+        let job = open.next_job(&execution.plan, &execution.metrics).await;
         drop(timer);
         let (regions, positions): (Vec<Vec<PageRun>>, _) = match job {
             Job::Regions(regions) => (regions, None),

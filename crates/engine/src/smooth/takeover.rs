@@ -17,6 +17,8 @@ use crate::scan::{Run, Running, Selection};
 pub(crate) struct TakeOver {
     /// The chunks, to be had by all streams of the execution.
     pub(crate) run: Arc<Run>,
+    /// Pages of those chunks.
+    pub(crate) pages: usize,
     left: Left,
 }
 
@@ -29,7 +31,9 @@ impl TakeOver {
         }
         let chunks: Vec<usize> = (0..wanted.len()).filter(|chunk| wanted[*chunk]).collect();
         let run = Arc::new(Run::new(&chunks, &running.pipelines, consumers, false));
-        Self { run, left }
+        let pages = (0..map.len()).filter(|page| wanted[map.page(*page).chunk]);
+        let pages = pages.count();
+        Self { run, left, pages }
     }
 
     /// Which of `rows` rows from `first` on are left.

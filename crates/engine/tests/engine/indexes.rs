@@ -221,6 +221,10 @@ async fn random_queries_give_the_same_rows_under_random_settings() {
                     "smooth_region_max",
                     ["1KiB", "16KiB", "16MiB"][random.random_range(0..3)],
                 ),
+                (
+                    "smooth_cache",
+                    ["unlimited", "200KiB"][random.random_range(0..2)],
+                ),
             ];
             for (name, value) in settings {
                 session.set(&format!("coscan.{name}"), value).unwrap();

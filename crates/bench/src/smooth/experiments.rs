@@ -1,0 +1,486 @@
+//! The experiments beside the selectivities: what each shows, in one run.
+//!
+//! | experiment | question | source |
+//! |---|---|---|
+//! | `skew` | does a scan go back to single pages where results become rare? | Figure 20 |
+//! | `cache` | what does it cost if rows that wait for their turn do not fit into memory? | Figure 22 |
+//! | `cliff` | how much dearer is one row more? | Figure 25 |
+//! | `model` | does the cost model say what is measured? | Figure 24 |
+//! | `together` | what do concurrent queries by an index read, with and without a shared buffer? | ours |
+//!
+//! Source: [SmoothScan18 §7.4 to §7.7].
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use coscan_core::smooth::{
+    CostModel, Probe, SmoothOptions as ScanOptions, SmoothPolicy, SmoothScan,
+};
+
+use super::checksum::expected;
+use super::data::{COLUMNS, Keys, Spec, Table, VALUES, bound};
+use super::figures::{Figure, Figures};
+use super::measure::{Bench, Case, DeviceKind, Expected, Median, TABLE};
+use super::run::select;
+use crate::coop::{OnProgress, Progress};
+use crate::error::Result;
+use crate::random::Random;
+use crate::units;
+
+/// What an experiment is run on.
+#[derive(Clone, Debug)]
+pub struct ExperimentOptions {
+    /// The table. Which keys it has is the experiment's to say.
+    pub spec: Spec,
+    /// What is read from.
+    pub device: DeviceKind,
+    /// The engine's memory in bytes.
+    pub memory_bytes: u64,
+    /// How often each case is measured; at least once.
+    pub repeats: usize,
+    /// How long a query may take.
+    pub limit: Duration,
+}
+
+/// An experiment that can be run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Experiment {
+    /// Figure 20.
+    Skew,
+    /// Figure 22.
+    Cache,
+    /// Figure 25.
+    Cliff,
+    /// Figure 24.
+    Model,
+    /// Concurrent queries.
+    Together,
+}
+
+impl Experiment {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Skew => "skew",
+            Self::Cache => "cache",
+            Self::Cliff => "cliff",
+            Self::Model => "model",
+            Self::Together => "together",
+        }
+    }
+
+    /// The table that it is run on.
+    #[must_use]
+    pub fn spec(self, options: &ExperimentOptions) -> Spec {
+        let keys = match self {
+            Self::Skew => Keys::Skewed,
+            _ => Keys::Uniform,
+        };
+        Spec {
+            keys,
+            ..options.spec
+        }
+    }
+
+    /// Runs it on a table that [`Spec::ensure`] made of [`Self::spec`].
+    ///
+    /// # Errors
+    /// As [`super::run::run`].
+    pub async fn run(
+        self,
+        options: &ExperimentOptions,
+        table: &Table,
+        on_progress: OnProgress,
+    ) -> Result<Figures> {
+        let run = Run {
+            bench: Bench::new(table, options.device, options.limit, options.repeats),
+            spec: self.spec(options),
+            experiment: self,
+            options,
+            table,
+            on_progress,
+        };
+        run.begin("index", 1);
+        run.bench.make_index(TABLE, "c2").await?;
+        (run.on_progress)(Progress::Advanced);
+        match self {
+            Self::Skew => run.skew().await,
+            Self::Cache => run.cache().await,
+            Self::Cliff => run.cliff().await,
+            Self::Model => run.model().await,
+            Self::Together => super::together::run(&run).await,
+        }
+    }
+}
+
+/// An experiment that runs.
+pub(crate) struct Run<'a> {
+    pub(crate) bench: Bench,
+    pub(crate) spec: Spec,
+    pub(crate) options: &'a ExperimentOptions,
+    pub(crate) table: &'a Table,
+    experiment: Experiment,
+    on_progress: OnProgress,
+}
+
+impl Run<'_> {
+    fn begin(&self, phase: &str, steps: usize) {
+        (self.on_progress)(Progress::Begun {
+            phase: phase.to_owned(),
+            steps: steps as u64,
+        });
+    }
+
+    pub(crate) fn figures(&self, columns: &[&str]) -> Figures {
+        let (table, bench) = (self.table, &self.bench);
+        let held = self.options.device.bandwidth().map(units::rate);
+        let held = held.map_or_else(String::new, |rate| {
+            let latency = units::seconds(bench.latency.as_secs_f64());
+            format!(" ({rate}, {latency} per request)")
+        });
+        let about = format!(
+            "{} rows in {} pages of {}, {}; device {}{held}; {} of memory; medians of {}",
+            units::count(self.spec.rows.into()),
+            units::count(table.pages),
+            units::bytes(table.page_bytes),
+            units::bytes(table.bytes),
+            self.options.device.name(),
+            units::bytes(self.options.memory_bytes),
+            bench.repeats,
+        );
+        Figures::new(self.experiment.name(), about, columns)
+    }
+
+    /// `SELECT *` of the rows with keys below a bound.
+    pub(crate) fn case(&self, label: &str, bound: u32, settings: &[(&'static str, &str)]) -> Case {
+        let own = |(name, value): &(&'static str, &str)| (*name, (*value).to_owned());
+        Case {
+            label: label.to_owned(),
+            sql: select(bound, false),
+            settings: settings.iter().map(own).collect(),
+            memory_bytes: self.options.memory_bytes,
+            answer: Expected::Rows {
+                checksum: expected(&self.spec, &[bound])[0],
+                ordered: false,
+            },
+        }
+    }
+
+    async fn measure(&self, cases: &[Case]) -> Result<Vec<Median>> {
+        let steps = cases.len() * self.bench.repeats;
+        self.begin(self.experiment.name(), steps);
+        if let Some(first) = cases.first() {
+            // The first query of a process also pays for pages of code and allocator that no later one does.
+            self.bench.once(first).await?;
+        }
+        self.bench.measure(cases, &self.on_progress).await
+    }
+
+    async fn skew(&self) -> Result<Figures> {
+        let smooth = |policy| vec![("access_path", "smooth"), ("smooth_policy", policy)];
+        let ways = [
+            ("full", vec![("access_path", "full")]),
+            ("index", vec![("access_path", "index")]),
+            ("sort", vec![("access_path", "sort")]),
+            (ELASTIC, smooth("elastic")),
+            (
+                "smooth, selectivity increase",
+                smooth("selectivity_increase"),
+            ),
+            ("smooth, greedy", smooth("greedy")),
+        ];
+        let cases: Vec<Case> = ways
+            .iter()
+            .map(|(label, settings)| self.case(label, 1, settings))
+            .collect();
+        let medians = self.measure(&cases).await?;
+        let mut figures = self.figures(&[
+            "time_s",
+            "max_s",
+            "pages",
+            "pages_ratio",
+            "requests",
+            "read_bytes",
+        ]);
+        let holding = ways
+            .iter()
+            .position(|(label, _)| *label == "sort")
+            .map_or(0, |at| medians[at].of.pages());
+        for ((label, _), median) in ways.iter().zip(&medians) {
+            let mut figure = Figure::measured(*label, median);
+            let pages = match *label {
+                "full" => self.table.pages,
+                _ => median.of.pages(),
+            };
+            figure.set("pages", pages as f64);
+            figure.set("pages_ratio", pages as f64 / holding.max(1) as f64);
+            figures.points.push(figure);
+        }
+        let pages = figures.figure(ELASTIC, "pages_ratio");
+        figures.at_most(
+            "elastic reads at most 1.2 times the pages that hold results",
+            pages,
+            1.2,
+        );
+        let best = ["full", "index", "sort"].map(|path| figures.figure(path, "time_s"));
+        let best = best.into_iter().flatten().reduce(f64::min);
+        let over = figures.figure(ELASTIC, "time_s").zip(best);
+        figures.at_most(
+            "elastic takes at most 1.2 times as long as the best of full, index and sort scan",
+            over.map(|(time, best)| time / best),
+            1.2,
+        );
+        Ok(figures)
+    }
+
+    async fn cache(&self) -> Result<Figures> {
+        let all = bound(100.0);
+        let ordered = |label: &str, bytes: &str| {
+            let mut case = self.case(
+                label,
+                all,
+                &[("access_path", "smooth"), ("smooth_cache", bytes)],
+            );
+            case.sql = select(all, true);
+            if let Expected::Rows { ordered, .. } = &mut case.answer {
+                *ordered = true;
+            }
+            case.memory_bytes = self.options.memory_bytes.max(IN_MEMORY * self.table.bytes);
+            case
+        };
+        let mut caps = vec![None];
+        caps.extend([80.0, 50.0, 25.0, 10.0, 5.0, CACHE_PERCENT].map(Some));
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        // Parts of a file's size.
+        let bytes = |percent: f64| (self.table.bytes as f64 * percent / 100.0) as u64;
+        let label =
+            |cap: Option<f64>| cap.map_or(UNLIMITED.to_owned(), |p| format!("{p} % of the table"));
+        let cases: Vec<Case> = caps
+            .iter()
+            .map(|cap| {
+                let value = cap.map_or(UNLIMITED.to_owned(), |p| bytes(p).to_string());
+                ordered(&label(*cap), &value)
+            })
+            .collect();
+        let medians = self.measure(&cases).await?;
+        let mut figures = self.figures(&[
+            "time_s",
+            "max_s",
+            "time_ratio",
+            "peak_bytes",
+            "spills",
+            "page_checks_ratio",
+        ]);
+        let in_memory = medians.first().and_then(Median::seconds);
+        let check_ns = page_check_ns(self.table.pages);
+        let (mut over, mut checks) = (None, None);
+        for (cap, median) in caps.iter().zip(&medians) {
+            let mut figure = Figure::measured(label(*cap), median);
+            let peak = median.of.metric("result_cache_bytes_max");
+            figure.set("peak_bytes", peak as f64);
+            figure.set("spills", median.of.metric("result_cache_spills") as f64);
+            if let Some((time, in_memory)) = median.seconds().zip(in_memory) {
+                figure.set("time_ratio", time / in_memory);
+                let checked = median.of.metric("index_entries") as f64 * check_ns / 1e9 / time;
+                figure.set("page_checks_ratio", checked);
+                checks = Some(checked.max(checks.unwrap_or(0.0)));
+            }
+            if let Some(percent) = cap {
+                let part = peak as f64 / bytes(*percent).max(1) as f64;
+                over = Some(part.max(over.unwrap_or(0.0)));
+            }
+            figures.points.push(figure);
+        }
+        let least = figures.figure(&label(Some(CACHE_PERCENT)), "time_ratio");
+        figures.at_most(
+            "with memory for 2.5 % of the table it takes at most 1.4 times as long as with all rows in memory",
+            least,
+            1.4,
+        );
+        figures.at_most("the Result Cache is never over its budget", over, 1.0);
+        figures.at_most(
+            "checks of the Page ID cache take less than 1 % of the time",
+            checks,
+            0.01,
+        );
+        Ok(figures)
+    }
+
+    async fn cliff(&self) -> Result<Figures> {
+        // The rows of 8 values and a half are estimated: the ninth is more than that.
+        let rows = f64::from(self.spec.rows);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        // Below the table's rows.
+        let estimate = (rows * (f64::from(CLIFF) - 0.5) / f64::from(VALUES)) as u64;
+        let estimate = estimate.to_string();
+        let bounds: Vec<u32> = (CLIFF - 4..CLIFF + 3).collect();
+        let ways: [(&str, Vec<(&'static str, &str)>); 3] = [
+            ("full", vec![("access_path", "full")]),
+            (
+                "switch",
+                vec![("access_path", "switch"), ("smooth_estimate", &estimate)],
+            ),
+            ("smooth", vec![("access_path", "smooth")]),
+        ];
+        let label = |way: &str, bound: u32| format!("{way}, {}", percent(bound));
+        let mut cases = Vec::new();
+        for bound in &bounds {
+            for (way, settings) in &ways {
+                cases.push(self.case(&label(way, *bound), *bound, settings));
+            }
+        }
+        let medians = self.measure(&cases).await?;
+        let mut figures = self.figures(&["time_s", "max_s", "requests", "read_bytes"]);
+        for (case, median) in cases.iter().zip(&medians) {
+            figures
+                .points
+                .push(Figure::measured(case.label.clone(), median));
+        }
+        // The largest step from one value to the next, over the full scan's time.
+        let steps = |way: &str| -> Option<f64> {
+            let full = figures.figure(&label("full", CLIFF), "time_s")?;
+            let time = |bound: u32| figures.figure(&label(way, bound), "time_s");
+            let steps = bounds
+                .windows(2)
+                .map(|pair| Some((time(pair[1])? - time(pair[0])?) / full));
+            steps
+                .collect::<Option<Vec<f64>>>()?
+                .into_iter()
+                .reduce(f64::max)
+        };
+        let (switch, smooth) = (steps("switch"), steps("smooth"));
+        figures.at_least(
+            format!(
+                "switch scan's cliff: from {} to {} of the rows a query takes longer by most of a full scan",
+                percent(CLIFF - 1),
+                percent(CLIFF)
+            ),
+            switch,
+            0.75,
+        );
+        figures.at_most(
+            "smooth scan has none: no step is larger than a quarter of a full scan",
+            smooth,
+            0.25,
+        );
+        Ok(figures)
+    }
+
+    async fn model(&self) -> Result<Figures> {
+        let page_s = |bandwidth: u64| self.table.page_bytes as f64 / bandwidth.max(1) as f64;
+        let Some(sequential) = self.bench.bandwidth.map(page_s) else {
+            let mut figures = self.figures(&[]);
+            figures.at_most(
+                "the model needs a device of which prices are known (--device disk)",
+                None,
+                0.0,
+            );
+            return Ok(figures);
+        };
+        let rows = u64::from(self.spec.rows);
+        let model = CostModel {
+            rows,
+            row_bytes: (COLUMNS * size_of::<i32>()) as u64,
+            page_bytes: (self.spec.page_rows * COLUMNS * size_of::<i32>()) as u64,
+            key_bytes: size_of::<i32>() as u64,
+            random: sequential + self.bench.latency.as_secs_f64() * COLUMNS as f64,
+            sequential,
+            cpu: 0.0,
+        };
+        let bounds = MODEL_PERCENTS.map(bound);
+        let ways = ["full", "smooth"];
+        let label = |way: &str, bound: u32| format!("{way}, {}", percent(bound));
+        let mut cases = Vec::new();
+        for bound in bounds {
+            for way in ways {
+                cases.push(self.case(&label(way, bound), bound, &[("access_path", way)]));
+            }
+        }
+        let medians = self.measure(&cases).await?;
+        let mut figures = self.figures(&["time_s", "max_s", "model_s", "error_ratio"]);
+        let mut worst = [(0.0_f64, String::new()), (0.0, String::new())];
+        for (at, (case, median)) in cases.iter().zip(&medians).enumerate() {
+            let mut figure = Figure::measured(case.label.clone(), median);
+            let share = f64::from(bounds[at / ways.len()]) / f64::from(VALUES);
+            let predicted = match at % ways.len() {
+                0 => model.full_scan().total(),
+                _ => smooth_cost(&model, share),
+            };
+            figure.set("model_s", predicted);
+            if let Some(time) = median.seconds() {
+                let error = (time / predicted - 1.0).abs();
+                figure.set("error_ratio", error);
+                let worst = &mut worst[at % ways.len()];
+                if error > worst.0 {
+                    *worst = (error, case.label.clone());
+                }
+            }
+            figures.points.push(figure);
+        }
+        for (way, (error, at)) in ways.iter().zip(worst) {
+            figures.at_most(
+                format!("{way}: the measurement is within 15 % of the model (worst: {at})"),
+                Some(error),
+                0.15,
+            );
+        }
+        Ok(figures)
+    }
+}
+
+/// What the model says of a smooth scan that knows what pages cost: where results are too rare for pages between them to pay, it stays
+/// in mode 1, a jump for each page that holds some; else it is in mode 2 for all pages (eq. 16 to 27).
+fn smooth_cost(model: &CostModel, share: f64) -> f64 {
+    let shape = model.shape();
+    let per_page = shape.rows_per_page as f64;
+    let holding = shape.pages as f64 * (1.0 - (1.0 - share).powf(per_page));
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Below the table's pages.
+    let holding_pages = holding as u64;
+    let results = if holding * model.random < shape.pages as f64 * model.sequential {
+        [0, holding_pages, 0]
+    } else {
+        [0, 0, model.rows]
+    };
+    model.smooth_scan(results).total()
+}
+
+/// What one check costs whether a page was read, in nanoseconds: measured on the state machine with all pages read.
+fn page_check_ns(pages: u64) -> f64 {
+    let pages = u32::try_from(pages).unwrap_or(u32::MAX).max(1);
+    let options = ScanOptions {
+        policy: SmoothPolicy::Greedy,
+        index_rows: 0,
+        region_pages_max: 1,
+    };
+    let mut scan = SmoothScan::new(pages, options);
+    for page in 0..pages {
+        scan.probe(page);
+    }
+    let mut random = Random::new(1);
+    let named: Vec<u32> = (0..CHECKS)
+        .map(|_| u32::try_from(random.below(pages.into())).unwrap_or(0))
+        .collect();
+    let begun = Instant::now();
+    for page in &named {
+        assert!(black_box(scan.probe(*page)) == Probe::Seen);
+    }
+    begun.elapsed().as_nanos() as f64 / f64::from(CHECKS)
+}
+
+/// A bound as the share of the rows below it.
+fn percent(bound: u32) -> String {
+    let percent = f64::from(bound) / f64::from(VALUES) * 100.0;
+    format!("{percent:.3} %")
+}
+
+const ELASTIC: &str = "smooth, elastic";
+const UNLIMITED: &str = "unlimited";
+/// The least memory of Figure 22.
+const CACHE_PERCENT: f64 = 2.5;
+/// Memory in which all rows have room, over the table's size on disk.
+const IN_MEMORY: u64 = 4;
+/// Queries up to this value have more rows than switch scan's estimate: 0.009 % of the rows, as in the paper.
+const CLIFF: u32 = 9;
+/// Shares of the rows at which the model is compared.
+const MODEL_PERCENTS: [f64; 8] = [0.001, 0.002, 0.1, 1.0, 5.0, 20.0, 50.0, 100.0];
+/// Checks of a page that are timed.
+const CHECKS: u32 = 1_000_000;

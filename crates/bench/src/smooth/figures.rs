@@ -1,0 +1,197 @@
+//! What an experiment shows: figures, and claims with their evidence.
+//!
+//! Idea: the JSON file is the interface, as in [`crate::results`]. A figure's name ends in its unit: `_s` seconds, `_bytes`,
+//! `_ratio`; without one it is a count.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::measure::Median;
+use super::results::Machine;
+use crate::table::{columns, factor};
+use crate::units;
+
+/// The result of an experiment.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Figures {
+    /// Its name.
+    pub experiment: String,
+    /// What it was run on, in words: table, device, memory, repeats.
+    pub about: String,
+    /// The names of the figures, in the order in which they are shown.
+    pub columns: Vec<String>,
+    /// What was measured.
+    pub points: Vec<Figure>,
+    /// What it must show.
+    pub claims: Vec<Claim>,
+    /// The machine.
+    pub machine: Machine,
+}
+
+/// One case.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Figure {
+    /// What it is.
+    pub label: String,
+    /// Its figures by name; one that is missing could not be measured.
+    pub figures: BTreeMap<String, f64>,
+    /// Why it failed, if it did; a query that was given up has neither time nor error.
+    pub error: Option<String>,
+}
+
+/// A sentence that holds or does not.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Claim {
+    /// The sentence.
+    pub text: String,
+    /// Whether it holds.
+    pub holds: bool,
+    /// The figures that decide it.
+    pub evidence: String,
+}
+
+impl Figures {
+    pub(crate) fn new(experiment: &str, about: String, columns: &[&str]) -> Self {
+        Self {
+            experiment: experiment.to_owned(),
+            about,
+            columns: columns.iter().map(|name| (*name).to_owned()).collect(),
+            machine: Machine::here(),
+            ..Self::default()
+        }
+    }
+
+    /// Adds a claim about a ratio that is to be at most so much; one that could not be measured does not hold.
+    pub(crate) fn at_most(&mut self, text: impl Into<String>, ratio: Option<f64>, most: f64) {
+        self.claims.push(Claim {
+            text: text.into(),
+            holds: ratio.is_some_and(|ratio| ratio <= most),
+            evidence: ratio.map_or_else(|| "not measured".to_owned(), factor),
+        });
+    }
+
+    /// The same, of a ratio that is to be at least so much.
+    pub(crate) fn at_least(&mut self, text: impl Into<String>, ratio: Option<f64>, least: f64) {
+        self.claims.push(Claim {
+            text: text.into(),
+            holds: ratio.is_some_and(|ratio| ratio >= least),
+            evidence: ratio.map_or_else(|| "not measured".to_owned(), factor),
+        });
+    }
+
+    /// A figure of a case.
+    #[must_use]
+    pub fn figure(&self, label: &str, name: &str) -> Option<f64> {
+        let point = self.points.iter().find(|point| point.label == label)?;
+        point.figures.get(name).copied()
+    }
+
+    /// One figure of a case over that of another.
+    pub(crate) fn ratio(&self, label: &str, over: &str, name: &str) -> Option<f64> {
+        Some(self.figure(label, name)? / self.figure(over, name)?)
+    }
+
+    /// Lays the run out as text, with a line end after the last line.
+    #[must_use]
+    pub fn render(&self) -> String {
+        let mut rows = vec![vec![self.experiment.clone()]];
+        rows[0].extend(self.columns.iter().map(|name| name.replace('_', " ")));
+        for point in &self.points {
+            let mut row = vec![point.label.clone()];
+            row.extend(
+                self.columns
+                    .iter()
+                    .map(|name| match point.figures.get(name) {
+                        Some(value) => show(name, *value),
+                        None if point.error.is_some() => "failed".to_owned(),
+                        None => "–".to_owned(),
+                    }),
+            );
+            rows.push(row);
+        }
+        let mut lines = vec![self.about.clone(), columns(&rows)];
+        lines.extend(self.claims.iter().map(|claim| {
+            let holds = if claim.holds { "holds" } else { "FAILS" };
+            format!("{holds}: {} ({})", claim.text, claim.evidence)
+        }));
+        lines.join("\n") + "\n"
+    }
+}
+
+impl Figure {
+    /// A case's time, its spread, and what it read.
+    pub(crate) fn measured(label: impl Into<String>, median: &Median) -> Self {
+        let mut figure = Self {
+            label: label.into(),
+            error: median.of.error.clone(),
+            ..Self::default()
+        };
+        if let (Some(time), Some(max)) = (median.seconds(), median.max) {
+            figure.set("time_s", time);
+            figure.set("max_s", max.as_secs_f64());
+        }
+        figure.set("requests", median.of.requests as f64);
+        figure.set("read_bytes", median.of.bytes as f64);
+        figure
+    }
+
+    pub(crate) fn set(&mut self, name: &str, value: f64) {
+        self.figures.insert(name.to_owned(), value);
+    }
+}
+
+fn show(name: &str, value: f64) -> String {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Counts and bytes.
+    let whole = value.round() as u64;
+    match name.rsplit('_').next() {
+        Some("s") => units::seconds(value),
+        Some("bytes") => units::bytes(whole),
+        Some("ratio") => factor(value),
+        _ => units::count(whole),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_shown_in_their_units_and_claims_with_their_evidence() {
+        let mut figures = Figures::new(
+            "skew",
+            "on a table".to_owned(),
+            &["time_s", "pages", "pages_ratio"],
+        );
+        for (label, time, pages) in [("sort", 0.5, 300.0), ("smooth", 1.5, 330.0)] {
+            let mut figure = Figure {
+                label: label.to_owned(),
+                ..Figure::default()
+            };
+            figure.set("time_s", time);
+            figure.set("pages", pages);
+            figures.points.push(figure);
+        }
+        let ratio = figures.ratio("smooth", "sort", "pages");
+        figures.at_most("reads at most 1.2 times the pages", ratio, 1.2);
+        figures.at_least(
+            "is no faster",
+            figures.ratio("smooth", "sort", "time_s"),
+            4.0,
+        );
+        figures.at_most("never", figures.ratio("smooth", "full", "time_s"), 1.0);
+        let text = figures.render();
+        for words in [
+            "500 ms",
+            "330",
+            "–",
+            "holds: reads at most 1.2 times the pages (1.10)",
+            "FAILS: is no faster (3.00)",
+            "FAILS: never (not measured)",
+        ] {
+            assert!(text.contains(words), "{words}: {text}");
+        }
+        let json = serde_json::to_string(&figures).unwrap();
+        assert_eq!(serde_json::from_str::<Figures>(&json).unwrap(), figures);
+    }
+}

@@ -1,0 +1,223 @@
+//! Does a smooth scan make TPC-H's queries robust?
+//!
+//! Five queries whose predicate on an indexed column is from 1 to 98 % of the rows: by a full scan, by an index scan and by a smooth scan.
+//! Indexes: l_shipdate and the keys that these queries join by, as in the paper, and o_orderdate, which is what Q4 filters by.
+//! Lineitem and orders are rewritten so that pages begin at the same rows in every column (`coscan::rewrite`).
+//! Source: [SmoothScan18 §7.2, Figure 13].
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use coscan::rewrite::{RewriteOptions, rewrite};
+use coscan::{Engine, EngineConfig};
+
+use super::figures::{Figure, Figures};
+use super::measure::{Bench, Case, DeviceKind, Expected, Median};
+use crate::answer::Answer;
+use crate::coop::{OnProgress, Progress};
+use crate::error::{BenchError, Result};
+use crate::tpch::{self, Generate, Table};
+use crate::units;
+
+/// What is run.
+#[derive(Clone, Debug)]
+pub struct TpchOptions {
+    /// TPC-H's scale factor.
+    pub scale: f64,
+    /// The engine's memory in bytes.
+    pub memory_bytes: u64,
+    /// What is read from: the machine's own device, or that held to a bandwidth and a latency per request.
+    pub device: DeviceKind,
+    /// How often each query is measured; at least once.
+    pub repeats: usize,
+    /// How long a query may take.
+    pub limit: Duration,
+}
+
+/// The queries' names and texts, by the share of the rows that their predicate on an indexed column leaves.
+const QUERIES: [(&str, &str); 5] = [
+    ("Q1", include_str!("../../../engine/tests/tpch/q01.sql")),
+    ("Q4", include_str!("../../../engine/tests/tpch/q04.sql")),
+    ("Q6", include_str!("../../../engine/tests/tpch/q06.sql")),
+    ("Q7", include_str!("../../../engine/tests/tpch/q07.sql")),
+    ("Q14", include_str!("../../../engine/tests/tpch/q14.sql")),
+];
+const PATHS: [&str; 3] = ["full", "index", "smooth"];
+const INDEXED: [(&str, &str); 6] = [
+    ("lineitem", "l_shipdate"),
+    ("lineitem", "l_orderkey"),
+    ("lineitem", "l_partkey"),
+    ("orders", "o_orderdate"),
+    ("orders", "o_orderkey"),
+    ("part", "p_partkey"),
+];
+/// What the queries read, and whether it is large enough to be rewritten.
+const TABLES: [(Table, bool); 6] = [
+    (Table::Lineitem, true),
+    (Table::Orders, true),
+    (Table::Part, true),
+    (Table::Customer, false),
+    (Table::Supplier, false),
+    (Table::Nation, false),
+];
+/// Of the generated files; what is rewritten has its own.
+const ROW_GROUP_BYTES: u64 = 16 << 20;
+
+/// Runs the queries on tables below `root`, made now if they are not there.
+///
+/// # Errors
+/// The tables or indexes cannot be made, or a query answers something else by another path.
+pub async fn run(options: &TpchOptions, root: &Path, on_progress: OnProgress) -> Result<Figures> {
+    let begin = |phase: &str, steps: usize| {
+        on_progress(Progress::Begun {
+            phase: phase.to_owned(),
+            steps: steps as u64,
+        });
+    };
+    begin("tables", TABLES.len());
+    let mut tables = Vec::new();
+    for (table, rewritten) in TABLES {
+        let path = make(options, root, table, rewritten).await?;
+        tables.push((table.name().to_owned(), path));
+        on_progress(Progress::Advanced);
+    }
+    let bench = Bench {
+        tables,
+        bandwidth: options.device.bandwidth(),
+        latency: options.device.latency(0),
+        limit: options.limit,
+        repeats: options.repeats,
+    };
+    begin("indexes", INDEXED.len());
+    for (table, column) in INDEXED {
+        bench.make_index(table, column).await?;
+        on_progress(Progress::Advanced);
+    }
+    let mut figures = figures(options);
+    begin("queries", QUERIES.len() * PATHS.len() * options.repeats);
+    for (name, sql) in QUERIES {
+        let cases = PATHS.map(|path| Case {
+            label: format!("{name}, {path}"),
+            sql: sql.to_owned(),
+            settings: vec![("access_path", path.to_owned())],
+            memory_bytes: options.memory_bytes,
+            answer: Expected::Kept,
+        });
+        let medians = bench.measure(&cases, &on_progress).await?;
+        same_rows(&cases, &medians)?;
+        for (case, median) in cases.iter().zip(&medians) {
+            let mut figure = Figure::measured(case.label.clone(), median);
+            figure.set("pages", median.of.pages() as f64);
+            figures.points.push(figure);
+        }
+        claims(&mut figures, name, options.limit);
+    }
+    Ok(figures)
+}
+
+fn figures(options: &TpchOptions) -> Figures {
+    let held = options.device.bandwidth().map(units::rate);
+    let about = format!(
+        "TPC-H, scale {}, device {}{}; {} of memory; medians of {}",
+        options.scale,
+        options.device.name(),
+        held.map_or_else(String::new, |rate| format!(" ({rate})")),
+        units::bytes(options.memory_bytes),
+        options.repeats,
+    );
+    Figures::new(
+        "tpch",
+        about,
+        &["time_s", "max_s", "pages", "requests", "read_bytes"],
+    )
+}
+
+/// What the paper promises of a query. An index scan that was given up took the limit at least.
+fn claims(figures: &mut Figures, name: &str, limit: Duration) {
+    let time = |path: &str| figures.figure(&format!("{name}, {path}"), "time_s");
+    let (full, index, smooth) = (time("full"), time("index"), time("smooth"));
+    let index_at_least = index.unwrap_or(limit.as_secs_f64());
+    let best = full.map(|full| index.map_or(full, |index| full.min(index)));
+    let over_best = smooth.zip(best).map(|(smooth, best)| smooth / best);
+    let mistake = full.is_some_and(|full| index_at_least > MISTAKE * full);
+    let faster = smooth.map(|smooth| index_at_least / smooth);
+    figures.at_most(
+        format!("{name}: smooth within 1.2 times the better of full scan and index scan"),
+        over_best,
+        1.2,
+    );
+    if mistake {
+        figures.at_least(
+            format!("{name}: smooth at least 5 times faster than the index scan, which is the mistake here"),
+            faster,
+            5.0,
+        );
+    }
+}
+
+/// An index scan is a mistake where it takes so many times as long as the full scan.
+const MISTAKE: f64 = 6.0;
+
+fn same_rows(cases: &[Case], medians: &[Median]) -> Result<()> {
+    let mut first: Option<(&Case, Answer)> = None;
+    for (case, median) in cases.iter().zip(medians) {
+        if median.of.time.is_none() {
+            continue;
+        }
+        let answer = Answer::new(&median.of.answer)
+            .map_err(|error| BenchError::engine(case.label.clone(), error))?;
+        let Some((reference, expected)) = &first else {
+            first = Some((case, answer));
+            continue;
+        };
+        if let Some(difference) = answer.difference(expected) {
+            return Err(BenchError::Mismatch {
+                query: case.label.clone(),
+                policy: "this path".to_owned(),
+                reference: reference.label.clone(),
+                difference,
+                sql: case.sql.clone(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The file of a table.
+async fn make(
+    options: &TpchOptions,
+    root: &Path,
+    table: Table,
+    rewritten: bool,
+) -> Result<PathBuf> {
+    let generate = Generate {
+        scale: options.scale,
+        row_group_bytes: ROW_GROUP_BYTES,
+        threads: crate::cpu::cores(),
+    };
+    let pages = tpch::folder(root, &generate).join(format!("{}-pages.parquet", table.name()));
+    if rewritten && pages.is_file() {
+        return Ok(pages);
+    }
+    let made = {
+        let (root, generate) = (root.to_owned(), generate.clone());
+        let made = tokio::task::spawn_blocking(move || {
+            tpch::ensure(&root, table, &generate, &|_, _| ControlFlow::Continue(()))
+        });
+        made.await
+            .map_err(|_| BenchError::WorkerLost("the generator"))??
+    };
+    if !rewritten {
+        return Ok(made);
+    }
+    let failed = |error: Box<dyn std::error::Error + Send + Sync>| {
+        BenchError::engine(format!("rewriting {}", table.name()), error)
+    };
+    let engine = Engine::new(EngineConfig::default()).map_err(|error| failed(error.into()))?;
+    let (from, to) = (made.to_string_lossy(), pages.to_string_lossy());
+    rewrite(&engine, &from, &to, &RewriteOptions::default(), |_| ())
+        .await
+        .map_err(|error| failed(error.into()))?;
+    Ok(pages)
+}
