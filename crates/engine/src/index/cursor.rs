@@ -29,14 +29,13 @@ use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
 
 use super::build::{leaves, open, tail_crc32};
 use super::catalog::Index;
+use super::key_list::{SHORT_LIST_MAX, long_lists, may_hold};
 use super::manifest::{KEY, POSITION};
 use crate::error::external;
 use crate::scan::may_match;
 
 /// Leaves read at once: 32 of 4096 entries are about half a megabyte.
 const AHEAD_MAX: usize = 32;
-/// IN lists up to this length take part in the choice of leaves.
-const IN_LIST_MAX: usize = 10_000;
 
 /// Keys and positions of rows, in the order of the index.
 #[derive(Clone, Debug)]
@@ -125,10 +124,9 @@ impl Cursor {
             &leaves,
             &predicate,
             &schema,
-            IN_LIST_MAX,
+            SHORT_LIST_MAX,
             &all,
         );
-        let wanted: Vec<usize> = all.into_iter().filter(|leaf| may[*leaf]).collect();
         let reader = LeafReader {
             index: Arc::clone(index),
             pool: pool.clone(),
@@ -138,6 +136,13 @@ impl Cursor {
             schema,
             key,
         };
+        let mut wanted: Vec<usize> = all.into_iter().filter(|leaf| may[*leaf]).collect();
+        for keys in long_lists(&reader.predicate) {
+            if let Some((smallest, largest)) = reader.bounds() {
+                let may = may_hold(&keys, &smallest, &largest);
+                wanted.retain(|leaf| may[*leaf]);
+            }
+        }
         let mut cursor = Self {
             reader: Arc::new(reader),
             wanted,
@@ -177,16 +182,7 @@ impl Cursor {
     /// The smallest keys of these of the leaves that may match, as the page index has them: perhaps cut off, and so smaller, but ascending.
     /// `None` if it has not all of them.
     pub(crate) fn first_keys(&self, of: &[usize]) -> Option<ArrayRef> {
-        let reader = &self.reader;
-        let metadata = reader.file.metadata();
-        let parquet = metadata.file_metadata().schema_descr();
-        let converter = StatisticsConverter::try_new(KEY, &reader.schema, parquet).ok()?;
-        let groups: Vec<usize> = (0..metadata.num_row_groups()).collect();
-        let (columns, offsets) = (metadata.column_index()?, metadata.offset_index()?);
-        let firsts = converter.data_page_mins(columns, offsets, &groups).ok()?;
-        if firsts.len() != reader.leaves.len() {
-            return None;
-        }
+        let (firsts, _) = self.reader.bounds()?;
         let leaves = of.iter().map(|at| self.wanted[*at] as u64);
         let keys = take(&firsts, &UInt64Array::from_iter_values(leaves), None).ok()?;
         let ascends = make_comparator(&keys, &keys, SortOptions::default()).ok()?;
@@ -232,6 +228,20 @@ impl Cursor {
 }
 
 impl LeafReader {
+    /// The smallest and the largest key of each leaf, as the page index has them: perhaps cut off, and so smaller and larger. `None` if it has
+    /// not all of them.
+    fn bounds(&self) -> Option<(ArrayRef, ArrayRef)> {
+        let metadata = self.file.metadata();
+        let parquet = metadata.file_metadata().schema_descr();
+        let converter = StatisticsConverter::try_new(KEY, &self.schema, parquet).ok()?;
+        let groups: Vec<usize> = (0..metadata.num_row_groups()).collect();
+        let (columns, offsets) = (metadata.column_index()?, metadata.offset_index()?);
+        let smallest = converter.data_page_mins(columns, offsets, &groups).ok()?;
+        let largest = converter.data_page_maxes(columns, offsets, &groups).ok()?;
+        let all = self.leaves.len();
+        (smallest.len() == all && largest.len() == all).then_some((smallest, largest))
+    }
+
     async fn read(&self, leaves: &[usize]) -> Result<Vec<Entries>> {
         let pieces = leaves
             .iter()

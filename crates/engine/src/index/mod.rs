@@ -8,6 +8,7 @@
 //! | `manifest.rs` | what is written about an index, and how damage is noticed |
 //! | `catalog.rs` | which indexes there are |
 //! | `cursor.rs` | which rows an index names |
+//! | `key_list.rs` | which leaves can hold a key of a list |
 //!
 //! An index is a Parquet file of (key, position), sorted by both: its footer is the root, its page index the inner level, its
 //! pages the leaves. NULL keys are left out. Contract: `docs/design/index.md`.
@@ -16,6 +17,7 @@ mod build;
 mod catalog;
 mod cursor;
 mod functions;
+mod key_list;
 mod manifest;
 pub(crate) mod statement;
 

@@ -490,3 +490,40 @@ async fn a_dense_answer_ends_as_a_cooperative_scan() {
     let read = metric(&session, sql, "pages_read").await;
     assert!(left > 400 && read < 200, "{left} left, {read} read");
 }
+
+/// A list of ten thousand keys became a disjunction of as many terms, which overflowed the stack.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_list_of_keys_is_answered_by_the_index() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.parquet");
+    let mut random = StdRng::seed_from_u64(11);
+    write(
+        &path,
+        &[batch(&mut random, 0, 60_000, false)],
+        Layout::Aligned,
+    );
+    let session = common::session(common::config(), &[("t", &path)]).await;
+    let plain = plain(&[("t", &path)]).await;
+    for column in ["id", "s"] {
+        run(
+            &session,
+            &format!("CREATE INDEX i_{column} ON t ({column})"),
+        )
+        .await
+        .unwrap();
+    }
+    let ids: Vec<String> = (0..20_000).map(|n| (n * 7).to_string()).collect();
+    let texts: Vec<String> = (0..100).map(|n| format!("'c{n}-{}'", n * 10)).collect();
+    for (column, keys) in [("id", ids.as_slice()), ("s", &texts)] {
+        let sql = format!("SELECT * FROM t WHERE {column} IN ({})", keys.join(","));
+        assert_eq!(
+            rows(&session, &sql).await,
+            plain_rows(&plain, &sql).await,
+            "{column}"
+        );
+    }
+    // Keys that lie close together are in few leaves: of 15 here.
+    let few: Vec<String> = (0..100).map(|n| (20_000 + n).to_string()).collect();
+    let sql = format!("SELECT * FROM t WHERE id IN ({})", few.join(","));
+    assert_eq!(metric(&session, &sql, "index_leaves").await, 1);
+}
