@@ -15,8 +15,7 @@ use tokio::task::JoinSet;
 use crate::args::{Settings, Tables};
 use crate::failure::Failure;
 use crate::output::{Format, Writer};
-use crate::progress::Chunks;
-use crate::statements;
+use crate::progress::Statements;
 
 /// Options of `coscan sql`.
 #[derive(Args)]
@@ -42,7 +41,8 @@ pub(crate) struct Options {
 /// Runs the command.
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let text = text(options)?;
-    let statements = statements::split(&text)?;
+    let statements =
+        coscan::split_statements(&text).map_err(|error| Failure::new(format!("SQL: {error}")))?;
     if statements.is_empty() {
         return Err(Failure::new("there is no statement to run"));
     }
@@ -94,7 +94,7 @@ async fn in_order(session: &Session, statements: &[&str], format: Format) -> Res
     let mut sink = Sink::new(format);
     for statement in statements {
         let started = Instant::now();
-        let mut bar = Chunks::watch(session.engine());
+        let mut bar = Statements::watch(session.engine());
         let mut rows = session.sql(statement).await?;
         let schema = rows.schema();
         let mut result = sink.begin(&schema)?;
@@ -114,7 +114,7 @@ async fn concurrently(
     format: Format,
 ) -> Result<(), Failure> {
     let started = Instant::now();
-    let mut bar = Chunks::watch(session.engine());
+    let mut bar = Statements::watch(session.engine());
     let mut running = JoinSet::new();
     for (index, statement) in statements.iter().enumerate() {
         let (session, statement) = (session.clone(), (*statement).to_owned());

@@ -182,12 +182,16 @@ fn concurrent_statements_answer_in_their_order() {
 fn settings_are_flags() {
     let folder = tempfile::tempdir().unwrap();
     let t = table(folder.path());
+    let indexes = folder.path().join("indexes");
+    let indexes = indexes.to_str().unwrap();
     let text = stdout(&coscan(&[
         "sql",
         "-t",
         &t,
         "--format",
         "csv",
+        "--index-folder",
+        indexes,
         "--policy",
         "attach",
         "--storage-model",
@@ -199,9 +203,10 @@ fn settings_are_flags() {
         "--cooperative",
         "off",
         "SELECT value FROM information_schema.df_settings WHERE name IN ('coscan.policy', 'coscan.storage_model', \
-         'coscan.memory', 'coscan.chunk_bytes', 'coscan.cooperative') ORDER BY name",
+         'coscan.memory', 'coscan.chunk_bytes', 'coscan.cooperative', 'coscan.index_folder') ORDER BY name",
     ]));
-    assert_eq!(text, "value\n1048576\noff\n268435456\nattach\nnsm\n");
+    let expected = format!("value\n1048576\noff\n{indexes}\n268435456\nattach\nnsm\n");
+    assert_eq!(text, expected);
 }
 
 #[test]
@@ -334,7 +339,9 @@ fn an_index_is_made_listed_used_and_dropped_from_the_shell() {
     let folder = tempfile::tempdir().unwrap();
     let table = table(folder.path());
     let path = table.strip_prefix("t=").unwrap();
-    stdout(&coscan(&["index", "create", path, "n"]));
+    let created = coscan(&["index", "create", path, "n"]);
+    stdout(&created);
+    assert!(created.stderr.is_empty(), "a pipe sees no progress bar");
     let list = stdout(&coscan(&["index", "list", path]));
     assert!(list.contains("n_index") && list.contains("10000"), "{list}");
     let sql = "SELECT name FROM t WHERE n = 77";
@@ -358,4 +365,72 @@ fn an_index_is_made_listed_used_and_dropped_from_the_shell() {
     stdout(&coscan(&["index", "drop", path, "n_index"]));
     let missing = failure(&coscan(&["index", "refresh", path, "n_index"]), 1);
     assert!(missing.contains("there is no index n_index"), "{missing}");
+}
+
+#[test]
+fn of_two_processes_that_build_an_index_one_wins() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = table(folder.path());
+    let path = table.strip_prefix("t=").unwrap();
+    let mut both: Vec<_> = (0..2)
+        .map(|_| {
+            Command::new(env!("CARGO_BIN_EXE_coscan"))
+                .args(["index", "create", path, "n"])
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap()
+        })
+        .collect::<Vec<_>>()
+        .into_iter()
+        .map(|child| child.wait_with_output().unwrap())
+        .collect();
+    both.sort_by_key(|output| output.status.code());
+    stdout(&both[0]);
+    let refused = failure(&both[1], 1);
+    assert!(
+        refused.contains("index n_index already exists"),
+        "{refused}"
+    );
+    let sql = "SELECT name FROM t WHERE n = 77; SELECT state FROM coscan.indexes";
+    let options = ["--small-table-bytes", "0", "--format", "csv"];
+    let found = coscan(&[&["sql", "-t", &table][..], &options, &[sql]].concat());
+    assert_eq!(stdout(&found), "name\nrow 77\n\nstate\nready\n");
+    let files = std::fs::read_dir(folder.path().join("_coscan")).unwrap();
+    assert_eq!(files.count(), 2, "the manifest and the data");
+}
+
+/// A limit on the size of files stands for a full disk: both fail in the middle of a write.
+#[cfg(unix)]
+#[test]
+fn a_full_disk_leaves_the_index_that_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = table(folder.path());
+    let path = table.strip_prefix("t=").unwrap();
+    let indexes = folder.path().join("_coscan");
+    let limited = |arguments: &[&str]| {
+        Command::new("sh")
+            .args(["-c", "trap '' XFSZ; ulimit -f 4; exec \"$@\"", "sh"])
+            .arg(env!("CARGO_BIN_EXE_coscan"))
+            .args(arguments)
+            .output()
+            .unwrap()
+    };
+    let told = |output: &Output| {
+        let message = failure(output, 1);
+        for part in [
+            "index n_index ",
+            indexes.to_str().unwrap(),
+            "File too large",
+        ] {
+            assert!(message.contains(part), "{part}: {message}");
+        }
+    };
+    told(&limited(&["index", "create", path, "n"]));
+    assert_eq!(std::fs::read_dir(&indexes).unwrap().count(), 0);
+    stdout(&coscan(&["index", "create", path, "n"]));
+    told(&limited(&["index", "refresh", path, "n_index"]));
+    assert_eq!(std::fs::read_dir(&indexes).unwrap().count(), 2);
+    let list = stdout(&coscan(&["index", "list", path]));
+    assert!(list.contains("n_index") && list.contains("ready"), "{list}");
 }

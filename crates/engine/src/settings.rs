@@ -15,6 +15,7 @@
 //! | `coscan.smooth_sla` | a time | 10s | the trigger `sla` |
 //! | `coscan.smooth_region_max` | a size | 16 MiB | smooth scans |
 //! | `coscan.smooth_cache` | a size, `unlimited` | `unlimited` | smooth scans that give rows in the index's order |
+//! | `coscan.index_folder` | a folder or a URL | empty: beside the table | where the session's next indexes are made, and looked for |
 //! | `coscan.label` | any text | empty | the session's next queries; shown in traces and `coscan.scans` |
 //!
 //! Queries share reads only with queries of the same policy, storage model and chunk size. A lower `coscan.memory` takes nothing from
@@ -34,6 +35,7 @@ use datafusion::common::config::{ConfigEntry, ConfigExtension, ExtensionOptions}
 use datafusion::error::{DataFusionError, Result};
 
 use crate::EngineConfig;
+use crate::index::NamedFolder;
 use crate::memory_limit;
 use crate::size::{self, Size};
 
@@ -64,6 +66,8 @@ pub struct Settings {
     pub smooth_region_max: u64,
     /// Bytes of rows that a smooth scan keeps until their turn, beyond which some go to disk; `None`: as many as the budget gives.
     pub smooth_cache: Option<u64>,
+    /// Where indexes are kept. `None`: beside their tables.
+    pub(crate) index_folder: Option<NamedFolder>,
     /// Names this session's scans in traces and in `coscan.scans`.
     pub label: String,
     /// The engine's one budget, which `coscan.memory` shows and changes.
@@ -99,7 +103,11 @@ const LABEL_CHARS_MAX: usize = 200;
 
 impl Settings {
     /// What sessions of an engine start with.
-    pub(crate) fn new(config: &EngineConfig, budget: Arc<MemoryBudget>) -> Self {
+    pub(crate) fn new(
+        config: &EngineConfig,
+        budget: Arc<MemoryBudget>,
+        index_folder: Option<NamedFolder>,
+    ) -> Self {
         Self {
             policy: config.policy,
             storage_model: config.model,
@@ -113,13 +121,14 @@ impl Settings {
             smooth_sla_ms: SMOOTH_SLA_MS_DEFAULT,
             smooth_region_max: SMOOTH_REGION_MAX_DEFAULT,
             smooth_cache: None,
+            index_folder,
             label: String::new(),
             budget,
         }
     }
 
     /// Every setting with its value and its description, in a fixed order.
-    fn list(&self) -> [(&'static str, String, &'static str); 14] {
+    fn list(&self) -> [(&'static str, String, &'static str); 15] {
         [
             (
                 "policy",
@@ -188,6 +197,13 @@ impl Settings {
                 "Bytes of rows that a smooth scan in the index's order keeps in memory until their turn, as a size; unlimited: as many as coscan.memory allows. The others wait on disk",
             ),
             (
+                "index_folder",
+                self.index_folder
+                    .as_ref()
+                    .map_or_else(String::new, |folder| folder.name.clone()),
+                "Where indexes are made and looked for: a folder or a URL; empty for the folder _coscan beside each table's files",
+            ),
+            (
                 "label",
                 self.label.clone(),
                 "A name for this session's scans in traces and in coscan.scans",
@@ -247,6 +263,11 @@ impl ExtensionOptions for Settings {
                     UNLIMITED => None,
                     size => Some(bytes(key, size)?),
                 }
+            }
+            "index_folder" => {
+                self.index_folder = (!value.is_empty())
+                    .then(|| NamedFolder::new(value))
+                    .transpose()?;
             }
             "cooperative" => {
                 self.cooperative = match value.to_ascii_lowercase().as_str() {

@@ -1,77 +1,25 @@
-//! Which indexes there are, and where they are kept.
+//! Which indexes are there?
 //!
-//! Indexes of a table are in the folder `_coscan` beside its files, or in the one folder that the engine was given for all. They are
-//! found when a table is registered, so an index made by one process serves the next. An index belongs to files, not to a table's
-//! name: whoever scans a file that it covers, at the version that it covers, may use it.
-//! Not here: building (`build.rs`), which index a query uses (`access/`).
+//! An index belongs to files, not to a table's name: whoever scans a file that it covers, at the version that it covers, may use it.
+//! Not here: where and when they are looked for (`folder.rs`, `discovery.rs`), building (`build.rs`), which index a query uses
+//! (`smooth/plan.rs`).
 //! C1: the manifest on disk decides; an index that was found broken stays listed, with the reason, and is used no more until
 //! REFRESH mends it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use datafusion::datasource::listing::ListingTableUrl;
 use datafusion::error::{DataFusionError, Result};
-use datafusion::execution::object_store::ObjectStoreUrl;
 use futures::TryStreamExt;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
 use parking_lot::Mutex;
 
+use super::folder::{Folder, NamedFolder};
 use super::manifest::{MANIFEST_SUFFIX, Manifest};
-
-/// The folder beside a table's files.
-const FOLDER: &str = "_coscan";
-
-/// Where indexes are kept.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Folder {
-    /// The store's URL.
-    pub(crate) store: ObjectStoreUrl,
-    pub(crate) path: Path,
-}
-
-impl Folder {
-    /// The folder that a path or URL names. A local one is made if it is not there.
-    ///
-    /// # Errors
-    /// If it cannot be made, or is none.
-    pub(crate) fn at(path: &str) -> Result<Self> {
-        let wrong = |reason: &dyn std::fmt::Display| {
-            DataFusionError::Configuration(format!("folder for indexes: {path}: {reason}"))
-        };
-        if !path.contains("://") {
-            std::fs::create_dir_all(path).map_err(|error| wrong(&error))?;
-        }
-        let path = format!("{}/", path.trim_end_matches('/'));
-        let url = ListingTableUrl::parse(path).map_err(|error| wrong(&error))?;
-        Ok(Self {
-            store: url.object_store(),
-            path: url.prefix().clone(),
-        })
-    }
-
-    /// The folder for the indexes of files in the folder `of`.
-    pub(crate) fn beside(store: ObjectStoreUrl, of: &Path) -> Self {
-        Self {
-            store,
-            path: of.clone().join(FOLDER),
-        }
-    }
-
-    pub(super) fn manifest_path(&self, name: &str) -> Path {
-        self.path.clone().join(format!("{name}{MANIFEST_SUFFIX}"))
-    }
-
-    /// As people write it.
-    pub(crate) fn display(&self) -> String {
-        match self.store.as_str() {
-            "file:///" => format!("/{}", self.path),
-            store => format!("{store}{}", self.path),
-        }
-    }
-}
+use super::progress::{IndexBuild, Progress};
 
 /// An index.
 #[derive(Debug)]
@@ -136,7 +84,7 @@ impl Index {
 #[derive(Debug, Default)]
 pub(crate) struct Indexes {
     known: Mutex<BTreeMap<(Folder, String), Arc<Index>>>,
-    building: Mutex<BTreeSet<(Folder, String)>>,
+    building: Mutex<BTreeMap<(Folder, String), Arc<Progress>>>,
 }
 
 impl Indexes {
@@ -145,19 +93,26 @@ impl Indexes {
         self.known.lock().values().cloned().collect()
     }
 
-    /// The one of this name.
+    /// The one of this name, if there is one; of several, the one in the folder that the session names.
     ///
     /// # Errors
-    /// `Plan` if there is none or several.
-    pub(crate) fn named(&self, name: &str) -> Result<Arc<Index>> {
+    /// `Plan` if there are several and none of them there.
+    pub(super) fn named(
+        &self,
+        name: &str,
+        folder: Option<&NamedFolder>,
+    ) -> Result<Option<Arc<Index>>> {
+        if let Some(index) = folder.and_then(|named| self.at(&named.folder, name)) {
+            return Ok(Some(index));
+        }
         let found: Vec<Arc<Index>> = self
             .all()
             .into_iter()
             .filter(|index| index.manifest.name == name)
             .collect();
         match found.as_slice() {
-            [index] => Ok(Arc::clone(index)),
-            [] => Err(DataFusionError::Plan(format!("there is no index {name}"))),
+            [] => Ok(None),
+            [index] => Ok(Some(Arc::clone(index))),
             [a, b, ..] => Err(DataFusionError::Plan(format!(
                 "there are several indexes {name}: in {} and in {}",
                 a.folder.display(),
@@ -198,15 +153,46 @@ impl Indexes {
                 continue;
             }
             match read(store, &file.location).await {
-                Ok(manifest) => {
-                    let current = self.at(folder, &manifest.name);
-                    if current.is_none_or(|index| index.manifest != manifest) {
-                        self.insert(&Index::new(folder.clone(), manifest));
-                    }
-                }
+                Ok(Some(manifest)) => self.learn(folder, manifest),
+                // Dropped meanwhile.
+                Ok(None) => {}
                 Err(reason) => log::warn!("{}/{name}: {reason}", folder.display()),
             }
         }
+    }
+
+    /// The manifest of this name that is in a folder now, whoever put it there; its index is known from now on.
+    ///
+    /// # Errors
+    /// Why it cannot be read, or is none.
+    pub(super) async fn look_up(
+        &self,
+        folder: &Folder,
+        name: &str,
+        store: &Arc<dyn ObjectStore>,
+    ) -> Result<Option<Manifest>, String> {
+        let found = read(store, &folder.manifest_path(name)).await?;
+        if let Some(manifest) = &found {
+            self.learn(folder, manifest.clone());
+        }
+        Ok(found)
+    }
+
+    /// An index that is known as it is stays what it is, broken or not.
+    fn learn(&self, folder: &Folder, manifest: Manifest) {
+        let current = self.at(folder, &manifest.name);
+        if current.is_none_or(|index| index.manifest != manifest) {
+            self.insert(&Index::new(folder.clone(), manifest));
+        }
+    }
+
+    /// Those that are being built.
+    pub(crate) fn builds(&self) -> Vec<IndexBuild> {
+        let building = self.building.lock();
+        let builds = building.iter();
+        builds
+            .map(|((_, name), progress)| progress.of(name))
+            .collect()
     }
 
     /// The right to build an index; held until dropped.
@@ -219,14 +205,19 @@ impl Indexes {
         name: &str,
     ) -> Result<Building> {
         let key = (folder.clone(), name.to_owned());
-        if !self.building.lock().insert(key.clone()) {
-            return Err(DataFusionError::Plan(format!(
-                "index {name} is being built already"
-            )));
-        }
+        let progress = Arc::default();
+        match self.building.lock().entry(key.clone()) {
+            Entry::Vacant(free) => free.insert(Arc::clone(&progress)),
+            Entry::Occupied(_) => {
+                return Err(DataFusionError::Plan(format!(
+                    "index {name} is being built already"
+                )));
+            }
+        };
         Ok(Building {
             indexes: Arc::clone(self),
             key,
+            progress,
         })
     }
 }
@@ -235,6 +226,7 @@ impl Indexes {
 pub(super) struct Building {
     indexes: Arc<Indexes>,
     key: (Folder, String),
+    pub(super) progress: Arc<Progress>,
 }
 
 impl Drop for Building {
@@ -243,10 +235,12 @@ impl Drop for Building {
     }
 }
 
-async fn read(store: &Arc<dyn ObjectStore>, path: &Path) -> Result<Manifest, String> {
+/// The manifest at a path; `None` if there is nothing.
+async fn read(store: &Arc<dyn ObjectStore>, path: &Path) -> Result<Option<Manifest>, String> {
     let bytes = match store.get(path).await {
         Ok(answer) => answer.bytes().await,
+        Err(object_store::Error::NotFound { .. }) => return Ok(None),
         Err(error) => Err(error),
     };
-    Manifest::open(&bytes.map_err(|error| error.to_string())?)
+    Manifest::open(&bytes.map_err(|error| error.to_string())?).map(Some)
 }

@@ -26,7 +26,8 @@ use futures::stream;
 
 use super::build::Order;
 use super::catalog::Index;
-use crate::engine::{Engine, WeakEngine};
+use super::discovery::named_folder;
+use crate::engine::WeakEngine;
 
 /// Makes the functions known to a session.
 pub(crate) fn register(builder: &mut SessionStateBuilder, engine: &WeakEngine) {
@@ -200,26 +201,45 @@ impl Work {
     async fn run(&self) -> Result<Option<Arc<Index>>> {
         let gone = || DataFusionError::Execution("the engine was shut down".to_owned());
         let engine = self.engine.upgrade().ok_or_else(gone)?;
+        let folder = named_folder(&self.state);
+        let known = |name| engine.indexes().named(name, folder.as_ref());
+        let missing = |name| DataFusionError::Plan(format!("there is no index {name}"));
         match (self.verb, self.arguments.as_slice()) {
             (Verb::Create, [name, table, column, if_not_exists]) => {
-                if if_not_exists == "true" && engine.indexes().named(name).is_ok() {
+                let if_not_exists = if_not_exists == "true";
+                if if_not_exists && !matches!(known(name), Ok(None)) {
                     return Ok(None);
                 }
-                self.build(&engine, name, table, column, false)
-                    .await
-                    .map(Some)
+                let order = Order {
+                    engine: &engine,
+                    state: &self.state,
+                    name,
+                    table,
+                    column,
+                    old: None,
+                    if_not_exists,
+                };
+                order.build().await
             }
             (Verb::Refresh, [name]) => {
-                let index = engine.indexes().named(name)?;
-                let (table, column) = (&index.manifest.table, &index.manifest.column);
-                self.build(&engine, name, table, column, true)
-                    .await
-                    .map(Some)
+                let index = known(name)?.ok_or_else(|| missing(name))?;
+                let order = Order {
+                    engine: &engine,
+                    state: &self.state,
+                    name,
+                    table: &index.manifest.table,
+                    column: &index.manifest.column,
+                    old: Some(&index),
+                    if_not_exists: false,
+                };
+                order.build().await
             }
             (Verb::Drop, [name, if_exists]) => {
-                let index = match engine.indexes().named(name) {
-                    Err(_) if if_exists == "true" => return Ok(None),
-                    found => found?,
+                let Some(index) = known(name)? else {
+                    return match if_exists.as_str() {
+                        "true" => Ok(None),
+                        _ => Err(missing(name)),
+                    };
                 };
                 let store = self.state.runtime_env().object_store(&index.folder.store)?;
                 engine.indexes().drop_index(&store, &index).await?;
@@ -229,25 +249,6 @@ impl Work {
                 "arguments were counted".to_owned(),
             )),
         }
-    }
-
-    async fn build(
-        &self,
-        engine: &Engine,
-        name: &str,
-        table: &str,
-        column: &str,
-        replace: bool,
-    ) -> Result<Arc<Index>> {
-        let order = Order {
-            engine,
-            state: &self.state,
-            name,
-            table,
-            column,
-            replace,
-        };
-        order.build().await
     }
 }
 

@@ -5,7 +5,13 @@
 //! | `statement.rs` | which statements are about indexes, and what they ask for |
 //! | `functions.rs` | how such a statement runs inside a DataFusion plan |
 //! | `build.rs` | how an index is built |
+//! | `entries.rs` | what the entries of a table's files are |
+//! | `merge.rs` | what REFRESH keeps |
+//! | `commit.rs` | how it comes into being, or not at all |
+//! | `progress.rs` | how far builds are |
 //! | `manifest.rs` | what is written about an index, and how damage is noticed |
+//! | `folder.rs` | where indexes are kept |
+//! | `discovery.rs` | when they are looked for |
 //! | `catalog.rs` | which indexes there are |
 //! | `cursor.rs` | which rows an index names |
 //! | `key_list.rs` | which leaves can hold a key of a list |
@@ -15,13 +21,22 @@
 
 mod build;
 mod catalog;
+mod commit;
 mod cursor;
+mod discovery;
+mod entries;
+mod folder;
 mod functions;
 mod key_list;
 mod manifest;
+mod merge;
+mod progress;
 pub(crate) mod statement;
 
-pub(crate) use catalog::{Folder, Index, Indexes};
+pub(crate) use catalog::{Index, Indexes};
 pub(crate) use cursor::{Cursor, Entries};
+pub(crate) use discovery::{find_indexes, look_for_indexes};
+pub(crate) use folder::NamedFolder;
 pub(crate) use functions::register as register_functions;
-pub use statement::index_statement;
+pub use progress::IndexBuild;
+pub use statement::{IndexStatement, index_statement};

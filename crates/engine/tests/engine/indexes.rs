@@ -5,6 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow::array::{
     ArrayRef, Date32Array, Decimal128Array, Float64Array, Int32Array, Int64Array, RecordBatch,
@@ -22,7 +23,7 @@ use crate::predicates::metric;
 
 const PATHS: [&str; 5] = ["full", "index", "sort", "switch", "smooth"];
 
-fn schema() -> SchemaRef {
+pub(crate) fn schema() -> SchemaRef {
     common::schema(vec![
         Field::new("id", DataType::Int64, false),
         Field::new("k", DataType::Int32, true),
@@ -35,7 +36,7 @@ fn schema() -> SchemaRef {
 }
 
 /// Rows of which `clustered` are in the order of k.
-fn batch(random: &mut StdRng, first: i64, rows: usize, clustered: bool) -> RecordBatch {
+pub(crate) fn batch(random: &mut StdRng, first: i64, rows: usize, clustered: bool) -> RecordBatch {
     let mut keys: Vec<i32> = (0..rows).map(|_| random.random_range(0..1000)).collect();
     if clustered {
         keys.sort_unstable();
@@ -73,7 +74,7 @@ fn batch(random: &mut StdRng, first: i64, rows: usize, clustered: bool) -> Recor
 
 /// How a file's pages lie.
 #[derive(Clone, Copy, Debug)]
-enum Layout {
+pub(crate) enum Layout {
     /// Every column's pages begin at the same rows.
     Aligned,
     /// Pages of a number of bytes, so each column's begin elsewhere.
@@ -82,7 +83,7 @@ enum Layout {
     NoPageIndex,
 }
 
-fn write(path: &Path, batches: &[RecordBatch], layout: Layout) {
+pub(crate) fn write(path: &Path, batches: &[RecordBatch], layout: Layout) {
     let properties = WriterProperties::builder().set_max_row_group_row_count(Some(4000));
     let properties = match layout {
         Layout::Aligned => properties
@@ -97,13 +98,13 @@ fn write(path: &Path, batches: &[RecordBatch], layout: Layout) {
     common::write_with(path, schema(), batches, properties.build());
 }
 
-struct Table {
+pub(crate) struct Table {
     _folder: TempDir,
-    path: PathBuf,
+    pub(crate) path: PathBuf,
 }
 
 /// A table of three files, each of another layout and one of them clustered.
-fn table(seed: u64) -> Table {
+pub(crate) fn table(seed: u64) -> Table {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("t");
     fs::create_dir(&path).unwrap();
@@ -126,11 +127,11 @@ fn table(seed: u64) -> Table {
     }
 }
 
-async fn session(table: &Table, config: EngineConfig) -> Session {
+pub(crate) async fn session(table: &Table, config: EngineConfig) -> Session {
     common::session(config, &[("t", &table.path.join(""))]).await
 }
 
-async fn run(session: &Session, sql: &str) -> datafusion::error::Result<Vec<String>> {
+pub(crate) async fn run(session: &Session, sql: &str) -> datafusion::error::Result<Vec<String>> {
     match session.sql(sql).await {
         Ok(rows) => collect(rows).await,
         Err(coscan::Error::Query(error)) => Err(error),
@@ -384,6 +385,10 @@ async fn an_index_outlives_its_session() {
 async fn what_cannot_be_indexed_is_refused_by_name() {
     let table = table(4);
     let session = session(&table, common::config()).await;
+    // The view's k is the table's id: an index on it would be one on the table's k.
+    run(&session, "CREATE VIEW v AS SELECT id AS k FROM t")
+        .await
+        .unwrap();
     for (sql, complaint) in [
         (
             "CREATE INDEX i ON t (f)",
@@ -394,6 +399,7 @@ async fn what_cannot_be_indexed_is_refused_by_name() {
         ("CREATE INDEX i ON t (k, s)", "several columns"),
         ("REFRESH INDEX nope", "no index nope"),
         ("CREATE INDEX i ON coscan.scans (scan)", "nothing to index"),
+        ("CREATE INDEX i ON v (k)", "nothing to index"),
     ] {
         let error = run(&session, sql).await.unwrap_err().to_string();
         assert!(error.contains(complaint), "{sql}: {error}");
@@ -526,4 +532,312 @@ async fn a_long_list_of_keys_is_answered_by_the_index() {
     let few: Vec<String> = (0..100).map(|n| (20_000 + n).to_string()).collect();
     let sql = format!("SELECT * FROM t WHERE id IN ({})", few.join(","));
     assert_eq!(metric(&session, &sql, "index_leaves").await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn indexes_are_kept_in_the_folder_that_a_session_names() {
+    let table = table(11);
+    let folders = tempfile::tempdir().unwrap();
+    let named = folders.path().join("indexes");
+    let name = named.to_str().unwrap();
+    let query = "SELECT * FROM t WHERE k = 17";
+    let expected = plain_rows(&plain(&[("t", &table.path)]).await, query).await;
+
+    let maker = session(&table, common::config()).await;
+    maker.set("coscan.index_folder", name).unwrap();
+    run(&maker, "CREATE INDEX i ON t (k)").await.unwrap();
+    assert!(!table.path.join("_coscan").exists());
+    assert!(named.join("i.index.json").exists());
+
+    // Another engine knows of it when the folder is named, be it after the table was.
+    let other = session(&table, common::config()).await;
+    assert!(rows(&other, "SHOW INDEXES").await.is_empty());
+    let set = format!("SET coscan.index_folder = '{name}'");
+    run(&other, &set).await.unwrap();
+    assert_eq!(
+        rows(&other, "SHOW coscan.index_folder").await,
+        [format!("coscan.index_folder|{name}")]
+    );
+    let text = other.explain(query).await.unwrap();
+    assert!(text.contains("SmoothScan: index=i,"), "{text}");
+    assert_eq!(rows(&other, query).await, expected);
+    let config = EngineConfig {
+        index_folder: Some(name.to_owned()),
+        ..common::config()
+    };
+    let configured = session(&table, config).await;
+    assert_eq!(rows(&configured, "SHOW INDEXES").await.len(), 1);
+
+    // Of two of one name the one in the folder that is named is meant; it is refreshed where it is, whatever is named.
+    run(&other, "SET coscan.index_folder = ''").await.unwrap();
+    run(&other, "REFRESH INDEX i").await.unwrap();
+    run(&other, "CREATE INDEX i ON t (s)").await.unwrap();
+    let folders = rows(&other, "SELECT folder FROM coscan.indexes").await;
+    assert_eq!(folders.len(), 2, "{folders:?}");
+    for sql in ["DROP INDEX i", "DROP INDEX IF EXISTS i"] {
+        let several = run(&other, sql).await.unwrap_err().to_string();
+        assert!(several.contains("several indexes i"), "{several}");
+    }
+    run(&other, &set).await.unwrap();
+    run(&other, "DROP INDEX i").await.unwrap();
+    assert!(!named.join("i.index.json").exists());
+    assert!(table.path.join("_coscan/i.index.json").exists());
+
+    for wrong in ["/dev/null/indexes", "no such://place"] {
+        let refused = maker.set("coscan.index_folder", wrong).unwrap_err();
+        let refused = refused.to_string();
+        assert!(
+            refused.contains(&format!("coscan.index_folder: {wrong}: ")),
+            "{refused}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_index_is_refreshed_on_its_own_table_only() {
+    let (first, second) = (table(12), table(13));
+    drop(indexed(&first, common::config(), &["k"]).await);
+    let session = session(&first, common::config()).await;
+    let path = second.path.to_str().unwrap();
+    session.register("t", path).await.unwrap();
+    let refused = run(&session, "REFRESH INDEX i_k").await.unwrap_err();
+    let refused = refused.to_string();
+    assert!(
+        refused.contains(path) && refused.contains("another table of that name"),
+        "{refused}"
+    );
+    assert!(!second.path.join("_coscan").exists());
+}
+
+/// One file, a folder, a pattern, several places, a folder of a partition: what was built over it is found by whoever names it so.
+#[tokio::test(flavor = "multi_thread")]
+async fn indexes_of_external_tables_are_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().to_str().unwrap();
+    let mut random = StdRng::seed_from_u64(14);
+    for place in ["file", "folder", "many/a", "many/b", "year=1998"] {
+        fs::create_dir_all(folder.path().join(place)).unwrap();
+        for name in ["0.parquet", "1.parquet"] {
+            let path = folder.path().join(place).join(name);
+            write(
+                &path,
+                &[batch(&mut random, 0, 2000, false)],
+                Layout::Aligned,
+            );
+        }
+    }
+    for (location, home) in [
+        (format!("'{root}/file/0.parquet'"), "file"),
+        (format!("'{root}/folder'"), "folder"),
+        (format!("'{root}/folder/'"), "folder"),
+        (format!("'{root}/folder/[0]*.parquet'"), "folder"),
+        (
+            format!("('{root}/many/a/', '{root}/many/b/0.parquet')"),
+            "many/a",
+        ),
+        (format!("'{root}/year=1998/'"), "year=1998"),
+    ] {
+        let create = format!("CREATE EXTERNAL TABLE t STORED AS PARQUET LOCATION {location}");
+        let query = "SELECT * FROM t WHERE k = 17";
+        let full = async |session: &Session| {
+            session.set("coscan.access_path", "full").unwrap();
+            let found = rows(session, query).await;
+            session.set("coscan.access_path", "smooth").unwrap();
+            found
+        };
+        let maker = common::session(common::config(), &[]).await;
+        run(&maker, &create).await.unwrap();
+        run(&maker, "CREATE INDEX i ON t (k)").await.unwrap();
+        let beside = folder.path().join(home).join("_coscan");
+        assert!(beside.join("i.index.json").exists(), "{location}");
+
+        let later = common::session(common::config(), &[]).await;
+        assert!(rows(&later, "SHOW INDEXES").await.is_empty());
+        run(&later, &create).await.unwrap();
+        let indexes = rows(&later, "SHOW INDEXES").await;
+        assert_eq!(indexes.len(), 1, "{location}: {indexes:?}");
+        let text = later.explain(query).await.unwrap();
+        assert!(
+            text.contains("SmoothScan: index=i,") && !text.contains("not_covered"),
+            "{location}: {text}"
+        );
+        assert_eq!(rows(&later, query).await, full(&later).await, "{location}");
+        run(&later, "REFRESH INDEX i").await.unwrap();
+        run(&later, "DROP INDEX i").await.unwrap();
+        assert_eq!(fs::read_dir(&beside).unwrap().count(), 0, "{location}");
+    }
+    // A named folder is looked through again.
+    let named = folder.path().join("indexes");
+    let config = || EngineConfig {
+        index_folder: Some(named.to_str().unwrap().to_owned()),
+        ..common::config()
+    };
+    let create = format!("CREATE EXTERNAL TABLE t STORED AS PARQUET LOCATION '{root}/folder/'");
+    let later = common::session(config(), &[]).await;
+    assert!(rows(&later, "SHOW INDEXES").await.is_empty());
+    let maker = common::session(config(), &[]).await;
+    run(&maker, &create).await.unwrap();
+    run(&maker, "CREATE INDEX i ON t (k)").await.unwrap();
+    run(&later, &create).await.unwrap();
+    assert_eq!(rows(&later, "SHOW INDEXES").await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_build_tells_how_far_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.parquet");
+    let mut random = StdRng::seed_from_u64(15);
+    write(
+        &path,
+        &[batch(&mut random, 0, 40_000, false)],
+        Layout::Aligned,
+    );
+    // Chunks come one after the other, a few milliseconds apart.
+    let config = EngineConfig {
+        chunk_bytes: 32 << 10,
+        latency: Duration::from_millis(5),
+        ..common::config()
+    };
+    let session = common::session(config, &[("t", &path)]).await;
+    assert_eq!(session.engine().index_builds(), []);
+    let engine = session.engine().clone();
+    let build = run(&session, "CREATE INDEX i ON t (k)");
+    tokio::pin!(build);
+    let mut seen = Vec::new();
+    let made = loop {
+        tokio::select! {
+            made = &mut build => break made.unwrap(),
+            () = tokio::time::sleep(Duration::from_millis(2)) => {
+                seen.extend(engine.index_builds());
+            }
+        }
+    };
+    assert_eq!(engine.index_builds(), []);
+    let entries: u64 = made[0].split('|').nth(3).unwrap().parse().unwrap();
+    assert!(entries < 40_000, "some keys are NULL");
+    for two in seen.windows(2) {
+        let (before, after) = (&two[0], &two[1]);
+        assert!(before.rows_read <= after.rows_read, "{two:?}");
+        assert!(before.entries_written <= after.entries_written, "{two:?}");
+    }
+    let reading = |build: &&coscan::IndexBuild| build.rows_read > 0 && build.rows_read < 40_000;
+    assert!(seen.iter().filter(reading).count() > 0, "{seen:?}");
+    for build in seen.iter().filter(|build| build.rows > 0) {
+        assert_eq!((build.name.as_str(), build.rows), ("i", 40_000));
+        assert!(build.rows_read == 40_000 || build.entries_written == 0);
+    }
+    let last = seen.last().unwrap();
+    assert_eq!(
+        (last.rows_read, last.entries),
+        (40_000, entries),
+        "{last:?}"
+    );
+}
+
+/// A file whose pages are nonsense, though nothing says that it changed; until dropped.
+struct Spoilt {
+    path: PathBuf,
+    good: Vec<u8>,
+}
+
+impl Spoilt {
+    fn new(path: PathBuf) -> Self {
+        let good = fs::read(&path).unwrap();
+        let mut bad = good.clone();
+        bad[4..good.len() / 3].fill(0xff);
+        let spoilt = Self { path, good };
+        spoilt.put(&bad);
+        spoilt
+    }
+
+    /// In the same file, at the same time.
+    fn put(&self, bytes: &[u8]) {
+        let file = fs::OpenOptions::new().write(true).open(&self.path).unwrap();
+        let modified = file.metadata().unwrap().modified().unwrap();
+        std::io::Write::write_all(&mut &file, bytes).unwrap();
+        file.set_modified(modified).unwrap();
+    }
+}
+
+impl Drop for Spoilt {
+    fn drop(&mut self) {
+        self.put(&self.good);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refresh_keeps_the_entries_of_files_that_are_still_there() {
+    let table = table(31);
+    drop(indexed(&table, common::config(), &COLUMNS).await);
+    let mut random = StdRng::seed_from_u64(32);
+    let mut add = |name: &str| {
+        let rows = random.random_range(1500..5000);
+        let rows = batch(&mut random, 70_000, rows, false);
+        write(&table.path.join(name), &[rows], Layout::Ragged);
+    };
+    let refresh = async |session: &Session| {
+        for column in COLUMNS {
+            let sql = format!("REFRESH INDEX i_{column}");
+            run(session, &sql).await.unwrap();
+        }
+    };
+    let check = async |files: u32| {
+        let plain = plain(&[("t", &table.path)]).await;
+        for session in [
+            session(&table, common::config()).await,
+            session(&table, common::config()).await,
+        ] {
+            for sql in QUERIES {
+                let expected = plain_rows(&plain, sql).await;
+                assert_eq!(rows(&session, sql).await, expected, "{sql}");
+            }
+            for column in COLUMNS {
+                let sql = format!(
+                    "SELECT files, entries, state FROM coscan.indexes WHERE index = 'i_{column}'"
+                );
+                let sql = sql.replace("WHERE index", "WHERE \"index\"");
+                let count = format!("SELECT {files}, count({column}), 'ready' FROM t");
+                assert_eq!(rows(&session, &sql).await, plain_rows(&plain, &count).await);
+            }
+            let sql = "SELECT k FROM t WHERE k > 990 ORDER BY k";
+            let found = rows_in_order(&session, sql).await;
+            assert!(found.is_sorted_by_key(|k| k.parse::<i32>().unwrap()));
+        }
+    };
+    // One before all others and one after them. The old ones' columns are not read: they are nonsense meanwhile.
+    add("-1.parquet");
+    add("9.parquet");
+    let spoilt: Vec<Spoilt> = ["0", "1", "2"]
+        .map(|name| Spoilt::new(table.path.join(format!("{name}.parquet"))))
+        .into();
+    let refresher = session(&table, common::config()).await;
+    refresh(&refresher).await;
+    drop(spoilt);
+    check(5).await;
+    // Once more, with one that comes between them; and with nothing new.
+    add("1a.parquet");
+    refresh(&refresher).await;
+    check(6).await;
+    refresh(&refresher).await;
+    check(6).await;
+    // One goes, or changes: nothing is kept.
+    fs::remove_file(table.path.join("9.parquet")).unwrap();
+    refresh(&session(&table, common::config()).await).await;
+    check(5).await;
+    add("0.parquet");
+    refresh(&session(&table, common::config()).await).await;
+    check(5).await;
+    // Damage is noticed, and nothing is kept.
+    add("8.parquet");
+    for file in fs::read_dir(table.path.join("_coscan")).unwrap() {
+        let path = file.unwrap().path();
+        if path.extension().is_some_and(|e| e == "index") {
+            let mut bytes = fs::read(&path).unwrap();
+            let middle = bytes.len() / 3;
+            bytes[middle] ^= 4;
+            fs::write(&path, &bytes).unwrap();
+        }
+    }
+    refresh(&session(&table, common::config()).await).await;
+    check(6).await;
 }
