@@ -66,6 +66,9 @@ struct PoolKey {
     model: StorageModel,
 }
 
+/// Keys that a hash join tells its other side one by one.
+const JOIN_KEYS_MAX: usize = 1_000;
+
 /// A sort sets aside at most this part of the budget.
 const SORT_SHARE: u64 = 256;
 
@@ -186,6 +189,9 @@ impl Engine {
         let share = usize::try_from(self.memory().limit() / SORT_SHARE).unwrap_or(usize::MAX);
         let aside = &mut options.options_mut().execution.sort_spill_reservation_bytes;
         *aside = (*aside).min(share);
+        // Keys of a join's build side that an index is asked for; 150 by default. A list is looked up by hash, however long.
+        let optimizer = &mut options.options_mut().optimizer;
+        optimizer.hash_join_inlist_pushdown_max_distinct_values = JOIN_KEYS_MAX;
         let state = SessionStateBuilder::new()
             .with_config(options)
             .with_runtime_env(Arc::clone(&self.inner.runtime))

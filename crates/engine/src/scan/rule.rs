@@ -34,7 +34,7 @@ use super::source::CScanSource;
 use super::spec::{Delivery, ScanPlan, files_of};
 use crate::engine::{Engine, WeakEngine};
 use crate::settings::Settings;
-use crate::smooth::SmoothPlan;
+use crate::smooth::{ProbeSidePlan, SmoothPlan};
 
 /// Marks the scans that are to be cooperative, before anything is pushed down.
 #[derive(Debug)]
@@ -258,8 +258,13 @@ fn swap(
         Delivery::Shared
     };
     let plan = ScanPlan::new(engine.clone(), settings.clone(), delivery, scan, source)?;
-    Ok(plan.map(|plan| match SmoothPlan::choose(&plan) {
-        Some(smooth) => CScanSource::by_index(scan.clone(), Arc::new(smooth)),
-        None => CScanSource::new(scan.clone(), Arc::new(plan)),
+    Ok(plan.map(|plan| {
+        if let Some(smooth) = SmoothPlan::choose(&plan) {
+            return CScanSource::by_index(scan.clone(), Arc::new(smooth));
+        }
+        match ProbeSidePlan::choose(&plan) {
+            Some(probe_side) => CScanSource::probe_side(scan.clone(), Arc::new(probe_side)),
+            None => CScanSource::new(scan.clone(), Arc::new(plan)),
+        }
     }))
 }

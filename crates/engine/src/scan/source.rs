@@ -28,7 +28,7 @@ use super::execution::Execution;
 use super::executions::Executions;
 use super::spec::{Delivery, ScanPlan};
 use super::stream;
-use crate::smooth::{self, SmoothExecution, SmoothPlan};
+use crate::smooth::{self, ProbeSideExecution, ProbeSidePlan, SmoothExecution, SmoothPlan};
 
 /// A cooperative scan of Parquet files, or one by an index, as a DataFusion data source.
 pub(crate) struct CScanSource {
@@ -43,6 +43,8 @@ pub(crate) struct CScanSource {
 enum Reads {
     Whole(Arc<ScanPlan>),
     ByIndex(Arc<SmoothPlan>),
+    /// Whole or by an index: what a join wants decides.
+    ProbeSide(Arc<ProbeSidePlan>),
 }
 
 impl CScanSource {
@@ -54,6 +56,11 @@ impl CScanSource {
     /// A scan by an index.
     pub(crate) fn by_index(original: FileScanConfig, plan: Arc<SmoothPlan>) -> Self {
         Self::with(original, Reads::ByIndex(plan))
+    }
+
+    /// A scan on the probe side of a join.
+    pub(crate) fn probe_side(original: FileScanConfig, plan: Arc<ProbeSidePlan>) -> Self {
+        Self::with(original, Reads::ProbeSide(plan))
     }
 
     fn with(original: FileScanConfig, reads: Reads) -> Self {
@@ -73,6 +80,7 @@ impl CScanSource {
         match &self.reads {
             Reads::Whole(plan) => plan,
             Reads::ByIndex(plan) => &plan.covered,
+            Reads::ProbeSide(plan) => &plan.whole,
         }
     }
 }
@@ -110,6 +118,15 @@ impl DataSource for CScanSource {
                     &self.metrics,
                 ))
             }
+            Reads::ProbeSide(_) => {
+                let execution = Executions::<ProbeSideExecution>::of(&args)?;
+                Ok(smooth::open_probe_side(
+                    execution,
+                    args.partition,
+                    &args.context,
+                    &self.metrics,
+                ))
+            }
         }
     }
 
@@ -122,6 +139,7 @@ impl DataSource for CScanSource {
                 match &self.reads {
                     Reads::Whole(_) => write!(f, "CScan: ")?,
                     Reads::ByIndex(smooth) => write!(f, "{smooth}, ")?,
+                    Reads::ProbeSide(plan) => write!(f, "{plan}, ")?,
                 }
                 write!(
                     f,
@@ -181,7 +199,7 @@ impl DataSource for CScanSource {
     fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn DataSource>> {
         match &self.reads {
             // Limits are pushed down before the swap, into the original.
-            Reads::Whole(_) => None,
+            Reads::Whole(_) | Reads::ProbeSide(_) => None,
             // But one above a sort comes when the sort turns out to be needless.
             Reads::ByIndex(plan) => {
                 let plan = SmoothPlan {
@@ -198,8 +216,8 @@ impl DataSource for CScanSource {
 
     fn fetch(&self) -> Option<usize> {
         match &self.reads {
-            Reads::Whole(plan) => plan.limit,
             Reads::ByIndex(plan) => plan.limit,
+            Reads::Whole(_) | Reads::ProbeSide(_) => self.plan().limit,
         }
     }
 
@@ -248,6 +266,11 @@ impl DataSource for CScanSource {
                 let (partitions, plan) = (plan.partitions(), Arc::clone(plan));
                 let make = move || SmoothExecution::new(Arc::clone(&plan), metrics.clone());
                 Arc::new(Executions::new(partitions, make))
+            }
+            Reads::ProbeSide(plan) => {
+                let plan = Arc::clone(plan);
+                let make = move || ProbeSideExecution::new(Arc::clone(&plan), metrics.clone());
+                Arc::new(Executions::new(self.plan().partitions.len(), make))
             }
         })
     }

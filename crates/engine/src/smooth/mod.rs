@@ -3,6 +3,7 @@
 //! | file | what it answers |
 //! |---|---|
 //! | `plan.rs` | which index serves a scan, and what it is asked |
+//! | `probe_side.rs` | which keys a join wants, and whether an index finds them |
 //! | `execution.rs` | what the streams of one execution share |
 //! | `probing.rs` | which pages are read next |
 //! | `rows.rs` | which rows of pages are in the answer |
@@ -19,6 +20,7 @@ mod execution;
 mod metrics;
 mod ordered;
 mod plan;
+mod probe_side;
 mod probing;
 mod reader;
 mod rest;
@@ -29,4 +31,5 @@ mod takeover;
 
 pub(crate) use execution::SmoothExecution;
 pub(crate) use plan::SmoothPlan;
+pub(crate) use probe_side::{ProbeSideExecution, ProbeSidePlan, open as open_probe_side};
 pub(crate) use stream::open;

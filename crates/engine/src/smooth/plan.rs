@@ -45,18 +45,9 @@ pub(crate) struct SmoothPlan {
 impl SmoothPlan {
     /// The plan for a scan; `None` if no index serves it.
     pub(crate) fn choose(plan: &ScanPlan) -> Option<Self> {
-        let path = plan.settings.access_path;
-        if path == AccessPath::Full || plan.delivery != Delivery::Shared {
-            return None;
-        }
         let predicate = plan.table.predicate.as_ref()?;
-        let schema = plan.table.schema.table_schema();
         let mut best: Option<(Kind, Arc<Index>)> = None;
-        for index in plan.engine.indexes().all() {
-            if index.broken().is_some() || !plan.files.iter().any(|file| covers(&index, plan, file))
-            {
-                continue;
-            }
+        for index in serving(plan) {
             let column = index.manifest.column.as_str();
             let kind = split_conjunction(predicate)
                 .into_iter()
@@ -71,11 +62,22 @@ impl SmoothPlan {
         let (_, index) = best?;
         let column = index.manifest.column.as_str();
         let conjuncts = split_conjunction(predicate).into_iter();
-        let asked = conjuncts.filter(|c| kind(c, column).is_some()).cloned();
+        let asked = conjunction(conjuncts.filter(|c| kind(c, column).is_some()).cloned());
+        Self::new(plan, index, asked)
+    }
+
+    /// The plan that asks this index this; `None` if it covers no file.
+    pub(crate) fn new(
+        plan: &ScanPlan,
+        index: Arc<Index>,
+        predicate: Arc<dyn PhysicalExpr>,
+    ) -> Option<Self> {
+        let schema = plan.table.schema.table_schema();
+        let column = schema.field_with_name(&index.manifest.column).ok()?;
         Some(Self {
-            path,
-            predicate: conjunction(asked),
-            key: schema.field_with_name(column).ok()?.data_type().clone(),
+            path: plan.settings.access_path,
+            predicate,
+            key: column.data_type().clone(),
             covered: Arc::new(plan.only(|file| covers(&index, plan, file))?),
             rest: plan.only(|file| !covers(&index, plan, file)).map(Arc::new),
             limit: plan.limit,
@@ -146,6 +148,16 @@ impl fmt::Display for SmoothPlan {
         }
         Ok(())
     }
+}
+
+/// The indexes that a scan may use: whole, and of files that it reads.
+pub(super) fn serving(plan: &ScanPlan) -> impl Iterator<Item = Arc<Index>> + '_ {
+    let may_use =
+        plan.settings.access_path != AccessPath::Full && plan.delivery == Delivery::Shared;
+    let all = may_use.then(|| plan.engine.indexes().all());
+    all.into_iter().flatten().filter(|index| {
+        index.broken().is_none() && plan.files.iter().any(|file| covers(index, plan, file))
+    })
 }
 
 fn covers(

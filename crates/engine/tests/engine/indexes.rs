@@ -19,7 +19,7 @@ use rand::{Rng, SeedableRng};
 use tempfile::TempDir;
 
 use crate::common::{self, collect, plain, plain_rows, rows, rows_in_order};
-use crate::predicates::metric;
+use crate::predicates::{metric, rows_of_explain};
 
 const PATHS: [&str; 5] = ["full", "index", "sort", "switch", "smooth"];
 
@@ -840,4 +840,57 @@ async fn a_refresh_keeps_the_entries_of_files_that_are_still_there() {
     }
     refresh(&session(&table, common::config()).await).await;
     check(6).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_join_that_wants_few_keys_asks_the_index() {
+    let table = table(13);
+    let folder = tempfile::tempdir().unwrap();
+    let small = folder.path().join("small.parquet");
+    let mut random = StdRng::seed_from_u64(14);
+    write(
+        &small,
+        &[batch(&mut random, 5000, 400, false)],
+        Layout::Aligned,
+    );
+    let tables = [("t", table.path.as_path()), ("small", small.as_path())];
+    let plain = plain(&tables).await;
+    let session = common::session(common::config(), &tables).await;
+    for column in ["id", "k"] {
+        let sql = format!("CREATE INDEX i_{column} ON t ({column})");
+        run(&session, &sql).await.unwrap();
+    }
+    let queries = [
+        "SELECT t.id, t.s, small.f FROM small JOIN t ON t.id = small.id WHERE small.k < 50",
+        "SELECT t.id, t.f, small.id FROM small JOIN t ON t.k = small.k WHERE small.id % 40 = 1",
+        "SELECT t.* FROM t WHERE t.id IN (SELECT id FROM small WHERE k > 900)",
+        "SELECT t.id FROM t WHERE t.k NOT IN (SELECT k FROM small WHERE k < 30)",
+        "SELECT t.id FROM t WHERE t.k NOT IN (SELECT k FROM small)",
+        "SELECT t.id, small.s FROM t LEFT JOIN small ON t.id = small.id",
+        "SELECT t.id, small.s FROM small LEFT JOIN t ON t.k = small.k AND small.id % 50 = 0",
+        "SELECT t.id, small.s FROM small JOIN t ON t.id = small.id AND t.k = small.k",
+        "SELECT t.id FROM small JOIN t ON t.id = small.id WHERE small.k < 0",
+        "SELECT t.id, u.s FROM small JOIN t ON t.id = small.id JOIN t AS u ON u.k = t.k WHERE small.k = 17",
+    ];
+    for threshold in ["0", "1000000"] {
+        let name = "datafusion.optimizer.hash_join_single_partition_threshold";
+        session.set(name, threshold).unwrap();
+        let rows_name = "datafusion.optimizer.hash_join_single_partition_threshold_rows";
+        session.set(rows_name, threshold).unwrap();
+        for path in PATHS {
+            session.set("coscan.access_path", path).unwrap();
+            for sql in queries {
+                let context = format!("{threshold}, {path}: {sql}");
+                let expected = plain_rows(&plain, sql).await;
+                assert_eq!(rows(&session, sql).await, expected, "{context}");
+            }
+        }
+        session.set("coscan.access_path", "smooth").unwrap();
+        // A few dozen keys, each in one page.
+        let entries = metric(&session, queries[0], "index_entries").await;
+        assert!((1..60).contains(&entries), "{threshold}: {entries}");
+        // Not a list of keys of one column: the scan is what it was.
+        let plan = rows_of_explain(&session, queries[7]).await;
+        assert!(plan.contains("CScan") && !plan.contains("index_entries"));
+    }
 }

@@ -335,7 +335,7 @@ pub(crate) async fn metric(session: &Session, sql: &str, name: &str) -> u64 {
         * factor) as u64
 }
 
-async fn rows_of_explain(session: &Session, sql: &str) -> String {
+pub(crate) async fn rows_of_explain(session: &Session, sql: &str) -> String {
     common::rows_in_order(session, &format!("EXPLAIN ANALYZE {sql}"))
         .await
         .join("\n")
