@@ -34,7 +34,7 @@ pub(crate) struct Options {
     /// Listen beyond this machine even without a password.
     #[arg(long)]
     allow_insecure: bool,
-    /// Allow statements that name files of this machine (CREATE EXTERNAL TABLE, COPY).
+    /// Allow statements that name files of this machine (CREATE EXTERNAL TABLE, COPY, SET `coscan.index_folder`).
     #[arg(long)]
     allow_files: bool,
     /// Connections at once; further ones are refused.

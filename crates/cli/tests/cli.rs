@@ -182,12 +182,16 @@ fn concurrent_statements_answer_in_their_order() {
 fn settings_are_flags() {
     let folder = tempfile::tempdir().unwrap();
     let t = table(folder.path());
+    let indexes = folder.path().join("indexes");
+    let indexes = indexes.to_str().unwrap();
     let text = stdout(&coscan(&[
         "sql",
         "-t",
         &t,
         "--format",
         "csv",
+        "--index-folder",
+        indexes,
         "--policy",
         "attach",
         "--storage-model",
@@ -199,9 +203,10 @@ fn settings_are_flags() {
         "--cooperative",
         "off",
         "SELECT value FROM information_schema.df_settings WHERE name IN ('coscan.policy', 'coscan.storage_model', \
-         'coscan.memory', 'coscan.chunk_bytes', 'coscan.cooperative') ORDER BY name",
+         'coscan.memory', 'coscan.chunk_bytes', 'coscan.cooperative', 'coscan.index_folder') ORDER BY name",
     ]));
-    assert_eq!(text, "value\n1048576\noff\n268435456\nattach\nnsm\n");
+    let expected = format!("value\n1048576\noff\n{indexes}\n268435456\nattach\nnsm\n");
+    assert_eq!(text, expected);
 }
 
 #[test]

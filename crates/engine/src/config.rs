@@ -8,7 +8,7 @@ use coscan_core::{Policy, StorageModel};
 
 use crate::settings::{CHUNK_BYTES_DEFAULT, SMALL_TABLE_BYTES_DEFAULT};
 
-/// How an [`Engine`](crate::Engine) is set up. The settings among these (`policy` to `access_path`) are what new sessions
+/// How an [`Engine`](crate::Engine) is set up. The settings among these (`policy` to `access_path`, `index_folder`) are what new sessions
 /// start with; a session changes its own with SET.
 #[derive(Clone, Debug)]
 pub struct EngineConfig {
@@ -42,7 +42,7 @@ pub struct EngineConfig {
     /// Writes what the scheduler hears and decides to this file, for `coscan sim replay`; of the second buffer pool (each policy and
     /// storage model in use has one) to the file with `.1` added, and so on. [`Engine::finish_recording`](crate::Engine::finish_recording) waits for it.
     pub record: Option<PathBuf>,
-    /// Where indexes are kept: a folder or a URL. `None`: in the folder `_coscan` beside the table's files.
+    /// Where sessions keep indexes at first: a folder or a URL. `None`: in the folder `_coscan` beside the table's files.
     pub index_folder: Option<String>,
     /// Partitions per scan and operator. `None`: as many as the machine has cores.
     pub target_partitions: Option<usize>,

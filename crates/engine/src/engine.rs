@@ -23,12 +23,11 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::prelude::{SessionConfig, SessionContext};
-use object_store::path::Path;
 use parking_lot::Mutex;
 
 use crate::error::{Error, Result, external};
 use crate::ext::CoscanExt;
-use crate::index::{Folder, Indexes};
+use crate::index::{Indexes, NamedFolder};
 use crate::memory_pool::SharedPool;
 use crate::registry::Stores;
 use crate::settings::Settings;
@@ -54,8 +53,8 @@ struct Inner {
     runtime: Arc<RuntimeEnv>,
     catalogs: Arc<dyn CatalogProviderList>,
     indexes: Arc<Indexes>,
-    /// Where indexes are kept, if not beside their tables.
-    index_folder: Option<Folder>,
+    /// The folder for indexes that sessions start with.
+    index_folder: Option<NamedFolder>,
     /// Pages that index-based access paths have read.
     pages_read: AtomicU64,
 }
@@ -140,7 +139,7 @@ impl Engine {
             .build_arc()?;
         let catalogs: Arc<dyn CatalogProviderList> = Arc::new(MemoryCatalogProviderList::new());
         let index_folder = config.index_folder.as_deref();
-        let index_folder = index_folder.map(Folder::at).transpose()?;
+        let index_folder = index_folder.map(NamedFolder::new).transpose()?;
         let inner = Arc::new(Inner {
             config,
             shared,
@@ -199,7 +198,8 @@ impl Engine {
 
     /// The settings that new sessions start with.
     pub(crate) fn settings(&self) -> Settings {
-        Settings::new(&self.inner.config, Arc::clone(self.memory()))
+        let index_folder = self.inner.index_folder.clone();
+        Settings::new(&self.inner.config, Arc::clone(self.memory()), index_folder)
     }
 
     /// The pool for these settings, made if it is the first time.
@@ -303,14 +303,6 @@ impl Engine {
     /// The indexes it knows.
     pub(crate) fn indexes(&self) -> &Arc<Indexes> {
         &self.inner.indexes
-    }
-
-    /// Where the indexes of files in a folder of a store are kept.
-    pub(crate) fn index_folder(&self, store: &ObjectStoreUrl, of: &Path) -> Folder {
-        match &self.inner.index_folder {
-            Some(folder) => folder.clone(),
-            None => Folder::beside(store.clone(), of),
-        }
     }
 
     /// Notes that scans by an index have read pages.

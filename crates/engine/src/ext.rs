@@ -29,6 +29,7 @@ impl CoscanExt for SessionStateBuilder {
         rules.push(Arc::new(SwapScans::new(engine.downgrade())));
         *self.physical_optimizers() = Some(PhysicalOptimizer::with_rules(rules));
         index::register_functions(&mut self, &engine.downgrade());
+        index::look_for_indexes(&mut self, &engine.downgrade());
         self
     }
 }

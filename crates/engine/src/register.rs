@@ -14,24 +14,15 @@ use datafusion::datasource::listing::{
 };
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SessionState;
-use datafusion::execution::object_store::ObjectStoreUrl;
 use futures::TryStreamExt;
 use glob::Pattern;
 use url::Url;
-
-/// A table and where its files are.
-pub(crate) struct FoundTable {
-    pub(crate) provider: Arc<dyn TableProvider>,
-    pub(crate) store: ObjectStoreUrl,
-    /// The folder that all its files are in.
-    pub(crate) root: object_store::path::Path,
-}
 
 /// Makes a table of the files at `path`.
 ///
 /// # Errors
 /// If nothing is there, or a file is not what its extension says, with the path or file named.
-pub(crate) async fn table_at(state: &SessionState, path: &str) -> Result<FoundTable> {
+pub(crate) async fn table_at(state: &SessionState, path: &str) -> Result<Arc<dyn TableProvider>> {
     let url = parse(path)?;
     let store = state.runtime_env().object_store(&url)?;
     let mut files = url.list_all_files(state, store.as_ref(), "").await?;
@@ -52,14 +43,6 @@ pub(crate) async fn table_at(state: &SessionState, path: &str) -> Result<FoundTa
         }
     };
     drop(files);
-    let object_url = url.object_store();
-    let mut root = url.prefix().clone();
-    if root == first.location {
-        // The table is a file.
-        let mut parts: Vec<_> = root.parts().collect();
-        parts.pop();
-        root = parts.into_iter().collect();
-    }
     let config = ListingTableConfig::new(url);
     let has_extension = first
         .location
@@ -77,11 +60,7 @@ pub(crate) async fn table_at(state: &SessionState, path: &str) -> Result<FoundTa
         .infer_schema(state)
         .await?;
     let cache = state.runtime_env().cache_manager.get_file_statistic_cache();
-    Ok(FoundTable {
-        provider: Arc::new(ListingTable::try_new(config)?.with_cache(cache)),
-        store: object_url,
-        root,
-    })
+    Ok(Arc::new(ListingTable::try_new(config)?.with_cache(cache)))
 }
 
 /// Reads a path as DataFusion does, and globs in URLs too.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use datafusion::arrow::util::pretty::pretty_format_batches;
+use datafusion::catalog::TableProvider;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::execute_stream;
 use datafusion::prelude::SessionContext;
@@ -10,7 +11,7 @@ use futures::TryStreamExt;
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::index::index_statement;
+use crate::index::{find_indexes, index_statement};
 use crate::register;
 
 /// One user's view of an [`Engine`]: what SET changes is the session's own, tables are shared by all sessions.
@@ -47,7 +48,7 @@ impl Session {
             reason: error.to_string(),
         };
         let state = self.context.state();
-        let table = register::table_at(&state, path)
+        let table: Arc<dyn TableProvider> = register::table_at(&state, path)
             .await
             .map_err(|error| refused(&error))?;
         let name = datafusion::common::TableReference::bare(name);
@@ -55,12 +56,9 @@ impl Session {
             .deregister_table(name.clone())
             .map_err(|error| refused(&error))?;
         self.context
-            .register_table(name, table.provider)
+            .register_table(name, Arc::clone(&table))
             .map_err(|error| refused(&error))?;
-        let folder = self.engine.index_folder(&table.store, &table.root);
-        if let Ok(store) = state.runtime_env().object_store(&folder.store) {
-            self.engine.indexes().discover(&folder, &store).await;
-        }
+        find_indexes(&self.engine, &state, &table).await;
         Ok(())
     }
 

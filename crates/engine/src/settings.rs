@@ -14,6 +14,7 @@
 //! | `coscan.smooth_estimate` | rows | 32000 | the trigger `optimizer`, and the access path `switch` |
 //! | `coscan.smooth_sla` | a time | 10s | the trigger `sla` |
 //! | `coscan.smooth_region_max` | a size | 16 MiB | smooth scans |
+//! | `coscan.index_folder` | a folder or a URL | empty: beside the table | where the session's next indexes are made, and looked for |
 //! | `coscan.label` | any text | empty | the session's next queries; shown in traces and `coscan.scans` |
 //!
 //! Queries share reads only with queries of the same policy, storage model and chunk size. A lower `coscan.memory` takes nothing from
@@ -33,6 +34,7 @@ use datafusion::common::config::{ConfigEntry, ConfigExtension, ExtensionOptions}
 use datafusion::error::{DataFusionError, Result};
 
 use crate::EngineConfig;
+use crate::index::NamedFolder;
 use crate::memory_limit;
 use crate::size::{self, Size};
 
@@ -61,6 +63,8 @@ pub struct Settings {
     pub smooth_sla_ms: u64,
     /// Bytes on disk of a smooth scan's largest region.
     pub smooth_region_max: u64,
+    /// Where indexes are kept. `None`: beside their tables.
+    pub(crate) index_folder: Option<NamedFolder>,
     /// Names this session's scans in traces and in `coscan.scans`.
     pub label: String,
     /// The engine's one budget, which `coscan.memory` shows and changes.
@@ -93,7 +97,11 @@ const LABEL_CHARS_MAX: usize = 200;
 
 impl Settings {
     /// What sessions of an engine start with.
-    pub(crate) fn new(config: &EngineConfig, budget: Arc<MemoryBudget>) -> Self {
+    pub(crate) fn new(
+        config: &EngineConfig,
+        budget: Arc<MemoryBudget>,
+        index_folder: Option<NamedFolder>,
+    ) -> Self {
         Self {
             policy: config.policy,
             storage_model: config.model,
@@ -106,13 +114,14 @@ impl Settings {
             smooth_estimate: SMOOTH_ESTIMATE_DEFAULT,
             smooth_sla_ms: SMOOTH_SLA_MS_DEFAULT,
             smooth_region_max: SMOOTH_REGION_MAX_DEFAULT,
+            index_folder,
             label: String::new(),
             budget,
         }
     }
 
     /// Every setting with its value and its description, in a fixed order.
-    fn list(&self) -> [(&'static str, String, &'static str); 13] {
+    fn list(&self) -> [(&'static str, String, &'static str); 14] {
         [
             (
                 "policy",
@@ -175,6 +184,13 @@ impl Settings {
                 "Bytes on disk that a smooth scan reads around a row at most",
             ),
             (
+                "index_folder",
+                self.index_folder
+                    .as_ref()
+                    .map_or_else(String::new, |folder| folder.name.clone()),
+                "Where indexes are made and looked for: a folder or a URL; empty for the folder _coscan beside each table's files",
+            ),
+            (
                 "label",
                 self.label.clone(),
                 "A name for this session's scans in traces and in coscan.scans",
@@ -229,6 +245,11 @@ impl ExtensionOptions for Settings {
             }
             "smooth_sla" => self.smooth_sla_ms = milliseconds(key, value)?,
             "smooth_region_max" => self.smooth_region_max = bytes(key, value)?,
+            "index_folder" => {
+                self.index_folder = (!value.is_empty())
+                    .then(|| NamedFolder::new(value))
+                    .transpose()?;
+            }
             "cooperative" => {
                 self.cooperative = match value.to_ascii_lowercase().as_str() {
                     "on" | "true" | "1" | "yes" => true,

@@ -41,7 +41,7 @@ pub struct ServerConfig {
     pub connections_max: usize,
     /// How long running statements may go on after the stop signal before they are cancelled.
     pub grace: Duration,
-    /// Allows statements that name files of the server: `CREATE EXTERNAL TABLE`, `COPY … TO`.
+    /// Allows statements that name files of the server: `CREATE EXTERNAL TABLE`, `COPY … TO`, `SET coscan.index_folder`.
     /// Off by default: whoever may connect could otherwise read and write what the server can.
     pub files_allowed: bool,
     /// Where statements are planned and run. `None` starts a thread per core for them. They should

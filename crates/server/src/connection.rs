@@ -236,7 +236,7 @@ async fn open_session(
     };
     // Not among the queries: a client is let in however busy they are.
     let context = guarded(&Handle::current(), open).await?;
-    let mut settings = Settings::new(&context, user);
+    let mut settings = Settings::new(&context, user, shared.files_allowed);
     for (name, value) in &startup.parameters {
         match name.as_str() {
             "user" | "database" => {}

@@ -18,8 +18,10 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use coscan_storage::device::FileVersion;
 use coscan_storage::pool::{BufferPool, ChunkLease, TableFile};
 use coscan_storage::{CHUNK_BYTES_DEFAULT, FileChunk, Piece};
+use datafusion::catalog::TableProvider;
 use datafusion::common::TableReference;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::datasource::listing::ListingTable;
 use datafusion::datasource::provider_as_source;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, SessionState, TaskContext};
@@ -44,7 +46,9 @@ use parquet::file::page_index::offset_index::OffsetIndexMetaData;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
 
-use super::catalog::{Folder, Index, Indexes};
+use super::catalog::{Index, Indexes};
+use super::discovery::named_folder;
+use super::folder::Folder;
 use super::manifest::{CoveredFile, KEY, Manifest, POSITION};
 use crate::engine::Engine;
 use crate::error::external;
@@ -68,8 +72,8 @@ pub(super) struct Order<'a> {
     pub(super) name: &'a str,
     pub(super) table: &'a str,
     pub(super) column: &'a str,
-    /// An index of this name may be there, and is replaced.
-    pub(super) replace: bool,
+    /// What it replaces.
+    pub(super) old: Option<&'a Index>,
 }
 
 impl Order<'_> {
@@ -79,7 +83,8 @@ impl Order<'_> {
     /// `Plan` for a table that is no Parquet table, a column that is not there or has no order, an index that exists or is being built;
     /// what reading, sorting and writing say.
     pub(super) async fn build(&self) -> Result<Arc<Index>> {
-        let scan = self.scan().await?;
+        let table = self.table().await?;
+        let scan = self.scan(&table).await?;
         let field = Field::new(KEY, scan.schema.field(0).data_type().clone(), false);
         if !has_order(field.data_type()) {
             return Err(DataFusionError::Plan(format!(
@@ -88,11 +93,11 @@ impl Order<'_> {
                 field.data_type()
             )));
         }
-        let folder = self.engine.index_folder(&scan.store, &scan.root());
+        let folder = self.folder(&table).await?;
         let indexes = self.engine.indexes();
         let _building = indexes.begin_building(&folder, self.name)?;
         let exists = indexes.at(&folder, self.name);
-        if !self.replace && exists.is_some() {
+        if self.old.is_none() && exists.is_some() {
             return Err(DataFusionError::Plan(format!(
                 "index {} already exists",
                 self.name
@@ -152,10 +157,9 @@ impl Order<'_> {
                 .extend((0..leaves.len()).map(|leaf| read.checksum(leaf)));
         }
         let sealed = manifest.clone().seal().map_err(DataFusionError::Internal)?;
-        let mode = if self.replace {
-            PutMode::Overwrite
-        } else {
-            PutMode::Create
+        let mode = match self.old {
+            Some(_) => PutMode::Overwrite,
+            None => PutMode::Create,
         };
         let target = folder.manifest_path(self.name);
         store
@@ -172,8 +176,51 @@ impl Order<'_> {
         Ok(index)
     }
 
+    /// The table to be indexed. Views are none: what their columns are called says nothing about files.
+    async fn table(&self) -> Result<Arc<dyn TableProvider>> {
+        let reference = TableReference::parse_str(self.table);
+        let name = reference.table().to_owned();
+        let table = self.state.schema_for_ref(reference)?.table(&name).await?;
+        let Some(table) = table else {
+            let text = format!("there is no table {}", self.table);
+            return Err(DataFusionError::Plan(text));
+        };
+        if table.is::<ListingTable>() {
+            Ok(table)
+        } else {
+            Err(self.nothing_to_index())
+        }
+    }
+
+    fn nothing_to_index(&self) -> DataFusionError {
+        DataFusionError::Plan(format!(
+            "{} is no table of Parquet files, so there is nothing to index",
+            self.table
+        ))
+    }
+
+    /// Where the index is to be: where it was, in the folder that the session names, or beside the table.
+    async fn folder(&self, table: &Arc<dyn TableProvider>) -> Result<Folder> {
+        let files = table.downcast_ref::<ListingTable>();
+        let files = files.ok_or_else(|| self.nothing_to_index())?;
+        let files = Folder::of_table(files, self.state.runtime_env()).await?;
+        match self.old {
+            Some(old) if old.manifest.covers_some_in(&files) => Ok(old.folder.clone()),
+            Some(old) => Err(DataFusionError::Plan(format!(
+                "index {} covers no file in {}, where table {} is: it was made on another table of that name",
+                old.manifest.name,
+                files.display(),
+                self.table
+            ))),
+            None => match named_folder(self.state) {
+                Some(named) => Ok(named.folder),
+                None => Ok(files.beside()),
+            },
+        }
+    }
+
     /// The scan of the column, not yet started.
-    async fn scan(&self) -> Result<ScanPlan> {
+    async fn scan(&self, table: &Arc<dyn TableProvider>) -> Result<ScanPlan> {
         let mut state = self.state.clone();
         let settings = state
             .config()
@@ -186,21 +233,14 @@ impl Order<'_> {
             .config_mut()
             .options_mut()
             .set("coscan.cooperative", "off")?;
-        let reference = TableReference::parse_str(self.table);
-        let missing = || DataFusionError::Plan(format!("there is no table {}", self.table));
-        let name = reference.table().to_owned();
-        let provider = state
-            .schema_for_ref(reference.clone())?
-            .table(&name)
-            .await?
-            .ok_or_else(missing)?;
-        let column = provider.schema().index_of(self.column).map_err(|_| {
+        let column = table.schema().index_of(self.column).map_err(|_| {
             DataFusionError::Plan(format!(
                 "table {} has no column {}",
                 self.table, self.column
             ))
         })?;
-        let source = provider_as_source(provider);
+        let reference = TableReference::parse_str(self.table);
+        let source = provider_as_source(Arc::clone(table));
         let logical = LogicalPlanBuilder::scan(reference, source, Some(vec![column]))?.build()?;
         let plan = state.create_physical_plan(&logical).await?;
         let mut scans = Vec::new();
@@ -218,10 +258,7 @@ impl Order<'_> {
         })?;
         match (scans.pop().flatten(), scans.is_empty()) {
             (Some(scan), true) => Ok(scan),
-            _ => Err(DataFusionError::Plan(format!(
-                "{} is no table of Parquet files, so there is nothing to index",
-                self.table
-            ))),
+            _ => Err(self.nothing_to_index()),
         }
     }
 }

@@ -1,9 +1,8 @@
-//! Which indexes there are, and where they are kept.
+//! Which indexes are there?
 //!
-//! Indexes of a table are in the folder `_coscan` beside its files, or in the one folder that the engine was given for all. They are
-//! found when a table is registered, so an index made by one process serves the next. An index belongs to files, not to a table's
-//! name: whoever scans a file that it covers, at the version that it covers, may use it.
-//! Not here: building (`build.rs`), which index a query uses (`access/`).
+//! An index belongs to files, not to a table's name: whoever scans a file that it covers, at the version that it covers, may use it.
+//! Not here: where and when they are looked for (`folder.rs`, `discovery.rs`), building (`build.rs`), which index a query uses
+//! (`smooth/plan.rs`).
 //! C1: the manifest on disk decides; an index that was found broken stays listed, with the reason, and is used no more until
 //! REFRESH mends it.
 
@@ -11,67 +10,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use datafusion::datasource::listing::ListingTableUrl;
 use datafusion::error::{DataFusionError, Result};
-use datafusion::execution::object_store::ObjectStoreUrl;
 use futures::TryStreamExt;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
 use parking_lot::Mutex;
 
+use super::folder::{Folder, NamedFolder};
 use super::manifest::{MANIFEST_SUFFIX, Manifest};
-
-/// The folder beside a table's files.
-const FOLDER: &str = "_coscan";
-
-/// Where indexes are kept.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Folder {
-    /// The store's URL.
-    pub(crate) store: ObjectStoreUrl,
-    pub(crate) path: Path,
-}
-
-impl Folder {
-    /// The folder that a path or URL names. A local one is made if it is not there.
-    ///
-    /// # Errors
-    /// If it cannot be made, or is none.
-    pub(crate) fn at(path: &str) -> Result<Self> {
-        let wrong = |reason: &dyn std::fmt::Display| {
-            DataFusionError::Configuration(format!("folder for indexes: {path}: {reason}"))
-        };
-        if !path.contains("://") {
-            std::fs::create_dir_all(path).map_err(|error| wrong(&error))?;
-        }
-        let path = format!("{}/", path.trim_end_matches('/'));
-        let url = ListingTableUrl::parse(path).map_err(|error| wrong(&error))?;
-        Ok(Self {
-            store: url.object_store(),
-            path: url.prefix().clone(),
-        })
-    }
-
-    /// The folder for the indexes of files in the folder `of`.
-    pub(crate) fn beside(store: ObjectStoreUrl, of: &Path) -> Self {
-        Self {
-            store,
-            path: of.clone().join(FOLDER),
-        }
-    }
-
-    pub(super) fn manifest_path(&self, name: &str) -> Path {
-        self.path.clone().join(format!("{name}{MANIFEST_SUFFIX}"))
-    }
-
-    /// As people write it.
-    pub(crate) fn display(&self) -> String {
-        match self.store.as_str() {
-            "file:///" => format!("/{}", self.path),
-            store => format!("{store}{}", self.path),
-        }
-    }
-}
 
 /// An index.
 #[derive(Debug)]
@@ -145,19 +91,26 @@ impl Indexes {
         self.known.lock().values().cloned().collect()
     }
 
-    /// The one of this name.
+    /// The one of this name, if there is one; of several, the one in the folder that the session names.
     ///
     /// # Errors
-    /// `Plan` if there is none or several.
-    pub(crate) fn named(&self, name: &str) -> Result<Arc<Index>> {
+    /// `Plan` if there are several and none of them there.
+    pub(super) fn named(
+        &self,
+        name: &str,
+        folder: Option<&NamedFolder>,
+    ) -> Result<Option<Arc<Index>>> {
+        if let Some(index) = folder.and_then(|named| self.at(&named.folder, name)) {
+            return Ok(Some(index));
+        }
         let found: Vec<Arc<Index>> = self
             .all()
             .into_iter()
             .filter(|index| index.manifest.name == name)
             .collect();
         match found.as_slice() {
-            [index] => Ok(Arc::clone(index)),
-            [] => Err(DataFusionError::Plan(format!("there is no index {name}"))),
+            [] => Ok(None),
+            [index] => Ok(Some(Arc::clone(index))),
             [a, b, ..] => Err(DataFusionError::Plan(format!(
                 "there are several indexes {name}: in {} and in {}",
                 a.folder.display(),

@@ -26,6 +26,7 @@ use futures::stream;
 
 use super::build::Order;
 use super::catalog::Index;
+use super::discovery::named_folder;
 use crate::engine::{Engine, WeakEngine};
 
 /// Makes the functions known to a session.
@@ -200,26 +201,31 @@ impl Work {
     async fn run(&self) -> Result<Option<Arc<Index>>> {
         let gone = || DataFusionError::Execution("the engine was shut down".to_owned());
         let engine = self.engine.upgrade().ok_or_else(gone)?;
+        let folder = named_folder(&self.state);
+        let known = |name| engine.indexes().named(name, folder.as_ref());
+        let missing = |name| DataFusionError::Plan(format!("there is no index {name}"));
         match (self.verb, self.arguments.as_slice()) {
             (Verb::Create, [name, table, column, if_not_exists]) => {
-                if if_not_exists == "true" && engine.indexes().named(name).is_ok() {
+                if if_not_exists == "true" && !matches!(known(name), Ok(None)) {
                     return Ok(None);
                 }
-                self.build(&engine, name, table, column, false)
+                self.build(&engine, name, table, column, None)
                     .await
                     .map(Some)
             }
             (Verb::Refresh, [name]) => {
-                let index = engine.indexes().named(name)?;
+                let index = known(name)?.ok_or_else(|| missing(name))?;
                 let (table, column) = (&index.manifest.table, &index.manifest.column);
-                self.build(&engine, name, table, column, true)
+                self.build(&engine, name, table, column, Some(&index))
                     .await
                     .map(Some)
             }
             (Verb::Drop, [name, if_exists]) => {
-                let index = match engine.indexes().named(name) {
-                    Err(_) if if_exists == "true" => return Ok(None),
-                    found => found?,
+                let Some(index) = known(name)? else {
+                    return match if_exists.as_str() {
+                        "true" => Ok(None),
+                        _ => Err(missing(name)),
+                    };
                 };
                 let store = self.state.runtime_env().object_store(&index.folder.store)?;
                 engine.indexes().drop_index(&store, &index).await?;
@@ -237,7 +243,7 @@ impl Work {
         name: &str,
         table: &str,
         column: &str,
-        replace: bool,
+        old: Option<&Index>,
     ) -> Result<Arc<Index>> {
         let order = Order {
             engine,
@@ -245,7 +251,7 @@ impl Work {
             name,
             table,
             column,
-            replace,
+            old,
         };
         order.build().await
     }

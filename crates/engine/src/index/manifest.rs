@@ -10,7 +10,10 @@ use std::sync::Arc;
 
 use coscan_storage::device::FileVersion;
 use coscan_storage::pool::TableFile;
+use object_store::path::Path;
 use serde::{Deserialize, Serialize};
+
+use super::folder::Folder;
 
 /// How a manifest's name ends.
 pub(super) const MANIFEST_SUFFIX: &str = ".index.json";
@@ -100,6 +103,15 @@ impl Manifest {
         None
     }
 
+    /// Whether any file that it covers is, or was, in this folder.
+    pub(super) fn covers_some_in(&self, folder: &Folder) -> bool {
+        let store = trimmed(folder.store.as_str());
+        self.files.iter().any(|file| {
+            let location = Path::parse(&file.location);
+            file.store == store && location.is_ok_and(|file| file.prefix_matches(&folder.path))
+        })
+    }
+
     /// The position of the first row of each of these files, all of them covered.
     pub(crate) fn first_rows(&self, files: &[Arc<TableFile>]) -> Arc<[u64]> {
         let first_row = |file: &Arc<TableFile>| self.first_row(file.store(), file.version());
@@ -178,8 +190,6 @@ fn trimmed(store: &str) -> &str {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests: a failure should panic")]
 mod tests {
-    use object_store::path::Path;
-
     use super::*;
 
     fn version(size: u64) -> FileVersion {
@@ -216,6 +226,18 @@ mod tests {
         let refused = Manifest::open(changed.as_bytes()).unwrap_err();
         assert!(refused.contains("checksum"), "{refused}");
         assert!(Manifest::open(&sealed.as_bytes()[..40]).is_err());
+    }
+
+    #[test]
+    fn the_folder_of_its_files_is_known() {
+        let folder = |store: &str, path: &str| Folder {
+            store: datafusion::execution::object_store::ObjectStoreUrl::parse(store).unwrap(),
+            path: Path::from(path),
+        };
+        assert!(manifest().covers_some_in(&folder("file:///", "data")));
+        assert!(manifest().covers_some_in(&folder("file:///", "")));
+        assert!(!manifest().covers_some_in(&folder("file:///", "dat")));
+        assert!(!manifest().covers_some_in(&folder("s3://b", "data")));
     }
 
     #[test]

@@ -6,6 +6,8 @@
 //! | `functions.rs` | how such a statement runs inside a DataFusion plan |
 //! | `build.rs` | how an index is built |
 //! | `manifest.rs` | what is written about an index, and how damage is noticed |
+//! | `folder.rs` | where indexes are kept |
+//! | `discovery.rs` | when they are looked for |
 //! | `catalog.rs` | which indexes there are |
 //! | `cursor.rs` | which rows an index names |
 //!
@@ -15,11 +17,15 @@
 mod build;
 mod catalog;
 mod cursor;
+mod discovery;
+mod folder;
 mod functions;
 mod manifest;
 pub(crate) mod statement;
 
-pub(crate) use catalog::{Folder, Index, Indexes};
+pub(crate) use catalog::{Index, Indexes};
 pub(crate) use cursor::{Cursor, Entries};
+pub(crate) use discovery::{find_indexes, look_for_indexes};
+pub(crate) use folder::NamedFolder;
 pub(crate) use functions::register as register_functions;
 pub use statement::index_statement;

@@ -144,12 +144,10 @@ async fn table(session: &Session, path: &str) -> Result<Arc<dyn TableProvider>> 
     const SKIP_METADATA: &str = "datafusion.execution.parquet.skip_metadata";
     session.set(SKIP_METADATA, "false")?;
     if let Ok(table) = register::table_at(&session.context().state(), path).await {
-        return Ok(table.provider);
+        return Ok(table);
     }
     session.set(SKIP_METADATA, "true")?;
-    Ok(register::table_at(&session.context().state(), path)
-        .await?
-        .provider)
+    Ok(register::table_at(&session.context().state(), path).await?)
 }
 
 /// The source's file if there is just one; empty ones are not read.

@@ -118,28 +118,6 @@ impl ScanPlan {
         })
     }
 
-    /// The folder that all files are in, without folders named `key=value` below it.
-    pub(crate) fn root(&self) -> Path {
-        let folders = self.files.iter().map(|file| {
-            let mut parts: Vec<_> = file.object_meta.location.parts().collect();
-            parts.pop();
-            parts
-        });
-        let common = folders.reduce(|mut common, folder| {
-            let same = common
-                .iter()
-                .zip(&folder)
-                .take_while(|(a, b)| a == b)
-                .count();
-            common.truncate(same);
-            common
-        });
-        let common = common.unwrap_or_default().into_iter();
-        common
-            .take_while(|part| !part.as_ref().contains("%3D") && !part.as_ref().contains('='))
-            .collect()
-    }
-
     /// The files' versions as listed at planning.
     pub(crate) fn versions(&self) -> Vec<FileVersion> {
         self.files

@@ -380,6 +380,10 @@ async fn an_index_outlives_its_session() {
 async fn what_cannot_be_indexed_is_refused_by_name() {
     let table = table(4);
     let session = session(&table, common::config()).await;
+    // The view's k is the table's id: an index on it would be one on the table's k.
+    run(&session, "CREATE VIEW v AS SELECT id AS k FROM t")
+        .await
+        .unwrap();
     for (sql, complaint) in [
         (
             "CREATE INDEX i ON t (f)",
@@ -390,6 +394,7 @@ async fn what_cannot_be_indexed_is_refused_by_name() {
         ("CREATE INDEX i ON t (k, s)", "several columns"),
         ("REFRESH INDEX nope", "no index nope"),
         ("CREATE INDEX i ON coscan.scans (scan)", "nothing to index"),
+        ("CREATE INDEX i ON v (k)", "nothing to index"),
     ] {
         let error = run(&session, sql).await.unwrap_err().to_string();
         assert!(error.contains(complaint), "{sql}: {error}");
@@ -485,4 +490,79 @@ async fn a_dense_answer_ends_as_a_cooperative_scan() {
     let left = metric(&session, sql, "pages_left_to_full_scan").await;
     let read = metric(&session, sql, "pages_read").await;
     assert!(left > 400 && read < 200, "{left} left, {read} read");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn indexes_are_kept_in_the_folder_that_a_session_names() {
+    let table = table(11);
+    let folders = tempfile::tempdir().unwrap();
+    let named = folders.path().join("indexes");
+    let name = named.to_str().unwrap();
+    let query = "SELECT * FROM t WHERE k = 17";
+    let expected = plain_rows(&plain(&[("t", &table.path)]).await, query).await;
+
+    let maker = session(&table, common::config()).await;
+    maker.set("coscan.index_folder", name).unwrap();
+    run(&maker, "CREATE INDEX i ON t (k)").await.unwrap();
+    assert!(!table.path.join("_coscan").exists());
+    assert!(named.join("i.index.json").exists());
+
+    // Another engine knows of it when the folder is named, be it after the table was.
+    let other = session(&table, common::config()).await;
+    assert!(rows(&other, "SHOW INDEXES").await.is_empty());
+    let set = format!("SET coscan.index_folder = '{name}'");
+    run(&other, &set).await.unwrap();
+    assert_eq!(
+        rows(&other, "SHOW coscan.index_folder").await,
+        [format!("coscan.index_folder|{name}")]
+    );
+    let text = other.explain(query).await.unwrap();
+    assert!(text.contains("SmoothScan: index=i,"), "{text}");
+    assert_eq!(rows(&other, query).await, expected);
+    let config = EngineConfig {
+        index_folder: Some(name.to_owned()),
+        ..common::config()
+    };
+    let configured = session(&table, config).await;
+    assert_eq!(rows(&configured, "SHOW INDEXES").await.len(), 1);
+
+    // Of two of one name the one in the folder that is named is meant; it is refreshed where it is, whatever is named.
+    run(&other, "SET coscan.index_folder = ''").await.unwrap();
+    run(&other, "REFRESH INDEX i").await.unwrap();
+    run(&other, "CREATE INDEX i ON t (s)").await.unwrap();
+    let folders = rows(&other, "SELECT folder FROM coscan.indexes").await;
+    assert_eq!(folders.len(), 2, "{folders:?}");
+    for sql in ["DROP INDEX i", "DROP INDEX IF EXISTS i"] {
+        let several = run(&other, sql).await.unwrap_err().to_string();
+        assert!(several.contains("several indexes i"), "{several}");
+    }
+    run(&other, &set).await.unwrap();
+    run(&other, "DROP INDEX i").await.unwrap();
+    assert!(!named.join("i.index.json").exists());
+    assert!(table.path.join("_coscan/i.index.json").exists());
+
+    for wrong in ["/dev/null/indexes", "no such://place"] {
+        let refused = maker.set("coscan.index_folder", wrong).unwrap_err();
+        let refused = refused.to_string();
+        assert!(
+            refused.contains(&format!("coscan.index_folder: {wrong}: ")),
+            "{refused}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_index_is_refreshed_on_its_own_table_only() {
+    let (first, second) = (table(12), table(13));
+    drop(indexed(&first, common::config(), &["k"]).await);
+    let session = session(&first, common::config()).await;
+    let path = second.path.to_str().unwrap();
+    session.register("t", path).await.unwrap();
+    let refused = run(&session, "REFRESH INDEX i_k").await.unwrap_err();
+    let refused = refused.to_string();
+    assert!(
+        refused.contains(path) && refused.contains("another table of that name"),
+        "{refused}"
+    );
+    assert!(!second.path.join("_coscan").exists());
 }

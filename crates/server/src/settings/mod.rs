@@ -7,6 +7,7 @@
 //!
 //! C1: `datafusion.runtime.*` is refused: it replaces the memory pool, and with it the one budget
 //! that all sessions share.
+//! C2: `coscan.index_folder` is refused where clients may not reach files of the server: it is written to.
 
 mod known;
 
@@ -35,6 +36,8 @@ pub(crate) struct Settings {
     timeout: Option<Duration>,
     /// Who connected, for `session_authorization`.
     user: String,
+    /// C2.
+    files_allowed: bool,
 }
 
 /// A setting that the client is told about when it changes (`ParameterStatus`).
@@ -48,13 +51,14 @@ pub(crate) struct Shown {
 }
 
 impl Settings {
-    pub(crate) fn new(session: &SessionContext, user: &str) -> Self {
+    pub(crate) fn new(session: &SessionContext, user: &str, files_allowed: bool) -> Self {
         let initial = Arc::clone(session.state().config().options());
         Self {
             changed: BTreeMap::new(),
             initial,
             timeout: None,
             user: user.to_owned(),
+            files_allowed,
         }
     }
 
@@ -128,6 +132,10 @@ impl Settings {
         name: &str,
         value: &str,
     ) -> Result<Report, Failure> {
+        if name == INDEX_FOLDER && !self.files_allowed {
+            let text = format!("permission denied: {name} names files of the server (C2)");
+            return Err(Failure::new("42501", text));
+        }
         if name.contains('.') {
             return configure(session, name, value).await.map(|()| None);
         }
@@ -287,6 +295,7 @@ impl Settings {
 
 const TIME_ZONE: &str = "datafusion.execution.time_zone";
 const DEFAULT_SCHEMA: &str = "datafusion.catalog.default_schema";
+const INDEX_FOLDER: &str = "coscan.index_folder";
 
 fn find(name: &str) -> Result<&'static Known, Failure> {
     KNOWN
@@ -465,7 +474,7 @@ mod tests {
     #[tokio::test]
     async fn reset_all_restores_the_sessions_own() {
         let session = SessionContext::new();
-        let mut settings = Settings::new(&session, "me");
+        let mut settings = Settings::new(&session, "me", false);
         let name = "datafusion.execution.batch_size";
         let before = settings.show(&session, name).unwrap().remove(0).value;
         settings.set(&session, name, "17").await.unwrap();
@@ -485,10 +494,22 @@ mod tests {
     #[tokio::test]
     async fn the_shared_budget_is_out_of_reach() {
         let session = SessionContext::new();
-        let mut settings = Settings::new(&session, "me");
+        let mut settings = Settings::new(&session, "me", false);
         let set = settings
             .set(&session, "datafusion.runtime.memory_limit", "1G")
             .await;
         assert!(set.unwrap_err().to_string().contains("42501"));
+    }
+
+    #[tokio::test]
+    async fn the_folder_for_indexes_is_a_file_of_the_server() {
+        let session = SessionContext::new();
+        for (files_allowed, code) in [(false, "42501"), (true, "42704")] {
+            let mut settings = Settings::new(&session, "me", files_allowed);
+            let set = settings.set(&session, INDEX_FOLDER, "/x").await;
+            // Plain DataFusion does not know the setting: it was asked.
+            let refused = set.unwrap_err().to_string();
+            assert!(refused.contains(code), "{refused}");
+        }
     }
 }

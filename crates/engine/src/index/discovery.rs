@@ -1,0 +1,90 @@
+//! When are indexes looked for?
+//!
+//! Those beside a table when the table is made; those in the folder that a session names (`coscan.index_folder`) before its next query
+//! is planned, and again when a table is made. So what one process built serves the next.
+//! Not here: which index a query uses (`smooth/plan.rs`).
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::datasource::listing::ListingTable;
+use datafusion::error::Result;
+use datafusion::execution::SessionStateBuilder;
+use datafusion::execution::context::QueryPlanner;
+use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
+
+use super::folder::{Folder, NamedFolder};
+use crate::engine::{Engine, WeakEngine};
+use crate::settings::Settings;
+
+/// Has a session look for indexes.
+pub(crate) fn look_for_indexes(builder: &mut SessionStateBuilder, engine: &WeakEngine) {
+    let planner = builder.query_planner();
+    *planner = Some(Arc::new(Planner {
+        engine: engine.clone(),
+        inner: planner.take(),
+    }));
+}
+
+/// Makes the indexes of a table known that was just made.
+pub(crate) async fn find_indexes(
+    engine: &Engine,
+    session: &dyn Session,
+    table: &Arc<dyn TableProvider>,
+) {
+    let runtime = session.runtime_env();
+    if let Some(table) = table.downcast_ref::<ListingTable>()
+        && let Ok(folder) = Folder::of_table(table, runtime).await
+    {
+        look_through(engine, &folder.beside(), runtime).await;
+    }
+    if let Some(named) = named_folder(session) {
+        look_through(engine, &named.folder, runtime).await;
+    }
+}
+
+/// The folder that the session names for indexes.
+pub(super) fn named_folder(session: &dyn Session) -> Option<NamedFolder> {
+    let settings = session.config_options().extensions.get::<Settings>();
+    settings.and_then(|settings| settings.index_folder.clone())
+}
+
+async fn look_through(engine: &Engine, folder: &Folder, runtime: &RuntimeEnv) {
+    match runtime.object_store(&folder.store) {
+        Ok(store) => engine.indexes().discover(folder, &store).await,
+        Err(error) => log::warn!("{}: no indexes from there: {error}", folder.display()),
+    }
+}
+
+/// Plans a query when the indexes in the session's folder are known.
+#[derive(Debug)]
+struct Planner {
+    engine: WeakEngine,
+    /// `None`: DataFusion's own.
+    inner: Option<Arc<dyn QueryPlanner + Send + Sync>>,
+}
+
+#[async_trait]
+impl QueryPlanner for Planner {
+    async fn create_physical_plan(
+        &self,
+        plan: &LogicalPlan,
+        session: &dyn Session,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        if let (Some(named), Some(engine)) = (named_folder(session), self.engine.upgrade()) {
+            let look = || look_through(&engine, &named.folder, session.runtime_env());
+            named.looked_through.get_or_init(look).await;
+        }
+        match &self.inner {
+            Some(inner) => inner.create_physical_plan(plan, session).await,
+            None => {
+                let planner = DefaultPhysicalPlanner::default();
+                planner.create_physical_plan(plan, session).await
+            }
+        }
+    }
+}
