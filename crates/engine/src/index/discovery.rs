@@ -1,19 +1,20 @@
 //! When are indexes looked for?
 //!
 //! Those beside a table when the table is made; those in the folder that a session names (`coscan.index_folder`) before its next query
-//! is planned, and again when a table is made. So what one process built serves the next.
+//! is planned, and again when a table is made. So what one process built serves the next. A table is made by
+//! [`Session::register`](crate::Session::register) or by `CREATE EXTERNAL TABLE … STORED AS PARQUET`.
 //! Not here: which index a query uses (`smooth/plan.rs`).
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use datafusion::catalog::{Session, TableProvider};
+use datafusion::catalog::{Session, TableProvider, TableProviderFactory};
 use datafusion::datasource::listing::ListingTable;
 use datafusion::error::Result;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::context::QueryPlanner;
 use datafusion::execution::runtime_env::RuntimeEnv;
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::{CreateExternalTable, LogicalPlan};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 
@@ -23,12 +24,21 @@ use crate::settings::Settings;
 
 /// Has a session look for indexes.
 pub(crate) fn look_for_indexes(builder: &mut SessionStateBuilder, engine: &WeakEngine) {
+    let factories = builder.table_factories().get_or_insert_default();
+    if let Some(inner) = factories.remove(PARQUET) {
+        let engine = engine.clone();
+        let factory = Tables { engine, inner };
+        factories.insert(PARQUET.to_owned(), Arc::new(factory));
+    }
     let planner = builder.query_planner();
     *planner = Some(Arc::new(Planner {
         engine: engine.clone(),
         inner: planner.take(),
     }));
 }
+
+/// What DataFusion calls the format in `CREATE EXTERNAL TABLE`.
+const PARQUET: &str = "PARQUET";
 
 /// Makes the indexes of a table known that was just made.
 pub(crate) async fn find_indexes(
@@ -86,5 +96,27 @@ impl QueryPlanner for Planner {
                 planner.create_physical_plan(plan, session).await
             }
         }
+    }
+}
+
+/// Makes the tables of `CREATE EXTERNAL TABLE`.
+#[derive(Debug)]
+struct Tables {
+    engine: WeakEngine,
+    inner: Arc<dyn TableProviderFactory>,
+}
+
+#[async_trait]
+impl TableProviderFactory for Tables {
+    async fn create(
+        &self,
+        session: &dyn Session,
+        command: &CreateExternalTable,
+    ) -> Result<Arc<dyn TableProvider>> {
+        let table = self.inner.create(session, command).await?;
+        if let Some(engine) = self.engine.upgrade() {
+            find_indexes(&engine, session, &table).await;
+        }
+        Ok(table)
     }
 }

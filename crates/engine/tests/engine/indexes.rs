@@ -566,3 +566,76 @@ async fn an_index_is_refreshed_on_its_own_table_only() {
     );
     assert!(!second.path.join("_coscan").exists());
 }
+
+/// One file, a folder, a pattern, several places, a folder of a partition: what was built over it is found by whoever names it so.
+#[tokio::test(flavor = "multi_thread")]
+async fn indexes_of_external_tables_are_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().to_str().unwrap();
+    let mut random = StdRng::seed_from_u64(14);
+    for place in ["file", "folder", "many/a", "many/b", "year=1998"] {
+        fs::create_dir_all(folder.path().join(place)).unwrap();
+        for name in ["0.parquet", "1.parquet"] {
+            let path = folder.path().join(place).join(name);
+            write(
+                &path,
+                &[batch(&mut random, 0, 2000, false)],
+                Layout::Aligned,
+            );
+        }
+    }
+    for (location, home) in [
+        (format!("'{root}/file/0.parquet'"), "file"),
+        (format!("'{root}/folder'"), "folder"),
+        (format!("'{root}/folder/'"), "folder"),
+        (format!("'{root}/folder/[0]*.parquet'"), "folder"),
+        (
+            format!("('{root}/many/a/', '{root}/many/b/0.parquet')"),
+            "many/a",
+        ),
+        (format!("'{root}/year=1998/'"), "year=1998"),
+    ] {
+        let create = format!("CREATE EXTERNAL TABLE t STORED AS PARQUET LOCATION {location}");
+        let query = "SELECT * FROM t WHERE k = 17";
+        let full = async |session: &Session| {
+            session.set("coscan.access_path", "full").unwrap();
+            let found = rows(session, query).await;
+            session.set("coscan.access_path", "smooth").unwrap();
+            found
+        };
+        let maker = common::session(common::config(), &[]).await;
+        run(&maker, &create).await.unwrap();
+        run(&maker, "CREATE INDEX i ON t (k)").await.unwrap();
+        let beside = folder.path().join(home).join("_coscan");
+        assert!(beside.join("i.index.json").exists(), "{location}");
+
+        let later = common::session(common::config(), &[]).await;
+        assert!(rows(&later, "SHOW INDEXES").await.is_empty());
+        run(&later, &create).await.unwrap();
+        let indexes = rows(&later, "SHOW INDEXES").await;
+        assert_eq!(indexes.len(), 1, "{location}: {indexes:?}");
+        let text = later.explain(query).await.unwrap();
+        assert!(
+            text.contains("SmoothScan: index=i,") && !text.contains("not_covered"),
+            "{location}: {text}"
+        );
+        assert_eq!(rows(&later, query).await, full(&later).await, "{location}");
+        run(&later, "REFRESH INDEX i").await.unwrap();
+        run(&later, "DROP INDEX i").await.unwrap();
+        assert_eq!(fs::read_dir(&beside).unwrap().count(), 0, "{location}");
+    }
+    // A named folder is looked through again.
+    let named = folder.path().join("indexes");
+    let config = || EngineConfig {
+        index_folder: Some(named.to_str().unwrap().to_owned()),
+        ..common::config()
+    };
+    let create = format!("CREATE EXTERNAL TABLE t STORED AS PARQUET LOCATION '{root}/folder/'");
+    let later = common::session(config(), &[]).await;
+    assert!(rows(&later, "SHOW INDEXES").await.is_empty());
+    let maker = common::session(config(), &[]).await;
+    run(&maker, &create).await.unwrap();
+    run(&maker, "CREATE INDEX i ON t (k)").await.unwrap();
+    run(&later, &create).await.unwrap();
+    assert_eq!(rows(&later, "SHOW INDEXES").await.len(), 1);
+}
