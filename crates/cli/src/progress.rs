@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use coscan::Engine;
+use coscan::{Engine, IndexBuild};
 use coscan_bench::coop::{OnProgress, Progress};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
@@ -52,15 +52,16 @@ pub(crate) fn rows(what: &str) -> ProgressBar {
     bar
 }
 
-/// A bar for the chunks that an engine's running scans have consumed. It moves until it is dropped.
-pub(crate) struct Chunks {
+/// A bar for what an engine's statements do: the chunks that their scans have consumed; or, while indexes are built, rows read and
+/// then entries written. It moves until it is dropped.
+pub(crate) struct Statements {
     bar: ProgressBar,
     poller: Option<tokio::task::JoinHandle<()>>,
 }
 
-impl Chunks {
+impl Statements {
     pub(crate) fn watch(engine: &Engine) -> Self {
-        let bar = bar(0, "{wide_bar:.cyan/dim} {pos}/{len} chunks  {elapsed:>4}");
+        let bar = bar(0, STATEMENTS);
         if bar.is_hidden() {
             return Self { bar, poller: None };
         }
@@ -69,6 +70,10 @@ impl Chunks {
             let mut seen = Seen::default();
             loop {
                 tokio::time::sleep(TICK).await;
+                if let Some(step) = build_step(&engine.index_builds()) {
+                    step.show(&shown);
+                    continue;
+                }
                 let running =
                     engine
                         .snapshots()
@@ -80,9 +85,11 @@ impl Chunks {
                                 .into_iter()
                                 .map(move |scan| ((pool, scan.scan), scan.chunks_left))
                         });
-                let (consumed, wanted) = seen.update(running);
-                shown.set_length(wanted);
-                shown.set_position(consumed);
+                let (done, all) = seen.update(running);
+                if all > 0 {
+                    let what = "chunks";
+                    Step { done, all, what }.show(&shown);
+                }
             }
         });
         Self {
@@ -100,10 +107,41 @@ impl Chunks {
     }
 }
 
-impl Drop for Chunks {
+impl Drop for Statements {
     fn drop(&mut self) {
         self.clear();
     }
+}
+
+/// What the bar of statements shows.
+#[derive(Debug, PartialEq, Eq)]
+struct Step {
+    done: u64,
+    all: u64,
+    what: &'static str,
+}
+
+impl Step {
+    fn show(self, bar: &ProgressBar) {
+        bar.set_length(self.all);
+        bar.set_position(self.done);
+        bar.set_message(self.what);
+    }
+}
+
+/// How far the indexes are that are being built, all together; `None` if there are none.
+fn build_step(builds: &[IndexBuild]) -> Option<Step> {
+    let sum = |count: fn(&IndexBuild) -> u64| builds.iter().map(count).sum::<u64>();
+    let (rows, rows_read) = (sum(|build| build.rows), sum(|build| build.rows_read));
+    let (done, all, what) = if builds.is_empty() {
+        return None;
+    } else if rows == 0 || rows_read < rows {
+        (rows_read, rows, "rows")
+    } else {
+        let entries = sum(|build| build.entries);
+        (sum(|build| build.entries_written), entries, "entries")
+    };
+    Some(Step { done, all, what })
 }
 
 /// What is known of scans so far. A scan that is not listed any more has ended, whatever it had left.
@@ -138,6 +176,7 @@ fn bar(length: u64, template: &str) -> ProgressBar {
 }
 
 const TICK: Duration = Duration::from_millis(100);
+const STATEMENTS: &str = "{wide_bar:.cyan/dim} {human_pos}/{human_len} {msg}  {elapsed:>4}";
 
 #[cfg(test)]
 mod tests {
@@ -153,8 +192,26 @@ mod tests {
     }
 
     #[test]
+    fn a_build_reads_rows_and_then_writes_entries() {
+        let build = |rows, rows_read, entries_written| {
+            let mut build = IndexBuild::default();
+            build.rows = rows;
+            build.rows_read = rows_read;
+            build.entries = rows_read * 9 / 10;
+            build.entries_written = entries_written;
+            build
+        };
+        let step = |done, all, what| Some(Step { done, all, what });
+        assert_eq!(build_step(&[]), None);
+        assert_eq!(build_step(&[build(0, 0, 0)]), step(0, 0, "rows"));
+        assert_eq!(build_step(&[build(100, 50, 0)]), step(50, 100, "rows"));
+        assert_eq!(build_step(&[build(100, 100, 30)]), step(30, 90, "entries"));
+        let both = [build(100, 100, 30), build(100, 40, 0)];
+        assert_eq!(build_step(&both), step(140, 200, "rows"));
+    }
+
+    #[test]
     fn templates_are_valid() {
-        let template = "{wide_bar:.cyan/dim} {pos}/{len} chunks  {elapsed:>4}";
-        assert!(ProgressStyle::with_template(template).is_ok());
+        assert!(ProgressStyle::with_template(STATEMENTS).is_ok());
     }
 }

@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use crate::args::{Settings, Tables};
 use crate::failure::Failure;
 use crate::output::{Format, Writer};
-use crate::progress::Chunks;
+use crate::progress::Statements;
 use crate::statements;
 
 /// Options of `coscan sql`.
@@ -94,7 +94,7 @@ async fn in_order(session: &Session, statements: &[&str], format: Format) -> Res
     let mut sink = Sink::new(format);
     for statement in statements {
         let started = Instant::now();
-        let mut bar = Chunks::watch(session.engine());
+        let mut bar = Statements::watch(session.engine());
         let mut rows = session.sql(statement).await?;
         let schema = rows.schema();
         let mut result = sink.begin(&schema)?;
@@ -114,7 +114,7 @@ async fn concurrently(
     format: Format,
 ) -> Result<(), Failure> {
     let started = Instant::now();
-    let mut bar = Chunks::watch(session.engine());
+    let mut bar = Statements::watch(session.engine());
     let mut running = JoinSet::new();
     for (index, statement) in statements.iter().enumerate() {
         let (session, statement) = (session.clone(), (*statement).to_owned());

@@ -339,7 +339,9 @@ fn an_index_is_made_listed_used_and_dropped_from_the_shell() {
     let folder = tempfile::tempdir().unwrap();
     let table = table(folder.path());
     let path = table.strip_prefix("t=").unwrap();
-    stdout(&coscan(&["index", "create", path, "n"]));
+    let created = coscan(&["index", "create", path, "n"]);
+    stdout(&created);
+    assert!(created.stderr.is_empty(), "a pipe sees no progress bar");
     let list = stdout(&coscan(&["index", "list", path]));
     assert!(list.contains("n_index") && list.contains("10000"), "{list}");
     let sql = "SELECT name FROM t WHERE n = 77";

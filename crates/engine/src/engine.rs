@@ -27,7 +27,7 @@ use parking_lot::Mutex;
 
 use crate::error::{Error, Result, external};
 use crate::ext::CoscanExt;
-use crate::index::{Indexes, NamedFolder};
+use crate::index::{IndexBuild, Indexes, NamedFolder};
 use crate::memory_pool::SharedPool;
 use crate::registry::Stores;
 use crate::settings::Settings;
@@ -280,6 +280,12 @@ impl Engine {
     #[must_use]
     pub fn snapshots(&self) -> Vec<PoolSnapshot> {
         self.pools().iter().map(BufferPool::snapshot).collect()
+    }
+
+    /// The indexes that are being built, and how far they are.
+    #[must_use]
+    pub fn index_builds(&self) -> Vec<IndexBuild> {
+        self.indexes().builds()
     }
 
     /// The devices in use.

@@ -45,6 +45,6 @@ pub use coscan_storage::pool::{LoadTrace, PoolSnapshot};
 pub use engine::{Engine, EngineMetrics};
 pub use error::{Error, Result, storage_error};
 pub use ext::CoscanExt;
-pub use index::index_statement;
+pub use index::{IndexBuild, index_statement};
 pub use session::Session;
 pub use settings::{CHUNK_BYTES_DEFAULT, SMALL_TABLE_BYTES_DEFAULT, Settings, parse_memory};

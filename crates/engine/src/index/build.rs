@@ -50,6 +50,7 @@ use super::catalog::{Index, Indexes};
 use super::discovery::named_folder;
 use super::folder::Folder;
 use super::manifest::{CoveredFile, KEY, Manifest, POSITION};
+use super::progress::Progress;
 use crate::engine::Engine;
 use crate::error::external;
 use crate::scan::{
@@ -95,7 +96,7 @@ impl Order<'_> {
         }
         let folder = self.folder(&table).await?;
         let indexes = self.engine.indexes();
-        let _building = indexes.begin_building(&folder, self.name)?;
+        let building = indexes.begin_building(&folder, self.name)?;
         let exists = indexes.at(&folder, self.name);
         if self.old.is_none() && exists.is_some() {
             return Err(DataFusionError::Plan(format!(
@@ -113,9 +114,11 @@ impl Order<'_> {
         let mut manifest = Manifest::new(self.name, self.table, self.column, covered(&running));
         manifest.data = format!("{}-{}.index", self.name, now_ns());
         let path = folder.path.clone().join(manifest.data.as_str());
-        let entries = entries(&execution, &running, &manifest, Arc::new(field))?;
+        let progress = &building.progress;
+        progress.begin(manifest.files.iter().map(|file| file.rows).sum());
+        let entries = entries(&execution, &running, &manifest, Arc::new(field), progress)?;
         let sorted = sorted(entries, &self.state.task_ctx())?;
-        manifest.entries = write(Arc::clone(&store), &path, sorted).await?;
+        manifest.entries = write(Arc::clone(&store), &path, sorted, progress).await?;
         let index = self
             .finish(&folder, manifest, &store, &settings, &path)
             .await;
@@ -306,6 +309,7 @@ fn entries(
     running: &Arc<Running>,
     manifest: &Manifest,
     key: Arc<Field>,
+    progress: &Arc<Progress>,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let position = Field::new(POSITION, DataType::UInt64, false);
     let schema: SchemaRef = Arc::new(Schema::new(vec![key, Arc::new(position)]));
@@ -318,6 +322,7 @@ fn entries(
                 first_rows: Arc::clone(&first_rows),
                 number,
                 schema: Arc::clone(&schema),
+                progress: Arc::clone(progress),
             }) as Arc<dyn PartitionStream>
         })
         .collect();
@@ -333,6 +338,7 @@ struct EntriesOf {
     first_rows: Arc<[u64]>,
     number: usize,
     schema: SchemaRef,
+    progress: Arc<Progress>,
 }
 
 impl PartitionStream for EntriesOf {
@@ -347,6 +353,7 @@ impl PartitionStream for EntriesOf {
             running: Arc::clone(&self.running),
             first_rows: Arc::clone(&self.first_rows),
             schema: Arc::clone(&self.schema),
+            progress: Arc::clone(&self.progress),
             batch_rows: context.session_config().batch_size(),
             chunk: None,
         };
@@ -377,6 +384,7 @@ struct EntryStream {
     running: Arc<Running>,
     first_rows: Arc<[u64]>,
     schema: SchemaRef,
+    progress: Arc<Progress>,
     batch_rows: usize,
     runs: VecDeque<Arc<Run>>,
     /// The chunk at hand, where its batches begin, and how many of them are done.
@@ -404,7 +412,9 @@ impl EntryStream {
                         pipeline
                             .output
                             .project(arrays.collect(), rows, &Selection::All, schema)?;
-                    return entries_of(&self.schema, keys.column(0), *position).map(Some);
+                    let entries = entries_of(&self.schema, keys.column(0), *position)?;
+                    self.progress.add_read(rows, entries.num_rows());
+                    return Ok(Some(entries));
                 }
                 self.chunk = None;
             }
@@ -463,6 +473,7 @@ async fn write(
     store: Arc<dyn ObjectStore>,
     path: &Path,
     mut entries: SendableRecordBatchStream,
+    progress: &Progress,
 ) -> Result<u64> {
     let schema = entries.schema();
     let key = schema.field(0).data_type();
@@ -491,6 +502,7 @@ async fn write(
     while let Some(batch) = entries.try_next().await? {
         count += batch.num_rows() as u64;
         writer.write(&batch).await?;
+        progress.add_written(batch.num_rows());
     }
     writer.close().await?;
     Ok(count)

@@ -6,7 +6,8 @@
 //! C1: the manifest on disk decides; an index that was found broken stays listed, with the reason, and is used no more until
 //! REFRESH mends it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -18,6 +19,7 @@ use parking_lot::Mutex;
 
 use super::folder::{Folder, NamedFolder};
 use super::manifest::{MANIFEST_SUFFIX, Manifest};
+use super::progress::{IndexBuild, Progress};
 
 /// An index.
 #[derive(Debug)]
@@ -82,7 +84,7 @@ impl Index {
 #[derive(Debug, Default)]
 pub(crate) struct Indexes {
     known: Mutex<BTreeMap<(Folder, String), Arc<Index>>>,
-    building: Mutex<BTreeSet<(Folder, String)>>,
+    building: Mutex<BTreeMap<(Folder, String), Arc<Progress>>>,
 }
 
 impl Indexes {
@@ -162,6 +164,15 @@ impl Indexes {
         }
     }
 
+    /// Those that are being built.
+    pub(crate) fn builds(&self) -> Vec<IndexBuild> {
+        let building = self.building.lock();
+        let builds = building.iter();
+        builds
+            .map(|((_, name), progress)| progress.of(name))
+            .collect()
+    }
+
     /// The right to build an index; held until dropped.
     ///
     /// # Errors
@@ -172,14 +183,19 @@ impl Indexes {
         name: &str,
     ) -> Result<Building> {
         let key = (folder.clone(), name.to_owned());
-        if !self.building.lock().insert(key.clone()) {
-            return Err(DataFusionError::Plan(format!(
-                "index {name} is being built already"
-            )));
-        }
+        let progress = Arc::default();
+        match self.building.lock().entry(key.clone()) {
+            Entry::Vacant(free) => free.insert(Arc::clone(&progress)),
+            Entry::Occupied(_) => {
+                return Err(DataFusionError::Plan(format!(
+                    "index {name} is being built already"
+                )));
+            }
+        };
         Ok(Building {
             indexes: Arc::clone(self),
             key,
+            progress,
         })
     }
 }
@@ -188,6 +204,7 @@ impl Indexes {
 pub(super) struct Building {
     indexes: Arc<Indexes>,
     key: (Folder, String),
+    pub(super) progress: Arc<Progress>,
 }
 
 impl Drop for Building {

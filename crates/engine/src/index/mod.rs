@@ -5,6 +5,7 @@
 //! | `statement.rs` | which statements are about indexes, and what they ask for |
 //! | `functions.rs` | how such a statement runs inside a DataFusion plan |
 //! | `build.rs` | how an index is built |
+//! | `progress.rs` | how far builds are |
 //! | `manifest.rs` | what is written about an index, and how damage is noticed |
 //! | `folder.rs` | where indexes are kept |
 //! | `discovery.rs` | when they are looked for |
@@ -21,6 +22,7 @@ mod discovery;
 mod folder;
 mod functions;
 mod manifest;
+mod progress;
 pub(crate) mod statement;
 
 pub(crate) use catalog::{Index, Indexes};
@@ -28,4 +30,5 @@ pub(crate) use cursor::{Cursor, Entries};
 pub(crate) use discovery::{find_indexes, look_for_indexes};
 pub(crate) use folder::NamedFolder;
 pub(crate) use functions::register as register_functions;
+pub use progress::IndexBuild;
 pub use statement::index_statement;

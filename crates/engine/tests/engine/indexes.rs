@@ -5,6 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow::array::{
     ArrayRef, Date32Array, Decimal128Array, Float64Array, Int32Array, Int64Array, RecordBatch,
@@ -638,4 +639,56 @@ async fn indexes_of_external_tables_are_found() {
     run(&maker, "CREATE INDEX i ON t (k)").await.unwrap();
     run(&later, &create).await.unwrap();
     assert_eq!(rows(&later, "SHOW INDEXES").await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_build_tells_how_far_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.parquet");
+    let mut random = StdRng::seed_from_u64(15);
+    write(
+        &path,
+        &[batch(&mut random, 0, 40_000, false)],
+        Layout::Aligned,
+    );
+    // Chunks come one after the other, a few milliseconds apart.
+    let config = EngineConfig {
+        chunk_bytes: 32 << 10,
+        latency: Duration::from_millis(5),
+        ..common::config()
+    };
+    let session = common::session(config, &[("t", &path)]).await;
+    assert_eq!(session.engine().index_builds(), []);
+    let engine = session.engine().clone();
+    let build = run(&session, "CREATE INDEX i ON t (k)");
+    tokio::pin!(build);
+    let mut seen = Vec::new();
+    let made = loop {
+        tokio::select! {
+            made = &mut build => break made.unwrap(),
+            () = tokio::time::sleep(Duration::from_millis(2)) => {
+                seen.extend(engine.index_builds());
+            }
+        }
+    };
+    assert_eq!(engine.index_builds(), []);
+    let entries: u64 = made[0].split('|').nth(3).unwrap().parse().unwrap();
+    assert!(entries < 40_000, "some keys are NULL");
+    for two in seen.windows(2) {
+        let (before, after) = (&two[0], &two[1]);
+        assert!(before.rows_read <= after.rows_read, "{two:?}");
+        assert!(before.entries_written <= after.entries_written, "{two:?}");
+    }
+    let reading = |build: &&coscan::IndexBuild| build.rows_read > 0 && build.rows_read < 40_000;
+    assert!(seen.iter().filter(reading).count() > 0, "{seen:?}");
+    for build in seen.iter().filter(|build| build.rows > 0) {
+        assert_eq!((build.name.as_str(), build.rows), ("i", 40_000));
+        assert!(build.rows_read == 40_000 || build.entries_written == 0);
+    }
+    let last = seen.last().unwrap();
+    assert_eq!(
+        (last.rows_read, last.entries),
+        (40_000, entries),
+        "{last:?}"
+    );
 }
