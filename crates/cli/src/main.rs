@@ -16,7 +16,6 @@ mod progress;
 mod rewrite;
 mod serve;
 mod sql;
-mod statements;
 
 use std::process::ExitCode;
 

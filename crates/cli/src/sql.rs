@@ -16,7 +16,6 @@ use crate::args::{Settings, Tables};
 use crate::failure::Failure;
 use crate::output::{Format, Writer};
 use crate::progress::Statements;
-use crate::statements;
 
 /// Options of `coscan sql`.
 #[derive(Args)]
@@ -42,7 +41,8 @@ pub(crate) struct Options {
 /// Runs the command.
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let text = text(options)?;
-    let statements = statements::split(&text)?;
+    let statements =
+        coscan::split_statements(&text).map_err(|error| Failure::new(format!("SQL: {error}")))?;
     if statements.is_empty() {
         return Err(Failure::new("there is no statement to run"));
     }

@@ -33,6 +33,7 @@ mod session;
 mod settings;
 mod size;
 mod smooth;
+mod statements;
 mod stores;
 mod system_tables;
 
@@ -45,6 +46,7 @@ pub use coscan_storage::pool::{LoadTrace, PoolSnapshot};
 pub use engine::{Engine, EngineMetrics};
 pub use error::{Error, Result, storage_error};
 pub use ext::CoscanExt;
-pub use index::{IndexBuild, index_statement};
+pub use index::{IndexBuild, IndexStatement, index_statement};
 pub use session::Session;
 pub use settings::{CHUNK_BYTES_DEFAULT, SMALL_TABLE_BYTES_DEFAULT, Settings, parse_memory};
+pub use statements::split_statements;

@@ -67,8 +67,9 @@ impl Session {
     /// # Errors
     /// What parsing and planning say; what running says comes through the stream.
     pub async fn sql(&self, text: &str) -> Result<SendableRecordBatchStream> {
-        let query = index_statement(text)?;
-        let frame = self.context.sql(query.as_deref().unwrap_or(text)).await?;
+        let about_index = index_statement(text)?;
+        let text = about_index.as_ref().map_or(text, |index| &index.query);
+        let frame = self.context.sql(text).await?;
         let context = Arc::new(frame.task_ctx());
         let plan = frame.create_physical_plan().await?;
         Ok(execute_stream(plan, context)?)

@@ -50,12 +50,18 @@ impl Connection {
             self.check_transaction(action)?;
         }
         let (plan, schema, types) = match &action {
-            Some(Action::Plan(statement)) => {
+            Some(
+                Action::Plan(statement)
+                | Action::Index {
+                    query: statement, ..
+                },
+            ) => {
                 let mut interrupt = self.interrupt().await;
                 let plan = self.session.plan(statement.as_ref().clone());
                 let plan = supervise(&mut self.wire, &mut interrupt, plan).await?;
                 let types = parameter_types(&plan, said)?;
-                let schema = plan_schema(&plan);
+                let answers_rows = action.as_ref().is_some_and(|action| action.tag().is_none());
+                let schema = answers_rows.then(|| plan_schema(&plan)).flatten();
                 (Some(plan), schema, types)
             }
             Some(Action::Show(name)) => (None, Some(show_schema(name)), vec![]),
@@ -162,7 +168,9 @@ impl Connection {
                 Some(plan) => {
                     self.check_transaction(action)?;
                     let announced = prepared.schema.clone();
-                    let start = self.session.start(plan, announced, &portal.formats);
+                    let start = self
+                        .session
+                        .start(plan, action.tag(), announced, &portal.formats);
                     supervise(&mut self.wire, &mut interrupt, start).await?
                 }
                 None => {

@@ -50,15 +50,17 @@ impl Session {
         guarded(&self.runtime, plan).await
     }
 
-    /// Starts a plan. `announced` is what the client was told about its columns, if it was.
+    /// Starts a plan. `tag` is answered instead of its rows, if there is one; `announced` is what the client was told about its
+    /// columns, if it was.
     pub(crate) async fn start(
         &self,
         plan: LogicalPlan,
+        tag: Option<&'static str>,
         announced: Option<SchemaRef>,
         formats: &[i16],
     ) -> Result<Outcome, Failure> {
         self.check_allowed(&plan)?;
-        let kind = kind(&plan);
+        let kind = tag.map_or_else(|| kind(&plan), Kind::Done);
         let context = self.context.clone();
         let stream = guarded(&self.runtime, async move {
             context

@@ -53,10 +53,12 @@ impl Connection {
         self.check_transaction(action)?;
         let session = &mut self.session;
         let tag = match action {
-            Action::Plan(statement) => {
-                return self
-                    .run(statement.as_ref().clone(), formats, interrupt)
-                    .await;
+            Action::Plan(statement)
+            | Action::Index {
+                query: statement, ..
+            } => {
+                let statement = statement.as_ref().clone();
+                return self.run(statement, action.tag(), formats, interrupt).await;
             }
             Action::Show(name) => {
                 return Ok(Outcome::Rows(Box::new(session.show(name, formats)?)));
@@ -144,7 +146,7 @@ impl Connection {
             let text = "DECLARE CURSOR without WITH HOLD needs a transaction block";
             return Err(Failure::new("25P01", text).into());
         }
-        let Outcome::Rows(rows) = self.run(query.clone(), &[], interrupt).await? else {
+        let Outcome::Rows(rows) = self.run(query.clone(), None, &[], interrupt).await? else {
             return Err(Failure::syntax("a cursor needs a query").into());
         };
         let prepared = Prepared {
@@ -166,13 +168,14 @@ impl Connection {
     async fn run(
         &mut self,
         statement: DfStatement,
+        tag: Option<&'static str>,
         formats: &[i16],
         interrupt: &mut Interrupt,
     ) -> Result<Outcome, Halt> {
         let session = &self.session;
         let started = async {
             let plan = session.plan(statement).await?;
-            session.start(plan, None, formats).await
+            session.start(plan, tag, None, formats).await
         };
         supervise(&mut self.wire, interrupt, started).await
     }
@@ -191,7 +194,7 @@ impl Connection {
         supervise(
             &mut self.wire,
             interrupt,
-            self.session.start(plan, None, &[]),
+            self.session.start(plan, None, None, &[]),
         )
         .await
     }

@@ -5,6 +5,7 @@
 //! PostgreSQL's grammar does not know, or means differently (`CREATE EXTERNAL TABLE`, `COPY … TO`),
 //! is read again as DataFusion's own dialect.
 
+use coscan::IndexStatement;
 use datafusion::sql::parser::{DFParserBuilder, ResetStatement, Statement as DfStatement};
 use datafusion::sql::sqlparser::ast::{
     CloseCursor, DeclareType, DiscardObject, FetchDirection, Reset, Set, Statement as SqlStatement,
@@ -21,6 +22,11 @@ use crate::failure::Failure;
 pub(crate) enum Action {
     /// DataFusion plans and runs it.
     Plan(Box<DfStatement>),
+    /// A query that is run for what it does to an index, and the tag to answer with instead of its rows.
+    Index {
+        query: Box<DfStatement>,
+        tag: &'static str,
+    },
     Begin,
     Commit,
     Rollback,
@@ -53,15 +59,47 @@ pub(crate) enum Action {
     },
 }
 
+impl Action {
+    /// The tag to answer with instead of a query's rows.
+    pub(crate) fn tag(&self) -> Option<&'static str> {
+        match self {
+            Self::Index { tag, .. } => Some(tag),
+            _ => None,
+        }
+    }
+}
+
 /// Splits `sql` into statements. Empty for nothing but spaces and comments.
 pub(crate) fn parse(
     parser: &PostgresCompatibilityParser,
     sql: &str,
 ) -> Result<Vec<Action>, Failure> {
-    // Statements about indexes are queries of functions that carry them out.
-    if let Some(query) = coscan::index_statement(sql)? {
-        return parse(parser, &query);
+    // What cannot be cut is for the parser to complain about.
+    let texts = coscan::split_statements(sql).unwrap_or_default();
+    let about_indexes = texts
+        .iter()
+        .map(|text| coscan::index_statement(text))
+        .collect::<Result<Vec<_>, _>>()?;
+    if about_indexes.iter().all(Option::is_none) {
+        return parse_sql(parser, sql);
     }
+    let mut actions = Vec::with_capacity(texts.len());
+    for (text, about_index) in texts.iter().zip(about_indexes) {
+        let Some(IndexStatement { query, tag }) = about_index else {
+            actions.extend(parse_sql(parser, text)?);
+            continue;
+        };
+        for action in parse_sql(parser, &query)? {
+            actions.push(match (action, tag) {
+                (Action::Plan(query), Some(tag)) => Action::Index { query, tag },
+                (action, _) => action,
+            });
+        }
+    }
+    Ok(actions)
+}
+
+fn parse_sql(parser: &PostgresCompatibilityParser, sql: &str) -> Result<Vec<Action>, Failure> {
     match parser.parse(sql) {
         Ok(statements) if !statements.iter().any(is_foreign) => {
             statements.into_iter().map(action).collect()
@@ -219,6 +257,43 @@ mod tests {
         );
         let copy = one("COPY t TO '/x.parquet'");
         assert!(matches!(&copy, Action::Plan(s) if matches!(**s, DfStatement::CopyTo(_))));
+    }
+
+    #[test]
+    fn statements_about_indexes_stand_among_others() {
+        let parser = PostgresCompatibilityParser::new();
+        let text = "BEGIN; create index i on t (a) ;SELECT ';'; SHOW INDEXES; -- done\nrefresh index i; \
+                    CREATE EXTERNAL TABLE u STORED AS PARQUET LOCATION '/x'; DROP INDEX i";
+        let actions = parse(&parser, text).unwrap();
+        let shown: Vec<&str> = actions
+            .iter()
+            .map(|action| match action {
+                Action::Index { tag, .. } => tag,
+                Action::Plan(statement) => match statement.as_ref() {
+                    DfStatement::CreateExternalTable(_) => "external table",
+                    _ => "plan",
+                },
+                Action::Begin => "BEGIN",
+                _ => "?",
+            })
+            .collect();
+        let expected = [
+            "BEGIN",
+            "CREATE INDEX",
+            "plan",
+            "plan",
+            "REFRESH INDEX",
+            "external table",
+            "DROP INDEX",
+        ];
+        assert_eq!(shown, expected);
+        for wrong in [
+            "DROP INDEX i; SELEC 1",
+            "DROP INDEX i; SELECT 'open",
+            "SELECT 1; CREATE INDEX i ON t (a, b)",
+        ] {
+            assert!(parse(&parser, wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

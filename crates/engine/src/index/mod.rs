@@ -31,4 +31,4 @@ pub(crate) use discovery::{find_indexes, look_for_indexes};
 pub(crate) use folder::NamedFolder;
 pub(crate) use functions::register as register_functions;
 pub use progress::IndexBuild;
-pub use statement::index_statement;
+pub use statement::{IndexStatement, index_statement};

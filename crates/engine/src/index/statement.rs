@@ -5,11 +5,25 @@
 //! the statement returns.
 
 use datafusion::error::{DataFusionError, Result};
-use datafusion::sql::sqlparser::ast::{Expr, ObjectType, Statement};
+use datafusion::sql::sqlparser::ast::{
+    CreateIndex, Expr, Ident, ObjectName, ObjectNamePart, ObjectType, Statement,
+};
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
-use datafusion::sql::sqlparser::parser::Parser;
+use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 
-/// A statement about indexes, as the query that carries it out; `None` for any other statement.
+const DIALECT: PostgreSqlDialect = PostgreSqlDialect {};
+
+/// A statement about indexes, as it is carried out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexStatement {
+    /// The query that carries it out.
+    pub query: String,
+    /// What a client is told that it has done, as PostgreSQL has it; `None` if its answer is rows.
+    pub tag: Option<&'static str>,
+}
+
+/// The statement about indexes that a text is; `None` for any other statement.
 ///
 /// | statement | |
 /// |---|---|
@@ -19,74 +33,52 @@ use datafusion::sql::sqlparser::parser::Parser;
 /// | `SHOW INDEXES` | `SELECT * FROM coscan.indexes` |
 ///
 /// # Errors
-/// `Plan` for one that asks for what there is not: several columns, UNIQUE, a partial index.
-pub fn index_statement(sql: &str) -> Result<Option<String>> {
-    let words: Vec<String> = sql
-        .trim()
-        .trim_end_matches(';')
-        .split_whitespace()
-        .take(4)
-        .map(str::to_ascii_uppercase)
-        .collect();
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    match words.as_slice() {
-        ["SHOW", "INDEXES" | "INDEX" | "INDICES"] => {
-            Ok(Some("SELECT * FROM coscan.indexes".to_owned()))
+/// `Plan` for one that asks for what there is not: several columns, UNIQUE, a partial index; and for several statements
+/// ([`split_statements`](crate::split_statements) cuts them).
+pub fn index_statement(sql: &str) -> Result<Option<IndexStatement>> {
+    // What cannot be read is for DataFusion's parser to complain about.
+    let Ok(mut tokens) = Tokenizer::new(&DIALECT, sql).tokenize() else {
+        return Ok(None);
+    };
+    tokens.retain(|token| !matches!(token, Token::Whitespace(_)));
+    while tokens.last() == Some(&Token::SemiColon) {
+        tokens.pop();
+    }
+    let word = |at: usize| match tokens.get(at) {
+        Some(Token::Word(word)) if word.quote_style.is_none() => word.value.to_ascii_uppercase(),
+        _ => String::new(),
+    };
+    match (word(0).as_str(), word(1).as_str()) {
+        ("SHOW", "INDEXES" | "INDEX" | "INDICES") if tokens.len() == 2 => {
+            Ok(Some(IndexStatement {
+                query: "SELECT * FROM coscan.indexes".to_owned(),
+                tag: None,
+            }))
         }
-        ["REFRESH", "INDEX", ..] => {
-            // As written, with its quotes.
-            let text = sql.trim().trim_end_matches(';');
-            let rest = text
-                .split_once(char::is_whitespace)
-                .map_or("", |(_, rest)| rest);
-            let name = rest.trim_start().split_once(char::is_whitespace);
-            let name = plain(name.map_or("", |(_, name)| name).trim());
-            Ok(Some(call("coscan_refresh_index", &[&name])))
-        }
-        ["CREATE", "INDEX" | "UNIQUE", ..] | ["DROP", "INDEX", ..] => parsed(sql),
+        ("REFRESH", "INDEX") => refresh(tokens.split_off(2)).map(Some),
+        ("CREATE", "INDEX" | "UNIQUE") | ("DROP", "INDEX") => parsed(tokens),
         _ => Ok(None),
     }
 }
 
-fn parsed(sql: &str) -> Result<Option<String>> {
-    let mut statements = Parser::parse_sql(&PostgreSqlDialect {}, sql)
-        .map_err(|error| DataFusionError::SQL(Box::new(error), None))?;
+/// `REFRESH INDEX`, of which the parser does not know.
+fn refresh(name: Vec<Token>) -> Result<IndexStatement> {
+    let mut parser = Parser::new(&DIALECT).with_tokens(name);
+    let name = parser.parse_object_name(false).map_err(syntax)?;
+    parser.expect_token(&Token::EOF).map_err(syntax)?;
+    let query = call("coscan_refresh_index", &[&last(&name)]);
+    let tag = Some("REFRESH INDEX");
+    Ok(IndexStatement { query, tag })
+}
+
+fn parsed(tokens: Vec<Token>) -> Result<Option<IndexStatement>> {
+    let mut parser = Parser::new(&DIALECT).with_tokens(tokens);
+    let mut statements = parser.parse_statements().map_err(syntax)?;
     if statements.len() != 1 {
         return refused("one statement at a time");
     }
-    match statements.remove(0) {
-        Statement::CreateIndex(create) => {
-            let Some(name) = &create.name else {
-                return refused("CREATE INDEX needs a name: CREATE INDEX name ON table (column)");
-            };
-            if create.unique {
-                return refused("unique indexes: an index here serves reading only");
-            }
-            if create.predicate.is_some() || !create.include.is_empty() {
-                return refused("indexes with WHERE or INCLUDE");
-            }
-            let [column] = create.columns.as_slice() else {
-                return refused("indexes on several columns");
-            };
-            let Expr::Identifier(column) = &column.column.expr else {
-                return refused("indexes on expressions");
-            };
-            let column = folded(&column.value, column.quote_style.is_some());
-            let exists = if create.if_not_exists {
-                "true"
-            } else {
-                "false"
-            };
-            Ok(Some(call(
-                "coscan_create_index",
-                &[
-                    &plain(&name.to_string()),
-                    &create.table_name.to_string(),
-                    &column,
-                    exists,
-                ],
-            )))
-        }
+    let (query, tag) = match statements.remove(0) {
+        Statement::CreateIndex(create) => (creation(&create)?, "CREATE INDEX"),
         Statement::Drop {
             object_type: ObjectType::Index,
             if_exists,
@@ -96,14 +88,36 @@ fn parsed(sql: &str) -> Result<Option<String>> {
             let [name] = names.as_slice() else {
                 return refused("one index at a time");
             };
-            let exists = if if_exists { "true" } else { "false" };
-            Ok(Some(call(
-                "coscan_drop_index",
-                &[&plain(&name.to_string()), exists],
-            )))
+            let query = call("coscan_drop_index", &[&last(name), truth(if_exists)]);
+            (query, "DROP INDEX")
         }
-        _ => Ok(None),
+        _ => return Ok(None),
+    };
+    let tag = Some(tag);
+    Ok(Some(IndexStatement { query, tag }))
+}
+
+fn creation(create: &CreateIndex) -> Result<String> {
+    let Some(name) = &create.name else {
+        return refused("CREATE INDEX needs a name: CREATE INDEX name ON table (column)");
+    };
+    if create.unique {
+        return refused("unique indexes: an index here serves reading only");
     }
+    if create.predicate.is_some() || !create.include.is_empty() {
+        return refused("indexes with WHERE or INCLUDE");
+    }
+    let [column] = create.columns.as_slice() else {
+        return refused("indexes on several columns");
+    };
+    let Expr::Identifier(column) = &column.column.expr else {
+        return refused("indexes on expressions");
+    };
+    let table = create.table_name.to_string();
+    let exists = truth(create.if_not_exists);
+    let arguments = [last(name), table, folded(column)];
+    let [name, table, column] = arguments.each_ref().map(String::as_str);
+    Ok(call("coscan_create_index", &[name, table, column, exists]))
 }
 
 fn call(function: &str, arguments: &[&str]) -> String {
@@ -115,27 +129,25 @@ fn call(function: &str, arguments: &[&str]) -> String {
 }
 
 /// Names without quotes are in lower case, as everywhere in SQL.
-fn folded(name: &str, quoted: bool) -> String {
-    if quoted {
-        name.to_owned()
-    } else {
-        name.to_ascii_lowercase()
+fn folded(name: &Ident) -> String {
+    match name.quote_style {
+        Some(_) => name.value.clone(),
+        None => name.value.to_ascii_lowercase(),
     }
 }
 
 /// The last part of a name: `public.i` is `i`.
-fn plain(name: &str) -> String {
-    unquoted(name.rsplit('.').next().unwrap_or(name))
+fn last(name: &ObjectName) -> String {
+    let last = name.0.last().and_then(ObjectNamePart::as_ident);
+    last.map_or_else(|| name.to_string(), folded)
 }
 
-fn unquoted(name: &str) -> String {
-    match name
-        .strip_prefix('"')
-        .and_then(|name| name.strip_suffix('"'))
-    {
-        Some(quoted) => quoted.replace("\"\"", "\""),
-        None => name.to_ascii_lowercase(),
-    }
+fn truth(value: bool) -> &'static str {
+    if value { "true" } else { "false" }
+}
+
+fn syntax(error: ParserError) -> DataFusionError {
+    DataFusionError::SQL(Box::new(error), None)
 }
 
 fn refused<T>(what: &str) -> Result<T> {
@@ -165,16 +177,27 @@ mod tests {
             ("DROP INDEX \"i'\"", "coscan_drop_index('i''', 'false')"),
             ("refresh index Foo;", "coscan_refresh_index('foo')"),
             (
-                "REFRESH  INDEX \"Foo bar\"",
-                "coscan_refresh_index('Foo bar')",
+                "REFRESH  INDEX \"Foo. bar\"",
+                "coscan_refresh_index('Foo. bar')",
+            ),
+            (
+                "-- again\nREFRESH /* it */ INDEX public.foo;;",
+                "coscan_refresh_index('foo')",
+            ),
+            (
+                "/* ; */ CREATE INDEX \"a.b\" ON t (c)",
+                "coscan_create_index('a.b', 't', 'c', 'false')",
             ),
         ];
         for (sql, expected) in cases {
-            let query = index_statement(sql).unwrap();
-            assert_eq!(query, Some(format!("SELECT * FROM {expected}")), "{sql}");
+            let found = index_statement(sql).unwrap().unwrap();
+            assert_eq!(found.query, format!("SELECT * FROM {expected}"), "{sql}");
+            let verb = expected.split('_').nth(1).unwrap().to_ascii_uppercase();
+            assert_eq!(found.tag, Some(format!("{verb} INDEX").as_str()), "{sql}");
         }
         let show = index_statement(" show  indexes ; ").unwrap().unwrap();
-        assert_eq!(show, "SELECT * FROM coscan.indexes");
+        assert_eq!(show.query, "SELECT * FROM coscan.indexes");
+        assert_eq!(show.tag, None);
     }
 
     #[test]
@@ -184,6 +207,10 @@ mod tests {
             "drop table t",
             "show tables",
             "create table t (a int)",
+            "create index_table",
+            "select 'create index i on t (a)'",
+            "show indexes of t",
+            "create index 'open",
             "",
         ] {
             assert_eq!(index_statement(sql).unwrap(), None, "{sql}");
@@ -199,6 +226,11 @@ mod tests {
             "create index i on t (a) where a > 0",
             "create index on t (a)",
             "create index i on",
+            "create index i on t (a); select 1",
+            "refresh index",
+            "refresh index i; select 1",
+            "refresh index i j",
+            "drop index i, j",
         ] {
             assert!(index_statement(sql).is_err(), "{sql}");
         }

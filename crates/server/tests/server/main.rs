@@ -12,6 +12,7 @@
 
 mod admission;
 mod common;
+mod indexes;
 mod interruption;
 mod protocol;
 mod psql;

@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use crate::common::TestServer;
 
-async fn psql(server: &TestServer, sql: &str) -> (bool, String) {
+pub(crate) async fn psql(server: &TestServer, sql: &str) -> (bool, String) {
     let mut command = Command::new("psql");
     command
         .args([

@@ -51,10 +51,26 @@ impl TestServer {
     }
 
     pub(crate) async fn start_with(change: impl FnOnce(&mut ServerConfig)) -> Self {
+        let live = Arc::new(AtomicUsize::new(0));
+        let factory = factory(&live);
+        Self::start_on(factory, live, change).await
+    }
+
+    /// A server of the engine's sessions.
+    pub(crate) async fn start_on_engine(engine: &coscan::Engine) -> Self {
+        let engine = engine.clone();
+        let factory = move || Ok(engine.session().context().clone());
+        Self::start_on(Arc::new(factory), Arc::default(), |_| {}).await
+    }
+
+    async fn start_on(
+        factory: SessionFactory,
+        live: Arc<AtomicUsize>,
+        change: impl FnOnce(&mut ServerConfig),
+    ) -> Self {
         let mut config = ServerConfig::new(([127, 0, 0, 1], 0).into());
         change(&mut config);
-        let live = Arc::new(AtomicUsize::new(0));
-        let server = Server::bind(config, factory(&live)).await.unwrap();
+        let server = Server::bind(config, factory).await.unwrap();
         let addr = server.local_addr();
         let (stop, stopped) = oneshot::channel();
         let run = tokio::spawn(server.run(async move {

@@ -4,15 +4,14 @@
 //! end; and it is cut, not printed again, so an error still points into what the user wrote.
 
 use datafusion::sql::sqlparser::dialect::GenericDialect;
-use datafusion::sql::sqlparser::tokenizer::{Location, Token, Tokenizer};
-
-use crate::failure::Failure;
+use datafusion::sql::sqlparser::tokenizer::{Location, Token, Tokenizer, TokenizerError};
 
 /// The statements of `text`, without their semicolons; empty ones are left out.
-pub(crate) fn split(text: &str) -> Result<Vec<&str>, Failure> {
-    let tokens = Tokenizer::new(&GenericDialect {}, text)
-        .tokenize_with_location()
-        .map_err(|error| Failure::new(format!("SQL: {error}")))?;
+///
+/// # Errors
+/// If a string, a comment or a quoted name does not end.
+pub fn split_statements(text: &str) -> Result<Vec<&str>, TokenizerError> {
+    let tokens = Tokenizer::new(&GenericDialect {}, text).tokenize_with_location()?;
     let mut offsets = Offsets::new(text);
     let mut statements = Vec::new();
     let (mut start, mut empty) = (0, true);
@@ -68,13 +67,14 @@ impl<'a> Offsets<'a> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests: a failure should panic")]
 mod tests {
     use super::*;
 
     #[test]
     fn only_semicolons_between_statements_count() {
         let text = "SELECT ';' AS \"a;b\"; -- no; comment\nSELECT 2 /* ; */ ;;\n ;SELECT 'ä;ö', 3";
-        let statements = split(text).unwrap();
+        let statements = split_statements(text).unwrap();
         assert_eq!(
             statements,
             [
@@ -83,15 +83,15 @@ mod tests {
                 "SELECT 'ä;ö', 3"
             ]
         );
-        assert!(split(" ; -- nothing\n ;").unwrap().is_empty());
+        assert!(split_statements(" ; -- nothing\n ;").unwrap().is_empty());
         assert_eq!(
-            split("SELECT 'ü' ;SELECT 1").unwrap(),
+            split_statements("SELECT 'ü' ;SELECT 1").unwrap(),
             ["SELECT 'ü'", "SELECT 1"]
         );
     }
 
     #[test]
     fn an_open_string_is_an_error() {
-        assert!(split("SELECT 'oops").is_err());
+        assert!(split_statements("SELECT 'oops").is_err());
     }
 }

@@ -1,0 +1,152 @@
+//! Promised: statements about indexes answer with their tag, in both protocols, alone and among others, which run in order; `SHOW INDEXES`
+//! answers rows; where an index is kept is not for clients to say.
+
+use std::process::Command;
+
+use coscan::{Engine, EngineConfig};
+use futures::TryStreamExt;
+use tokio_postgres::SimpleQueryMessage;
+
+use crate::common::{TestServer, state};
+use crate::psql::psql;
+
+/// A server over the table `t` of a thousand rows: k = 0 .. 999.
+async fn server(folder: &tempfile::TempDir) -> TestServer {
+    let config = EngineConfig {
+        memory_bytes: Some(64 << 20),
+        small_table_bytes: 0,
+        ..EngineConfig::default()
+    };
+    let engine = Engine::new(config).unwrap();
+    let session = engine.session();
+    let path = folder.path().join("t.parquet");
+    let path = path.to_str().unwrap();
+    let copy = format!("COPY (SELECT value AS k FROM generate_series(0, 999)) TO '{path}'");
+    let copied = session.sql(&copy).await.unwrap();
+    copied.try_collect::<Vec<_>>().await.unwrap();
+    session.register("t", path).await.unwrap();
+    TestServer::start_on_engine(&engine).await
+}
+
+/// What a text of statements answers: rows as their cells, the ends of statements as `.`.
+async fn answers(client: &tokio_postgres::Client, sql: &str) -> Vec<String> {
+    let messages = client.simple_query(sql).await.unwrap();
+    let shown = messages.iter().filter_map(|message| match message {
+        SimpleQueryMessage::Row(row) => Some(row.get(0).unwrap_or("NULL").to_owned()),
+        SimpleQueryMessage::CommandComplete(_) => Some(".".to_owned()),
+        SimpleQueryMessage::RowDescription(columns) => Some(format!("{}:", columns[0].name())),
+        _ => None,
+    });
+    shown.collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn statements_about_indexes_answer_no_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = server(&folder).await;
+    let client = server.connect().await;
+    assert_eq!(answers(&client, "CREATE INDEX i ON t (k)").await, ["."]);
+    assert_eq!(
+        answers(&client, "CREATE INDEX IF NOT EXISTS i ON t (k)").await,
+        ["."]
+    );
+    assert_eq!(answers(&client, "SHOW INDEXES").await, ["index:", "i", "."]);
+    for sql in ["REFRESH INDEX i", "DROP INDEX i", "CREATE INDEX i ON t (k)"] {
+        let prepared = client.prepare(sql).await.unwrap();
+        assert!(prepared.columns().is_empty(), "{sql}");
+        assert_eq!(client.execute(&prepared, &[]).await.unwrap(), 0, "{sql}");
+    }
+    assert_eq!(
+        state(client.execute("CREATE INDEX i ON t (k)", &[]).await),
+        "42P07"
+    );
+    let shown = client.query("SHOW INDEXES", &[]).await.unwrap();
+    assert_eq!(shown[0].get::<_, &str>("index"), "i");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn statements_about_indexes_run_in_order_with_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = server(&folder).await;
+    let client = server.connect().await;
+    let text = "SELECT count(*) FROM coscan.indexes; -- none; yet
+                CREATE INDEX i ON t (k); SELECT count(*) FROM coscan.indexes;
+                SET coscan.access_path = 'smooth'; SELECT k FROM t WHERE k = 77;
+                REFRESH INDEX i; SHOW INDEXES; DROP INDEX i; SELECT count(*) FROM coscan.indexes;";
+    let found = answers(&client, text).await;
+    let expected = [
+        "count(*):",
+        "0",
+        ".",
+        ".",
+        "count(*):",
+        "1",
+        ".",
+        ".",
+        "k:",
+        "77",
+        ".",
+        ".",
+        "index:",
+        "i",
+        ".",
+        ".",
+        "count(*):",
+        "0",
+        ".",
+    ];
+    assert_eq!(found, expected);
+    // What cannot be read keeps all from running; what fails keeps those after it from running.
+    let unread = client
+        .simple_query("CREATE INDEX i ON t (k); SELEC 1")
+        .await;
+    assert_eq!(state(unread), "42601");
+    assert_eq!(answers(&client, "SHOW INDEXES").await, ["index:", "."]);
+    let failed = "CREATE INDEX i ON t (k); CREATE INDEX i ON t (k); DROP INDEX i";
+    assert_eq!(state(client.simple_query(failed).await), "42P07");
+    assert_eq!(answers(&client, "SHOW INDEXES").await, ["index:", "i", "."]);
+    let two = client.prepare("DROP INDEX i; SELECT 1").await;
+    assert_eq!(state(two), "42601");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn psql_shows_the_tags() {
+    if Command::new("psql").arg("--version").output().is_err() {
+        eprintln!("skipped: no psql");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let server = server(&folder).await;
+    for (sql, expected) in [
+        ("CREATE INDEX i ON t (k)", "CREATE INDEX\n"),
+        ("refresh index i; select 7", "REFRESH INDEX\n7\n"),
+        ("DROP INDEX i", "DROP INDEX\n"),
+        ("DROP INDEX IF EXISTS i", "DROP INDEX\n"),
+    ] {
+        let (success, text) = psql(&server, sql).await;
+        assert!(success && text == expected, "{sql}:\n{text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_folder_for_indexes_is_not_for_clients_to_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = server(&folder).await;
+    let client = server.connect().await;
+    let named = folder.path().join("indexes");
+    let set = format!("SET coscan.index_folder = '{}'", named.display());
+    assert_eq!(state(client.simple_query(&set).await), "42501");
+    let options = format!("-c coscan.index_folder={}", named.display());
+    let mut config = server.config();
+    config.options(&options);
+    assert_eq!(state(crate::common::connect(&config).await), "42501");
+    assert!(!named.exists());
+    assert_eq!(
+        answers(
+            &client,
+            "RESET coscan.index_folder; SHOW coscan.index_folder"
+        )
+        .await[1..],
+        ["coscan.index_folder:", "", "."]
+    );
+}
