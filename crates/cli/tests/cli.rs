@@ -366,3 +366,74 @@ fn an_index_is_made_listed_used_and_dropped_from_the_shell() {
     let missing = failure(&coscan(&["index", "refresh", path, "n_index"]), 1);
     assert!(missing.contains("there is no index n_index"), "{missing}");
 }
+
+#[test]
+fn of_two_processes_that_build_an_index_one_wins() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = table(folder.path());
+    let path = table.strip_prefix("t=").unwrap();
+    let mut both: Vec<_> = (0..2)
+        .map(|_| {
+            Command::new(env!("CARGO_BIN_EXE_coscan"))
+                .args(["index", "create", path, "n"])
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap()
+        })
+        .collect::<Vec<_>>()
+        .into_iter()
+        .map(|child| child.wait_with_output().unwrap())
+        .collect();
+    both.sort_by_key(|output| output.status.code());
+    stdout(&both[0]);
+    let refused = failure(&both[1], 1);
+    assert!(
+        refused.contains("index n_index already exists"),
+        "{refused}"
+    );
+    let sql = "SELECT name FROM t WHERE n = 77; SELECT state FROM coscan.indexes";
+    let options = ["--small-table-bytes", "0", "--format", "csv"];
+    let found = coscan(&[&["sql", "-t", &table][..], &options, &[sql]].concat());
+    assert_eq!(stdout(&found), "name\nrow 77\n\nstate\nready\n");
+    let files = std::fs::read_dir(folder.path().join("_coscan")).unwrap();
+    assert_eq!(files.count(), 2, "the manifest and the data");
+}
+
+/// A limit on the size of files stands for a full disk: both fail in the middle of a write.
+#[cfg(unix)]
+#[test]
+fn a_full_disk_leaves_the_index_that_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = table(folder.path());
+    let path = table.strip_prefix("t=").unwrap();
+    let indexes = folder.path().join("_coscan");
+    let limited = |arguments: &[&str]| {
+        Command::new("sh")
+            .args(["-c", "trap '' XFSZ; ulimit -f 4; exec \"$@\"", "sh"])
+            .arg(env!("CARGO_BIN_EXE_coscan"))
+            .args(arguments)
+            .output()
+            .unwrap()
+    };
+    let told = |output: &Output| {
+        let message = failure(output, 1);
+        for part in [
+            "index name_index ",
+            indexes.to_str().unwrap(),
+            "File too large",
+        ] {
+            assert!(message.contains(part), "{part}: {message}");
+        }
+    };
+    told(&limited(&["index", "create", path, "name"]));
+    assert_eq!(std::fs::read_dir(&indexes).unwrap().count(), 0);
+    stdout(&coscan(&["index", "create", path, "name"]));
+    told(&limited(&["index", "refresh", path, "name_index"]));
+    assert_eq!(std::fs::read_dir(&indexes).unwrap().count(), 2);
+    let list = stdout(&coscan(&["index", "list", path]));
+    assert!(
+        list.contains("name_index") && list.contains("ready"),
+        "{list}"
+    );
+}

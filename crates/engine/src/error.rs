@@ -41,6 +41,16 @@ pub enum Error {
         /// Why not.
         reason: String,
     },
+    /// An index cannot be written. What was there is there still.
+    #[error("index {name} cannot be written in {folder}: {reason}")]
+    IndexWrite {
+        /// The index's name.
+        name: String,
+        /// Where it was to be.
+        folder: String,
+        /// Why not.
+        reason: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// A table cannot be rewritten.
     #[error(transparent)]
     Rewrite(#[from] RewriteError),

@@ -177,7 +177,10 @@ fn code(error: &DataFusionError) -> &'static str {
         }
         DataFusionError::External(inner) => match inner.downcast_ref::<DataFusionError>() {
             Some(inner) => code(inner),
-            None => "58000",
+            None => match inner.downcast_ref::<coscan::Error>() {
+                Some(coscan::Error::IndexWrite { .. }) => "58030",
+                _ => "58000",
+            },
         },
         DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => code(inner),
         DataFusionError::Shared(inner) => code(inner),

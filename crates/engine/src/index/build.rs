@@ -2,7 +2,7 @@
 //!
 //! The indexed column is read by a cooperative scan, which shares its reads with whatever runs; each row's position is added; what
 //! comes is sorted by DataFusion's external sort, within the memory budget; and written as Parquet in pages of [`LEAF_ROWS`]
-//! entries. The file is then read back once, for the checksums of the manifest; and the manifest put in place (`manifest.rs`).
+//! entries. The file is then read back once, for the checksums of the manifest; and the manifest put in place (`commit.rs`).
 //! Dropping the build leaves the old state; what was uploaded of a data file is then given up by the store.
 //! Not here: when (`functions.rs`). Bounds: memory as the sort's, one row group of entries in the writer.
 
@@ -10,7 +10,6 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use arrow::array::{Array, ArrayRef, RecordBatch, UInt64Array};
 use arrow::compute::{SortOptions, filter, is_not_null};
@@ -41,12 +40,14 @@ use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt, PutMode};
 use parquet::arrow::AsyncArrowWriter;
 use parquet::basic::{Compression, Encoding};
+use parquet::errors::ParquetError;
 use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::page_index::offset_index::OffsetIndexMetaData;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
 
 use super::catalog::{Index, Indexes};
+use super::commit::{Committed, Draft, commit, data_name, unwritten};
 use super::discovery::named_folder;
 use super::folder::Folder;
 use super::manifest::{CoveredFile, KEY, Manifest, POSITION};
@@ -75,15 +76,17 @@ pub(super) struct Order<'a> {
     pub(super) column: &'a str,
     /// What it replaces.
     pub(super) old: Option<&'a Index>,
+    /// Without an old one: that one of this name exists is no error.
+    pub(super) if_not_exists: bool,
 }
 
 impl Order<'_> {
-    /// Builds it.
+    /// Builds it; `None` if there is one and that is no error.
     ///
     /// # Errors
     /// `Plan` for a table that is no Parquet table, a column that is not there or has no order, an index that exists or is being built;
-    /// what reading, sorting and writing say.
-    pub(super) async fn build(&self) -> Result<Arc<Index>> {
+    /// what reading and sorting say; what writing says, with the index and the folder named.
+    pub(super) async fn build(&self) -> Result<Option<Arc<Index>>> {
         let table = self.table().await?;
         let scan = self.scan(&table).await?;
         let field = Field::new(KEY, scan.schema.field(0).data_type().clone(), false);
@@ -97,14 +100,17 @@ impl Order<'_> {
         let folder = self.folder(&table).await?;
         let indexes = self.engine.indexes();
         let building = indexes.begin_building(&folder, self.name)?;
-        let exists = indexes.at(&folder, self.name);
-        if self.old.is_none() && exists.is_some() {
-            return Err(DataFusionError::Plan(format!(
-                "index {} already exists",
-                self.name
-            )));
-        }
         let store = self.state.runtime_env().object_store(&folder.store)?;
+        if self.old.is_none() {
+            // Another process may have made one since.
+            let found = indexes.look_up(&folder, self.name, &store).await;
+            if found
+                .map_err(|reason| self.in_the_way(&folder, reason))?
+                .is_some()
+            {
+                return self.exists();
+            }
+        }
         let settings = scan.settings.clone();
         let execution = Arc::new(Execution::new(
             Arc::new(scan),
@@ -112,38 +118,69 @@ impl Order<'_> {
         ));
         let running = execution.running().await?;
         let mut manifest = Manifest::new(self.name, self.table, self.column, covered(&running));
-        manifest.data = format!("{}-{}.index", self.name, now_ns());
+        manifest.data = data_name(self.name);
         let path = folder.path.clone().join(manifest.data.as_str());
+        let draft = Draft::new(&store, path.clone());
         let progress = &building.progress;
         progress.begin(manifest.files.iter().map(|file| file.rows).sum());
         let entries = entries(&execution, &running, &manifest, Arc::new(field), progress)?;
         let sorted = sorted(entries, &self.state.task_ctx())?;
-        manifest.entries = write(Arc::clone(&store), &path, sorted, progress).await?;
-        let index = self
-            .finish(&folder, manifest, &store, &settings, &path)
-            .await;
-        if index.is_err() {
-            // The manifest was not put in place, so nobody will ask for the data.
-            let _ = store.delete(&path).await;
+        let wrong = |error| unwritten(self.name, &folder, error);
+        let data = async {
+            manifest.entries = write(&store, &path, sorted, progress, wrong).await?;
+            self.seal(&folder, &mut manifest, &store, &settings, &path)
+                .await
+                .map_err(wrong)
+        };
+        if let Err(error) = data.await {
+            draft.remove().await;
+            return Err(error);
         }
-        let index = index?;
-        indexes.insert(&index);
-        if let Some(old) = exists {
-            // A query that still reads it fails over to scanning.
-            let _ = store.delete(&old.data_path()).await;
+        let mode = match self.old {
+            Some(_) => PutMode::Overwrite,
+            None => PutMode::Create,
+        };
+        match commit(indexes, &folder, &manifest, draft, mode).await? {
+            Committed::Lost => self.exists(),
+            Committed::Done => {
+                let index = Index::new(folder, manifest);
+                index.verified.store(true, Ordering::Relaxed);
+                indexes.insert(&index);
+                Ok(Some(index))
+            }
         }
-        Ok(index)
     }
 
-    /// The checksums, and the manifest.
-    async fn finish(
+    /// There is an index of this name.
+    fn exists(&self) -> Result<Option<Arc<Index>>> {
+        if self.if_not_exists {
+            return Ok(None);
+        }
+        let text = format!("index {} already exists", self.name);
+        Err(DataFusionError::Plan(text))
+    }
+
+    /// There is a manifest of this name, but not one that can be used.
+    fn in_the_way(&self, folder: &Folder, reason: String) -> DataFusionError {
+        let reason = format!(
+            "{}: {reason}",
+            folder
+                .manifest_path(self.name)
+                .filename()
+                .unwrap_or_default()
+        );
+        unwritten(self.name, folder, reason)
+    }
+
+    /// Reads the data back for what the manifest says of it.
+    async fn seal(
         &self,
         folder: &Folder,
-        mut manifest: Manifest,
+        manifest: &mut Manifest,
         store: &Arc<dyn ObjectStore>,
         settings: &Settings,
         path: &Path,
-    ) -> Result<Arc<Index>> {
+    ) -> Result<()> {
         let pool = self.engine.pool(settings);
         let version = FileVersion::from(&store.head(path).await?);
         manifest.bytes = version.size;
@@ -159,24 +196,7 @@ impl Order<'_> {
                 .leaves_crc32
                 .extend((0..leaves.len()).map(|leaf| read.checksum(leaf)));
         }
-        let sealed = manifest.clone().seal().map_err(DataFusionError::Internal)?;
-        let mode = match self.old {
-            Some(_) => PutMode::Overwrite,
-            None => PutMode::Create,
-        };
-        let target = folder.manifest_path(self.name);
-        store
-            .put_opts(&target, sealed.into(), mode.into())
-            .await
-            .map_err(|error| match error {
-                object_store::Error::AlreadyExists { .. } => {
-                    DataFusionError::Plan(format!("index {} already exists", self.name))
-                }
-                error => error.into(),
-            })?;
-        let index = Index::new(folder.clone(), manifest);
-        index.verified.store(true, Ordering::Relaxed);
-        Ok(index)
+        Ok(())
     }
 
     /// The table to be indexed. Views are none: what their columns are called says nothing about files.
@@ -468,12 +488,13 @@ fn sorted(
     execute_stream(Arc::new(merge), Arc::clone(context))
 }
 
-/// Writes the entries; gives their number.
+/// Writes the entries; gives their number. `wrong` explains what the store says.
 async fn write(
-    store: Arc<dyn ObjectStore>,
+    store: &Arc<dyn ObjectStore>,
     path: &Path,
     mut entries: SendableRecordBatchStream,
     progress: &Progress,
+    wrong: impl Fn(DataFusionError) -> DataFusionError,
 ) -> Result<u64> {
     let schema = entries.schema();
     let key = schema.field(0).data_type();
@@ -496,15 +517,16 @@ async fn write(
         properties =
             properties.set_column_encoding(ColumnPath::from(KEY), Encoding::DELTA_BINARY_PACKED);
     }
-    let target = BufWriter::new(store, path.clone());
+    let wrong = |error: ParquetError| wrong(error.into());
+    let target = BufWriter::new(Arc::clone(store), path.clone());
     let mut writer = AsyncArrowWriter::try_new(target, schema, Some(properties.build()))?;
     let mut count = 0;
     while let Some(batch) = entries.try_next().await? {
         count += batch.num_rows() as u64;
-        writer.write(&batch).await?;
+        writer.write(&batch).await.map_err(wrong)?;
         progress.add_written(batch.num_rows());
     }
-    writer.close().await?;
+    writer.close().await.map_err(wrong)?;
     Ok(count)
 }
 
@@ -581,13 +603,6 @@ pub(super) async fn tail_crc32(file: &TableFile, leaves_end: u64) -> Result<u32>
         .await
         .map_err(external)?;
     Ok(read.first().map_or(0, |bytes| crc32fast::hash(bytes)))
-}
-
-/// What tells one data file of an index from another.
-fn now_ns() -> u128 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_nanos())
 }
 
 impl Indexes {

@@ -153,14 +153,36 @@ impl Indexes {
                 continue;
             }
             match read(store, &file.location).await {
-                Ok(manifest) => {
-                    let current = self.at(folder, &manifest.name);
-                    if current.is_none_or(|index| index.manifest != manifest) {
-                        self.insert(&Index::new(folder.clone(), manifest));
-                    }
-                }
+                Ok(Some(manifest)) => self.learn(folder, manifest),
+                // Dropped meanwhile.
+                Ok(None) => {}
                 Err(reason) => log::warn!("{}/{name}: {reason}", folder.display()),
             }
+        }
+    }
+
+    /// The manifest of this name that is in a folder now, whoever put it there; its index is known from now on.
+    ///
+    /// # Errors
+    /// Why it cannot be read, or is none.
+    pub(super) async fn look_up(
+        &self,
+        folder: &Folder,
+        name: &str,
+        store: &Arc<dyn ObjectStore>,
+    ) -> Result<Option<Manifest>, String> {
+        let found = read(store, &folder.manifest_path(name)).await?;
+        if let Some(manifest) = &found {
+            self.learn(folder, manifest.clone());
+        }
+        Ok(found)
+    }
+
+    /// An index that is known as it is stays what it is, broken or not.
+    fn learn(&self, folder: &Folder, manifest: Manifest) {
+        let current = self.at(folder, &manifest.name);
+        if current.is_none_or(|index| index.manifest != manifest) {
+            self.insert(&Index::new(folder.clone(), manifest));
         }
     }
 
@@ -213,10 +235,12 @@ impl Drop for Building {
     }
 }
 
-async fn read(store: &Arc<dyn ObjectStore>, path: &Path) -> Result<Manifest, String> {
+/// The manifest at a path; `None` if there is nothing.
+async fn read(store: &Arc<dyn ObjectStore>, path: &Path) -> Result<Option<Manifest>, String> {
     let bytes = match store.get(path).await {
         Ok(answer) => answer.bytes().await,
+        Err(object_store::Error::NotFound { .. }) => return Ok(None),
         Err(error) => Err(error),
     };
-    Manifest::open(&bytes.map_err(|error| error.to_string())?)
+    Manifest::open(&bytes.map_err(|error| error.to_string())?).map(Some)
 }

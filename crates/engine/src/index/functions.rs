@@ -27,7 +27,7 @@ use futures::stream;
 use super::build::Order;
 use super::catalog::Index;
 use super::discovery::named_folder;
-use crate::engine::{Engine, WeakEngine};
+use crate::engine::WeakEngine;
 
 /// Makes the functions known to a session.
 pub(crate) fn register(builder: &mut SessionStateBuilder, engine: &WeakEngine) {
@@ -206,19 +206,33 @@ impl Work {
         let missing = |name| DataFusionError::Plan(format!("there is no index {name}"));
         match (self.verb, self.arguments.as_slice()) {
             (Verb::Create, [name, table, column, if_not_exists]) => {
-                if if_not_exists == "true" && !matches!(known(name), Ok(None)) {
+                let if_not_exists = if_not_exists == "true";
+                if if_not_exists && !matches!(known(name), Ok(None)) {
                     return Ok(None);
                 }
-                self.build(&engine, name, table, column, None)
-                    .await
-                    .map(Some)
+                let order = Order {
+                    engine: &engine,
+                    state: &self.state,
+                    name,
+                    table,
+                    column,
+                    old: None,
+                    if_not_exists,
+                };
+                order.build().await
             }
             (Verb::Refresh, [name]) => {
                 let index = known(name)?.ok_or_else(|| missing(name))?;
-                let (table, column) = (&index.manifest.table, &index.manifest.column);
-                self.build(&engine, name, table, column, Some(&index))
-                    .await
-                    .map(Some)
+                let order = Order {
+                    engine: &engine,
+                    state: &self.state,
+                    name,
+                    table: &index.manifest.table,
+                    column: &index.manifest.column,
+                    old: Some(&index),
+                    if_not_exists: false,
+                };
+                order.build().await
             }
             (Verb::Drop, [name, if_exists]) => {
                 let Some(index) = known(name)? else {
@@ -235,25 +249,6 @@ impl Work {
                 "arguments were counted".to_owned(),
             )),
         }
-    }
-
-    async fn build(
-        &self,
-        engine: &Engine,
-        name: &str,
-        table: &str,
-        column: &str,
-        old: Option<&Index>,
-    ) -> Result<Arc<Index>> {
-        let order = Order {
-            engine,
-            state: &self.state,
-            name,
-            table,
-            column,
-            old,
-        };
-        order.build().await
     }
 }
 

@@ -5,6 +5,7 @@
 //! | `statement.rs` | which statements are about indexes, and what they ask for |
 //! | `functions.rs` | how such a statement runs inside a DataFusion plan |
 //! | `build.rs` | how an index is built |
+//! | `commit.rs` | how it comes into being, or not at all |
 //! | `progress.rs` | how far builds are |
 //! | `manifest.rs` | what is written about an index, and how damage is noticed |
 //! | `folder.rs` | where indexes are kept |
@@ -17,6 +18,7 @@
 
 mod build;
 mod catalog;
+mod commit;
 mod cursor;
 mod discovery;
 mod folder;

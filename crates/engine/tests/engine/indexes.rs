@@ -23,7 +23,7 @@ use crate::predicates::metric;
 
 const PATHS: [&str; 5] = ["full", "index", "sort", "switch", "smooth"];
 
-fn schema() -> SchemaRef {
+pub(crate) fn schema() -> SchemaRef {
     common::schema(vec![
         Field::new("id", DataType::Int64, false),
         Field::new("k", DataType::Int32, true),
@@ -36,7 +36,7 @@ fn schema() -> SchemaRef {
 }
 
 /// Rows of which `clustered` are in the order of k.
-fn batch(random: &mut StdRng, first: i64, rows: usize, clustered: bool) -> RecordBatch {
+pub(crate) fn batch(random: &mut StdRng, first: i64, rows: usize, clustered: bool) -> RecordBatch {
     let mut keys: Vec<i32> = (0..rows).map(|_| random.random_range(0..1000)).collect();
     if clustered {
         keys.sort_unstable();
@@ -74,7 +74,7 @@ fn batch(random: &mut StdRng, first: i64, rows: usize, clustered: bool) -> Recor
 
 /// How a file's pages lie.
 #[derive(Clone, Copy, Debug)]
-enum Layout {
+pub(crate) enum Layout {
     /// Every column's pages begin at the same rows.
     Aligned,
     /// Pages of a number of bytes, so each column's begin elsewhere.
@@ -83,7 +83,7 @@ enum Layout {
     NoPageIndex,
 }
 
-fn write(path: &Path, batches: &[RecordBatch], layout: Layout) {
+pub(crate) fn write(path: &Path, batches: &[RecordBatch], layout: Layout) {
     let properties = WriterProperties::builder().set_max_row_group_row_count(Some(4000));
     let properties = match layout {
         Layout::Aligned => properties
@@ -98,13 +98,13 @@ fn write(path: &Path, batches: &[RecordBatch], layout: Layout) {
     common::write_with(path, schema(), batches, properties.build());
 }
 
-struct Table {
+pub(crate) struct Table {
     _folder: TempDir,
-    path: PathBuf,
+    pub(crate) path: PathBuf,
 }
 
 /// A table of three files, each of another layout and one of them clustered.
-fn table(seed: u64) -> Table {
+pub(crate) fn table(seed: u64) -> Table {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("t");
     fs::create_dir(&path).unwrap();
@@ -127,11 +127,11 @@ fn table(seed: u64) -> Table {
     }
 }
 
-async fn session(table: &Table, config: EngineConfig) -> Session {
+pub(crate) async fn session(table: &Table, config: EngineConfig) -> Session {
     common::session(config, &[("t", &table.path.join(""))]).await
 }
 
-async fn run(session: &Session, sql: &str) -> datafusion::error::Result<Vec<String>> {
+pub(crate) async fn run(session: &Session, sql: &str) -> datafusion::error::Result<Vec<String>> {
     match session.sql(sql).await {
         Ok(rows) => collect(rows).await,
         Err(coscan::Error::Query(error)) => Err(error),

@@ -12,6 +12,7 @@
 mod bad_files;
 mod blooms;
 mod common;
+mod index_faults;
 mod indexes;
 mod object_store;
 mod pages;
