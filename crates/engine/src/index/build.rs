@@ -105,7 +105,7 @@ impl Order<'_> {
             // Another process may have made one since.
             let found = indexes.look_up(&folder, self.name, &store).await;
             if found
-                .map_err(|reason| self.in_the_way(&folder, reason))?
+                .map_err(|reason| self.in_the_way(&folder, &reason))?
                 .is_some()
             {
                 return self.exists();
@@ -161,7 +161,7 @@ impl Order<'_> {
     }
 
     /// There is a manifest of this name, but not one that can be used.
-    fn in_the_way(&self, folder: &Folder, reason: String) -> DataFusionError {
+    fn in_the_way(&self, folder: &Folder, reason: &str) -> DataFusionError {
         let reason = format!(
             "{}: {reason}",
             folder
@@ -304,7 +304,7 @@ fn is_whole_number(data_type: &DataType) -> bool {
         )
 }
 
-fn is_text(data_type: &DataType) -> bool {
+pub(super) fn is_text(data_type: &DataType) -> bool {
     matches!(
         data_type,
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View

@@ -26,8 +26,9 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use object_store::{ObjectStore, ObjectStoreExt};
 use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
+use parquet::arrow::parquet_to_arrow_schema;
 
-use super::build::{leaves, open, tail_crc32};
+use super::build::{is_text, leaves, open, tail_crc32};
 use super::catalog::Index;
 use super::manifest::{KEY, POSITION};
 use crate::error::external;
@@ -100,6 +101,12 @@ impl Cursor {
         let leaves = leaves(&file);
         if leaves.len() != manifest.leaves_crc32.len() {
             return Err(damaged("it has another number of leaves"));
+        }
+        let written = written_key(&file)?;
+        if !is_ordered_alike(&written, key) {
+            return Err(DataFusionError::Execution(format!(
+                "its keys are of type {written}, the column is of type {key}"
+            )));
         }
         let key: FieldRef = Arc::new(Field::new(KEY, key.clone(), false));
         let schema = Arc::new(Schema::new(vec![Arc::clone(&key)]));
@@ -278,6 +285,20 @@ impl LeafReader {
                 .clone(),
         })
     }
+}
+
+/// The type of an index's keys.
+fn written_key(file: &TableFile) -> Result<DataType> {
+    let metadata = file.metadata().file_metadata();
+    let written = metadata.key_value_metadata();
+    let schema = parquet_to_arrow_schema(metadata.schema_descr(), written)?;
+    Ok(schema.field_with_name(KEY)?.data_type().clone())
+}
+
+/// Whether keys of one type are in the other's order, and compare with its values. A table may be declared with other types than its
+/// files have.
+fn is_ordered_alike(written: &DataType, key: &DataType) -> bool {
+    written == key || (is_text(written) && is_text(key))
 }
 
 /// The predicate, its one column read from the index.

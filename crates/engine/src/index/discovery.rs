@@ -1,7 +1,8 @@
 //! When are indexes looked for?
 //!
 //! Those beside a table when the table is made; those in the folder that a session names (`coscan.index_folder`) before its next query
-//! is planned, and again when a table is made. So what one process built serves the next. A table is made by
+//! is planned, and again when a table is made. So what one process built serves the next. One that turned out to be broken is looked
+//! up again before every query, until it is another one or gone. A table is made by
 //! [`Session::register`](crate::Session::register) or by `CREATE EXTERNAL TABLE … STORED AS PARQUET`.
 //! Not here: which index a query uses (`smooth/plan.rs`).
 
@@ -70,6 +71,21 @@ async fn look_through(engine: &Engine, folder: &Folder, runtime: &RuntimeEnv) {
     }
 }
 
+/// An index that cannot be used any more may have been refreshed, or dropped, by somebody else: its data goes then.
+async fn look_again(engine: &Engine, runtime: &RuntimeEnv) {
+    let indexes = engine.indexes();
+    let broken = indexes.all().into_iter();
+    for index in broken.filter(|index| index.broken().is_some()) {
+        let Ok(store) = runtime.object_store(&index.folder.store) else {
+            continue;
+        };
+        let name = &index.manifest.name;
+        if let Ok(None) = indexes.look_up(&index.folder, name, &store).await {
+            indexes.remove(&index);
+        }
+    }
+}
+
 /// Plans a query when the indexes in the session's folder are known.
 #[derive(Debug)]
 struct Planner {
@@ -88,6 +104,9 @@ impl QueryPlanner for Planner {
         if let (Some(named), Some(engine)) = (named_folder(session), self.engine.upgrade()) {
             let look = || look_through(&engine, &named.folder, session.runtime_env());
             named.looked_through.get_or_init(look).await;
+        }
+        if let Some(engine) = self.engine.upgrade() {
+            look_again(&engine, session.runtime_env()).await;
         }
         match &self.inner {
             Some(inner) => inner.create_physical_plan(plan, session).await,

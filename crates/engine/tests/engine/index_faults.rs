@@ -399,12 +399,26 @@ async fn of_two_builds_at_once_one_wins() {
     other.unwrap();
     let later = session(&table, config()).await;
     for session in [&a, &b, &later] {
+        // Who finds its data gone scans, and uses the other's from then on.
         assert_eq!(rows(session, QUERY).await, expected);
         assert_eq!(
             rows(session, "SELECT state FROM coscan.indexes").await,
             ["ready"]
         );
+        let text = session.explain(QUERY).await.unwrap();
+        assert!(text.contains("SmoothScan: index=i,"), "{text}");
+        assert_eq!(rows(session, QUERY).await, expected);
     }
+    run(&later, "REFRESH INDEX i").await.unwrap();
+    assert_eq!(rows(&a, QUERY).await, expected);
+    assert_eq!(
+        rows(&a, "SELECT state FROM coscan.indexes").await,
+        ["ready"]
+    );
+    run(&later, "DROP INDEX i").await.unwrap();
+    assert_eq!(rows(&a, QUERY).await, expected);
+    assert!(rows(&a, "SHOW INDEXES").await.is_empty());
+    run(&a, "CREATE INDEX i ON t (k)").await.unwrap();
 
     // Within an engine the second is told at once.
     let both = tokio::join!(run(&a, sql), run(&a, sql));
