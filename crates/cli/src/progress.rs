@@ -133,12 +133,12 @@ impl Step {
 fn build_step(builds: &[IndexBuild]) -> Option<Step> {
     let sum = |count: fn(&IndexBuild) -> u64| builds.iter().map(count).sum::<u64>();
     let (rows, rows_read) = (sum(|build| build.rows), sum(|build| build.rows_read));
+    let entries = sum(|build| build.entries);
     let (done, all, what) = if builds.is_empty() {
         return None;
-    } else if rows == 0 || rows_read < rows {
+    } else if entries == 0 || rows_read < rows {
         (rows_read, rows, "rows")
     } else {
-        let entries = sum(|build| build.entries);
         (sum(|build| build.entries_written), entries, "entries")
     };
     Some(Step { done, all, what })
@@ -206,6 +206,9 @@ mod tests {
         assert_eq!(build_step(&[build(0, 0, 0)]), step(0, 0, "rows"));
         assert_eq!(build_step(&[build(100, 50, 0)]), step(50, 100, "rows"));
         assert_eq!(build_step(&[build(100, 100, 30)]), step(30, 90, "entries"));
+        let mut kept = IndexBuild::default();
+        (kept.entries, kept.entries_written) = (70, 7);
+        assert_eq!(build_step(&[kept]), step(7, 70, "entries"));
         let both = [build(100, 100, 30), build(100, 40, 0)];
         assert_eq!(build_step(&both), step(140, 200, "rows"));
     }

@@ -1,21 +1,18 @@
 //! How is an index built?
 //!
-//! The indexed column is read by a cooperative scan, which shares its reads with whatever runs; each row's position is added; what
-//! comes is sorted by DataFusion's external sort, within the memory budget; and written as Parquet in pages of [`LEAF_ROWS`]
-//! entries. The file is then read back once, for the checksums of the manifest; and the manifest put in place (`commit.rs`).
+//! The indexed column is read by a cooperative scan, which shares its reads with whatever runs; each row's position is added
+//! (`entries.rs`); what comes is sorted by DataFusion's external sort, within the memory budget; merged with what an old index has
+//! (`merge.rs`); and written as Parquet in pages of [`LEAF_ROWS`] entries. The file is then read back once, for the checksums of the manifest; and the manifest put in place (`commit.rs`).
 //! Dropping the build leaves the old state; what was uploaded of a data file is then given up by the store.
 //! Not here: when (`functions.rs`). Bounds: memory as the sort's, one row group of entries in the writer.
 
-use std::collections::VecDeque;
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use arrow::array::{Array, ArrayRef, RecordBatch, UInt64Array};
-use arrow::compute::{SortOptions, filter, is_not_null};
+use arrow::compute::SortOptions;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use coscan_storage::device::FileVersion;
-use coscan_storage::pool::{BufferPool, ChunkLease, TableFile};
+use coscan_storage::pool::{BufferPool, TableFile};
 use coscan_storage::{CHUNK_BYTES_DEFAULT, FileChunk, Piece};
 use datafusion::catalog::TableProvider;
 use datafusion::common::TableReference;
@@ -23,18 +20,16 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::datasource::listing::ListingTable;
 use datafusion::datasource::provider_as_source;
 use datafusion::error::{DataFusionError, Result};
-use datafusion::execution::{SendableRecordBatchStream, SessionState, TaskContext};
+use datafusion::execution::{SendableRecordBatchStream, SessionState};
 use datafusion::logical_expr::LogicalPlanBuilder;
 use datafusion::physical_expr::expressions::col;
 use datafusion::physical_expr::{LexOrdering, PhysicalSortExpr};
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
+use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
-use futures::future::BoxFuture;
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::TryStreamExt;
 use object_store::buffered::BufWriter;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt, PutMode};
@@ -49,14 +44,14 @@ use parquet::schema::types::ColumnPath;
 use super::catalog::{Index, Indexes};
 use super::commit::{Committed, Draft, commit, data_name, unwritten};
 use super::discovery::named_folder;
+use super::entries::entries;
 use super::folder::Folder;
 use super::manifest::{CoveredFile, KEY, Manifest, POSITION};
+use super::merge::{KeptEntries, can_keep};
 use super::progress::Progress;
 use crate::engine::Engine;
 use crate::error::external;
-use crate::scan::{
-    Delivery, Execution, Run, Running, ScanPlan, Selection, parquet_scan, positions_of,
-};
+use crate::scan::{Delivery, Execution, Running, ScanPlan, parquet_scan};
 use crate::settings::Settings;
 
 /// Entries in a leaf: 4096 of eight bytes or fewer are 16 to 32 KiB, which costs little beside a request, and the page index of a
@@ -75,9 +70,16 @@ pub(super) struct Order<'a> {
     pub(super) table: &'a str,
     pub(super) column: &'a str,
     /// What it replaces.
-    pub(super) old: Option<&'a Index>,
+    pub(super) old: Option<&'a Arc<Index>>,
     /// Without an old one: that one of this name exists is no error.
     pub(super) if_not_exists: bool,
+}
+
+/// Where an index is built.
+struct Place<'a> {
+    folder: &'a Folder,
+    store: &'a Arc<dyn ObjectStore>,
+    progress: &'a Arc<Progress>,
 }
 
 impl Order<'_> {
@@ -89,12 +91,11 @@ impl Order<'_> {
     pub(super) async fn build(&self) -> Result<Option<Arc<Index>>> {
         let table = self.table().await?;
         let scan = self.scan(&table).await?;
-        let field = Field::new(KEY, scan.schema.field(0).data_type().clone(), false);
-        if !has_order(field.data_type()) {
+        let key = scan.schema.field(0).data_type();
+        if !has_order(key) {
             return Err(DataFusionError::Plan(format!(
-                "column {} is of type {}, which cannot be indexed: integers, dates, times, timestamps, decimals and strings can",
+                "column {} is of type {key}, which cannot be indexed: integers, dates, times, timestamps, decimals and strings can",
                 self.column,
-                field.data_type()
             )));
         }
         let folder = self.folder(&table).await?;
@@ -111,31 +112,19 @@ impl Order<'_> {
                 return self.exists();
             }
         }
-        let settings = scan.settings.clone();
-        let execution = Arc::new(Execution::new(
-            Arc::new(scan),
-            ExecutionPlanMetricsSet::new(),
-        ));
-        let running = execution.running().await?;
-        let mut manifest = Manifest::new(self.name, self.table, self.column, covered(&running));
-        manifest.data = data_name(self.name);
-        let path = folder.path.clone().join(manifest.data.as_str());
-        let draft = Draft::new(&store, path.clone());
-        let progress = &building.progress;
-        progress.begin(manifest.files.iter().map(|file| file.rows).sum());
-        let entries = entries(&execution, &running, &manifest, Arc::new(field), progress)?;
-        let sorted = sorted(entries, &self.state.task_ctx())?;
-        let wrong = |error| unwritten(self.name, &folder, error);
-        let data = async {
-            manifest.entries = write(&store, &path, sorted, progress, wrong).await?;
-            self.seal(&folder, &mut manifest, &store, &settings, &path)
-                .await
-                .map_err(wrong)
+        let place = Place {
+            folder: &folder,
+            store: &store,
+            progress: &building.progress,
         };
-        if let Err(error) = data.await {
-            draft.remove().await;
-            return Err(error);
-        }
+        let old = self.old.filter(|old| can_keep(old, &scan));
+        let kept = old.map(|old| KeptEntries::new(old, self.engine.pool(&scan.settings), &store));
+        let (manifest, draft) = match self.data(&scan, kept.as_ref(), &place).await {
+            Err(_) if kept.as_ref().is_some_and(KeptEntries::failed) => {
+                self.data(&scan, None, &place).await?
+            }
+            data => data?,
+        };
         let mode = match self.old {
             Some(_) => PutMode::Overwrite,
             None => PutMode::Create,
@@ -149,6 +138,81 @@ impl Order<'_> {
                 Ok(Some(index))
             }
         }
+    }
+
+    /// The data of the index, with the manifest that is to name it.
+    async fn data(
+        &self,
+        scan: &ScanPlan,
+        kept: Option<&KeptEntries>,
+        place: &Place<'_>,
+    ) -> Result<(Manifest, Draft)> {
+        let (mut manifest, entries) = self.entries(scan, kept, place.progress).await?;
+        manifest.data = data_name(self.name);
+        let path = place.folder.path.clone().join(manifest.data.as_str());
+        let draft = Draft::new(place.store, path.clone());
+        let wrong = |error| unwritten(self.name, place.folder, error);
+        let data = async {
+            let progress = place.progress;
+            manifest.entries = write(place.store, &path, entries, progress, wrong).await?;
+            self.seal(&mut manifest, &path, place).await.map_err(wrong)
+        };
+        match data.await {
+            Ok(()) => Ok((manifest, draft)),
+            Err(error) => {
+                draft.remove().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// All entries in their order: what is kept, merged with those of the other files; and a manifest that names the files.
+    async fn entries(
+        &self,
+        scan: &ScanPlan,
+        kept: Option<&KeptEntries>,
+        progress: &Arc<Progress>,
+    ) -> Result<(Manifest, SendableRecordBatchStream)> {
+        let key = scan.schema.field(0).data_type().clone();
+        let schema: SchemaRef = Arc::new(Schema::new(vec![
+            Field::new(KEY, key, false),
+            Field::new(POSITION, DataType::UInt64, false),
+        ]));
+        let ordering = ordering(&schema)?;
+        let (mut files, scan) = match kept {
+            Some(kept) => (kept.index.manifest.files.clone(), kept.others(scan)),
+            None => (Vec::new(), Some(scan.clone())),
+        };
+        let kept_entries = kept.map_or(0, |kept| kept.index.manifest.entries);
+        let mut sorted: Vec<Arc<dyn ExecutionPlan>> = Vec::new();
+        if let Some(kept) = kept {
+            sorted.push(kept.plan(&schema)?);
+        }
+        let Some(scan) = scan else {
+            progress.begin(0, kept_entries);
+            let manifest = Manifest::new(self.name, self.table, self.column, files);
+            return Ok((manifest, self.merged(sorted, ordering)?));
+        };
+        let execution = Execution::new(Arc::new(scan), ExecutionPlanMetricsSet::new());
+        let execution = Arc::new(execution);
+        let running = execution.running().await?;
+        let new = covered(&running);
+        progress.begin(new.iter().map(|file| file.rows).sum(), kept_entries);
+        files.extend(new);
+        let manifest = Manifest::new(self.name, self.table, self.column, files);
+        let entries = entries(&execution, &running, &manifest, schema, progress)?;
+        let sort = SortExec::new(ordering.clone(), entries).with_preserve_partitioning(true);
+        sorted.push(Arc::new(sort));
+        Ok((manifest, self.merged(sorted, ordering)?))
+    }
+
+    fn merged(
+        &self,
+        sorted: Vec<Arc<dyn ExecutionPlan>>,
+        ordering: LexOrdering,
+    ) -> Result<SendableRecordBatchStream> {
+        let merge = SortPreservingMergeExec::new(ordering, UnionExec::try_new(sorted)?);
+        execute_stream(Arc::new(merge), self.state.task_ctx())
     }
 
     /// There is an index of this name.
@@ -173,18 +237,11 @@ impl Order<'_> {
     }
 
     /// Reads the data back for what the manifest says of it.
-    async fn seal(
-        &self,
-        folder: &Folder,
-        manifest: &mut Manifest,
-        store: &Arc<dyn ObjectStore>,
-        settings: &Settings,
-        path: &Path,
-    ) -> Result<()> {
-        let pool = self.engine.pool(settings);
-        let version = FileVersion::from(&store.head(path).await?);
+    async fn seal(&self, manifest: &mut Manifest, path: &Path, place: &Place<'_>) -> Result<()> {
+        let pool = self.engine.pool(&self.settings());
+        let version = FileVersion::from(&place.store.head(path).await?);
         manifest.bytes = version.size;
-        let file = open(&pool, folder.store.as_str(), &version).await?;
+        let file = open(&pool, place.folder.store.as_str(), &version).await?;
         manifest.leaves_end = leaves_end(&file);
         manifest.tail_crc32 = tail_crc32(&file, manifest.leaves_end).await?;
         let leaves = leaves(&file);
@@ -242,16 +299,17 @@ impl Order<'_> {
         }
     }
 
+    /// The session's settings.
+    fn settings(&self) -> Settings {
+        let extensions = &self.state.config().options().extensions;
+        let settings = extensions.get::<Settings>().cloned();
+        settings.unwrap_or_else(|| self.engine.settings())
+    }
+
     /// The scan of the column, not yet started.
     async fn scan(&self, table: &Arc<dyn TableProvider>) -> Result<ScanPlan> {
+        let settings = self.settings();
         let mut state = self.state.clone();
-        let settings = state
-            .config()
-            .options()
-            .extensions
-            .get::<Settings>()
-            .cloned();
-        let settings = settings.unwrap_or_else(|| self.engine.settings());
         state
             .config_mut()
             .options_mut()
@@ -323,169 +381,15 @@ fn covered(running: &Running) -> Vec<CoveredFile> {
         .collect()
 }
 
-/// The entries of the index, unsorted, in as many partitions as the scan has.
-fn entries(
-    execution: &Arc<Execution>,
-    running: &Arc<Running>,
-    manifest: &Manifest,
-    key: Arc<Field>,
-    progress: &Arc<Progress>,
-) -> Result<Arc<dyn ExecutionPlan>> {
-    let position = Field::new(POSITION, DataType::UInt64, false);
-    let schema: SchemaRef = Arc::new(Schema::new(vec![key, Arc::new(position)]));
-    let first_rows = manifest.first_rows(&running.files);
-    let partitions = (0..execution.plan.partitions.len())
-        .map(|number| {
-            Arc::new(EntriesOf {
-                execution: Arc::clone(execution),
-                running: Arc::clone(running),
-                first_rows: Arc::clone(&first_rows),
-                number,
-                schema: Arc::clone(&schema),
-                progress: Arc::clone(progress),
-            }) as Arc<dyn PartitionStream>
-        })
-        .collect();
-    let source = StreamingTableExec::try_new(schema, partitions, None, [], false, None)?;
-    Ok(Arc::new(source))
-}
-
-/// One partition of the entries.
-struct EntriesOf {
-    execution: Arc<Execution>,
-    running: Arc<Running>,
-    /// Position of the first row of each of the scan's files.
-    first_rows: Arc<[u64]>,
-    number: usize,
-    schema: SchemaRef,
-    progress: Arc<Progress>,
-}
-
-impl PartitionStream for EntriesOf {
-    fn schema(&self) -> &SchemaRef {
-        &self.schema
-    }
-
-    fn execute(&self, context: Arc<TaskContext>) -> SendableRecordBatchStream {
-        let entries = EntryStream {
-            _execution: Arc::clone(&self.execution),
-            runs: self.running.runs(self.number).to_vec().into(),
-            running: Arc::clone(&self.running),
-            first_rows: Arc::clone(&self.first_rows),
-            schema: Arc::clone(&self.schema),
-            progress: Arc::clone(&self.progress),
-            batch_rows: context.session_config().batch_size(),
-            chunk: None,
-        };
-        let batches = stream::try_unfold(entries, |mut entries| async move {
-            // Boxed: the compiler cannot prove the nested futures `Send` for every lifetime at once.
-            let next: BoxFuture<'_, Result<Option<RecordBatch>>> = Box::pin(entries.next());
-            Ok(next.await?.map(|batch| (batch, entries)))
-        });
-        Box::pin(RecordBatchStreamAdapter::new(
-            Arc::clone(&self.schema),
-            batches.boxed(),
-        ))
-    }
-}
-
-impl fmt::Debug for EntriesOf {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EntriesOf")
-            .field("number", &self.number)
-            .finish_non_exhaustive()
-    }
-}
-
-/// Chunk after chunk, batch after batch.
-struct EntryStream {
-    /// The scan lives as long.
-    _execution: Arc<Execution>,
-    running: Arc<Running>,
-    first_rows: Arc<[u64]>,
-    schema: SchemaRef,
-    progress: Arc<Progress>,
-    batch_rows: usize,
-    runs: VecDeque<Arc<Run>>,
-    /// The chunk at hand, where its batches begin, and how many of them are done.
-    chunk: Option<(ChunkLease, Vec<u64>, usize)>,
-}
-
-impl EntryStream {
-    async fn next(&mut self) -> Result<Option<RecordBatch>> {
-        loop {
-            if let Some((lease, positions, done)) = &mut self.chunk {
-                let at = *done;
-                *done += 1;
-                let pipeline = &self.running.pipelines[lease.index()];
-                if let (Some(position), Some(pipeline)) = (positions.get(at), pipeline) {
-                    let rows = lease.batches()[at];
-                    let arrays = lease.batch(&pipeline.columns, at).await.map_err(external)?;
-                    let arrays = arrays.unwrap_or_default();
-                    let arrays = pipeline
-                        .output
-                        .columns
-                        .iter()
-                        .map(|c| Arc::clone(&arrays[*c]));
-                    let schema = &self.running.schema;
-                    let keys =
-                        pipeline
-                            .output
-                            .project(arrays.collect(), rows, &Selection::All, schema)?;
-                    let entries = entries_of(&self.schema, keys.column(0), *position)?;
-                    self.progress.add_read(rows, entries.num_rows());
-                    return Ok(Some(entries));
-                }
-                self.chunk = None;
-            }
-            let Some(run) = self.runs.front() else {
-                return Ok(None);
-            };
-            let scan = self.running.scan(run).await?;
-            match scan.next_chunk().await.map_err(external)? {
-                Some(mut lease) => {
-                    lease.set_batch_rows(self.batch_rows);
-                    let first_row = self.first_rows[self.running.file_of(lease.index())];
-                    let positions = positions_of(lease.info(), first_row, lease.batches());
-                    self.chunk = Some((lease, positions, 0));
-                }
-                None => {
-                    self.runs.pop_front();
-                }
-            }
-        }
-    }
-}
-
-/// The entries of a batch of keys, the first of them at this position.
-fn entries_of(schema: &SchemaRef, keys: &ArrayRef, first: u64) -> Result<RecordBatch> {
-    let positions = UInt64Array::from_iter_values(first..first + keys.len() as u64);
-    let mut columns: Vec<ArrayRef> = vec![Arc::clone(keys), Arc::new(positions)];
-    if keys.null_count() > 0 {
-        let wanted = is_not_null(keys)?;
-        for column in &mut columns {
-            *column = filter(column, &wanted)?;
-        }
-    }
-    Ok(RecordBatch::try_new(Arc::clone(schema), columns)?)
-}
-
 /// By key, then position.
-fn sorted(
-    entries: Arc<dyn ExecutionPlan>,
-    context: &Arc<TaskContext>,
-) -> Result<SendableRecordBatchStream> {
-    let schema = entries.schema();
+fn ordering(schema: &SchemaRef) -> Result<LexOrdering> {
     let ascending = SortOptions {
         descending: false,
         nulls_first: false,
     };
-    let by = |name| Ok::<_, DataFusionError>(PhysicalSortExpr::new(col(name, &schema)?, ascending));
-    let ordering = LexOrdering::new([by(KEY)?, by(POSITION)?])
-        .ok_or_else(|| DataFusionError::Internal("an ordering of nothing".to_owned()))?;
-    let sort = SortExec::new(ordering.clone(), entries).with_preserve_partitioning(true);
-    let merge = SortPreservingMergeExec::new(ordering, Arc::new(sort));
-    execute_stream(Arc::new(merge), Arc::clone(context))
+    let by = |name| Ok::<_, DataFusionError>(PhysicalSortExpr::new(col(name, schema)?, ascending));
+    LexOrdering::new([by(KEY)?, by(POSITION)?])
+        .ok_or_else(|| DataFusionError::Internal("an ordering of nothing".to_owned()))
 }
 
 /// Writes the entries; gives their number. `wrong` explains what the store says.

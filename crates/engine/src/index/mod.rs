@@ -5,6 +5,8 @@
 //! | `statement.rs` | which statements are about indexes, and what they ask for |
 //! | `functions.rs` | how such a statement runs inside a DataFusion plan |
 //! | `build.rs` | how an index is built |
+//! | `entries.rs` | what the entries of a table's files are |
+//! | `merge.rs` | what REFRESH keeps |
 //! | `commit.rs` | how it comes into being, or not at all |
 //! | `progress.rs` | how far builds are |
 //! | `manifest.rs` | what is written about an index, and how damage is noticed |
@@ -21,9 +23,11 @@ mod catalog;
 mod commit;
 mod cursor;
 mod discovery;
+mod entries;
 mod folder;
 mod functions;
 mod manifest;
+mod merge;
 mod progress;
 pub(crate) mod statement;
 

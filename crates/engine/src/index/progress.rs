@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 pub struct IndexBuild {
     /// The index's name.
     pub name: String,
-    /// Rows in the table; 0 until its files are open.
+    /// Rows to be read: those of the table, or of its new files if a REFRESH keeps the others' entries; 0 until the files are open.
     pub rows: u64,
     /// Rows of which the key was read.
     pub rows_read: u64,
-    /// Entries that these rows have: those of which the key is not NULL.
+    /// Entries of these rows, those of which the key is not NULL, and those that are kept.
     pub entries: u64,
     /// Entries that are written, which begins when all rows are read.
     pub entries_written: u64,
@@ -31,7 +31,11 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    pub(super) fn begin(&self, rows: u64) {
+    /// Rows are to be read, and entries are there already. Perhaps not for the first time.
+    pub(super) fn begin(&self, rows: u64, entries: u64) {
+        self.rows_read.store(0, Relaxed);
+        self.entries_written.store(0, Relaxed);
+        self.entries.store(entries, Relaxed);
         self.rows.store(rows, Relaxed);
     }
 

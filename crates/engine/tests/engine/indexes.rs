@@ -692,3 +692,111 @@ async fn a_build_tells_how_far_it_is() {
         "{last:?}"
     );
 }
+
+/// A file whose pages are nonsense, though nothing says that it changed; until dropped.
+struct Spoilt {
+    path: PathBuf,
+    good: Vec<u8>,
+}
+
+impl Spoilt {
+    fn new(path: PathBuf) -> Self {
+        let good = fs::read(&path).unwrap();
+        let mut bad = good.clone();
+        bad[4..good.len() / 3].fill(0xff);
+        let spoilt = Self { path, good };
+        spoilt.put(&bad);
+        spoilt
+    }
+
+    /// In the same file, at the same time.
+    fn put(&self, bytes: &[u8]) {
+        let file = fs::OpenOptions::new().write(true).open(&self.path).unwrap();
+        let modified = file.metadata().unwrap().modified().unwrap();
+        std::io::Write::write_all(&mut &file, bytes).unwrap();
+        file.set_modified(modified).unwrap();
+    }
+}
+
+impl Drop for Spoilt {
+    fn drop(&mut self) {
+        self.put(&self.good);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refresh_keeps_the_entries_of_files_that_are_still_there() {
+    let table = table(31);
+    drop(indexed(&table, common::config(), &COLUMNS).await);
+    let mut random = StdRng::seed_from_u64(32);
+    let mut add = |name: &str| {
+        let rows = random.random_range(1500..5000);
+        let rows = batch(&mut random, 70_000, rows, false);
+        write(&table.path.join(name), &[rows], Layout::Ragged);
+    };
+    let refresh = async |session: &Session| {
+        for column in COLUMNS {
+            let sql = format!("REFRESH INDEX i_{column}");
+            run(session, &sql).await.unwrap();
+        }
+    };
+    let check = async |files: u32| {
+        let plain = plain(&[("t", &table.path)]).await;
+        for session in [
+            session(&table, common::config()).await,
+            session(&table, common::config()).await,
+        ] {
+            for sql in QUERIES {
+                let expected = plain_rows(&plain, sql).await;
+                assert_eq!(rows(&session, sql).await, expected, "{sql}");
+            }
+            for column in COLUMNS {
+                let sql = format!(
+                    "SELECT files, entries, state FROM coscan.indexes WHERE index = 'i_{column}'"
+                );
+                let sql = sql.replace("WHERE index", "WHERE \"index\"");
+                let count = format!("SELECT {files}, count({column}), 'ready' FROM t");
+                assert_eq!(rows(&session, &sql).await, plain_rows(&plain, &count).await);
+            }
+            let sql = "SELECT k FROM t WHERE k > 990 ORDER BY k";
+            let found = rows_in_order(&session, sql).await;
+            assert!(found.is_sorted_by_key(|k| k.parse::<i32>().unwrap()));
+        }
+    };
+    // One before all others and one after them. The old ones' columns are not read: they are nonsense meanwhile.
+    add("-1.parquet");
+    add("9.parquet");
+    let spoilt: Vec<Spoilt> = ["0", "1", "2"]
+        .map(|name| Spoilt::new(table.path.join(format!("{name}.parquet"))))
+        .into();
+    let refresher = session(&table, common::config()).await;
+    refresh(&refresher).await;
+    drop(spoilt);
+    check(5).await;
+    // Once more, with one that comes between them; and with nothing new.
+    add("1a.parquet");
+    refresh(&refresher).await;
+    check(6).await;
+    refresh(&refresher).await;
+    check(6).await;
+    // One goes, or changes: nothing is kept.
+    fs::remove_file(table.path.join("9.parquet")).unwrap();
+    refresh(&session(&table, common::config()).await).await;
+    check(5).await;
+    add("0.parquet");
+    refresh(&session(&table, common::config()).await).await;
+    check(5).await;
+    // Damage is noticed, and nothing is kept.
+    add("8.parquet");
+    for file in fs::read_dir(table.path.join("_coscan")).unwrap() {
+        let path = file.unwrap().path();
+        if path.extension().is_some_and(|e| e == "index") {
+            let mut bytes = fs::read(&path).unwrap();
+            let middle = bytes.len() / 3;
+            bytes[middle] ^= 4;
+            fs::write(&path, &bytes).unwrap();
+        }
+    }
+    refresh(&session(&table, common::config()).await).await;
+    check(6).await;
+}
