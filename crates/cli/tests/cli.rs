@@ -419,18 +419,21 @@ fn a_full_disk_leaves_the_index_that_was() {
     let told = |output: &Output| {
         let message = failure(output, 1);
         for part in [
-            "index n_index ",
+            "index name_index ",
             indexes.to_str().unwrap(),
             "File too large",
         ] {
             assert!(message.contains(part), "{part}: {message}");
         }
     };
-    told(&limited(&["index", "create", path, "n"]));
+    told(&limited(&["index", "create", path, "name"]));
     assert_eq!(std::fs::read_dir(&indexes).unwrap().count(), 0);
-    stdout(&coscan(&["index", "create", path, "n"]));
-    told(&limited(&["index", "refresh", path, "n_index"]));
+    stdout(&coscan(&["index", "create", path, "name"]));
+    told(&limited(&["index", "refresh", path, "name_index"]));
     assert_eq!(std::fs::read_dir(&indexes).unwrap().count(), 2);
     let list = stdout(&coscan(&["index", "list", path]));
-    assert!(list.contains("n_index") && list.contains("ready"), "{list}");
+    assert!(
+        list.contains("name_index") && list.contains("ready"),
+        "{list}"
+    );
 }
