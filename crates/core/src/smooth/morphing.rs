@@ -12,6 +12,7 @@
 //! - A region that should have shown results and did not shrinks the next one to what its results support, not by half.
 //! - Regions on their way are all read before the first of them can say that results have become rare. So what they may cost in vain is
 //!   bounded by what was found and spent so far: however many are asked for, they are small until there is evidence.
+//!
 //! Source: [SmoothScan18 §3.2, eq. 1 and 2].
 
 /// What makes the morphing region grow and shrink.
