@@ -117,4 +117,9 @@ const EXPERIMENTS: &[Experiment] = &[
         title: "smooth scan between index scan and full scan, three policies and one that knows the device",
         run: smooth::density::run,
     },
+    Experiment {
+        name: smooth::skew::NAME,
+        title: "[SmoothScan18 Figure 20] smooth scan after a dense beginning, with regions on their way",
+        run: smooth::skew::run,
+    },
 ];

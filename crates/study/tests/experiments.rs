@@ -59,6 +59,12 @@ fn columns_are_shared_as_rows_are() {
 }
 
 #[test]
+fn smooth_scans_adapt() {
+    holds_but_for(&run("smooth-density", 1), &[]);
+    holds_but_for(&run("smooth-skew", 1), &[]);
+}
+
+#[test]
 fn a_seed_fixes_a_report() {
     for name in ["coop-table2", "coop-table4"] {
         let (one, two) = (run(name, 1), run(name, 1));

@@ -3,7 +3,8 @@
 //! Modes: 0, *index*: one row at a time, until the trigger; 1, *entire page*: a page is read once and all its rows are looked at; 2, *flattening*: the
 //! pages around it too, as many as the morphing region says (`morphing.rs`). We differ: the region is the aligned block that the page lies in, not
 //! the pages after it, so that what was read leaves no gaps behind that cost a jump each.
-//! Several regions may be on their way at once: each counts when it was examined, in whatever order.
+//! Several regions may be on their way at once: each counts when it was examined, in whatever order. What is on its way bounds the next one
+//! (`morphing.rs`), so every region is examined in the end.
 //! I11: no page is in two regions. I12: the page that the index named is in the region it was answered with, or in an earlier one.
 //! Source: [SmoothScan18 §3.1, §3.3, §4.1].
 
@@ -100,10 +101,19 @@ impl SmoothScan {
         }
         let size = self.morphing.region_pages();
         let start = page - page % size;
-        Probe::Region(self.seen.take(start..start.saturating_add(size)))
+        let runs = self.seen.take(start..start.saturating_add(size));
+        self.morphing
+            .given(runs.iter().map(|run| run.end - run.start).sum());
+        Probe::Region(runs)
     }
 
-    /// A region was read: of its `pages` pages so many held results.
+    /// So many pages of a region will not be looked at, because something else rules them out: they say nothing. Before the region is
+    /// [`SmoothScan::examined`].
+    pub fn pruned(&mut self, pages: u32) {
+        self.morphing.pruned(pages);
+    }
+
+    /// A region was read: of its `pages` pages, without those that were pruned, so many held results.
     pub fn examined(&mut self, pages: u32, with_results: u32) {
         self.morphing.examined(pages, with_results);
     }
@@ -140,7 +150,7 @@ impl SmoothScan {
         }
     }
 
-    /// Pages of the next region.
+    /// Pages of the next region, if it were asked for now.
     #[must_use]
     pub fn region_pages(&self) -> u32 {
         self.morphing.region_pages()

@@ -19,7 +19,7 @@ use tokio::sync::{Mutex, OnceCell};
 
 use super::metrics::{RowsLeft, SmoothMetrics};
 use super::plan::SmoothPlan;
-use super::probing::{Job, Left, Probing};
+use super::probing::{Examined, Job, Left, Probing};
 use super::rows::{PIECE_ROWS_MAX, ReadPages};
 use super::takeover::TakeOver;
 use crate::error::external;
@@ -174,8 +174,8 @@ impl Open {
         }
     }
 
-    /// Regions of one job were looked at: the pages of each, and how many of them held results.
-    pub(crate) async fn examined(&self, regions: &[(u32, u32)]) {
+    /// Regions of one job were looked at.
+    pub(crate) async fn examined(&self, regions: &[Examined]) {
         if let Some(probing) = &self.probing {
             probing.lock().await.examined(regions);
         }

@@ -44,6 +44,17 @@ pub(crate) enum Job {
     End,
 }
 
+/// What a region brought.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Examined {
+    /// Pages that were looked at.
+    pub(crate) pages: u32,
+    /// Those of them that held results.
+    pub(crate) with_results: u32,
+    /// Pages that statistics ruled out.
+    pub(crate) pruned: u32,
+}
+
 /// What a cooperative scan that takes over must not read again.
 pub(crate) struct Left {
     /// Per page: it was read, or the index names no row of it.
@@ -383,16 +394,20 @@ impl Probing {
         })
     }
 
-    /// Regions of one job were looked at: the pages of each, and how many of them held results.
-    pub(crate) fn examined(&mut self, regions: &[(u32, u32)]) {
+    /// Regions of one job were looked at.
+    pub(crate) fn examined(&mut self, regions: &[Examined]) {
         let took = self.last_done.elapsed();
         self.last_done = Instant::now();
         self.regions_max = (self.regions_max * 2).min(JOB_PAGES_MAX);
-        let each = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX) / regions.len().max(1) as u64;
-        for (pages, with_results) in regions {
-            self.costs.measured(*pages, each);
-            self.smooth.set_costs(self.costs.costs());
-            self.smooth.examined(*pages, *with_results);
+        let read = regions.iter().filter(|region| region.pages > 0).count();
+        let each = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX) / read.max(1) as u64;
+        for region in regions {
+            self.smooth.pruned(region.pruned);
+            if region.pages > 0 {
+                self.costs.measured(region.pages, each);
+                self.smooth.set_costs(self.costs.costs());
+            }
+            self.smooth.examined(region.pages, region.with_results);
         }
         self.metrics
             .region_pages_max

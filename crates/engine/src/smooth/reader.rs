@@ -21,7 +21,7 @@ use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 
 use super::execution::{Open, SmoothExecution};
-use super::probing::Job;
+use super::probing::{Examined, Job};
 use super::rows::{PieceColumns, ReadPages, pages_selected, select};
 use crate::error::external;
 use crate::scan::{LeaseBatch, Pipeline, positions_of};
@@ -338,21 +338,22 @@ async fn begin_reads(
     }
 }
 
-/// Of each region, the pages that were looked at and those of them with results. Pages that statistics ruled out cost nothing, and say
-/// nothing about the others; a region of nothing else says nothing at all.
-fn counted(regions: &[Vec<Range<u32>>], results: &BTreeMap<u32, bool>) -> Vec<(u32, u32)> {
+/// Pages that statistics ruled out cost nothing, and say nothing about the others.
+fn counted(regions: &[Vec<Range<u32>>], results: &BTreeMap<u32, bool>) -> Vec<Examined> {
     let of = |region: &Vec<Range<u32>>| {
-        let pages = region.iter().cloned().flatten();
-        let seen = pages.filter_map(|page| results.get(&page));
-        seen.fold((0, 0), |(pages, found), result| {
-            (pages + 1, found + u32::from(*result))
-        })
+        let mut examined = Examined::default();
+        for page in region.iter().cloned().flatten() {
+            match results.get(&page) {
+                Some(found) => {
+                    examined.pages += 1;
+                    examined.with_results += u32::from(*found);
+                }
+                None => examined.pruned += 1,
+            }
+        }
+        examined
     };
-    regions
-        .iter()
-        .map(of)
-        .filter(|(pages, _)| *pages > 0)
-        .collect()
+    regions.iter().map(of).collect()
 }
 
 fn rows_of(piece: &Piece) -> usize {

@@ -6,7 +6,7 @@
 use coscan_core::smooth::{PageCosts, SmoothPolicy};
 use coscan_sim::Random;
 
-use super::{DISK, POLICIES, eager, step};
+use super::{DEVICES, Device, KINDS, eager, step};
 use crate::figure::{Axis, Figure, Mark, Panel, Series};
 use crate::report::{Report, number};
 use crate::statistics::Spread;
@@ -18,40 +18,6 @@ const PAGES: u32 = 50_000;
 const REGION_PAGES_MAX: u32 = 2_048;
 /// Pages with results, in tens of thousands of all.
 const DENSITIES: [u32; 11] = [1, 10, 50, 100, 250, 500, 1_000, 2_000, 5_000, 7_500, 10_000];
-
-struct Device {
-    name: &'static str,
-    costs: PageCosts,
-}
-
-const DEVICES: [Device; 3] = [
-    Device {
-        name: "disk",
-        costs: DISK,
-    },
-    Device {
-        name: "flash",
-        costs: PageCosts {
-            random: 2,
-            sequential: 1,
-        },
-    },
-    Device {
-        name: "object store",
-        costs: PageCosts {
-            random: 300,
-            sequential: 1,
-        },
-    },
-];
-
-/// The policies of the paper, which know nothing of the device, and the elastic one that does.
-const KINDS: [(&str, SmoothPolicy, bool); 4] = [
-    (POLICIES[0].0, POLICIES[0].1, false),
-    (POLICIES[1].0, POLICIES[1].1, false),
-    (POLICIES[2].0, POLICIES[2].1, false),
-    ("elastic that knows the device", POLICIES[2].1, true),
-];
 
 /// A smooth scan's price over that of the better of full scan and index scan.
 fn over_best(kind: (&str, SmoothPolicy, bool), costs: PageCosts, density: u32, seed: u64) -> f64 {
