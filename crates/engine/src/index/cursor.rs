@@ -214,6 +214,13 @@ impl Cursor {
         }))
     }
 
+    /// Entries of the leaves that may match, about.
+    pub(crate) fn entries_at_most(&self) -> u64 {
+        let all = self.reader.leaves.len().max(1) as u64;
+        let each = self.reader.index.manifest.entries.div_ceil(all);
+        each * self.wanted.len() as u64
+    }
+
     /// Leaves that may match.
     pub(crate) fn leaves(&self) -> usize {
         self.wanted.len()

@@ -4,7 +4,7 @@
 //! jobs out, several at once, and tell what they found. The state machine (`coscan_core::smooth`) decides for the access path
 //! `smooth`; the other paths are a few lines each.
 //! Once a smooth scan's region is a quarter of a chunk, or the index fails, a cooperative scan takes over what is left
-//! (`takeover.rs`). First a few leaves of the rest of the index are looked at. If knowing all of it promises to save more than going
+//! (`takeover.rs`); an elastic one thinks about that at the beginning too, if the index may name most pages. First a few leaves of the rest of the index are looked at. If knowing all of it promises to save more than going
 //! through it takes, the whole rest is gone through, and only what it names is read (`rest.rs`).
 //! Not here: reading (`execution.rs`), rows (`rows.rs`).
 //! P1: each page is in one region, or left to the takeover, or holds no row that the index names.
@@ -18,8 +18,8 @@ use arrow::array::make_comparator;
 use arrow::array::{Array, ArrayRef};
 use arrow::compute::SortOptions;
 use coscan_core::smooth::{
-    AccessPath, CostModel, DeviceCosts, Mode, PageCosts, Probe, SmoothOptions, SmoothScan,
-    SmoothTrigger,
+    AccessPath, CostModel, DeviceCosts, Mode, PageCosts, Probe, SmoothOptions, SmoothPolicy,
+    SmoothScan, SmoothTrigger,
 };
 use coscan_storage::{PageMap, PageRun};
 use datafusion::error::Result;
@@ -86,6 +86,8 @@ pub(crate) struct Probing {
     /// Per page: the scan that follows `sorted` has nothing to do with it.
     left_to_scan: Option<Vec<bool>>,
     over: bool,
+    /// Whether the index is asked before the first region how many pages it names.
+    looks_first: bool,
     /// Entries from this key on wait: the bounds, and which of them.
     bound: Option<(ArrayRef, usize)>,
     /// How many of the entries at hand are below the bound.
@@ -134,6 +136,12 @@ impl Probing {
         let mut smooth = SmoothScan::new(map.len(), options);
         smooth.set_costs(believed);
         metrics.index_leaves.add(cursor.leaves());
+        // More entries than pages may name most of them, and there is no need to find that out by reading; but who wants a few rows
+        // wants the first of them soon.
+        let looks_first = settings.smooth_policy == SmoothPolicy::Elastic
+            && settings.smooth_trigger == SmoothTrigger::Eager
+            && plan.limit.is_none()
+            && cursor.entries_at_most() >= pages;
         Self {
             path: plan.path,
             cursor: Some(cursor),
@@ -150,6 +158,7 @@ impl Probing {
             sorted: None,
             left_to_scan: None,
             over: false,
+            looks_first,
             bound: None,
             below: 0,
             ahead: Vec::new(),
@@ -192,6 +201,9 @@ impl Probing {
     async fn next_smooth(&mut self, map: &PageMap) -> Result<Job> {
         if self.smooth.mode() == Mode::Index {
             return self.next_smooth_rows(map).await;
+        }
+        if std::mem::take(&mut self.looks_first) {
+            return self.look_ahead_and_take_over(map).await;
         }
         let mut regions: Vec<Vec<PageRun>> = Vec::new();
         let mut pages = 0;
