@@ -159,6 +159,11 @@ impl Morphing {
         prices.costs = costs;
     }
 
+    /// Pages that the next region would have, whatever is on its way.
+    pub(crate) fn region_pages_unbounded(&self) -> u32 {
+        self.region_pages
+    }
+
     /// Pages of the next region.
     pub(crate) fn region_pages(&self) -> u32 {
         match (self.policy, &self.prices) {

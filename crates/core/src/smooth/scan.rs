@@ -150,6 +150,12 @@ impl SmoothScan {
         }
     }
 
+    /// Pages of the next region if nothing were on its way: what the evidence supports so far, and when a scan may take over.
+    #[must_use]
+    pub fn region_pages_unbounded(&self) -> u32 {
+        self.morphing.region_pages_unbounded()
+    }
+
     /// Pages of the next region, if it were asked for now.
     #[must_use]
     pub fn region_pages(&self) -> u32 {

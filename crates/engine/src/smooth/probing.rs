@@ -208,7 +208,7 @@ impl Probing {
         let mut regions: Vec<Vec<PageRun>> = Vec::new();
         let mut pages = 0;
         loop {
-            if self.smooth.region_pages() >= self.take_over_pages {
+            if self.smooth.region_pages_unbounded() >= self.take_over_pages {
                 // What was begun is done first; then this is asked again.
                 if regions.is_empty() {
                     return self.look_ahead_and_take_over(map).await;
