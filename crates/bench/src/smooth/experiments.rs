@@ -429,10 +429,10 @@ impl Run<'_> {
 
 /// What the model says of a smooth scan that knows what pages cost: where results are too rare for pages between them to pay, it stays
 /// in mode 1, a jump for each page that holds some; else it is in mode 2 for all pages (eq. 16 to 27).
-fn smooth_cost(model: &CostModel, share: f64) -> f64 {
+fn smooth_cost(model: &CostModel, selectivity: f64) -> f64 {
     let shape = model.shape();
     let per_page = shape.rows_per_page as f64;
-    let holding = shape.pages as f64 * (1.0 - (1.0 - share).powf(per_page));
+    let holding = shape.pages as f64 * (1.0 - (1.0 - selectivity).powf(per_page));
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Below the table's pages.
     let holding_pages = holding as u64;
     let results = if holding * model.random < shape.pages as f64 * model.sequential {
@@ -484,3 +484,83 @@ const CLIFF: u32 = 9;
 const MODEL_PERCENTS: [f64; 8] = [0.001, 0.002, 0.1, 1.0, 5.0, 20.0, 50.0, 100.0];
 /// Checks of a page that are timed.
 const CHECKS: u32 = 1_000_000;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn options() -> ExperimentOptions {
+        ExperimentOptions {
+            spec: Spec {
+                rows: 120_000,
+                page_rows: 128,
+                seed: 5,
+                keys: Keys::Uniform,
+            },
+            device: DeviceKind::Plain,
+            memory_bytes: 64 << 20,
+            repeats: 1,
+            limit: Duration::from_secs(60),
+        }
+    }
+
+    async fn figures(experiment: Experiment, options: &ExperimentOptions) -> Figures {
+        let root = tempfile::tempdir().unwrap();
+        let spec = experiment.spec(options);
+        let table = spec.ensure(root.path(), |_| ()).await.unwrap();
+        let figures = experiment.run(options, &table, Arc::new(|_| ())).await;
+        let figures = figures.unwrap();
+        let failed = figures.points.iter().find(|point| point.error.is_some());
+        assert_eq!(failed, None);
+        figures
+    }
+
+    /// That each runs, and that its rows are right (M1, M4); times mean nothing at this size.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn every_experiment_shows_its_figures() {
+        for (experiment, points, claims) in [
+            (Experiment::Skew, 6, 2),
+            (Experiment::Cache, 7, 3),
+            (Experiment::Cliff, 21, 2),
+            (Experiment::Together, 4, 2),
+        ] {
+            let figures = figures(experiment, &options()).await;
+            let found = (figures.points.len(), figures.claims.len());
+            assert_eq!(found, (points, claims), "{figures:?}");
+            let timed = |point: &Figure| point.figures.get("time_s").is_some_and(|s| *s > 0.0);
+            assert!(figures.points.iter().all(timed), "{figures:?}");
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn memory_of_the_result_cache_is_kept() {
+        let figures = figures(Experiment::Cache, &options()).await;
+        let [_, over, _] = figures.claims.as_slice() else {
+            panic!("{figures:?}");
+        };
+        assert!(over.holds, "{over:?}");
+        let spills = |label| figures.figure(label, "spills").unwrap();
+        assert_eq!(spills(UNLIMITED), 0.0);
+        assert!(spills("2.5 % of the table") > 0.0);
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn the_model_needs_a_device_with_known_prices() {
+        let plain = figures(Experiment::Model, &options()).await;
+        assert!(plain.points.is_empty() && !plain.claims[0].holds);
+        let disk = ExperimentOptions {
+            device: DeviceKind::Disk {
+                bandwidth: 50_000_000,
+                latency: None,
+            },
+            ..options()
+        };
+        let figures = figures(Experiment::Model, &disk).await;
+        assert_eq!((figures.points.len(), figures.claims.len()), (16, 2));
+        // 120,000 rows of 40 bytes at 50 MB/s.
+        let full = figures.figure("full, 100.000 %", "model_s").unwrap();
+        assert!((0.09..0.11).contains(&full), "{full}");
+    }
+}

@@ -19,7 +19,7 @@ pub(super) const SHORT_LIST_MAX: usize = 20;
 /// The longer lists among the conjuncts of a predicate over the key alone: their keys, ascending, without NULL.
 pub(super) fn long_lists(predicate: &Arc<dyn PhysicalExpr>) -> Vec<ArrayRef> {
     let lists = split_conjunction(predicate).into_iter();
-    lists.filter_map(|conjunct| keys(conjunct)).collect()
+    lists.filter_map(keys).collect()
 }
 
 fn keys(conjunct: &Arc<dyn PhysicalExpr>) -> Option<ArrayRef> {
@@ -81,8 +81,8 @@ mod tests {
             |values: [Option<i32>; 6]| Arc::new(Int32Array::from(values.to_vec())) as ArrayRef;
         let smallest = leaf([Some(-9), Some(-9), Some(11), Some(15), Some(291), None]);
         let largest = leaf([Some(-1), Some(0), Some(19), Some(20), Some(400), Some(3)]);
-        let may = may_hold(&keys, &smallest, &largest);
-        assert_eq!(may, [false, true, false, true, false, true]);
+        let holds = may_hold(&keys, &smallest, &largest);
+        assert_eq!(holds, [false, true, false, true, false, true]);
         // Another type: no answer.
         let texts: ArrayRef = Arc::new(StringArray::from(vec!["a"]));
         assert_eq!(may_hold(&keys, &texts, &texts), [true]);

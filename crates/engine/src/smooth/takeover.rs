@@ -33,7 +33,7 @@ impl TakeOver {
         let run = Arc::new(Run::new(&chunks, &running.pipelines, consumers, false));
         let pages = (0..map.len()).filter(|page| wanted[map.page(*page).chunk]);
         let pages = pages.count();
-        Self { run, left, pages }
+        Self { run, pages, left }
     }
 
     /// Which of `rows` rows from `first` on are left.
