@@ -4,7 +4,7 @@
 //! table. Nor are those in a folder whose names begin with `.` or `_` (Spark's `.x.parquet.crc` and `_metadata`, our `_coscan`). Folders named
 //! `key=value` become columns, of the type that all their values have. The schema is read once, when the table is registered; files are
 //! listed anew for every query.
-//! Not here: credentials (`stores.rs`).
+//! Not here: credentials (`stores.rs`), which file cannot be read (`named_files.rs`).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,6 +21,8 @@ use futures::TryStreamExt;
 use glob::Pattern;
 use object_store::{ObjectMeta, ObjectStore};
 use url::Url;
+
+use crate::named_files::NamedFiles;
 
 /// A table and where its files are.
 pub(crate) struct FoundTable {
@@ -64,6 +66,7 @@ pub(crate) async fn table_at(state: &SessionState, path: &str) -> Result<FoundTa
         Some(other) if other != PARQUET => config.infer_options(state).await?,
         parquet => {
             let format = ParquetFormat::new().with_options(state.default_table_options().parquet);
+            let format = NamedFiles::new(format, &object_url);
             let options = ListingOptions::new(Arc::new(format));
             config.with_listing_options(options.with_file_extension(parquet.unwrap_or_default()))
         }

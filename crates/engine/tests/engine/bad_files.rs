@@ -227,6 +227,31 @@ async fn a_damaged_page_of_a_small_table_is_named_too() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_truncated_file_of_a_folder_is_named_when_registered_and_when_added() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write(&folder.path().join("a.parquet"), 0);
+    let cut = folder.path().join("cut.parquet");
+    for config in [config(), small_tables()] {
+        write(&cut, 10_000);
+        let session = session(config, &[("t", &folder.path().join(""))]).await;
+        assert_eq!(rows(&session, "SELECT count(*) FROM t").await, ["20000"]);
+        let bytes = fs::read(&cut).expect("read");
+        fs::write(&cut, &bytes[..bytes.len() - 100]).expect("written");
+        let folder = folder.path().join("");
+        let error = session.register("u", folder.to_str().expect("UTF-8")).await;
+        let text = error.expect_err("cut").to_string();
+        assert!(text.contains(&cut.display().to_string()), "{text}");
+        let error = failure(&session, "SELECT max(s) FROM t").await;
+        let text = error.to_string();
+        assert!(text.contains(&cut.display().to_string()), "{text}");
+        assert!(
+            matches!(storage_error(&error), Some(StorageError::BadFooter { .. })),
+            "{text}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_next_query_sees_a_replaced_file_and_an_added_one() {
     let folder = tempfile::tempdir().expect("a folder");
     write(&folder.path().join("a.parquet"), 0);
@@ -242,7 +267,7 @@ async fn the_next_query_sees_a_replaced_file_and_an_added_one() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn files_of_different_schema_are_refused_with_the_column_named() {
+async fn files_of_different_schema_are_refused_with_file_and_column_named() {
     let folder = tempfile::tempdir().expect("a folder");
     write(&folder.path().join("a.parquet"), 0);
     let schema = common::schema(vec![Field::new("k", DataType::Utf8, false)]);
@@ -261,5 +286,11 @@ async fn files_of_different_schema_are_refused_with_the_column_named() {
         .register("t", folder.path().join("").to_str().expect("UTF-8"))
         .await;
     let text = error.expect_err("two types").to_string();
-    assert!(text.contains('k') && text.contains("Utf8"), "{text}");
+    let named = format!("{}/b.parquet: ", folder.path().display());
+    assert!(text.contains(&named), "{text}");
+    assert!(
+        text.contains("field k ") || text.contains("field 'k'"),
+        "{text}"
+    );
+    assert!(text.contains("Utf8"), "{text}");
 }
