@@ -12,6 +12,7 @@
 mod bad_files;
 mod blooms;
 mod common;
+mod explain;
 mod folders;
 mod indexes;
 mod object_store;
