@@ -13,6 +13,7 @@ mod bad_files;
 mod blooms;
 mod common;
 mod explain;
+mod faults;
 mod folders;
 mod indexes;
 mod object_store;
