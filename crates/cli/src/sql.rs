@@ -10,9 +10,9 @@ use clap::Args;
 use coscan::Session;
 use coscan_bench::units;
 use futures::TryStreamExt;
-use tokio::task::JoinSet;
 
 use crate::args::{Settings, Tables};
+use crate::concurrent::Statements;
 use crate::failure::Failure;
 use crate::output::{Format, Writer};
 use crate::progress::Chunks;
@@ -32,7 +32,8 @@ pub(crate) struct Options {
     /// How rows are written.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
-    /// Run all statements at once. Results are held in memory and written in the statements' order.
+    /// Run all statements at once. Results are written in the statements' order; until its turn comes, a large one is kept in a temporary
+    /// file.
     #[arg(long)]
     concurrent: bool,
     #[command(flatten)]
@@ -113,34 +114,21 @@ async fn concurrently(
     statements: &[&str],
     format: Format,
 ) -> Result<(), Failure> {
-    let started = Instant::now();
     let mut bar = Chunks::watch(session.engine());
-    let mut running = JoinSet::new();
-    for (index, statement) in statements.iter().enumerate() {
-        let (session, statement) = (session.clone(), (*statement).to_owned());
-        running.spawn(async move {
-            let rows = session.sql(&statement).await?;
-            let schema = rows.schema();
-            let batches: Vec<RecordBatch> = rows.try_collect().await?;
-            Ok::<_, Failure>((index, schema, batches, started.elapsed()))
-        });
-    }
-    let mut results: Vec<Option<(SchemaRef, Vec<RecordBatch>, Duration)>> = Vec::new();
-    results.resize_with(statements.len(), || None);
-    while let Some(result) = running.join_next().await {
-        let (index, schema, batches, elapsed) =
-            result.map_err(|error| Failure::new(format!("a statement's task: {error}")))??;
-        results[index] = Some((schema, batches, elapsed));
-    }
-    bar.clear();
+    let statements = Statements::start(session, statements).await?;
     let mut sink = Sink::new(format);
-    for (schema, batches, elapsed) in results.into_iter().flatten() {
+    for mut running in statements.running {
+        let schema = SchemaRef::clone(&running.schema);
         let mut result = sink.begin(&schema)?;
-        for batch in &batches {
-            result.write(batch)?;
+        while let Some(batch) = running.next().await? {
+            bar.clear();
+            result.write(&batch)?;
         }
+        let elapsed = running.end().await?;
+        bar.clear();
         result.finish(&schema, elapsed)?;
     }
+    bar.clear();
     Ok(())
 }
 
