@@ -100,7 +100,7 @@ async fn in_order(session: &Session, statements: &[&str], format: Format) -> Res
         let schema = rows.schema();
         let mut result = sink.begin(&schema)?;
         while let Some(batch) = rows.try_next().await? {
-            bar.clear();
+            bar.make_way();
             result.write(&batch)?;
         }
         bar.clear();
@@ -121,11 +121,11 @@ async fn concurrently(
         let schema = SchemaRef::clone(&running.schema);
         let mut result = sink.begin(&schema)?;
         while let Some(batch) = running.next().await? {
-            bar.clear();
+            bar.make_way();
             result.write(&batch)?;
         }
         let elapsed = running.end().await?;
-        bar.clear();
+        bar.make_way();
         result.finish(&schema, elapsed)?;
     }
     bar.clear();

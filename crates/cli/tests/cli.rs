@@ -216,6 +216,41 @@ fn concurrent_statements_hold_little_memory() {
     assert!((1..360 << 10).contains(&peak_kib), "{peak_kib} KiB");
 }
 
+/// Runs a command line on a terminal; what the terminal shows.
+#[cfg(unix)]
+fn on_a_terminal(line: &str) -> String {
+    let shown = Command::new("script")
+        .args(["-q", "-e", "-c", line, "/dev/null"])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    stdout(&shown)
+}
+
+#[cfg(unix)]
+#[test]
+fn the_progress_bar_is_shown_beside_rows_that_go_elsewhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let t = table(folder.path());
+    let (program, file) = (env!("CARGO_BIN_EXE_coscan"), folder.path().join("rows.csv"));
+    // The first rows come at once, the last after many ticks of the bar.
+    let sql = "SELECT a.n, b.name FROM t a, t b LIMIT 5000000";
+    for concurrent in ["", "--concurrent"] {
+        let command = format!(
+            "'{program}' sql -t '{t}' --small-table-bytes 0 --format csv {concurrent} '{sql}'"
+        );
+        let shown = on_a_terminal(&format!("{command} > '{}'", file.display()));
+        assert!(shown.contains(" chunks "), "{shown:?}");
+        let rows = std::fs::read_to_string(&file).unwrap();
+        assert_eq!(rows.lines().count(), 5_000_001);
+
+        // On the screen that has the bar, rows take its place.
+        let shown = on_a_terminal(&command.replace("5000000", "500000"));
+        let first = shown.find("row ").unwrap();
+        assert!(!shown[first..].contains(" chunks "), "{concurrent}");
+    }
+}
+
 #[test]
 fn settings_are_flags() {
     let folder = tempfile::tempdir().unwrap();
