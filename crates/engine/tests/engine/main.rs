@@ -15,6 +15,7 @@ mod common;
 mod explain;
 mod faults;
 mod folders;
+mod foreign;
 mod indexes;
 mod object_store;
 mod pages;
