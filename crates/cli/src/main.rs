@@ -8,6 +8,7 @@ mod allocator;
 mod args;
 mod bench;
 mod bench_smooth;
+mod concurrent;
 mod demo;
 mod failure;
 mod index;

@@ -1,6 +1,7 @@
 //! Progress bars: on standard error, and only if that is a terminal.
 
 use std::collections::BTreeMap;
+use std::io::{self, IsTerminal};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -98,7 +99,14 @@ impl Statements {
         }
     }
 
-    /// Takes the bar away, so that rows can be written.
+    /// Takes the bar away if the rows that come now are shown on the same screen; beside rows that go to a file or pipe it stays.
+    pub(crate) fn make_way(&mut self) {
+        if io::stdout().is_terminal() {
+            self.clear();
+        }
+    }
+
+    /// Takes the bar away.
     pub(crate) fn clear(&mut self) {
         if let Some(poller) = self.poller.take() {
             poller.abort();

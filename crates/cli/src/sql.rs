@@ -10,12 +10,12 @@ use clap::Args;
 use coscan::Session;
 use coscan_bench::units;
 use futures::TryStreamExt;
-use tokio::task::JoinSet;
 
 use crate::args::{Settings, Tables};
+use crate::concurrent::Statements;
 use crate::failure::Failure;
 use crate::output::{Format, Writer};
-use crate::progress::Statements;
+use crate::progress;
 
 /// Options of `coscan sql`.
 #[derive(Args)]
@@ -31,7 +31,8 @@ pub(crate) struct Options {
     /// How rows are written.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
-    /// Run all statements at once. Results are held in memory and written in the statements' order.
+    /// Run all statements at once. Results are written in the statements' order; until its turn comes, a large one is kept in a temporary
+    /// file.
     #[arg(long)]
     concurrent: bool,
     #[command(flatten)]
@@ -94,12 +95,12 @@ async fn in_order(session: &Session, statements: &[&str], format: Format) -> Res
     let mut sink = Sink::new(format);
     for statement in statements {
         let started = Instant::now();
-        let mut bar = Statements::watch(session.engine());
+        let mut bar = progress::Statements::watch(session.engine());
         let mut rows = session.sql(statement).await?;
         let schema = rows.schema();
         let mut result = sink.begin(&schema)?;
         while let Some(batch) = rows.try_next().await? {
-            bar.clear();
+            bar.make_way();
             result.write(&batch)?;
         }
         bar.clear();
@@ -113,34 +114,21 @@ async fn concurrently(
     statements: &[&str],
     format: Format,
 ) -> Result<(), Failure> {
-    let started = Instant::now();
-    let mut bar = Statements::watch(session.engine());
-    let mut running = JoinSet::new();
-    for (index, statement) in statements.iter().enumerate() {
-        let (session, statement) = (session.clone(), (*statement).to_owned());
-        running.spawn(async move {
-            let rows = session.sql(&statement).await?;
-            let schema = rows.schema();
-            let batches: Vec<RecordBatch> = rows.try_collect().await?;
-            Ok::<_, Failure>((index, schema, batches, started.elapsed()))
-        });
-    }
-    let mut results: Vec<Option<(SchemaRef, Vec<RecordBatch>, Duration)>> = Vec::new();
-    results.resize_with(statements.len(), || None);
-    while let Some(result) = running.join_next().await {
-        let (index, schema, batches, elapsed) =
-            result.map_err(|error| Failure::new(format!("a statement's task: {error}")))??;
-        results[index] = Some((schema, batches, elapsed));
-    }
-    bar.clear();
+    let mut bar = progress::Statements::watch(session.engine());
+    let statements = Statements::start(session, statements).await?;
     let mut sink = Sink::new(format);
-    for (schema, batches, elapsed) in results.into_iter().flatten() {
+    for mut running in statements.running {
+        let schema = SchemaRef::clone(&running.schema);
         let mut result = sink.begin(&schema)?;
-        for batch in &batches {
-            result.write(batch)?;
+        while let Some(batch) = running.next().await? {
+            bar.make_way();
+            result.write(&batch)?;
         }
+        let elapsed = running.end().await?;
+        bar.make_way();
         result.finish(&schema, elapsed)?;
     }
+    bar.clear();
     Ok(())
 }
 

@@ -178,6 +178,79 @@ fn concurrent_statements_answer_in_their_order() {
     assert_eq!(text, expected);
 }
 
+/// Large results of statements at once are bounded in memory: until their turn comes they are in files.
+#[cfg(target_os = "linux")]
+#[test]
+fn concurrent_statements_hold_little_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let t = table(folder.path());
+    // 240 MB each as arrays.
+    let rows = 5_000_000;
+    let sql = format!("SELECT a.n, b.n, a.x, b.x, a.n + b.n, a.n - b.n FROM t a, t b LIMIT {rows}");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_coscan"))
+        .args(["sql", "-t", &t, "--format", "csv", "--concurrent"])
+        .args(["--memory", "128MiB", &sql, &sql])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut out = std::io::BufReader::with_capacity(1 << 20, child.stdout.take().unwrap());
+    let lines = std::thread::spawn(move || {
+        let (mut line, mut lines) = (Vec::new(), 0);
+        while std::io::BufRead::read_until(&mut out, b'\n', &mut line).unwrap() > 0 {
+            line.clear();
+            lines += 1;
+        }
+        lines
+    });
+    let mut peak_kib = 0;
+    while child.try_wait().unwrap().is_none() {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id()));
+        let status = status.unwrap_or_default();
+        if let Some(peak) = status.lines().find_map(|line| line.strip_prefix("VmHWM:")) {
+            peak_kib = peak.trim().trim_end_matches(" kB").parse().unwrap();
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    // Two headers, and an empty line between the results.
+    assert_eq!(lines.join().unwrap(), 2 * rows + 3);
+    assert!((1..360 << 10).contains(&peak_kib), "{peak_kib} KiB");
+}
+
+/// Runs a command line on a terminal; what the terminal shows.
+#[cfg(unix)]
+fn on_a_terminal(line: &str) -> String {
+    let shown = Command::new("script")
+        .args(["-q", "-e", "-c", line, "/dev/null"])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    stdout(&shown)
+}
+
+#[cfg(unix)]
+#[test]
+fn the_progress_bar_is_shown_beside_rows_that_go_elsewhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let t = table(folder.path());
+    let (program, file) = (env!("CARGO_BIN_EXE_coscan"), folder.path().join("rows.csv"));
+    // The first rows come at once, the last after many ticks of the bar.
+    let sql = "SELECT a.n, b.name FROM t a, t b LIMIT 5000000";
+    for concurrent in ["", "--concurrent"] {
+        let command = format!(
+            "'{program}' sql -t '{t}' --small-table-bytes 0 --format csv {concurrent} '{sql}'"
+        );
+        let shown = on_a_terminal(&format!("{command} > '{}'", file.display()));
+        assert!(shown.contains(" chunks "), "{shown:?}");
+        let rows = std::fs::read_to_string(&file).unwrap();
+        assert_eq!(rows.lines().count(), 5_000_001);
+
+        // On the screen that has the bar, rows take its place.
+        let shown = on_a_terminal(&command.replace("5000000", "500000"));
+        let first = shown.find("row ").unwrap();
+        assert!(!shown[first..].contains(" chunks "), "{concurrent}");
+    }
+}
+
 #[test]
 fn settings_are_flags() {
     let folder = tempfile::tempdir().unwrap();

@@ -9,6 +9,25 @@ use crate::index;
 use crate::scan::{MarkScans, SwapScans};
 
 /// Adds cooperative scans to a DataFusion session.
+///
+/// ```no_run
+/// use coscan::{CoscanExt, Engine, EngineConfig};
+/// use datafusion::execution::SessionStateBuilder;
+/// use datafusion::prelude::{ParquetReadOptions, SessionContext};
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let engine = Engine::new(EngineConfig::default())?;
+/// let state = SessionStateBuilder::new()
+///     .with_default_features()
+///     .with_coscan(&engine)
+///     .build();
+/// let context = SessionContext::new_with_state(state);
+/// context.register_parquet("t", "data/t/", ParquetReadOptions::default()).await?;
+/// context.sql("SET coscan.policy = 'elevator'").await?;
+/// context.sql("SELECT count(*) FROM t WHERE x > 5").await?.show().await?;
+/// # Ok(())
+/// # }
+/// ```
 pub trait CoscanExt {
     /// Adds the settings `coscan.*` and the rules that make Parquet scans cooperative.
     ///

@@ -25,6 +25,7 @@ mod ext;
 mod index;
 mod memory_limit;
 mod memory_pool;
+mod named_files;
 mod register;
 mod registry;
 pub mod rewrite;

@@ -1,8 +1,10 @@
 //! From a path, folder, glob or URL to a table.
 //!
-//! The files' format is known by their extension (Parquet if they have none); folders named `key=value` become columns, of the type that all
-//! their values have. The schema is read once, when the table is registered; files are listed anew for every query.
-//! Not here: credentials (`stores.rs`).
+//! The files' format is known by their extension: Parquet if one has that or none has any; files of other extensions then are no part of the
+//! table. Nor are those in a folder whose names begin with `.` or `_` (Spark's `.x.parquet.crc` and `_metadata`, our `_coscan`). Folders named
+//! `key=value` become columns, of the type that all their values have. The schema is read once, when the table is registered; files are
+//! listed anew for every query.
+//! Not here: credentials (`stores.rs`), which file cannot be read (`named_files.rs`).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,43 +18,43 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SessionState;
 use futures::TryStreamExt;
 use glob::Pattern;
+use object_store::{ObjectMeta, ObjectStore};
 use url::Url;
+
+use crate::named_files::NamedFiles;
+
+/// The extension of Parquet files.
+const PARQUET: &str = "parquet";
+
+/// The names in a folder that are not hidden, as a glob.
+const VISIBLE: &str = "[!._]*";
 
 /// Makes a table of the files at `path`.
 ///
 /// # Errors
-/// If nothing is there, or a file is not what its extension says, with the path or file named.
+/// If nothing is there, or a file is not what its extension says, or does not fit the others; the file is named if it is Parquet.
 pub(crate) async fn table_at(state: &SessionState, path: &str) -> Result<Arc<dyn TableProvider>> {
     let url = parse(path)?;
     let store = state.runtime_env().object_store(&url)?;
-    let mut files = url.list_all_files(state, store.as_ref(), "").await?;
-    // Empty files are ignored when the schema is inferred, as markers of other tools that they mostly are.
-    let mut empty = false;
-    let first = loop {
-        match files.try_next().await? {
-            Some(file) if file.size > 0 => break file,
-            Some(_) => empty = true,
-            None => {
-                let reason = if empty {
-                    "all files are empty"
-                } else {
-                    "there are no files"
-                };
-                return Err(DataFusionError::Configuration(reason.to_owned()));
-            }
-        }
-    };
-    drop(files);
-    let config = ListingTableConfig::new(url);
-    let has_extension = first
-        .location
-        .extension()
-        .is_some_and(|e| state.get_file_format_factory(e).is_some());
-    let config = if has_extension {
-        config.infer_options(state).await?
+    let first = first_file(state, &url, store.as_ref()).await?;
+    let object_url = url.object_store();
+    let is_file = *url.prefix() == first.location;
+    let extension = known_extension(state, &first.location);
+    let url = if is_file || url.get_glob().is_some() {
+        url
     } else {
-        let format = ParquetFormat::new().with_options(state.default_table_options().parquet);
-        config.with_listing_options(ListingOptions::new(Arc::new(format)).with_file_extension(""))
+        let dot_extension = extension.map_or_else(String::new, |e| format!(".{e}"));
+        url.with_glob(&format!("{VISIBLE}{dot_extension}"))?
+    };
+    let config = ListingTableConfig::new(url);
+    let config = match extension {
+        Some(other) if other != PARQUET => config.infer_options(state).await?,
+        parquet => {
+            let format = ParquetFormat::new().with_options(state.default_table_options().parquet);
+            let format = NamedFiles::new(format, &object_url);
+            let options = ListingOptions::new(Arc::new(format));
+            config.with_listing_options(options.with_file_extension(parquet.unwrap_or_default()))
+        }
     };
     let config = config
         .infer_partitions_from_path(state)
@@ -61,6 +63,85 @@ pub(crate) async fn table_at(state: &SessionState, path: &str) -> Result<Arc<dyn
         .await?;
     let cache = state.runtime_env().cache_manager.get_file_statistic_cache();
     Ok(Arc::new(ListingTable::try_new(config)?.with_cache(cache)))
+}
+
+/// The file whose extension says what all are: the first Parquet file, else the first of a format that is known, else the first.
+///
+/// Empty files do not count, as when the schema is inferred: they are markers of other tools. Nor do hidden ones in a folder.
+async fn first_file(
+    state: &SessionState,
+    url: &ListingTableUrl,
+    store: &dyn ObjectStore,
+) -> Result<ObjectMeta> {
+    let mut files = url.list_all_files(state, store, "").await?;
+    let mut first: Option<ObjectMeta> = None;
+    let mut reason = "there are no files";
+    while let Some(file) = files.try_next().await? {
+        if url.get_glob().is_none() && is_hidden(url, &file.location) {
+            continue;
+        }
+        if file.size == 0 {
+            reason = "all files are empty";
+            continue;
+        }
+        let rank = |file: &ObjectMeta| match known_extension(state, &file.location) {
+            Some(PARQUET) => 2,
+            Some(_) => 1,
+            None => 0,
+        };
+        let better = first.as_ref().is_none_or(|best| rank(&file) > rank(best));
+        if rank(&file) == 2 {
+            return Ok(file);
+        }
+        if better {
+            first = Some(file);
+        }
+    }
+    if let Some(first) = first {
+        return Ok(first);
+    }
+    let reason = match below(url, store).await? {
+        Some(file) => format!(
+            "its files are in folders below it, such as {file}; only folders named key=value are looked into, so name the folder that the files are in"
+        ),
+        None => reason.to_owned(),
+    };
+    Err(DataFusionError::Configuration(reason))
+}
+
+/// A Parquet file in a folder below a folder, as seen from it.
+async fn below(url: &ListingTableUrl, store: &dyn ObjectStore) -> Result<Option<String>> {
+    if url.get_glob().is_some() {
+        return Ok(None);
+    }
+    let mut files = store.list(Some(url.prefix()));
+    while let Some(file) = files.try_next().await? {
+        if file.location.extension() == Some(PARQUET) && !is_hidden(url, &file.location) {
+            let path: Option<Vec<&str>> = url.strip_prefix(&file.location).map(Iterator::collect);
+            return Ok(path.map(|path| path.join("/")));
+        }
+    }
+    Ok(None)
+}
+
+/// Whether a file in a folder is another tool's, or ours: its name, or that of a folder above it, begins with `.` or `_`. The `_` of a
+/// partition column is none.
+fn is_hidden(url: &ListingTableUrl, file: &object_store::path::Path) -> bool {
+    let hidden =
+        |name: &str| name.starts_with('.') || (name.starts_with('_') && !name.contains('='));
+    *file != *url.prefix()
+        && url
+            .strip_prefix(file)
+            .is_some_and(|mut path| path.any(hidden))
+}
+
+/// The file's extension, if it is that of a format that can be read.
+fn known_extension<'a>(
+    state: &SessionState,
+    file: &'a object_store::path::Path,
+) -> Option<&'a str> {
+    let extension = file.extension()?;
+    state.get_file_format_factory(extension).map(|_| extension)
 }
 
 /// Reads a path as DataFusion does, and globs in URLs too.

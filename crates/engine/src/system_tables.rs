@@ -217,6 +217,13 @@ fn chunks(engine: Option<&Engine>) -> Result<RecordBatch> {
         "scans_interested",
         row().map(|chunk| chunk.interested.len() as u64),
     );
+    let scans: Vec<String> = row()
+        .map(|chunk| {
+            let scans: Vec<String> = chunk.interested.iter().map(u64::to_string).collect();
+            scans.join(", ")
+        })
+        .collect();
+    columns.text("scans", scans.iter().map(String::as_str));
     columns.finish()
 }
 

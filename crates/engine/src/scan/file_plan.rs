@@ -7,7 +7,7 @@
 //! Not here: statistics (`prune.rs`), evaluation (`pipeline.rs`).
 //! I1: a row of the file is in the scan's output iff every conjunct is true for it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use coscan_storage::pool::TableFile;
@@ -23,6 +23,7 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::physical_expr::expressions::{DynamicFilterTracking, Literal};
 use datafusion::physical_expr::projection::ProjectionExprs;
 use datafusion::physical_expr::simplifier::PhysicalExprSimplifier;
+use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, conjunction, split_conjunction};
 use datafusion::physical_expr_adapter::rewrite::rewrite_input_file_name_in_projection;
 use datafusion::physical_expr_adapter::{
@@ -87,6 +88,22 @@ impl TablePlan {
             int96: int96(options)?,
             schema,
         })
+    }
+
+    /// The plan that reads the same columns and evaluates nothing.
+    pub(crate) fn of_whole_columns(&self) -> Self {
+        let filters = self.predicate.iter();
+        let exprs = self.projection.iter().map(|p| &p.expr).chain(filters);
+        let columns: BTreeSet<usize> = exprs
+            .flat_map(collect_columns)
+            .map(|column| column.index())
+            .collect();
+        let columns: Vec<usize> = columns.into_iter().collect();
+        Self {
+            projection: ProjectionExprs::from_indices(&columns, self.schema.table_schema()),
+            predicate: None,
+            ..self.clone()
+        }
     }
 
     /// The plan for one file. `meta` is the file as the planner listed it.

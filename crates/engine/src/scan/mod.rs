@@ -5,6 +5,8 @@
 //! | `rule.rs` | which scans become cooperative |
 //! | `spec.rs` | what such a scan is to do, fixed at planning |
 //! | `source.rs` | the data source that stands in the plan |
+//! | `plain.rs` | scans left to DataFusion's reader, with errors that say where |
+//! | `checked_reader.rs` | whether that reader gets the file that was planned on |
 //! | `execution.rs` | what the streams of one execution share |
 //! | `batches.rs` | what DataFusion polls |
 //! | `executions.rs` | which execution of a plan a stream belongs to |
@@ -20,6 +22,7 @@
 
 mod batches;
 mod bloom;
+mod checked_reader;
 mod chunk_bounds;
 mod dynamic;
 mod execution;
@@ -27,6 +30,7 @@ mod executions;
 mod file_plan;
 mod metrics;
 mod pipeline;
+mod plain;
 mod positions;
 mod prune;
 mod rule;

@@ -4,7 +4,8 @@
 //! Parquet reader could evaluate pushed down into them, because our scan evaluates conjuncts exactly, proves some of them
 //! by statistics, and decodes a column only where an earlier conjunct left something. Scans that are not marked (small
 //! tables, cooperative scans switched off, anything not understood) are planned as by stock DataFusion, filter above and
-//! all. [`SwapScans`] runs last and replaces the marked scans by [`CScanSource`], ordered where an order was promised.
+//! all. [`SwapScans`] runs last and replaces the marked scans by [`CScanSource`], ordered where an order was promised; those of
+//! small tables stay DataFusion's, in a [`PlainSource`] that says where they failed.
 //!
 //! The mark is a key in the scan's write options, which reading ignores: it survives whatever planning does to the scan.
 //! A marked scan that is not replaced after all is still a correct DataFusion scan, which filters exactly too.
@@ -30,6 +31,7 @@ use datafusion::physical_plan::limit::GlobalLimitExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
+use super::plain::PlainSource;
 use super::source::CScanSource;
 use super::spec::{Delivery, ScanPlan, files_of};
 use crate::engine::{Engine, WeakEngine};
@@ -118,16 +120,27 @@ impl PhysicalOptimizerRule for SwapScans {
                 None => Transformed::no(node),
             })
         })?;
-        if !by_index {
-            return Ok(swapped.data);
+        let mut plan = swapped.data;
+        if by_index {
+            // Scans by an index can give rows in its order, which makes sorts needless that were needed before.
+            plan = PushdownSort::new().optimize(plan, config)?;
+            let single = plan.transform_up(|node| {
+                let single = without_merge_of_one(&node);
+                Ok(single.map_or(Transformed::no(node), Transformed::yes))
+            })?;
+            plan = single.data;
         }
-        // Scans by an index can give rows in its order, which makes sorts needless that were needed before.
-        let plan = PushdownSort::new().optimize(swapped.data, config)?;
-        let plan = plan.transform_up(|node| {
-            let single = without_merge_of_one(&node);
-            Ok(single.map_or(Transformed::no(node), Transformed::yes))
+        if !settings.cooperative {
+            return Ok(plan);
+        }
+        let left = plan.transform_up(|node| {
+            let source = left_to_datafusion(&engine, settings, &node)?;
+            Ok(match source {
+                Some(source) => Transformed::yes(DataSourceExec::from_data_source(source)),
+                None => Transformed::no(node),
+            })
         })?;
-        Ok(plan.data)
+        Ok(left.data)
     }
 
     fn name(&self) -> &'static str {
@@ -136,6 +149,20 @@ impl PhysicalOptimizerRule for SwapScans {
 
     fn schema_check(&self) -> bool {
         true
+    }
+}
+
+/// A Parquet scan that was not replaced, with errors that say where, if we understand it.
+fn left_to_datafusion(
+    engine: &Engine,
+    settings: &Settings,
+    node: &Arc<dyn ExecutionPlan>,
+) -> Result<Option<PlainSource>> {
+    match parquet_scan(node) {
+        Some((scan, source)) if understood(scan, source) => {
+            PlainSource::new(engine, settings, scan, source)
+        }
+        _ => Ok(None),
     }
 }
 

@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use coscan_storage::device::FileVersion;
@@ -113,6 +114,22 @@ impl ScanPlan {
             partitions: partitions
                 .map(|parts| parts.iter().filter_map(part).collect())
                 .collect(),
+            limit: None,
+            ..self.clone()
+        })
+    }
+
+    /// The plan of one stream that reads the same columns of the same files, whatever is in them.
+    ///
+    /// # Errors
+    /// If the projection is invalid.
+    pub(crate) fn of_whole_columns(&self) -> Result<Self> {
+        let table = self.table.of_whole_columns();
+        let schema = table.schema.table_schema();
+        Ok(Self {
+            schema: Arc::new(table.projection.project_schema(schema)?),
+            table,
+            partitions: vec![self.partitions.concat()],
             limit: None,
             ..self.clone()
         })

@@ -37,6 +37,27 @@ fn write(path: &Path, from: i64) {
     common::write_with(path, schema, &[batch], properties);
 }
 
+/// Spoils the page of column s in row group 3.
+fn damage(path: &Path) {
+    let reader =
+        SerializedFileReader::new(fs::File::open(path).expect("opened")).expect("a footer");
+    let (start, length) = reader.metadata().row_group(3).column(1).byte_range();
+    let mut bytes = fs::read(path).expect("read");
+    let middle = usize::try_from(start + length / 2).expect("small");
+    bytes[middle..middle + 64]
+        .iter_mut()
+        .for_each(|byte| *byte ^= 0xff);
+    fs::write(path, bytes).expect("written");
+}
+
+/// An engine that leaves tables as small as these to DataFusion's reader.
+fn small_tables() -> EngineConfig {
+    EngineConfig {
+        small_table_bytes: EngineConfig::default().small_table_bytes,
+        ..config()
+    }
+}
+
 async fn failure(session: &Session, sql: &str) -> datafusion::error::DataFusionError {
     match session.sql(sql).await {
         Ok(stream) => collect(stream).await.expect_err(sql),
@@ -103,15 +124,7 @@ async fn a_damaged_page_fails_only_the_scans_that_need_it() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("damaged.parquet");
     write(&path, 0);
-    let reader =
-        SerializedFileReader::new(fs::File::open(&path).expect("opened")).expect("a footer");
-    let (start, length) = reader.metadata().row_group(3).column(1).byte_range();
-    let mut bytes = fs::read(&path).expect("read");
-    let middle = usize::try_from(start + length / 2).expect("small");
-    bytes[middle..middle + 64]
-        .iter_mut()
-        .for_each(|byte| *byte ^= 0xff);
-    fs::write(&path, bytes).expect("written");
+    damage(&path);
     let session = session(
         EngineConfig {
             chunk_bytes: 4 << 10,
@@ -166,6 +179,79 @@ async fn a_damaged_page_fails_only_the_scans_that_need_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_damaged_page_of_a_small_table_is_named_too() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write(&folder.path().join("whole.parquet"), 100_000);
+    write(&folder.path().join("damaged.parquet"), 0);
+    damage(&folder.path().join("damaged.parquet"));
+    let session = session(small_tables(), &[("t", &folder.path().join(""))]).await;
+    for sql in [
+        "SELECT count(DISTINCT s) FROM t",
+        "SELECT k FROM t WHERE s LIKE '%7%'",
+        "SELECT s FROM t WHERE k BETWEEN 6500 AND 6600 ORDER BY s",
+    ] {
+        assert!(!session.explain(sql).await.expect(sql).contains("CScan"));
+        let error = failure(&session, sql).await;
+        let text = error.to_string();
+        assert!(
+            text.contains(&format!(
+                "{}/damaged.parquet: row group 3, column s:",
+                folder.path().display()
+            )),
+            "{sql}: {text}"
+        );
+        assert!(
+            matches!(
+                storage_error(&error),
+                Some(StorageError::BadPage { row_group: 3, .. })
+            ),
+            "{sql}: {text}"
+        );
+    }
+    for (sql, expected) in [
+        (
+            "SELECT count(*), sum(k) FROM t WHERE k % 3 > 0 AND k < 10000",
+            "6666|33326667",
+        ),
+        (
+            "SELECT count(s) FROM t WHERE k < 5999 AND s LIKE 'value%'",
+            "5999",
+        ),
+    ] {
+        assert_eq!(rows(&session, sql).await, [expected], "{sql}");
+    }
+    // An error that is none of a file's stays as it is.
+    let error = failure(&session, "SELECT 1 / (k - k) FROM t WHERE k < 10").await;
+    assert!(storage_error(&error).is_none(), "{error}");
+    assert!(error.to_string().contains("Divide by zero"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_truncated_file_of_a_folder_is_named_when_registered_and_when_added() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write(&folder.path().join("a.parquet"), 0);
+    let cut = folder.path().join("cut.parquet");
+    for config in [config(), small_tables()] {
+        write(&cut, 10_000);
+        let session = session(config, &[("t", &folder.path().join(""))]).await;
+        assert_eq!(rows(&session, "SELECT count(*) FROM t").await, ["20000"]);
+        let bytes = fs::read(&cut).expect("read");
+        fs::write(&cut, &bytes[..bytes.len() - 100]).expect("written");
+        let folder = folder.path().join("");
+        let error = session.register("u", folder.to_str().expect("UTF-8")).await;
+        let text = error.expect_err("cut").to_string();
+        assert!(text.contains(&cut.display().to_string()), "{text}");
+        let error = failure(&session, "SELECT max(s) FROM t").await;
+        let text = error.to_string();
+        assert!(text.contains(&cut.display().to_string()), "{text}");
+        assert!(
+            matches!(storage_error(&error), Some(StorageError::BadFooter { .. })),
+            "{text}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_next_query_sees_a_replaced_file_and_an_added_one() {
     let folder = tempfile::tempdir().expect("a folder");
     write(&folder.path().join("a.parquet"), 0);
@@ -181,7 +267,7 @@ async fn the_next_query_sees_a_replaced_file_and_an_added_one() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn files_of_different_schema_are_refused_with_the_column_named() {
+async fn files_of_different_schema_are_refused_with_file_and_column_named() {
     let folder = tempfile::tempdir().expect("a folder");
     write(&folder.path().join("a.parquet"), 0);
     let schema = common::schema(vec![Field::new("k", DataType::Utf8, false)]);
@@ -200,5 +286,11 @@ async fn files_of_different_schema_are_refused_with_the_column_named() {
         .register("t", folder.path().join("").to_str().expect("UTF-8"))
         .await;
     let text = error.expect_err("two types").to_string();
-    assert!(text.contains('k') && text.contains("Utf8"), "{text}");
+    let named = format!("{}/b.parquet: ", folder.path().display());
+    assert!(text.contains(&named), "{text}");
+    assert!(
+        text.contains("field k ") || text.contains("field 'k'"),
+        "{text}"
+    );
+    assert!(text.contains("Utf8"), "{text}");
 }

@@ -12,6 +12,10 @@
 mod bad_files;
 mod blooms;
 mod common;
+mod explain;
+mod faults;
+mod folders;
+mod foreign;
 mod index_faults;
 mod indexes;
 mod object_store;

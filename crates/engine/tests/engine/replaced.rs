@@ -8,8 +8,11 @@ use std::sync::Arc;
 
 use arrow::array::{Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field};
-use coscan::{EngineConfig, Policy, Session, StorageError, StorageModel, storage_error};
+use coscan::{Engine, EngineConfig, Policy, Session, StorageError, StorageModel, storage_error};
 use futures::StreamExt;
+use object_store::ObjectStoreExt;
+use object_store::memory::InMemory;
+use url::Url;
 
 use crate::common::{self, collect, config, rows};
 
@@ -31,6 +34,101 @@ fn write(path: &Path, from: i64) {
         ],
     );
     common::write(path, schema, &[batch.expect("a batch")], 500);
+}
+
+/// An engine that leaves tables as small as these to DataFusion's reader, which reads a row group when it gets to it.
+fn small_tables() -> EngineConfig {
+    EngineConfig {
+        small_table_bytes: EngineConfig::default().small_table_bytes,
+        target_partitions: Some(1),
+        batch_rows: 512,
+        ..config()
+    }
+}
+
+/// Reads a small table of which one file is replaced after the first rows.
+async fn small_and_replaced(session: &Session, name: &str, replace: impl AsyncFnOnce()) {
+    let sql = "SELECT k, x FROM t";
+    assert!(
+        !session
+            .explain(sql)
+            .await
+            .expect("a plan")
+            .contains("CScan")
+    );
+    let mut hit = session.sql(sql).await.expect("planned");
+    hit.next().await.expect("rows").expect("no error yet");
+    replace().await;
+    let error = loop {
+        match hit.next().await {
+            Some(Ok(_)) => {}
+            Some(Err(error)) => break error,
+            None => panic!("rows of a file that is gone"),
+        }
+    };
+    assert!(
+        matches!(storage_error(&error), Some(StorageError::Replaced { file }) if file == name),
+        "{error}"
+    );
+    assert_eq!(
+        rows(session, "SELECT count(*), min(k), count(x) FROM t").await,
+        [format!("{ROWS}|2000000|{ROWS}")]
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_query_in_the_middle_of_a_small_file_that_is_replaced_fails() {
+    let aside = tempfile::tempdir().expect("a folder");
+    let new = aside.path().join("new.parquet");
+    write(&new, 2_000_000);
+    for how in [How::Renamed, How::Overwritten] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a.parquet");
+        write(&path, 0);
+        tokio::time::sleep(std::time::Duration::from_millis(12)).await;
+        let session = common::session(small_tables(), &[("t", &path)]).await;
+        small_and_replaced(
+            &session,
+            path.to_str().expect("UTF-8"),
+            async || match how {
+                How::Renamed => {
+                    let copy = folder.path().join("copy");
+                    fs::copy(&new, &copy).expect("copied");
+                    fs::rename(&copy, &path).expect("renamed");
+                }
+                How::Overwritten => {
+                    fs::copy(&new, &path).expect("copied");
+                }
+            },
+        )
+        .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_query_in_the_middle_of_a_small_object_that_is_replaced_fails() {
+    let aside = tempfile::tempdir().expect("a folder");
+    let (old, new) = (aside.path().join("old"), aside.path().join("new"));
+    write(&old, 0);
+    write(&new, 2_000_000);
+    let store = InMemory::new();
+    let object = object_store::path::Path::from("t/a.parquet");
+    let bytes = fs::read(&old).expect("read");
+    store.put(&object, bytes.into()).await.expect("put");
+    let store = Arc::new(store);
+    let engine = Engine::new(small_tables()).expect("an engine");
+    let url = Url::parse("mem://bucket").expect("a URL");
+    engine
+        .runtime()
+        .register_object_store(&url, Arc::clone(&store) as _);
+    let session = engine.session();
+    let table = session.register("t", "mem://bucket/t/").await;
+    table.expect("registered");
+    small_and_replaced(&session, "mem://bucket/t/a.parquet", async || {
+        let bytes = fs::read(&new).expect("read");
+        store.put(&object, bytes.into()).await.expect("put");
+    })
+    .await;
 }
 
 /// How a file is replaced.

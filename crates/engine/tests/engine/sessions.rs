@@ -154,6 +154,9 @@ async fn a_dropped_query_ends_its_scan_and_system_tables_show_it_while_it_runs()
         rows(&other, "SELECT count(*) FROM coscan.chunks").await,
         ["0"]
     );
+    let wanted = "SELECT DISTINCT label, scans_interested FROM coscan.chunks c \
+                  JOIN coscan.scans s ON c.scans = CAST(s.scan AS VARCHAR)";
+    assert_eq!(rows(&other, wanted).await, ["a 'slow' one|1"]);
     assert_eq!(
         rows(
             &other,

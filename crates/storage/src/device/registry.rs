@@ -108,6 +108,13 @@ impl Devices {
         self.known.lock().registered.contains_key(&key(url))
     }
 
+    /// The device that was registered for the file at `location` of the store at `url`, if one was; a local disk is not.
+    #[must_use]
+    pub fn registered_for(&self, url: &str, location: &Path) -> Option<Arc<dyn Device>> {
+        let found = self.known.lock().longest_prefix(&key(url), location);
+        found.map(|(_, device)| device)
+    }
+
     /// The device that holds the file at `location` of the store at `url`. For a local file this is a `stat` call.
     ///
     /// # Errors
@@ -119,8 +126,7 @@ impl Devices {
         location: &Path,
     ) -> Result<(DeviceId, Arc<dyn Device>), StorageError> {
         let url = key(url);
-        let registered = self.known.lock().longest_prefix(&url, location);
-        if let Some(found) = registered {
+        if let Some(found) = self.known.lock().longest_prefix(&url, location) {
             return Ok(found);
         }
         if url == LOCAL {

@@ -1,0 +1,112 @@
+//! Promised: EXPLAIN ANALYZE says of every scan where its chunks came from, what was read and decoded for it, what it got from others'
+//! work, and how long it waited.
+
+use std::sync::Arc;
+
+use arrow::array::{Int64Array, RecordBatch};
+use arrow::datatypes::{DataType, Field};
+use coscan::{EngineConfig, Session};
+
+use crate::common::{self, config, rows_in_order, session};
+
+const CHUNKS: u64 = 16;
+const GROUP_ROWS: i64 = 4000;
+
+/// What EXPLAIN ANALYZE shows of a query's scan.
+struct Shown(String);
+
+impl Shown {
+    async fn of(session: &Session, sql: &str) -> Self {
+        let plan = rows_in_order(session, &format!("EXPLAIN ANALYZE {sql}")).await;
+        let scan = plan.iter().flat_map(|row| row.lines());
+        let scan = scan.filter(|line| line.contains("CScan")).collect();
+        Self(scan)
+    }
+
+    fn text(&self, name: &str) -> &str {
+        let start = self.0.find(&format!("{name}=")).expect(name) + name.len() + 1;
+        let end = self.0[start..].find([',', ']']).expect("an end");
+        &self.0[start..start + end]
+    }
+
+    fn count(&self, name: &str) -> u64 {
+        let text = self.text(name);
+        let (number, unit) = text.split_once(' ').unwrap_or((text, ""));
+        let factor = match unit {
+            "" => 1.0,
+            "K" => 1e3,
+            "M" => 1e6,
+            other => panic!("{name}: {other}"),
+        };
+        (number.parse::<f64>().expect(name) * factor) as u64
+    }
+
+    /// Whether a time is at least a millisecond.
+    fn is_long(&self, name: &str) -> bool {
+        let unit = self
+            .text(name)
+            .trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+        ["ms", "s", "m"].contains(&unit.trim())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_scans_that_share_say_what_each_got() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("t.parquet");
+    let schema = common::schema(vec![Field::new("x", DataType::Int64, false)]);
+    let rows = CHUNKS as i64 * GROUP_ROWS;
+    let values = (0..rows).map(|k| k.wrapping_mul(0x5851_f42d_4c95_7f2d));
+    let values = Int64Array::from_iter_values(values);
+    let batch = RecordBatch::try_new(Arc::clone(&schema), vec![Arc::new(values)]);
+    common::write(
+        &path,
+        schema,
+        &[batch.expect("a batch")],
+        GROUP_ROWS as usize,
+    );
+    let bytes = std::fs::metadata(&path).expect("there").len();
+    let slow = EngineConfig {
+        // A chunk for each row group, half a second for all of them.
+        chunk_bytes: 16 << 10,
+        bandwidth: Some(bytes * 2),
+        ..config()
+    };
+    let session = session(slow, &[("t", &path)]).await;
+    let (a, b) = tokio::join!(
+        Shown::of(&session, "SELECT sum(x % 10) FROM t"),
+        Shown::of(&session, "SELECT max(x % 10) FROM t"),
+    );
+    let both = |name| a.count(name) + b.count(name);
+    for shown in [&a, &b] {
+        assert_eq!(shown.count("chunks_wanted"), CHUNKS, "{}", shown.0);
+        let handed_out = shown.count("chunks_from_buffer")
+            + shown.count("chunks_loaded_for_me")
+            + shown.count("chunks_loaded_for_others");
+        assert_eq!(handed_out, CHUNKS, "{}", shown.0);
+        assert!(shown.is_long("chunk_wait_time"), "{}", shown.0);
+    }
+    // Every chunk is loaded once, for one of them; the other gets it for nothing.
+    assert_eq!(both("chunks_loaded_for_me"), CHUNKS, "{}\n{}", a.0, b.0);
+    assert!(both("chunks_loaded_for_others") > 0, "{}\n{}", a.0, b.0);
+    let read = both("bytes_read");
+    assert!(read > bytes * 9 / 10 && read < bytes * 11 / 10, "{read}");
+    assert!(both("decode_shared") > 0, "{}\n{}", a.0, b.0);
+    // And decoded about once: a batch may have left memory before the slower scan came to it.
+    let (begun, shared) = (both("decode_begun"), both("decode_shared"));
+    assert!(
+        begun >= CHUNKS && begun < begun + shared,
+        "{begun} {shared}"
+    );
+
+    // What is in memory is neither loaded nor waited for.
+    let c = Shown::of(&session, "SELECT min(x % 10) FROM t").await;
+    assert_eq!(c.count("chunks_from_buffer"), CHUNKS, "{}", c.0);
+    for none in [
+        "chunks_loaded_for_me",
+        "chunks_loaded_for_others",
+        "bytes_read",
+    ] {
+        assert_eq!(c.count(none), 0, "{none}: {}", c.0);
+    }
+}
