@@ -9,7 +9,6 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::TableProvider;
 use datafusion::common::Column;
-use datafusion::datasource::file_format::parquet::ParquetFormat;
 use datafusion::datasource::listing::{ListingTable, ListingTableUrl};
 use datafusion::datasource::physical_plan::parquet::metadata::DFParquetMetadata;
 use datafusion::execution::SendableRecordBatchStream;
@@ -27,6 +26,7 @@ use super::place::Place;
 use super::sort_memory::SortMemory;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::named_files::NamedFiles;
 use crate::{Session, register};
 
 /// Rows to be written, and what their file says beside them.
@@ -71,7 +71,7 @@ impl Source {
             .map_err(|error| refused(error.to_string()))?;
         let listing = provider.downcast_ref::<ListingTable>();
         let parquet = listing
-            .filter(|table| table.options().format.is::<ParquetFormat>())
+            .filter(|table| table.options().format.is::<NamedFiles>())
             .and_then(|table| {
                 Some((
                     table.table_paths().first()?,

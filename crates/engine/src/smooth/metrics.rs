@@ -1,11 +1,14 @@
 //! What `EXPLAIN ANALYZE` shows of a scan by an index.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::array::RecordBatch;
 use datafusion::physical_plan::metrics::{
-    Count, ExecutionPlanMetricsSet, Gauge, MetricBuilder, Time,
+    Count, CustomMetricValue, ExecutionPlanMetricsSet, Gauge, MetricBuilder, MetricValue, Time,
 };
+
+use super::region_sizes::RegionSizes;
 
 /// The metrics of one execution.
 #[derive(Clone)]
@@ -32,6 +35,7 @@ pub(crate) struct SmoothMetrics {
     /// Reads, and how large the largest was.
     pub(crate) regions: Count,
     pub(crate) region_pages_max: Gauge,
+    pub(super) region_sizes: Arc<RegionSizes>,
     pub(crate) bytes_read: Count,
     pub(crate) requests: Count,
     /// Waiting for pages and for the index.
@@ -44,6 +48,11 @@ impl SmoothMetrics {
     pub(crate) fn new(set: &ExecutionPlanMetricsSet) -> Self {
         let count = |name: &'static str| MetricBuilder::new(set).global_counter(name);
         let time = |name: &'static str| MetricBuilder::new(set).subset_time(name, 0);
+        let region_sizes = Arc::new(RegionSizes::default());
+        MetricBuilder::new(set).build(MetricValue::Custom {
+            name: "region_sizes".into(),
+            value: Arc::clone(&region_sizes) as Arc<dyn CustomMetricValue>,
+        });
         Self {
             index_leaves: count("index_leaves"),
             index_entries: count("index_entries"),
@@ -57,6 +66,7 @@ impl SmoothMetrics {
             pages_scanned: count("pages_of_full_scan"),
             regions: count("regions"),
             region_pages_max: MetricBuilder::new(set).global_gauge("region_pages_max"),
+            region_sizes,
             bytes_read: count("page_bytes_read"),
             requests: count("page_requests"),
             waited: time("page_wait_time"),

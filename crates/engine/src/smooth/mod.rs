@@ -12,7 +12,7 @@
 //! | `reader.rs` | the rows as they are found |
 //! | `stream.rs` | one partition, rows in any order |
 //! | `ordered.rs`, `result_cache.rs` | rows in the order of the key; those found before their turn |
-//! | `metrics.rs` | what EXPLAIN ANALYZE shows |
+//! | `metrics.rs`, `region_sizes.rs` | what EXPLAIN ANALYZE shows |
 //!
 //! The state machine is `coscan_core::smooth`; pages are read by `coscan_storage`. Contract: `docs/design/smooth.md`.
 
@@ -23,6 +23,7 @@ mod plan;
 mod probe_side;
 mod probing;
 mod reader;
+mod region_sizes;
 mod rest;
 mod result_cache;
 mod rows;

@@ -226,7 +226,9 @@ impl Probing {
                 Probe::Region(runs) => {
                     let runs: Vec<PageRun> =
                         runs.into_iter().flat_map(|run| map.runs(run)).collect();
-                    pages += runs.iter().map(|run| run.pages.len()).sum::<usize>();
+                    let size: u32 = runs.iter().map(|run| run.pages.end - run.pages.start).sum();
+                    self.metrics.region_sizes.add(size);
+                    pages += size as usize;
                     regions.push(runs);
                 }
                 Probe::Row => debug_assert!(false, "I12: no row after the first region"),

@@ -21,7 +21,7 @@ use tempfile::TempDir;
 use crate::common::{self, collect, plain, plain_rows, rows, rows_in_order};
 use crate::predicates::{metric, rows_of_explain};
 
-const PATHS: [&str; 5] = ["full", "index", "sort", "switch", "smooth"];
+pub(crate) const PATHS: [&str; 5] = ["full", "index", "sort", "switch", "smooth"];
 
 pub(crate) fn schema() -> SchemaRef {
     common::schema(vec![
@@ -139,7 +139,7 @@ pub(crate) async fn run(session: &Session, sql: &str) -> datafusion::error::Resu
     }
 }
 
-async fn indexed(table: &Table, config: EngineConfig, columns: &[&str]) -> Session {
+pub(crate) async fn indexed(table: &Table, config: EngineConfig, columns: &[&str]) -> Session {
     let session = session(table, config).await;
     for column in columns {
         let sql = format!("CREATE INDEX i_{column} ON t ({column})");
@@ -182,123 +182,6 @@ async fn every_access_path_gives_the_same_rows() {
             assert_eq!(by_index, path != "full", "{path}: {sql}\n{text}");
         }
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn random_queries_give_the_same_rows_under_random_settings() {
-    for seed in 0..6 {
-        let table = table(100 + seed);
-        let mut random = StdRng::seed_from_u64(seed);
-        let config = EngineConfig {
-            chunk_bytes: [8 << 10, 64 << 10, 1 << 20][random.random_range(0..3)],
-            memory_bytes: Some([24 << 20, 512 << 20][random.random_range(0..2)]),
-            target_partitions: Some(random.random_range(1..5)),
-            ..common::config()
-        };
-        let session = indexed(&table, config, &["k", "s"]).await;
-        let plain = plain(&[("t", &table.path)]).await;
-        for _ in 0..40 {
-            let settings = [
-                ("access_path", PATHS[random.random_range(0..5)]),
-                (
-                    "policy",
-                    ["relevance", "normal", "elevator"][random.random_range(0..3)],
-                ),
-                ("storage_model", ["dsm", "nsm"][random.random_range(0..2)]),
-                (
-                    "smooth_policy",
-                    ["greedy", "selectivity_increase", "elastic"][random.random_range(0..3)],
-                ),
-                (
-                    "smooth_trigger",
-                    ["eager", "optimizer", "sla"][random.random_range(0..3)],
-                ),
-                (
-                    "smooth_estimate",
-                    ["0", "1", "40", "100000"][random.random_range(0..4)],
-                ),
-                ("smooth_sla", ["1ms", "50ms"][random.random_range(0..2)]),
-                (
-                    "smooth_region_max",
-                    ["1KiB", "16KiB", "16MiB"][random.random_range(0..3)],
-                ),
-                (
-                    "smooth_cache",
-                    ["unlimited", "200KiB"][random.random_range(0..2)],
-                ),
-            ];
-            for (name, value) in settings {
-                session.set(&format!("coscan.{name}"), value).unwrap();
-            }
-            let (low, width): (i32, i32) =
-                (random.random_range(-10..1000), random.random_range(0..400));
-            let high = low + [0, width % 8, width][random.random_range(0..3)];
-            let condition = [
-                format!("k BETWEEN {low} AND {high}"),
-                format!("k >= {low}"),
-                format!("k < {high} AND id % 3 = 1"),
-                format!("s LIKE '{}%'", low.rem_euclid(97)),
-                format!(
-                    "s = '{:c>3}-{low}' OR s > '9' AND k > {high}",
-                    low.rem_euclid(97)
-                ),
-            ];
-            let condition = &condition[random.random_range(0..5)];
-            let order = ["", " ORDER BY k", " ORDER BY s"][random.random_range(0..3)];
-            let limit = ["", "", " LIMIT 7"][random.random_range(0..3)];
-            let columns = ["*", "id, k, s", "k, s, id"][random.random_range(0..3)];
-            let sql = format!("SELECT {columns} FROM t WHERE {condition}{order}");
-            let context = format!("seed {seed}, {settings:?}: {sql}{limit}");
-            let expected = plain_rows(&plain, &sql).await;
-            let found = rows_in_order(&session, &format!("{sql}{limit}")).await;
-            check_order(&found, columns, order, &context);
-            let mut sorted = found;
-            sorted.sort_unstable();
-            if limit.is_empty() {
-                assert_eq!(sorted, expected, "{context}");
-            } else {
-                assert_eq!(sorted.len(), expected.len().min(7), "{context}");
-                for row in &sorted {
-                    assert!(expected.binary_search(row).is_ok(), "{row}: {context}");
-                }
-                sorted.dedup();
-                assert_eq!(
-                    sorted.len(),
-                    expected.len().min(7),
-                    "a row twice: {context}"
-                );
-            }
-        }
-    }
-}
-
-/// Rows come in the order that was asked for; NULLs last, as DataFusion has them.
-fn check_order(found: &[String], columns: &str, order: &str, context: &str) {
-    let Some(column) = order.strip_prefix(" ORDER BY ") else {
-        return;
-    };
-    let all: Vec<&str> = match columns {
-        "*" => vec!["id", "k", "d", "s", "p", "t", "f"],
-        list => list.split(", ").collect(),
-    };
-    let at = all.iter().position(|name| *name == column).unwrap();
-    let value = |row: &String| {
-        let text = row.split('|').nth(at).unwrap().to_owned();
-        let number = if column == "k" {
-            text.parse::<i64>().unwrap_or(i64::MAX)
-        } else {
-            0
-        };
-        (
-            text == "NULL",
-            number,
-            if column == "k" { String::new() } else { text },
-        )
-    };
-    assert!(
-        found.windows(2).all(|two| value(&two[0]) <= value(&two[1])),
-        "{context}"
-    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -21,6 +21,7 @@ mod indexes;
 mod object_store;
 mod pages;
 mod predicates;
+mod random_queries;
 mod replaced;
 #[path = "../../../storage/tests/s3-server/start.rs"]
 mod s3;
