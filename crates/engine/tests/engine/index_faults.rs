@@ -319,7 +319,7 @@ async fn a_build_can_be_given_up_at_any_time() {
         let mut given_up = 0;
         loop {
             let build = run(&session, sql);
-            let limit = Duration::from_millis(4 * given_up);
+            let limit = Duration::from_micros(500 * given_up);
             if let Ok(made) = tokio::time::timeout(limit, build).await {
                 made.unwrap();
                 assert_eq!(files(), 2, "{sql}");
