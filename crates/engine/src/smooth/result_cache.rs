@@ -6,7 +6,7 @@
 //! appended in no order, and is read back whole. One that does not fit into memory is sorted in parts, which are merged. Rows are given
 //! to their ranges many at a time ([`STAGED_ROWS`]).
 //! Not here: when a range is complete (`ordered.rs`).
-//! Bounds: memory is taken from the budget before a row is kept, and is at most `bytes_max`; what does not fit is on disk. Beside that
+//! Bounds: memory is taken from the budget before a row is kept, and is at most `bytes_max`, but for one batch; what does not fit is on disk. Beside that
 //! there are copies for a moment: of the staged rows, of what is being written, and of one column of the range that is given.
 //! R1: a row is in the range its key is in. R2: ranges are taken in ascending order.
 //! Source: [SmoothScan18 §4.1]; we differ: rows need not be looked up one by one, for ranges are complete when they are taken.
