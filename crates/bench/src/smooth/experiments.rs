@@ -280,9 +280,13 @@ impl Run<'_> {
             figure.set("spills", median.of.metric("result_cache_spills") as f64);
             if let Some((time, in_memory)) = median.seconds().zip(in_memory) {
                 figure.set("time_ratio", time / in_memory);
-                let checked = median.of.metric("index_entries") as f64 * check_ns / 1e9 / time;
-                figure.set("page_checks_ratio", checked);
-                checks = Some(checked.max(checks.unwrap_or(0.0)));
+                let entries = median.of.metric("index_entries") as f64;
+                // Where the scan took over before any entry was checked nothing was measured.
+                if entries > 0.0 {
+                    let checked = entries * check_ns / 1e9 / time;
+                    figure.set("page_checks_ratio", checked);
+                    checks = Some(checked.max(checks.unwrap_or(0.0)));
+                }
             }
             if let Some(percent) = cap {
                 let part = peak as f64 / bytes(*percent).max(1) as f64;
