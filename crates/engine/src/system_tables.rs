@@ -1,5 +1,6 @@
 //! `coscan.scans`, `coscan.chunks`, `coscan.devices`, `coscan.indexes`: what runs now, what is in memory and who wants it, how busy
-//! the devices are, which indexes there are. Made anew for every query, from one look at each pool.
+//! the devices are, which indexes there are. Made anew for every query, from one look at each pool
+//! and at each index's manifest, for others may have refreshed or dropped it.
 //!
 //! Not here: settings (`SHOW ALL`, `information_schema.df_settings`).
 
@@ -19,6 +20,7 @@ use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 
 use crate::engine::{Engine, WeakEngine};
+use crate::index::look_again;
 
 /// The schema with the system tables.
 pub(crate) fn schema(engine: &WeakEngine) -> Result<MemorySchemaProvider> {
@@ -34,6 +36,7 @@ pub(crate) fn schema(engine: &WeakEngine) -> Result<MemorySchemaProvider> {
             engine: engine.clone(),
             rows,
             schema: rows(None)?.schema(),
+            of_indexes: name == "indexes",
         };
         schema.register_table(name.to_owned(), Arc::new(table))?;
     }
@@ -47,6 +50,7 @@ struct SystemTable {
     engine: WeakEngine,
     rows: Rows,
     schema: SchemaRef,
+    of_indexes: bool,
 }
 
 #[async_trait]
@@ -61,12 +65,16 @@ impl TableProvider for SystemTable {
 
     async fn scan(
         &self,
-        _: &dyn Session,
+        session: &dyn Session,
         projection: Option<&Vec<usize>>,
         _: &[Expr],
         _: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let rows = (self.rows)(self.engine.upgrade().as_ref())?;
+        let engine = self.engine.upgrade();
+        if let (Some(engine), true) = (&engine, self.of_indexes) {
+            look_again(engine, session.runtime_env(), |_| true).await;
+        }
+        let rows = (self.rows)(engine.as_ref())?;
         let schema = Arc::clone(&self.schema);
         Ok(MemorySourceConfig::try_new_exec(
             &[vec![rows]],

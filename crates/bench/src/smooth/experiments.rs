@@ -432,19 +432,34 @@ impl Run<'_> {
 }
 
 /// What the model says of a smooth scan that knows what pages cost: where results are too rare for pages between them to pay, it stays
-/// in mode 1, a jump for each page that holds some; else it is in mode 2 for all pages (eq. 16 to 27).
+/// in mode 1, fetching each page that holds some; else it is in mode 2 for all pages (eq. 16 to 27).
 fn smooth_cost(model: &CostModel, selectivity: f64) -> f64 {
     let shape = model.shape();
-    let per_page = shape.rows_per_page as f64;
-    let holding = shape.pages as f64 * (1.0 - (1.0 - selectivity).powf(per_page));
+    let pages = shape.pages as f64;
+    let density = 1.0 - (1.0 - selectivity).powf(shape.rows_per_page as f64);
+    let random = fetch_s(model, density);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Below the table's pages.
-    let holding_pages = holding as u64;
-    let results = if holding * model.random < shape.pages as f64 * model.sequential {
-        [0, holding_pages, 0]
+    let holding = (pages * density) as u64;
+    if holding as f64 * random < pages * model.sequential {
+        let apart = CostModel { random, ..*model };
+        apart.smooth_scan([0, holding, 0]).total()
     } else {
-        [0, 0, model.rows]
-    };
-    model.smooth_scan(results).total()
+        model.smooth_scan([0, 0, model.rows]).total()
+    }
+}
+
+/// What fetching a page takes on average where this share of the pages is fetched, at random: a jump, as in the paper, or what lies since
+/// the page before where that is cheaper, for then the device reads on. The distance to the page before is geometric.
+fn fetch_s(model: &CostModel, density: f64) -> f64 {
+    let mut farther = 1.0;
+    let mut seconds = 0.0;
+    let mut reading_on = model.sequential;
+    while reading_on < model.random {
+        seconds += farther * density * reading_on;
+        farther *= 1.0 - density;
+        reading_on += model.sequential;
+    }
+    seconds + farther * model.random
 }
 
 /// What one check costs whether a page was read, in nanoseconds: measured on the state machine with all pages read.
@@ -569,5 +584,30 @@ mod tests {
         // 120,000 rows of 40 bytes at 50 MB/s.
         let full = figures.figure("full, 100.000 %", "model_s").unwrap();
         assert!((0.09..0.11).contains(&full), "{full}");
+    }
+
+    #[test]
+    fn a_page_near_the_one_before_costs_no_jump() {
+        let model = CostModel {
+            rows: 1_000,
+            row_bytes: 40,
+            page_bytes: 4_000,
+            key_bytes: 4,
+            random: 10.0,
+            sequential: 1.0,
+            cpu: 0.0,
+        };
+        let close = |a: f64, b: f64| (a - b).abs() < 1e-9;
+        assert!(close(fetch_s(&model, 1.0), 1.0));
+        assert!(close(fetch_s(&model, 1e-12), 10.0));
+        // One, two, three … nine pages on, or a jump.
+        let half: f64 = (1..10).map(|k: i32| f64::from(k) * 0.5_f64.powi(k)).sum();
+        assert!(close(fetch_s(&model, 0.5), half + 10.0 * 0.5_f64.powi(9)));
+        // A jump that costs a page is a page.
+        let flat = CostModel {
+            random: 1.0,
+            ..model
+        };
+        assert!(close(fetch_s(&flat, 0.3), 1.0));
     }
 }

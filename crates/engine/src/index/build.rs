@@ -2,12 +2,11 @@
 //!
 //! The indexed column is read by a cooperative scan, which shares its reads with whatever runs; each row's position is added
 //! (`entries.rs`); what comes is sorted by DataFusion's external sort, within the memory budget; merged with what an old index has
-//! (`merge.rs`); and written as Parquet in pages of [`LEAF_ROWS`] entries. The file is then read back once, for the checksums of the manifest; and the manifest put in place (`commit.rs`).
-//! Dropping the build leaves the old state; what was uploaded of a data file is then given up by the store.
+//! (`merge.rs`); and written (`draft.rs`). The file is then read back once, for the checksums of the manifest; and the manifest put in place (`commit.rs`).
+//! Dropping the build leaves the old state.
 //! Not here: when (`functions.rs`). Bounds: memory as the sort's, one row group of entries in the writer.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use arrow::compute::SortOptions;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -30,20 +29,15 @@ use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMerge
 use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use futures::TryStreamExt;
-use object_store::buffered::BufWriter;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt, PutMode};
-use parquet::arrow::AsyncArrowWriter;
-use parquet::basic::{Compression, Encoding};
-use parquet::errors::ParquetError;
 use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::page_index::offset_index::OffsetIndexMetaData;
-use parquet::file::properties::{EnabledStatistics, WriterProperties};
-use parquet::schema::types::ColumnPath;
 
 use super::catalog::{Index, Indexes};
-use super::commit::{Committed, Draft, commit, data_name, unwritten};
+use super::commit::{Committed, commit, data_name, unwritten};
 use super::discovery::named_folder;
+use super::draft::Draft;
 use super::entries::entries;
 use super::folder::Folder;
 use super::manifest::{CoveredFile, KEY, Manifest, POSITION};
@@ -54,11 +48,6 @@ use crate::error::external;
 use crate::scan::{Delivery, Execution, Running, ScanPlan, parquet_scan};
 use crate::settings::Settings;
 
-/// Entries in a leaf: 4096 of eight bytes or fewer are 16 to 32 KiB, which costs little beside a request, and the page index of a
-/// hundred million entries stays at a megabyte.
-const LEAF_ROWS: usize = 4096;
-/// Entries in a row group: as many as the writer holds in memory, some megabytes.
-const GROUP_ROWS: usize = 1 << 20;
 /// Leaves read at once for their checksums.
 const VERIFIED_AT_ONCE: usize = 64;
 
@@ -129,14 +118,9 @@ impl Order<'_> {
             Some(_) => PutMode::Overwrite,
             None => PutMode::Create,
         };
-        match commit(indexes, &folder, &manifest, draft, mode).await? {
+        match commit(indexes, folder, manifest, draft, mode).await? {
             Committed::Lost => self.exists(),
-            Committed::Done => {
-                let index = Index::new(folder, manifest);
-                index.verified.store(true, Ordering::Relaxed);
-                indexes.insert(&index);
-                Ok(Some(index))
-            }
+            Committed::Done(index) => Ok(Some(index)),
         }
     }
 
@@ -150,18 +134,40 @@ impl Order<'_> {
         let (mut manifest, entries) = self.entries(scan, kept, place.progress).await?;
         manifest.data = data_name(self.name);
         let path = place.folder.path.clone().join(manifest.data.as_str());
-        let draft = Draft::new(place.store, path.clone());
         let wrong = |error| unwritten(self.name, place.folder, error);
-        let data = async {
-            let progress = place.progress;
-            manifest.entries = write(place.store, &path, entries, progress, wrong).await?;
-            self.seal(&mut manifest, &path, place).await.map_err(wrong)
-        };
-        match data.await {
+        let draft = Draft::begin(place.store, &path, &entries.schema()).map_err(wrong)?;
+        let draft = self.fill(draft, entries, &mut manifest, place).await?;
+        match self.seal(&mut manifest, &path, place).await {
             Ok(()) => Ok((manifest, draft)),
             Err(error) => {
                 draft.remove().await;
-                Err(error)
+                Err(wrong(error))
+            }
+        }
+    }
+
+    /// Writes the entries and counts them.
+    async fn fill(
+        &self,
+        mut draft: Draft,
+        mut entries: SendableRecordBatchStream,
+        manifest: &mut Manifest,
+        place: &Place<'_>,
+    ) -> Result<Draft> {
+        let wrong = |error| unwritten(self.name, place.folder, error);
+        loop {
+            match entries.try_next().await {
+                Ok(Some(batch)) => {
+                    let rows = batch.num_rows();
+                    draft = draft.write(batch).await.map_err(wrong)?;
+                    manifest.entries += rows as u64;
+                    place.progress.add_written(rows);
+                }
+                Ok(None) => return draft.close().await.map_err(wrong),
+                Err(error) => {
+                    draft.remove().await;
+                    return Err(error);
+                }
             }
         }
     }
@@ -354,7 +360,7 @@ fn has_order(data_type: &DataType) -> bool {
 }
 
 /// Types that Parquet stores as whole numbers.
-fn is_whole_number(data_type: &DataType) -> bool {
+pub(super) fn is_whole_number(data_type: &DataType) -> bool {
     data_type.is_integer()
         || matches!(
             data_type,
@@ -390,48 +396,6 @@ fn ordering(schema: &SchemaRef) -> Result<LexOrdering> {
     let by = |name| Ok::<_, DataFusionError>(PhysicalSortExpr::new(col(name, schema)?, ascending));
     LexOrdering::new([by(KEY)?, by(POSITION)?])
         .ok_or_else(|| DataFusionError::Internal("an ordering of nothing".to_owned()))
-}
-
-/// Writes the entries; gives their number. `wrong` explains what the store says.
-async fn write(
-    store: &Arc<dyn ObjectStore>,
-    path: &Path,
-    mut entries: SendableRecordBatchStream,
-    progress: &Progress,
-    wrong: impl Fn(DataFusionError) -> DataFusionError,
-) -> Result<u64> {
-    let schema = entries.schema();
-    let key = schema.field(0).data_type();
-    let mut properties = WriterProperties::builder()
-        .set_dictionary_enabled(false)
-        .set_compression(if is_text(key) {
-            Compression::SNAPPY
-        } else {
-            Compression::UNCOMPRESSED
-        })
-        .set_statistics_enabled(EnabledStatistics::Chunk)
-        .set_column_statistics_enabled(ColumnPath::from(KEY), EnabledStatistics::Page)
-        .set_write_batch_size(LEAF_ROWS)
-        .set_data_page_row_count_limit(LEAF_ROWS)
-        .set_data_page_size_limit(usize::MAX)
-        .set_max_row_group_row_count(Some(GROUP_ROWS))
-        .set_column_encoding(ColumnPath::from(POSITION), Encoding::DELTA_BINARY_PACKED);
-    if is_whole_number(key) {
-        // Sorted keys differ by little: a bit or two each.
-        properties =
-            properties.set_column_encoding(ColumnPath::from(KEY), Encoding::DELTA_BINARY_PACKED);
-    }
-    let wrong = |error: ParquetError| wrong(error.into());
-    let target = BufWriter::new(Arc::clone(store), path.clone());
-    let mut writer = AsyncArrowWriter::try_new(target, schema, Some(properties.build()))?;
-    let mut count = 0;
-    while let Some(batch) = entries.try_next().await? {
-        count += batch.num_rows() as u64;
-        writer.write(&batch).await.map_err(wrong)?;
-        progress.add_written(batch.num_rows());
-    }
-    writer.close().await.map_err(wrong)?;
-    Ok(count)
 }
 
 /// Opens an index's data.

@@ -1,108 +1,96 @@
 //! How does an index come into being, or not at all?
 //!
-//! Its data is written under a name that nothing else has ([`Draft`]); its manifest is put in place, which is the commit (X1). Whatever
-//! happens before the commit, the data is removed: by who failed, or by a task when the build is dropped. From the commit on it stays:
-//! a put that was given up, or failed on the way back, may have worked. After one that failed the folder is asked whose manifest is there.
-//! Not here: what is in the data (`build.rs`).
+//! Its data is there, as a draft; its manifest is put in place, which is the commit (X1). Once the put has begun it is carried
+//! through, whoever waits for it. From then on the data stays unless it is certain that no manifest names it:
+//! a put that failed on the way back may have worked, so after one that failed the folder is asked whose manifest is there.
+//! Not here: how the data is written, and removed if there is no commit (`draft.rs`).
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use datafusion::error::{DataFusionError, Result};
-use object_store::path::Path;
-use object_store::{ObjectStore, ObjectStoreExt, PutMode};
-use tokio::runtime::Handle;
+use object_store::{ObjectStoreExt, PutMode};
 
-use super::catalog::Indexes;
+use super::catalog::{Index, Indexes};
+use super::draft::{Draft, carried_through};
 use super::folder::Folder;
 use super::manifest::Manifest;
 use crate::error::Error;
 
-/// Data that is no index yet. Dropped, it is removed.
-pub(super) struct Draft {
-    store: Arc<dyn ObjectStore>,
-    path: Path,
-    keep: bool,
-}
-
-impl Draft {
-    pub(super) fn new(store: &Arc<dyn ObjectStore>, path: Path) -> Self {
-        Self {
-            store: Arc::clone(store),
-            path,
-            keep: false,
-        }
-    }
-
-    pub(super) async fn remove(mut self) {
-        self.keep = true;
-        // If it cannot be removed it is litter: no manifest names it.
-        let _ = self.store.delete(&self.path).await;
-    }
-}
-
-impl Drop for Draft {
-    fn drop(&mut self) {
-        if let (false, Ok(runtime)) = (self.keep, Handle::try_current()) {
-            let (store, path) = (Arc::clone(&self.store), self.path.clone());
-            runtime.spawn(async move { store.delete(&path).await });
-        }
-    }
-}
-
 /// What became of a commit.
 pub(super) enum Committed {
-    Done,
+    /// The index is there, and known.
+    Done(Arc<Index>),
     /// Somebody else's index of this name is there.
     Lost,
 }
 
-/// Puts the manifest of a draft in place.
+/// Puts the manifest of a draft in place. Dropped, it has not begun or goes on by itself.
 ///
 /// # Errors
 /// [`Error::IndexWrite`]; the draft is then removed, unless its manifest may be in place.
 pub(super) async fn commit(
-    indexes: &Indexes,
-    folder: &Folder,
-    manifest: &Manifest,
-    mut draft: Draft,
+    indexes: &Arc<Indexes>,
+    folder: Folder,
+    manifest: Manifest,
+    draft: Draft,
     mode: PutMode,
 ) -> Result<Committed> {
-    let (name, store) = (manifest.name.as_str(), Arc::clone(&draft.store));
+    let name = manifest.name.as_str();
     let before = match mode {
         PutMode::Create => None,
-        _ => match indexes.look_up(folder, name, &store).await {
+        _ => match indexes.look_up(&folder, name, draft.store()).await {
             Ok(found) => found,
-            Err(_) => indexes.at(folder, name).map(|index| index.manifest.clone()),
+            Err(_) => indexes
+                .at(&folder, name)
+                .map(|index| index.manifest.clone()),
         },
     };
+    let indexes = Arc::clone(indexes);
+    let put = async move { put(&indexes, folder, manifest, draft, mode, before).await };
+    carried_through(put).await
+}
+
+async fn put(
+    indexes: &Indexes,
+    folder: Folder,
+    manifest: Manifest,
+    mut draft: Draft,
+    mode: PutMode,
+    before: Option<Manifest>,
+) -> Result<Committed> {
+    let (name, store) = (manifest.name.as_str(), Arc::clone(draft.store()));
     let sealed = manifest.clone().seal().map_err(DataFusionError::Internal)?;
     let target = folder.manifest_path(name);
-    draft.keep = true;
+    draft.keep();
     let put = store.put_opts(&target, sealed.into(), mode.into()).await;
     if let Err(error) = put {
-        let found = indexes.look_up(folder, name, &store).await;
+        let found = indexes.look_up(&folder, name, &store).await;
         let exists = matches!(error, object_store::Error::AlreadyExists { .. });
         match found {
-            Ok(Some(found)) if found == *manifest => {}
+            Ok(Some(found)) if found == manifest => {}
             Ok(Some(_)) if exists => {
                 draft.remove().await;
                 return Ok(Committed::Lost);
             }
             Ok(_) => {
                 draft.remove().await;
-                return Err(unwritten(name, folder, error));
+                return Err(unwritten(name, &folder, error));
             }
             // It may be in place: its data stays.
-            Err(_) => return Err(unwritten(name, folder, error)),
+            Err(_) => return Err(unwritten(name, &folder, error)),
         }
     }
     if let Some(before) = before.filter(|before| before.data != manifest.data) {
         // A query that still reads it fails over to scanning.
         let _ = store.delete(&folder.path.clone().join(before.data)).await;
     }
-    Ok(Committed::Done)
+    let index = Index::new(folder, manifest);
+    index.verified.store(true, Ordering::Relaxed);
+    indexes.insert(&index);
+    Ok(Committed::Done(index))
 }
 
 /// An index cannot be written.

@@ -2,7 +2,7 @@
 //!
 //! Those beside a table when the table is made; those in the folder that a session names (`coscan.index_folder`) before its next query
 //! is planned, and again when a table is made. So what one process built serves the next. One that turned out to be broken is looked
-//! up again before every query, until it is another one or gone. A table is made by
+//! up again before every query, until it is another one or gone; all of them when somebody wants the list. A table is made by
 //! [`Session::register`](crate::Session::register) or by `CREATE EXTERNAL TABLE … STORED AS PARQUET`.
 //! Not here: which index a query uses (`smooth/plan.rs`).
 
@@ -19,6 +19,7 @@ use datafusion::logical_expr::{CreateExternalTable, LogicalPlan};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 
+use super::catalog::Index;
 use super::folder::{Folder, NamedFolder};
 use crate::engine::{Engine, WeakEngine};
 use crate::settings::Settings;
@@ -71,11 +72,16 @@ async fn look_through(engine: &Engine, folder: &Folder, runtime: &RuntimeEnv) {
     }
 }
 
-/// An index that cannot be used any more may have been refreshed, or dropped, by somebody else: its data goes then.
-async fn look_again(engine: &Engine, runtime: &RuntimeEnv) {
+/// An index may have been refreshed, or dropped, by somebody else. One that is open can be used all the same, as long as its data is
+/// there; one that is not is broken.
+pub(crate) async fn look_again(
+    engine: &Engine,
+    runtime: &RuntimeEnv,
+    which: impl Fn(&Index) -> bool,
+) {
     let indexes = engine.indexes();
-    let broken = indexes.all().into_iter();
-    for index in broken.filter(|index| index.broken().is_some()) {
+    let all = indexes.all().into_iter();
+    for index in all.filter(|index| which(index)) {
         let Ok(store) = runtime.object_store(&index.folder.store) else {
             continue;
         };
@@ -106,7 +112,8 @@ impl QueryPlanner for Planner {
             named.looked_through.get_or_init(look).await;
         }
         if let Some(engine) = self.engine.upgrade() {
-            look_again(&engine, session.runtime_env()).await;
+            let broken = |index: &Index| index.broken().is_some();
+            look_again(&engine, session.runtime_env(), broken).await;
         }
         match &self.inner {
             Some(inner) => inner.create_physical_plan(plan, session).await,

@@ -7,6 +7,7 @@
 //! | `build.rs` | how an index is built |
 //! | `entries.rs` | what the entries of a table's files are |
 //! | `merge.rs` | what REFRESH keeps |
+//! | `draft.rs` | how its data is written, and removed |
 //! | `commit.rs` | how it comes into being, or not at all |
 //! | `progress.rs` | how far builds are |
 //! | `manifest.rs` | what is written about an index, and how damage is noticed |
@@ -24,6 +25,7 @@ mod catalog;
 mod commit;
 mod cursor;
 mod discovery;
+mod draft;
 mod entries;
 mod folder;
 mod functions;
@@ -35,7 +37,7 @@ pub(crate) mod statement;
 
 pub(crate) use catalog::{Index, Indexes};
 pub(crate) use cursor::{Cursor, Entries};
-pub(crate) use discovery::{find_indexes, look_for_indexes};
+pub(crate) use discovery::{find_indexes, look_again, look_for_indexes};
 pub(crate) use folder::NamedFolder;
 pub(crate) use functions::register as register_functions;
 pub use progress::IndexBuild;

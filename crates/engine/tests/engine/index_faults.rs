@@ -302,7 +302,6 @@ async fn one_fault(fault: Fault, after: i64, refresh: bool, context: &str) -> Ou
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "fails about one run in five on a busy machine: docs/ROADMAP.md, first thing to mend"]
 async fn a_build_can_be_given_up_at_any_time() {
     let table = table(21);
     let config = EngineConfig {
@@ -356,7 +355,6 @@ async fn a_build_can_be_given_up_at_any_time() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "fails about one run in five on a busy machine: docs/ROADMAP.md, first thing to mend"]
 async fn of_two_builds_at_once_one_wins() {
     let table = table(22);
     let config = || EngineConfig {

@@ -1,0 +1,179 @@
+//! How is the data of an index written, so that nothing of it is left if it never becomes one?
+//!
+//! Under a name that nothing else has. A request to the store, once begun, is carried through in a task of its own, for one that is
+//! dropped may still be done: a local file comes into being on another thread, after whatever removes it. So whoever gives a build up is rid of it at
+//! once, and the draft is removed when its last request has ended. A store that never answers keeps the draft; sorted entries
+//! are not held by it.
+//! Not here: what makes a draft an index (`commit.rs`), what is written (`build.rs`).
+
+use std::panic::resume_unwind;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use datafusion::error::Result;
+use object_store::buffered::BufWriter;
+use object_store::path::Path;
+use object_store::{ObjectStore, ObjectStoreExt};
+use parquet::arrow::AsyncArrowWriter;
+use parquet::basic::{Compression, Encoding};
+use parquet::errors::ParquetError;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::schema::types::ColumnPath;
+use tokio::runtime::Handle;
+
+use super::build::{is_text, is_whole_number};
+use super::manifest::{KEY, POSITION};
+
+/// Entries in a leaf: 4096 of eight bytes or fewer are 16 to 32 KiB, which costs little beside a request, and the page index of a
+/// hundred million entries stays at a megabyte.
+const LEAF_ROWS: usize = 4096;
+/// Entries in a row group: as many as the writer holds in memory, some megabytes.
+const GROUP_ROWS: usize = 1 << 20;
+
+/// Data that is no index yet. Dropped, it is removed.
+pub(super) struct Draft {
+    store: Arc<dyn ObjectStore>,
+    path: Path,
+    /// None once all is written.
+    writer: Option<AsyncArrowWriter<BufWriter>>,
+    keep: bool,
+}
+
+impl Draft {
+    /// Nothing is written yet.
+    ///
+    /// # Errors
+    /// A type of key that Parquet does not have.
+    pub(super) fn begin(
+        store: &Arc<dyn ObjectStore>,
+        path: &Path,
+        schema: &SchemaRef,
+    ) -> Result<Self> {
+        let target = BufWriter::new(Arc::clone(store), path.clone());
+        let properties = properties(schema);
+        let writer = AsyncArrowWriter::try_new(target, Arc::clone(schema), Some(properties))?;
+        Ok(Self {
+            store: Arc::clone(store),
+            path: path.clone(),
+            writer: Some(writer),
+            keep: false,
+        })
+    }
+
+    /// Appends entries.
+    ///
+    /// # Errors
+    /// What the store says; the draft is then gone.
+    pub(super) async fn write(self, entries: RecordBatch) -> Result<Self> {
+        self.carry(Some(entries)).await
+    }
+
+    /// Everything is written.
+    ///
+    /// # Errors
+    /// What the store says; the draft is then gone.
+    pub(super) async fn close(self) -> Result<Self> {
+        self.carry(None).await
+    }
+
+    async fn carry(mut self, entries: Option<RecordBatch>) -> Result<Self> {
+        carried_through(async move {
+            match self.put(entries).await {
+                Ok(()) => Ok(self),
+                Err(error) => {
+                    self.remove().await;
+                    Err(error.into())
+                }
+            }
+        })
+        .await
+    }
+
+    /// Writes entries, or ends the writing.
+    async fn put(&mut self, entries: Option<RecordBatch>) -> Result<(), ParquetError> {
+        match (entries, &mut self.writer) {
+            (Some(entries), Some(writer)) => writer.write(&entries).await,
+            (Some(_), None) => Err(ParquetError::General("the draft is closed".to_owned())),
+            (None, writer) => match writer.take() {
+                Some(writer) => writer.close().await.map(drop),
+                None => Ok(()),
+            },
+        }
+    }
+
+    pub(super) fn store(&self) -> &Arc<dyn ObjectStore> {
+        &self.store
+    }
+
+    /// From now on it stays, for an index may be of it.
+    pub(super) fn keep(&mut self) {
+        self.keep = true;
+    }
+
+    pub(super) async fn remove(mut self) {
+        self.keep = true;
+        remove(
+            Arc::clone(&self.store),
+            self.path.clone(),
+            self.writer.take(),
+        )
+        .await;
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        if let (false, Ok(runtime)) = (self.keep, Handle::try_current()) {
+            let (store, path) = (Arc::clone(&self.store), self.path.clone());
+            runtime.spawn(remove(store, path, self.writer.take()));
+        }
+    }
+}
+
+/// What cannot be removed is litter: no manifest names it.
+async fn remove(
+    store: Arc<dyn ObjectStore>,
+    path: Path,
+    writer: Option<AsyncArrowWriter<BufWriter>>,
+) {
+    if let Some(writer) = writer {
+        let _ = writer.into_inner().abort().await;
+    }
+    let _ = store.delete(&path).await;
+}
+
+/// Does it to its end, also when nobody waits for it any longer.
+pub(super) async fn carried_through<T: Send + 'static>(
+    work: impl Future<Output = T> + Send + 'static,
+) -> T {
+    match tokio::spawn(work).await {
+        Ok(done) => done,
+        // It is never aborted.
+        Err(panicked) => resume_unwind(panicked.into_panic()),
+    }
+}
+
+fn properties(schema: &SchemaRef) -> WriterProperties {
+    let key = schema.field(0).data_type();
+    let mut properties = WriterProperties::builder()
+        .set_dictionary_enabled(false)
+        .set_compression(if is_text(key) {
+            Compression::SNAPPY
+        } else {
+            Compression::UNCOMPRESSED
+        })
+        .set_statistics_enabled(EnabledStatistics::Chunk)
+        .set_column_statistics_enabled(ColumnPath::from(KEY), EnabledStatistics::Page)
+        .set_write_batch_size(LEAF_ROWS)
+        .set_data_page_row_count_limit(LEAF_ROWS)
+        .set_data_page_size_limit(usize::MAX)
+        .set_max_row_group_row_count(Some(GROUP_ROWS))
+        .set_column_encoding(ColumnPath::from(POSITION), Encoding::DELTA_BINARY_PACKED);
+    if is_whole_number(key) {
+        // Sorted keys differ by little: a bit or two each.
+        properties =
+            properties.set_column_encoding(ColumnPath::from(KEY), Encoding::DELTA_BINARY_PACKED);
+    }
+    properties.build()
+}
