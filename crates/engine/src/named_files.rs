@@ -1,20 +1,20 @@
 //! Which file of a table cannot be read, or does not fit the others?
 //!
 //! DataFusion's Parquet format says what is wrong with a footer or with two schemas, and not which files they are from. This is that format,
-//! with errors that name the file: when a table is registered, and when a query collects statistics. A schema that cannot be inferred is
+//! with errors that name the file: when a table is registered or declared, and when a query collects statistics. A schema that cannot be inferred is
 //! inferred again file by file; nothing else costs more.
 //! Not here: pages (`scan/plain.rs`, `coscan-storage`).
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::datatypes::{Schema, SchemaRef};
 use async_trait::async_trait;
 use coscan_storage::StorageError;
 use datafusion::catalog::Session;
-use datafusion::common::Statistics;
+use datafusion::common::{GetExt, Statistics};
 use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
-use datafusion::datasource::file_format::parquet::ParquetFormat;
-use datafusion::datasource::file_format::{FileFormat, FileMeta};
+use datafusion::datasource::file_format::{FileFormat, FileFormatFactory, FileMeta};
 use datafusion::datasource::physical_plan::{FileScanConfig, FileSinkConfig, FileSource};
 use datafusion::datasource::table_schema::TableSchema;
 use datafusion::error::{DataFusionError, Result};
@@ -28,13 +28,13 @@ use crate::error::external;
 /// Parquet files of one store.
 #[derive(Debug)]
 pub(crate) struct NamedFiles {
-    inner: ParquetFormat,
+    inner: Arc<dyn FileFormat>,
     /// What stands before a file's location in messages.
     store: String,
 }
 
 impl NamedFiles {
-    pub(crate) fn new(inner: ParquetFormat, store: &ObjectStoreUrl) -> Self {
+    pub(crate) fn new(inner: Arc<dyn FileFormat>, store: &ObjectStoreUrl) -> Self {
         let local = *store == ObjectStoreUrl::local_filesystem();
         let store = if local { "/" } else { store.as_str() };
         Self {
@@ -173,5 +173,33 @@ impl FileFormat for NamedFiles {
 
     fn file_source(&self, schema: TableSchema) -> Arc<dyn FileSource> {
         self.inner.file_source(schema)
+    }
+}
+
+/// Makes [`NamedFiles`] for `CREATE EXTERNAL TABLE`, with the options of the statement.
+#[derive(Debug)]
+pub(crate) struct NamedFilesFactory {
+    pub(crate) inner: Arc<dyn FileFormatFactory>,
+    pub(crate) store: ObjectStoreUrl,
+}
+
+impl GetExt for NamedFilesFactory {
+    fn get_ext(&self) -> String {
+        self.inner.get_ext()
+    }
+}
+
+impl FileFormatFactory for NamedFilesFactory {
+    fn create(
+        &self,
+        state: &dyn Session,
+        options: &HashMap<String, String>,
+    ) -> Result<Arc<dyn FileFormat>> {
+        let inner = self.inner.create(state, options)?;
+        Ok(Arc::new(NamedFiles::new(inner, &self.store)))
+    }
+
+    fn default(&self) -> Arc<dyn FileFormat> {
+        Arc::new(NamedFiles::new(self.inner.default(), &self.store))
     }
 }

@@ -1,4 +1,4 @@
-//! From a path, folder, glob or URL to a table.
+//! From a path, folder, glob or URL to a table, by name or by `CREATE EXTERNAL TABLE`.
 //!
 //! The files' format is known by their extension: Parquet if one has that or none has any; files of other extensions then are no part of the
 //! table. Nor are those in a folder whose names begin with `.` or `_` (Spark's `.x.parquet.crc` and `_metadata`, our `_coscan`). Folders named
@@ -9,19 +9,20 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use datafusion::catalog::TableProvider;
+use datafusion::catalog::{TableProvider, TableProviderFactory};
 use datafusion::datasource::file_format::parquet::ParquetFormat;
 use datafusion::datasource::listing::{
     ListingOptions, ListingTable, ListingTableConfig, ListingTableConfigExt, ListingTableUrl,
 };
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SessionState;
+use datafusion::logical_expr::CreateExternalTable;
 use futures::TryStreamExt;
 use glob::Pattern;
 use object_store::{ObjectMeta, ObjectStore};
 use url::Url;
 
-use crate::named_files::NamedFiles;
+use crate::named_files::{NamedFiles, NamedFilesFactory};
 
 /// The extension of Parquet files.
 const PARQUET: &str = "parquet";
@@ -51,7 +52,7 @@ pub(crate) async fn table_at(state: &SessionState, path: &str) -> Result<Arc<dyn
         Some(other) if other != PARQUET => config.infer_options(state).await?,
         parquet => {
             let format = ParquetFormat::new().with_options(state.default_table_options().parquet);
-            let format = NamedFiles::new(format, &object_url);
+            let format = NamedFiles::new(Arc::new(format), &object_url);
             let options = ListingOptions::new(Arc::new(format));
             config.with_listing_options(options.with_file_extension(parquet.unwrap_or_default()))
         }
@@ -63,6 +64,54 @@ pub(crate) async fn table_at(state: &SessionState, path: &str) -> Result<Arc<dyn
         .await?;
     let cache = state.runtime_env().cache_manager.get_file_statistic_cache();
     Ok(Arc::new(ListingTable::try_new(config)?.with_cache(cache)))
+}
+
+/// Makes the table that `CREATE EXTERNAL TABLE … STORED AS PARQUET` declares: DataFusion's, but that a file that cannot be read is named, and
+/// that hidden files of local folders are no part of it.
+///
+/// # Errors
+/// As DataFusion's.
+pub(crate) async fn declared_table(
+    state: &SessionState,
+    command: &CreateExternalTable,
+    factory: &dyn TableProviderFactory,
+) -> Result<Arc<dyn TableProvider>> {
+    let (Some(location), Some(format)) = (
+        command.locations.first(),
+        state.get_file_format_factory(PARQUET),
+    ) else {
+        return factory.create(state, command).await;
+    };
+    let store = ListingTableUrl::parse(location)?.object_store();
+    let format = NamedFilesFactory {
+        inner: format,
+        store,
+    };
+    // The session's own stays: it also writes, to any store.
+    let mut state = state.clone();
+    state.register_file_format(Arc::new(format), true)?;
+    let mut command = command.clone();
+    for location in &mut command.locations {
+        *location = without_hidden(&state, location).await?;
+    }
+    factory.create(&state, &command).await
+}
+
+/// A location of Parquet files as DataFusion is to read it: a local folder without its hidden files.
+///
+/// One on another store stays as it is, for there DataFusion knows no globs; so does one whose files have no extension.
+async fn without_hidden(state: &SessionState, location: &str) -> Result<String> {
+    let url = ListingTableUrl::parse(location)?;
+    let folder = format!("/{}", url.prefix());
+    if !url.is_folder() || url.get_glob().is_some() || folder.contains(['*', '?', '[']) {
+        return Ok(location.to_owned());
+    }
+    let store = state.runtime_env().object_store(&url)?;
+    match first_file(state, &url, store.as_ref()).await {
+        Ok(file) if file.location.extension() != Some(PARQUET) => Ok(location.to_owned()),
+        // Or none is there yet.
+        _ => Ok(format!("{folder}/{VISIBLE}.{PARQUET}")),
+    }
 }
 
 /// The file whose extension says what all are: the first Parquet file, else the first of a format that is known, else the first.

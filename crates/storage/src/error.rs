@@ -43,6 +43,17 @@ pub enum StorageError {
         /// How long it was waited for, retries included.
         seconds: u64,
     },
+    /// Bytes of a column did not come.
+    #[error("{reason} (row group {row_group}, column {column})")]
+    Unread {
+        /// The row group, from 0. Of several that were asked for at once the first that lacks bytes, as with the column.
+        row_group: usize,
+        /// The root column's name.
+        column: String,
+        /// What the device said; it names the file.
+        #[source]
+        reason: Box<StorageError>,
+    },
     /// The file is not the version that the scan was planned on.
     #[error("{file}: the file was replaced while it was being read; run the query again")]
     Replaced {

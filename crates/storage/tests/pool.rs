@@ -108,6 +108,7 @@ async fn a_failed_read_fails_only_the_scans_that_need_it() {
         message.contains("t.parquet") && message.contains("injected"),
         "{message}"
     );
+    assert!(message.contains("(row group 5, column v)"), "{message}");
     assert_eq!(spared.unwrap().1, 7 * ROW_GROUP as u64);
 }
 

@@ -12,9 +12,9 @@ use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider, TableProviderFactory};
 use datafusion::datasource::listing::ListingTable;
 use datafusion::error::Result;
-use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::context::QueryPlanner;
 use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::{CreateExternalTable, LogicalPlan};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
@@ -22,6 +22,7 @@ use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 use super::catalog::Index;
 use super::folder::{Folder, NamedFolder};
 use crate::engine::{Engine, WeakEngine};
+use crate::register;
 use crate::settings::Settings;
 
 /// Has a session look for indexes.
@@ -139,7 +140,10 @@ impl TableProviderFactory for Tables {
         session: &dyn Session,
         command: &CreateExternalTable,
     ) -> Result<Arc<dyn TableProvider>> {
-        let table = self.inner.create(session, command).await?;
+        let table = match session.as_any().downcast_ref::<SessionState>() {
+            Some(state) => register::declared_table(state, command, self.inner.as_ref()).await?,
+            None => self.inner.create(session, command).await?,
+        };
         if let Some(engine) = self.engine.upgrade() {
             find_indexes(&engine, session, &table).await;
         }

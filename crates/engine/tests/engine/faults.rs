@@ -1,5 +1,5 @@
 //! Promised: a device that fails, gives too little or does not answer fails the queries that need what it did not give, with an error
-//! that names the file; other queries get their rows, and when the device is well again so do those.
+//! that names the file, the row group and the column; other queries get their rows, and when the device is well again so do those.
 
 use std::io;
 use std::path::Path;
@@ -136,10 +136,15 @@ async fn errors_and_short_reads_fail_the_queries_that_need_the_bytes() {
             for error in [error, again] {
                 let text = error.to_string();
                 assert!(text.contains("b.parquet"), "{about}: {text}");
+                let Some(StorageError::Unread { column, reason, .. }) = storage_error(&error)
+                else {
+                    panic!("{about}: {text}")
+                };
+                assert!(["k", "x"].contains(&column.as_str()), "{about}: {text}");
                 assert!(
                     matches!(
-                        storage_error(&error),
-                        Some(StorageError::Read { .. } | StorageError::ShortRead { .. })
+                        **reason,
+                        StorageError::Read { .. } | StorageError::ShortRead { .. }
                     ),
                     "{about}: {text}"
                 );
@@ -225,8 +230,12 @@ async fn a_store_that_does_not_answer_is_given_up_by_name() {
     let slow = |slow| store.config_mut(|config| config.wait_get_per_call = slow);
     slow(Duration::from_secs(60));
     let error = failure(&session, sql).await;
+    let Some(StorageError::Unread { column, reason, .. }) = storage_error(&error) else {
+        panic!("{error}")
+    };
+    assert_eq!(column, "x");
     assert!(
-        matches!(storage_error(&error), Some(StorageError::TimedOut { file, .. }) if file == "mem://bucket/t/a.parquet"),
+        matches!(&**reason, StorageError::TimedOut { file, .. } if file == "mem://bucket/t/a.parquet"),
         "{error}"
     );
     slow(Duration::ZERO);

@@ -1,4 +1,5 @@
 //! Promised: a folder is a table of its Parquet files, whatever other tools left beside them; one whose files lie further down says so.
+//! By `CREATE EXTERNAL TABLE` too, and there too a file that is no Parquet is named.
 
 use std::fs;
 use std::path::Path;
@@ -112,4 +113,77 @@ async fn a_folder_whose_files_lie_further_down_says_so() {
     let below = folder.path().join("2024");
     register(&session, &below).await.expect("registered");
     assert_eq!(rows(&session, "SELECT count(*) FROM t").await, ["1000"]);
+}
+
+/// Declares a table of a folder, with some columns or none.
+async fn declare(session: &Session, columns: &str, folder: &Path) -> Result<(), String> {
+    let place = folder.display();
+    let sql = format!("CREATE EXTERNAL TABLE t {columns} STORED AS PARQUET LOCATION '{place}/'");
+    let done = match session.sql(&sql).await {
+        Ok(stream) => common::collect(stream).await,
+        Err(error) => return Err(error.to_string()),
+    };
+    done.map(drop).map_err(|error| error.to_string())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_declared_folder_is_its_parquet_files() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write(&folder.path().join("part-0.parquet"), 0);
+    litter(folder.path());
+    for columns in ["", "(k BIGINT NOT NULL)"] {
+        let session = session(config(), &[]).await;
+        let declared = declare(&session, columns, folder.path()).await;
+        declared.unwrap_or_else(|error| panic!("{columns}: {error}"));
+        let sql = "SELECT count(*), max(k) FROM t";
+        assert_eq!(rows(&session, sql).await, ["1000|999"], "{columns}");
+        // What is added later is seen, with the same eyes.
+        let (later, hidden) = ("part-1.parquet", ".part-1.parquet");
+        write(&folder.path().join(later), 5000);
+        fs::write(folder.path().join(hidden), "no Parquet").expect("written");
+        assert_eq!(rows(&session, sql).await, ["2000|5999"], "{columns}");
+        for name in [later, hidden] {
+            fs::remove_file(folder.path().join(name)).expect("removed");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_declared_folder_of_partitions_is_its_parquet_files() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for day in 1..=3 {
+        let part = folder.path().join(format!("_day={day}"));
+        write(&part.join("part-0.parquet"), day * 1000);
+        litter(&part);
+    }
+    litter(folder.path());
+    let session = session(config(), &[]).await;
+    let declared = declare(&session, "", folder.path()).await;
+    declared.expect("declared");
+    let sql = "SELECT _day, count(*) FROM t GROUP BY 1";
+    assert_eq!(rows(&session, sql).await, ["1|1000", "2|1000", "3|1000"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_folder_may_be_declared_before_it_has_files() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let session = session(config(), &[]).await;
+    let declared = declare(&session, "(k BIGINT)", folder.path()).await;
+    declared.expect("declared");
+    let sql = "SELECT count(*), max(k) FROM t";
+    assert_eq!(rows(&session, sql).await, ["0|NULL"]);
+    rows(&session, "INSERT INTO t VALUES (1), (7)").await;
+    assert_eq!(rows(&session, sql).await, ["2|7"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_no_parquet_in_a_declared_folder_is_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write(&folder.path().join("a.parquet"), 0);
+    fs::write(folder.path().join("b.parquet"), "no Parquet at all").expect("written");
+    let session = session(config(), &[]).await;
+    let error = declare(&session, "", folder.path()).await;
+    let error = error.expect_err("no Parquet");
+    let name = folder.path().join("b.parquet").display().to_string();
+    assert!(error.contains(&name), "{error}");
 }

@@ -8,7 +8,7 @@
 //! refuses `io_uring`, `preadv` on threads (`positional.rs`).
 //! Not here: open files and their versions (`handles.rs`), layout in memory (`scatter.rs`), unsafe code (`sys`).
 //! Bounds: `reads_max` reads hold memory at once, the others wait for admission; `queue_depth` pieces are in the kernel; a
-//! read that takes longer than `read_timeout` fails.
+//! read that takes longer than `read_timeout` fails, and so does one that waits as long for admission while no other ends.
 //! L1: a read succeeds only if its file was the asked-for version before and after. L2: each answer owns its memory: it
 //! holds the pages that its range touches and nothing else ([`footprint`](super::footprint)).
 
@@ -16,13 +16,14 @@ use std::fs;
 use std::io;
 use std::ops::{Range, RangeInclusive};
 use std::os::unix::fs::MetadataExt;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use object_store::path::Path;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::handles::{self, Handle, Handles};
 use super::merge::plan;
@@ -106,6 +107,15 @@ impl LocalDevice {
     /// # Errors
     /// `NotFound` or `Read` if there is no such path or its device cannot be opened.
     pub fn open(path: &std::path::Path, options: &LocalOptions) -> Result<Self, StorageError> {
+        Self::open_with(path, options, Ring::start)
+    }
+
+    /// The same, with what makes the ring: tests refuse it, as some container runtimes do.
+    fn open_with(
+        path: &std::path::Path,
+        options: &LocalOptions,
+        start_ring: impl FnOnce(String, u16) -> io::Result<Ring>,
+    ) -> Result<Self, StorageError> {
         let fail = |source: io::Error| {
             let file = path.display().to_string();
             if source.kind() == io::ErrorKind::NotFound {
@@ -119,7 +129,7 @@ impl LocalDevice {
         };
         let number = fs::metadata(path).map_err(fail)?.dev();
         let device = block_device(number);
-        let engine = Engine::start(&device, options).map_err(fail)?;
+        let engine = Engine::start(&device, options, start_ring).map_err(fail)?;
         let how = engine.name();
         Ok(Self {
             name: format!("{device} ({how}, O_DIRECT)"),
@@ -147,8 +157,7 @@ impl LocalDevice {
         handle: &Handle,
         ranges: &[Range<u64>],
     ) -> Result<Outcome, StorageError> {
-        let admitted = Arc::clone(&self.admission).acquire_owned().await;
-        let permit = admitted.map_err(|_| StorageError::ShutDown)?;
+        let permit = self.admit(file, ranges).await?;
         // Runs must not share a page, so a gap below a page is always joined; it would be read anyway.
         let runs = plan(ranges, self.request_cost_bytes().max(PAGE), u64::MAX);
         let scatter = Scatter::new(ranges, &runs, self.piece_bytes, SINK_BYTES);
@@ -175,12 +184,45 @@ impl LocalDevice {
                 Ok(outcome)
             }
             Ok(Err(_)) => Err(StorageError::ShutDown),
-            Err(_) => Err(StorageError::TimedOut {
-                file: handles::name_of(&file.location),
-                range: hull(ranges),
-                seconds: self.read_timeout.as_secs(),
-            }),
+            Err(_) => Err(self.timed_out(file, ranges)),
         }
+    }
+
+    /// Waits for room: as long as reads end, else until the time-out. The reads of a disk that hangs keep their room, and those
+    /// behind them would wait for ever (D3).
+    async fn admit(
+        &self,
+        file: &FileVersion,
+        ranges: &[Range<u64>],
+    ) -> Result<OwnedSemaphorePermit, StorageError> {
+        let mut room = pin!(Arc::clone(&self.admission).acquire_owned());
+        loop {
+            let ended = self.meter.snapshot().requests;
+            match tokio::time::timeout(self.read_timeout, &mut room).await {
+                Ok(permit) => return permit.map_err(|_| StorageError::ShutDown),
+                Err(_) if self.meter.snapshot().requests == ended => {
+                    return Err(self.timed_out(file, ranges));
+                }
+                Err(_) => {}
+            }
+        }
+    }
+
+    fn timed_out(&self, file: &FileVersion, ranges: &[Range<u64>]) -> StorageError {
+        StorageError::TimedOut {
+            file: handles::name_of(&file.location),
+            range: hull(ranges),
+            seconds: self.read_timeout.as_secs(),
+        }
+    }
+
+    /// From now on it takes reads and carries none out, like a disk that hangs. Positional engine only.
+    #[cfg(test)]
+    pub(crate) fn hang(&self) {
+        let Engine::Pool(pool) = &self.engine else {
+            panic!("a ring cannot be made to hang");
+        };
+        pool.hang();
     }
 }
 
@@ -248,14 +290,18 @@ impl Device for LocalDevice {
 }
 
 impl Engine {
-    fn start(device: &str, options: &LocalOptions) -> io::Result<Self> {
+    fn start(
+        device: &str,
+        options: &LocalOptions,
+        start_ring: impl FnOnce(String, u16) -> io::Result<Ring>,
+    ) -> io::Result<Self> {
         let short = device.rsplit('/').next().unwrap_or(device);
         let name = format!("coscan-{short}");
         let pool = || Pool::start(&name, options.threads).map(Self::Pool);
         if options.engine == LocalEngine::Positional {
             return pool();
         }
-        match Ring::start(name.clone(), options.queue_depth.max(1)) {
+        match start_ring(name.clone(), options.queue_depth.max(1)) {
             Ok(ring) => Ok(Self::Ring(ring)),
             Err(error) if options.engine == LocalEngine::Auto => {
                 log::info!("{device}: no io_uring ({error}); reading by pread");
@@ -332,3 +378,95 @@ const BYTES_PER_SECOND: f64 = 1e9;
 const REQUEST_COST_BYTES: RangeInclusive<u64> = PAGE..=256 << 10;
 /// Gaps go here, in as many segments as it takes: at most 4 per merged gap.
 const SINK_BYTES: u64 = 64 << 10;
+
+#[cfg(test)]
+#[allow(
+    clippy::unwrap_used,
+    clippy::single_range_in_vec_init,
+    reason = "tests: a failure should panic, reads take lists of ranges"
+)]
+mod tests {
+    use tempfile::NamedTempFile;
+
+    use super::*;
+
+    /// What the kernel says where a container runtime or an administrator forbids `io_uring`, and what an old one says.
+    const REFUSALS: [i32; 2] = [libc::EPERM, libc::ENOSYS];
+
+    fn refused(
+        file: &NamedTempFile,
+        engine: LocalEngine,
+        errno: i32,
+    ) -> Result<LocalDevice, StorageError> {
+        let options = LocalOptions {
+            engine,
+            ..LocalOptions::default()
+        };
+        let refuse = |_: String, _: u16| Err(io::Error::from_raw_os_error(errno));
+        LocalDevice::open_with(file.path(), &options, refuse)
+    }
+
+    async fn stat(device: &LocalDevice, file: &NamedTempFile) -> FileVersion {
+        let location = Path::from_absolute_path(file.path()).unwrap();
+        device.stat(&location).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn where_the_kernel_refuses_io_uring_reads_are_positional() {
+        let file = NamedTempFile::new_in("/var/tmp").unwrap();
+        fs::write(file.path(), vec![7; 20_000]).unwrap();
+        for errno in REFUSALS {
+            let device = refused(&file, LocalEngine::Auto, errno).unwrap();
+            assert!(device.name().contains(" (pread, "), "{}", device.name());
+            let version = stat(&device, &file).await;
+            let answers = device.read(&version, &[5..19_000]).await.unwrap();
+            assert!(answers[0] == vec![7; 18_995]);
+            // Who asked for it and nothing else hears why not.
+            let error = refused(&file, LocalEngine::Uring, errno).unwrap_err();
+            let path = file.path().display().to_string();
+            assert!(
+                matches!(&error, StorageError::Read { file, source, .. }
+                    if *file == path && source.to_string().contains(&format!("os error {errno}"))),
+                "{error}"
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn every_read_of_a_disk_that_hangs_ends() {
+        let file = NamedTempFile::new_in("/var/tmp").unwrap();
+        fs::write(file.path(), vec![7; 20_000]).unwrap();
+        let options = LocalOptions {
+            engine: LocalEngine::Positional,
+            reads_max: 2,
+            ..LocalOptions::default()
+        };
+        let device = LocalDevice::open(file.path(), &options).unwrap();
+        let version = stat(&device, &file).await;
+        device.read(&version, &[0..10]).await.unwrap();
+        device.hang();
+        tokio::time::pause();
+        // Two that are admitted, and two that wait for room that never comes.
+        for _ in 0..2 {
+            let before = tokio::time::Instant::now();
+            let (one, other) = tokio::join!(
+                device.read(&version, &[5..50]),
+                device.read(&version, &[100..200, 9000..9500]),
+            );
+            for (answer, wanted) in [(one, 5..50), (other, 100..9500)] {
+                match answer.unwrap_err() {
+                    StorageError::TimedOut {
+                        file: name,
+                        range,
+                        seconds,
+                    } => {
+                        assert_eq!((range, seconds), (wanted, 60));
+                        assert_eq!(name, file.path().display().to_string());
+                    }
+                    error => panic!("{error:?}"),
+                }
+            }
+            assert_eq!(before.elapsed().as_secs(), 60);
+        }
+    }
+}

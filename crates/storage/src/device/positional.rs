@@ -52,6 +52,16 @@ impl Pool {
         self.shared.queue.lock().transfers.extend(transfers);
         self.shared.arrived.notify_all();
     }
+
+    /// Ends the threads; what is queued afterwards stays there, as with a disk that hangs.
+    #[cfg(test)]
+    pub(super) fn hang(&self) {
+        self.shared.queue.lock().closed = true;
+        self.shared.arrived.notify_all();
+        while Arc::strong_count(&self.shared) > 1 {
+            thread::yield_now();
+        }
+    }
 }
 
 impl Drop for Pool {

@@ -12,7 +12,7 @@ use coscan_core::DeviceId;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use parking_lot::Mutex;
-use parquet::file::metadata::ParquetMetaData;
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 
 use crate::device::{Device, Devices, FileVersion};
 use crate::{FileChunks, RangeRead, Result, StorageError, read_footer};
@@ -82,6 +82,50 @@ impl TableFile {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Reads ranges of its data.
+    ///
+    /// # Errors
+    /// The device's; what did not come is named by row group and column too.
+    pub(crate) async fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        let answer = self.device.read(&self.version, ranges).await;
+        answer.map_err(|error| self.placed(ranges, error))
+    }
+
+    /// Adds to an error about bytes what they were to be. Errors about the file as a whole stay as they are.
+    fn placed(&self, wanted: &[Range<u64>], error: StorageError) -> StorageError {
+        let (StorageError::Read { range, .. }
+        | StorageError::ShortRead { range, .. }
+        | StorageError::TimedOut { range, .. }) = &error
+        else {
+            return error;
+        };
+        // A device may speak of the pages around, which begin in another column.
+        let meets = |asked: &&Range<u64>| asked.start < range.end && range.start < asked.end;
+        let first = wanted.iter().find(meets).or(wanted.first());
+        match first.and_then(|range| self.place_of(range.start)) {
+            Some((row_group, column)) => StorageError::Unread {
+                row_group,
+                column,
+                reason: Box::new(error),
+            },
+            None => error,
+        }
+    }
+
+    /// The row group and the root column that a byte belongs to.
+    fn place_of(&self, byte: u64) -> Option<(usize, String)> {
+        let holds = |column: &&ColumnChunkMetaData| {
+            let (start, length) = column.byte_range();
+            byte.checked_sub(start).is_some_and(|at| at < length)
+        };
+        let mut groups = self.metadata.row_groups().iter().enumerate();
+        groups.find_map(|(row_group, group)| {
+            let leaf = group.columns().iter().find(holds)?;
+            let root = leaf.column_path().parts().first()?;
+            Some((row_group, root.clone()))
+        })
     }
 
     /// The position of a root column in the file's schema.

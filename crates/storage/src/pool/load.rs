@@ -13,10 +13,9 @@ use coscan_core::{ChunkId, ColumnId, Event, ExtentId, TableId};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 
-use super::Inner;
 use super::state::{Frame, Incomplete, LoadJob, State, TableState, Target};
+use super::{Inner, TableFile};
 use crate::StorageError;
-use crate::device::{Device, FileVersion};
 
 /// Ranges that are read with one request.
 #[derive(Debug, PartialEq, Eq)]
@@ -67,22 +66,16 @@ struct Progress {
     targets: BTreeMap<Target, (usize, Buffers)>,
 }
 
-/// What a load reads, and from where.
+/// What a load reads, and from which file.
 struct Plan {
-    device: Arc<dyn Device>,
-    version: FileVersion,
+    file: Arc<TableFile>,
     targets: Vec<(Target, Vec<Range<u64>>)>,
 }
 
 impl Inner {
     /// Reads what the job names and tells the core. Runs on the I/O runtime.
     pub(crate) async fn load(self: Arc<Self>, job: LoadJob) {
-        let Some(Plan {
-            device,
-            version,
-            targets,
-        }) = self.plan(&job)
-        else {
+        let Some(Plan { file, targets }) = self.plan(&job) else {
             // The table was dropped, so nobody waits.
             self.state.lock().loads.remove(&job.id);
             return;
@@ -96,15 +89,15 @@ impl Inner {
                 })
                 .collect(),
         };
-        let gap = device.request_cost_bytes();
+        let gap = file.device().request_cost_bytes();
         let mut reads: FuturesUnordered<_> = runs(&targets, gap)
             .into_iter()
             .map(|run| {
-                let (device, version) = (&device, &version);
+                let file = &file;
                 async move {
                     let ranges: Vec<Range<u64>> =
                         run.ranges.iter().map(|(range, _)| range.clone()).collect();
-                    let answer = device.read(version, &ranges).await;
+                    let answer = file.read(&ranges).await;
                     (run, answer)
                 }
             })
@@ -147,8 +140,7 @@ impl Inner {
         });
         let targets = extents.chain(segments).collect();
         Some(Plan {
-            device: Arc::clone(source.file.device()),
-            version: source.file.version().clone(),
+            file: Arc::clone(&source.file),
             targets,
         })
     }
@@ -285,8 +277,112 @@ fn waiting_for(state: &State, id: TableId, extent: ExtentId) -> Vec<(ChunkId, Co
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests: a failure should panic")]
 mod tests {
+    use std::fs::File;
+    use std::path::Path;
+    use std::time::Duration;
+
+    use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+    use parquet::arrow::ArrowWriter;
+    use parquet::file::properties::WriterProperties;
+
+    use super::super::{
+        BufferPool, FileCache, MemoryBudget, PoolConfig, PoolShared, Scan, ScanPart, ScanRequest,
+    };
     use super::*;
+    use crate::Result;
+    use crate::device::{Devices, LocalDevice, LocalEngine, LocalOptions};
+
+    /// A file of columns k and v, with three row groups of 1000 rows.
+    fn write(path: &Path) {
+        let column = || Arc::new(Int64Array::from_iter_values(0..3000)) as ArrayRef;
+        let batch = RecordBatch::try_from_iter([("k", column()), ("v", column())]).unwrap();
+        let properties = WriterProperties::builder().set_max_row_group_row_count(Some(1000));
+        let file = File::create(path).unwrap();
+        let mut writer =
+            ArrowWriter::try_new(file, batch.schema(), Some(properties.build())).unwrap();
+        writer.write(&batch).unwrap();
+        writer.close().unwrap();
+    }
+
+    async fn open(shared: &PoolShared, path: &Path) -> Arc<TableFile> {
+        let location = object_store::path::Path::from_absolute_path(path).unwrap();
+        let devices = shared.files().devices();
+        let (_, device) = devices.device_for("file://", &location).unwrap();
+        let version = device.stat(&location).await.unwrap();
+        let files = shared.files().open("file://", &[version], 1).await;
+        files.unwrap().remove(0)
+    }
+
+    /// A scan of column v of some chunks of a file.
+    fn start(pool: &BufferPool, file: &Arc<TableFile>, chunks: Vec<usize>) -> Arc<Scan> {
+        let request = ScanRequest {
+            table: pool.table(std::slice::from_ref(file)).unwrap(),
+            parts: vec![ScanPart {
+                chunks,
+                columns: vec!["v".to_owned()],
+            }],
+            consumers: 1,
+            ordered: false,
+            label: "test".into(),
+        };
+        Arc::new(pool.scan(request).unwrap())
+    }
+
+    async fn rows(scan: Arc<Scan>) -> Result<u64> {
+        let mut rows = 0;
+        while let Some(lease) = scan.next_chunk().await? {
+            rows += lease.info().rows();
+        }
+        Ok(rows)
+    }
+
+    #[tokio::test]
+    async fn a_disk_that_hangs_fails_the_scans_that_need_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let (hangs, well) = (folder.path().join("hangs"), folder.path().join("well"));
+        let devices = Devices::default();
+        let options = LocalOptions {
+            engine: LocalEngine::Positional,
+            // Once it hangs it never answers, so how short this is decides nothing; before, the time has to do for a read.
+            read_timeout: Duration::from_secs(2),
+            ..LocalOptions::default()
+        };
+        for path in [&hangs, &well] {
+            std::fs::create_dir(path).unwrap();
+            write(&path.join("t.parquet"));
+        }
+        let device = Arc::new(LocalDevice::open(&hangs, &options).unwrap());
+        let url = format!("file://{}", hangs.display());
+        devices.register(&url, Arc::clone(&device) as _).unwrap();
+        let files = FileCache::new(Arc::new(devices));
+        let shared = PoolShared::new(files, MemoryBudget::new(64 << 20), 1).unwrap();
+        let pool = BufferPool::new(PoolConfig::default(), Arc::clone(&shared));
+        let hung = open(&shared, &hangs.join("t.parquet")).await;
+        let other = open(&shared, &well.join("t.parquet")).await;
+        assert_eq!(rows(start(&pool, &hung, vec![0])).await.unwrap(), 1000);
+        device.hang();
+        let (struck, resident, elsewhere) = tokio::join!(
+            rows(start(&pool, &hung, vec![2])),
+            rows(start(&pool, &hung, vec![0])),
+            rows(start(&pool, &other, vec![0, 1, 2])),
+        );
+        assert_eq!((resident.unwrap(), elsewhere.unwrap()), (1000, 3000));
+        match struck.unwrap_err() {
+            StorageError::Unread {
+                row_group: 2,
+                column,
+                reason,
+            } => {
+                let text = reason.to_string();
+                assert_eq!(column, "v");
+                assert!(text.contains("hangs/t.parquet"), "{text}");
+                assert!(text.contains("timed out after 2 s"), "{text}");
+            }
+            error => panic!("{error:?}"),
+        }
+    }
 
     #[test]
     fn neighbours_come_with_one_request_and_small_columns_first() {

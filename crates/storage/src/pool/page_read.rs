@@ -207,10 +207,9 @@ impl PageBytes {
         }
         let ranges: Vec<Range<u64>> = apart.iter().map(|(range, _)| range.clone()).collect();
         self.memory.grow(ranges.iter().map(footprint).sum());
-        let device = Arc::clone(self.file.device());
-        self.requests =
-            crate::device::merge::plan(&ranges, device.request_cost_bytes(), u64::MAX).len() as u64;
-        let answers = device.read(self.file.version(), &ranges).await?;
+        let gap = self.file.device().request_cost_bytes();
+        self.requests = crate::device::merge::plan(&ranges, gap, u64::MAX).len() as u64;
+        let answers = self.file.read(&ranges).await?;
         for ((range, root), bytes) in apart.into_iter().zip(answers) {
             self.bytes_read += range.end - range.start;
             self.buffers.entry(root).or_default().push((range, bytes));

@@ -135,6 +135,11 @@ impl Speed {
         }
     }
 
+    /// What the paper calls a query over `percent` of the table: `F-01`.
+    pub(crate) fn query_name(self, percent: u32) -> String {
+        format!("{}-{percent:02}", self.letter())
+    }
+
     /// CPU per chunk of 16 MiB.
     pub(crate) fn ns_per_chunk(self) -> u64 {
         let table = match self {
@@ -148,7 +153,7 @@ impl Speed {
 /// A query over a share of a table of one column, at a random place.
 pub(crate) fn row_query(speed: Speed, percent: u32, chunks: u32, random: &mut Random) -> Query {
     Query {
-        name: format!("{}-{percent:02}", speed.letter()),
+        name: speed.query_name(percent),
         parts: vec![Part {
             chunks: random_range(percent, chunks, random),
             columns: ColumnSet::all(1),

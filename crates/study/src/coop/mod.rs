@@ -9,6 +9,7 @@ pub(crate) mod fig8;
 pub(crate) mod intro;
 pub(crate) mod machine;
 pub(crate) mod measure;
+pub(crate) mod table;
 pub(crate) mod table2;
 pub(crate) mod table3;
 pub(crate) mod table4;

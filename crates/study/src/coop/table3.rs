@@ -13,9 +13,8 @@ use coscan_sim::{Query, Random, Scenario, streams};
 
 use super::machine::{DELAY_NS, Speed, columns};
 use super::measure::Runs;
-use super::verdict::{
-    ATTACH, ELEVATOR, NAMES, NORMAL, RELEVANCE, SystemFigure, listed, system_figures,
-};
+use super::table::{PaperTable, class};
+use super::verdict::{ATTACH, ELEVATOR, NORMAL, RELEVANCE, SystemFigure, listed};
 use crate::report::{Report, number};
 
 pub(crate) const NAME: &str = "coop-table3";
@@ -37,47 +36,43 @@ const BUFFER_BYTES: u64 = 1_536 * MIB;
 const SLOW_NS: u64 = 70_700_000_000;
 const FAST_NS: u64 = 4_700_000_000;
 
-/// Class, count (Table 2's), standalone time, latencies under the four policies.
-type PaperClass = (Speed, u32, usize, f64, [f64; 4]);
-const CLASSES: [PaperClass; 8] = [
-    (Speed::Fast, 1, 9, 0.92, [6.12, 4.68, 26.95, 3.17]),
-    (Speed::Fast, 10, 7, 2.99, [21.01, 16.39, 45.64, 10.19]),
-    (Speed::Fast, 50, 6, 15.88, [191.12, 108.53, 141.84, 64.97]),
-    (Speed::Fast, 100, 9, 26.53, [364.33, 198.86, 145.81, 90.16]),
-    (Speed::Slow, 1, 13, 1.90, [6.92, 5.07, 54.75, 3.33]),
-    (Speed::Slow, 10, 6, 8.15, [47.93, 37.96, 103.12, 21.93]),
-    (Speed::Slow, 50, 6, 36.28, [148.19, 126.20, 134.19, 88.19]),
-    (Speed::Slow, 100, 8, 71.25, [346.65, 259.14, 184.60, 231.38]),
-];
-
-const FIGURES: [SystemFigure; 4] = [
-    SystemFigure {
-        label: "stream time (s)",
-        of: |f| f.stream_s,
-        paper: [536.18, 338.24, 352.35, 264.82],
-    },
-    SystemFigure {
-        label: "normalised latency",
-        of: |f| f.normalized,
-        paper: [7.05, 4.77, 15.11, 2.96],
-    },
-    SystemFigure {
-        label: "total time (s)",
-        of: |f| f.total_s,
-        paper: [805.0, 621.0, 562.0, 515.0],
-    },
-    SystemFigure {
-        label: "I/O requests",
-        of: |f| f.requests,
-        paper: [6490.0, 4413.0, 2297.0, 3639.0],
-    },
-];
-
-const PAPER_CPU: [f64; 4] = [61.0, 77.0, 82.0, 92.0];
-
-fn name(speed: Speed, percent: u32) -> String {
-    format!("{}-{percent:02}", speed.letter())
-}
+/// The query counts are Table 2's.
+const TABLE: PaperTable = PaperTable {
+    title: "Table 3: column-wise, 16 streams of 4 queries",
+    figures: [
+        SystemFigure {
+            label: "stream time (s)",
+            of: |f| f.stream_s,
+            paper: [536.18, 338.24, 352.35, 264.82],
+        },
+        SystemFigure {
+            label: "normalised latency",
+            of: |f| f.normalized,
+            paper: [7.05, 4.77, 15.11, 2.96],
+        },
+        SystemFigure {
+            label: "total time (s)",
+            of: |f| f.total_s,
+            paper: [805.0, 621.0, 562.0, 515.0],
+        },
+        SystemFigure {
+            label: "I/O requests",
+            of: |f| f.requests,
+            paper: [6490.0, 4413.0, 2297.0, 3639.0],
+        },
+    ],
+    cpu_percent: [61.0, 77.0, 82.0, 92.0],
+    classes: [
+        class(Speed::Fast, 1, 9, 0.92, [6.12, 4.68, 26.95, 3.17]),
+        class(Speed::Fast, 10, 7, 2.99, [21.01, 16.39, 45.64, 10.19]),
+        class(Speed::Fast, 50, 6, 15.88, [191.12, 108.53, 141.84, 64.97]),
+        class(Speed::Fast, 100, 9, 26.53, [364.33, 198.86, 145.81, 90.16]),
+        class(Speed::Slow, 1, 13, 1.90, [6.92, 5.07, 54.75, 3.33]),
+        class(Speed::Slow, 10, 6, 8.15, [47.93, 37.96, 103.12, 21.93]),
+        class(Speed::Slow, 50, 6, 36.28, [148.19, 126.20, 134.19, 88.19]),
+        class(Speed::Slow, 100, 8, 71.25, [346.65, 259.14, 184.60, 231.38]),
+    ],
+};
 
 fn query(speed: Speed, percent: u32, random: &mut Random) -> Query {
     let (columns, cpu_ns) = match speed {
@@ -85,7 +80,7 @@ fn query(speed: Speed, percent: u32, random: &mut Random) -> Query {
         Speed::Slow => (7, SLOW_NS),
     };
     Query {
-        name: name(speed, percent),
+        name: speed.query_name(percent),
         parts: vec![Part {
             chunks: touched(percent, random),
             columns: (0..columns).map(ColumnId).collect::<ColumnSet>(),
@@ -107,14 +102,7 @@ fn touched(percent: u32, random: &mut Random) -> ChunkSet {
 
 pub(crate) fn scenario(policy: Policy, seed: u64) -> Scenario {
     let mut random = Random::new(seed);
-    let mut queries = Vec::new();
-    for (speed, percent, count, ..) in CLASSES {
-        for _ in 0..count {
-            queries.push(query(speed, percent, &mut random));
-        }
-    }
-    random.shuffle(&mut queries);
-    let queries = queries.chunks(4).map(<[Query]>::to_vec).collect();
+    let queries = TABLE.queries(&mut random, query);
     columns(
         policy,
         CHUNKS,
@@ -127,25 +115,7 @@ pub(crate) fn scenario(policy: Policy, seed: u64) -> Scenario {
 pub(crate) fn run(seeds: u64) -> Report {
     let runs = Runs::over(seeds, scenario);
     let mut report = Report::new(NAME, seeds);
-    let title = "Table 3: column-wise, 16 streams of 4 queries";
-    system_figures(&mut report, &runs, title, &FIGURES);
-    for (policy, paper) in PAPER_CPU.into_iter().enumerate() {
-        let ours = runs.spread(policy, |f| f.cpu_percent);
-        report.row(format!("{}: CPU use (%)", NAMES[policy]), Some(paper), ours);
-    }
-    for (speed, percent, _, standalone, latencies) in CLASSES {
-        let class = name(speed, percent);
-        let alone = runs.class(NORMAL, &class, |c| c.standalone_s);
-        report.row(format!("{class} alone (s)"), Some(standalone), alone);
-        for (policy, paper) in latencies.into_iter().enumerate() {
-            let label = format!("{class} {}: latency (s)", NAMES[policy]);
-            report.row(
-                label,
-                Some(paper),
-                runs.class(policy, &class, |c| c.latency_s),
-            );
-        }
-    }
+    TABLE.compare(&mut report, &runs);
     section_6_3(&mut report, &runs);
     report
 }
