@@ -28,10 +28,10 @@ use object_store::{ObjectStore, ObjectStoreExt};
 use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
 use parquet::arrow::parquet_to_arrow_schema;
 
-use super::build::{is_text, leaves, open, tail_crc32};
+use super::build::{leaves, open, tail_crc32};
 use super::catalog::Index;
 use super::key_list::{SHORT_LIST_MAX, long_lists, may_hold};
-use super::manifest::{KEY, POSITION};
+use super::manifest::{KEY, POSITION, is_text};
 use crate::error::external;
 use crate::scan::may_match;
 
@@ -319,8 +319,8 @@ fn written_key(file: &TableFile) -> Result<DataType> {
     Ok(schema.field_with_name(KEY)?.data_type().clone())
 }
 
-/// Whether keys of one type are in the other's order, and compare with its values. A table may be declared with other types than its
-/// files have.
+/// Whether keys of one type are in the other's order, and compare with its values. An index whose manifest says its type is not asked
+/// otherwise; older ones are.
 fn is_ordered_alike(written: &DataType, key: &DataType) -> bool {
     written == key || (is_text(written) && is_text(key))
 }

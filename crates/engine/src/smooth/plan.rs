@@ -1,6 +1,6 @@
 //! Which index serves a scan, and what is it asked?
 //!
-//! An index serves a scan if it covers files of it, at the versions listed, and the predicate has a conjunct on its column that a
+//! An index serves a scan if it covers files of it, at the versions listed, its keys are of the column's type, and the predicate has a conjunct on its column that a
 //! range of keys answers: =, IN, BETWEEN, <, <=, >, >=, LIKE with a prefix, and OR of those. Of several the one with the narrowest
 //! kind of conjunct is taken; no statistics are asked. All conjuncts on the column go to the index; every row is tested with the
 //! whole predicate again, so what an index cannot decide does no harm. Files that it does not cover are scanned beside.
@@ -150,14 +150,22 @@ impl fmt::Display for SmoothPlan {
     }
 }
 
-/// The indexes that a scan may use: whole, and of files that it reads.
+/// The indexes that a scan may use: whole, of files that it reads, with keys of the column's type in this table.
 pub(super) fn serving(plan: &ScanPlan) -> impl Iterator<Item = Arc<Index>> + '_ {
     let may_use =
         plan.settings.access_path != AccessPath::Full && plan.delivery == Delivery::Shared;
     let all = may_use.then(|| plan.engine.indexes().all());
     all.into_iter().flatten().filter(|index| {
-        index.broken().is_none() && plan.files.iter().any(|file| covers(index, plan, file))
+        index.broken().is_none()
+            && has_its_keys(index, plan)
+            && plan.files.iter().any(|file| covers(index, plan, file))
     })
+}
+
+fn has_its_keys(index: &Index, plan: &ScanPlan) -> bool {
+    let schema = plan.table.schema.table_schema();
+    let column = schema.field_with_name(&index.manifest.column);
+    column.is_ok_and(|column| index.manifest.has_keys_of(column.data_type()))
 }
 
 fn covers(
