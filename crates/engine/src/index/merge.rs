@@ -27,7 +27,7 @@ use futures::{StreamExt, stream};
 use object_store::ObjectStore;
 
 use super::catalog::Index;
-use super::cursor::{Cursor, Entries};
+use super::cursor::{ASCENDING, Cursor, Entries};
 use crate::scan::ScanPlan;
 
 /// Whether all files of an index are there as they were, and the column has its type, so that its entries can be kept.
@@ -86,7 +86,7 @@ impl KeptEntries {
 
     async fn open(&self, key: &DataType) -> Result<Cursor> {
         let all: Arc<dyn PhysicalExpr> = lit(true);
-        Cursor::open(&self.index, &self.pool, &self.store, &all, key).await
+        Cursor::open(&self.index, &self.pool, &self.store, &all, key, ASCENDING).await
     }
 
     fn note(&self, error: &DataFusionError) {
