@@ -9,10 +9,11 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use coscan::{Policy, StorageModel, UnknownName};
 use coscan_bench::coop::{self, CoopOptions};
-use coscan_bench::results::{CoopResults, POLICIES};
+use coscan_bench::report::{self, Notes};
+use coscan_bench::results::POLICIES;
 use coscan_bench::units::{self, Share};
 use coscan_bench::workload::Mix;
-use coscan_bench::{BenchError, report, table, tpch};
+use coscan_bench::{BenchError, table, tpch};
 
 use crate::failure::Failure;
 use crate::{bench_smooth, progress};
@@ -192,7 +193,9 @@ fn run_coop(args: &CoopArgs) -> Result<(), Failure> {
         write_json(path, &results)?;
     }
     if let Some(path) = &args.html {
-        write_report(path, &results, Vec::new())?;
+        write_report(path, results.cores, Vec::new(), |notes| {
+            report::render(&results, None, notes)
+        })?;
     }
     Ok(())
 }
@@ -260,8 +263,9 @@ pub(crate) fn ensure_table(
 /// Writes a report with the command that was given and the machine's figures.
 pub(crate) fn write_report(
     path: &Path,
-    results: &CoopResults,
+    cores: usize,
     paragraphs: Vec<String>,
+    render: impl FnOnce(&Notes) -> String,
 ) -> Result<(), Failure> {
     let command: Vec<String> = std::iter::once("coscan".to_owned())
         .chain(std::env::args().skip(1))
@@ -273,17 +277,16 @@ pub(crate) fn write_report(
             }
         })
         .collect();
-    let notes = report::Notes {
+    let notes = Notes {
         command: command.join(" "),
         machine: format!(
-            "Coscan {}, {} cores, {}.",
+            "Coscan {}, {cores} cores, {}.",
             env!("CARGO_PKG_VERSION"),
-            results.cores,
             std::env::consts::ARCH
         ),
         paragraphs,
     };
-    write(path, report::render(results, &notes).as_bytes())
+    write(path, render(&notes).as_bytes())
 }
 
 /// Writes a value as one line of JSON.

@@ -1,6 +1,6 @@
 //! `coscan bench smooth`: every access path at every selectivity, or another of the paper's experiments, with every figure in a file.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -8,11 +8,12 @@ use coscan::rewrite::PAGE_ROWS_DEFAULT;
 use coscan_bench::smooth::data::{Keys, Spec, Table};
 use coscan_bench::smooth::experiments::{Experiment, ExperimentOptions};
 use coscan_bench::smooth::figures::Figures;
+use coscan_bench::smooth::picture::{PictureOptions, picture};
 use coscan_bench::smooth::results::{PATHS, SmoothResults};
 use coscan_bench::smooth::run::{self, SmoothOptions};
 use coscan_bench::smooth::tpch::TpchOptions;
 use coscan_bench::smooth::{self, DeviceKind, table};
-use coscan_bench::{tpch, units};
+use coscan_bench::{report, tpch, units};
 
 use crate::failure::Failure;
 use crate::{args, bench, progress};
@@ -68,6 +69,9 @@ pub(crate) struct Options {
     /// Write the results as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Write a report of the selectivities, with a picture of which page each access path reads when.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
 }
 
 /// Those of the paper's figure.
@@ -112,6 +116,11 @@ enum Device {
 
 /// Runs the command.
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
+    if options.html.is_some() && !matches!(options.experiment, What::Selectivities) {
+        return Err(Failure::Usage(
+            "--html draws the selectivities; no other experiment has a report".to_owned(),
+        ));
+    }
     let what = match options.experiment {
         What::Selectivities => return selectivities(options),
         What::Skew => Experiment::Skew,
@@ -174,11 +183,26 @@ fn selectivities(options: &Options) -> Result<(), Failure> {
     };
     let results = crate::block_on(async {
         let table = table_of(options, smooth.spec).await?;
-        Ok(run::run(&smooth, &table, progress::phases()).await?)
+        let mut results = run::run(&smooth, &table, progress::phases()).await?;
+        if options.html.is_some() {
+            let pictured = PictureOptions {
+                spec: smooth.spec,
+                device: smooth.device,
+                memory_bytes: smooth.memory_bytes,
+                limit: smooth.limit,
+            };
+            results.picture = Some(picture(&pictured, &table, &progress::phases()).await?);
+        }
+        Ok(results)
     })?;
     bench::print(&table::render(&results))?;
     if let Some(path) = &options.json {
         bench::write_json(path, &results)?;
+    }
+    if let Some(path) = &options.html {
+        bench::write_report(path, results.machine.cores, Vec::new(), |notes| {
+            report::smooth::render(&results, notes)
+        })?;
     }
     failed(&results)
 }
@@ -208,10 +232,14 @@ fn root(options: &Options) -> PathBuf {
 
 /// The table, made now if it is not there.
 async fn table_of(options: &Options, spec: Spec) -> Result<Table, Failure> {
-    let root = root(options);
+    make(&root(options), spec).await
+}
+
+/// The table below a folder, made now if it is not there, with a progress bar.
+pub(crate) async fn make(root: &Path, spec: Spec) -> Result<Table, Failure> {
     let bar = progress::rows("table");
-    bar.set_length(options.rows.into());
-    let made = spec.ensure(&root, |rows| bar.set_position(rows)).await;
+    bar.set_length(spec.rows.into());
+    let made = spec.ensure(root, |rows| bar.set_position(rows)).await;
     bar.finish_and_clear();
     Ok(made?)
 }

@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use clap::Args;
 use coscan_bench::coop::{self, CoopOptions};
 use coscan_bench::demo::{self, Scaling};
-use coscan_bench::{table, tpch, units};
+use coscan_bench::smooth::picture;
+use coscan_bench::{report, table, tpch, units};
 
 use crate::bench::{self, WorkloadArgs};
 use crate::failure::Failure;
-use crate::progress;
+use crate::{bench_smooth, progress};
 
 /// Options of `coscan demo`.
 #[derive(Args)]
@@ -61,7 +62,15 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         wrap(&scaling.explanation(), LINE)
     ))?;
     let results = crate::block_on(async { Ok(coop::run(&coop, progress::phases()).await?) })?;
-    bench::write_report(&options.html, &results, vec![scaling.explanation()])?;
+    let pictured = demo::picture(options.scale);
+    let picture = crate::block_on(async {
+        let table = bench_smooth::make(&root, pictured.spec).await?;
+        Ok(picture::picture(&pictured, &table, &progress::phases()).await?)
+    })?;
+    let paragraphs = vec![scaling.explanation(), demo::PICTURE_EXPLANATION.to_owned()];
+    bench::write_report(&options.html, results.cores, paragraphs, |notes| {
+        report::render(&results, Some(&picture), notes)
+    })?;
     if let Some(json) = &options.json {
         bench::write_json(json, &results)?;
     }

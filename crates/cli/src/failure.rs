@@ -4,6 +4,8 @@ use std::fmt::Display;
 use std::io;
 use std::process::ExitCode;
 
+use datafusion::error::DataFusionError;
+
 /// Why a command did not succeed.
 #[derive(Debug)]
 pub(crate) enum Failure {
@@ -66,13 +68,20 @@ impl From<coscan_study::StudyError> for Failure {
 
 impl From<coscan::Error> for Failure {
     fn from(error: coscan::Error) -> Self {
-        Self::new(error)
+        match error {
+            coscan::Error::Query(error) => error.into(),
+            error => Self::new(error),
+        }
     }
 }
 
-impl From<datafusion::error::DataFusionError> for Failure {
-    fn from(error: datafusion::error::DataFusionError) -> Self {
-        Self::new(error)
+impl From<DataFusionError> for Failure {
+    fn from(error: DataFusionError) -> Self {
+        match error.find_root() {
+            // The engine's own errors are whole sentences; DataFusion would only call them external.
+            DataFusionError::External(ours) if ours.is::<coscan::Error>() => Self::new(ours),
+            _ => Self::new(error),
+        }
     }
 }
 

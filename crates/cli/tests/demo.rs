@@ -70,6 +70,15 @@ fn a_tiny_demo_makes_a_table_and_a_report() {
         assert!(output.stderr.is_empty(), "no progress bar in a pipe");
         let report = std::fs::read_to_string(folder.path().join("r.html")).unwrap();
         assert!(report.contains("<svg") && !report.contains("NaN"));
+        // Scans by an index: two queries by four paths, and what they were run on.
+        assert_eq!(report.matches("Which page was read when").count(), 2);
+        for words in [
+            "--sort)\">sort",
+            "--smooth)\">smooth",
+            "a table of their own",
+        ] {
+            assert!(report.contains(words), "{words}");
+        }
         let json = std::fs::read(folder.path().join("r.json")).unwrap();
         let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
         assert_eq!(json["model"], model);
@@ -200,6 +209,73 @@ fn the_micro_benchmark_has_a_point_for_every_query_and_path() {
             "{refused:?}"
         );
     }
+}
+
+#[test]
+fn the_micro_benchmark_makes_a_report_with_a_picture() {
+    let folder = tempfile::tempdir().unwrap();
+    let smooth = [
+        "bench",
+        "smooth",
+        "--rows",
+        "30000",
+        "--page-rows",
+        "500",
+        "--paths",
+        "full,smooth",
+        "--data",
+        "d",
+        "--json",
+        "s.json",
+        "--html",
+        "s.html",
+        "--repeats",
+        "1",
+        "--memory",
+        "64MiB",
+        "--selectivities",
+        "1,100",
+    ];
+    stdout(&coscan(folder.path(), &smooth));
+    let report = std::fs::read_to_string(folder.path().join("s.html")).unwrap();
+    for words in [
+        "Which page was read when",
+        "Rows in any order",
+        "ORDER BY the indexed column",
+        "What was promised",
+        "--html s.html",
+    ] {
+        assert!(report.contains(words), "{words}");
+    }
+    assert!(!report.contains("NaN"));
+    let json = std::fs::read(folder.path().join("s.json")).unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    let picture = &json["picture"];
+    assert_eq!(picture["pages"], 60);
+    for query in picture["queries"].as_array().unwrap() {
+        let paths = query["paths"].as_array().unwrap();
+        let named: Vec<_> = paths
+            .iter()
+            .map(|path| path["path"].as_str().unwrap())
+            .collect();
+        assert_eq!(named, ["full", "index", "sort", "smooth"]);
+        let full = paths[0]["reads"].as_array().unwrap();
+        assert!(!full.is_empty() && full.iter().all(|read| read[3] == true));
+        assert!(!paths[3]["reads"].as_array().unwrap().is_empty());
+    }
+    let refused = coscan(
+        folder.path(),
+        &[
+            "bench",
+            "smooth",
+            "--experiment",
+            "skew",
+            "--html",
+            "x.html",
+        ],
+    );
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("no other experiment"));
 }
 
 #[test]

@@ -13,7 +13,8 @@ use std::sync::{Arc, Weak};
 use coscan_core::{Policy, StorageModel};
 use coscan_storage::device::{DeviceOptions, Devices, Throttle};
 use coscan_storage::pool::{
-    BufferPool, FileCache, LoadTrace, MemoryBudget, PoolConfig, PoolShared, PoolSnapshot, Recorder,
+    BufferPool, FileCache, LoadTrace, MemoryBudget, PageTrace, PoolConfig, PoolShared,
+    PoolSnapshot, Recorder,
 };
 use datafusion::catalog::{
     CatalogProvider, CatalogProviderList, MemoryCatalogProvider, MemoryCatalogProviderList,
@@ -273,6 +274,13 @@ impl Engine {
     #[must_use]
     pub fn trace(&self) -> Vec<LoadTrace> {
         self.pools().iter().flat_map(BufferPool::trace).collect()
+    }
+
+    /// The pages that scans by an index have read by themselves so far, pool by pool, if the engine was configured to record them.
+    #[must_use]
+    pub fn page_trace(&self) -> Vec<PageTrace> {
+        let pools = self.pools();
+        pools.iter().flat_map(BufferPool::page_trace).collect()
     }
 
     /// Closes the logs of [`EngineConfig::record`] and waits until they are written. What happens after is not recorded. Blocks.

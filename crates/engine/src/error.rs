@@ -42,7 +42,7 @@ pub enum Error {
         reason: String,
     },
     /// An index cannot be written. What was there is there still.
-    #[error("index {name} cannot be written in {folder}: {reason}")]
+    #[error("index {name} cannot be written in {folder}: {}", innermost(reason.as_ref()))]
     IndexWrite {
         /// The index's name.
         name: String,
@@ -58,6 +58,17 @@ pub enum Error {
 
 /// Result of an operation of the engine.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What an error comes from in the end, such as a full disk: layers between say where they are, which a reader does not want to know.
+pub(crate) fn innermost<'a>(
+    error: &'a (dyn std::error::Error + 'static),
+) -> &'a dyn std::error::Error {
+    let mut error = error;
+    while let Some(source) = error.source() {
+        error = source;
+    }
+    error
+}
 
 /// A storage error on its way through a query plan. [`storage_error`] finds it again.
 pub(crate) fn external(error: StorageError) -> DataFusionError {
@@ -75,4 +86,30 @@ pub fn storage_error(error: &DataFusionError) -> Option<&StorageError> {
         source = error.source();
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use parquet::errors::ParquetError;
+
+    use super::*;
+
+    #[test]
+    fn a_failed_write_of_an_index_is_told_in_one_sentence() {
+        let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
+        let by_store = object_store::Error::Generic {
+            store: "LocalFileSystem",
+            source: Box::new(full),
+        };
+        let by_writer = ParquetError::External(Box::new(std::io::Error::other(by_store)));
+        let error = Error::IndexWrite {
+            name: "i".to_owned(),
+            folder: "/data/_coscan".to_owned(),
+            reason: Box::new(DataFusionError::from(by_writer)),
+        };
+        assert_eq!(
+            error.to_string(),
+            "index i cannot be written in /data/_coscan: no storage space"
+        );
+    }
 }

@@ -43,7 +43,7 @@ pub use coscan_core::smooth::{AccessPath, SmoothPolicy, SmoothTrigger};
 pub use coscan_core::{Policy, StorageModel, UnknownName};
 pub use coscan_storage::StorageError;
 pub use coscan_storage::device::DeviceSnapshot;
-pub use coscan_storage::pool::{LoadTrace, PoolSnapshot};
+pub use coscan_storage::pool::{LoadTrace, PageTrace, PoolSnapshot};
 pub use engine::{Engine, EngineMetrics};
 pub use error::{Error, Result, storage_error};
 pub use ext::CoscanExt;

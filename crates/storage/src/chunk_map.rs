@@ -44,6 +44,15 @@ pub struct Piece {
     pub rows: Range<u64>,
 }
 
+impl Piece {
+    /// Its first row, counted from the file's first.
+    pub(crate) fn first_row_of_file(&self, metadata: &ParquetMetaData) -> u64 {
+        let before = &metadata.row_groups()[..self.row_group];
+        let before = before.iter().map(|group| group.num_rows().unsigned_abs());
+        before.sum::<u64>() + self.rows.start
+    }
+}
+
 /// Pages of one root column that serve a run of neighbouring chunks of one split row group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SharedPages {

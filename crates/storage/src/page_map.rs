@@ -80,10 +80,7 @@ impl PageMap {
                 .map(|names| names.iter().filter_map(|n| info.file.column(n)).collect());
             let file_position = first_row(&info.file);
             for piece in &info.file.chunks().chunks[info.file_chunk].pieces {
-                let before: u64 = metadata.row_groups()[..piece.row_group]
-                    .iter()
-                    .map(|group| group.num_rows().unsigned_abs())
-                    .sum();
+                let before = piece.first_row_of_file(metadata) - piece.rows.start;
                 let cuts = match &needed {
                     Some(columns) => cuts(metadata, piece, columns),
                     None => vec![piece.rows.start, piece.rows.end],

@@ -1,20 +1,25 @@
 //! A run as one page that a person can read, keep and send: `report.html`.
 //!
 //! Idea: one file, no script, nothing fetched: it opens from a mail in ten years. Pictures are inline SVG, colours follow
-//! the reader's light or dark theme. Everything on the page comes from [`CoopResults`], so any JSON file can be drawn.
+//! the reader's light or dark theme. Everything on the page comes from [`CoopResults`], so any JSON file can be drawn; a
+//! [`Picture`] of the other half of Coscan, scans by an index, may go with it. Their own page is `smooth.rs`.
 //! Not here: measuring (`coop.rs`) and the terminal's table (`table.rs`).
 //! Source: the pictures of [CoopScans07 Figures 4, 5, Table 2].
 
 mod accesses;
 mod axis;
 mod latency;
+mod pages;
 mod palette;
+mod selectivity;
+pub mod smooth;
 mod tradeoff;
 mod volume;
 
 use std::fmt::Write as _;
 
 use crate::results::CoopResults;
+use crate::smooth::picture::Picture;
 use crate::table::{BASELINE, class_latency, factor, figures};
 use crate::units;
 
@@ -29,20 +34,11 @@ pub struct Notes {
     pub paragraphs: Vec<String>,
 }
 
-/// The whole page.
+/// The whole page, with the picture if there is one.
 #[must_use]
-pub fn render(results: &CoopResults, notes: &Notes) -> String {
-    let mut page = String::with_capacity(512 << 10);
-    // Writing to a string cannot fail, here and below.
-    let _ = write!(
-        page,
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>Coscan: {} queries, one read</title>\n<style>\n{}{}</style>\n</head>\n<body>\n<main>\n",
-        query_count(results),
-        include_str!("page.css"),
-        palette::properties(&results.classes()),
-    );
+pub fn render(results: &CoopResults, picture: Option<&Picture>, notes: &Notes) -> String {
+    let title = format!("Coscan: {} queries, one read", query_count(results));
+    let mut page = head(&title, &results.classes());
     opening(&mut page, results);
     tiles(&mut page, results);
     section(
@@ -86,8 +82,27 @@ pub fn render(results: &CoopResults, notes: &Notes) -> String {
         "wide",
         &table(results),
     );
-    closing(&mut page, results, notes);
-    page.push_str("</main>\n</body>\n</html>\n");
+    if let Some(picture) = picture {
+        page.push_str("<h1 class=\"next\">Scans by an index</h1>\n");
+        pages::sections(&mut page, picture);
+    }
+    closing(&mut page, notes, &how_compared(results), WORKLOAD);
+    page
+}
+
+/// The page's beginning. `classes` of queries have colours of their own.
+fn head(title: &str, classes: &[String]) -> String {
+    let mut page = String::with_capacity(512 << 10);
+    // Writing to a string cannot fail, here and below.
+    let _ = write!(
+        page,
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <title>{}</title>\n<style>\n{}{}</style>\n</head>\n<body>\n<main>\n",
+        escape(title),
+        include_str!("page.css"),
+        palette::properties(classes),
+    );
     page
 }
 
@@ -287,33 +302,44 @@ fn row(
     out.push_str("</tr>");
 }
 
-/// How it was run, and how to run it again.
-fn closing(page: &mut String, results: &CoopResults, notes: &Notes) {
-    page.push_str("<section><h2>How this was run</h2>\n");
-    for paragraph in &notes.paragraphs {
-        let _ = writeln!(page, "<p>{}</p>", escape(paragraph));
-    }
+/// What makes the policies' figures comparable.
+fn how_compared(results: &CoopResults) -> String {
     let oracle = if results.verified {
         " and with plain DataFusion"
     } else {
         ""
     };
-    let _ = writeln!(
-        page,
-        "<p>Every query's rows were compared between the policies{oracle}: they are the same. SLOW computes {} \
-         extra sums for each row. CPU use is that of the whole process, of {} cores.</p>",
+    format!(
+        "Every query's rows were compared between the policies{oracle}: they are the same. SLOW computes {} \
+         extra sums for each row. CPU use is that of the whole process, of {} cores.",
         results.slow_arithmetic, results.cores
-    );
+    )
+}
+
+/// How it was run, how to run it again, whose experiment it is, and the page's end.
+fn closing(page: &mut String, notes: &Notes, last_paragraph: &str, source: &str) {
+    page.push_str("<section><h2>How this was run</h2>\n");
+    for paragraph in notes
+        .paragraphs
+        .iter()
+        .map(String::as_str)
+        .chain([last_paragraph])
+    {
+        let _ = writeln!(page, "<p>{}</p>", escape(paragraph));
+    }
     if !notes.command.is_empty() {
         let _ = writeln!(page, "<pre>{}</pre>", escape(&notes.command));
     }
+    let machine = escape(&notes.machine);
     let _ = writeln!(
         page,
-        "</section>\n<footer>{} The workload and the first picture are those of Zukowski, Héman, Nes and Boncz, “Cooperative \
-         Scans: Dynamic Bandwidth Sharing in a DBMS”, VLDB 2007, section 5.</footer>",
-        escape(&notes.machine)
+        "</section>\n<footer>{machine} {source}</footer>\n</main>\n</body>\n</html>"
     );
 }
+
+/// Whose experiment it is.
+const WORKLOAD: &str = "The workload and the first picture are those of Zukowski, Héman, Nes and Boncz, “Cooperative \
+                        Scans: Dynamic Bandwidth Sharing in a DBMS”, VLDB 2007, section 5.";
 
 fn query_count(results: &CoopResults) -> usize {
     results.streams * results.queries_per_stream
@@ -365,7 +391,7 @@ mod tests {
 
     #[test]
     fn the_page_is_one_file_and_fetches_nothing() {
-        let page = render(&results(), &Notes::default());
+        let page = render(&results(), None, &Notes::default());
         for forbidden in ["http://", "https://", "<script", "url(", "@import", "src="] {
             assert!(!page.contains(forbidden), "{forbidden}");
         }
@@ -385,12 +411,12 @@ mod tests {
     fn names_cannot_break_the_page() {
         let mut results = results();
         results.table = "<script>alert(1)</script>&\"".to_owned();
-        assert!(!render(&results, &Notes::default()).contains("<script"));
+        assert!(!render(&results, None, &Notes::default()).contains("<script"));
     }
 
     #[test]
     fn an_empty_run_still_makes_a_page() {
-        let page = render(&CoopResults::default(), &Notes::default());
+        let page = render(&CoopResults::default(), None, &Notes::default());
         assert!(page.ends_with("</html>\n") && !page.contains("NaN"));
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Idea: two families that colour-blind eyes tell apart (blue: FAST, orange: SLOW), and in each family the strength grows
 //! with the range: the query that reads everything stands out most. Policies have hues of their own, and `relevance`
-//! the strongest. Colours are custom properties, so a page follows the reader's theme by itself.
+//! the strongest; so have access paths, with `smooth`, and what is read at once. Colours are custom
+//! properties, so a page follows the reader's theme by itself.
 
 use std::fmt::Write as _;
 
@@ -28,9 +29,9 @@ pub(super) fn properties(classes: &[String]) -> String {
         let _ = write!(light, "--class-{index}:{};", blend(light_ends, part));
         let _ = write!(dark, "--class-{index}:{};", blend(dark_ends, part));
     }
-    for (policy, (on_light, on_dark)) in POLICIES {
-        let _ = write!(light, "--{policy}:{on_light};");
-        let _ = write!(dark, "--{policy}:{on_dark};");
+    for (name, (on_light, on_dark)) in POLICIES.into_iter().chain(PATHS).chain(READS) {
+        let _ = write!(light, "--{name}:{on_light};");
+        let _ = write!(dark, "--{name}:{on_dark};");
     }
     format!(":root{{{light}}}@media(prefers-color-scheme:dark){{:root{{{dark}}}}}")
 }
@@ -65,6 +66,20 @@ const POLICIES: [(&str, Pair); 8] = [
     ("relevance", ("#d0345c", "#ff6d8d")),
     ("relevance-2007", ("#b5852b", "#e8bd6a")),
     ("other", ("#4a4d55", "#c5c8ce")),
+];
+/// Access paths; `smooth` is the strongest.
+const PATHS: [(&str, Pair); 5] = [
+    ("full", ("#6f7682", "#a3aab6")),
+    ("index", ("#c77b18", "#eab063")),
+    ("sort", ("#3c9a75", "#5fc79d")),
+    ("switch", ("#8a63c9", "#b497ea")),
+    ("smooth", ("#d0345c", "#ff6d8d")),
+];
+/// What was read at once: a page, pages side by side, a chunk.
+const READS: [(&str, Pair); 3] = [
+    ("read-page", ("#d0345c", "#ff6d8d")),
+    ("read-pages", ("#e59a1f", "#f2bd62")),
+    ("read-chunk", ("#2f7fb8", "#6db4e6")),
 ];
 
 #[cfg(test)]

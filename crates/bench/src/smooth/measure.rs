@@ -9,6 +9,7 @@
 //! M3: nothing runs beside a query while it is measured.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -111,6 +112,8 @@ pub(crate) struct Bench {
     pub(crate) limit: Duration,
     /// How often a case is measured; at least once.
     pub(crate) repeats: usize,
+    /// Whether it is recorded what is read when; the table must be one file.
+    pub(crate) traced: bool,
 }
 
 /// One case, once.
@@ -128,6 +131,19 @@ pub(crate) struct Measured {
     pub(crate) operators: BTreeMap<String, u64>,
     /// The rows, of [`Expected::Kept`].
     pub(crate) answer: Vec<RecordBatch>,
+    /// What was read of the table when, if the bench is traced; until it ended or was given up.
+    pub(crate) reads: Vec<Read>,
+}
+
+/// Neighbouring rows of the table that were read together.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Read {
+    /// Since the query was planned: when the load of a chunk was begun, and when pages had been read.
+    pub(crate) time: Duration,
+    /// Counted from the table's first.
+    pub(crate) rows: Range<u64>,
+    /// By a cooperative scan, as a chunk; else as pages.
+    pub(crate) chunk: bool,
 }
 
 /// A case over its repeats.
@@ -188,6 +204,7 @@ impl Bench {
             latency: device.latency(table.page_bytes),
             limit,
             repeats,
+            traced: false,
         }
     }
 
@@ -241,6 +258,7 @@ impl Bench {
         let after = session.engine().metrics();
         measured.requests = after.io_requests - before.io_requests;
         measured.bytes = after.io_bytes - before.io_bytes;
+        measured.reads = reads(session.engine());
         if let Some(plan) = plan {
             add_metrics(plan.as_ref(), &mut measured.operators);
         }
@@ -255,6 +273,7 @@ impl Bench {
             small_table_bytes: 0,
             bandwidth: self.bandwidth,
             latency: self.latency,
+            record_trace: self.traced,
             ..EngineConfig::default()
         };
         self.open(config).await
@@ -326,6 +345,23 @@ pub(crate) async fn answer(
         return Err(case.mismatch(difference));
     }
     Ok(())
+}
+
+/// What an engine has recorded, in the order of time.
+fn reads(engine: &Engine) -> Vec<Read> {
+    let read = |time_ns, rows, chunk| Read {
+        time: Duration::from_nanos(time_ns),
+        rows,
+        chunk,
+    };
+    let loads = engine.trace().into_iter();
+    let pages = engine.page_trace().into_iter();
+    let mut reads: Vec<Read> = loads
+        .map(|load| read(load.time_ns, load.rows, true))
+        .chain(pages.map(|pages| read(pages.time_ns, pages.rows, false)))
+        .collect();
+    reads.sort_by_key(|read| read.time);
+    reads
 }
 
 fn add_metrics(plan: &dyn ExecutionPlan, sums: &mut BTreeMap<String, u64>) {

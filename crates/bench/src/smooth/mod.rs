@@ -7,6 +7,7 @@
 //! | `measure.rs` | how long does one query take, and what does it read? |
 //! | `run.rs` | how long does a query take by each path, at each selectivity? |
 //! | `experiments.rs` | and where keys are skewed, memory is short, or an estimate is wrong? |
+//! | `picture.rs` | which page is read when? |
 //! | `together.rs` | what do concurrent queries by an index read? |
 //! | `tpch.rs` | and TPC-H's queries? |
 //! | `figures.rs` | what did an experiment say? |
@@ -21,6 +22,7 @@ pub mod data;
 pub mod experiments;
 pub mod figures;
 mod measure;
+pub mod picture;
 pub mod results;
 pub mod run;
 pub mod table;

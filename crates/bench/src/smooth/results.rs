@@ -4,6 +4,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::picture::Picture;
+
 /// One run: every selectivity by every access path.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SmoothResults {
@@ -33,6 +35,9 @@ pub struct SmoothResults {
     pub limit_s: f64,
     /// The machine.
     pub machine: Machine,
+    /// Which page was read when, if it was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub picture: Option<Picture>,
 }
 
 /// One query by one access path, from an empty buffer.

@@ -118,6 +118,7 @@ fn results(options: &SmoothOptions, table: &Table, points: Vec<Point>) -> Smooth
         memory_bytes: options.memory_bytes,
         limit_s: options.limit.as_secs_f64(),
         machine: Machine::here(),
+        picture: None,
     }
 }
 

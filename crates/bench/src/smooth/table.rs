@@ -42,7 +42,7 @@ pub fn render(results: &SmoothResults) -> String {
 }
 
 /// What was measured on.
-fn device(results: &SmoothResults) -> String {
+pub(crate) fn device(results: &SmoothResults) -> String {
     let held = match results.bandwidth {
         Some(bandwidth) => format!(
             ": {}, {} per request",
@@ -62,7 +62,7 @@ fn device(results: &SmoothResults) -> String {
     )
 }
 
-fn time(point: &Point, limit_s: f64) -> String {
+pub(crate) fn time(point: &Point, limit_s: f64) -> String {
     match point.time_s {
         Some(time) => units::seconds(time),
         None if point.limit => format!("> {}", units::seconds(limit_s)),
@@ -71,7 +71,7 @@ fn time(point: &Point, limit_s: f64) -> String {
 }
 
 /// The smooth scan's time over the best path's, itself included.
-fn ratio(results: &SmoothResults, order_by: bool, selectivity: f64) -> Option<String> {
+pub(crate) fn ratio(results: &SmoothResults, order_by: bool, selectivity: f64) -> Option<String> {
     let (_, best) = results.best(order_by, selectivity)?;
     let smooth = results.point(order_by, selectivity, "smooth")?.time_s?;
     Some(factor(smooth / best))

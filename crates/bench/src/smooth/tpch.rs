@@ -88,6 +88,7 @@ pub async fn run(options: &TpchOptions, root: &Path, on_progress: OnProgress) ->
         latency: options.device.latency(0),
         limit: options.limit,
         repeats: options.repeats,
+        traced: false,
     };
     begin("indexes", INDEXED.len());
     for (table, column) in INDEXED {

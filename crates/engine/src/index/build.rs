@@ -40,7 +40,7 @@ use super::discovery::named_folder;
 use super::draft::Draft;
 use super::entries::entries;
 use super::folder::Folder;
-use super::manifest::{CoveredFile, KEY, Manifest, POSITION};
+use super::manifest::{CoveredFile, KEY, Manifest, POSITION, is_text};
 use super::merge::{KeptEntries, can_keep};
 use super::progress::Progress;
 use crate::engine::Engine;
@@ -180,8 +180,9 @@ impl Order<'_> {
         progress: &Arc<Progress>,
     ) -> Result<(Manifest, SendableRecordBatchStream)> {
         let key = scan.schema.field(0).data_type().clone();
+        let column = (self.column, &key);
         let schema: SchemaRef = Arc::new(Schema::new(vec![
-            Field::new(KEY, key, false),
+            Field::new(KEY, key.clone(), false),
             Field::new(POSITION, DataType::UInt64, false),
         ]));
         let ordering = ordering(&schema)?;
@@ -196,7 +197,7 @@ impl Order<'_> {
         }
         let Some(scan) = scan else {
             progress.begin(0, kept_entries);
-            let manifest = Manifest::new(self.name, self.table, self.column, files);
+            let manifest = Manifest::new(self.name, self.table, column, files);
             return Ok((manifest, self.merged(sorted, ordering)?));
         };
         let execution = Execution::new(Arc::new(scan), ExecutionPlanMetricsSet::new());
@@ -205,7 +206,7 @@ impl Order<'_> {
         let new = covered(&running);
         progress.begin(new.iter().map(|file| file.rows).sum(), kept_entries);
         files.extend(new);
-        let manifest = Manifest::new(self.name, self.table, self.column, files);
+        let manifest = Manifest::new(self.name, self.table, column, files);
         let entries = entries(&execution, &running, &manifest, schema, progress)?;
         let sort = SortExec::new(ordering.clone(), entries).with_preserve_partitioning(true);
         sorted.push(Arc::new(sort));
@@ -366,13 +367,6 @@ pub(super) fn is_whole_number(data_type: &DataType) -> bool {
             data_type,
             DataType::Date32 | DataType::Time32(_) | DataType::Time64(_) | DataType::Timestamp(..)
         )
-}
-
-pub(super) fn is_text(data_type: &DataType) -> bool {
-    matches!(
-        data_type,
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View
-    )
 }
 
 /// The files of a table, in the order of their chunks, which is that of the scan.

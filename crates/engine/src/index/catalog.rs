@@ -20,6 +20,7 @@ use parking_lot::Mutex;
 use super::folder::{Folder, NamedFolder};
 use super::manifest::{MANIFEST_SUFFIX, Manifest};
 use super::progress::{IndexBuild, Progress};
+use crate::error::innermost;
 
 /// An index.
 #[derive(Debug)]
@@ -242,5 +243,5 @@ async fn read(store: &Arc<dyn ObjectStore>, path: &Path) -> Result<Option<Manife
         Err(object_store::Error::NotFound { .. }) => return Ok(None),
         Err(error) => Err(error),
     };
-    Manifest::open(&bytes.map_err(|error| error.to_string())?).map(Some)
+    Manifest::open(&bytes.map_err(|error| innermost(&error).to_string())?).map(Some)
 }

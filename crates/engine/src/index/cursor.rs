@@ -3,7 +3,8 @@
 //! The predicate is over the key. Leaves that cannot hold a matching key are left out by DataFusion's pruning, asked of the page index;
 //! those that are left lie side by side for a range, and are read ahead, twice as many with every step, so that a point query reads
 //! one leaf and a long range reads at the device's speed. Each leaf's checksum is compared with the manifest's before it is
-//! believed. Entries come in the order of (key, position).
+//! believed. Entries come in the order of (key, position), or the other way round, for which leaves are gone through from the last to
+//! the first.
 //! Not here: what is done about the rows (`smooth/`).
 //! Bounds: at most [`AHEAD_MAX`] leaves in a read, two reads at once.
 
@@ -28,27 +29,44 @@ use object_store::{ObjectStore, ObjectStoreExt};
 use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
 use parquet::arrow::parquet_to_arrow_schema;
 
-use super::build::{is_text, leaves, open, tail_crc32};
+use super::build::{leaves, open, tail_crc32};
 use super::catalog::Index;
 use super::key_list::{SHORT_LIST_MAX, long_lists, may_hold};
-use super::manifest::{KEY, POSITION};
+use super::manifest::{KEY, POSITION, is_text};
 use crate::error::external;
 use crate::scan::may_match;
 
 /// Leaves read at once: 32 of 4096 entries are about half a megabyte.
 const AHEAD_MAX: usize = 32;
 
-/// Keys and positions of rows, in the order of the index.
+/// The order of an index.
+pub(crate) const ASCENDING: SortOptions = SortOptions {
+    descending: false,
+    nulls_first: false,
+};
+
+/// Keys and positions of rows, in the order of the cursor.
 #[derive(Clone, Debug)]
 pub(crate) struct Entries {
     pub(crate) keys: ArrayRef,
     pub(crate) positions: UInt64Array,
 }
 
+impl Entries {
+    fn reversed(&self) -> Result<Self> {
+        let backwards = UInt64Array::from_iter_values((0..self.keys.len() as u64).rev());
+        let positions = self.positions.values().iter().rev().copied();
+        Ok(Self {
+            keys: take(&self.keys, &backwards, None)?,
+            positions: positions.collect::<Vec<u64>>().into(),
+        })
+    }
+}
+
 /// Goes through the entries that match a predicate.
 pub(crate) struct Cursor {
     reader: Arc<LeafReader>,
-    /// The leaves that may match, ascending.
+    /// The leaves that may match, in the order of the cursor.
     wanted: Vec<usize>,
     /// How many of them were asked for.
     asked: usize,
@@ -83,10 +101,11 @@ struct LeafReader {
     predicate: Arc<dyn PhysicalExpr>,
     schema: SchemaRef,
     key: FieldRef,
+    order: SortOptions,
 }
 
 impl Cursor {
-    /// Opens an index for a predicate over one column, which is the index's and of type `key` here.
+    /// Opens an index for a predicate over one column, which is the index's and of type `key` here, to be gone through in this order.
     ///
     /// # Errors
     /// The index cannot be read, or is not what was written: then a scan must do.
@@ -96,6 +115,7 @@ impl Cursor {
         store: &Arc<dyn ObjectStore>,
         predicate: &Arc<dyn PhysicalExpr>,
         key: &DataType,
+        order: SortOptions,
     ) -> Result<Self> {
         let version = FileVersion::from(&store.head(&index.data_path()).await?);
         let manifest = &index.manifest;
@@ -142,6 +162,7 @@ impl Cursor {
             predicate,
             schema,
             key,
+            order,
         };
         let mut wanted: Vec<usize> = all.into_iter().filter(|leaf| may[*leaf]).collect();
         for keys in long_lists(&reader.predicate) {
@@ -149,6 +170,9 @@ impl Cursor {
                 let may = may_hold(&keys, &smallest, &largest);
                 wanted.retain(|leaf| may[*leaf]);
             }
+        }
+        if order.descending {
+            wanted.reverse();
         }
         let mut cursor = Self {
             reader: Arc::new(reader),
@@ -186,14 +210,16 @@ impl Cursor {
         }
     }
 
-    /// The smallest keys of these of the leaves that may match, as the page index has them: perhaps cut off, and so smaller, but ascending.
+    /// The first keys of these of the leaves that may match, as the page index has them: perhaps cut off, and so before them, but in order.
     /// `None` if it has not all of them.
     pub(crate) fn first_keys(&self, of: &[usize]) -> Option<ArrayRef> {
-        let (firsts, _) = self.reader.bounds()?;
+        let (smallest, largest) = self.reader.bounds()?;
+        let order = self.reader.order;
+        let firsts = if order.descending { largest } else { smallest };
         let leaves = of.iter().map(|at| self.wanted[*at] as u64);
         let keys = take(&firsts, &UInt64Array::from_iter_values(leaves), None).ok()?;
-        let ascends = make_comparator(&keys, &keys, SortOptions::default()).ok()?;
-        let sorted = (1..keys.len()).all(|at| ascends(at - 1, at) != Ordering::Greater);
+        let compare = make_comparator(&keys, &keys, order).ok()?;
+        let sorted = (1..keys.len()).all(|at| compare(at - 1, at) != Ordering::Greater);
         (keys.null_count() == 0 && sorted).then_some(keys)
     }
 
@@ -284,7 +310,12 @@ impl LeafReader {
                 )));
             }
             let arrays = read.decode(at, &columns, None).await.map_err(external)?;
-            entries.push(self.matching(&arrays)?);
+            let matching = self.matching(&arrays)?;
+            entries.push(if self.order.descending {
+                matching.reversed()?
+            } else {
+                matching
+            });
         }
         Ok(entries)
     }
@@ -319,8 +350,8 @@ fn written_key(file: &TableFile) -> Result<DataType> {
     Ok(schema.field_with_name(KEY)?.data_type().clone())
 }
 
-/// Whether keys of one type are in the other's order, and compare with its values. A table may be declared with other types than its
-/// files have.
+/// Whether keys of one type are in the other's order, and compare with its values. An index whose manifest says its type is not asked
+/// otherwise; older ones are.
 fn is_ordered_alike(written: &DataType, key: &DataType) -> bool {
     written == key || (is_text(written) && is_text(key))
 }

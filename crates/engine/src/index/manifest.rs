@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use arrow::datatypes::DataType;
 use coscan_storage::device::FileVersion;
 use coscan_storage::pool::TableFile;
 use object_store::path::Path;
@@ -23,6 +24,13 @@ pub(crate) const KEY: &str = "key";
 /// See [`KEY`].
 pub(crate) const POSITION: &str = "position";
 
+/// Types of text: all in one order.
+const TEXTS: [DataType; 3] = [DataType::Utf8, DataType::LargeUtf8, DataType::Utf8View];
+
+pub(super) fn is_text(data_type: &DataType) -> bool {
+    TEXTS.contains(data_type)
+}
+
 /// The only format there is.
 const FORMAT: u32 = 1;
 
@@ -36,6 +44,9 @@ pub(crate) struct Manifest {
     pub(crate) table: String,
     /// The indexed column.
     pub(crate) column: String,
+    /// The type of its keys, as Arrow shows it. None in manifests of versions that did not write it: then the data tells when it is opened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    key: Option<String>,
     /// The files that it covers, in the order of their rows' positions.
     pub(crate) files: Vec<CoveredFile>,
     /// Entries: rows of which the key is not NULL.
@@ -75,12 +86,18 @@ struct Sealed {
 
 impl Manifest {
     /// The manifest of an index whose data is still to be written.
-    pub(super) fn new(name: &str, table: &str, column: &str, files: Vec<CoveredFile>) -> Self {
+    pub(super) fn new(
+        name: &str,
+        table: &str,
+        (column, key): (&str, &DataType),
+        files: Vec<CoveredFile>,
+    ) -> Self {
         Self {
             format: FORMAT,
             name: name.to_owned(),
             table: table.to_owned(),
             column: column.to_owned(),
+            key: Some(key.to_string()),
             files,
             entries: 0,
             data: String::new(),
@@ -89,6 +106,15 @@ impl Manifest {
             tail_crc32: 0,
             leaves_crc32: Vec::new(),
         }
+    }
+
+    /// Whether its keys are in the order of values of this type, and compare with them; true if it does not say. A table may be declared with
+    /// other types than its files have, and another session's table of the same files with those of the index.
+    pub(crate) fn has_keys_of(&self, column: &DataType) -> bool {
+        let is = |written: &String, data_type: &DataType| *written == data_type.to_string();
+        self.key.as_ref().is_none_or(|written| {
+            is(written, column) || (is_text(column) && TEXTS.iter().any(|text| is(written, text)))
+        })
     }
 
     /// The position of the first row of a file at this version; `None` if it is not covered.
@@ -190,6 +216,8 @@ fn trimmed(store: &str) -> &str {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests: a failure should panic")]
 mod tests {
+    use arrow::datatypes::TimeUnit;
+
     use super::*;
 
     fn version(size: u64) -> FileVersion {
@@ -208,7 +236,7 @@ mod tests {
         ];
         Manifest {
             leaves_crc32: vec![1, 2, 3],
-            ..Manifest::new("i", "t", "c", files)
+            ..Manifest::new("i", "t", ("c", &DataType::Int64), files)
         }
     }
 
@@ -216,6 +244,43 @@ mod tests {
     fn a_manifest_comes_back_as_it_was() {
         let sealed = manifest().seal().unwrap();
         assert_eq!(Manifest::open(&sealed).unwrap(), manifest());
+    }
+
+    #[test]
+    fn the_type_of_the_keys_is_known() {
+        let instant = DataType::Timestamp(TimeUnit::Nanosecond, Some("+01:00".into()));
+        for (keys, like, unlike) in [
+            (DataType::Int64, DataType::Int64, DataType::Int32),
+            (DataType::Utf8, DataType::Utf8View, DataType::Int64),
+            (
+                DataType::Decimal128(12, 2),
+                DataType::Decimal128(12, 2),
+                DataType::Decimal128(12, 3),
+            ),
+            (
+                instant.clone(),
+                instant,
+                DataType::Timestamp(TimeUnit::Nanosecond, None),
+            ),
+        ] {
+            let sealed = Manifest::new("i", "t", ("c", &keys), Vec::new()).seal();
+            let manifest = Manifest::open(&sealed.unwrap()).unwrap();
+            assert!(manifest.has_keys_of(&like), "{keys} {like}");
+            assert!(!manifest.has_keys_of(&unlike), "{keys} {unlike}");
+        }
+    }
+
+    #[test]
+    fn a_manifest_that_does_not_say_the_type_is_read() {
+        let older = Manifest {
+            key: None,
+            ..manifest()
+        };
+        let sealed = older.clone().seal().unwrap();
+        assert!(!String::from_utf8_lossy(&sealed).contains("\"key\""));
+        let opened = Manifest::open(&sealed).unwrap();
+        assert_eq!(opened, older);
+        assert!(opened.has_keys_of(&DataType::Int32) && opened.has_keys_of(&DataType::Utf8));
     }
 
     #[test]

@@ -27,13 +27,14 @@ use futures::{StreamExt, stream};
 use object_store::ObjectStore;
 
 use super::catalog::Index;
-use super::cursor::{Cursor, Entries};
+use super::cursor::{ASCENDING, Cursor, Entries};
 use crate::scan::ScanPlan;
 
-/// Whether all files of an index are there as they were, so that its entries can be kept.
+/// Whether all files of an index are there as they were, and the column has its type, so that its entries can be kept.
 pub(super) fn can_keep(index: &Index, scan: &ScanPlan) -> bool {
     let covered = scan.files.iter().filter(|file| covers(index, scan, file));
-    index.broken().is_none() && covered.count() == index.manifest.files.len()
+    let of_its_type = index.manifest.has_keys_of(scan.schema.field(0).data_type());
+    index.broken().is_none() && of_its_type && covered.count() == index.manifest.files.len()
 }
 
 fn covers(index: &Index, scan: &ScanPlan, file: &PartitionedFile) -> bool {
@@ -85,7 +86,7 @@ impl KeptEntries {
 
     async fn open(&self, key: &DataType) -> Result<Cursor> {
         let all: Arc<dyn PhysicalExpr> = lit(true);
-        Cursor::open(&self.index, &self.pool, &self.store, &all, key).await
+        Cursor::open(&self.index, &self.pool, &self.store, &all, key, ASCENDING).await
     }
 
     fn note(&self, error: &DataFusionError) {

@@ -122,7 +122,8 @@ impl SmoothExecution {
                 .engine
                 .ensure_device(&index.folder.store, &runtime)?;
             let store = runtime.object_store(&index.folder.store)?;
-            Cursor::open(index, &running.pool, &store, &plan.predicate, &plan.key).await
+            let (asked, order) = (&plan.predicate, plan.key_order());
+            Cursor::open(index, &running.pool, &store, asked, &plan.key, order).await
         };
         match opened.await {
             Ok(cursor) => Some(cursor),
@@ -158,12 +159,12 @@ impl Open {
         }
     }
 
-    /// Keys that divide the index into ranges, ascending; `None` if they are not known.
+    /// Keys that divide the index into ranges, in the order of the scan; `None` if they are not known.
     pub(crate) async fn bounds(&self) -> Option<ArrayRef> {
         self.probing.as_ref()?.lock().await.bounds()
     }
 
-    /// From now on only rows with keys below this bound are looked for; all if there is none.
+    /// From now on only rows with keys before this bound are looked for; all if there is none.
     ///
     /// # Errors
     /// Keys that cannot be compared: a bug.

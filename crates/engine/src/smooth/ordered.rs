@@ -1,6 +1,6 @@
 //! A scan by an index with its rows in the order of the key.
 //!
-//! The index names rows in the order of their keys, but a page read for one of them holds others whose turn comes later; those wait
+//! The index names rows in the order of their keys, up or down, but a page read for one of them holds others whose turn comes later; those wait
 //! in the [`ResultCache`], by ranges of keys. The scan goes through the index up to the end of a range; then all rows of that
 //! range have been found, for each was named, and are given, sorted. So a sort of everything is never needed: what is sorted is
 //! a range at a time, which fits into memory.
@@ -18,15 +18,16 @@ use futures::StreamExt;
 use futures::future::BoxFuture;
 
 use super::execution::SmoothExecution;
+use super::plan::KeyOrder;
 use super::reader::{Found, Reader};
 use super::result_cache::ResultCache;
 use crate::scan::{Batches, stream_of};
 
-/// The stream of the one partition. `key` is the key's place in the output.
+/// The stream of the one partition.
 pub(crate) fn open(
     execution: Arc<SmoothExecution>,
     reader: Reader,
-    key: usize,
+    order: KeyOrder,
     context: &Arc<TaskContext>,
     metrics: &ExecutionPlanMetricsSet,
     baseline: BaselineMetrics,
@@ -34,7 +35,7 @@ pub(crate) fn open(
     let schema = Arc::clone(&execution.plan.covered.schema);
     let bytes_max = execution.plan.covered.settings.smooth_cache;
     let state = Ordered {
-        cache: ResultCache::new(&schema, key, bytes_max, context, metrics),
+        cache: ResultCache::new(&schema, order, bytes_max, context, metrics),
         execution,
         context: Arc::clone(context),
         reader,

@@ -1,6 +1,6 @@
 //! Which index serves a scan, and what is it asked?
 //!
-//! An index serves a scan if it covers files of it, at the versions listed, and the predicate has a conjunct on its column that a
+//! An index serves a scan if it covers files of it, at the versions listed, its keys are of the column's type, and the predicate has a conjunct on its column that a
 //! range of keys answers: =, IN, BETWEEN, <, <=, >, >=, LIKE with a prefix, and OR of those. Of several the one with the narrowest
 //! kind of conjunct is taken; no statistics are asked. All conjuncts on the column go to the index; every row is tested with the
 //! whole predicate again, so what an index cannot decide does no harm. Files that it does not cover are scanned beside.
@@ -9,6 +9,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use arrow::compute::SortOptions;
 use arrow::datatypes::DataType;
 use coscan_core::smooth::AccessPath;
 use coscan_storage::device::FileVersion;
@@ -20,7 +21,7 @@ use datafusion::physical_expr::expressions::{
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, PhysicalSortExpr, conjunction, split_conjunction};
 
-use crate::index::Index;
+use crate::index::{ASCENDING, Index};
 use crate::scan::{Delivery, ScanPlan};
 
 /// What a scan by an index is to do.
@@ -38,8 +39,17 @@ pub(crate) struct SmoothPlan {
     pub(crate) rest: Option<Arc<ScanPlan>>,
     /// Rows that suffice.
     pub(crate) limit: Option<usize>,
-    /// Where the indexed column is in the output, if rows are to come in its order: then there is one partition.
-    pub(crate) ordered_by: Option<usize>,
+    /// The order in which rows are to come, if in one: then there is one partition.
+    pub(crate) ordered_by: Option<KeyOrder>,
+}
+
+/// The order of the indexed column.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KeyOrder {
+    /// Where the column is in the output.
+    pub(crate) column: usize,
+    /// Up or down; NULL keys match no predicate that an index serves, so where they would stand does not matter.
+    pub(crate) options: SortOptions,
 }
 
 impl SmoothPlan {
@@ -96,10 +106,15 @@ impl SmoothPlan {
 
     /// The order of its rows, if they have one.
     pub(crate) fn ordering(&self) -> Option<Vec<PhysicalSortExpr>> {
-        let column = self.ordered_by?;
+        let KeyOrder { column, options } = self.ordered_by?;
         let field = self.covered.schema.fields().get(column)?;
-        let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(field.name(), column));
-        Some(vec![PhysicalSortExpr::new_default(column)])
+        let column = Arc::new(Column::new(field.name(), column));
+        Some(vec![PhysicalSortExpr::new(column, options)])
+    }
+
+    /// In which order the index is gone through.
+    pub(crate) fn key_order(&self) -> SortOptions {
+        self.ordered_by.map_or(ASCENDING, |order| order.options)
     }
 
     /// The same scan with its rows in this order; `None` if it cannot give them so.
@@ -107,14 +122,16 @@ impl SmoothPlan {
         let one_by_one = matches!(self.path, AccessPath::Index | AccessPath::Smooth);
         let [order] = order else { return None };
         let column = order.expr.downcast_ref::<Column>()?;
-        if !one_by_one || self.rest.is_some() || order.options.descending {
+        if !one_by_one || self.rest.is_some() {
             return None;
         }
-        // NULL keys match no predicate that an index serves, so where they would stand does not matter.
         let output = self.covered.table.projection.iter().nth(column.index())?;
         let table_column = output.expr.downcast_ref::<Column>()?;
         (table_column.name() == self.index.manifest.column).then(|| Self {
-            ordered_by: Some(column.index()),
+            ordered_by: Some(KeyOrder {
+                column: column.index(),
+                options: order.options,
+            }),
             ..self.clone()
         })
     }
@@ -143,21 +160,31 @@ impl fmt::Display for SmoothPlan {
         if let Some(rest) = &self.rest {
             write!(f, ", files_not_covered={}", rest.files.len())?;
         }
-        if self.ordered_by.is_some() {
-            write!(f, ", ordered")?;
+        match self.ordered_by {
+            Some(order) if order.options.descending => write!(f, ", ordered descending")?,
+            Some(_) => write!(f, ", ordered")?,
+            None => {}
         }
         Ok(())
     }
 }
 
-/// The indexes that a scan may use: whole, and of files that it reads.
+/// The indexes that a scan may use: whole, of files that it reads, with keys of the column's type in this table.
 pub(super) fn serving(plan: &ScanPlan) -> impl Iterator<Item = Arc<Index>> + '_ {
     let may_use =
         plan.settings.access_path != AccessPath::Full && plan.delivery == Delivery::Shared;
     let all = may_use.then(|| plan.engine.indexes().all());
     all.into_iter().flatten().filter(|index| {
-        index.broken().is_none() && plan.files.iter().any(|file| covers(index, plan, file))
+        index.broken().is_none()
+            && has_its_keys(index, plan)
+            && plan.files.iter().any(|file| covers(index, plan, file))
     })
+}
+
+fn has_its_keys(index: &Index, plan: &ScanPlan) -> bool {
+    let schema = plan.table.schema.table_schema();
+    let column = schema.field_with_name(&index.manifest.column);
+    column.is_ok_and(|column| index.manifest.has_keys_of(column.data_type()))
 }
 
 fn covers(

@@ -36,7 +36,7 @@ pub(crate) enum Job {
     Regions(Vec<Vec<PageRun>>),
     /// The rows at these positions of these pages, and no others.
     Rows(Vec<(u32, Vec<u64>)>),
-    /// Nothing more with keys below the bound.
+    /// Nothing more with keys before the bound.
     Bound,
     /// Nothing more by the index: a scan takes over all but these pages and rows.
     TakeOver(Left),
@@ -90,12 +90,14 @@ pub(crate) struct Probing {
     looks_first: bool,
     /// Entries from this key on wait: the bounds, and which of them.
     bound: Option<(ArrayRef, usize)>,
-    /// How many of the entries at hand are below the bound.
-    below: usize,
+    /// How many of the entries at hand are before the bound.
+    before: usize,
     /// Positions taken from the entries at hand, descending.
     ahead: Vec<u64>,
     /// Regions of one job: more with every job that was looked at, so that there is evidence before much is on its way.
     regions_max: usize,
+    /// In which order entries come.
+    order: SortOptions,
     metrics: SmoothMetrics,
 }
 
@@ -160,9 +162,10 @@ impl Probing {
             over: false,
             looks_first,
             bound: None,
-            below: 0,
+            before: 0,
             ahead: Vec::new(),
             regions_max: 1,
+            order: plan.key_order(),
             metrics,
         }
     }
@@ -288,17 +291,17 @@ impl Probing {
         Ok(next)
     }
 
-    /// Takes the entries at hand, as far as they are below the bound, to be gone through in the table's order: pages that lie close are read
+    /// Takes the entries at hand, as far as they are before the bound, to be gone through in the table's order: pages that lie close are read
     /// together.
     fn sort_ahead(&mut self) {
         if !self.ahead.is_empty() {
             return;
         }
         if let Some((entries, done)) = &mut self.entries
-            && *done < self.below
+            && *done < self.before
         {
-            let rest = *done..self.below;
-            *done = self.below;
+            let rest = *done..self.before;
+            *done = self.before;
             self.ahead
                 .extend_from_slice(&entries.positions.values()[rest]);
             self.ahead.sort_unstable_by(|a, b| b.cmp(a));
@@ -366,7 +369,7 @@ impl Probing {
         (!job.is_empty()).then(|| Job::Regions(vec![job]))
     }
 
-    /// First keys of ranges of entries, ascending: of the first leaves one each, then of twice as many, up to a number that divides the
+    /// First keys of ranges of entries, in the order of the scan: of the first leaves one each, then of twice as many, up to a number that divides the
     /// index into about [`RANGES`]. `None` if the index does not tell.
     pub(crate) fn bounds(&self) -> Option<ArrayRef> {
         let cursor = self.cursor.as_ref()?;
@@ -380,19 +383,19 @@ impl Probing {
         cursor.first_keys(&firsts)
     }
 
-    /// From now on only entries with keys below this bound are gone through; all if there is none.
+    /// From now on only entries with keys before this bound are gone through; all if there is none.
     pub(crate) fn go_on_to(&mut self, bound: Option<(ArrayRef, usize)>) -> Result<()> {
         self.bound = bound;
-        self.measure_below()
+        self.measure_before()
     }
 
-    fn measure_below(&mut self) -> Result<()> {
+    fn measure_before(&mut self) -> Result<()> {
         let Some((entries, _)) = &self.entries else {
             return Ok(());
         };
-        self.below = match &self.bound {
+        self.before = match &self.bound {
             Some((bounds, at)) => {
-                let compare = make_comparator(&entries.keys, bounds, SortOptions::default())?;
+                let compare = make_comparator(&entries.keys, bounds, self.order)?;
                 let keys: Vec<usize> = (0..entries.keys.len()).collect();
                 keys.partition_point(|key| compare(*key, *at) == Ordering::Less)
             }
@@ -401,10 +404,10 @@ impl Probing {
         Ok(())
     }
 
-    /// Whether entries are left, but none below the bound.
+    /// Whether entries are left, but none before the bound.
     fn at_bound(&self) -> bool {
         self.entries.as_ref().is_some_and(|(entries, done)| {
-            *done >= self.below && self.below < entries.positions.len()
+            *done >= self.before && self.before < entries.positions.len()
         })
     }
 
@@ -521,7 +524,7 @@ impl Probing {
         }
         loop {
             if let Some((entries, done)) = &mut self.entries {
-                if *done < self.below {
+                if *done < self.before {
                     let position = entries.positions.value(*done);
                     *done += 1;
                     return Ok(Some(position));
@@ -538,7 +541,7 @@ impl Probing {
                 Some(entries) => {
                     self.metrics.index_entries.add(entries.positions.len());
                     self.entries = Some((entries, 0));
-                    self.measure_below()?;
+                    self.measure_before()?;
                 }
                 None => self.cursor = None,
             }

@@ -1,14 +1,14 @@
 //! Rows that were found before their turn came: the Result Cache.
 //!
 //! Partitioned by ranges of keys, whose bounds are keys from the index's own page index, so that skew in the data is skew in the
-//! bounds. A range is taken out whole when its turn comes, and is sorted only then. When memory is short the highest ranges are
+//! bounds. A range is taken out whole when its turn comes, and is sorted only then. When memory is short the last ranges are
 //! written to disk first, for their turn is furthest, until half of the memory is free; a range has one file, to which its rows are
 //! appended in no order, and is read back whole. One that does not fit into memory is sorted in parts, which are merged. Rows are given
 //! to their ranges many at a time ([`STAGED_ROWS`]).
 //! Not here: when a range is complete (`ordered.rs`).
 //! Bounds: memory is taken from the budget before a row is kept, and is at most `bytes_max`, but for one batch; what does not fit is on disk. Beside that
 //! there are copies for a moment: of the staged rows, of what is being written, and of one column of the range that is given.
-//! R1: a row is in the range its key is in. R2: ranges are taken in ascending order.
+//! R1: a row is in the range its key is in. R2: ranges are taken in the order of their keys, up or down.
 //! Source: [SmoothScan18 §4.1]; we differ: rows need not be looked up one by one, for ranges are complete when they are taken.
 
 use std::cmp::Ordering;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use arrow::array::make_comparator;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, new_empty_array};
-use arrow::compute::{SortOptions, concat, sort_to_indices, take, take_record_batch};
+use arrow::compute::{concat, sort_to_indices, take, take_record_batch};
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
@@ -33,12 +33,14 @@ use datafusion::physical_plan::spill::{SpillManager, get_record_batch_memory_siz
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{TryStreamExt, stream};
 
+use super::plan::KeyOrder;
+
 /// Rows by ranges of keys.
 pub(crate) struct ResultCache {
     schema: SchemaRef,
-    /// The key's place in the schema.
-    key: usize,
-    /// The first key of each range but the first, ascending.
+    /// The key's place in the schema, and the order of rows by it.
+    order: KeyOrder,
+    /// The first key of each range but the first, in this order.
     bounds: Option<ArrayRef>,
     /// How many ranges were taken out.
     taken: usize,
@@ -106,16 +108,11 @@ const STAGED_ROWS: usize = 64 << 10;
 /// A range's file is followed by another beyond this size, so that what was read back leaves the disk.
 const SPILL_FILE_BYTES: usize = 64 << 20;
 
-const ASCENDING: SortOptions = SortOptions {
-    descending: false,
-    nulls_first: false,
-};
-
 impl ResultCache {
-    /// An empty cache of one range. `key` is the key's place in the schema; `bytes_max` bounds what is kept in memory.
+    /// An empty cache of one range. `bytes_max` bounds what is kept in memory.
     pub(crate) fn new(
         schema: &SchemaRef,
-        key: usize,
+        order: KeyOrder,
         bytes_max: Option<u64>,
         context: &Arc<TaskContext>,
         metrics: &ExecutionPlanMetricsSet,
@@ -124,7 +121,7 @@ impl ResultCache {
         let spills = SpillMetrics::new(metrics, 0);
         Self {
             schema: Arc::clone(schema),
-            key,
+            order,
             bounds: None,
             taken: 0,
             ranges: VecDeque::from([Range::default()]),
@@ -145,7 +142,7 @@ impl ResultCache {
         }
     }
 
-    /// Divides the keys at these, ascending. To be called before anything is inserted.
+    /// Divides the keys at these, which are in the order of the rows. To be called before anything is inserted.
     pub(crate) fn set_bounds(&mut self, bounds: ArrayRef) {
         self.ranges.resize_with(bounds.len() + 1, Range::default);
         self.bounds = Some(bounds);
@@ -201,10 +198,10 @@ impl ResultCache {
             }
         };
         let all = joined(&self.schema, staged.batches)?;
-        let keys = all.column(self.key);
-        let indices = sort_to_indices(keys, Some(ASCENDING), None)?;
+        let keys = all.column(self.order.column);
+        let indices = sort_to_indices(keys, Some(self.order.options), None)?;
         let sorted = take(keys, &indices, None)?;
-        let compare = make_comparator(&sorted, &bounds, ASCENDING)?;
+        let compare = make_comparator(&sorted, &bounds, self.order.options)?;
         let (mut start, mut bytes) = (0, 0);
         while start < sorted.len() {
             // The range of the first key, and where the keys of that range end.
@@ -240,7 +237,7 @@ impl ResultCache {
         Ok(())
     }
 
-    /// Writes the highest ranges to disk until half of what is kept is free.
+    /// Writes the last ranges to disk until half of what is kept is free.
     fn make_room(&mut self) -> Result<()> {
         self.distribute()?;
         let enough = self.memory.size() / 2;
@@ -278,7 +275,7 @@ impl ResultCache {
         fits
     }
 
-    /// Takes out the lowest range, sorted.
+    /// Takes out the first range, sorted.
     ///
     /// # Errors
     /// If it cannot be read back.
@@ -315,7 +312,11 @@ impl ResultCache {
         bytes: usize,
     ) -> Result<SendableRecordBatchStream> {
         let all = joined(&self.schema, batches)?;
-        let indices = sort_to_indices(all.column(self.key), Some(ASCENDING), None)?;
+        let indices = sort_to_indices(
+            all.column(self.order.column),
+            Some(self.order.options),
+            None,
+        )?;
         let memory = self.memory.split(bytes);
         let batch_rows = self.batch_rows;
         let starts = (0..indices.len()).step_by(batch_rows);
@@ -356,8 +357,11 @@ impl ResultCache {
             .into_iter()
             .map(|run| self.spill.read_spill_as_stream(run, None));
         let runs = runs.collect::<Result<Vec<_>>>()?;
-        let key = Column::new(self.schema.field(self.key).name(), self.key);
-        let by_key = PhysicalSortExpr::new(Arc::new(key), ASCENDING);
+        let key = Column::new(
+            self.schema.field(self.order.column).name(),
+            self.order.column,
+        );
+        let by_key = PhysicalSortExpr::new(Arc::new(key), self.order.options);
         let ordering = LexOrdering::new([by_key])
             .ok_or_else(|| DataFusionError::Internal("an ordering of nothing".to_owned()))?;
         StreamingMergeBuilder::new()
@@ -457,6 +461,7 @@ fn first(count: usize, holds: impl Fn(usize) -> bool) -> usize {
 #[allow(clippy::unwrap_used, reason = "tests: a failure should panic")]
 mod tests {
     use arrow::array::{Int32Array, StringArray};
+    use arrow::compute::SortOptions;
     use arrow::datatypes::{Field, Int32Type, Schema};
     use datafusion::execution::memory_pool::GreedyMemoryPool;
     use datafusion::execution::runtime_env::RuntimeEnvBuilder;
@@ -464,7 +469,7 @@ mod tests {
 
     use super::*;
 
-    fn cache(bytes: usize, bytes_max: Option<u64>) -> ResultCache {
+    fn cache(bytes: usize, bytes_max: Option<u64>, descending: bool) -> ResultCache {
         let schema: SchemaRef = Arc::new(Schema::new(vec![
             Field::new("v", DataType::Utf8, false),
             Field::new("k", DataType::Int32, false),
@@ -481,7 +486,13 @@ mod tests {
             .with_session_config(config);
         ResultCache::new(
             &schema,
-            1,
+            KeyOrder {
+                column: 1,
+                options: SortOptions {
+                    descending,
+                    nulls_first: descending,
+                },
+            },
             bytes_max,
             &Arc::new(context),
             &ExecutionPlanMetricsSet::new(),
@@ -527,7 +538,7 @@ mod tests {
             (4 << 20, None),
             (256 << 20, Some(4 << 20)),
         ] {
-            let mut cache = cache(bytes, bytes_max);
+            let mut cache = cache(bytes, bytes_max, false);
             cache.set_bounds(Arc::new(Int32Array::from(vec![100, 200, 900])));
             for round in 0..500 {
                 let keys: Vec<i32> = (0..1000).map(|n| (n * 37 + round * 911) % 1000).collect();
@@ -549,9 +560,35 @@ mod tests {
         }
     }
 
+    /// As above, from the highest range down: then the lowest are written to disk.
+    #[tokio::test]
+    async fn ranges_come_in_descending_order_too() {
+        for bytes in [256 << 20, 4 << 20] {
+            let mut cache = cache(bytes, None, true);
+            cache.set_bounds(Arc::new(Int32Array::from(vec![900, 200, 100])));
+            for round in 0..500 {
+                let keys: Vec<i32> = (0..1000).map(|n| (n * 37 + round * 911) % 1000).collect();
+                let batch = batch(&cache, &keys);
+                cache.insert(batch).unwrap();
+            }
+            assert_eq!(cache.spills.value() > 0, bytes < 64 << 20);
+            let first = cache.ranges.front().unwrap();
+            let in_memory = first.spilled.is_none();
+            assert!(in_memory, "what is given first is written last");
+            let mut all = Vec::new();
+            for bound in [900, 200, 100, -1] {
+                let keys = first_range(&mut cache).await;
+                assert!(keys.iter().all(|key| *key > bound), "{bound}: {keys:?}");
+                all.extend(keys);
+            }
+            all.reverse();
+            assert!(cache.is_over() && all.is_sorted() && all.len() == 500_000);
+        }
+    }
+
     #[tokio::test]
     async fn what_is_given_cannot_come_again() {
-        let mut cache = cache(1 << 20, None);
+        let mut cache = cache(1 << 20, None, false);
         cache.set_bounds(Arc::new(Int32Array::from(vec![10])));
         let rows = batch(&cache, &[10, 9, 3]);
         cache.insert(rows).unwrap();

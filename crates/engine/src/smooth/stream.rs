@@ -28,8 +28,8 @@ pub(crate) fn open(
     let schema = Arc::clone(&execution.plan.covered.schema);
     let computing = baseline.elapsed_compute().clone();
     let reader = Reader::new(Arc::clone(&execution), Arc::clone(context), computing);
-    if let Some(key) = execution.plan.ordered_by {
-        return ordered::open(execution, reader, key, context, metrics, baseline);
+    if let Some(order) = execution.plan.ordered_by {
+        return ordered::open(execution, reader, order, context, metrics, baseline);
     }
     let batch_rows = context.session_config().batch_size();
     let state = Partition {

@@ -579,3 +579,52 @@ async fn a_column_may_be_declared_of_another_type() {
         }
     }
 }
+
+/// Two tables of one engine are the same files, and only one of them has the index's type.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_index_is_left_alone_where_its_column_has_another_type() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("0.parquet");
+    write_keys(
+        &file,
+        Some(Arc::new(Int32Array::from_iter_values(numbers()))),
+    );
+    let path = folder.path().join("");
+    let declare = |name: &str, declared: &str| {
+        format!(
+            "CREATE EXTERNAL TABLE {name} (id BIGINT, k {declared}) STORED AS PARQUET LOCATION '{}'",
+            path.display()
+        )
+    };
+    let by_index = |text: &str| text.contains("SmoothScan: index=i,");
+    let session = common::session(common::config(), &[("t", &path)]).await;
+    run(&session, "CREATE INDEX i ON t (k)").await.unwrap();
+    run(&session, &declare("u", "VARCHAR")).await.unwrap();
+    let count = |table: &str, key: &str| format!("SELECT count(*) FROM {table} WHERE k = {key}");
+    let expected = [numbers().filter(|key| *key == 77).count().to_string()];
+    let (own, other) = (count("t", "77"), count("u", "'77'"));
+    for _ in 0..2 {
+        assert_eq!(rows(&session, &other).await, expected);
+        assert!(!by_index(&session.explain(&other).await.unwrap()));
+        assert_eq!(rows(&session, &own).await, expected);
+        assert!(by_index(&session.explain(&own).await.unwrap()));
+        let states = rows(&session, "SELECT state FROM coscan.indexes").await;
+        assert_eq!(states, ["ready"]);
+    }
+    // REFRESH makes it one of the type that its table has then.
+    run(&session, "DROP TABLE t").await.unwrap();
+    run(&session, &declare("t", "VARCHAR")).await.unwrap();
+    let text = count("t", "'77'");
+    assert!(!by_index(&session.explain(&text).await.unwrap()));
+    run(&session, "REFRESH INDEX i").await.unwrap();
+    for sql in [&text, &other] {
+        assert_eq!(rows(&session, sql).await, expected);
+        assert!(by_index(&session.explain(sql).await.unwrap()), "{sql}");
+    }
+    run(&session, &declare("v", "INT")).await.unwrap();
+    let third = count("v", "77");
+    assert_eq!(rows(&session, &third).await, expected);
+    assert!(!by_index(&session.explain(&third).await.unwrap()));
+    let states = rows(&session, "SELECT state FROM coscan.indexes").await;
+    assert_eq!(states, ["ready"]);
+}

@@ -17,6 +17,7 @@ mod faults;
 mod folders;
 mod foreign;
 mod index_faults;
+mod index_order;
 mod indexes;
 mod object_store;
 mod pages;

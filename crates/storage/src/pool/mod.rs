@@ -51,14 +51,14 @@ pub use page_read::{PageBytes, PageRequest};
 pub use recorder::Recorder;
 pub use scan::{Scan, ScanPart, ScanRequest};
 pub use snapshot::{ChunkRow, PoolMetrics, PoolSnapshot, ScanRow};
-pub use state::{LoadTrace, ScanMetrics};
+pub use state::{LoadTrace, PageTrace, ScanMetrics};
 pub use tables::{ChunkInfo, TableView};
 
 use crate::{Result, StorageError};
 use decode_pool::DecodePool;
 use gate::Gate;
 use memory::Lender;
-use state::{Effects, State};
+use state::{Effects, State, Traces};
 
 /// How often the core hears that time passed, which is how stalled scans are found.
 const TICK: Duration = Duration::from_millis(250);
@@ -210,7 +210,7 @@ impl BufferPool {
             next_page: 0,
             pages_unwanted: Vec::new(),
             load_error: None,
-            trace: config.record_trace.then(Vec::new),
+            trace: config.record_trace.then(Traces::default),
             sched_ns: 0,
             decisions: 0,
             shut_down: false,

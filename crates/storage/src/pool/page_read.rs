@@ -18,8 +18,8 @@ use bytes::Bytes;
 use coscan_core::{ChunkId, ColumnId, ColumnSet, Event, PageRequestId};
 use futures::channel::oneshot;
 
-use super::state::{Effects, State, TableState};
-use super::{BufferPool, ColumnRequest, Inner, TableFile, TableView};
+use super::state::{Effects, PageTrace, State, TableState};
+use super::{BufferPool, ChunkInfo, ColumnRequest, Inner, TableFile, TableView};
 use crate::device::footprint;
 use crate::page_map::bytes_of_rows;
 use crate::{FileChunk, Piece, Result, SegmentDecoder, StorageError};
@@ -102,7 +102,29 @@ impl BufferPool {
             return Ok(pages);
         }
         pages.read(&roots).await?;
+        self.trace_pages(table, info, &request.pieces);
         Ok(pages)
+    }
+
+    /// Notes that pages were read, if the pool records that.
+    fn trace_pages(&self, table: &TableView, info: &ChunkInfo, pieces: &[Piece]) {
+        if !self.inner.config.record_trace {
+            return;
+        }
+        let mut state = self.inner.state.lock();
+        let time = state.origin.elapsed();
+        let Some(trace) = &mut state.trace else {
+            return;
+        };
+        trace.pages.extend(pieces.iter().map(|piece| {
+            let first = piece.first_row_of_file(info.file.metadata());
+            PageTrace {
+                time_ns: u64::try_from(time.as_nanos()).unwrap_or(u64::MAX),
+                table: table.table.0,
+                chunk: info.chunk.0,
+                rows: first..first + (piece.rows.end - piece.rows.start),
+            }
+        }));
     }
 }
 

@@ -3,7 +3,7 @@
 use coscan_core::{ColumnSet, StorageModel};
 
 use super::BufferPool;
-use super::state::{LoadTrace, ScanMetrics};
+use super::state::{LoadTrace, PageTrace, ScanMetrics};
 
 /// A running scan: a row of `coscan.scans`.
 #[derive(Clone, Debug)]
@@ -140,6 +140,16 @@ impl BufferPool {
     /// The loads since the pool was made, if it records them.
     #[must_use]
     pub fn trace(&self) -> Vec<LoadTrace> {
-        self.inner.state.lock().trace.clone().unwrap_or_default()
+        let state = self.inner.state.lock();
+        let trace = state.trace.as_ref();
+        trace.map_or_else(Vec::new, |trace| trace.loads.clone())
+    }
+
+    /// The pages that were read by themselves since the pool was made, in that order, if it records them.
+    #[must_use]
+    pub fn page_trace(&self) -> Vec<PageTrace> {
+        let state = self.inner.state.lock();
+        let trace = state.trace.as_ref();
+        trace.map_or_else(Vec::new, |trace| trace.pages.clone())
     }
 }

@@ -21,7 +21,7 @@ use coscan_core::{
 use super::decoded::DecodedSegment;
 use super::page_read::PageSlot;
 use super::recorder::Recording;
-use super::tables::{CoreTable, TableKey};
+use super::tables::{ChunkSource, CoreTable, TableKey};
 use crate::{Result, StorageError};
 
 /// The bytes of a segment or shared extent, with their places in the file.
@@ -120,6 +120,28 @@ pub struct LoadTrace {
     pub label: Arc<str>,
     /// Bytes.
     pub bytes: u64,
+    /// The chunk's rows, counted from its file's first.
+    pub rows: Range<u64>,
+}
+
+/// Pages that a scan by an index read by themselves, for traces.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageTrace {
+    /// When they had been read, since the pool was made: many are asked for at once, and the device takes one after the other. Nanoseconds.
+    pub time_ns: u64,
+    /// The table, as the core numbers them.
+    pub table: u32,
+    /// The chunk that they are in.
+    pub chunk: u32,
+    /// Their rows, without a gap, counted from their file's first.
+    pub rows: Range<u64>,
+}
+
+/// What was read when, of a pool that records it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Traces {
+    pub(crate) loads: Vec<LoadTrace>,
+    pub(crate) pages: Vec<PageTrace>,
 }
 
 /// A segment or a shared extent of a load.
@@ -180,7 +202,7 @@ pub(crate) struct State {
     pub(crate) pages_unwanted: Vec<PageRequestId>,
     /// Why the loads of a chunk failed last, for the `Fail` actions that follow.
     pub(crate) load_error: Option<StorageError>,
-    pub(crate) trace: Option<Vec<LoadTrace>>,
+    pub(crate) trace: Option<Traces>,
     /// The log of the core, if it is recorded.
     pub(crate) recording: Option<Recording>,
     /// Time spent deciding. Nanoseconds.
@@ -233,14 +255,16 @@ impl State {
                     state.metrics.loads += 1;
                     state.metrics.load_bytes += bytes;
                     if let Some(trace) = &mut self.trace {
-                        let label = Arc::clone(&state.label);
-                        let (table, chunk) = (table.0, chunk.0);
-                        trace.push(LoadTrace {
+                        let known = self.tables.get(&table);
+                        let source =
+                            known.and_then(|table| table.core.chunks.get(chunk.0 as usize));
+                        trace.loads.push(LoadTrace {
                             time_ns: now.0,
-                            table,
-                            chunk,
-                            label,
+                            table: table.0,
+                            chunk: chunk.0,
+                            label: Arc::clone(&state.label),
                             bytes,
+                            rows: source.map_or(0..0, ChunkSource::rows),
                         });
                     }
                 }

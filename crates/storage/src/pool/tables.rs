@@ -98,6 +98,16 @@ pub(crate) struct ChunkSource {
     pub(crate) at: usize,
 }
 
+impl ChunkSource {
+    /// Its rows, counted from the file's first.
+    pub(crate) fn rows(&self) -> Range<u64> {
+        let chunk = &self.file.chunks().chunks[self.at];
+        let first = chunk.pieces.first();
+        let first = first.map_or(0, |piece| piece.first_row_of_file(self.file.metadata()));
+        first..first + chunk.rows
+    }
+}
+
 /// Where a shared extent of a core table comes from.
 #[derive(Clone, Debug)]
 pub(crate) struct ExtentSource {

@@ -1,0 +1,286 @@
+//! Which page is read when, by each access path? The paper's Figure 14.
+//!
+//! Idea: two queries on one table, one that wants few rows and one that wants many: an index scan is right for the first and a full scan
+//! for the second, and a smooth scan is not told which it is. What is drawn is what the engine recorded while they ran: the loads of
+//! cooperative scans and the pages that were read by themselves.
+//! Not here: drawing (`report/pages.rs`).
+//! Bounds: the full and the smooth scan run first, and the others are given up after [`PATIENCE`] times as long.
+//! Source: [SmoothScan18 §7.2, Figure 14]; we differ: the table is the micro-benchmark's, its query is the one of §7.3.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::checksum::{Checksum, expected};
+use super::data::{Spec, Table, bound};
+use super::measure::{Bench, Case, DeviceKind, Expected, Measured, Read, TABLE};
+use super::run::select;
+use crate::coop::{OnProgress, Progress};
+use crate::error::Result;
+
+/// What is pictured.
+#[derive(Clone, Copy, Debug)]
+pub struct PictureOptions {
+    /// The table.
+    pub spec: Spec,
+    /// What is read from.
+    pub device: DeviceKind,
+    /// The engine's memory in bytes.
+    pub memory_bytes: u64,
+    /// How long a query may take.
+    pub limit: Duration,
+}
+
+/// The accesses of each path, for each query.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Picture {
+    /// Pages of the table.
+    pub pages: u64,
+    /// Rows of a page.
+    pub page_rows: u64,
+    /// Bytes of a page.
+    pub page_bytes: u64,
+    /// What the device was held to, in bytes per second; none if it was not.
+    pub bandwidth: Option<u64>,
+    /// Seconds added to each request.
+    pub latency_s: f64,
+    /// The queries.
+    pub queries: Vec<PicturedQuery>,
+}
+
+/// One query by each path.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PicturedQuery {
+    /// Rows of its result.
+    pub rows: u64,
+    /// The same, in percent of the table's.
+    pub selectivity: f64,
+    /// In the order of [`PICTURED`].
+    pub paths: Vec<PicturedPath>,
+}
+
+/// What one path read.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PicturedPath {
+    /// As `coscan.access_path` names it.
+    pub path: String,
+    /// Until the last row. None if it was given up or failed.
+    pub time_s: Option<f64>,
+    /// Why it failed, if it did.
+    pub error: Option<String>,
+    /// Reads in the order of time: when, first page, pages, whether it is a chunk of a cooperative scan.
+    pub reads: Vec<(f64, u32, u32, bool)>,
+}
+
+/// The paths of the picture, in the paper's order.
+pub const PICTURED: [&str; 4] = ["full", "index", "sort", "smooth"];
+
+/// Full and smooth scan: no query makes them slow, so they say how long is worth waiting for.
+const FIRST: [&str; 2] = ["full", "smooth"];
+
+/// The others are given up after so many times what the slower of those took: more would not fit beside them.
+pub const PATIENCE: u32 = 3;
+
+/// However fast those are.
+const PATIENCE_MIN: Duration = Duration::from_millis(250);
+
+/// Results of the two queries per page of the table: few pages hold one, and nearly all do.
+const ROWS_PER_PAGE: [f64; 2] = [0.05, 4.0];
+
+/// A table has about so many chunks: enough to see the order in which they are read.
+const CHUNKS: u64 = 32;
+/// What a chunk is at most, and by default.
+const CHUNK_BYTES_MAX: u64 = 16 << 20;
+/// What it is at least.
+const CHUNK_BYTES_MIN: u64 = 64 << 10;
+
+/// Runs the queries on a table that [`Spec::ensure`] made; makes the index if it is not there.
+///
+/// Cancel safety: dropping the future cancels the query that runs.
+///
+/// # Errors
+/// As [`super::run::run`].
+pub async fn picture(
+    options: &PictureOptions,
+    table: &Table,
+    on_progress: &OnProgress,
+) -> Result<Picture> {
+    let mut bench = Bench::new(table, options.device, options.limit, 1);
+    bench.traced = true;
+    on_progress(Progress::Begun {
+        phase: "pages over time".to_owned(),
+        steps: 1 + (ROWS_PER_PAGE.len() * PICTURED.len()) as u64,
+    });
+    bench.make_index(TABLE, "c2").await?;
+    let percents = ROWS_PER_PAGE.map(|rows| rows * 100.0 / options.spec.page_rows as f64);
+    let bounds = percents.map(bound);
+    let expected = expected(&options.spec, &bounds);
+    // The first query of a process also pays for pages of code and allocator that no later one does.
+    bench
+        .once(&case(options, table, "smooth", bounds[0], expected[0]))
+        .await?;
+    on_progress(Progress::Advanced);
+    let mut queries = Vec::new();
+    for (bound, checksum) in bounds.into_iter().zip(expected) {
+        bench.limit = options.limit;
+        let mut measured: Vec<(&str, Measured)> = Vec::new();
+        for path in FIRST {
+            measured.push((
+                path,
+                bench
+                    .once(&case(options, table, path, bound, checksum))
+                    .await?,
+            ));
+            on_progress(Progress::Advanced);
+        }
+        let slower = measured.iter().filter_map(|(_, once)| once.time).max();
+        if let Some(slower) = slower {
+            bench.limit = options.limit.min((slower * PATIENCE).max(PATIENCE_MIN));
+        }
+        for path in PICTURED.into_iter().filter(|path| !FIRST.contains(path)) {
+            measured.push((
+                path,
+                bench
+                    .once(&case(options, table, path, bound, checksum))
+                    .await?,
+            ));
+            on_progress(Progress::Advanced);
+        }
+        measured.sort_by_key(|(path, _)| PICTURED.iter().position(|known| known == path));
+        let paths = measured.into_iter();
+        queries.push(PicturedQuery {
+            rows: checksum.rows,
+            selectivity: checksum.rows as f64 * 100.0 / f64::from(options.spec.rows.max(1)),
+            paths: paths
+                .map(|(path, once)| pictured(path, once, options.spec.page_rows as u64))
+                .collect(),
+        });
+    }
+    Ok(Picture {
+        pages: table.pages,
+        page_rows: options.spec.page_rows as u64,
+        page_bytes: table.page_bytes,
+        bandwidth: options.device.bandwidth(),
+        latency_s: bench.latency.as_secs_f64(),
+        queries,
+    })
+}
+
+fn case(
+    options: &PictureOptions,
+    table: &Table,
+    path: &str,
+    bound: u32,
+    checksum: Checksum,
+) -> Case {
+    let chunk_bytes = (table.bytes / CHUNKS).clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX);
+    Case {
+        label: format!("the path {path}"),
+        sql: select(bound, false),
+        settings: vec![
+            ("access_path", path.to_owned()),
+            ("chunk_bytes", chunk_bytes.to_string()),
+        ],
+        memory_bytes: options.memory_bytes,
+        answer: Expected::Rows {
+            checksum,
+            ordered: false,
+        },
+    }
+}
+
+fn pictured(path: &str, once: Measured, page_rows: u64) -> PicturedPath {
+    let narrow = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+    let read = |read: &Read| {
+        let first = read.rows.start / page_rows;
+        let end = read.rows.end.div_ceil(page_rows);
+        // To a tenth of a millisecond: there are thousands of them.
+        let time = (read.time.as_secs_f64() * 1e4).round() / 1e4;
+        (time, narrow(first), narrow(end - first), read.chunk)
+    };
+    PicturedPath {
+        path: path.to_owned(),
+        time_s: once.time.map(|time| time.as_secs_f64()),
+        reads: once.reads.iter().map(read).collect(),
+        error: once.error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::smooth::data::Keys;
+
+    /// Pages by how often they were read, all reads together.
+    fn pages(path: &PicturedPath) -> Vec<u32> {
+        let mut pages: Vec<u32> = path
+            .reads
+            .iter()
+            .flat_map(|(_, first, pages, _)| *first..first + pages)
+            .collect();
+        pages.sort_unstable();
+        pages
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn every_path_is_seen_reading_what_it_must() {
+        let root = tempfile::tempdir().unwrap();
+        let options = PictureOptions {
+            spec: Spec {
+                rows: 100_000,
+                page_rows: 500,
+                seed: 5,
+                keys: Keys::Uniform,
+            },
+            device: DeviceKind::Plain,
+            memory_bytes: 64 << 20,
+            limit: Duration::from_secs(60),
+        };
+        let table = options.spec.ensure(root.path(), |_| ()).await.unwrap();
+        let mut patient = Bench::new(&table, options.device, options.limit, 1);
+        patient.traced = true;
+        let quiet: OnProgress = Arc::new(|_| {});
+        let picture = picture(&options, &table, &quiet).await.unwrap();
+        assert_eq!((picture.pages, picture.queries.len()), (200, 2));
+        for (query, rows_per_page) in picture.queries.iter().zip(ROWS_PER_PAGE) {
+            let wanted = rows_per_page * 200.0;
+            assert!(
+                (wanted * 0.3..wanted * 3.0).contains(&(query.rows as f64)),
+                "{}",
+                query.rows
+            );
+            let paths: Vec<&str> = query.paths.iter().map(|path| path.path.as_str()).collect();
+            assert_eq!(paths, PICTURED);
+            let full = &query.paths[0];
+            assert_eq!(pages(full).into_iter().collect::<BTreeSet<_>>().len(), 200);
+            assert!(full.reads.iter().all(|(_, _, _, chunk)| *chunk));
+            // The others may be given up on a busy machine, so these run without the picture's patience.
+            let bound = bound(rows_per_page * 100.0 / 500.0);
+            let checksum = expected(&options.spec, &[bound])[0];
+            let mut seen = Vec::new();
+            for path in ["index", "sort", "smooth"] {
+                let once = patient
+                    .once(&case(&options, &table, path, bound, checksum))
+                    .await;
+                seen.push(pictured(path, once.unwrap(), 500));
+            }
+            let [index, sort, smooth] = seen.as_slice() else {
+                panic!("three paths");
+            };
+            let named: BTreeSet<u32> = pages(sort).into_iter().collect();
+            assert_eq!(named.len(), pages(sort).len(), "no page is read twice");
+            assert!(named.len() as u64 <= query.rows && !named.is_empty());
+            assert!(index.reads.iter().all(|read| read.2 == 1 && !read.3));
+            assert_eq!(pages(index).into_iter().collect::<BTreeSet<_>>(), named);
+            // Pages that it reads by themselves are read once, and between them and its chunks it reads all that hold results.
+            let read: BTreeSet<u32> = pages(smooth).into_iter().collect();
+            assert!(read.is_superset(&named));
+            let singly = smooth.reads.iter().filter(|read| !read.3);
+            let singly: Vec<u32> = singly.flat_map(|read| read.1..read.1 + read.2).collect();
+            assert_eq!(singly.iter().collect::<BTreeSet<_>>().len(), singly.len());
+        }
+    }
+}
