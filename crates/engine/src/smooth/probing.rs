@@ -263,7 +263,7 @@ impl Probing {
         map: &PageMap,
         together_with: Option<&Vec<PageRun>>,
     ) -> Result<Option<u64>> {
-        self.sort_ahead();
+        self.sort_ahead(map);
         if let Some(runs) = together_with
             && let Some(next) = self.ahead.last()
             && let Some(page) = map.page_of(*next)
@@ -285,8 +285,8 @@ impl Probing {
     }
 
     /// Takes the entries at hand, as far as they are below the bound, to be gone through in the table's order: pages that lie close are read
-    /// together.
-    fn sort_ahead(&mut self) {
+    /// together. Entries of pages that were read are left out at once; a page that is read meanwhile is found by its probe.
+    fn sort_ahead(&mut self, map: &PageMap) {
         if !self.ahead.is_empty() {
             return;
         }
@@ -295,8 +295,16 @@ impl Probing {
         {
             let rest = *done..self.below;
             *done = self.below;
-            self.ahead
-                .extend_from_slice(&entries.positions.values()[rest]);
+            let positions = &entries.positions.values()[rest];
+            let timer = self.metrics.page_checks.timer();
+            let is_new = |position: &u64| match map.page_of(*position) {
+                Some(page) => !self.smooth.has_seen(page),
+                None => false,
+            };
+            self.ahead.extend(positions.iter().copied().filter(is_new));
+            drop(timer);
+            let seen = positions.len() - self.ahead.len();
+            self.metrics.entries_seen.add(seen);
             self.ahead.sort_unstable_by(|a, b| b.cmp(a));
         }
     }
