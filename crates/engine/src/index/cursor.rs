@@ -11,6 +11,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
 
 use arrow::array::make_comparator;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, UInt64Array};
@@ -25,6 +26,7 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
+use futures::future::try_join_all;
 use object_store::{ObjectStore, ObjectStoreExt};
 use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
 use parquet::arrow::parquet_to_arrow_schema;
@@ -74,6 +76,8 @@ pub(crate) struct Cursor {
     /// Leaves on their way.
     coming: Option<SpawnedTask<Result<Vec<Entries>>>>,
     here: std::vec::IntoIter<Entries>,
+    /// A sample that was taken when so many leaves had been asked for.
+    sampled: Option<(usize, Sample)>,
 }
 
 /// What some leaves name.
@@ -81,6 +85,8 @@ pub(crate) struct Sample {
     entries: Vec<Entries>,
     /// How many leaves there are for each of them.
     pub(crate) scale: f64,
+    /// How long it took to read them.
+    pub(crate) took: Duration,
 }
 
 impl Sample {
@@ -181,6 +187,7 @@ impl Cursor {
             step: 1,
             coming: None,
             here: Vec::new().into_iter(),
+            sampled: None,
         };
         cursor.ask();
         Ok(cursor)
@@ -223,20 +230,37 @@ impl Cursor {
         (keys.null_count() == 0 && sorted).then_some(keys)
     }
 
+    /// Takes a [`Cursor::sample`] before it is wanted.
+    ///
+    /// # Errors
+    /// As [`Cursor::next`].
+    pub(crate) async fn sample_ahead(&mut self, leaves: usize) -> Result<()> {
+        let sample = self.sample(leaves).await?;
+        self.sampled = sample.map(|sample| (self.asked, sample));
+        Ok(())
+    }
+
     /// Some leaves that are not read yet, evenly spread; `None` if there are not many more than that.
     ///
     /// # Errors
     /// As [`Cursor::next`].
-    pub(crate) async fn sample(&self, leaves: usize) -> Result<Option<Sample>> {
+    pub(crate) async fn sample(&mut self, leaves: usize) -> Result<Option<Sample>> {
+        if let Some((asked, sample)) = self.sampled.take()
+            && asked == self.asked
+        {
+            return Ok(Some(sample));
+        }
         let left = &self.wanted[self.asked..];
         if left.len() < 4 * leaves {
             return Ok(None);
         }
         let step = left.len() / leaves;
         let some: Vec<usize> = left.iter().copied().step_by(step).take(leaves).collect();
+        let begun = Instant::now();
         Ok(Some(Sample {
             entries: self.reader.read(&some).await?,
             scale: left.len() as f64 / some.len() as f64,
+            took: begun.elapsed(),
         }))
     }
 
@@ -302,22 +326,24 @@ impl LeafReader {
                 field: Arc::new(Field::new(POSITION, DataType::UInt64, false)),
             },
         ];
-        let mut entries = Vec::with_capacity(leaves.len());
         for (at, leaf) in leaves.iter().enumerate() {
             if read.checksum(at) != self.index.manifest.leaves_crc32[*leaf] {
                 return Err(damaged(&format!(
                     "the checksum of leaf {leaf} does not match"
                 )));
             }
-            let arrays = read.decode(at, &columns, None).await.map_err(external)?;
-            let matching = self.matching(&arrays)?;
-            entries.push(if self.order.descending {
-                matching.reversed()?
-            } else {
-                matching
-            });
         }
-        Ok(entries)
+        // All at once: decoding has threads of its own, and one after the other each leaf would wait for its turn on them.
+        let decoding = (0..leaves.len()).map(|at| read.decode(at, &columns, None));
+        let decoded = try_join_all(decoding).await.map_err(external)?;
+        let matching = decoded.iter().map(|arrays| {
+            let matching = self.matching(arrays)?;
+            match self.order.descending {
+                true => matching.reversed(),
+                false => Ok(matching),
+            }
+        });
+        matching.collect()
     }
 
     fn matching(&self, arrays: &[ArrayRef]) -> Result<Entries> {

@@ -1,7 +1,7 @@
 //! One execution of a scan by an index: what its streams share.
 //!
-//! The first stream that is polled opens the table's files and the index, and divides the table into pages. An index that cannot be
-//! used leaves everything to the scan that takes over.
+//! The first stream that is polled opens the table's files and the index, both at once, and divides the table into pages. An index that
+//! cannot be used leaves everything to the scan that takes over.
 //! Not here: what a stream does (`stream.rs`), which pages are next (`probing.rs`).
 
 use std::sync::{Arc, OnceLock};
@@ -11,6 +11,7 @@ use coscan_core::smooth::PageCosts;
 use coscan_storage::device::merge;
 use coscan_storage::pool::PageRequest;
 use coscan_storage::{PageMap, PagePiece, PageRun, bytes_of_rows};
+use datafusion::common::runtime::SpawnedTask;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
@@ -19,7 +20,7 @@ use tokio::sync::{Mutex, OnceCell};
 
 use super::metrics::{RowsLeft, SmoothMetrics};
 use super::plan::SmoothPlan;
-use super::probing::{Examined, Job, Left, Probing};
+use super::probing::{Examined, Job, Left, Probing, SAMPLED_LEAVES};
 use super::rows::{PIECE_ROWS_MAX, ReadPages};
 use super::takeover::TakeOver;
 use crate::error::external;
@@ -76,6 +77,8 @@ impl SmoothExecution {
 
     async fn start(&self, context: &Arc<TaskContext>) -> Result<Open> {
         let plan = &self.plan;
+        // Another thread opens the index meanwhile: most of either is to decode a page index.
+        let cursor = self.open_cursor(context);
         let running = self.covered.running().await?;
         let manifest = &plan.index.manifest;
         let first_rows = manifest.first_rows(&running.files);
@@ -96,7 +99,9 @@ impl SmoothExecution {
                     .unwrap_or(0)
             },
         );
-        let cursor = self.cursor(&running, context).await;
+        let cursor = cursor.await.map_err(|error| {
+            DataFusionError::Execution(format!("opening an index was given up: {error}"))
+        })?;
         let probing = cursor.map(|cursor| {
             let (bytes, believed) = prices(&running, &map, &columns);
             let chunks = running.pipelines.iter().flatten().count();
@@ -113,25 +118,33 @@ impl SmoothExecution {
         })
     }
 
-    async fn cursor(&self, running: &Running, context: &Arc<TaskContext>) -> Option<Cursor> {
-        let plan = &self.plan;
-        let index = &plan.index;
+    /// Begins to open the index, and to look at a few leaves if that may be the first question; `None` comes if it cannot be used.
+    fn open_cursor(&self, context: &Arc<TaskContext>) -> SpawnedTask<Option<Cursor>> {
+        let plan = Arc::clone(&self.plan);
         let runtime = context.runtime_env();
-        let opened = async {
-            plan.covered
-                .engine
-                .ensure_device(&index.folder.store, &runtime)?;
-            let store = runtime.object_store(&index.folder.store)?;
-            let (asked, order) = (&plan.predicate, plan.key_order());
-            Cursor::open(index, &running.pool, &store, asked, &plan.key, order).await
-        };
-        match opened.await {
-            Ok(cursor) => Some(cursor),
-            Err(error) => {
-                index.set_broken(&error.strip_backtrace());
-                None
+        SpawnedTask::spawn(async move {
+            let index = &plan.index;
+            let opened = async {
+                let engine = &plan.covered.engine;
+                engine.ensure_device(&index.folder.store, &runtime)?;
+                let store = runtime.object_store(&index.folder.store)?;
+                let pool = engine.pool(&plan.covered.settings);
+                let (asked, order) = (&plan.predicate, plan.key_order());
+                let opening = Cursor::open(index, &pool, &store, asked, &plan.key, order);
+                let mut cursor = opening.await?;
+                if plan.may_look_first() {
+                    cursor.sample_ahead(SAMPLED_LEAVES).await?;
+                }
+                Ok::<_, DataFusionError>(cursor)
+            };
+            match opened.await {
+                Ok(cursor) => Some(cursor),
+                Err(error) => {
+                    index.set_broken(&error.strip_backtrace());
+                    None
+                }
             }
-        }
+        })
     }
 }
 

@@ -42,6 +42,8 @@ pub(crate) struct SmoothMetrics {
     pub(crate) waited: Time,
     /// Deciding which pages to read.
     pub(crate) probing: Time,
+    /// Of that: finding the pages of entries, and whether they were read (Page ID cache).
+    pub(crate) page_checks: Time,
 }
 
 impl SmoothMetrics {
@@ -71,6 +73,7 @@ impl SmoothMetrics {
             requests: count("page_requests"),
             waited: time("page_wait_time"),
             probing: time("probing_time"),
+            page_checks: time("page_check_time"),
         }
     }
 }

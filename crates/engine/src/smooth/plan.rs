@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use arrow::compute::SortOptions;
 use arrow::datatypes::DataType;
-use coscan_core::smooth::AccessPath;
+use coscan_core::smooth::{AccessPath, SmoothPolicy, SmoothTrigger};
 use coscan_storage::device::FileVersion;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::Operator;
@@ -102,6 +102,16 @@ impl SmoothPlan {
             Some(_) => 1,
             None => self.covered.partitions.len(),
         }
+    }
+
+    /// Whether the index may be asked how many pages it names before the first of them is read. Who wants a few rows wants the first of
+    /// them soon.
+    pub(crate) fn may_look_first(&self) -> bool {
+        let settings = &self.covered.settings;
+        self.path == AccessPath::Smooth
+            && settings.smooth_policy == SmoothPolicy::Elastic
+            && settings.smooth_trigger == SmoothTrigger::Eager
+            && self.limit.is_none()
     }
 
     /// The order of its rows, if they have one.

@@ -18,8 +18,8 @@ use arrow::array::make_comparator;
 use arrow::array::{Array, ArrayRef};
 use arrow::compute::SortOptions;
 use coscan_core::smooth::{
-    AccessPath, CostModel, DeviceCosts, Mode, PageCosts, Probe, SmoothOptions, SmoothPolicy,
-    SmoothScan, SmoothTrigger,
+    AccessPath, CostModel, DeviceCosts, Mode, PageCosts, Probe, SmoothOptions, SmoothScan,
+    SmoothTrigger,
 };
 use coscan_storage::{PageMap, PageRun};
 use datafusion::error::Result;
@@ -112,7 +112,7 @@ const SORTED_PAGES_AT_ONCE: u32 = 128;
 const TAKE_OVER_PART: u64 = 4;
 /// Leaves that are looked at before a scan takes over: 32,768 entries, which miss few chunks that hold a share of the results worth
 /// mentioning.
-const SAMPLED_LEAVES: usize = 8;
+pub(super) const SAMPLED_LEAVES: usize = 8;
 
 impl Probing {
     /// Nothing read yet. `bytes` are those of the needed columns of the whole table, `believed` what the device's meters say of a page.
@@ -138,12 +138,8 @@ impl Probing {
         let mut smooth = SmoothScan::new(map.len(), options);
         smooth.set_costs(believed);
         metrics.index_leaves.add(cursor.leaves());
-        // More entries than pages may name most of them, and there is no need to find that out by reading; but who wants a few rows
-        // wants the first of them soon.
-        let looks_first = settings.smooth_policy == SmoothPolicy::Elastic
-            && settings.smooth_trigger == SmoothTrigger::Eager
-            && plan.limit.is_none()
-            && cursor.entries_at_most() >= pages;
+        // More entries than pages may name most of them, and there is no need to find that out by reading.
+        let looks_first = plan.may_look_first() && cursor.entries_at_most() >= pages;
         Self {
             path: plan.path,
             cursor: Some(cursor),
@@ -270,7 +266,7 @@ impl Probing {
         map: &PageMap,
         together_with: Option<&Vec<PageRun>>,
     ) -> Result<Option<u64>> {
-        self.sort_ahead();
+        self.sort_ahead(map);
         if let Some(runs) = together_with
             && let Some(next) = self.ahead.last()
             && let Some(page) = map.page_of(*next)
@@ -292,8 +288,8 @@ impl Probing {
     }
 
     /// Takes the entries at hand, as far as they are before the bound, to be gone through in the table's order: pages that lie close are read
-    /// together.
-    fn sort_ahead(&mut self) {
+    /// together. Entries of pages that were read are left out at once; a page that is read meanwhile is found by its probe.
+    fn sort_ahead(&mut self, map: &PageMap) {
         if !self.ahead.is_empty() {
             return;
         }
@@ -302,8 +298,16 @@ impl Probing {
         {
             let rest = *done..self.before;
             *done = self.before;
-            self.ahead
-                .extend_from_slice(&entries.positions.values()[rest]);
+            let positions = &entries.positions.values()[rest];
+            let timer = self.metrics.page_checks.timer();
+            let is_new = |position: &u64| match map.page_of(*position) {
+                Some(page) => !self.smooth.has_seen(page),
+                None => false,
+            };
+            self.ahead.extend(positions.iter().copied().filter(is_new));
+            drop(timer);
+            let seen = positions.len() - self.ahead.len();
+            self.metrics.entries_seen.add(seen);
             self.ahead.sort_unstable_by(|a, b| b.cmp(a));
         }
     }
@@ -452,13 +456,12 @@ impl Probing {
     /// Before a scan takes over: would it read much that the index does not name? A few leaves, spread over what is left of the index, tell
     /// whether it is worth while to go through all of it.
     async fn look_ahead_and_take_over(&mut self, map: &PageMap) -> Result<Job> {
-        let Some(cursor) = &self.cursor else {
+        let Some(cursor) = &mut self.cursor else {
             return Ok(self.take_over(self.read()));
         };
         let costs = self.costs.costs();
-        let begun = Instant::now();
         if let Some(sample) = cursor.sample(SAMPLED_LEAVES).await? {
-            let took = begun.elapsed().as_nanos() as f64;
+            let took = sample.took.as_nanos() as f64;
             let is_read = |page| self.smooth.has_seen(page);
             let saved = saving(map, is_read, sample.positions(), sample.scale, costs);
             if saved < took * sample.scale {
