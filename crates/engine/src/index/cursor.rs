@@ -338,9 +338,10 @@ impl LeafReader {
         let decoded = try_join_all(decoding).await.map_err(external)?;
         let matching = decoded.iter().map(|arrays| {
             let matching = self.matching(arrays)?;
-            match self.order.descending {
-                true => matching.reversed(),
-                false => Ok(matching),
+            if self.order.descending {
+                matching.reversed()
+            } else {
+                Ok(matching)
             }
         });
         matching.collect()
