@@ -7,6 +7,7 @@
 use crate::abm::{Abm, LoadChoice};
 use crate::bits::Bits;
 use crate::groups::Group;
+use crate::pruned::Among;
 use crate::scan::Scan;
 use crate::table::Table;
 use crate::{ChunkId, ColumnSet};
@@ -71,7 +72,7 @@ fn first_from_cursor(table: &Table, slots: impl Fn(&Group) -> Bits) -> Option<Ch
                 &mut first,
                 from,
                 table.interests(),
-                Some(&slots),
+                Among::Slots(&slots),
                 |_| Some(()),
                 |_, _| Some(()),
             );

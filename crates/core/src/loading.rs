@@ -100,8 +100,8 @@ impl Abm {
         let seq = self.next_seq();
         self.settle_load(id, chunk, columns);
         // What is coming does not change: loading becomes resident.
-        let table = self.table_mut(id);
-        table.complete_load(chunk, columns, seq);
+        self.table_mut(id).complete_load(chunk, columns, seq);
+        let table = self.table(id);
         let resident = &table.group(chunk).state.resident;
         let ready: Vec<ScanId> = table
             .interest(chunk)
@@ -109,6 +109,8 @@ impl Abm {
             .map(|slot| table.slot(slot))
             .filter(|slot| slot.columns.is_subset(resident))
             .map(|slot| slot.scan)
+            // Whoever asks later is served then. Most of those who need a chunk are at work on another.
+            .filter(|&scan| self.scan(scan).waiting > 0)
             .collect();
         self.serve.extend(ready);
         self.serve_pages(id, chunk);

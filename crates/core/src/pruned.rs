@@ -13,7 +13,6 @@
 //! I9: a node's summary is exactly that of its chunks.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 
 use smallvec::SmallVec;
 
@@ -47,6 +46,13 @@ impl Summary {
         }
     }
 
+    fn add_member(&mut self, member: Member<'_>) {
+        self.any.union_with(member.slots);
+        self.all.intersect_with(member.slots);
+        self.most = self.most.max(member.count);
+        self.least = self.least.min(member.count);
+    }
+
     fn add(&mut self, other: &Self) {
         self.any.union_with(&other.any);
         self.all.intersect_with(&other.all);
@@ -74,12 +80,7 @@ impl Summary {
     fn of_members(base: u32, members: u64, interest: &Interest) -> Option<Self> {
         let mut members = bits_of(members).map(|bit| interest.member(ChunkId(base + bit)));
         let mut sum = Self::of(members.next()?);
-        for member in members {
-            sum.any.union_with(member.slots);
-            sum.all.intersect_with(member.slots);
-            sum.most = sum.most.max(member.count);
-            sum.least = sum.least.min(member.count);
-        }
+        members.for_each(|member| sum.add_member(member));
         Some(sum)
     }
 
@@ -131,10 +132,41 @@ impl Branch {
     }
 }
 
+/// Which chunks a search looks at.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Among<'a> {
+    All,
+    /// Those that this slot needs.
+    Slot(usize),
+    /// Those that one of these slots needs.
+    Slots(&'a Bits),
+}
+
+impl Among<'_> {
+    /// Whether there can be such chunks below a node.
+    fn may_be_in(self, node: &Summary) -> bool {
+        match self {
+            Self::All => true,
+            Self::Slot(slot) => node.any.contains(slot),
+            Self::Slots(slots) => node.any.intersects(slots),
+        }
+    }
+
+    /// Which of 64 chunks are such, a bit each.
+    fn of_block(self, block: u32, interest: &Interest) -> u64 {
+        match self {
+            Self::All => u64::MAX,
+            Self::Slot(slot) => interest.chunks_of(block, slot),
+            Self::Slots(slots) => interest.of_block(block, slots),
+        }
+    }
+}
+
 /// A set of chunks under bounds.
 #[derive(Debug, Default)]
 pub(crate) struct PrunedSet {
-    branches: BTreeMap<u32, Branch>,
+    /// Branches that have members, by their number. In a row, for a search goes through all.
+    branches: Vec<(u32, Branch)>,
     len: usize,
 }
 
@@ -143,35 +175,49 @@ impl PrunedSet {
         self.len
     }
 
+    /// Where a branch is, or belongs.
+    fn position(&self, branch: u32) -> Result<usize, usize> {
+        self.branches.binary_search_by_key(&branch, |&(at, _)| at)
+    }
+
     /// Adds a chunk that is not in the set. `interest`: of every chunk of the table.
     pub(crate) fn insert(&mut self, chunk: ChunkId, interest: &Interest) {
         let (branch, block, bit) = place(chunk);
-        let summary = Summary::of(interest.member(chunk));
+        let member = interest.member(chunk);
         self.len += 1;
-        let branch = self.branches.entry(branch).or_insert_with(|| Branch {
-            present: 0,
-            blocks: Vec::new(),
-            summary: summary.clone(),
+        let at = self.position(branch).unwrap_or_else(|at| {
+            let fresh = Branch {
+                present: 0,
+                blocks: Vec::new(),
+                summary: Summary::of(member),
+            };
+            self.branches.insert(at, (branch, fresh));
+            at
         });
-        branch.summary.add(&summary);
+        let branch = &mut self.branches[at].1;
+        branch.summary.add_member(member);
         let at = branch.rank(block);
         if branch.present >> block & 1 == 1 {
             let block = &mut branch.blocks[at];
             block.members |= 1 << bit;
-            block.summary.add(&summary);
+            block.summary.add_member(member);
         } else {
             branch.present |= 1 << block;
-            let members = 1 << bit;
-            branch.blocks.insert(at, Block { members, summary });
+            let block = Block {
+                members: 1 << bit,
+                summary: Summary::of(member),
+            };
+            branch.blocks.insert(at, block);
         }
     }
 
     /// Takes a chunk out of the set that is in it.
     pub(crate) fn remove(&mut self, chunk: ChunkId, interest: &Interest) {
         let (at_branch, at_block, bit) = place(chunk);
-        let Some(branch) = self.branches.get_mut(&at_branch) else {
+        let Ok(at_branch) = self.position(at_branch) else {
             return;
         };
+        let branch = &mut self.branches[at_branch].1;
         self.len -= 1;
         let at = branch.rank(at_block);
         let block = &mut branch.blocks[at];
@@ -189,7 +235,7 @@ impl PrunedSet {
             block.summary = fresh;
         }
         if branch.present == 0 {
-            self.branches.remove(&at_branch);
+            self.branches.remove(at_branch);
         } else if !branch.summary.is_uniform() {
             branch.refresh();
         }
@@ -198,9 +244,10 @@ impl PrunedSet {
     /// A chunk of the set interests a slot no longer.
     pub(crate) fn drop_interest(&mut self, chunk: ChunkId, slot: usize, interest: &Interest) {
         let (at_branch, at_block, _) = place(chunk);
-        let Some(branch) = self.branches.get_mut(&at_branch) else {
+        let Ok(at_branch) = self.position(at_branch) else {
             return;
         };
+        let branch = &mut self.branches[at_branch].1;
         let at = branch.rank(at_block);
         let block = &mut branch.blocks[at];
         let Member { count, .. } = interest.member(chunk);
@@ -216,9 +263,10 @@ impl PrunedSet {
     /// The interest of chunks in these blocks (chunk number / 64, ascending) changed.
     pub(crate) fn refresh(&mut self, blocks: &[u32], interest: &Interest) {
         for of_branch in blocks.chunk_by(|a, b| a / FAN == b / FAN) {
-            let Some(branch) = self.branches.get_mut(&(of_branch[0] / FAN)) else {
+            let Ok(at_branch) = self.position(of_branch[0] / FAN) else {
                 continue;
             };
+            let branch = &mut self.branches[at_branch].1;
             for number in of_branch {
                 let at = branch.rank(number % FAN);
                 let block = &mut branch.blocks[at];
@@ -231,7 +279,7 @@ impl PrunedSet {
 
     /// The chunks, ascending.
     pub(crate) fn iter(&self) -> impl Iterator<Item = ChunkId> + '_ {
-        self.branches.iter().flat_map(|(&at, branch)| {
+        self.branches.iter().flat_map(|&(at, ref branch)| {
             let blocks = bits_of(branch.present).zip(&branch.blocks);
             blocks.flat_map(move |(block, members)| {
                 let base = (at * FAN + block) * FAN;
@@ -242,20 +290,21 @@ impl PrunedSet {
 
     /// Replaces `best` if a chunk from `from` on scores more, or as much with a lower id.
     ///
-    /// `among`: only chunks that one of these slots needs; None: all. `bound`: no chunk below the node scores more; None: none of them counts. `score`: None if the chunk does not count, or if it
+    /// `bound`: no chunk below the node scores more; None: none of them counts. `score`: None if the chunk does not count, or if it
     /// is seen to score less than the best so far, which it is given. Else it must depend on the interest alone.
     pub(crate) fn search<S: Ord + Copy>(
         &self,
         best: &mut Option<(S, ChunkId)>,
         from: ChunkId,
         interest: &Interest,
-        among: Option<&Bits>,
+        among: Among<'_>,
         bound: impl Fn(&Summary) -> Option<S>,
         score: impl Fn(Member<'_>, Option<S>) -> Option<S>,
     ) {
         let (from_branch, from_block, _) = place(from);
-        let branches = self.branches.range(from_branch..);
-        let branches = branches.map(|(&at, branch)| (at * FAN * FAN, &branch.summary, branch));
+        let first = self.position(from_branch).unwrap_or_else(|at| at);
+        let branches = self.branches[first..].iter();
+        let branches = branches.map(|(at, branch)| (at * FAN * FAN, &branch.summary, branch));
         for (limit, base, branch) in open(*best, among, branches, &bound) {
             if !beats(limit, base, *best) {
                 break;
@@ -268,7 +317,8 @@ impl PrunedSet {
                 if !beats(limit, base, *best) {
                     break;
                 }
-                let mask = among.map_or(u64::MAX, |slots| interest.of_block(base / FAN, slots));
+                let mask = among.of_block(base / FAN, interest);
+                let uniform = block.summary.is_uniform();
                 let chunks = bits_of(block.members & mask).map(|bit| ChunkId(base + bit));
                 for chunk in chunks.filter(|&chunk| chunk >= from) {
                     let so_far = best.map(|(score, _)| score);
@@ -278,7 +328,7 @@ impl PrunedSet {
                     if beats(score, chunk.0, *best) {
                         *best = Some((score, chunk));
                     }
-                    if block.summary.is_uniform() {
+                    if uniform {
                         break;
                     }
                 }
@@ -305,12 +355,11 @@ impl PrunedSet {
 /// The nodes that could hold something better, best bound first.
 fn open<'a, S: Ord + Copy, N>(
     best: Option<(S, ChunkId)>,
-    among: Option<&Bits>,
+    among: Among<'_>,
     nodes: impl Iterator<Item = (u32, &'a Summary, N)>,
     bound: &impl Fn(&Summary) -> Option<S>,
 ) -> SmallVec<[(S, u32, N); 32]> {
-    let needed =
-        nodes.filter(|(_, summary, _)| among.is_none_or(|slots| summary.any.intersects(slots)));
+    let needed = nodes.filter(|(_, summary, _)| among.may_be_in(summary));
     let bounded = needed.filter_map(|(first, summary, node)| Some((bound(summary)?, first, node)));
     let mut open: SmallVec<[(S, u32, N); 32]> = bounded
         .filter(|&(limit, first, _)| beats(limit, first, best))
@@ -400,7 +449,7 @@ mod tests {
                     &mut best,
                     ChunkId(from),
                     &interest,
-                    None,
+                    Among::All,
                     |node| Some(node.at_most(&slots)),
                     |member, _| Some(member.slots.len_and(&slots)),
                 );
@@ -412,7 +461,7 @@ mod tests {
                     &mut best,
                     ChunkId(from),
                     &interest,
-                    Some(&slots),
+                    Among::Slots(&slots),
                     |node| Some(Reverse(node.at_least(&slots))),
                     |member, _| Some(Reverse(member.slots.len_and(&slots))),
                 );

@@ -13,6 +13,7 @@ use smallvec::SmallVec;
 
 use crate::abm::{Abm, LoadChoice};
 use crate::bits::Bits;
+use crate::pruned::Among;
 use crate::scan::Scan;
 use crate::table::Table;
 use crate::{ChunkId, ColumnSet, ScanId, StorageModel};
@@ -64,19 +65,19 @@ impl Abm {
     fn least_wanted(&self, scan: &Scan) -> Option<ChunkId> {
         let table = self.table(scan.table);
         let mut best = None;
-        for group in table.groups.iter() {
-            let mine = scan.slots_where(|part| part.columns.is_subset(&group.state.resident));
-            if mine.is_empty() {
-                continue;
+        for part in &scan.parts {
+            for group in table.groups.iter() {
+                if part.columns.is_subset(&group.state.resident) {
+                    group.members.search(
+                        &mut best,
+                        ChunkId(0),
+                        table.interests(),
+                        Among::Slot(part.slot),
+                        |node| Some(Reverse(node.least)),
+                        |member, _| Some(Reverse(member.count)),
+                    );
+                }
             }
-            group.members.search(
-                &mut best,
-                ChunkId(0),
-                table.interests(),
-                Some(&mine),
-                |node| Some(Reverse(node.least)),
-                |member, _| Some(Reverse(member.count)),
-            );
         }
         best.map(|(_, chunk)| chunk)
     }
@@ -88,7 +89,7 @@ impl Abm {
         for part in &scan.parts {
             let overlapping = table.overlapping(&part.columns);
             let num = table.weight(&part.columns);
-            let mine = [part.slot].into_iter().collect();
+            // Often nobody is apart, and counts say it all.
             let apart = table.slot_count() - overlapping.len();
             // The scan is interested itself.
             let score = |u: u32| Ratio {
@@ -101,10 +102,16 @@ impl Abm {
                         &mut best,
                         ChunkId(0),
                         table.interests(),
-                        Some(&mine),
-                        |node| Some(score(node.at_least(&overlapping))),
+                        Among::Slot(part.slot),
+                        |node| match apart {
+                            0 => Some(score(node.least)),
+                            _ => Some(score(node.at_least(&overlapping))),
+                        },
                         |member, best| {
                             let at_most = score(member.count.saturating_sub(apart));
+                            if apart == 0 {
+                                return Some(at_most);
+                            }
                             let counts = best.is_none_or(|best| at_most >= best);
                             counts.then(|| score(member.slots.len_and(&overlapping)))
                         },
@@ -180,25 +187,26 @@ impl Abm {
     fn most_wanted(&self, scan: &Scan, table: &Table) -> Option<(ChunkId, ColumnSet)> {
         let mut best = None;
         let all_starved = table.starved.len();
-        for group in table.groups.iter() {
-            let mine = scan.slots_where(|part| !part.columns.is_subset(&group.coming));
-            if mine.is_empty() || !self.device_free(group.state.device) {
-                continue;
+        for part in &scan.parts {
+            for group in table.groups.iter() {
+                if part.columns.is_subset(&group.coming) || !self.device_free(group.state.device) {
+                    continue;
+                }
+                let pages = group.state.pages;
+                group.members.search(
+                    &mut best,
+                    ChunkId(0),
+                    table.interests(),
+                    Among::Slot(part.slot),
+                    |node| Some((node.at_most(&table.starved) + pages, node.most)),
+                    |member, best| {
+                        let beaten = |score: (u32, u32)| best.is_some_and(|best| score < best);
+                        let at_most = member.count.min(all_starved) + pages;
+                        let score = || (member.slots.len_and(&table.starved) + pages, member.count);
+                        (!beaten((at_most, member.count))).then(score)
+                    },
+                );
             }
-            let pages = group.state.pages;
-            group.members.search(
-                &mut best,
-                ChunkId(0),
-                table.interests(),
-                Some(&mine),
-                |node| Some((node.at_most(&table.starved) + pages, node.most)),
-                |member, best| {
-                    let beaten = |score: (u32, u32)| best.is_some_and(|best| score < best);
-                    let at_most = member.count.min(all_starved) + pages;
-                    let score = || (member.slots.len_and(&table.starved) + pages, member.count);
-                    (!beaten((at_most, member.count))).then(score)
-                },
-            );
         }
         let (_, chunk) = best?;
         let wanted = table.columns_of(table.interest(chunk));
@@ -215,7 +223,6 @@ impl Abm {
                 .overlapping(&part.columns)
                 .intersection(&table.starved);
             let unions = Unions::of(table, &part.columns, &others);
-            let mine = [part.slot].into_iter().collect();
             let before = best;
             for group in table.groups.iter() {
                 if part.columns.is_subset(&group.coming) || !self.device_free(group.state.device) {
@@ -235,7 +242,7 @@ impl Abm {
                     &mut best,
                     ChunkId(0),
                     table.interests(),
-                    Some(&mine),
+                    Among::Slot(part.slot),
                     |node| limit(&node.any, node.at_most(&others)),
                     |member, best| {
                         let beaten =

@@ -13,6 +13,7 @@ use crate::abm::{Abm, LoadChoice};
 use crate::bits::Bits;
 use crate::groups::Group;
 use crate::interest::Member;
+use crate::pruned::Among;
 use crate::relevance::Ratio;
 use crate::scan::Scan;
 use crate::segments::Evicted;
@@ -261,7 +262,7 @@ impl Abm {
                     &mut of_table,
                     ChunkId(0),
                     table.interests(),
-                    None,
+                    Among::All,
                     |node| {
                         let some = !node.all.intersects(&spared.slots);
                         let almost = node.at_least(&kept_for);

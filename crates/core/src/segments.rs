@@ -3,11 +3,9 @@
 //! Not here: which of them is chosen (`relevance.rs`, `elevator.rs`, `sequential.rs`, `room.rs`).
 //! I1: an extent is loading at most once, and belongs to the load that brings it. A resident segment has all its extents.
 
-use std::collections::BTreeMap;
-
 use smallvec::SmallVec;
 
-use crate::table::{Extent, ExtentState, LastLoad, Pinner, Table};
+use crate::table::{Chunk, Extent, ExtentState, LastLoad, Pinner, Table};
 use crate::{ChunkId, ColumnId, ColumnSet, ExtentId, SharedExtent};
 
 impl Table {
@@ -26,9 +24,13 @@ impl Table {
 
     /// Notes a use of resident columns.
     pub(crate) fn touch(&mut self, chunk: ChunkId, columns: &ColumnSet, seq: u64) {
-        for (column, last) in &mut self.chunks[chunk.0 as usize].last_use {
+        let Chunk {
+            last_use, listed, ..
+        } = &mut self.chunks[chunk.0 as usize];
+        for (column, last) in last_use {
             if columns.contains(*column) {
-                if self.victims.remove(&(*last, chunk, *column)) {
+                if listed.contains(*column) {
+                    self.victims.remove(&(*last, chunk, *column));
                     self.victims.insert((seq, chunk, *column));
                 }
                 *last = seq;
@@ -37,14 +39,15 @@ impl Table {
     }
 
     pub(crate) fn pin(&mut self, chunk: ChunkId, by: Pinner, columns: ColumnSet) {
-        self.pins.entry(chunk).or_default().insert(by, columns);
+        self.pins.entry(chunk).or_default().push((by, columns));
         self.refresh_pins(chunk);
     }
 
     /// Ends a pin; gives the columns it held.
     pub(crate) fn unpin(&mut self, chunk: ChunkId, by: Pinner) -> ColumnSet {
         let pins = self.pins.entry(chunk).or_default();
-        let columns = pins.remove(&by).unwrap_or_default();
+        let at = pins.iter().position(|&(pinner, _)| pinner == by);
+        let columns = at.map_or_else(ColumnSet::new, |at| pins.swap_remove(at).1);
         if pins.is_empty() {
             self.pins.remove(&chunk);
         }
@@ -54,7 +57,7 @@ impl Table {
 
     fn refresh_pins(&mut self, chunk: ChunkId) {
         let mut pinned = ColumnSet::new();
-        for columns in self.pins.get(&chunk).into_iter().flat_map(BTreeMap::values) {
+        for (_, columns) in self.pins.get(&chunk).into_iter().flatten() {
             pinned.union_with(columns);
         }
         self.set_state(chunk, |state| state.pinned = pinned);

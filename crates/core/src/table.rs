@@ -89,7 +89,8 @@ pub(crate) struct Table {
     /// Slots of scans that take their chunks in order.
     pub(crate) sequential: Bits,
     pub(crate) groups: Groups,
-    pub(crate) pins: BTreeMap<ChunkId, BTreeMap<Pinner, ColumnSet>>,
+    /// Of each pinned chunk: who pins which columns, each pinner once.
+    pub(crate) pins: BTreeMap<ChunkId, SmallVec<[(Pinner, ColumnSet); 2]>>,
     /// Segments that may be evicted one by one, by last use.
     pub(crate) victims: BTreeSet<(u64, ChunkId, ColumnId)>,
     /// The same, to be drawn from, under `pbm-sampling`.

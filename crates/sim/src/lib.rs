@@ -24,5 +24,5 @@ pub use replay::{Replay, ReplayError, Replayed, replay};
 pub use run::Watch;
 pub use scale::{Scale, ScaleOptions};
 pub use scenario::{
-    Access, Handed, Outcome, Query, QueryOutcome, Scenario, Stream, arrivals, streams,
+    Access, Handed, Outcome, Placement, Query, QueryOutcome, Scenario, Stream, arrivals, streams,
 };

@@ -14,7 +14,7 @@ use coscan_core::{
 use crate::cpu::Cpu;
 use crate::device::{Device, Request};
 use crate::network::Network;
-use crate::scenario::{Access, Handed, Outcome, QueryOutcome, Scenario};
+use crate::scenario::{Access, Handed, Outcome, Placement, QueryOutcome, Scenario};
 
 const TABLE: TableId = TableId(0);
 
@@ -59,10 +59,8 @@ struct Simulation<'a, W> {
     cpu: Cpu,
     devices: Vec<Device<Read>>,
     network: Option<Network<Read>>,
-    /// Where each column begins on its device, by device and column.
-    columns_at: Vec<Vec<u64>>,
-    /// Where each chunk begins in each column's area.
-    chunks_at: Vec<Box<[u64]>>,
+    /// Where each segment begins on its device, by chunk and column.
+    segments_at: Vec<Box<[u64]>>,
     now: u64,
     /// By scan id.
     running: Vec<Running>,
@@ -105,7 +103,7 @@ impl Scenario {
             self.layout.shared.is_empty(),
             "shared extents are not modelled"
         );
-        let (columns_at, chunks_at) = self.addresses();
+        let segments_at = self.addresses();
         let mut starts: Vec<(u64, usize)> = self
             .streams
             .iter()
@@ -125,8 +123,7 @@ impl Scenario {
             cpu: Cpu::new(self.cores),
             devices: self.devices.iter().copied().map(Device::new).collect(),
             network: self.network.map(Network::new),
-            columns_at,
-            chunks_at,
+            segments_at,
             now: 0,
             running: Vec::new(),
             ended: VecDeque::new(),
@@ -145,25 +142,27 @@ impl Scenario {
         simulation.outcome
     }
 
-    /// Where columns begin on each device, and chunks in each column.
-    fn addresses(&self) -> (Vec<Vec<u64>>, Vec<Box<[u64]>>) {
+    /// Where each segment begins on its device, by chunk and column.
+    fn addresses(&self) -> Vec<Box<[u64]>> {
+        let chunks = &self.layout.chunks;
         let columns = usize::from(self.layout.columns);
-        let mut ends = vec![vec![0; columns]; self.devices.len()];
-        let mut chunks_at = Vec::new();
-        for chunk in &self.layout.chunks {
-            let device = &mut ends[usize::from(chunk.device.0)];
-            chunks_at.push(Box::from_iter(device.iter().copied()));
-            for (end, bytes) in device.iter_mut().zip(&chunk.bytes) {
-                *end += bytes;
+        let mut addresses = vec![vec![0; columns].into_boxed_slice(); chunks.len()];
+        let mut ends = vec![0; self.devices.len()];
+        let mut place = |chunk: usize, column: usize| {
+            let end = &mut ends[usize::from(chunks[chunk].device.0)];
+            addresses[chunk][column] = *end;
+            *end += chunks[chunk].bytes[column];
+        };
+        let all = || 0..chunks.len();
+        match self.placement {
+            Placement::ByColumn => {
+                (0..columns).for_each(|column| all().for_each(|chunk| place(chunk, column)));
+            }
+            Placement::ByChunk => {
+                all().for_each(|chunk| (0..columns).for_each(|column| place(chunk, column)));
             }
         }
-        for device in &mut ends {
-            let mut at = 0;
-            for column in device {
-                at += std::mem::replace(column, at);
-            }
-        }
-        (ends, chunks_at)
+        addresses
     }
 }
 
@@ -389,7 +388,7 @@ impl<W: Watch> Simulation<'_, W> {
         for &column in columns {
             let n = usize::from(column.0);
             let request = Request {
-                at: self.columns_at[device][n] + self.chunks_at[chunk.0 as usize][n],
+                at: self.segments_at[chunk.0 as usize][n],
                 bytes: layout.bytes[n],
                 tag: (chunk, column, stream),
             };

@@ -52,13 +52,24 @@ pub fn arrivals(queries: Vec<Query>, mean_ns: u64, random: &mut Random) -> Vec<S
     queries.into_iter().map(arrive).collect()
 }
 
+/// What follows what on a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// Each column lies by itself, its chunks in order.
+    ByColumn,
+    /// Each chunk lies by itself, its columns in order: what a loader leaves behind that writes a block of every column in turn.
+    ByChunk,
+}
+
 /// Everything that fixes a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scenario {
     /// The scheduler.
     pub abm: AbmConfig,
-    /// The table. On its device each column lies by itself, its chunks in order. No shared extents.
+    /// The table. No shared extents.
     pub layout: TableLayout,
+    /// Where its segments lie.
+    pub placement: Placement,
     /// What [`coscan_core::DeviceId`] 0, 1, ... of the layout are.
     pub devices: Vec<DeviceModel>,
     /// What all devices are behind; `None` if they are in the machine.

@@ -5,7 +5,8 @@ use coscan_core::{
     TableLayout,
 };
 use coscan_sim::{
-    DeviceModel, NetworkModel, Outcome, Query, Random, Scenario, Stream, arrivals, streams,
+    DeviceModel, NetworkModel, Outcome, Placement, Query, Random, Scenario, Stream, arrivals,
+    streams,
 };
 
 const DISK: DeviceModel = DeviceModel {
@@ -37,6 +38,7 @@ fn scenario(policy: Policy, chunks: u32, disks: u16, streams: Vec<Stream>) -> Sc
             chunks: (0..chunks).map(chunk).collect(),
             shared: Vec::new(),
         },
+        placement: Placement::ByColumn,
         devices: vec![DISK; usize::from(disks)],
         network: None,
         cores: 1,
@@ -76,6 +78,14 @@ fn two_columns_lie_apart() {
     let outcome = alone(query(0..10, &[0, 1], 0), 1);
     assert_eq!(outcome.total_ns, 10 * (50 + 100 + 50 + 300));
     assert_eq!(outcome.requests, 20);
+}
+
+#[test]
+fn two_columns_of_a_chunk_lie_together_by_chunk() {
+    let queries = streams(vec![vec![query(0..10, &[0, 1], 0)]], 0);
+    let mut scenario = scenario(Policy::Relevance, 20, 1, queries);
+    scenario.placement = Placement::ByChunk;
+    assert_eq!(scenario.run().total_ns, 50 + 10 * (100 + 300));
 }
 
 #[test]

@@ -88,7 +88,9 @@ fn shared(limits: Limits) -> impl Strategy<Value = Vec<(u16, u32, u32, u64)>> {
 }
 
 pub(crate) fn table_shape(limits: Limits) -> impl Strategy<Value = TableShape> {
-    let chunks = prop_oneof![24 => chunks(1..=12), 2 => chunks(40), 1 => chunks(0)];
+    // Some with more than the 64 chunks of a block of the fast scheduler's sets.
+    let chunks =
+        prop_oneof![24 => chunks(1..=12), 2 => chunks(40), 1 => chunks(60..200), 1 => chunks(0)];
     let columns = match limits.model {
         StorageModel::Nsm => 1u16..=1,
         StorageModel::Dsm => 1u16..=5,

@@ -6,7 +6,7 @@
 use coscan_core::{
     ChunkLayout, ChunkSet, ColumnSet, DeviceId, Part, Policy, StorageModel, TableLayout,
 };
-use coscan_sim::{DeviceModel, Query, Scenario, streams};
+use coscan_sim::{DeviceModel, Placement, Query, Scenario, streams};
 
 use super::machine::scheduler;
 use super::measure::seconds;
@@ -38,6 +38,7 @@ fn latencies(policy: Policy, q1: u32, q2: u32) -> (f64, f64) {
             chunks: vec![page; 40],
             shared: Vec::new(),
         },
+        placement: Placement::ByColumn,
         devices: vec![DeviceModel {
             bytes_per_second: 1,
             positioning_ns: 0,

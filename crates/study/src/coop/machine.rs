@@ -16,7 +16,7 @@
 use coscan_core::{
     AbmConfig, ChunkLayout, ChunkSet, ColumnSet, DeviceId, Part, Policy, StorageModel, TableLayout,
 };
-use coscan_sim::{DeviceModel, Query, Random, Scenario, Stream};
+use coscan_sim::{DeviceModel, Placement, Query, Random, Scenario, Stream};
 
 /// The chunk size of the row-wise experiments.
 pub(crate) const CHUNK_BYTES: u64 = 16 << 20;
@@ -64,6 +64,7 @@ pub(crate) fn rows(policy: Policy, chunks: u32, buffer: u64, streams: Vec<Stream
             chunks: vec![chunk; chunks as usize],
             shared: Vec::new(),
         },
+        placement: Placement::ByColumn,
         devices: vec![RAID],
         network: None,
         cores: 2,
@@ -92,6 +93,7 @@ pub(crate) fn columns(
             chunks: vec![chunk; chunks as usize],
             shared: Vec::new(),
         },
+        placement: Placement::ByColumn,
         devices: vec![RAID],
         network: None,
         cores: 2,
