@@ -14,6 +14,7 @@ mod blooms;
 mod common;
 mod explain;
 mod faults;
+mod few_rows;
 mod folders;
 mod foreign;
 mod index_faults;
