@@ -1,6 +1,7 @@
 //! What the buffer manager holds and whom it serves, for system tables and tests.
 
 use crate::abm::Abm;
+use crate::table::Pinner;
 use crate::{ChunkId, ColumnSet, ExtentId, ScanId, TableId};
 
 /// A running scan.
@@ -48,6 +49,26 @@ impl Abm {
         self.scans
             .get(&scan)
             .is_some_and(|scan| scan.held.contains_key(&chunk))
+    }
+
+    /// Whether another scan than `scan` still needs one of these columns of a chunk, or holds it. Under NSM columns are not told apart.
+    #[must_use]
+    pub fn others_want(
+        &self,
+        scan: ScanId,
+        table: TableId,
+        chunk: ChunkId,
+        columns: &ColumnSet,
+    ) -> bool {
+        let Some(table) = self.tables.get(&table) else {
+            return false;
+        };
+        let mut needing = table.interest(chunk).iter().map(|slot| table.slot(slot));
+        let holding = table.pins.get(&chunk).into_iter().flatten();
+        needing.any(|slot| slot.scan != scan && slot.columns.intersects(columns))
+            || holding
+                .into_iter()
+                .any(|(pinner, held)| *pinner != Pinner::Scan(scan) && held.intersects(columns))
     }
 
     /// Whether the core holds the shared extent in memory: its load completed, it did not fail, and it was not evicted. False for

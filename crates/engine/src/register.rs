@@ -19,7 +19,7 @@ use datafusion::execution::SessionState;
 use datafusion::logical_expr::CreateExternalTable;
 use futures::TryStreamExt;
 use glob::Pattern;
-use object_store::{ObjectMeta, ObjectStore};
+use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
 use url::Url;
 
 use crate::named_files::{NamedFiles, NamedFilesFactory};
@@ -122,10 +122,31 @@ async fn first_file(
     url: &ListingTableUrl,
     store: &dyn ObjectStore,
 ) -> Result<ObjectMeta> {
-    let mut files = url.list_all_files(state, store, "").await?;
+    let on_web_server = matches!(url.scheme(), "http" | "https");
+    let is_one = !url.is_folder() && url.get_glob().is_none();
+    if on_web_server && is_one {
+        // DataFusion would list what is not there as a folder, which hardly any web server does.
+        return match store.head(url.prefix()).await {
+            Err(object_store::Error::NotFound { .. }) => Err(DataFusionError::Configuration(
+                "the server has no such file".to_owned(),
+            )),
+            found => Ok(found?),
+        };
+    }
+    let unlistable = |error: DataFusionError| {
+        if on_web_server {
+            unlisted(&error)
+        } else {
+            error
+        }
+    };
+    let mut files = url
+        .list_all_files(state, store, "")
+        .await
+        .map_err(unlistable)?;
     let mut first: Option<ObjectMeta> = None;
     let mut reason = "there are no files";
-    while let Some(file) = files.try_next().await? {
+    while let Some(file) = files.try_next().await.map_err(unlistable)? {
         if url.get_glob().is_none() && is_hidden(url, &file.location) {
             continue;
         }
@@ -156,6 +177,13 @@ async fn first_file(
         None => reason.to_owned(),
     };
     Err(DataFusionError::Configuration(reason))
+}
+
+fn unlisted(error: &DataFusionError) -> DataFusionError {
+    DataFusionError::Configuration(format!(
+        "only web servers that speak WebDAV list their files, so name one file: {}",
+        error.strip_backtrace()
+    ))
 }
 
 /// A Parquet file in a folder below a folder, as seen from it.

@@ -19,7 +19,7 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, RecordBatchReader};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatchReader};
 use arrow::datatypes::{DataType, Field, FieldRef, Fields};
 use bytes::{Bytes, BytesMut};
 use parquet::arrow::arrow_reader::{
@@ -47,10 +47,8 @@ pub struct SegmentDecoder {
     data_type: DataType,
     first_leaf: usize,
     batch_rows: usize,
-    /// Pieces not begun, the next one last.
-    pieces: Vec<Piece>,
-    /// The rows wanted of each piece, counted from its first; all if there is no list.
-    wanted: Option<Vec<Range<usize>>>,
+    /// Pieces not begun, the next one last; of each the rows wanted, counted from its first, or all if there is no list.
+    pieces: Vec<(Piece, Option<Vec<Range<usize>>>)>,
     open: Option<OpenPiece>,
 }
 
@@ -107,17 +105,31 @@ impl SegmentDecoder {
             data_type: field.data_type().clone(),
             first_leaf,
             batch_rows: batch_rows.max(1),
-            pieces: chunk.pieces.iter().rev().cloned().collect(),
-            wanted: None,
+            pieces: chunk
+                .pieces
+                .iter()
+                .rev()
+                .map(|piece| (piece.clone(), None))
+                .collect(),
             open: None,
         })
     }
 
-    /// Gives only these rows of each piece, counted from its first: ascending, not empty, not touching. Values of other rows are skipped,
-    /// which is cheaper than decoding them.
+    /// Gives only these rows of the chunk, counted from its first: ascending, not empty, not touching. Values of other rows are skipped,
+    /// which is cheaper than decoding them; pages without a wanted row are not even decompressed.
     #[must_use]
-    pub fn with_rows(mut self, wanted: Vec<Range<usize>>) -> Self {
-        self.wanted = Some(wanted);
+    pub fn with_rows(mut self, wanted: &[Range<usize>]) -> Self {
+        let mut first = 0;
+        for (piece, rows) in self.pieces.iter_mut().rev() {
+            let end = first + rows_of(piece);
+            let begin = wanted.partition_point(|range| range.end <= first);
+            let own = wanted[begin..].iter().take_while(|range| range.start < end);
+            let own = own.map(|range| range.start.max(first) - first..range.end.min(end) - first);
+            *rows = Some(own.collect());
+            first = end;
+        }
+        self.pieces
+            .retain(|(_, rows)| rows.as_ref().is_none_or(|rows| !rows.is_empty()));
         self
     }
 
@@ -129,7 +141,7 @@ impl SegmentDecoder {
         let mut open = match self.open.take() {
             Some(open) => open,
             None => match self.pieces.pop() {
-                Some(piece) => self.open_piece(&piece)?,
+                Some((piece, wanted)) => self.open_piece(&piece, wanted.as_deref())?,
                 None => return Ok(None),
             },
         };
@@ -152,8 +164,8 @@ impl SegmentDecoder {
         Ok(array)
     }
 
-    fn open_piece(&mut self, piece: &Piece) -> Result<OpenPiece> {
-        let mut rows = usize::try_from(piece.rows.end - piece.rows.start).unwrap_or(usize::MAX);
+    fn open_piece(&mut self, piece: &Piece, wanted: Option<&[Range<usize>]>) -> Result<OpenPiece> {
+        let mut rows = rows_of(piece);
         let source = PieceSource {
             metadata: &self.metadata,
             piece,
@@ -161,7 +173,7 @@ impl SegmentDecoder {
             bytes: &self.bytes,
         };
         let skip = usize::try_from(piece.rows.start).unwrap_or(usize::MAX);
-        let selection = match &self.wanted {
+        let selection = match wanted {
             Some(wanted) => {
                 rows = wanted.iter().map(ExactSizeIterator::len).sum();
                 let ranges = wanted
@@ -216,17 +228,31 @@ impl SegmentDecoder {
     }
 }
 
+/// A few rows without the pages that their strings were decoded from: views would keep these in memory, uncounted.
+#[must_use]
+pub fn without_pages(rows: ArrayRef) -> ArrayRef {
+    match rows.data_type() {
+        DataType::Utf8View => Arc::new(rows.as_string_view().gc()),
+        DataType::BinaryView => Arc::new(rows.as_binary_view().gc()),
+        _ => rows,
+    }
+}
+
 /// The lengths of the arrays that every column of `chunk` is decoded into.
 #[must_use]
 pub fn batch_rows_of(chunk: &FileChunk, batch_rows: usize) -> Vec<usize> {
     let batch_rows = batch_rows.max(1);
     let mut batches = Vec::new();
     for piece in &chunk.pieces {
-        let rows = usize::try_from(piece.rows.end - piece.rows.start).unwrap_or(usize::MAX);
+        let rows = rows_of(piece);
         batches.extend(std::iter::repeat_n(batch_rows, rows / batch_rows));
-        batches.extend((rows % batch_rows != 0).then_some(rows % batch_rows));
+        batches.extend((!rows.is_multiple_of(batch_rows)).then_some(rows % batch_rows));
     }
     batches
+}
+
+fn rows_of(piece: &Piece) -> usize {
+    usize::try_from(piece.rows.end - piece.rows.start).unwrap_or(usize::MAX)
 }
 
 /// How to decode a file of which `root` is the only column.

@@ -130,6 +130,7 @@ fn check_decode(file: &File, metadata: &Arc<ParquetMetaData>, map: &FileChunks, 
                     })
                     .collect();
             }
+            let again = buffers.clone();
             let mut decoder = decoder(file, metadata, chunk, column, buffers, batch_rows).unwrap();
             let mut arrays = Vec::new();
             while let Some(array) = decoder.next_batch().unwrap() {
@@ -144,9 +145,34 @@ fn check_decode(file: &File, metadata: &Arc<ParquetMetaData>, map: &FileChunks, 
             let array = concat(&arrays.iter().map(|array| &**array).collect::<Vec<_>>()).unwrap();
             let expected = file.rows_of(metadata, chunk, column);
             assert_eq!(array.data_type(), expected.data_type());
+            let picking = files::decoder(file, metadata, chunk, column, again, batch_rows).unwrap();
+            check_picked(picking, &expected, batch_rows);
             assert!(array == expected, "chunk {number}, column {column} differs");
         }
     }
+}
+
+/// A tenth of the rows, in runs, some across pieces.
+fn check_picked(decoder: SegmentDecoder, all: &ArrayRef, run: usize) {
+    let run = run.min(all.len() / 3 + 1);
+    let wanted: Vec<_> = (run / 2..all.len())
+        .step_by(10 * run)
+        .map(|first| first..all.len().min(first + run))
+        .collect();
+    let mut decoder = decoder.with_rows(&wanted);
+    let mut picked = vec![all.slice(0, 0)];
+    while let Some(array) = decoder.next_batch().unwrap() {
+        picked.push(array);
+    }
+    let mut expected = vec![all.slice(0, 0)];
+    expected.extend(wanted.iter().map(|rows| all.slice(rows.start, rows.len())));
+    let joined = |arrays: &[ArrayRef]| {
+        concat(&arrays.iter().map(|array| &**array).collect::<Vec<_>>()).unwrap()
+    };
+    assert!(
+        joined(&picked) == joined(&expected),
+        "rows {wanted:?} differ"
+    );
 }
 
 proptest! {

@@ -225,6 +225,7 @@ impl Run {
             loads: now.loads.saturating_sub(before.loads),
             decode_shared: now.decode_shared.saturating_sub(before.decode_shared),
             decode_begun: now.decode_begun.saturating_sub(before.decode_begun),
+            rows_picked: now.rows_picked.saturating_sub(before.rows_picked),
             ..now
         })
     }

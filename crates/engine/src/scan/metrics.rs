@@ -21,6 +21,7 @@ pub(crate) struct PartitionMetrics {
     bytes_read: Count,
     decode_begun: Count,
     decode_shared: Count,
+    rows_picked: Count,
 }
 
 impl PartitionMetrics {
@@ -39,6 +40,7 @@ impl PartitionMetrics {
             bytes_read: count("bytes_read"),
             decode_begun: count("decode_begun"),
             decode_shared: count("decode_shared"),
+            rows_picked: count("rows_picked"),
         }
     }
 
@@ -64,5 +66,6 @@ impl PartitionMetrics {
         add(&self.bytes_read, news.load_bytes);
         add(&self.decode_begun, news.decode_begun);
         add(&self.decode_shared, news.decode_shared);
+        add(&self.rows_picked, news.rows_picked);
     }
 }

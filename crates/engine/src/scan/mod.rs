@@ -27,6 +27,7 @@ mod chunk_bounds;
 mod dynamic;
 mod execution;
 mod executions;
+mod few_rows;
 mod file_plan;
 mod metrics;
 mod pipeline;

@@ -12,9 +12,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
-use arrow::compute::{FilterBuilder, FilterPredicate, and, prep_null_mask_filter};
+use arrow::buffer::BooleanBuffer;
+use arrow::compute::{FilterBuilder, FilterPredicate, and, concat, prep_null_mask_filter};
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use coscan_storage::pool::ColumnRequest;
+use coscan_storage::without_pages;
 use datafusion::common::cast::as_boolean_array;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
@@ -50,10 +52,44 @@ pub(crate) struct Step {
 }
 
 /// Which rows of a batch are left.
+#[derive(Clone)]
 pub(crate) enum Selection {
     All,
     None,
     Some(BooleanArray),
+}
+
+/// A batch that the conjuncts have looked at.
+pub(crate) struct Examined {
+    /// Those of [`Pipeline::columns`] that were fetched.
+    columns: Vec<Option<ArrayRef>>,
+    pub(crate) selection: Selection,
+}
+
+/// Rows of a batch that go out, but not all of their columns are there.
+pub(crate) struct Found {
+    mask: BooleanArray,
+    /// Per column of the output: these rows of it, if a conjunct had it.
+    known: Vec<Option<ArrayRef>>,
+}
+
+impl Selection {
+    /// How many of a batch's rows are left.
+    pub(crate) fn count(&self, rows: usize) -> usize {
+        match self {
+            Self::All => rows,
+            Self::None => 0,
+            Self::Some(mask) => mask.true_count(),
+        }
+    }
+}
+
+impl Found {
+    /// Where they are in the batch: ascending, not touching.
+    pub(crate) fn ranges(&self) -> impl Iterator<Item = Range<usize>> + '_ {
+        let slices = self.mask.values().set_slices();
+        slices.map(|(start, end)| start..end)
+    }
 }
 
 /// Where the columns of a batch come from.
@@ -84,10 +120,40 @@ impl Pipeline {
         &self,
         source: &dyn Columns,
         rows: usize,
-        mut selection: Selection,
+        selection: Selection,
         schema: &SchemaRef,
         computing: &Time,
     ) -> Result<(RecordBatch, Selection)> {
+        let examined = self.examine(source, rows, selection, computing).await?;
+        let few = examined.selection.count(rows) * PICKED_ONE_IN <= rows;
+        if !few || !self.lacks_output(&examined) {
+            let selection = examined.selection.clone();
+            let batch = self
+                .finish(source, examined, rows, schema, computing)
+                .await?;
+            return Ok((batch, selection));
+        }
+        let found = self.found(&examined, rows)?;
+        let picked = source.fetch_rows(self.missing(&found), found.ranges().collect());
+        let arrays = match picked {
+            Some(picking) => picking.await?,
+            None => self.fetch_found(source, &found).await?,
+        };
+        let _timer = computing.timer();
+        Ok((self.gather(&[found], arrays, schema)?, examined.selection))
+    }
+
+    /// Which of the selected rows of a batch every conjunct is true for, and the columns that had to be fetched to know.
+    ///
+    /// # Errors
+    /// As [`Pipeline::rows`].
+    pub(crate) async fn examine(
+        &self,
+        source: &dyn Columns,
+        rows: usize,
+        mut selection: Selection,
+        computing: &Time,
+    ) -> Result<Examined> {
         let mut columns = vec![None; self.columns.len()];
         for step in &self.steps {
             if matches!(selection, Selection::None) {
@@ -97,56 +163,106 @@ impl Pipeline {
             let _timer = computing.timer();
             selection = step.narrow(arrays, rows, selection)?;
         }
-        if matches!(selection, Selection::None) {
-            return Ok((RecordBatch::new_empty(Arc::clone(schema)), selection));
-        }
-        if let Selection::Some(mask) = &selection
-            && let Some(picked) = self.pick(&columns, source, mask)
-        {
-            let (arrays, count) = (picked.await?, mask.true_count());
-            let _timer = computing.timer();
-            let batch = self
-                .output
-                .project(arrays, count, &Selection::All, schema)?;
-            return Ok((batch, selection));
-        }
-        let arrays = self.fetch(&mut columns, source, &self.output).await?;
-        let _timer = computing.timer();
-        let batch = self.output.project(arrays, rows, &selection, schema)?;
-        Ok((batch, selection))
+        Ok(Examined { columns, selection })
     }
 
-    /// The output's columns, selected rows only, if few are and the source can pick them; those that an earlier step had are filtered.
-    fn pick<'a>(
+    /// The rows of a batch that was examined, from whole columns.
+    ///
+    /// # Errors
+    /// As [`Pipeline::rows`].
+    pub(crate) async fn finish(
         &self,
-        columns: &[Option<ArrayRef>],
-        source: &'a dyn Columns,
-        mask: &BooleanArray,
-    ) -> Option<BoxFuture<'a, Result<Vec<ArrayRef>>>> {
-        if mask.true_count() * PICKED_ONE_IN > mask.len() {
-            return None;
+        source: &dyn Columns,
+        mut examined: Examined,
+        rows: usize,
+        schema: &SchemaRef,
+        computing: &Time,
+    ) -> Result<RecordBatch> {
+        if matches!(examined.selection, Selection::None) {
+            return Ok(RecordBatch::new_empty(Arc::clone(schema)));
         }
-        let output = &self.output.columns;
-        let missing = output.iter().filter(|column| columns[**column].is_none());
-        let requests: Vec<ColumnRequest> = missing.map(|c| self.columns[*c].clone()).collect();
-        if requests.is_empty() {
-            return None;
-        }
-        let ranges = mask.values().set_slices().map(|(start, end)| start..end);
-        let picking = source.fetch_rows(requests, ranges.collect())?;
-        let known: Vec<Option<ArrayRef>> = output.iter().map(|c| columns[*c].clone()).collect();
-        let filter = filter_of(mask);
-        Some(Box::pin(async move {
-            let mut picked = picking.await?.into_iter();
-            let mut arrays = Vec::with_capacity(known.len());
-            for column in known {
-                match column {
-                    Some(column) => arrays.push(filter.filter(&column)?),
-                    None => arrays.extend(picked.next()),
-                }
+        let arrays = self
+            .fetch(&mut examined.columns, source, &self.output)
+            .await?;
+        let _timer = computing.timer();
+        self.output
+            .project(arrays, rows, &examined.selection, schema)
+    }
+
+    /// Whether the output needs columns that no conjunct had, for some row.
+    pub(crate) fn lacks_output(&self, examined: &Examined) -> bool {
+        let mut output = self.output.columns.iter();
+        !matches!(examined.selection, Selection::None)
+            && output.any(|column| examined.columns[*column].is_none())
+    }
+
+    /// What is kept of a batch until the rest of the output's columns is there.
+    ///
+    /// # Errors
+    /// If a column cannot be filtered.
+    pub(crate) fn found(&self, examined: &Examined, rows: usize) -> Result<Found> {
+        let mask = match &examined.selection {
+            Selection::All => BooleanArray::from(BooleanBuffer::new_set(rows)),
+            Selection::None => BooleanArray::from(BooleanBuffer::new_unset(rows)),
+            Selection::Some(mask) => mask.clone(),
+        };
+        let filter = filter_of(&mask);
+        let known = self.output.columns.iter().map(|column| {
+            let known = examined.columns[*column].as_ref();
+            let rows = known.map(|column| filter.filter(column)).transpose()?;
+            Ok(rows.map(without_pages))
+        });
+        let known = known.collect::<Result<_>>()?;
+        Ok(Found { mask, known })
+    }
+
+    /// The output's columns that are still to be fetched.
+    pub(crate) fn missing(&self, found: &Found) -> Vec<ColumnRequest> {
+        let output = self.output.columns.iter().zip(&found.known);
+        let missing = output.filter(|(_, known)| known.is_none());
+        missing
+            .map(|(column, _)| self.columns[*column].clone())
+            .collect()
+    }
+
+    /// They, at the rows found, from whole columns.
+    ///
+    /// # Errors
+    /// What fetching says.
+    pub(crate) async fn fetch_found(
+        &self,
+        source: &dyn Columns,
+        found: &Found,
+    ) -> Result<Vec<ArrayRef>> {
+        let arrays = source.fetch(self.missing(found)).await?;
+        let filter = filter_of(&found.mask);
+        let arrays = arrays.iter().map(|array| filter.filter(array));
+        Ok(arrays.collect::<Result<_, _>>()?)
+    }
+
+    /// The output for the rows found in some batches; `missing` are the columns that they lacked, at all these rows.
+    ///
+    /// # Errors
+    /// What an expression fails with.
+    pub(crate) fn gather(
+        &self,
+        found: &[Found],
+        missing: Vec<ArrayRef>,
+        schema: &SchemaRef,
+    ) -> Result<RecordBatch> {
+        let rows = found.iter().map(|found| found.mask.true_count()).sum();
+        let mut missing = missing.into_iter();
+        let mut arrays = Vec::with_capacity(self.output.columns.len());
+        for column in 0..self.output.columns.len() {
+            let known = found
+                .iter()
+                .filter_map(|found| found.known[column].as_deref());
+            match known.collect::<Vec<_>>().as_slice() {
+                [] => arrays.extend(missing.next()),
+                known => arrays.push(concat(known)?),
             }
-            Ok(arrays)
-        }))
+        }
+        self.output.project(arrays, rows, &Selection::All, schema)
     }
 
     /// A step's columns; those that an earlier step had are not asked for again.

@@ -17,8 +17,9 @@ use futures::future::BoxFuture;
 
 use super::batches::{Batches, stream_of};
 use super::execution::{Execution, Running};
+use super::few_rows::FewRows;
 use super::metrics::PartitionMetrics;
-use super::pipeline::{Columns, Pipeline, Selection};
+use super::pipeline::{Columns, Pipeline};
 use crate::error::external;
 
 /// The stream of one partition.
@@ -72,6 +73,7 @@ enum At {
         lease: ChunkLease,
         pipeline: Arc<Pipeline>,
         batch: usize,
+        few: FewRows,
     },
     /// All rows are in the output.
     Finished,
@@ -121,25 +123,26 @@ impl Partition {
                 lease,
                 pipeline,
                 batch,
-            } => match self.process(&lease, &pipeline, batch).await? {
-                None => {
-                    drop(lease);
-                    self.at = At::Between { running, run };
-                }
-                Some(rows) => {
-                    if self.push(&running, rows)? {
-                        self.at = At::In {
-                            running,
-                            run,
-                            lease,
-                            pipeline,
-                            batch: batch + 1,
-                        };
-                    } else {
-                        self.report(&running, run);
+                mut few,
+            } => {
+                let rows = self.process(&lease, &pipeline, batch, &mut few).await?;
+                self.at = if !self.push(&running, rows)? {
+                    self.report(&running, run);
+                    At::Finished
+                } else if batch < lease.batches().len() {
+                    At::In {
+                        running,
+                        run,
+                        lease,
+                        pipeline,
+                        batch: batch + 1,
+                        few,
                     }
-                }
-            },
+                } else {
+                    drop(lease);
+                    At::Between { running, run }
+                };
+            }
             At::Finished => {}
         }
         if matches!(self.at, At::Finished)
@@ -177,6 +180,7 @@ impl Partition {
         }
         self.at = match running.pipelines[lease.index()].clone() {
             Some(pipeline) => At::In {
+                few: FewRows::of(lease.batches(), self.execution.plan.limit),
                 running,
                 run,
                 lease,
@@ -213,16 +217,14 @@ impl Partition {
         lease.map_err(external)
     }
 
-    /// The selected rows of one batch of a chunk, projected; `None` after the last one.
+    /// The rows that may go out after one more batch of a chunk, or after its last one, projected.
     async fn process(
         &self,
         lease: &ChunkLease,
         pipeline: &Pipeline,
         batch: usize,
-    ) -> Result<Option<RecordBatch>> {
-        let Some(rows) = lease.batches().get(batch).copied() else {
-            return Ok(None);
-        };
+        few: &mut FewRows,
+    ) -> Result<Vec<RecordBatch>> {
         let source = LeaseBatch {
             lease,
             batch,
@@ -230,14 +232,24 @@ impl Partition {
         };
         let schema = &self.execution.plan.schema;
         let computing = self.baseline.elapsed_compute();
-        let (rows, _) = pipeline
-            .rows(&source, rows, Selection::All, schema, computing)
-            .await?;
-        Ok(Some(rows))
+        if batch < lease.batches().len() {
+            few.look_at(&source, pipeline, schema, computing).await
+        } else {
+            few.settle(&source, pipeline, schema, computing).await
+        }
     }
 
     /// Puts rows into the output; false if a limit is reached and no more are wanted.
-    fn push(&mut self, running: &Running, batch: RecordBatch) -> Result<bool> {
+    fn push(&mut self, running: &Running, batches: Vec<RecordBatch>) -> Result<bool> {
+        for batch in batches {
+            if !self.push_batch(running, batch)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn push_batch(&mut self, running: &Running, batch: RecordBatch) -> Result<bool> {
         let rows = batch.num_rows();
         if rows == 0 {
             return Ok(true);
@@ -268,12 +280,20 @@ pub(crate) struct LeaseBatch<'a> {
     pub(crate) waited: &'a Time,
 }
 
+impl LeaseBatch<'_> {
+    /// Waits for decode.
+    pub(crate) async fn timed<T>(&self, decode: impl Future<Output = T>) -> T {
+        let begun = Instant::now();
+        let decoded = decode.await;
+        self.waited.add_duration(begun.elapsed());
+        decoded
+    }
+}
+
 impl Columns for LeaseBatch<'_> {
     fn fetch(&self, requests: Vec<ColumnRequest>) -> BoxFuture<'_, Result<Vec<ArrayRef>>> {
         Box::pin(async move {
-            let begun = Instant::now();
-            let arrays = self.lease.batch(&requests, self.batch).await;
-            self.waited.add_duration(begun.elapsed());
+            let arrays = self.timed(self.lease.batch(&requests, self.batch)).await;
             Ok(arrays.map_err(external)?.unwrap_or_default())
         })
     }

@@ -16,4 +16,5 @@ mod indexes;
 mod interruption;
 mod protocol;
 mod psql;
+mod psycopg;
 mod settings;

@@ -108,6 +108,11 @@ impl DecodedSegment {
         })
     }
 
+    /// Whether a newcomer can join.
+    pub(crate) fn has_first(&self) -> bool {
+        self.state.lock().first == 0
+    }
+
     /// A job on the decode pool: up to the target, which may move meanwhile.
     fn decode(&self, decoder: Decoder) {
         let mut decoder = match decoder {

@@ -14,7 +14,7 @@ use arrow::datatypes::{DataType, FieldRef};
 use coscan_core::{ChunkId, Event, LoadOrigin};
 use parking_lot::Mutex;
 
-use super::decoded::{DecodedSegment, Reader};
+use super::decoded::{DecodedSegment, MakeDecoder, Reader};
 use super::gate::Pass;
 use super::scan::Scan;
 use super::state::{DecodedKey, State};
@@ -32,13 +32,13 @@ pub struct ColumnRequest {
 
 /// A chunk handed to one consumer of a scan. Dropping it releases the chunk.
 pub struct ChunkLease {
-    scan: Arc<Scan>,
-    chunk: ChunkId,
+    pub(crate) scan: Arc<Scan>,
+    pub(crate) chunk: ChunkId,
     index: usize,
     origin: LoadOrigin,
     /// Its places in decoded segments, by column name and type.
     readers: Mutex<BTreeMap<(String, DataType), Arc<Reader>>>,
-    batches: Vec<usize>,
+    pub(crate) batches: Vec<usize>,
     batch_rows: usize,
     /// False for chunks that were handed out without bytes: the core does not know of them.
     held: bool,
@@ -161,7 +161,7 @@ impl ChunkLease {
     }
 
     /// The core counts the chunk as in work only while the consumer goes on.
-    fn tell_progress(&self) {
+    pub(crate) fn tell_progress(&self) {
         let told = *self.progress_told.lock();
         let often = self.scan.inner().config.turn_length_max / PROGRESS_PER_TURN;
         if !self.held || told.elapsed() < often {
@@ -185,7 +185,7 @@ impl ChunkLease {
         let Some(root) = self.info().file.column(&column.name) else {
             return Ok(None);
         };
-        let key = (self.chunk, own.0.clone(), own.1.clone(), self.batch_rows);
+        let key = self.key(column);
         let reader = self.scan.inner().with_state(|state, effects| {
             let known = self.known(state, &key);
             let shared = known.as_ref().and_then(DecodedSegment::join);
@@ -214,7 +214,12 @@ impl ChunkLease {
         Ok(Some(reader))
     }
 
-    fn known(&self, state: &State, key: &DecodedKey) -> Option<Arc<DecodedSegment>> {
+    pub(crate) fn key(&self, column: &ColumnRequest) -> DecodedKey {
+        let (name, data_type) = (column.name.clone(), column.field.data_type().clone());
+        (self.chunk, name, data_type, self.batch_rows)
+    }
+
+    pub(crate) fn known(&self, state: &State, key: &DecodedKey) -> Option<Arc<DecodedSegment>> {
         let table = state.tables.get(&self.scan.table().table)?;
         let list = table.decoded.get(&self.chunk)?;
         list.iter()
@@ -228,6 +233,25 @@ impl ChunkLease {
         root: usize,
         column: &ColumnRequest,
     ) -> Result<Arc<DecodedSegment>> {
+        let make = self.decoder(state, root, column, self.batch_rows)?;
+        let shared = &self.scan.inner().shared;
+        let (decode, memory) = (Arc::clone(&shared.decode), Arc::clone(&shared.memory));
+        Ok(DecodedSegment::new(
+            make,
+            decode,
+            memory,
+            Arc::clone(&shared.decoded_bytes),
+        ))
+    }
+
+    /// What makes a decoder of the column, with the bytes it needs, in batches of so many rows.
+    pub(crate) fn decoder(
+        &self,
+        state: &State,
+        root: usize,
+        column: &ColumnRequest,
+        batch_rows: usize,
+    ) -> Result<MakeDecoder> {
         let missing = || {
             let message = format!(
                 "column {} of chunk {} is not in memory",
@@ -246,20 +270,12 @@ impl ChunkLease {
         if !wanted.is_empty() && buffers.is_empty() {
             return Err(missing());
         }
-        let (field, batch_rows) = (Arc::clone(&column.field), self.batch_rows);
-        let make = Box::new(move || {
+        let field = Arc::clone(&column.field);
+        Ok(Box::new(move || {
             let chunk = &info.file.chunks().chunks[info.file_chunk];
             let (name, metadata) = (info.file.name(), info.file.metadata());
             SegmentDecoder::new(name, metadata, root, &field, chunk, buffers, batch_rows)
-        });
-        let shared = &self.scan.inner().shared;
-        let (decode, memory) = (Arc::clone(&shared.decode), Arc::clone(&shared.memory));
-        Ok(DecodedSegment::new(
-            make,
-            decode,
-            memory,
-            Arc::clone(&shared.decoded_bytes),
-        ))
+        }))
     }
 }
 

@@ -6,6 +6,7 @@
 //! | `load.rs` | how a load is read |
 //! | `scan.rs` | how consumers get chunks |
 //! | `lease.rs` | how a chunk's arrays are had |
+//! | `pick.rs` | how single rows of it are had, where few are wanted |
 //! | `page_read.rs` | how a smooth scan reads single pages |
 //! | `decoded.rs`, `decode_pool.rs` | how a segment is decoded once for all |
 //! | `memory.rs`, `lend.rs`, `gate.rs` | who may hold how much; the pool's side of it; how many chunks are in decode |
@@ -27,6 +28,7 @@ mod lend;
 mod load;
 mod memory;
 mod page_read;
+mod pick;
 mod recorder;
 mod scan;
 mod snapshot;

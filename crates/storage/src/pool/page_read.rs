@@ -281,7 +281,7 @@ impl PageBytes {
                 let mut decoder =
                     SegmentDecoder::new(name, metadata, root, &field, &chunk, buffers, rows)?;
                 if let Some(wanted) = &wanted {
-                    decoder = decoder.with_rows(wanted.clone());
+                    decoder = decoder.with_rows(wanted);
                 }
                 let array = decoder.next_batch()?.ok_or_else(|| {
                     StorageError::Internal("a piece without rows was decoded".to_owned())

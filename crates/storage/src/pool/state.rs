@@ -38,6 +38,8 @@ pub(crate) struct TableState {
     pub(crate) frames: BTreeMap<(ChunkId, ColumnId), Frame>,
     pub(crate) extents: BTreeMap<ExtentId, Frame>,
     pub(crate) decoded: BTreeMap<ChunkId, Vec<(DecodedKey, Arc<DecodedSegment>)>>,
+    /// Of each chunk, the rows of batches that rows were picked from since it lost a frame last (`pick.rs`).
+    pub(crate) picked: BTreeMap<ChunkId, usize>,
     /// Segments whose own bytes are here, but whose shared extents are still in another chunk's load.
     pub(crate) incomplete: Vec<Incomplete>,
 }
@@ -103,6 +105,8 @@ pub struct ScanMetrics {
     pub decode_shared: u64,
     /// Segments whose decode this scan began.
     pub decode_begun: u64,
+    /// Rows of which this scan had columns decoded by themselves, being the only one that wanted them.
+    pub rows_picked: u64,
     /// Time that consumers waited for a chunk, summed over consumers. Nanoseconds.
     pub waited_ns: u64,
 }
@@ -295,10 +299,7 @@ impl State {
                 column,
             } => {
                 if let Some(state) = self.tables.get_mut(&table) {
-                    state.frames.remove(&(chunk, column));
-                    // A cache of arrays outlives neither its frame nor, for simplicity, any frame of its chunk.
-                    let gone = state.decoded.remove(&chunk).into_iter().flatten();
-                    effects.dropped.extend(gone.map(|(_, segment)| segment));
+                    state.evict(chunk, column, effects);
                 }
             }
             Action::EvictExtent { table, extent } => {
@@ -379,6 +380,14 @@ impl State {
 }
 
 impl TableState {
+    fn evict(&mut self, chunk: ChunkId, column: ColumnId, effects: &mut Effects) {
+        self.frames.remove(&(chunk, column));
+        // A cache of arrays outlives neither its frame nor, for simplicity, any frame of its chunk.
+        self.picked.remove(&chunk);
+        let gone = self.decoded.remove(&chunk).into_iter().flatten();
+        effects.dropped.extend(gone.map(|(_, segment)| segment));
+    }
+
     /// Drops the arrays that are kept for readers to come.
     pub(crate) fn drop_idle_arrays(&mut self, effects: &mut Effects) {
         self.decoded.retain(|_, list| {
@@ -395,6 +404,7 @@ impl TableState {
             frames: BTreeMap::new(),
             extents: BTreeMap::new(),
             decoded: BTreeMap::new(),
+            picked: BTreeMap::new(),
             incomplete: Vec::new(),
         }
     }
