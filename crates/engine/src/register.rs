@@ -123,7 +123,7 @@ async fn first_file(
     store: &dyn ObjectStore,
 ) -> Result<ObjectMeta> {
     let on_web_server = matches!(url.scheme(), "http" | "https");
-    let is_one = !url.is_folder() && url.get_glob().is_none();
+    let is_one = !url.is_collection() && url.get_glob().is_none();
     if on_web_server && is_one {
         // DataFusion would list what is not there as a folder, which hardly any web server does.
         return match store.head(url.prefix()).await {
