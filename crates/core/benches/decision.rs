@@ -1,7 +1,7 @@
 //! What does one scheduling decision cost at 64 scans × 100,000 chunks?
 //!
 //! A tiny driver runs a buffer of a quarter of the table: loads complete in turn, scans of mixed speeds and ranges request and
-//! release. Every `handle` is timed; criterion gets the mean, the percentiles over all decisions are printed, because the promise is
+//! release. Every `handle` is timed, with the hand-out of its actions; criterion gets the mean, the percentiles over all decisions are printed, because the promise is
 //! about the p99 (docs/BENCHMARKS.md). Scans that come and go are printed apart: they cost what they announce. `scattered` is the
 //! hard case: ranges full of holes, so that hardly two chunks interest the same scans.
 #![expect(
@@ -17,13 +17,18 @@ use std::time::{Duration, Instant};
 
 use coscan_core::{
     Abm, AbmConfig, Action, ChunkId, ChunkLayout, ChunkSet, ColumnId, ColumnSet, DeviceId, Event,
-    Part, Policy, ScanId, ScanSpec, StorageModel, TableId, TableLayout, Time,
+    Part, Policy, ScanId, ScanSpec, StorageModel, TableId, TableLayout, Time, TurnLimit,
 };
 use criterion::{Criterion, criterion_group, criterion_main};
 
 const CHUNKS: u32 = 100_000;
 const SCANS: u64 = 64;
 const CHUNK_BYTES: u64 = 1 << 20;
+/// The engine's on two cores.
+const TURNS: TurnLimit = TurnLimit {
+    chunks_max: 2,
+    length_ns_max: 250_000_000,
+};
 const TABLE: TableId = TableId(0);
 
 /// A splitmix64 sequence: the bench must not depend on anybody's generator.
@@ -39,11 +44,22 @@ impl Random {
     }
 }
 
+#[derive(Clone, Copy, PartialEq)]
+enum Case {
+    Ranges,
+    /// A quarter of each range drawn out at random.
+    Scattered,
+    /// Ranges, and scans take turns on the cores, as in the engine.
+    Turns,
+}
+
 struct Driver {
     abm: Abm,
     random: Random,
     now: u64,
     loads: VecDeque<(ChunkId, Vec<ColumnId>)>,
+    /// What the core says, kept for its memory.
+    actions: Vec<Action>,
     /// (scan, chunk) in consumers' hands.
     held: Vec<(ScanId, ChunkId)>,
     decisions: Vec<Duration>,
@@ -55,7 +71,7 @@ struct Driver {
 }
 
 impl Driver {
-    fn new(model: StorageModel, scattered: bool) -> Self {
+    fn new(model: StorageModel, case: Case) -> Self {
         let columns = if model == StorageModel::Nsm { 1 } else { 16 };
         let abm = Abm::new(AbmConfig {
             policy: Policy::Relevance,
@@ -64,19 +80,20 @@ impl Driver {
             loads_max: 2,
             stall_after_ns: u64::MAX,
             wait_unit_ns: 100_000_000,
-            turns: None,
+            turns: (case == Case::Turns).then_some(TURNS),
         });
         let mut driver = Self {
             abm,
             random: Random(1),
             now: 0,
             loads: VecDeque::new(),
+            actions: Vec::new(),
             held: Vec::new(),
             decisions: Vec::new(),
             announcements: Vec::new(),
             columns,
             next_scan: 0,
-            scattered,
+            scattered: case == Case::Scattered,
         };
         let chunk = ChunkLayout {
             device: DeviceId(0),
@@ -139,6 +156,8 @@ impl Driver {
         self.abm
             .handle(Time(self.now), event)
             .expect("the bench's driver is right");
+        let mut actions = std::mem::take(&mut self.actions);
+        actions.extend(std::iter::from_fn(|| self.abm.poll_action()));
         let took = begun.elapsed();
         if announces {
             self.announcements.push(took);
@@ -146,7 +165,7 @@ impl Driver {
             self.decisions.push(took);
         }
         let mut ended = Vec::new();
-        while let Some(action) = self.abm.poll_action() {
+        for action in actions.drain(..) {
             match action {
                 Action::Load { chunk, columns, .. } => self.loads.push_back((chunk, columns)),
                 Action::Deliver { scan, chunk, .. } => self.held.push((scan, chunk)),
@@ -154,6 +173,7 @@ impl Driver {
                 _ => {}
             }
         }
+        self.actions = actions;
         for scan in ended {
             self.handle(Event::ScanEnded { scan });
             self.start_scan();
@@ -181,9 +201,13 @@ impl Driver {
 
 fn decisions(criterion: &mut Criterion) {
     for (model, name) in [(StorageModel::Nsm, "nsm"), (StorageModel::Dsm, "dsm")] {
-        for scattered in [false, true] {
-            let label = format!("{name}{}", if scattered { "-scattered" } else { "" });
-            let mut driver = Driver::new(model, scattered);
+        for (case, suffix) in [
+            (Case::Ranges, ""),
+            (Case::Turns, "-turns"),
+            (Case::Scattered, "-scattered"),
+        ] {
+            let label = format!("{name}{suffix}");
+            let mut driver = Driver::new(model, case);
             // Into the middle of things: a warm buffer, scans at all positions.
             for _ in 0..40_000 {
                 driver.step();

@@ -246,7 +246,7 @@ mod tests {
         index.reads = vec![(2.0, 5, 1, false); 100_000];
         let drawn = figure(&picture, &picture.queries[0]);
         assert!(
-            drawn.len() < 20_000 && drawn.contains("100,000 reads"),
+            drawn.len() < 20_000 && drawn.contains("100\u{202f}000 reads"),
             "{}",
             drawn.len()
         );

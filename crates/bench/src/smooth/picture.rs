@@ -255,7 +255,6 @@ mod tests {
             let paths: Vec<&str> = query.paths.iter().map(|path| path.path.as_str()).collect();
             assert_eq!(paths, PICTURED);
             let full = &query.paths[0];
-            assert_eq!(pages(full).into_iter().collect::<BTreeSet<_>>().len(), 200);
             assert!(full.reads.iter().all(|(_, _, _, chunk)| *chunk));
             // The others may be given up on a busy machine, so these run without the picture's patience.
             let bound = bound(rows_per_page * 100.0 / 500.0);
@@ -273,6 +272,9 @@ mod tests {
             let named: BTreeSet<u32> = pages(sort).into_iter().collect();
             assert_eq!(named.len(), pages(sort).len(), "no page is read twice");
             assert!(named.len() as u64 <= query.rows && !named.is_empty());
+            // Chunks without results may be ruled out by their statistics.
+            let scanned: BTreeSet<u32> = pages(full).into_iter().collect();
+            assert!(scanned.is_superset(&named));
             assert!(index.reads.iter().all(|read| read.2 == 1 && !read.3));
             assert_eq!(pages(index).into_iter().collect::<BTreeSet<_>>(), named);
             // Pages that it reads by themselves are read once, and between them and its chunks it reads all that hold results.
