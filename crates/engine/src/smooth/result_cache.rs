@@ -16,9 +16,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use arrow::array::make_comparator;
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, new_empty_array};
+use arrow::array::{Array, ArrayRef, RecordBatch, new_empty_array};
 use arrow::compute::{concat, sort_to_indices, take, take_record_batch};
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::SchemaRef;
+use coscan_storage::without_pages;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, SpillFile, TaskContext};
@@ -430,16 +431,11 @@ fn narrow(bytes: u64) -> usize {
 /// other texts are taken into buffers as large as those.
 fn compact(batch: RecordBatch) -> Result<RecordBatch> {
     let (schema, columns, _) = batch.into_parts();
-    let columns = columns
-        .into_iter()
-        .map(|mut column| match column.data_type() {
-            DataType::Utf8View => Arc::new(column.as_string_view().gc()) as ArrayRef,
-            DataType::BinaryView => Arc::new(column.as_binary_view().gc()) as ArrayRef,
-            _ => {
-                column.shrink_to_fit();
-                column
-            }
-        });
+    let columns = columns.into_iter().map(|column| {
+        let mut column = without_pages(column);
+        column.shrink_to_fit();
+        column
+    });
     Ok(RecordBatch::try_new(schema, columns.collect())?)
 }
 
@@ -460,9 +456,9 @@ fn first(count: usize, holds: impl Fn(usize) -> bool) -> usize {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests: a failure should panic")]
 mod tests {
-    use arrow::array::{Int32Array, StringArray};
+    use arrow::array::{AsArray, Int32Array, StringArray};
     use arrow::compute::SortOptions;
-    use arrow::datatypes::{Field, Int32Type, Schema};
+    use arrow::datatypes::{DataType, Field, Int32Type, Schema};
     use datafusion::execution::memory_pool::GreedyMemoryPool;
     use datafusion::execution::runtime_env::RuntimeEnvBuilder;
     use datafusion::prelude::SessionConfig;
