@@ -91,9 +91,19 @@ impl ChunkSet {
 
     /// Takes a chunk out; false if it was not there.
     pub fn remove(&mut self, chunk: ChunkId) -> bool {
-        let before = self.len;
-        self.remove_range(chunk.0..chunk.0 + 1);
-        self.len != before
+        let mut runs = self.runs.range_mut(..=chunk.0);
+        let Some((&start, end)) = runs.next_back().filter(|(_, end)| chunk.0 < **end) else {
+            return false;
+        };
+        let past = std::mem::replace(end, chunk.0);
+        if start == chunk.0 {
+            self.runs.remove(&start);
+        }
+        if chunk.0 + 1 < past {
+            self.runs.insert(chunk.0 + 1, past);
+        }
+        self.len -= 1;
+        true
     }
 
     /// Takes every chunk of a range out.
@@ -143,19 +153,6 @@ impl ChunkSet {
             return Some(from);
         }
         self.runs.range(from.0..).next().map(|(&s, _)| ChunkId(s))
-    }
-
-    /// The first chunk at or after `from`, wrapping around at the end.
-    #[must_use]
-    pub fn first_cyclic(&self, from: ChunkId) -> Option<ChunkId> {
-        self.first_from(from).or_else(|| self.first())
-    }
-
-    /// The chunks in the order a circular scan that starts at `from` takes them.
-    pub fn iter_cyclic(&self, from: ChunkId) -> impl Iterator<Item = ChunkId> + '_ {
-        let tail = self.clip(from.0..u32::MAX).flatten();
-        let head = self.clip(0..from.0).flatten();
-        tail.chain(head).map(ChunkId)
     }
 
     /// The chunks, ascending.
@@ -250,15 +247,14 @@ mod tests {
     enum Op {
         Insert(Range<u32>),
         Remove(Range<u32>),
+        RemoveOne(u32),
     }
 
     fn op() -> impl Strategy<Value = Op> {
-        (any::<bool>(), 0u32..40, 0u32..12).prop_map(|(insert, start, len)| {
-            if insert {
-                Op::Insert(start..start + len)
-            } else {
-                Op::Remove(start..start + len)
-            }
+        (0..3, 0u32..40, 0u32..12).prop_map(|(kind, start, len)| match kind {
+            0 => Op::Insert(start..start + len),
+            1 => Op::Remove(start..start + len),
+            _ => Op::RemoveOne(start),
         })
     }
 
@@ -270,12 +266,12 @@ mod tests {
                 match op {
                     Op::Insert(r) => { model.extend(r.clone()); set.insert_range(r); }
                     Op::Remove(r) => { model.retain(|c| !r.contains(c)); set.remove_range(r); }
+                    Op::RemoveOne(c) => prop_assert_eq!(set.remove(ChunkId(c)), model.remove(&c)),
                 }
                 prop_assert_eq!(set.len(), model.len());
                 prop_assert!(set.iter().map(|c| c.0).eq(model.iter().copied()));
                 prop_assert_eq!(set.first_from(ChunkId(from)).map(|c| c.0), model.range(from..).next().copied());
-                let cyclic: Vec<u32> = model.range(from..).chain(model.range(..from)).copied().collect();
-                prop_assert!(set.iter_cyclic(ChunkId(from)).map(|c| c.0).eq(cyclic));
+                prop_assert_eq!(set.len_below(ChunkId(from)), model.range(..from).count());
                 // Runs are maximal: no two touch.
                 let runs: Vec<_> = set.runs().collect();
                 prop_assert!(runs.windows(2).all(|w| w[0].end < w[1].start));

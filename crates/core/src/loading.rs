@@ -105,12 +105,11 @@ impl Abm {
         let resident = &table.group(chunk).state.resident;
         let ready: Vec<ScanId> = table
             .interest(chunk)
-            .iter()
+            // Whoever asks later is served then. Most of those who need a chunk are at work on another.
+            .iter_and(&table.waiting)
             .map(|slot| table.slot(slot))
             .filter(|slot| slot.columns.is_subset(resident))
             .map(|slot| slot.scan)
-            // Whoever asks later is served then. Most of those who need a chunk are at work on another.
-            .filter(|&scan| self.scan(scan).waiting > 0)
             .collect();
         self.serve.extend(ready);
         self.serve_pages(id, chunk);
@@ -138,7 +137,8 @@ impl Abm {
 
     /// I7: a failed load fails the scans that need it, and nothing else.
     fn fail_scan(&mut self, id: ScanId, chunk: ChunkId) {
-        let needed = self.scan(id).needed.clone();
+        let parts = self.scan(id).parts.iter();
+        let needed = parts.flat_map(|part| part.needed.runs()).collect();
         self.withdraw_chunks(id, &needed);
         self.scan_mut(id).waiting = 0;
         self.active(id);

@@ -305,21 +305,28 @@ impl PrunedSet {
         let first = self.position(from_branch).unwrap_or_else(|at| at);
         let branches = self.branches[first..].iter();
         let branches = branches.map(|(at, branch)| (at * FAN * FAN, &branch.summary, branch));
-        for (limit, base, branch) in open(*best, among, branches, &bound) {
+        let branches = branches.filter(|(_, summary, _)| among.may_be_in(summary));
+        let (mut open_branches, mut open_blocks) = (Open::new(), Open::new());
+        open(&mut open_branches, *best, branches, &bound);
+        for &(limit, base, branch) in &open_branches {
             if !beats(limit, base, *best) {
                 break;
             }
             let blocks = bits_of(branch.present).zip(&branch.blocks);
             let blocks = blocks
-                .map(|(at, block)| (base + at * FAN, &block.summary, block))
-                .filter(|(first, ..)| *first >= (from_branch * FAN + from_block) * FAN);
-            for (limit, base, block) in open(*best, among, blocks, &bound) {
+                .map(|(at, block)| (base + at * FAN, block))
+                .filter(|&(first, _)| first >= (from_branch * FAN + from_block) * FAN)
+                .filter_map(|(first, block)| {
+                    let members = block.members & among.of_block(first / FAN, interest);
+                    (members != 0).then_some((first, &block.summary, (block, members)))
+                });
+            open(&mut open_blocks, *best, blocks, &bound);
+            for (limit, base, (block, members)) in open_blocks.drain(..) {
                 if !beats(limit, base, *best) {
                     break;
                 }
-                let mask = among.of_block(base / FAN, interest);
                 let uniform = block.summary.is_uniform();
-                let chunks = bits_of(block.members & mask).map(|bit| ChunkId(base + bit));
+                let chunks = bits_of(members).map(|bit| ChunkId(base + bit));
                 for chunk in chunks.filter(|&chunk| chunk >= from) {
                     let so_far = best.map(|(score, _)| score);
                     let Some(score) = score(interest.member(chunk), so_far) else {
@@ -352,20 +359,19 @@ impl PrunedSet {
     }
 }
 
-/// The nodes that could hold something better, best bound first.
+/// Nodes still to be looked into: their bound, their first chunk, themselves. Large, so it is handed on by reference.
+type Open<S, N> = SmallVec<[(S, u32, N); 32]>;
+
+/// Adds the nodes that could hold something better, best bound first.
 fn open<'a, S: Ord + Copy, N>(
+    open: &mut Open<S, N>,
     best: Option<(S, ChunkId)>,
-    among: Among<'_>,
     nodes: impl Iterator<Item = (u32, &'a Summary, N)>,
     bound: &impl Fn(&Summary) -> Option<S>,
-) -> SmallVec<[(S, u32, N); 32]> {
-    let needed = nodes.filter(|(_, summary, _)| among.may_be_in(summary));
-    let bounded = needed.filter_map(|(first, summary, node)| Some((bound(summary)?, first, node)));
-    let mut open: SmallVec<[(S, u32, N); 32]> = bounded
-        .filter(|&(limit, first, _)| beats(limit, first, best))
-        .collect();
+) {
+    let bounded = nodes.filter_map(|(first, summary, node)| Some((bound(summary)?, first, node)));
+    open.extend(bounded.filter(|&(limit, first, _)| beats(limit, first, best)));
     open.sort_by_key(|&(limit, ..)| Reverse(limit));
-    open
 }
 
 fn beats<S: Ord + Copy>(score: S, first: u32, best: Option<(S, ChunkId)>) -> bool {

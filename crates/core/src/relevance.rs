@@ -128,7 +128,7 @@ impl Abm {
         let queries = || {
             let starved = self.hungry.iter().map(|&id| self.scan(id));
             starved
-                .filter(|scan| scan.sequential || scan.coming < scan.needed.len())
+                .filter(|scan| scan.sequential || self.coming(scan) < scan.needed_len())
                 .map(|scan| (self.query_relevance(scan, running), Reverse(scan.id)))
         };
         // Mostly there is a chunk for the first.
@@ -158,7 +158,7 @@ impl Abm {
         } else {
             0
         };
-        i128::from(waited) - scan.needed.len() as i128 * unit
+        i128::from(waited) - scan.needed_len() as i128 * unit
     }
 
     fn choose_chunk_to_load(&self, scan: &Scan) -> Option<(ChunkId, ColumnSet)> {

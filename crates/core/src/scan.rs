@@ -10,7 +10,7 @@ use crate::{ChunkId, ChunkSet, ColumnSet, ScanId, TableId, Time};
 pub(crate) struct PartState {
     pub(crate) slot: usize,
     pub(crate) columns: ColumnSet,
-    /// Chunks of this part in needed(q).
+    /// Chunks of this part in needed(q). Those of a scan's parts are disjoint, and together needed(q).
     pub(crate) needed: ChunkSet,
 }
 
@@ -33,12 +33,8 @@ pub(crate) struct Scan {
     pub(crate) id: ScanId,
     pub(crate) table: TableId,
     pub(crate) parts: Vec<PartState>,
-    /// needed(q): the union of the parts' needed chunks.
-    pub(crate) needed: ChunkSet,
     /// Chunks handed out and not given back.
     pub(crate) held: BTreeMap<ChunkId, Turn>,
-    /// Needed chunks that are ready or on their way.
-    pub(crate) coming: usize,
     /// How many available chunks keep it fed.
     pub(crate) lookahead: usize,
     /// Takes its chunks in a fixed order, which begins at `start`.
@@ -66,6 +62,17 @@ pub(crate) struct Scan {
 }
 
 impl Scan {
+    /// How many chunks are in needed(q).
+    pub(crate) fn needed_len(&self) -> usize {
+        self.parts.iter().map(|part| part.needed.len()).sum()
+    }
+
+    /// How many chunks below this one are in needed(q).
+    pub(crate) fn needed_below(&self, chunk: ChunkId) -> usize {
+        let parts = self.parts.iter();
+        parts.map(|part| part.needed.len_below(chunk)).sum()
+    }
+
     /// cols(q, c), for a chunk that is needed.
     pub(crate) fn part_of(&self, chunk: ChunkId) -> Option<usize> {
         self.parts
@@ -85,14 +92,21 @@ impl Scan {
 
     /// Needed chunks in the order a sequential scan takes them.
     pub(crate) fn order(&self) -> impl Iterator<Item = ChunkId> + '_ {
-        self.needed.iter_cyclic(self.start)
+        let from = |chunk| {
+            let parts = self.parts.iter();
+            parts
+                .filter_map(move |part| part.needed.first_from(chunk))
+                .min()
+        };
+        let after = move |&chunk: &ChunkId| from(ChunkId(chunk.0 + 1));
+        let head = std::iter::successors(from(ChunkId(0)), after);
+        std::iter::successors(from(self.start), after)
+            .chain(head.take_while(|&chunk| chunk < self.start))
     }
 
     /// Takes a chunk out of needed(q); gives the part it was in.
     pub(crate) fn take(&mut self, chunk: ChunkId) -> Option<usize> {
-        let part = self.part_of(chunk)?;
-        self.parts[part].needed.remove(chunk);
-        self.needed.remove(chunk);
-        Some(part)
+        let mut parts = self.parts.iter_mut();
+        parts.position(|part| part.needed.remove(chunk))
     }
 }

@@ -25,30 +25,25 @@ impl Abm {
         } else {
             ChunkId(0)
         };
+        let lookahead = consumers as usize + self.loads_ahead();
+        let plenty = (!sequential).then_some(lookahead);
         let table = self.table_mut(table_id);
         table.scans.insert(id);
         let parts: Vec<PartState> = parts
             .into_iter()
             .map(|part| PartState {
-                slot: table.add_slot(id, &part.chunks, &part.columns, sequential),
+                slot: table.add_slot(id, &part.chunks, &part.columns, plenty),
                 columns: part.columns,
                 needed: part.chunks,
             })
             .collect();
-        let coming = parts
-            .iter()
-            .map(|part| table.count_coming(&part.needed, &part.columns))
-            .sum();
-        let needed = parts.iter().flat_map(|part| part.needed.runs()).collect();
         let now = self.now;
         let scan = Scan {
             id,
             table: table_id,
             parts,
-            needed,
             held: BTreeMap::new(),
-            coming,
-            lookahead: consumers as usize + self.loads_ahead(),
+            lookahead,
             sequential,
             ordered,
             start,
@@ -130,11 +125,9 @@ impl Abm {
             if gone.is_empty() {
                 continue;
             }
-            scan.coming -= table.count_coming(&gone, &part.columns);
-            table.set_interest(part.slot, &gone, false);
+            table.lose_interest(part.slot, &gone);
             for run in gone.runs() {
-                part.needed.remove_range(run.clone());
-                scan.needed.remove_range(run);
+                part.needed.remove_range(run);
             }
         }
         self.serve.insert(id);
@@ -193,7 +186,6 @@ impl Abm {
         let turn = self.begin_turn(id, chunk);
         let scan = self.scans.get_mut(&id).expect("deliver named it");
         let part = scan.take(chunk).expect("I5: only needed chunks are chosen");
-        scan.coming -= 1;
         scan.held.insert(chunk, turn);
         scan.waiting -= 1;
         let registered = scan.registered_seq;
@@ -204,6 +196,7 @@ impl Abm {
             .tables
             .get_mut(&scan.table)
             .expect("scans name registered tables");
+        table.slot_mut(slot).coming -= 1;
         table.drop_interest(chunk, slot);
         table.pin(chunk, Pinner::Scan(id), columns.clone());
         table.touch(chunk, columns, seq);

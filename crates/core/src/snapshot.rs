@@ -85,9 +85,9 @@ impl Abm {
         self.scans.values().map(|scan| ScanSnapshot {
             scan: scan.id,
             table: scan.table,
-            chunks_needed: scan.needed.len(),
+            chunks_needed: scan.needed_len(),
             chunks_held: scan.held.len(),
-            chunks_coming: scan.coming,
+            chunks_coming: self.coming(scan),
             waiting: scan.waiting,
             starved: scan.starved,
             stalled: scan.stalled,

@@ -4,8 +4,6 @@
 //! consumers and it nothing has happened for `stall_after` is stalled: it protects nothing.
 //! Source: [CoopScans07 Figure 3, queryStarved]; we differ: loads in flight count as available.
 
-use smallvec::SmallVec;
-
 use crate::abm::Abm;
 use crate::scan::Scan;
 use crate::table::Table;
@@ -25,9 +23,16 @@ impl Abm {
         let now = self.now;
         let old = self.stall_time(self.scan(id));
         self.stalls.remove(&(old, id));
-        let scan = self.scan_mut(id);
+        let scan = self.scans.get_mut(&id).expect("it was there");
         scan.last_activity = now;
         let (waiting, stalled) = (scan.waiting > 0, scan.stalled);
+        let table = self.tables.get_mut(&scan.table);
+        let table = table.expect("scans name registered tables");
+        for part in &scan.parts {
+            if table.waiting.contains(part.slot) != waiting {
+                table.waiting.set(part.slot, waiting);
+            }
+        }
         if !waiting {
             let due = self.stall_time(self.scan(id));
             self.stalls.insert((due, id));
@@ -54,10 +59,17 @@ impl Abm {
         self.refresh(id);
     }
 
+    /// How many chunks that the scan needs are ready or on their way.
+    pub(crate) fn coming(&self, scan: &Scan) -> usize {
+        let table = self.table(scan.table);
+        let parts = scan.parts.iter();
+        parts.map(|part| table.slot(part.slot).coming).sum()
+    }
+
     /// available(q), cut off where it no longer matters.
     pub(crate) fn available(&self, scan: &Scan) -> usize {
         if !scan.sequential {
-            return scan.held.len() + scan.coming;
+            return scan.held.len() + self.coming(scan);
         }
         let table = self.table(scan.table);
         let prefix = scan.order().take(scan.lookahead + 1).take_while(|&chunk| {
@@ -102,27 +114,10 @@ impl Abm {
         let table = self.table_mut(id);
         let before = table.group(chunk).coming.clone();
         change(table);
-        let coming = &table.group(chunk).coming;
-        if *coming == before {
-            return;
-        }
-        let interest = table.interest(chunk);
-        let mut affected: SmallVec<[(ScanId, bool); 64]> = SmallVec::new();
-        for (columns, members) in &table.families {
-            let comes = columns.is_subset(coming);
-            if columns.is_subset(&before) != comes {
-                let slots = members.iter_and(interest);
-                affected.extend(slots.map(|slot| (table.slot(slot).scan, comes)));
+        if table.group(chunk).coming != before {
+            for scan in table.recount_coming(chunk, &before) {
+                self.refresh(scan);
             }
-        }
-        for (id, comes) in affected {
-            let scan = self.scan_mut(id);
-            if comes {
-                scan.coming += 1;
-            } else {
-                scan.coming -= 1;
-            }
-            self.refresh(id);
         }
     }
 }

@@ -22,6 +22,10 @@ use crate::{
 pub(crate) struct Slot {
     pub(crate) scan: ScanId,
     pub(crate) columns: ColumnSet,
+    /// Needed chunks of the part that are ready or on their way.
+    pub(crate) coming: usize,
+    /// As long as more are coming than this, the scan is not even almost starved. None for a sequential scan: it takes the next.
+    plenty: Option<usize>,
 }
 
 /// Who pins columns of a chunk.
@@ -82,6 +86,8 @@ pub(crate) struct Table {
     slots: Vec<Option<Slot>>,
     /// Distinct column sets of the slots, each with the slots that have it.
     pub(crate) families: Vec<(ColumnSet, Bits)>,
+    /// Slots of scans of which a consumer waits.
+    pub(crate) waiting: Bits,
     /// Slots of scans that are starved, almost starved, stalled.
     pub(crate) starved: Bits,
     pub(crate) almost: Bits,
@@ -119,6 +125,7 @@ impl Table {
             weights: Vec::new(),
             slots: Vec::new(),
             families: Vec::new(),
+            waiting: Bits::default(),
             starved: Bits::default(),
             almost: Bits::default(),
             stalled: Bits::default(),
@@ -251,6 +258,10 @@ impl Table {
             .expect("interest names live slots")
     }
 
+    pub(crate) fn slot_mut(&mut self, slot: usize) -> &mut Slot {
+        self.slots[slot].as_mut().expect("scans name live slots")
+    }
+
     /// The union of the columns that the given slots want.
     pub(crate) fn columns_of(&self, slots: &Bits) -> ColumnSet {
         let mut columns = ColumnSet::new();
@@ -297,13 +308,13 @@ impl Table {
 
     // ---- slots ----
 
-    /// Takes a slot for a scan part that wants `columns` of `chunks`.
+    /// Takes a slot for a scan part that wants `columns` of `chunks`. `plenty`: see [`Slot`].
     pub(crate) fn add_slot(
         &mut self,
         scan: ScanId,
         chunks: &ChunkSet,
         columns: &ColumnSet,
-        sequential: bool,
+        plenty: Option<usize>,
     ) -> usize {
         let slot = self
             .slots
@@ -313,13 +324,15 @@ impl Table {
         let entry = Some(Slot {
             scan,
             columns: columns.clone(),
+            coming: self.count_coming(chunks, columns),
+            plenty,
         });
         if slot == self.slots.len() {
             self.slots.push(entry);
         } else {
             self.slots[slot] = entry;
         }
-        self.sequential.set(slot, sequential);
+        self.sequential.set(slot, plenty.is_none());
         match self
             .families
             .iter_mut()
@@ -338,6 +351,7 @@ impl Table {
     pub(crate) fn drop_slot(&mut self, slot: usize, needed: &ChunkSet) {
         self.set_interest(slot, needed, false);
         for mask in [
+            &mut self.waiting,
             &mut self.starved,
             &mut self.almost,
             &mut self.stalled,
@@ -353,7 +367,7 @@ impl Table {
     }
 
     /// How many of the chunks have all of `columns` resident or loading.
-    pub(crate) fn count_coming(&self, chunks: &ChunkSet, columns: &ColumnSet) -> usize {
+    fn count_coming(&self, chunks: &ChunkSet, columns: &ColumnSet) -> usize {
         let comes = self.groups.map(|group| columns.is_subset(&group.coming));
         let groups = chunks.iter().map(|chunk| self.group_of[chunk.0 as usize]);
         groups
@@ -361,8 +375,39 @@ impl Table {
             .count()
     }
 
+    /// Columns of a chunk come, or do so no longer: counts that for the slots that need it. Gives the scans to which it may matter.
+    pub(crate) fn recount_coming(
+        &mut self,
+        chunk: ChunkId,
+        before: &ColumnSet,
+    ) -> SmallVec<[ScanId; 64]> {
+        let mut scans = SmallVec::new();
+        let now = &self.groups.at(self.group_of[chunk.0 as usize]).coming;
+        for (columns, members) in &self.families {
+            let comes = columns.is_subset(now);
+            if comes == columns.is_subset(before) {
+                continue;
+            }
+            for slot in members.iter_and(self.interest.slots(chunk)) {
+                let slot = self.slots[slot]
+                    .as_mut()
+                    .expect("interest names live slots");
+                if !comes {
+                    slot.coming -= 1;
+                }
+                if slot.plenty.is_none_or(|plenty| slot.coming <= plenty) {
+                    scans.push(slot.scan);
+                }
+                if comes {
+                    slot.coming += 1;
+                }
+            }
+        }
+        scans
+    }
+
     /// Sets or clears a slot's bit in the interest of many chunks.
-    pub(crate) fn set_interest(&mut self, slot: usize, chunks: &ChunkSet, on: bool) {
+    fn set_interest(&mut self, slot: usize, chunks: &ChunkSet, on: bool) {
         let idle = self.groups.map(|group| !group.idle.is_empty());
         let mut blocks: Vec<(GroupId, u32)> = Vec::new();
         let mut of_block = 0;
@@ -386,6 +431,13 @@ impl Table {
             let numbers: Vec<u32> = of_group.iter().map(|&(_, block)| block).collect();
             self.groups.refresh(of_group[0].0, &numbers, &self.interest);
         }
+    }
+
+    /// Takes a slot out of the interest of many chunks.
+    pub(crate) fn lose_interest(&mut self, slot: usize, chunks: &ChunkSet) {
+        let coming = self.count_coming(chunks, &self.slot(slot).columns);
+        self.slot_mut(slot).coming -= coming;
+        self.set_interest(slot, chunks, false);
     }
 
     /// Takes a slot out of the interest of one chunk.

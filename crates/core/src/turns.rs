@@ -89,9 +89,10 @@ impl Abm {
         let mut ready: Vec<(u64, ScanId, u64)> = Vec::new();
         let entry = self.table(table);
         let resident = &entry.group(chunk).state.resident;
-        for slot in entry.interest(chunk).iter().map(|slot| entry.slot(slot)) {
+        let slots = entry.interest(chunk).iter_and(&entry.waiting);
+        for slot in slots.map(|slot| entry.slot(slot)) {
             let scan = self.scan(slot.scan);
-            if scan.waiting > 0 && !scan.sequential && slot.columns.is_subset(resident) {
+            if !scan.sequential && slot.columns.is_subset(resident) {
                 ready.push((rank(scan), scan.id, price(scan)));
             }
         }
@@ -131,7 +132,7 @@ impl Abm {
     pub(crate) fn answer_exhausted(&mut self, id: ScanId) {
         while let Some(scan) = self.scans.get_mut(&id)
             && scan.waiting > 0
-            && scan.needed.is_empty()
+            && scan.needed_len() == 0
         {
             scan.waiting -= 1;
             self.active(id);
@@ -220,7 +221,7 @@ impl Abm {
 
 /// The least goes first: work left at the price paid so far, and a share of the time before the scan came.
 fn rank(scan: &Scan) -> u64 {
-    let left = scan.needed.len() as u128 * u128::from(scan.worked_ns);
+    let left = scan.needed_len() as u128 * u128::from(scan.worked_ns);
     let left = left / u128::from(scan.chunks_worked.max(1));
     let left = u64::try_from(left).unwrap_or(u64::MAX);
     left.saturating_add(scan.registered_at.0 / AGE_PER_WORK)
