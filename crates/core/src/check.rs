@@ -81,10 +81,6 @@ impl Table {
                 !state.resident.intersects(&state.loading),
                 "I1: a segment is loading at most once"
             );
-            assert!(
-                state.pinned.is_subset(&state.resident),
-                "I2: pinned columns are in memory"
-            );
             group.members.check(self.interests());
             for chunk in group.members.iter() {
                 used += self.check_chunk(chunk, group);
@@ -95,7 +91,7 @@ impl Table {
         assert_eq!(self.victims.len(), listed);
         if self.policy == Policy::PbmSampling {
             let victims: BTreeSet<_> = self.victims.iter().map(|&(_, c, col)| (c, col)).collect();
-            assert!(self.idle.check().into_iter().eq(victims));
+            assert!(self.idle_list.check().into_iter().eq(victims));
         }
         self.interests().check();
         used + self.check_extents()
@@ -104,11 +100,15 @@ impl Table {
     fn check_chunk(&self, id: ChunkId, group: &Group) -> u64 {
         let chunk = &self.chunks[id.0 as usize];
         assert_eq!(&self.group(id).state, &group.state, "it is in its group");
-        let victims = self.victim_columns(&group.idle, self.interest(id));
+        let victims = self.victim_columns(&self.idle(id), self.interest(id));
         assert_eq!(chunk.listed, victims);
+        let pinned = self.pinned(id);
+        assert_eq!(group.state.pinned, !pinned.is_empty());
+        assert!(!victims.intersects(&pinned), "I2: victim is pinned");
+        let resident = &group.state.resident;
         assert!(
-            !victims.intersects(&group.state.pinned),
-            "I2: victim is pinned"
+            pinned.is_subset(resident),
+            "I2: pinned columns are in memory"
         );
         let used: ColumnSet = chunk.last_use.iter().map(|&(column, _)| column).collect();
         assert_eq!(used, group.state.resident);

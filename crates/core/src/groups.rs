@@ -1,8 +1,8 @@
 //! Chunks whose bytes are in the same state, grouped.
 //!
-//! A decision first asks which columns of a chunk are in memory, on their way or pinned. Chunks alike in that form a *group*, of
-//! which there are few, for columns are wanted in few combinations. Which scans need them differs from chunk to chunk; that is for
-//! the group's members (`pruned.rs`).
+//! A decision first asks which columns of a chunk are in memory or on their way, and whether someone reads it. Chunks alike in that
+//! form a *group*, of which there are few, for columns are wanted in few combinations. Which scans need them differs from chunk to
+//! chunk; that is for the group's members (`pruned.rs`). Which columns are pinned does so too (`Table::idle`).
 //! Source: [CoopScans07 §4, Figure 3]; we differ: the paper counts interest anew for every chunk and decision (§5.2.4).
 
 use std::collections::BTreeMap;
@@ -18,8 +18,8 @@ pub(crate) struct ChunkState {
     pub(crate) resident: ColumnSet,
     /// Columns in an outstanding load. Disjoint from `resident` (I1).
     pub(crate) loading: ColumnSet,
-    /// Columns that someone reads now. A subset of `resident` (I2).
-    pub(crate) pinned: ColumnSet,
+    /// Whether someone reads the chunk now.
+    pub(crate) pinned: bool,
     /// Queued page requests.
     pub(crate) pages: u32,
     /// Where the chunk is read from.
@@ -32,21 +32,13 @@ pub(crate) struct Group {
     pub(crate) state: ChunkState,
     /// `resident` ∪ `loading`.
     pub(crate) coming: ColumnSet,
-    /// `resident` without `pinned`; nothing while a load is under way (I2).
-    pub(crate) idle: ColumnSet,
     pub(crate) members: PrunedSet,
 }
 
 impl Group {
     fn new(state: ChunkState) -> Self {
-        let idle = if state.loading.is_empty() {
-            state.resident.difference(&state.pinned)
-        } else {
-            ColumnSet::new()
-        };
         Self {
             coming: state.resident.union(&state.loading),
-            idle,
             members: PrunedSet::default(),
             state,
         }
@@ -54,13 +46,12 @@ impl Group {
 
     /// Whether its chunks may be evicted whole.
     pub(crate) fn is_evictable(&self) -> bool {
-        let ChunkState {
-            resident,
-            loading,
-            pinned,
-            ..
-        } = &self.state;
-        !resident.is_empty() && loading.is_empty() && pinned.is_empty()
+        self.may_be_idle() && !self.state.pinned
+    }
+
+    /// Whether columns of its chunks may be evicted, as far as nobody reads them (I2).
+    pub(crate) fn may_be_idle(&self) -> bool {
+        !self.state.resident.is_empty() && self.state.loading.is_empty()
     }
 }
 

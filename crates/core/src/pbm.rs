@@ -72,7 +72,7 @@ impl Abm {
     /// Some idle segments, drawn evenly, one perhaps twice. What is drawn depends on the state alone, which the eviction that follows
     /// changes.
     fn sample(&self) -> Vec<Idle> {
-        let total: usize = self.tables.values().map(|t| t.idle.list.len()).sum();
+        let total: usize = self.tables.values().map(|t| t.idle_list.list.len()).sum();
         if total == 0 {
             return Vec::new();
         }
@@ -82,7 +82,7 @@ impl Abm {
             let place = (u128::from(mix(state)) * total as u128) >> 64;
             let mut place = usize::try_from(place).unwrap_or(0);
             self.tables.values().find_map(|table| {
-                let list = &table.idle.list;
+                let list = &table.idle_list.list;
                 let found = list.get(place);
                 place = place.saturating_sub(list.len());
                 found.map(|&(chunk, column)| (table.id, chunk, column))

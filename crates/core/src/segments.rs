@@ -56,11 +56,31 @@ impl Table {
     }
 
     fn refresh_pins(&mut self, chunk: ChunkId) {
+        let pinned = self.pins.contains_key(&chunk);
+        if !self.set_state(chunk, |state| state.pinned = pinned) {
+            self.list_victims(chunk);
+        }
+    }
+
+    /// The columns of a chunk that someone reads now.
+    pub(crate) fn pinned(&self, chunk: ChunkId) -> ColumnSet {
         let mut pinned = ColumnSet::new();
         for (_, columns) in self.pins.get(&chunk).into_iter().flatten() {
             pinned.union_with(columns);
         }
-        self.set_state(chunk, |state| state.pinned = pinned);
+        pinned
+    }
+
+    /// The columns of a chunk in memory that nobody reads; nothing while a load is under way (I2).
+    pub(crate) fn idle(&self, chunk: ChunkId) -> ColumnSet {
+        let group = self.group(chunk);
+        if !group.may_be_idle() {
+            ColumnSet::new()
+        } else if group.state.pinned {
+            group.state.resident.difference(&self.pinned(chunk))
+        } else {
+            group.state.resident.clone()
+        }
     }
 
     /// The absent extents that a load of these columns would bring, ascending.

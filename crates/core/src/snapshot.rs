@@ -109,7 +109,7 @@ impl Abm {
                         chunk,
                         resident: group.state.resident.clone(),
                         loading: group.state.loading.clone(),
-                        pinned: group.state.pinned.clone(),
+                        pinned: table.pinned(chunk),
                         interested,
                     }
                 })

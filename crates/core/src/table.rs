@@ -100,7 +100,7 @@ pub(crate) struct Table {
     /// Segments that may be evicted one by one, by last use.
     pub(crate) victims: BTreeSet<(u64, ChunkId, ColumnId)>,
     /// The same, to be drawn from, under `pbm-sampling`.
-    pub(crate) idle: IdleList,
+    pub(crate) idle_list: IdleList,
     /// Resident extents, the only ones that can be orphans.
     pub(crate) resident_extents: BTreeSet<ExtentId>,
     /// Where the elevator reads next.
@@ -133,7 +133,7 @@ impl Table {
             groups: Groups::default(),
             pins: BTreeMap::new(),
             victims: BTreeSet::new(),
-            idle: IdleList::default(),
+            idle_list: IdleList::default(),
             resident_extents: BTreeSet::new(),
             cursor: ChunkId(0),
             last_load_seq: None,
@@ -149,7 +149,7 @@ impl Table {
             let state = ChunkState {
                 resident: ColumnSet::new(),
                 loading: ColumnSet::new(),
-                pinned: ColumnSet::new(),
+                pinned: false,
                 pages: 0,
                 device,
             };
@@ -408,7 +408,7 @@ impl Table {
 
     /// Sets or clears a slot's bit in the interest of many chunks.
     fn set_interest(&mut self, slot: usize, chunks: &ChunkSet, on: bool) {
-        let idle = self.groups.map(|group| !group.idle.is_empty());
+        let idle = self.groups.map(Group::may_be_idle);
         let mut blocks: Vec<(GroupId, u32)> = Vec::new();
         let mut of_block = 0;
         for chunk in chunks.iter() {
@@ -449,30 +449,35 @@ impl Table {
         self.list_victims(chunk);
     }
 
-    /// Changes the state of a chunk.
-    pub(crate) fn set_state(&mut self, chunk: ChunkId, change: impl FnOnce(&mut ChunkState)) {
+    /// Changes the state of a chunk; false if it is as it was.
+    pub(crate) fn set_state(
+        &mut self,
+        chunk: ChunkId,
+        change: impl FnOnce(&mut ChunkState),
+    ) -> bool {
         let from = self.group_of[chunk.0 as usize];
         let old = &self.groups.at(from).state;
         let mut state = old.clone();
         change(&mut state);
         if state == *old {
-            return;
+            return false;
         }
         self.groups.remove(chunk, from, &self.interest);
         self.group_of[chunk.0 as usize] = self.groups.insert(chunk, state, &self.interest);
         self.list_victims(chunk);
+        true
     }
 
     /// Brings `victims` up to date for a chunk.
-    fn list_victims(&mut self, chunk: ChunkId) {
+    pub(crate) fn list_victims(&mut self, chunk: ChunkId) {
         let Chunk {
             listed, last_use, ..
         } = &self.chunks[chunk.0 as usize];
-        let idle = &self.group(chunk).idle;
+        let idle = self.idle(chunk);
         if idle.is_empty() && listed.is_empty() {
             return;
         }
-        let now = self.victim_columns(idle, self.interest(chunk));
+        let now = self.victim_columns(&idle, self.interest(chunk));
         if now == *listed {
             return;
         }
@@ -482,13 +487,13 @@ impl Table {
                 (true, false) => {
                     self.victims.remove(&(seq, chunk, column));
                     if sampled {
-                        self.idle.remove((chunk, column));
+                        self.idle_list.remove((chunk, column));
                     }
                 }
                 (false, true) => {
                     self.victims.insert((seq, chunk, column));
                     if sampled {
-                        self.idle.insert((chunk, column));
+                        self.idle_list.insert((chunk, column));
                     }
                 }
                 _ => {}
@@ -522,7 +527,7 @@ impl Table {
         if self.policy != Policy::Elevator {
             return;
         }
-        let idle = self.groups.iter().filter(|group| !group.idle.is_empty());
+        let idle = self.groups.iter().filter(|group| group.may_be_idle());
         let chunks: Vec<ChunkId> = idle.flat_map(|group| group.members.iter()).collect();
         for chunk in chunks {
             self.list_victims(chunk);
