@@ -62,9 +62,10 @@ struct Driver {
     actions: Vec<Action>,
     /// (scan, chunk) in consumers' hands.
     held: Vec<(ScanId, ChunkId)>,
-    decisions: Vec<Duration>,
+    /// How long each took, and how many chunks it handed out.
+    decisions: Vec<(Duration, usize)>,
     /// Scans that register or end.
-    announcements: Vec<Duration>,
+    announcements: Vec<(Duration, usize)>,
     columns: u16,
     next_scan: u64,
     scattered: bool,
@@ -159,10 +160,14 @@ impl Driver {
         let mut actions = std::mem::take(&mut self.actions);
         actions.extend(std::iter::from_fn(|| self.abm.poll_action()));
         let took = begun.elapsed();
+        let handed = actions
+            .iter()
+            .filter(|action| matches!(action, Action::Deliver { .. }));
+        let timing = (took, handed.count());
         if announces {
-            self.announcements.push(took);
+            self.announcements.push(timing);
         } else {
-            self.decisions.push(took);
+            self.decisions.push(timing);
         }
         let mut ended = Vec::new();
         for action in actions.drain(..) {
@@ -220,7 +225,7 @@ fn decisions(criterion: &mut Criterion) {
                     for _ in 0..steps {
                         driver.step();
                     }
-                    black_box(driver.decisions[before..].iter().sum())
+                    black_box(driver.decisions[before..].iter().map(|of| of.0).sum())
                 });
             });
             print("decisions", &label, &mut driver.decisions);
@@ -229,22 +234,20 @@ fn decisions(criterion: &mut Criterion) {
     }
 }
 
-fn print(what: &str, label: &str, timings: &mut [Duration]) {
+fn print(what: &str, label: &str, timings: &mut [(Duration, usize)]) {
     timings.sort_unstable();
-    let at = |share: f64| {
-        let last = timings.len().saturating_sub(1) as f64;
-        timings
-            .get((last * share) as usize)
-            .copied()
-            .unwrap_or_default()
-    };
+    let place = |share: f64| (timings.len().saturating_sub(1) as f64 * share) as usize;
+    let at = |share: f64| timings.get(place(share)).copied().unwrap_or_default().0;
+    let slowest = &timings[place(0.99)..];
+    let handed: usize = slowest.iter().map(|of| of.1).sum();
     println!(
-        "{label}, {what}: {}, p50 {:?}, p99 {:?}, p99.9 {:?}, max {:?}",
+        "{label}, {what}: {}, p50 {:?}, p99 {:?}, p99.9 {:?}, max {:?}; the slowest percent hand out {:.1} chunks each",
         timings.len(),
         at(0.5),
         at(0.99),
         at(0.999),
         at(1.0),
+        handed as f64 / slowest.len().max(1) as f64,
     );
 }
 

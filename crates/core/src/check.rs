@@ -102,7 +102,14 @@ impl Table {
         assert_eq!(&self.group(id).state, &group.state, "it is in its group");
         let victims = self.victim_columns(&self.idle(id), self.interest(id));
         assert_eq!(chunk.listed, victims);
-        let pinned = self.pinned(id);
+        let pins = self.pins.get(&id);
+        assert_eq!(group.state.pinned, pins.is_some());
+        let by = pins.into_iter().flat_map(|pins| &pins.by);
+        let pinned: ColumnSet = by.flat_map(|(_, columns)| columns.iter()).collect();
+        assert_eq!(
+            pinned,
+            pins.map(|pins| pins.columns.clone()).unwrap_or_default()
+        );
         assert_eq!(group.state.pinned, !pinned.is_empty());
         assert!(!victims.intersects(&pinned), "I2: victim is pinned");
         let resident = &group.state.resident;

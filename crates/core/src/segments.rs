@@ -39,36 +39,39 @@ impl Table {
     }
 
     pub(crate) fn pin(&mut self, chunk: ChunkId, by: Pinner, columns: ColumnSet) {
-        self.pins.entry(chunk).or_default().push((by, columns));
-        self.refresh_pins(chunk);
+        let pins = self.pins.entry(chunk).or_default();
+        let more = !columns.is_subset(&pins.columns);
+        pins.columns.union_with(&columns);
+        pins.by.push((by, columns));
+        if more {
+            self.pins_changed(chunk);
+        }
     }
 
     /// Ends a pin; gives the columns it held.
     pub(crate) fn unpin(&mut self, chunk: ChunkId, by: Pinner) -> ColumnSet {
         let pins = self.pins.entry(chunk).or_default();
-        let at = pins.iter().position(|&(pinner, _)| pinner == by);
-        let columns = at.map_or_else(ColumnSet::new, |at| pins.swap_remove(at).1);
-        if pins.is_empty() {
-            self.pins.remove(&chunk);
+        let at = pins.by.iter().position(|&(pinner, _)| pinner == by);
+        let columns = at.map_or_else(ColumnSet::new, |at| pins.by.swap_remove(at).1);
+        // Mostly others read the same columns.
+        if !pins.by.iter().any(|(_, theirs)| columns.is_subset(theirs)) {
+            pins.columns = ColumnSet::new();
+            for (_, theirs) in &pins.by {
+                pins.columns.union_with(theirs);
+            }
+            if pins.by.is_empty() {
+                self.pins.remove(&chunk);
+            }
+            self.pins_changed(chunk);
         }
-        self.refresh_pins(chunk);
         columns
     }
 
-    fn refresh_pins(&mut self, chunk: ChunkId) {
+    fn pins_changed(&mut self, chunk: ChunkId) {
         let pinned = self.pins.contains_key(&chunk);
         if !self.set_state(chunk, |state| state.pinned = pinned) {
             self.list_victims(chunk);
         }
-    }
-
-    /// The columns of a chunk that someone reads now.
-    pub(crate) fn pinned(&self, chunk: ChunkId) -> ColumnSet {
-        let mut pinned = ColumnSet::new();
-        for (_, columns) in self.pins.get(&chunk).into_iter().flatten() {
-            pinned.union_with(columns);
-        }
-        pinned
     }
 
     /// The columns of a chunk in memory that nobody reads; nothing while a load is under way (I2).
@@ -76,8 +79,8 @@ impl Table {
         let group = self.group(chunk);
         if !group.may_be_idle() {
             ColumnSet::new()
-        } else if group.state.pinned {
-            group.state.resident.difference(&self.pinned(chunk))
+        } else if let Some(pins) = self.pins.get(&chunk) {
+            group.state.resident.difference(&pins.columns)
         } else {
             group.state.resident.clone()
         }

@@ -64,10 +64,10 @@ impl Abm {
             return false;
         };
         let mut needing = table.interest(chunk).iter().map(|slot| table.slot(slot));
-        let holding = table.pins.get(&chunk).into_iter().flatten();
+        let holding = table.pins.get(&chunk).into_iter();
         needing.any(|slot| slot.scan != scan && slot.columns.intersects(columns))
             || holding
-                .into_iter()
+                .flat_map(|pins| &pins.by)
                 .any(|(pinner, held)| *pinner != Pinner::Scan(scan) && held.intersects(columns))
     }
 
@@ -109,7 +109,11 @@ impl Abm {
                         chunk,
                         resident: group.state.resident.clone(),
                         loading: group.state.loading.clone(),
-                        pinned: table.pinned(chunk),
+                        pinned: table
+                            .pins
+                            .get(&chunk)
+                            .map(|pins| pins.columns.clone())
+                            .unwrap_or_default(),
                         interested,
                     }
                 })

@@ -35,6 +35,15 @@ pub(crate) enum Pinner {
     Page(PageRequestId),
 }
 
+/// Why columns of a chunk may not go.
+#[derive(Debug, Default)]
+pub(crate) struct Pins {
+    /// Who pins which columns, each pinner once.
+    pub(crate) by: SmallVec<[(Pinner, ColumnSet); 2]>,
+    /// All of them.
+    pub(crate) columns: ColumnSet,
+}
+
 /// Where a shared extent is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ExtentState {
@@ -95,8 +104,8 @@ pub(crate) struct Table {
     /// Slots of scans that take their chunks in order.
     pub(crate) sequential: Bits,
     pub(crate) groups: Groups,
-    /// Of each pinned chunk: who pins which columns, each pinner once.
-    pub(crate) pins: BTreeMap<ChunkId, SmallVec<[(Pinner, ColumnSet); 2]>>,
+    /// Of each pinned chunk.
+    pub(crate) pins: BTreeMap<ChunkId, Pins>,
     /// Segments that may be evicted one by one, by last use.
     pub(crate) victims: BTreeSet<(u64, ChunkId, ColumnId)>,
     /// The same, to be drawn from, under `pbm-sampling`.

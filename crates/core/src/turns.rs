@@ -85,7 +85,9 @@ impl Abm {
     /// Joining spares the scan a decode later, and all who come after it; it delays those before it by the rest of its work. How
     /// much of a price is decode is not known: half of the lower of the two prices is taken for it.
     fn join_turn(&mut self, table: TableId, chunk: ChunkId, leader_price: u64) {
-        let at_work: BTreeSet<ScanId> = self.turns.ends.iter().map(|end| end.1).collect();
+        let mut at_work: Vec<ScanId> = self.turns.ends.iter().map(|end| end.1).collect();
+        at_work.sort_unstable();
+        at_work.dedup();
         let mut ready: Vec<(u64, ScanId, u64)> = Vec::new();
         let entry = self.table(table);
         let resident = &entry.group(chunk).state.resident;
