@@ -4,6 +4,8 @@
 //! next 64 with the next; by count, a chunk with four bytes; by chunk, whoever is left.
 //! I10: the three agree.
 
+use std::ops::Range;
+
 use crate::ChunkId;
 use crate::bits::Bits;
 
@@ -12,8 +14,29 @@ use crate::bits::Bits;
 pub(crate) struct Interest {
     slots: Vec<Bits>,
     counts: Vec<u32>,
-    /// Of each slot: a word per 64 chunks, up to the last that it ever was interested in.
-    words: Vec<Vec<u64>>,
+    by_slot: Vec<Chunks>,
+}
+
+/// The chunks that a slot needs.
+#[derive(Clone, Debug, Default)]
+struct Chunks {
+    /// 64 chunks each, up to the last that the slot ever was interested in.
+    words: Vec<u64>,
+    len: usize,
+}
+
+impl Chunks {
+    fn word(&self, block: usize) -> u64 {
+        self.words.get(block).copied().unwrap_or(0)
+    }
+
+    /// The words from a chunk on, with the numbers of their blocks; what is before it is cleared.
+    fn from(&self, chunk: u32) -> impl Iterator<Item = (u32, u64)> + '_ {
+        let (block, mask) = (chunk / 64, u64::MAX << (chunk % 64));
+        let words = self.words.iter().copied().skip(block as usize);
+        let rest = (block..).zip(words);
+        rest.map(move |(at, word)| (at, if at == block { word & mask } else { word }))
+    }
 }
 
 impl Interest {
@@ -37,14 +60,15 @@ impl Interest {
             slots.set(slot, on);
             let count = &mut self.counts[chunk.0 as usize];
             *count = if on { *count + 1 } else { *count - 1 };
-            if self.words.len() <= slot {
-                self.words.resize(slot + 1, Vec::new());
+            if self.by_slot.len() <= slot {
+                self.by_slot.resize(slot + 1, Chunks::default());
             }
-            let (words, block) = (&mut self.words[slot], chunk.0 as usize / 64);
-            if words.len() <= block {
-                words.resize(block + 1, 0);
+            let (chunks, block) = (&mut self.by_slot[slot], chunk.0 as usize / 64);
+            if chunks.words.len() <= block {
+                chunks.words.resize(block + 1, 0);
             }
-            words[block] ^= 1 << (chunk.0 % 64);
+            chunks.words[block] ^= 1 << (chunk.0 % 64);
+            chunks.len = if on { chunks.len + 1 } else { chunks.len - 1 };
         }
     }
 
@@ -56,8 +80,43 @@ impl Interest {
 
     /// Which of 64 chunks the slot needs, a bit each.
     pub(crate) fn chunks_of(&self, block: u32, slot: usize) -> u64 {
-        let word = self.words.get(slot).and_then(|of| of.get(block as usize));
-        word.copied().unwrap_or(0)
+        let chunks = self.by_slot.get(slot);
+        chunks.map_or(0, |chunks| chunks.word(block as usize))
+    }
+
+    /// Whether the slot needs the chunk.
+    pub(crate) fn contains(&self, chunk: ChunkId, slot: usize) -> bool {
+        self.chunks_of(chunk.0 / 64, slot) >> (chunk.0 % 64) & 1 == 1
+    }
+
+    /// How many chunks the slot needs.
+    pub(crate) fn len(&self, slot: usize) -> usize {
+        self.by_slot.get(slot).map_or(0, |chunks| chunks.len)
+    }
+
+    /// How many chunks of a range the slot needs.
+    pub(crate) fn len_in(&self, slot: usize, range: &Range<u32>) -> usize {
+        let chunks = self.by_slot.get(slot).filter(|_| !range.is_empty());
+        let words = chunks
+            .into_iter()
+            .flat_map(|chunks| chunks.from(range.start));
+        let (last, mask) = (range.end / 64, !(u64::MAX << (range.end % 64)));
+        let words = words.take_while(|&(at, _)| at <= last);
+        let words = words.map(|(at, word)| if at == last { word & mask } else { word });
+        words.map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// The lowest chunk from `from` on that the slot needs.
+    pub(crate) fn first(&self, slot: usize, from: ChunkId) -> Option<ChunkId> {
+        let mut words = self.by_slot.get(slot)?.from(from.0);
+        let (at, word) = words.find(|&(_, word)| word != 0)?;
+        Some(ChunkId(at * 64 + word.trailing_zeros()))
+    }
+
+    /// The chunks that the slot needs, ascending.
+    pub(crate) fn chunks(&self, slot: usize) -> impl Iterator<Item = ChunkId> + '_ {
+        let first = self.first(slot, ChunkId(0));
+        std::iter::successors(first, move |chunk| self.first(slot, ChunkId(chunk.0 + 1)))
     }
 
     /// Asserts I10.
@@ -65,7 +124,9 @@ impl Interest {
         for (at, slots) in self.slots.iter().enumerate() {
             assert_eq!(self.counts[at], slots.len(), "I10");
         }
-        for (slot, words) in self.words.iter().enumerate() {
+        for (slot, Chunks { words, len }) in self.by_slot.iter().enumerate() {
+            let ones = words.iter().map(|word| word.count_ones() as usize);
+            assert_eq!(ones.sum::<usize>(), *len, "I10");
             let bits = words
                 .iter()
                 .flat_map(|word| (0..64).map(move |at| word >> at & 1 == 1));

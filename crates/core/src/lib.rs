@@ -25,6 +25,7 @@ mod layout;
 mod loading;
 pub mod log;
 mod names;
+mod needs;
 mod pages;
 mod pbm;
 mod pruned;

@@ -38,10 +38,10 @@ impl Abm {
         if self.load_bytes(choice.table, choice.chunk, &choice.columns) <= self.budget {
             return;
         }
-        let scan = self.scan(choice.scan);
-        let part = scan.part_of(choice.chunk).map(|part| &scan.parts[part]);
-        if let Some(part) = part {
-            let coming = &self.table(choice.table).group(choice.chunk).coming;
+        let (scan, table) = (self.scan(choice.scan), self.table(choice.table));
+        if let Some(part) = table.part_of(scan, choice.chunk) {
+            let part = &scan.parts[part];
+            let coming = &table.group(choice.chunk).coming;
             choice.columns = part.columns.difference(coming);
         }
     }
@@ -137,8 +137,8 @@ impl Abm {
 
     /// I7: a failed load fails the scans that need it, and nothing else.
     fn fail_scan(&mut self, id: ScanId, chunk: ChunkId) {
-        let parts = self.scan(id).parts.iter();
-        let needed = parts.flat_map(|part| part.needed.runs()).collect();
+        let scan = self.scan(id);
+        let needed = self.table(scan.table).needed(scan);
         self.withdraw_chunks(id, &needed);
         self.scan_mut(id).waiting = 0;
         self.active(id);

@@ -63,7 +63,7 @@ impl Abm {
     /// When the scan will come to a chunk that it needs, if it goes on as it has. It begins with the first chunk, so its place there
     /// is how many before it are needed. Before its first chunk it is expected to want everything at once.
     fn time_to(&self, scan: &Scan, chunk: ChunkId) -> u64 {
-        let before = scan.needed_below(chunk) as u128;
+        let before = self.table(scan.table).needed_in(scan, &(0..chunk.0)) as u128;
         let elapsed = u128::from(self.now.0 - scan.registered_at.0);
         let handed = u128::from(scan.chunks_worked) + scan.held.len() as u128;
         u64::try_from(before * elapsed / handed.max(1)).unwrap_or(u64::MAX)

@@ -127,9 +127,12 @@ impl Abm {
         let running = self.scans.len() as u64;
         let queries = || {
             let starved = self.hungry.iter().map(|&id| self.scan(id));
-            starved
-                .filter(|scan| scan.sequential || self.coming(scan) < scan.needed_len())
-                .map(|scan| (self.query_relevance(scan, running), Reverse(scan.id)))
+            starved.filter_map(|scan| {
+                let needed = self.table(scan.table).needed_len(scan);
+                let misses = scan.sequential || self.coming(scan) < needed;
+                let relevance = || self.query_relevance(scan, needed, running);
+                misses.then(|| (relevance(), Reverse(scan.id)))
+            })
         };
         // Mostly there is a chunk for the first.
         let first = queries().max()?;
@@ -151,14 +154,14 @@ impl Abm {
     }
 
     /// `−needed + waited / running`, times `running · wait_unit` so that it is exact.
-    fn query_relevance(&self, scan: &Scan, running: u64) -> i128 {
+    fn query_relevance(&self, scan: &Scan, needed: usize, running: u64) -> i128 {
         let unit = i128::from(running) * i128::from(self.config.wait_unit_ns);
         let waited = if scan.waiting > 0 {
             self.now.0 - scan.wait_since.0
         } else {
             0
         };
-        i128::from(waited) - scan.needed_len() as i128 * unit
+        i128::from(waited) - needed as i128 * unit
     }
 
     fn choose_chunk_to_load(&self, scan: &Scan) -> Option<(ChunkId, ColumnSet)> {
@@ -171,7 +174,7 @@ impl Abm {
             let columns = match self.config.model {
                 StorageModel::Nsm => missing,
                 StorageModel::Dsm => {
-                    let part = &scan.parts[scan.part_of(chunk)?];
+                    let part = &scan.parts[table.part_of(scan, chunk)?];
                     columns_to_load(table, chunk, &part.columns)
                 }
             };

@@ -1,17 +1,15 @@
-//! A registered scan: what it still needs, what it holds, and whether it goes hungry.
+//! A registered scan: what it holds, and whether it goes hungry. What it still needs: `needs.rs`.
 
 use std::collections::BTreeMap;
 
 use crate::bits::Bits;
-use crate::{ChunkId, ChunkSet, ColumnSet, ScanId, TableId, Time};
+use crate::{ChunkId, ColumnSet, ScanId, TableId, Time};
 
 /// A part with its slot in the table's interest masks.
 #[derive(Clone, Debug)]
 pub(crate) struct PartState {
     pub(crate) slot: usize,
     pub(crate) columns: ColumnSet,
-    /// Chunks of this part in needed(q). Those of a scan's parts are disjoint, and together needed(q).
-    pub(crate) needed: ChunkSet,
 }
 
 /// A chunk in a consumer's hands.
@@ -62,24 +60,6 @@ pub(crate) struct Scan {
 }
 
 impl Scan {
-    /// How many chunks are in needed(q).
-    pub(crate) fn needed_len(&self) -> usize {
-        self.parts.iter().map(|part| part.needed.len()).sum()
-    }
-
-    /// How many chunks below this one are in needed(q).
-    pub(crate) fn needed_below(&self, chunk: ChunkId) -> usize {
-        let parts = self.parts.iter();
-        parts.map(|part| part.needed.len_below(chunk)).sum()
-    }
-
-    /// cols(q, c), for a chunk that is needed.
-    pub(crate) fn part_of(&self, chunk: ChunkId) -> Option<usize> {
-        self.parts
-            .iter()
-            .position(|part| part.needed.contains(chunk))
-    }
-
     pub(crate) fn slots(&self) -> Vec<usize> {
         self.parts.iter().map(|part| part.slot).collect()
     }
@@ -88,25 +68,5 @@ impl Scan {
     pub(crate) fn slots_where(&self, holds: impl Fn(&PartState) -> bool) -> Bits {
         let parts = self.parts.iter().filter(|part| holds(part));
         parts.map(|part| part.slot).collect()
-    }
-
-    /// Needed chunks in the order a sequential scan takes them.
-    pub(crate) fn order(&self) -> impl Iterator<Item = ChunkId> + '_ {
-        let from = |chunk| {
-            let parts = self.parts.iter();
-            parts
-                .filter_map(move |part| part.needed.first_from(chunk))
-                .min()
-        };
-        let after = move |&chunk: &ChunkId| from(ChunkId(chunk.0 + 1));
-        let head = std::iter::successors(from(ChunkId(0)), after);
-        std::iter::successors(from(self.start), after)
-            .chain(head.take_while(|&chunk| chunk < self.start))
-    }
-
-    /// Takes a chunk out of needed(q); gives the part it was in.
-    pub(crate) fn take(&mut self, chunk: ChunkId) -> Option<usize> {
-        let mut parts = self.parts.iter_mut();
-        parts.position(|part| part.needed.remove(chunk))
     }
 }

@@ -13,9 +13,10 @@ use crate::{ChunkId, ColumnSet, Part, TableId};
 impl Abm {
     /// The first chunk of the scan's order, if it is ready.
     pub(crate) fn next_in_order(&self, scan: &Scan) -> Option<ChunkId> {
-        let chunk = scan.order().next()?;
-        let part = scan.part_of(chunk)?;
-        let resident = &self.table(scan.table).group(chunk).state.resident;
+        let table = self.table(scan.table);
+        let chunk = table.order(scan).next()?;
+        let part = table.part_of(scan, chunk)?;
+        let resident = &table.group(chunk).state.resident;
         scan.parts[part]
             .columns
             .is_subset(resident)
@@ -29,8 +30,8 @@ impl Abm {
     ) -> impl Iterator<Item = (ChunkId, ColumnSet)> + 'a {
         let table = self.table(scan.table);
         let ahead = scan.lookahead.saturating_sub(scan.held.len());
-        scan.order().take(ahead).filter_map(move |chunk| {
-            let columns = &scan.parts[scan.part_of(chunk)?].columns;
+        table.order(scan).take(ahead).filter_map(move |chunk| {
+            let columns = &scan.parts[table.part_of(scan, chunk)?].columns;
             let missing = columns.difference(&table.group(chunk).coming);
             (!missing.is_empty()).then_some((chunk, missing))
         })
@@ -39,9 +40,9 @@ impl Abm {
     /// The end of the prefix of an ordered scan's order in which every chunk is coming.
     pub(crate) fn first_missing(&self, scan: &Scan) -> ChunkId {
         let table = self.table(scan.table);
-        let mut order = scan.order();
+        let mut order = table.order(scan);
         let missing = order.find(|&chunk| {
-            let part = scan.part_of(chunk).map(|part| &scan.parts[part]);
+            let part = table.part_of(scan, chunk).map(|part| &scan.parts[part]);
             part.is_none_or(|part| !part.columns.is_subset(&table.group(chunk).coming))
         });
         missing.unwrap_or(ChunkId(u32::MAX))
@@ -78,11 +79,13 @@ impl Abm {
             for mine in parts {
                 for theirs in &scan.parts {
                     let weight = table.weight(&mine.columns.intersection(&theirs.columns));
-                    overlap += weight * mine.chunks.intersection_len(&theirs.needed) as u64;
+                    let runs = mine.chunks.runs();
+                    let shared = runs.map(|run| table.needed_of_part(theirs, &run) as u64);
+                    overlap += weight * shared.sum::<u64>();
                 }
             }
             if overlap > best.0
-                && let Some(next) = scan.order().next()
+                && let Some(next) = table.order(scan).next()
             {
                 best = (overlap, next);
             }

@@ -34,7 +34,6 @@ impl Abm {
             .map(|part| PartState {
                 slot: table.add_slot(id, &part.chunks, &part.columns, plenty),
                 columns: part.columns,
-                needed: part.chunks,
             })
             .collect();
         let now = self.now;
@@ -120,15 +119,10 @@ impl Abm {
             .tables
             .get_mut(&scan.table)
             .expect("scans name registered tables");
-        for part in &mut scan.parts {
-            let gone = part.needed.intersection(chunks);
-            if gone.is_empty() {
-                continue;
-            }
+        for part in &scan.parts {
+            let needed = |&chunk: &ChunkId| table.interests().contains(chunk, part.slot);
+            let gone: ChunkSet = chunks.iter().filter(needed).collect();
             table.lose_interest(part.slot, &gone);
-            for run in gone.runs() {
-                part.needed.remove_range(run);
-            }
         }
         self.serve.insert(id);
         self.refresh(id);
@@ -151,7 +145,7 @@ impl Abm {
             table.unpin(chunk, Pinner::Scan(id));
         }
         for part in scan.parts {
-            table.drop_slot(part.slot, &part.needed);
+            table.drop_slot(part.slot);
         }
     }
 
@@ -185,17 +179,16 @@ impl Abm {
         let seq = self.next_seq();
         let turn = self.begin_turn(id, chunk);
         let scan = self.scans.get_mut(&id).expect("deliver named it");
-        let part = scan.take(chunk).expect("I5: only needed chunks are chosen");
         scan.held.insert(chunk, turn);
         scan.waiting -= 1;
         let registered = scan.registered_seq;
-        let PartState {
-            slot, ref columns, ..
-        } = scan.parts[part];
         let table = self
             .tables
             .get_mut(&scan.table)
             .expect("scans name registered tables");
+        let part = table.part_of(scan, chunk);
+        let part = part.expect("I5: only needed chunks are chosen");
+        let PartState { slot, ref columns } = scan.parts[part];
         table.slot_mut(slot).coming -= 1;
         table.drop_interest(chunk, slot);
         table.pin(chunk, Pinner::Scan(id), columns.clone());

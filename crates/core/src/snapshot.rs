@@ -85,7 +85,7 @@ impl Abm {
         self.scans.values().map(|scan| ScanSnapshot {
             scan: scan.id,
             table: scan.table,
-            chunks_needed: scan.needed_len(),
+            chunks_needed: self.table(scan.table).needed_len(scan),
             chunks_held: scan.held.len(),
             chunks_coming: self.coming(scan),
             waiting: scan.waiting,

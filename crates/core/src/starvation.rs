@@ -72,10 +72,13 @@ impl Abm {
             return scan.held.len() + self.coming(scan);
         }
         let table = self.table(scan.table);
-        let prefix = scan.order().take(scan.lookahead + 1).take_while(|&chunk| {
-            let part = scan.part_of(chunk);
-            part.is_some_and(|p| scan.parts[p].columns.is_subset(&table.group(chunk).coming))
-        });
+        let prefix = table
+            .order(scan)
+            .take(scan.lookahead + 1)
+            .take_while(|&chunk| {
+                let part = table.part_of(scan, chunk);
+                part.is_some_and(|p| scan.parts[p].columns.is_subset(&table.group(chunk).coming))
+            });
         scan.held.len() + prefix.count()
     }
 

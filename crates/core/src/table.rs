@@ -356,9 +356,10 @@ impl Table {
         slot
     }
 
-    /// Gives a slot back. `needed`: the chunks that still carry its bit.
-    pub(crate) fn drop_slot(&mut self, slot: usize, needed: &ChunkSet) {
-        self.set_interest(slot, needed, false);
+    /// Gives a slot back.
+    pub(crate) fn drop_slot(&mut self, slot: usize) {
+        let needed = self.interest.chunks(slot).collect();
+        self.set_interest(slot, &needed, false);
         for mask in [
             &mut self.waiting,
             &mut self.starved,

@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::abm::Abm;
 use crate::scan::{Scan, Turn};
+use crate::table::Table;
 use crate::{Action, ChunkId, Policy, ScanId, TableId, Time, TurnLimit};
 
 /// Who works and who waits for a turn.
@@ -95,7 +96,7 @@ impl Abm {
         for slot in slots.map(|slot| entry.slot(slot)) {
             let scan = self.scan(slot.scan);
             if !scan.sequential && slot.columns.is_subset(resident) {
-                ready.push((rank(scan), scan.id, price(scan)));
+                ready.push((rank(entry, scan), scan.id, price(scan)));
             }
         }
         ready.sort_unstable();
@@ -117,7 +118,7 @@ impl Abm {
             return;
         };
         if scan.waiting > 0 {
-            let rank = rank(scan);
+            let rank = rank(&self.tables[&scan.table], scan);
             scan.rank = Some(rank);
             self.turns.queue.insert((rank, id));
         }
@@ -134,7 +135,7 @@ impl Abm {
     pub(crate) fn answer_exhausted(&mut self, id: ScanId) {
         while let Some(scan) = self.scans.get_mut(&id)
             && scan.waiting > 0
-            && scan.needed_len() == 0
+            && self.tables[&scan.table].needed_len(scan) == 0
         {
             scan.waiting -= 1;
             self.active(id);
@@ -205,7 +206,7 @@ impl Abm {
             let scan = self.scan(id);
             assert_eq!(scan.rank, Some(queued_at));
             assert!(
-                scan.waiting == 0 || queued_at == rank(scan),
+                scan.waiting == 0 || queued_at == rank(self.table(scan.table), scan),
                 "ranks are up to date"
             );
         }
@@ -222,8 +223,8 @@ impl Abm {
 }
 
 /// The least goes first: work left at the price paid so far, and a share of the time before the scan came.
-fn rank(scan: &Scan) -> u64 {
-    let left = scan.needed_len() as u128 * u128::from(scan.worked_ns);
+fn rank(table: &Table, scan: &Scan) -> u64 {
+    let left = table.needed_len(scan) as u128 * u128::from(scan.worked_ns);
     let left = left / u128::from(scan.chunks_worked.max(1));
     let left = u64::try_from(left).unwrap_or(u64::MAX);
     left.saturating_add(scan.registered_at.0 / AGE_PER_WORK)
