@@ -23,10 +23,12 @@ const SAMPLE: usize = 10;
 type Idle = (TableId, ChunkId, ColumnId);
 
 impl Abm {
-    /// The idle segment that is needed last, but for those of the chunk to be loaded.
+    /// The idle segment that is needed last, but for those of the chunk to be loaded and those that its scan takes before it.
     pub(crate) fn needed_last(&self, load: Option<&LoadChoice>) -> Option<Idle> {
+        let spared = load.map(|load| (load.table, self.taken_before(load)));
         let free = |&(table, chunk, _): &Idle| {
-            load.is_none_or(|load| (load.table, load.chunk) != (table, chunk))
+            let spared = spared.as_ref();
+            spared.is_none_or(|(of, chunks)| *of != table || !chunks.contains(&chunk))
         };
         if self.config.policy == Policy::PbmSampling {
             let sample = self.sample();

@@ -179,10 +179,13 @@ impl Abm {
     /// The first of the victims that go one by one: under LRU any idle segment, else garbage.
     fn least_recently_used(&self, load: Option<&LoadChoice>) -> Option<Victim> {
         let lru = matches!(self.config.policy, Policy::Normal | Policy::Attach);
+        let spared = load.filter(|_| lru).map(|load| self.taken_before(load));
         let protected = |table: TableId, chunk: ChunkId, column: ColumnId| {
-            load.is_some_and(|l| {
-                (l.table, l.chunk) == (table, chunk) && (lru || l.columns.contains(column))
-            })
+            load.filter(|l| l.table == table)
+                .is_some_and(|l| match &spared {
+                    Some(spared) => spared.contains(&chunk),
+                    None => l.chunk == chunk && l.columns.contains(column),
+                })
         };
         let firsts = self.tables.values().filter_map(|table| {
             let mut victims = table.victims.iter();

@@ -6,6 +6,8 @@
 
 use std::cmp::Reverse;
 
+use smallvec::SmallVec;
+
 use crate::abm::{Abm, LoadChoice};
 use crate::scan::Scan;
 use crate::{ChunkId, ColumnSet, Part, TableId};
@@ -35,6 +37,15 @@ impl Abm {
             let missing = columns.difference(&table.group(chunk).coming);
             (!missing.is_empty()).then_some((chunk, missing))
         })
+    }
+
+    /// The chunks that the scan of a load takes up to the one to be loaded. To evict one of them for it gains nothing: as long as the
+    /// scan does not ask, it would load them by turns.
+    pub(crate) fn taken_before(&self, load: &LoadChoice) -> SmallVec<[ChunkId; 4]> {
+        let order = self.table(load.table).order(self.scan(load.scan));
+        let mut before: SmallVec<_> = order.take_while(|&chunk| chunk != load.chunk).collect();
+        before.push(load.chunk);
+        before
     }
 
     /// The end of the prefix of an ordered scan's order in which every chunk is coming.

@@ -49,8 +49,8 @@ impl Oracle {
         }
         let spared = load.map(|load| (load.table, load.chunk));
         let victim = match self.config.policy {
-            Policy::Normal | Policy::Attach => self.least_recently_used(spared),
-            Policy::Pbm => self.needed_last(spared),
+            Policy::Normal | Policy::Attach => self.least_recently_used(load),
+            Policy::Pbm => self.needed_last(load),
             Policy::PbmSampling => panic!("what is drawn is nobody's to predict"),
             Policy::Elevator => self.garbage().or_else(|| self.passed_by(spared)),
             Policy::Relevance | Policy::Relevance2007 => self.garbage().or_else(|| {
@@ -118,18 +118,23 @@ impl Oracle {
     }
 
     /// LRU at (chunk, column).
-    fn least_recently_used(&self, spared: Option<(TableId, ChunkId)>) -> Option<Victim> {
-        self.oldest_segment(self.idle_segments(spared))
+    fn least_recently_used(&self, load: Option<&Choice>) -> Option<Victim> {
+        self.oldest_segment(self.idle_segments(load))
     }
 
-    /// Resident, not pinned, their chunk not busy, and not the one to be loaded.
-    fn idle_segments(
-        &self,
-        spared: Option<(TableId, ChunkId)>,
-    ) -> Vec<(TableId, ChunkId, ColumnId)> {
+    /// Resident, not pinned, their chunk not busy, and neither the one to be loaded nor one that its scan takes before it.
+    fn idle_segments(&self, load: Option<&Choice>) -> Vec<(TableId, ChunkId, ColumnId)> {
+        let spared = |table, chunk| {
+            load.is_some_and(|load| {
+                let order = self.order(load.scan);
+                let place = |chunk| order.iter().position(|&c| c == chunk);
+                let before = place(chunk).is_some_and(|at| Some(at) <= place(load.chunk));
+                load.table == table && before
+            })
+        };
         let mut segments = self.resident_segments();
         segments.retain(|&(table, chunk, column)| {
-            Some((table, chunk)) != spared
+            !spared(table, chunk)
                 && !self.busy(table, chunk)
                 && !self.pinned_columns(table, chunk).contains(column)
         });
@@ -137,8 +142,8 @@ impl Oracle {
     }
 
     /// [PBM12]: the segment whose estimated time until it is consumed next is longest; without any, LRU.
-    fn needed_last(&self, spared: Option<(TableId, ChunkId)>) -> Option<Victim> {
-        let mut segments = self.idle_segments(spared);
+    fn needed_last(&self, load: Option<&Choice>) -> Option<Victim> {
+        let mut segments = self.idle_segments(load);
         let next_use = |table, chunk, column| {
             let times = self.interested(table, chunk).into_iter().filter_map(|q| {
                 let scan = &self.scans[&q];
