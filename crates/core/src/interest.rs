@@ -84,6 +84,21 @@ impl Interest {
         chunks.map_or(0, |chunks| chunks.word(block as usize))
     }
 
+    /// Of 64 chunks those that a mask, not 0, names: the first that the fewest scans need, and how many these are.
+    pub(crate) fn least_of(&self, block: u32, mask: u64) -> (u32, ChunkId) {
+        let first = block as usize * 64;
+        let counts = &self.counts[first..self.counts.len().min(first + 64)];
+        // The counts of others are raised to the highest number, without a branch: the loop works on several at a time.
+        let raised = |at: usize| if mask >> at & 1 == 1 { 0 } else { u32::MAX };
+        let all = counts.iter().enumerate();
+        let least = all.map(|(at, count)| count | raised(at)).min();
+        let least = least.unwrap_or(u32::MAX);
+        let at = (0..64).position(|at| mask >> at & 1 == 1 && counts[at] == least);
+        #[expect(clippy::cast_possible_truncation, reason = "below 64")]
+        let at = at.unwrap_or(0) as u32;
+        (least, ChunkId(block * 64 + at))
+    }
+
     /// Whether the slot needs the chunk.
     pub(crate) fn contains(&self, chunk: ChunkId, slot: usize) -> bool {
         self.chunks_of(chunk.0 / 64, slot) >> (chunk.0 % 64) & 1 == 1

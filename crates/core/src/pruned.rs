@@ -343,6 +343,34 @@ impl PrunedSet {
         }
     }
 
+    /// Replaces `best` if a chunk that the slot needs is needed by fewer scans, or by as many with a lower id.
+    ///
+    /// What [`Self::search`] would find with the count for a score. A scan is handed what few want first, so where it has been the
+    /// fewest want is what it does not need any more, and bounds tell little: most blocks are looked into, so that has to be cheap.
+    pub(crate) fn least_wanted(
+        &self,
+        best: &mut Option<(u32, ChunkId)>,
+        slot: usize,
+        interest: &Interest,
+    ) {
+        let beaten = |least: u32, first: u32, best: &Option<(u32, ChunkId)>| {
+            best.is_some_and(|best| best <= (least, ChunkId(first)))
+        };
+        for (at, branch) in &self.branches {
+            if beaten(branch.summary.least, at * FAN * FAN, best) {
+                continue;
+            }
+            for (block, node) in bits_of(branch.present).zip(&branch.blocks) {
+                let number = at * FAN + block;
+                let mask = node.members & interest.chunks_of(number, slot);
+                if mask != 0 && !beaten(node.summary.least, number * FAN, best) {
+                    let found = interest.least_of(number, mask);
+                    *best = Some(best.map_or(found, |best| best.min(found)));
+                }
+            }
+        }
+    }
+
     /// Asserts I9.
     pub(crate) fn check(&self, interest: &Interest) {
         assert_eq!(self.len, self.iter().count());

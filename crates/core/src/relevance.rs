@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 use crate::abm::{Abm, LoadChoice};
 use crate::bits::Bits;
 use crate::pruned::Among;
-use crate::scan::Scan;
+use crate::scan::{PartState, Scan};
 use crate::table::Table;
 use crate::{ChunkId, ColumnSet, ScanId, StorageModel};
 
@@ -66,18 +66,7 @@ impl Abm {
         let table = self.table(scan.table);
         let mut best = None;
         for part in &scan.parts {
-            for group in table.groups.iter() {
-                if part.columns.is_subset(&group.state.resident) {
-                    group.members.search(
-                        &mut best,
-                        ChunkId(0),
-                        table.interests(),
-                        Among::Slot(part.slot),
-                        |node| Some(Reverse(node.least)),
-                        |member, _| Some(Reverse(member.count)),
-                    );
-                }
-            }
+            least_wanted_of(table, part, &mut best);
         }
         best.map(|(_, chunk)| chunk)
     }
@@ -87,39 +76,42 @@ impl Abm {
         let table = self.table(scan.table);
         let mut best = None;
         for part in &scan.parts {
-            let overlapping = table.overlapping(&part.columns);
             let num = table.weight(&part.columns);
-            // Often nobody is apart, and counts say it all.
-            let apart = table.slot_count() - overlapping.len();
             // The scan is interested itself.
             let score = |u: u32| Ratio {
                 num,
                 den: u.max(1).into(),
             };
+            // Often nobody is apart, and counts say it all.
+            if table.overlap_all(&part.columns) {
+                let mut least = None;
+                least_wanted_of(table, part, &mut least);
+                let found = least.map(|(count, chunk)| (score(count), Reverse(chunk)));
+                best = best.max(found);
+                continue;
+            }
+            let overlapping = table.overlapping(&part.columns);
+            let apart = table.slot_count() - overlapping.len();
+            let mut of_part = best.map(|(score, Reverse(chunk))| (score, chunk));
             for group in table.groups.iter() {
                 if part.columns.is_subset(&group.state.resident) {
                     group.members.search(
-                        &mut best,
+                        &mut of_part,
                         ChunkId(0),
                         table.interests(),
                         Among::Slot(part.slot),
-                        |node| match apart {
-                            0 => Some(score(node.least)),
-                            _ => Some(score(node.at_least(&overlapping))),
-                        },
+                        |node| Some(score(node.at_least(&overlapping))),
                         |member, best| {
                             let at_most = score(member.count.saturating_sub(apart));
-                            if apart == 0 {
-                                return Some(at_most);
-                            }
                             let counts = best.is_none_or(|best| at_most >= best);
                             counts.then(|| score(member.slots.len_and(&overlapping)))
                         },
                     );
                 }
             }
+            best = of_part.map(|(score, chunk)| (score, Reverse(chunk)));
         }
-        best.map(|(_, chunk)| chunk)
+        best.map(|(_, Reverse(chunk))| chunk)
     }
 
     /// chooseQueryToProcess, then chooseChunkToLoad.
@@ -273,6 +265,16 @@ impl Abm {
             }
         }
         best.map(|(_, chunk)| (chunk, columns))
+    }
+}
+
+/// The chunk usable for a part that the fewest scans need.
+fn least_wanted_of(table: &Table, part: &PartState, best: &mut Option<(u32, ChunkId)>) {
+    for group in table.groups.iter() {
+        if part.columns.is_subset(&group.state.resident) {
+            let members = &group.members;
+            members.least_wanted(best, part.slot, table.interests());
+        }
     }
 }
 

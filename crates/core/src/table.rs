@@ -293,6 +293,12 @@ impl Table {
         columns
     }
 
+    /// Whether every slot wants one of `columns`.
+    pub(crate) fn overlap_all(&self, columns: &ColumnSet) -> bool {
+        let mut families = self.families.iter();
+        families.all(|(family, _)| family.intersects(columns))
+    }
+
     /// The slots whose columns share one with `columns`.
     pub(crate) fn overlapping(&self, columns: &ColumnSet) -> Bits {
         let mut slots = Bits::default();
