@@ -140,7 +140,10 @@ impl SmoothExecution {
             match opened.await {
                 Ok(cursor) => Some(cursor),
                 Err(error) => {
-                    index.set_broken(&error.strip_backtrace());
+                    // Keys of another type than this table's are no fault of the index.
+                    if index.has_keys_of(&plan.key) {
+                        index.set_broken(&error.strip_backtrace());
+                    }
                     None
                 }
             }

@@ -194,7 +194,7 @@ pub(super) fn serving(plan: &ScanPlan) -> impl Iterator<Item = Arc<Index>> + '_ 
 fn has_its_keys(index: &Index, plan: &ScanPlan) -> bool {
     let schema = plan.table.schema.table_schema();
     let column = schema.field_with_name(&index.manifest.column);
-    column.is_ok_and(|column| index.manifest.has_keys_of(column.data_type()))
+    column.is_ok_and(|column| index.has_keys_of(column.data_type()))
 }
 
 fn covers(
