@@ -111,7 +111,8 @@ struct LeafReader {
 }
 
 impl Cursor {
-    /// Opens an index for a predicate over one column, which is the index's and of type `key` here, to be gone through in this order.
+    /// Opens an index for a predicate over one column, which is the index's and of type `key` here, to be gone through in this order. No leaf
+    /// is read yet.
     ///
     /// # Errors
     /// The index cannot be read, or is not what was written: then a scan must do. Or its keys are of another type, which [`Index::has_keys_of`]
@@ -182,7 +183,7 @@ impl Cursor {
         if order.descending {
             wanted.reverse();
         }
-        let mut cursor = Self {
+        Ok(Self {
             reader: Arc::new(reader),
             wanted,
             asked: 0,
@@ -190,9 +191,19 @@ impl Cursor {
             coming: None,
             here: Vec::new().into_iter(),
             sampled: None,
-        };
-        cursor.ask();
-        Ok(cursor)
+        })
+    }
+
+    /// Begins to read, before the first entries are wanted.
+    pub(crate) fn begin(&mut self) {
+        if self.asked == 0 {
+            self.ask();
+        }
+    }
+
+    /// The index that it goes through.
+    pub(crate) fn index(&self) -> &Index {
+        &self.reader.index
     }
 
     /// The next entries, never none at all; `None` at the end. Cancel safe.
@@ -200,6 +211,7 @@ impl Cursor {
     /// # Errors
     /// A leaf cannot be read, or is not what was written.
     pub(crate) async fn next(&mut self) -> Result<Option<Entries>> {
+        self.begin();
         loop {
             for entries in self.here.by_ref() {
                 if !entries.positions.is_empty() {

@@ -173,12 +173,13 @@ impl Probing {
     ///
     /// # Errors
     /// None that the index causes: then a scan takes over.
-    pub(crate) async fn next_job(&mut self, map: &PageMap, plan: &SmoothPlan) -> Job {
+    pub(crate) async fn next_job(&mut self, map: &PageMap) -> Job {
         match self.try_next_job(map).await {
             Ok(job) => job,
             Err(error) => {
-                plan.index.set_broken(&error.strip_backtrace());
-                self.cursor = None;
+                if let Some(cursor) = &self.cursor {
+                    cursor.index().set_broken(&error.strip_backtrace());
+                }
                 self.take_over(self.read())
             }
         }
