@@ -34,6 +34,12 @@ impl TablePage {
     pub fn rows(&self) -> u64 {
         self.piece.rows.end - self.piece.rows.start
     }
+
+    /// The positions of its rows.
+    #[must_use]
+    pub fn positions(&self) -> Range<u64> {
+        self.position..self.position + self.rows()
+    }
 }
 
 /// Neighbouring pages of one chunk.
@@ -101,9 +107,10 @@ impl PageMap {
 
     /// Of pages in ascending positions.
     fn of(pages: Vec<TablePage>) -> Self {
-        let end = pages.last().map_or(0, |page| page.position + page.rows());
-        // A block has the positions of a page, about: a position is found by looking at a page or two.
-        let block_bits = (end / (pages.len() as u64).max(1)).max(1).ilog2();
+        let end = pages.last().map_or(0, |page| page.positions().end);
+        // A block has the positions of a page, about: a position is found by looking at a page or two. Rounded up: where all pages but the last
+        // are equal a block is a page.
+        let block_bits = end.div_ceil((pages.len() as u64).max(1)).max(1).ilog2();
         let blocks = (end >> block_bits) + 1;
         let mut begun = Vec::new();
         let mut count = 0;
@@ -131,6 +138,12 @@ impl PageMap {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.pages.is_empty()
+    }
+
+    /// All of them, ascending.
+    #[must_use]
+    pub fn pages(&self) -> &[TablePage] {
+        &self.pages
     }
 
     /// A page.

@@ -15,9 +15,11 @@ mod device_costs;
 mod morphing;
 mod page_set;
 mod scan;
+mod seen_rows;
 
 pub use access_path::{AccessPath, SmoothTrigger};
 pub use cost::{AccessCost, CostModel, IndexShape};
 pub use device_costs::DeviceCosts;
 pub use morphing::{PageCosts, SmoothPolicy};
 pub use scan::{Mode, Probe, SmoothOptions, SmoothScan};
+pub use seen_rows::SeenRows;

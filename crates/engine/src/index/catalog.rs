@@ -8,9 +8,10 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
+use arrow::datatypes::DataType;
 use datafusion::error::{DataFusionError, Result};
 use futures::TryStreamExt;
 use object_store::path::Path;
@@ -18,7 +19,7 @@ use object_store::{ObjectStore, ObjectStoreExt};
 use parking_lot::Mutex;
 
 use super::folder::{Folder, NamedFolder};
-use super::manifest::{MANIFEST_SUFFIX, Manifest};
+use super::manifest::{MANIFEST_SUFFIX, Manifest, is_ordered_alike};
 use super::progress::{IndexBuild, Progress};
 use crate::error::innermost;
 
@@ -31,6 +32,8 @@ pub(crate) struct Index {
     broken: Mutex<Option<String>>,
     /// Its footer and page indexes were found to be those that were written.
     pub(super) verified: AtomicBool,
+    /// The type of its keys, as the data says, once it was opened.
+    pub(super) key: OnceLock<DataType>,
 }
 
 impl Index {
@@ -40,6 +43,7 @@ impl Index {
             manifest,
             broken: Mutex::default(),
             verified: AtomicBool::new(false),
+            key: OnceLock::new(),
         })
     }
 
@@ -56,6 +60,15 @@ impl Index {
             self.folder.display(),
             self.manifest.data
         )
+    }
+
+    /// Whether its keys are in the order of values of this type, and compare with them; true if nobody knows: the manifest is an old one, and
+    /// its data was not opened yet.
+    pub(crate) fn has_keys_of(&self, column: &DataType) -> bool {
+        match self.key.get() {
+            Some(written) => is_ordered_alike(written, column),
+            None => self.manifest.has_keys_of(column),
+        }
     }
 
     /// It cannot be used. Says so once in the log.

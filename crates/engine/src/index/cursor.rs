@@ -34,7 +34,7 @@ use parquet::arrow::parquet_to_arrow_schema;
 use super::build::{leaves, open, tail_crc32};
 use super::catalog::Index;
 use super::key_list::{SHORT_LIST_MAX, long_lists, may_hold};
-use super::manifest::{KEY, POSITION, is_text};
+use super::manifest::{KEY, POSITION, is_ordered_alike};
 use crate::error::external;
 use crate::scan::may_match;
 
@@ -111,10 +111,12 @@ struct LeafReader {
 }
 
 impl Cursor {
-    /// Opens an index for a predicate over one column, which is the index's and of type `key` here, to be gone through in this order.
+    /// Opens an index for a predicate over one column, which is the index's and of type `key` here, to be gone through in this order. No leaf
+    /// is read yet.
     ///
     /// # Errors
-    /// The index cannot be read, or is not what was written: then a scan must do.
+    /// The index cannot be read, or is not what was written: then a scan must do. Or its keys are of another type, which [`Index::has_keys_of`]
+    /// knows from now on.
     pub(crate) async fn open(
         index: &Arc<Index>,
         pool: &BufferPool,
@@ -143,7 +145,8 @@ impl Cursor {
             return Err(damaged("it has another number of leaves"));
         }
         let written = written_key(&file)?;
-        if !is_ordered_alike(&written, key) {
+        let written = index.key.get_or_init(|| written);
+        if !is_ordered_alike(written, key) {
             return Err(DataFusionError::Execution(format!(
                 "its keys are of type {written}, the column is of type {key}"
             )));
@@ -180,7 +183,7 @@ impl Cursor {
         if order.descending {
             wanted.reverse();
         }
-        let mut cursor = Self {
+        Ok(Self {
             reader: Arc::new(reader),
             wanted,
             asked: 0,
@@ -188,9 +191,19 @@ impl Cursor {
             coming: None,
             here: Vec::new().into_iter(),
             sampled: None,
-        };
-        cursor.ask();
-        Ok(cursor)
+        })
+    }
+
+    /// Begins to read, before the first entries are wanted.
+    pub(crate) fn begin(&mut self) {
+        if self.asked == 0 {
+            self.ask();
+        }
+    }
+
+    /// The index that it goes through.
+    pub(crate) fn index(&self) -> &Index {
+        &self.reader.index
     }
 
     /// The next entries, never none at all; `None` at the end. Cancel safe.
@@ -198,6 +211,7 @@ impl Cursor {
     /// # Errors
     /// A leaf cannot be read, or is not what was written.
     pub(crate) async fn next(&mut self) -> Result<Option<Entries>> {
+        self.begin();
         loop {
             for entries in self.here.by_ref() {
                 if !entries.positions.is_empty() {
@@ -375,12 +389,6 @@ fn written_key(file: &TableFile) -> Result<DataType> {
     let written = metadata.key_value_metadata();
     let schema = parquet_to_arrow_schema(metadata.schema_descr(), written)?;
     Ok(schema.field_with_name(KEY)?.data_type().clone())
-}
-
-/// Whether keys of one type are in the other's order, and compare with its values. An index whose manifest says its type is not asked
-/// otherwise; older ones are.
-fn is_ordered_alike(written: &DataType, key: &DataType) -> bool {
-    written == key || (is_text(written) && is_text(key))
 }
 
 /// The predicate, its one column read from the index.

@@ -31,6 +31,11 @@ pub(super) fn is_text(data_type: &DataType) -> bool {
     TEXTS.contains(data_type)
 }
 
+/// Whether keys of one type are in the other's order, and compare with its values.
+pub(super) fn is_ordered_alike(written: &DataType, key: &DataType) -> bool {
+    written == key || (is_text(written) && is_text(key))
+}
+
 /// The only format there is.
 const FORMAT: u32 = 1;
 
@@ -110,7 +115,7 @@ impl Manifest {
 
     /// Whether its keys are in the order of values of this type, and compare with them; true if it does not say. A table may be declared with
     /// other types than its files have, and another session's table of the same files with those of the index.
-    pub(crate) fn has_keys_of(&self, column: &DataType) -> bool {
+    pub(super) fn has_keys_of(&self, column: &DataType) -> bool {
         let is = |written: &String, data_type: &DataType| *written == data_type.to_string();
         self.key.as_ref().is_none_or(|written| {
             is(written, column) || (is_text(column) && TEXTS.iter().any(|text| is(written, text)))

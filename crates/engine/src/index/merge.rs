@@ -33,7 +33,7 @@ use crate::scan::ScanPlan;
 /// Whether all files of an index are there as they were, and the column has its type, so that its entries can be kept.
 pub(super) fn can_keep(index: &Index, scan: &ScanPlan) -> bool {
     let covered = scan.files.iter().filter(|file| covers(index, scan, file));
-    let of_its_type = index.manifest.has_keys_of(scan.schema.field(0).data_type());
+    let of_its_type = index.has_keys_of(scan.schema.field(0).data_type());
     index.broken().is_none() && of_its_type && covered.count() == index.manifest.files.len()
 }
 

@@ -9,22 +9,23 @@ use std::sync::{Arc, OnceLock};
 use arrow::array::ArrayRef;
 use coscan_core::smooth::PageCosts;
 use coscan_storage::device::merge;
-use coscan_storage::pool::PageRequest;
+use coscan_storage::pool::{PageRequest, TableFile};
 use coscan_storage::{PageMap, PagePiece, PageRun, bytes_of_rows};
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::TaskContext;
+use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
-use futures::future::{BoxFuture, try_join_all};
+use futures::future::{BoxFuture, join_all, try_join_all};
 use tokio::sync::{Mutex, OnceCell};
 
 use super::metrics::{RowsLeft, SmoothMetrics};
-use super::plan::SmoothPlan;
+use super::plan::{Question, SmoothPlan};
 use super::probing::{Examined, Job, Left, Probing, SAMPLED_LEAVES};
 use super::rows::{PIECE_ROWS_MAX, ReadPages};
 use super::takeover::TakeOver;
 use crate::error::external;
-use crate::index::Cursor;
+use crate::index::{Cursor, Index};
 use crate::scan::{Execution, Running};
 
 /// What the streams of one execution share.
@@ -78,10 +79,8 @@ impl SmoothExecution {
     async fn start(&self, context: &Arc<TaskContext>) -> Result<Open> {
         let plan = &self.plan;
         // Another thread opens the index meanwhile: most of either is to decode a page index.
-        let cursor = self.open_cursor(context);
+        let opening = self.open_index(context);
         let running = self.covered.running().await?;
-        let manifest = &plan.index.manifest;
-        let first_rows = manifest.first_rows(&running.files);
         let columns: Vec<Option<Vec<String>>> = running
             .pipelines
             .iter()
@@ -90,19 +89,24 @@ impl SmoothExecution {
                 Some(columns.map(|column| column.name.clone()).collect())
             })
             .collect();
-        let map = PageMap::new(
-            &running.table,
-            |chunk| columns[chunk].as_deref(),
-            |file| {
-                manifest
-                    .first_row(file.store(), file.version())
-                    .unwrap_or(0)
-            },
-        );
-        let cursor = cursor.await.map_err(|error| {
+        let map_of = |index: &Index| {
+            let first_row = |file: &TableFile| {
+                let first = index.manifest.first_row(file.store(), file.version());
+                first.unwrap_or(0)
+            };
+            PageMap::new(&running.table, |chunk| columns[chunk].as_deref(), first_row)
+        };
+        // Positions are those of the index that is asked, which is not known yet if there are several.
+        let early = (plan.others.is_empty()).then(|| map_of(&plan.question.index));
+        let cursor = opening.await.map_err(|error| {
             DataFusionError::Execution(format!("opening an index was given up: {error}"))
         })?;
+        let index = cursor.as_ref().map(Cursor::index);
+        let index = index.unwrap_or(&plan.question.index);
+        let map = early.unwrap_or_else(|| map_of(index));
+        let first_rows = index.manifest.first_rows(&running.files);
         let probing = cursor.map(|cursor| {
+            self.metrics.index_used.set(&cursor.index().manifest.name);
             let (bytes, believed) = prices(&running, &map, &columns);
             let chunks = running.pipelines.iter().flatten().count();
             let metrics = self.metrics.clone();
@@ -118,41 +122,56 @@ impl SmoothExecution {
         })
     }
 
-    /// Begins to open the index, and to look at a few leaves if that may be the first question; `None` comes if it cannot be used.
-    fn open_cursor(&self, context: &Arc<TaskContext>) -> SpawnedTask<Option<Cursor>> {
+    /// Begins to open the index, of several the one with the fewest entries, and to look at a few leaves if that may be the first question;
+    /// `None` comes if none can be used.
+    fn open_index(&self, context: &Arc<TaskContext>) -> SpawnedTask<Option<Cursor>> {
         let plan = Arc::clone(&self.plan);
         let runtime = context.runtime_env();
         SpawnedTask::spawn(async move {
-            let index = &plan.index;
-            let opened = async {
-                let engine = &plan.covered.engine;
-                engine.ensure_device(&index.folder.store, &runtime)?;
-                let store = runtime.object_store(&index.folder.store)?;
-                let pool = engine.pool(&plan.covered.settings);
-                let (asked, order) = (&plan.predicate, plan.key_order());
-                let opening = Cursor::open(index, &pool, &store, asked, &plan.key, order);
-                let mut cursor = opening.await?;
-                if plan.may_look_first() {
-                    cursor.sample_ahead(SAMPLED_LEAVES).await?;
-                }
-                Ok::<_, DataFusionError>(cursor)
-            };
-            match opened.await {
-                Ok(cursor) => Some(cursor),
-                Err(error) => {
-                    index.set_broken(&error.strip_backtrace());
-                    None
-                }
+            let opening = plan.questions().map(|question| async {
+                let opened = open_one(&plan, question, &runtime).await;
+                // Keys of another type than this table's are no fault of the index.
+                let at_fault = question.index.has_keys_of(&question.key);
+                let note = |error: &DataFusionError| {
+                    if at_fault {
+                        question.index.set_broken(&error.strip_backtrace());
+                    }
+                };
+                opened.inspect_err(note).ok()
+            });
+            let opened = join_all(opening).await.into_iter().flatten();
+            let mut cursor = opened.min_by_key(Cursor::entries_at_most)?;
+            cursor.begin();
+            if plan.may_look_first() {
+                let looked = cursor.sample_ahead(SAMPLED_LEAVES).await;
+                let note = |error: &DataFusionError| {
+                    cursor.index().set_broken(&error.strip_backtrace());
+                };
+                looked.inspect_err(note).ok()?;
             }
+            Some(cursor)
         })
     }
+}
+
+async fn open_one(plan: &SmoothPlan, question: &Question, runtime: &RuntimeEnv) -> Result<Cursor> {
+    let Question {
+        index,
+        predicate,
+        key,
+    } = question;
+    let engine = &plan.covered.engine;
+    engine.ensure_device(&index.folder.store, runtime)?;
+    let store = runtime.object_store(&index.folder.store)?;
+    let pool = engine.pool(&plan.covered.settings);
+    Cursor::open(index, &pool, &store, predicate, key, plan.key_order()).await
 }
 
 impl Open {
     /// What to read next. Once a scan takes over, its description is in [`Open::take_over`] and this says that there is nothing more.
     pub(crate) async fn next_job(&self, plan: &SmoothPlan, metrics: &SmoothMetrics) -> Job {
         let job = match &self.probing {
-            Some(probing) => probing.lock().await.next_job(&self.map, plan).await,
+            Some(probing) => probing.lock().await.next_job(&self.map).await,
             None => Job::TakeOver(Left {
                 done: vec![false; self.map.len() as usize],
                 fetched: Arc::default(),

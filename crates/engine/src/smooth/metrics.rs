@@ -8,11 +8,14 @@ use datafusion::physical_plan::metrics::{
     Count, CustomMetricValue, ExecutionPlanMetricsSet, Gauge, MetricBuilder, MetricValue, Time,
 };
 
+use super::index_used::IndexUsed;
 use super::region_sizes::RegionSizes;
 
 /// The metrics of one execution.
 #[derive(Clone)]
 pub(crate) struct SmoothMetrics {
+    /// The index that was asked.
+    pub(super) index_used: Arc<IndexUsed>,
     /// Leaves of the index that may hold keys asked for.
     pub(crate) index_leaves: Count,
     /// Entries of the index that were gone through.
@@ -55,7 +58,13 @@ impl SmoothMetrics {
             name: "region_sizes".into(),
             value: Arc::clone(&region_sizes) as Arc<dyn CustomMetricValue>,
         });
+        let index_used = Arc::new(IndexUsed::default());
+        MetricBuilder::new(set).build(MetricValue::Custom {
+            name: "index_used".into(),
+            value: Arc::clone(&index_used) as Arc<dyn CustomMetricValue>,
+        });
         Self {
+            index_used,
             index_leaves: count("index_leaves"),
             index_entries: count("index_entries"),
             entries_seen: count("index_entries_seen"),

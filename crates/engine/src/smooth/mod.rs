@@ -12,11 +12,12 @@
 //! | `reader.rs` | the rows as they are found |
 //! | `stream.rs` | one partition, rows in any order |
 //! | `ordered.rs`, `result_cache.rs` | rows in the order of the key; those found before their turn |
-//! | `metrics.rs`, `region_sizes.rs` | what EXPLAIN ANALYZE shows |
+//! | `metrics.rs`, `region_sizes.rs`, `index_used.rs` | what EXPLAIN ANALYZE shows |
 //!
 //! The state machine is `coscan_core::smooth`; pages are read by `coscan_storage`. Contract: `docs/design/smooth.md`.
 
 mod execution;
+mod index_used;
 mod metrics;
 mod ordered;
 mod plan;

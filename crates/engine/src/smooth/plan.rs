@@ -2,10 +2,14 @@
 //!
 //! An index serves a scan if it covers files of it, at the versions listed, its keys are of the column's type, and the predicate has a conjunct on its column that a
 //! range of keys answers: =, IN, BETWEEN, <, <=, >, >=, LIKE with a prefix, and OR of those. Of several the one with the narrowest
-//! kind of conjunct is taken; no statistics are asked. All conjuncts on the column go to the index; every row is tested with the
-//! whole predicate again, so what an index cannot decide does no harm. Files that it does not cover are scanned beside.
+//! kind of conjunct comes first; others that cover the same files are opened with it, and the one whose leaves that may match have the fewest
+//! entries is asked, of equals the first. A scan in the order of an index keeps to that one. All conjuncts on the column go to the index;
+//! every row is tested with the whole predicate again, so what an index cannot decide does no harm. Files that it does not cover are scanned
+//! beside.
 //! Not here: when (`scan/rule.rs`), how (`execution.rs`).
 
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -28,11 +32,10 @@ use crate::scan::{Delivery, ScanPlan};
 #[derive(Clone)]
 pub(crate) struct SmoothPlan {
     pub(crate) path: AccessPath,
-    pub(crate) index: Arc<Index>,
-    /// The conjuncts on the indexed column, over the table.
-    pub(crate) predicate: Arc<dyn PhysicalExpr>,
-    /// The column's type in the table.
-    pub(crate) key: DataType,
+    /// The narrowest by its form.
+    pub(crate) question: Question,
+    /// Others that answer for the same files: once they are open, the fewest entries decide. At most [`CANDIDATES_MAX`] with the first.
+    pub(crate) others: Vec<Question>,
     /// The scan of the files that the index covers.
     pub(crate) covered: Arc<ScanPlan>,
     /// The scan of the others.
@@ -41,6 +44,16 @@ pub(crate) struct SmoothPlan {
     pub(crate) limit: Option<usize>,
     /// The order in which rows are to come, if in one: then there is one partition.
     pub(crate) ordered_by: Option<KeyOrder>,
+}
+
+/// An index, and what it is asked.
+#[derive(Clone)]
+pub(crate) struct Question {
+    pub(crate) index: Arc<Index>,
+    /// The conjuncts on the indexed column, over the table.
+    pub(crate) predicate: Arc<dyn PhysicalExpr>,
+    /// The column's type in the table.
+    pub(crate) key: DataType,
 }
 
 /// The order of the indexed column.
@@ -56,24 +69,37 @@ impl SmoothPlan {
     /// The plan for a scan; `None` if no index serves it.
     pub(crate) fn choose(plan: &ScanPlan) -> Option<Self> {
         let predicate = plan.table.predicate.as_ref()?;
-        let mut best: Option<(Kind, Arc<Index>)> = None;
-        for index in serving(plan) {
+        let mut candidates: Vec<(Kind, Arc<Index>)> = serving(plan)
+            .filter_map(|index| {
+                let column = index.manifest.column.as_str();
+                let conjuncts = split_conjunction(predicate).into_iter();
+                let kind = conjuncts
+                    .filter_map(|conjunct| kind(conjunct, column))
+                    .max()?;
+                Some((kind, index))
+            })
+            .collect();
+        candidates.sort_by_key(|(kind, _)| Reverse(*kind));
+        let mut columns: BTreeSet<String> = BTreeSet::new();
+        candidates.retain(|(_, index)| columns.insert(index.manifest.column.clone()));
+        let asked = |index: &Index| {
             let column = index.manifest.column.as_str();
-            let kind = split_conjunction(predicate)
-                .into_iter()
-                .filter_map(|conjunct| kind(conjunct, column))
-                .max();
-            if let Some(kind) = kind
-                && best.as_ref().is_none_or(|(best, _)| kind > *best)
-            {
-                best = Some((kind, index));
-            }
-        }
-        let (_, index) = best?;
-        let column = index.manifest.column.as_str();
-        let conjuncts = split_conjunction(predicate).into_iter();
-        let asked = conjunction(conjuncts.filter(|c| kind(c, column).is_some()).cloned());
-        Self::new(plan, index, asked)
+            let conjuncts = split_conjunction(predicate).into_iter();
+            conjunction(conjuncts.filter(|c| kind(c, column).is_some()).cloned())
+        };
+        let mut candidates = candidates.into_iter().map(|(_, index)| index);
+        let first = candidates.next()?;
+        let alike = |index: &Arc<Index>| {
+            let mut files = plan.files.iter();
+            files.all(|file| covers(index, plan, file) == covers(&first, plan, file))
+        };
+        let others = candidates.filter(alike).take(CANDIDATES_MAX - 1);
+        let others =
+            others.filter_map(|index| Question::new(plan, Arc::clone(&index), asked(&index)));
+        Some(Self {
+            others: others.collect(),
+            ..Self::new(plan, Arc::clone(&first), asked(&first))?
+        })
     }
 
     /// The plan that asks this index this; `None` if it covers no file.
@@ -82,18 +108,20 @@ impl SmoothPlan {
         index: Arc<Index>,
         predicate: Arc<dyn PhysicalExpr>,
     ) -> Option<Self> {
-        let schema = plan.table.schema.table_schema();
-        let column = schema.field_with_name(&index.manifest.column).ok()?;
         Some(Self {
             path: plan.settings.access_path,
-            predicate,
-            key: column.data_type().clone(),
             covered: Arc::new(plan.only(|file| covers(&index, plan, file))?),
             rest: plan.only(|file| !covers(&index, plan, file)).map(Arc::new),
             limit: plan.limit,
             ordered_by: None,
-            index,
+            question: Question::new(plan, index, predicate)?,
+            others: Vec::new(),
         })
+    }
+
+    /// All questions, one of which is asked.
+    pub(crate) fn questions(&self) -> impl Iterator<Item = &Question> {
+        std::iter::once(&self.question).chain(&self.others)
     }
 
     /// How many partitions its output has.
@@ -137,7 +165,9 @@ impl SmoothPlan {
         }
         let output = self.covered.table.projection.iter().nth(column.index())?;
         let table_column = output.expr.downcast_ref::<Column>()?;
-        (table_column.name() == self.index.manifest.column).then(|| Self {
+        // No other index gives its rows in this order.
+        (table_column.name() == self.question.index.manifest.column).then(|| Self {
+            others: Vec::new(),
             ordered_by: Some(KeyOrder {
                 column: column.index(),
                 options: order.options,
@@ -147,10 +177,26 @@ impl SmoothPlan {
     }
 }
 
+impl Question {
+    /// `None` if the table has no such column.
+    fn new(plan: &ScanPlan, index: Arc<Index>, predicate: Arc<dyn PhysicalExpr>) -> Option<Self> {
+        let schema = plan.table.schema.table_schema();
+        let column = schema.field_with_name(&index.manifest.column).ok()?;
+        Some(Self {
+            key: column.data_type().clone(),
+            index,
+            predicate,
+        })
+    }
+}
+
 impl fmt::Display for SmoothPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let settings = &self.covered.settings;
-        let manifest = &self.index.manifest;
+        let Question {
+            index, predicate, ..
+        } = &self.question;
+        let manifest = &index.manifest;
         match self.path {
             AccessPath::Smooth => write!(
                 f,
@@ -166,7 +212,14 @@ impl fmt::Display for SmoothPlan {
                 path.name()
             )?,
         }
-        write!(f, ", key=[{}]", self.predicate)?;
+        write!(f, ", key=[{predicate}]")?;
+        for Question {
+            index, predicate, ..
+        } in &self.others
+        {
+            let name = &index.manifest.name;
+            write!(f, ", or index={name}, key=[{predicate}]")?;
+        }
         if let Some(rest) = &self.rest {
             write!(f, ", files_not_covered={}", rest.files.len())?;
         }
@@ -194,7 +247,7 @@ pub(super) fn serving(plan: &ScanPlan) -> impl Iterator<Item = Arc<Index>> + '_ 
 fn has_its_keys(index: &Index, plan: &ScanPlan) -> bool {
     let schema = plan.table.schema.table_schema();
     let column = schema.field_with_name(&index.manifest.column);
-    column.is_ok_and(|column| index.manifest.has_keys_of(column.data_type()))
+    column.is_ok_and(|column| index.has_keys_of(column.data_type()))
 }
 
 fn covers(
@@ -208,6 +261,9 @@ fn covers(
         .first_row(plan.store.as_str(), &version)
         .is_some()
 }
+
+/// Indexes that are opened to see which of them has the fewest entries: each costs the read of its page index, all at once.
+const CANDIDATES_MAX: usize = 4;
 
 /// How narrow a conjunct is, by its form alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

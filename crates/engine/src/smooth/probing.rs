@@ -18,10 +18,10 @@ use arrow::array::make_comparator;
 use arrow::array::{Array, ArrayRef};
 use arrow::compute::SortOptions;
 use coscan_core::smooth::{
-    AccessPath, CostModel, DeviceCosts, Mode, PageCosts, Probe, SmoothOptions, SmoothScan,
-    SmoothTrigger,
+    AccessPath, CostModel, DeviceCosts, Mode, PageCosts, Probe, SeenRows, SmoothOptions,
+    SmoothScan, SmoothTrigger,
 };
-use coscan_storage::{PageMap, PageRun};
+use coscan_storage::{PageMap, PageRun, TablePage};
 use datafusion::error::Result;
 
 use super::metrics::SmoothMetrics;
@@ -71,6 +71,8 @@ pub(crate) struct Probing {
     /// The entries at hand, and how many of them are done.
     entries: Option<(Entries, usize)>,
     smooth: SmoothScan,
+    /// The rows of the pages that `smooth` gave out.
+    seen_rows: SeenRows,
     costs: DeviceCosts,
     last_done: Instant,
     /// Regions of so many pages leave the rest to a cooperative scan; at least 2.
@@ -145,6 +147,7 @@ impl Probing {
             cursor: Some(cursor),
             entries: None,
             smooth,
+            seen_rows: SeenRows::new(map.pages().iter().map(TablePage::positions)),
             costs: DeviceCosts::new(believed.random, believed.sequential),
             last_done: Instant::now(),
             take_over_pages: narrow(pages / (chunks as u64).max(1) / TAKE_OVER_PART)
@@ -170,12 +173,13 @@ impl Probing {
     ///
     /// # Errors
     /// None that the index causes: then a scan takes over.
-    pub(crate) async fn next_job(&mut self, map: &PageMap, plan: &SmoothPlan) -> Job {
+    pub(crate) async fn next_job(&mut self, map: &PageMap) -> Job {
         match self.try_next_job(map).await {
             Ok(job) => job,
             Err(error) => {
-                plan.index.set_broken(&error.strip_backtrace());
-                self.cursor = None;
+                if let Some(cursor) = &self.cursor {
+                    cursor.index().set_broken(&error.strip_backtrace());
+                }
                 self.take_over(self.read())
             }
         }
@@ -223,6 +227,9 @@ impl Probing {
             match self.smooth.probe(page) {
                 Probe::Seen => self.metrics.entries_seen.add(1),
                 Probe::Region(runs) => {
+                    for page in runs.iter().cloned().flatten() {
+                        self.seen_rows.take(&map.page(page).positions());
+                    }
                     let runs: Vec<PageRun> =
                         runs.into_iter().flat_map(|run| map.runs(run)).collect();
                     let size: u32 = runs.iter().map(|run| run.pages.end - run.pages.start).sum();
@@ -300,9 +307,10 @@ impl Probing {
             *done = self.before;
             let positions = &entries.positions.values()[rest];
             let timer = self.metrics.page_checks.timer();
-            let is_new = |position: &u64| match map.page_of(*position) {
-                Some(page) => !self.smooth.has_seen(page),
-                None => false,
+            let is_new = |position: &u64| {
+                let page = || map.page_of(*position);
+                !self.seen_rows.contains(*position)
+                    && page().is_some_and(|page| !self.smooth.has_seen(page))
             };
             self.ahead.extend(positions.iter().copied().filter(is_new));
             drop(timer);

@@ -628,3 +628,74 @@ async fn an_index_is_left_alone_where_its_column_has_another_type() {
     let states = rows(&session, "SELECT state FROM coscan.indexes").await;
     assert_eq!(states, ["ready"]);
 }
+
+/// The manifest in a folder, as versions wrote it that did not say the type of the keys.
+fn forget_the_type(folder: &Path, index: &str) {
+    let path = folder.join(format!("_coscan/{index}.index.json"));
+    let text = fs::read_to_string(&path).unwrap();
+    let (head, rest) = text.split_once("\"manifest\": ").unwrap();
+    let (manifest, crc32) = rest.rsplit_once(",\n  \"crc32\": ").unwrap();
+    let lines: Vec<&str> = manifest.lines().collect();
+    let kept = lines
+        .iter()
+        .filter(|line| !line.trim().starts_with("\"key\":"));
+    let kept: Vec<&str> = kept.copied().collect();
+    assert_eq!(kept.len() + 1, lines.len(), "{text}");
+    // The checksum is that of the compact text.
+    let compact: String = kept
+        .iter()
+        .map(|line| line.trim().replace("\": ", "\":"))
+        .collect();
+    let (_, end) = crc32.split_once('\n').unwrap();
+    let crc32 = crc32fast::hash(compact.as_bytes());
+    let older = format!(
+        "{head}\"manifest\": {},\n  \"crc32\": {crc32}\n{end}",
+        kept.join("\n")
+    );
+    fs::write(&path, older).unwrap();
+}
+
+/// A table of another type asks first, before anybody knows the type of an index whose manifest does not say it.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_old_index_is_whole_for_the_tables_of_its_type() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("0.parquet");
+    write_keys(
+        &file,
+        Some(Arc::new(Int32Array::from_iter_values(numbers()))),
+    );
+    let path = folder.path().join("");
+    let maker = common::session(common::config(), &[("t", &path)]).await;
+    run(&maker, "CREATE INDEX i ON t (k)").await.unwrap();
+    forget_the_type(folder.path(), "i");
+    let session = common::session(common::config(), &[("t", &path)]).await;
+    let declare = format!(
+        "CREATE EXTERNAL TABLE u (id BIGINT, k VARCHAR) STORED AS PARQUET LOCATION '{}'",
+        path.display()
+    );
+    run(&session, &declare).await.unwrap();
+    let by_index = |text: &str| text.contains("SmoothScan: index=i,");
+    let count = |table: &str, key: &str| format!("SELECT count(*) FROM {table} WHERE k = {key}");
+    let expected = [numbers().filter(|key| *key == 77).count().to_string()];
+    let (own, other) = (count("t", "77"), count("u", "'77'"));
+    // Nobody has asked yet.
+    assert!(by_index(&session.explain(&other).await.unwrap()));
+    for _ in 0..2 {
+        assert_eq!(rows(&session, &other).await, expected);
+        assert!(!by_index(&session.explain(&other).await.unwrap()));
+        assert_eq!(rows(&session, &own).await, expected);
+        assert!(by_index(&session.explain(&own).await.unwrap()));
+        assert!(crate::predicates::metric(&session, &own, "index_entries").await > 0);
+        let states = rows(&session, "SELECT state FROM coscan.indexes").await;
+        assert_eq!(states, ["ready"]);
+    }
+    // Damage is still seen for what it is.
+    let data = fs::read_dir(folder.path().join("_coscan")).unwrap();
+    let data = data.map(|entry| entry.unwrap().path());
+    for file in data.filter(|path| path.extension().is_some_and(|e| e == "index")) {
+        fs::write(file, b"").unwrap();
+    }
+    assert_eq!(rows(&session, &own).await, expected);
+    let states = rows(&session, "SELECT state FROM coscan.indexes").await;
+    assert!(states[0].starts_with("broken"), "{states:?}");
+}

@@ -11,6 +11,7 @@
 
 mod bad_files;
 mod blooms;
+mod candidates;
 mod common;
 mod explain;
 mod faults;
