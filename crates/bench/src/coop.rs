@@ -106,6 +106,15 @@ pub enum Progress {
     Advanced,
 }
 
+impl Progress {
+    pub(crate) fn begun(phase: &str, steps: usize) -> Self {
+        Self::Begun {
+            phase: phase.to_owned(),
+            steps: steps as u64,
+        }
+    }
+}
+
 /// Told of a run's progress, from several threads.
 pub type OnProgress = Arc<dyn Fn(Progress) + Send + Sync>;
 
@@ -118,12 +127,7 @@ pub type OnProgress = Arc<dyn Fn(Progress) + Send + Sync>;
 pub async fn run(options: &CoopOptions, on_progress: OnProgress) -> Result<CoopResults> {
     let plan = Plan::new(options)?;
     let mut results = plan.empty_results();
-    let begin = |phase: &str, steps: usize| {
-        on_progress(Progress::Begun {
-            phase: phase.to_owned(),
-            steps: steps as u64,
-        });
-    };
+    let begin = |phase: &str, steps| on_progress(Progress::begun(phase, steps));
 
     let representatives = plan.workload.representatives();
     begin("standalone", representatives.len());
@@ -178,10 +182,7 @@ pub async fn calibrate_slow(
     ratio: f64,
     on_progress: OnProgress,
 ) -> Result<Calibration> {
-    on_progress(Progress::Begun {
-        phase: "calibration".to_owned(),
-        steps: CALIBRATIONS_MAX.into(),
-    });
+    on_progress(Progress::begun("calibration", CALIBRATIONS_MAX));
     let plan = Plan::new(options)?;
     let fast = plan.whole_table("F-100", 0).await?.as_secs_f64();
     // The time is flat while the device hides the arithmetic and then linear, so: double until it is enough, then halve
@@ -529,4 +530,4 @@ pub const SLOW_ARITHMETIC_DEFAULT: u32 = 1;
 /// How far from the wanted ratio a calibration may end, relative to it.
 pub const CALIBRATION_TOLERANCE: f64 = 0.1;
 /// Each is a scan of the whole table.
-const CALIBRATIONS_MAX: u32 = 12;
+const CALIBRATIONS_MAX: usize = 12;

@@ -10,6 +10,8 @@
     reason = "tests: a failure is a panic, and numbers are small"
 )]
 
+mod common;
+
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
@@ -19,6 +21,8 @@ use std::sync::Arc;
 use arrow::array::{Array, AsArray, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::Int64Type;
 use parquet::arrow::ArrowWriter;
+
+use common::{failure, stdout};
 
 /// 10,000 rows: n = 0.., name = "row n", x = n / 2 with a NULL at n = 1.
 fn table(folder: &Path) -> String {
@@ -49,35 +53,7 @@ fn table_of(folder: &Path, rows: i64) -> String {
 }
 
 fn coscan(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_coscan"))
-        .args(arguments)
-        .stdin(Stdio::null())
-        .output()
-        .unwrap()
-}
-
-fn stdout(output: &Output) -> String {
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
-
-fn failure(output: &Output, code: i32) -> String {
-    assert_eq!(
-        output.status.code(),
-        Some(code),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    assert!(
-        output.stdout.is_empty(),
-        "{}",
-        String::from_utf8_lossy(&output.stdout)
-    );
-    String::from_utf8(output.stderr.clone()).unwrap()
+    common::coscan(Path::new("."), arguments)
 }
 
 const QUERY: &str = "SELECT n, name, x FROM t WHERE n < 3 ORDER BY n";

@@ -10,24 +10,16 @@
     reason = "tests: a failure is a panic, and numbers are small"
 )]
 
+mod common;
+
 use std::path::Path;
-use std::process::{Command, Output};
 
-fn coscan(folder: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_coscan"))
-        .args(arguments)
-        .current_dir(folder)
-        .output()
-        .unwrap()
-}
+use common::{coscan, failure, stdout};
 
-fn stdout(output: &Output) -> String {
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    String::from_utf8(output.stdout.clone()).unwrap()
+/// A file that was written, as JSON.
+fn read_json(folder: &Path, name: &str) -> serde_json::Value {
+    let json = std::fs::read(folder.join(name)).unwrap();
+    serde_json::from_slice(&json).unwrap()
 }
 
 #[test]
@@ -79,8 +71,7 @@ fn a_tiny_demo_makes_a_table_and_a_report() {
         ] {
             assert!(report.contains(words), "{words}");
         }
-        let json = std::fs::read(folder.path().join("r.json")).unwrap();
-        let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+        let json = read_json(folder.path(), "r.json");
         assert_eq!(json["model"], model);
         for policy in ["normal", "attach", "elevator", "relevance"] {
             let policy = &json["policies"][policy];
@@ -113,8 +104,7 @@ fn the_benchmark_writes_what_the_peers_read() {
         "w.json",
     ];
     assert!(stdout(&coscan(folder.path(), &dump)).is_empty());
-    let json = std::fs::read(folder.path().join("w.json")).unwrap();
-    let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    let json = read_json(folder.path(), "w.json");
     assert_eq!(json["format"], "coscan-workload");
     assert_eq!(json["streams"].as_array().unwrap().len(), 16);
     assert_eq!(json["streams"][2]["start_s"], 6.0);
@@ -154,8 +144,7 @@ fn the_micro_benchmark_has_a_point_for_every_query_and_path() {
     for words in ["any order", "ORDER BY c2", "2.5 %", "device disk: 100 MB/s"] {
         assert!(text.contains(words), "{words}: {text}");
     }
-    let json = std::fs::read(folder.path().join("s.json")).unwrap();
-    let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    let json = read_json(folder.path(), "s.json");
     assert_eq!(
         (&json["rows"], &json["page_rows"], &json["device"]),
         (&30_000.into(), &500.into(), &"disk".into())
@@ -193,8 +182,7 @@ fn the_micro_benchmark_has_a_point_for_every_query_and_path() {
     // What takes too long has no time, and is in the file all the same.
     let limited = coscan(folder.path(), &[&smooth[..], &["--limit", "1ms"]].concat());
     assert!(stdout(&limited).contains("> 1.00 ms"));
-    let json = std::fs::read(folder.path().join("s.json")).unwrap();
-    let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    let json = read_json(folder.path(), "s.json");
     let last = &json["points"][5];
     assert!(last["time_s"].is_null() && last["limit"] == true, "{last}");
     for (wrong, why) in [
@@ -203,11 +191,8 @@ fn the_micro_benchmark_has_a_point_for_every_query_and_path() {
         (["--rows", "0"], "1..="),
     ] {
         let refused = coscan(folder.path(), &[&["bench", "smooth"], &wrong[..]].concat());
-        assert_eq!(refused.status.code(), Some(2));
-        assert!(
-            String::from_utf8_lossy(&refused.stderr).contains(why),
-            "{refused:?}"
-        );
+        let message = failure(&refused, 2);
+        assert!(message.contains(why), "{message}");
     }
 }
 
@@ -248,8 +233,7 @@ fn the_micro_benchmark_makes_a_report_with_a_picture() {
         assert!(report.contains(words), "{words}");
     }
     assert!(!report.contains("NaN"));
-    let json = std::fs::read(folder.path().join("s.json")).unwrap();
-    let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    let json = read_json(folder.path(), "s.json");
     let picture = &json["picture"];
     assert_eq!(picture["pages"], 60);
     for query in picture["queries"].as_array().unwrap() {
@@ -274,8 +258,7 @@ fn the_micro_benchmark_makes_a_report_with_a_picture() {
             "x.html",
         ],
     );
-    assert_eq!(refused.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("no other experiment"));
+    assert!(failure(&refused, 2).contains("no other experiment"));
 }
 
 #[test]
@@ -284,9 +267,6 @@ fn a_table_that_is_not_lineitem_is_refused() {
     let region = ["bench", "data", "--tables", "region", "--data", "d"];
     let table = stdout(&coscan(folder.path(), &region)).trim().to_owned();
     let output = coscan(folder.path(), &["bench", "coop", "--table", &table]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(
-        String::from_utf8_lossy(&output.stderr).contains("l_orderkey"),
-        "{output:?}"
-    );
+    let message = failure(&output, 1);
+    assert!(message.contains("l_orderkey"), "{message}");
 }

@@ -9,10 +9,12 @@
     reason = "tests: a failure is a panic, and numbers are small"
 )]
 
+mod common;
+
 use std::collections::HashMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 use std::sync::Arc;
 
 use arrow::array::{
@@ -25,6 +27,8 @@ use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::file::metadata::{KeyValue, PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
 use parquet::file::properties::WriterProperties;
+
+use common::{coscan, failure, stdout};
 
 /// `rows` rows from `first` on: n counts, key = n * 7919 % 1009 with NULLs, text is long and of many values, list has NULLs and empties.
 fn table(first: i64, rows: i64) -> RecordBatch {
@@ -126,40 +130,15 @@ fn assert_aligned(path: &Path, page_rows: i64) {
     }
 }
 
-fn coscan(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_coscan"))
-        .args(arguments)
-        .stdin(Stdio::null())
-        .output()
-        .unwrap()
-}
-
 fn rewrite(source: &Path, target: &Path, options: &[&str]) -> Output {
     let paths = [source.to_str().unwrap(), target.to_str().unwrap()];
-    coscan(&[&["rewrite"], &paths[..], options].concat())
+    let arguments = [&["rewrite"], &paths[..], options].concat();
+    coscan(Path::new("."), &arguments)
 }
 
 fn done(output: &Output) -> String {
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
     assert!(output.stderr.is_empty(), "a pipe sees no progress bar");
-    String::from_utf8(output.stdout.clone())
-        .unwrap()
-        .replace('\u{202f}', " ")
-}
-
-fn refused(output: &Output, code: i32) -> String {
-    assert_eq!(
-        output.status.code(),
-        Some(code),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    assert!(output.stdout.is_empty());
-    String::from_utf8(output.stderr.clone()).unwrap()
+    stdout(output).replace('\u{202f}', " ")
 }
 
 fn names(folder: &Path) -> Vec<String> {
@@ -334,16 +313,19 @@ fn rows_are_sorted_and_the_footer_says_so() {
         assert_eq!(sorting, [(1, false, false), (0, false, false)]);
     }
     let query = format!("t={}", target.display());
-    let output = coscan(&[
-        "sql",
-        "-t",
-        &query,
-        "--format",
-        "csv",
-        "--small-table-bytes",
-        "0",
-        "SELECT count(*) AS c FROM t WHERE \"Key\" = 7",
-    ]);
+    let output = coscan(
+        Path::new("."),
+        &[
+            "sql",
+            "-t",
+            &query,
+            "--format",
+            "csv",
+            "--small-table-bytes",
+            "0",
+            "SELECT count(*) AS c FROM t WHERE \"Key\" = 7",
+        ],
+    );
     let expected = keys.iter().filter(|(_, key, _)| *key == Some(7)).count();
     assert_eq!(done(&output), format!("c\n{expected}\n"));
 }
@@ -354,7 +336,7 @@ fn a_file_may_be_replaced_by_itself_but_not_added_to_itself() {
     let path = folder.path().join("s.parquet");
     write(&path, &table(0, 10_000), &[("kept", "yes")]);
     let before = read(&path);
-    let message = refused(&rewrite(&path, &path, &[]), 1);
+    let message = failure(&rewrite(&path, &path, &[]), 1);
     assert!(
         message.contains("s.parquet exists already; --force replaces it"),
         "{message}"
@@ -370,7 +352,7 @@ fn a_file_may_be_replaced_by_itself_but_not_added_to_itself() {
         ("", "r.parquet"),
     ] {
         let source = folder.path().join(source);
-        let message = refused(
+        let message = failure(
             &rewrite(&source, &folder.path().join(target), &["--force"]),
             1,
         );
@@ -414,13 +396,13 @@ fn what_makes_no_sense_is_refused_with_the_files_name() {
         (csv, "it is not Parquet"),
         (folder.path().join("*.orc"), "no files"),
     ] {
-        let message = refused(&rewrite(&source, &target, &[]), 1);
+        let message = failure(&rewrite(&source, &target, &[]), 1);
         assert!(
             message.contains(source.to_str().unwrap()) && message.contains(why),
             "{message}"
         );
     }
-    let by = |columns| refused(&rewrite(&source, &target, &["--sort-by", columns]), 1);
+    let by = |columns| failure(&rewrite(&source, &target, &["--sort-by", columns]), 1);
     let message = by("key");
     assert!(
         message.contains("s.parquet")
@@ -441,15 +423,15 @@ fn what_makes_no_sense_is_refused_with_the_files_name() {
         ("--memory", "much", "2GB"),
         ("--row-group-bytes", "big", "64MiB"),
     ] {
-        let message = refused(&rewrite(&source, &target, &[option, value]), 2);
+        let message = failure(&rewrite(&source, &target, &[option, value]), 2);
         assert!(
             message.contains(option) && message.contains(why),
             "{message}"
         );
     }
-    let message = refused(&rewrite(&source, folder.path(), &[]), 1);
+    let message = failure(&rewrite(&source, folder.path(), &[]), 1);
     assert!(message.contains("is a folder"), "{message}");
-    let message = refused(
+    let message = failure(
         &rewrite(&source, &folder.path().join("no/t.parquet"), &[]),
         1,
     );
@@ -478,7 +460,7 @@ fn a_full_disk_is_told_and_leaves_nothing() {
         .args(["--compression", "none"])
         .output()
         .unwrap();
-    let message = refused(&output, 1);
+    let message = failure(&output, 1);
     assert!(
         message.contains("t.parquet: ") && message.contains("File too large"),
         "{message}"

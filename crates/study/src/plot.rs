@@ -1,5 +1,6 @@
 //! Draws a figure as SVG.
 //!
+//! The legend stands between the title and the panels, once for all of them, for there it covers nothing.
 //! Not here: what is drawn (`figure.rs` and the experiments). Text is left to the reader's fonts.
 
 use plotters::coord::Shift;
@@ -25,6 +26,11 @@ pub(crate) const PAPER: usize = 6;
 const PANEL: (u32, u32) = (460, 320);
 /// A panel alone.
 const LARGE: (u32, u32) = (760, 480);
+const TITLE_HEIGHT: u32 = 36;
+/// Pixels of the legend: of a row, of a letter at most, and of a name's colour with the space around it.
+const LEGEND_ROW: u32 = 18;
+const LEGEND_LETTER: u32 = 6;
+const LEGEND_SPACE: u32 = 36;
 const FONT: &str = "sans-serif";
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
@@ -43,15 +49,17 @@ pub(crate) fn svg(figure: &Figure) -> Result<String, StudyError> {
     } else {
         PANEL
     };
-    let size = (
-        panel.0 * wide.unwrap_or(1),
-        panel.1 * high.unwrap_or(1) + 36,
-    );
+    let width = panel.0 * wide.unwrap_or(1);
+    let legend = legend(figure, width);
+    let legend_height = LEGEND_ROW * u32::try_from(legend.len()).unwrap_or(0);
+    let height = TITLE_HEIGHT + legend_height + panel.1 * high.unwrap_or(1);
     {
-        let area = SVGBackend::with_string(&mut text, size).into_drawing_area();
+        let area = SVGBackend::with_string(&mut text, (width, height)).into_drawing_area();
         let draw = || -> Result<(), Box<dyn std::error::Error>> {
             area.fill(&WHITE)?;
             let area = area.titled(&figure.title, (FONT, 20))?;
+            let (above, area) = area.split_vertically(legend_height);
+            draw_legend(&legend, &above)?;
             for (panel, area) in figure.panels.iter().zip(area.split_evenly((rows, columns))) {
                 draw_panel(panel, &area)?;
             }
@@ -66,6 +74,50 @@ pub(crate) fn svg(figure: &Figure) -> Result<String, StudyError> {
     Ok(text
         .replace(" opacity=\"1\"", "")
         .replace(" stroke=\"none\" stroke-width=\"1\"", ""))
+}
+
+/// The names of all series with their colours, each once, in rows of this width.
+fn legend(figure: &Figure, width: u32) -> Vec<Vec<(&str, usize)>> {
+    let mut rows: Vec<Vec<(&str, usize)>> = Vec::new();
+    let series = figure.panels.iter().flat_map(|panel| &panel.series);
+    for series in series.filter(|series| !series.name.is_empty()) {
+        let entry = (series.name.as_str(), series.color);
+        if rows.iter().flatten().any(|known| *known == entry) {
+            continue;
+        }
+        match rows.last_mut() {
+            Some(row) if row_width(row) + entry_width(entry.0) <= width => row.push(entry),
+            _ => rows.push(vec![entry]),
+        }
+    }
+    rows
+}
+
+fn entry_width(name: &str) -> u32 {
+    LEGEND_SPACE + LEGEND_LETTER * u32::try_from(name.chars().count()).unwrap_or(0)
+}
+
+fn row_width(row: &[(&str, usize)]) -> u32 {
+    row.iter().map(|(name, _)| entry_width(name)).sum()
+}
+
+fn draw_legend(
+    legend: &[Vec<(&str, usize)>],
+    area: &Area<'_>,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let (width, _) = area.dim_in_pixel();
+    let mut y = 4;
+    for row in legend {
+        let mut x = i32::try_from(width.saturating_sub(row_width(row)) / 2)?;
+        for (name, color) in row {
+            let color = COLORS[color % COLORS.len()];
+            area.draw(&Rectangle::new([(x, y), (x + 10, y + 8)], color.filled()))?;
+            area.draw(&Text::new(*name, (x + 16, y - 1), (FONT, 12)))?;
+            x += i32::try_from(entry_width(name))?;
+        }
+        y += i32::try_from(LEGEND_ROW)?;
+    }
+    Ok(())
 }
 
 fn draw_panel(panel: &Panel, area: &Area<'_>) -> Result<(), Box<dyn std::error::Error>> {
@@ -136,28 +188,31 @@ where
     mesh.y_labels(6).draw()?;
     for series in &panel.series {
         let color = COLORS[series.color % COLORS.len()];
-        let drawn = match &series.mark {
+        match &series.mark {
             Mark::Line(points) => {
                 let line = points.iter().copied();
                 chart.draw_series(line.map(|at| Circle::new(at, 2, color.filled())))?;
                 let line = points.iter().copied();
-                chart.draw_series(LineSeries::new(line, color.stroke_width(2)))?
+                chart.draw_series(LineSeries::new(line, color.stroke_width(2)))?;
             }
             Mark::Curve(points) => {
-                chart.draw_series(LineSeries::new(points.iter().copied(), color))?
+                chart.draw_series(LineSeries::new(points.iter().copied(), color))?;
             }
             Mark::Dots(points) => {
                 let dots = points.iter().copied();
-                chart.draw_series(dots.map(|at| Circle::new(at, 1, color.filled())))?
+                chart.draw_series(dots.map(|at| Circle::new(at, 1, color.filled())))?;
             }
             Mark::Crosses(points) => {
                 let crosses = points.iter().copied();
-                chart.draw_series(crosses.map(|at| Cross::new(at, 5, color.stroke_width(2))))?
+                chart.draw_series(crosses.map(|at| Cross::new(at, 5, color.stroke_width(2))))?;
             }
-            Mark::Labels(points) => chart.draw_series(points.iter().map(|(x, y, name)| {
-                let text = Text::new(name.clone(), (5, -6), (FONT, 10).into_font().color(&color));
-                EmptyElement::at((*x, *y)) + Circle::new((0, 0), 4, color.filled()) + text
-            }))?,
+            Mark::Labels(points) => {
+                chart.draw_series(points.iter().map(|(x, y, name)| {
+                    let text =
+                        Text::new(name.clone(), (5, -6), (FONT, 10).into_font().color(&color));
+                    EmptyElement::at((*x, *y)) + Circle::new((0, 0), 4, color.filled()) + text
+                }))?;
+            }
             Mark::Ranges(ranges) => {
                 let bars = ranges.iter();
                 chart.draw_series(bars.map(|&(x, low, _, high)| {
@@ -166,22 +221,9 @@ where
                 let means = ranges.iter();
                 chart.draw_series(
                     means.map(|&(x, _, mean, _)| Circle::new((x, mean), 4, color.filled())),
-                )?
+                )?;
             }
-        };
-        if !series.name.is_empty() {
-            drawn.label(&series.name).legend(move |(x, y)| {
-                Rectangle::new([(x, y - 4), (x + 10, y + 4)], color.filled())
-            });
         }
-    }
-    if panel.series.iter().any(|series| !series.name.is_empty()) {
-        chart
-            .configure_series_labels()
-            .background_style(WHITE.mix(0.8))
-            .label_font((FONT, 12))
-            .position(SeriesLabelPosition::UpperRight)
-            .draw()?;
     }
     Ok(())
 }
@@ -190,12 +232,13 @@ where
 fn tick(names: &[String], value: f64) -> String {
     if names.is_empty() {
         let text = number(value);
-        return match text.split_once('.') {
-            Some(_) if !text.contains('e') => {
-                text.trim_end_matches('0').trim_end_matches('.').to_owned()
-            }
-            _ => text,
+        let (mantissa, exponent) = text.split_at(text.find('e').unwrap_or(text.len()));
+        let short = if mantissa.contains('.') {
+            mantissa.trim_end_matches('0').trim_end_matches('.')
+        } else {
+            mantissa
         };
+        return format!("{short}{exponent}");
     }
     #[expect(
         clippy::cast_possible_truncation,

@@ -5,7 +5,8 @@
 
 use std::fmt::Write as _;
 
-use super::axis::{Scale, line, text, tick_label};
+use super::axis::{Scale, line, tick_label};
+use super::frame::{Frame, begin};
 use crate::results::{CoopResults, PolicyResults};
 use crate::units;
 
@@ -18,37 +19,33 @@ pub(super) fn figure(results: &CoopResults) -> String {
         .map(|(_, policy)| policy.total_s)
         .fold(0.0, f64::max);
     let x = Scale::linear(last * 1.01, (LEFT, WIDTH - RIGHT));
-    let height = TOP + policies.len() as f64 * (PANEL + GAP) - GAP + BOTTOM;
-    let mut out = String::new();
-    // Writing to a string cannot fail.
-    let _ = write!(
-        out,
-        r#"<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="Chunks read over time, by policy">"#
+    let frame = |index: usize| {
+        let top = TOP + index as f64 * (PANEL + GAP);
+        Frame {
+            left: LEFT,
+            right: WIDTH - RIGHT,
+            top,
+            bottom: top + PANEL,
+        }
+    };
+    let last = frame(policies.len().saturating_sub(1));
+    let mut out = begin(
+        WIDTH,
+        last.bottom + BOTTOM,
+        "Chunks read over time, by policy",
     );
     for (index, (name, policy)) in policies.iter().enumerate() {
-        let top = TOP + index as f64 * (PANEL + GAP);
-        panel(&mut out, results, &classes, (name, policy), &x, top);
-    }
-    let bottom = height - BOTTOM;
-    for tick in x.ticks(90.0) {
-        text(
+        panel(
             &mut out,
-            "tick",
-            "middle",
-            x.at(tick),
-            bottom + 17.0,
-            &tick_label(tick),
+            results,
+            &classes,
+            (name, policy),
+            &x,
+            frame(index),
         );
     }
-    let middle = f64::midpoint(LEFT, WIDTH - RIGHT);
-    text(
-        &mut out,
-        "label",
-        "middle",
-        middle,
-        bottom + 37.0,
-        "time since the first query (s)",
-    );
+    last.x_ticks(&mut out, &x, 90.0, tick_label);
+    last.x_label(&mut out, "time since the first query (s)");
     out.push_str("</svg>");
     out
 }
@@ -59,34 +56,14 @@ fn panel(
     classes: &[String],
     (name, policy): (&str, &PolicyResults),
     x: &Scale,
-    top: f64,
+    frame: Frame,
 ) {
-    let chunks = chunks(results);
-    let y = Scale::linear(f64::from(chunks), (top + PANEL - 3.0, top + 3.0));
-    let right = WIDTH - RIGHT;
-    let _ = write!(
-        out,
-        r#"<rect class="plot" x="{LEFT}" y="{top}" width="{}" height="{PANEL}"/>"#,
-        right - LEFT
-    );
-    for tick in x.ticks(90.0).into_iter().skip(1) {
-        line(out, "grid", (x.at(tick), top), (x.at(tick), top + PANEL));
-    }
-    for tick in y.ticks(48.0) {
-        text(
-            out,
-            "tick",
-            "end",
-            LEFT - 7.0,
-            y.at(tick) + 4.0,
-            &tick_label(tick),
-        );
-    }
-    let (label_x, label_y) = (15.0, top + PANEL / 2.0);
-    let _ = write!(
-        out,
-        r#"<text class="label" text-anchor="middle" transform="translate({label_x} {label_y}) rotate(-90)">chunk</text>"#
-    );
+    let (top, bottom) = (frame.top, frame.bottom);
+    let y = Scale::linear(f64::from(chunks(results)), (bottom - 3.0, top + 3.0));
+    frame.x_grid(out, x, 90.0);
+    frame.outline(out);
+    frame.y_ticks(out, &y, 48.0, tick_label);
+    frame.y_label(out, 15.0, "chunk");
 
     // One path per class: thousands of dots stay a few kilobytes, and a class can be styled as one.
     for (index, class) in classes.iter().enumerate() {
@@ -97,6 +74,7 @@ fn panel(
                 .get(query as usize)
                 .is_some_and(|query| query.name == *class)
             {
+                // Writing to a string cannot fail, here and below.
                 let _ = write!(
                     path,
                     "M{:.1} {:.1}h0",
@@ -114,7 +92,7 @@ fn panel(
     }
 
     let end = x.at(policy.total_s);
-    line(out, "end", (end, top), (end, top + PANEL));
+    line(out, "end", (end, top), (end, bottom));
     let style = super::palette::policy(name);
     let _ = write!(
         out,

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 
 use super::accesses::WIDTH;
 use super::axis::{Scale, line, text, tick_label};
+use super::frame::{Frame, begin};
 use crate::results::{CoopResults, PolicyResults};
 use crate::table::class_latency;
 use crate::units;
@@ -29,39 +30,21 @@ pub(super) fn figure(results: &CoopResults) -> String {
     let x = Scale::logarithmic(min, max, (LEFT, WIDTH - RIGHT));
     let band = policies.len() as f64 * LANE + PADDING;
     let bottom = TOP + classes.len() as f64 * band;
-    let height = bottom + BOTTOM;
-    let mut out = String::new();
-    // Writing to a string cannot fail.
-    let _ = write!(
-        out,
-        r#"<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="Latency of every query, by class and policy">"#
+    let frame = Frame {
+        left: LEFT,
+        right: WIDTH - RIGHT,
+        top: TOP,
+        bottom,
+    };
+    let mut out = begin(
+        WIDTH,
+        bottom + BOTTOM,
+        "Latency of every query, by class and policy",
     );
-    let _ = write!(
-        out,
-        r#"<rect class="plot" x="{LEFT}" y="{TOP}" width="{}" height="{}"/>"#,
-        WIDTH - RIGHT - LEFT,
-        bottom - TOP
-    );
-    for tick in x.ticks(70.0) {
-        line(&mut out, "grid", (x.at(tick), TOP), (x.at(tick), bottom));
-        text(
-            &mut out,
-            "tick",
-            "middle",
-            x.at(tick),
-            bottom + 17.0,
-            &tick_label(tick),
-        );
-    }
-    let middle = f64::midpoint(LEFT, WIDTH - RIGHT);
-    text(
-        &mut out,
-        "label",
-        "middle",
-        middle,
-        height - 8.0,
-        "latency (s), logarithmic",
-    );
+    frame.outline(&mut out);
+    frame.x_grid(&mut out, &x, 70.0);
+    frame.x_ticks(&mut out, &x, 70.0, tick_label);
+    frame.x_label(&mut out, "latency (s), logarithmic");
 
     for (index, class) in classes.iter().enumerate() {
         let top = TOP + index as f64 * band;
@@ -70,6 +53,7 @@ pub(super) fn figure(results: &CoopResults) -> String {
         }
         let alone = results.standalone.get(class).copied().unwrap_or_default();
         let centre = top + band / 2.0;
+        // Writing to a string cannot fail, here and below.
         let _ = write!(
             out,
             r#"<text class="class" x="2" y="{:.1}" style="fill:var(--class-{index})">{}</text>"#,

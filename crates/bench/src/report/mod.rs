@@ -8,6 +8,7 @@
 
 mod accesses;
 mod axis;
+mod frame;
 mod latency;
 mod pages;
 mod palette;

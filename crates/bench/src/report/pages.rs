@@ -7,7 +7,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use super::axis::{Scale, line, text, tick_label};
+use super::axis::{Scale, line, tick_label};
+use super::frame::{Frame, begin};
 use crate::smooth::picture::{PATIENCE, Picture, PicturedPath, PicturedQuery};
 use crate::units;
 
@@ -56,70 +57,29 @@ pub(super) fn sections(page: &mut String, picture: &Picture) {
 /// The panels of a query, beside each other.
 fn figure(picture: &Picture, query: &PicturedQuery) -> String {
     let longest = query.paths.iter().filter_map(end).fold(0.0, f64::max);
-    let panel = (WIDTH - LEFT - RIGHT + GAP) / query.paths.len().max(1) as f64 - GAP;
-    let y = Scale::linear(picture.pages as f64, (HEIGHT - BOTTOM - 3.0, TOP + 3.0));
-    let mut out = String::new();
-    let _ = write!(
-        out,
-        r#"<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="Pages read over time, by access path">"#
-    );
-    for tick in y.ticks(48.0) {
-        text(
-            &mut out,
-            "tick",
-            "end",
-            LEFT - 7.0,
-            y.at(tick) + 4.0,
-            &tick_label(tick),
-        );
-    }
-    let _ = write!(
-        out,
-        r#"<text class="label" text-anchor="middle" transform="translate(13 {}) rotate(-90)">page</text>"#,
-        f64::midpoint(TOP, HEIGHT - BOTTOM)
-    );
+    let panel = (ALL.right - ALL.left + GAP) / query.paths.len().max(1) as f64 - GAP;
+    let y = Scale::linear(picture.pages as f64, (ALL.bottom - 3.0, ALL.top + 3.0));
+    let mut out = begin(WIDTH, HEIGHT, "Pages read over time, by access path");
+    ALL.y_ticks(&mut out, &y, 48.0, tick_label);
+    ALL.y_label(&mut out, 13.0, "page");
     for (index, path) in query.paths.iter().enumerate() {
-        let left = LEFT + index as f64 * (panel + GAP);
-        let x = Scale::linear(longest * 1.02, (left, left + panel));
-        axes(&mut out, &x, (left, left + panel));
+        let left = ALL.left + index as f64 * (panel + GAP);
+        let right = left + panel;
+        let x = Scale::linear(longest * 1.02, (left, right));
+        let frame = Frame { left, right, ..ALL };
+        frame.x_grid(&mut out, &x, 64.0);
+        frame.outline(&mut out);
+        frame.x_ticks(&mut out, &x, 64.0, tick_label);
         marks(&mut out, path, &x, &y);
         if let Some(time) = path.time_s {
-            line(
-                &mut out,
-                "end",
-                (x.at(time), TOP),
-                (x.at(time), HEIGHT - BOTTOM),
-            );
+            let at = x.at(time);
+            line(&mut out, "end", (at, ALL.top), (at, ALL.bottom));
         }
         heading(&mut out, path, left);
     }
-    text(
-        &mut out,
-        "label",
-        "middle",
-        f64::midpoint(LEFT, WIDTH - RIGHT),
-        HEIGHT - 7.0,
-        "time since the query was planned (s)",
-    );
+    ALL.x_label(&mut out, "time since the query was planned (s)");
     out.push_str("</svg>");
     out
-}
-
-fn axes(out: &mut String, x: &Scale, (left, right): (f64, f64)) {
-    let _ = write!(
-        out,
-        r#"<rect class="plot" x="{left:.1}" y="{TOP}" width="{:.1}" height="{}"/>"#,
-        right - left,
-        HEIGHT - BOTTOM - TOP
-    );
-    let bottom = HEIGHT - BOTTOM;
-    for (number, tick) in x.ticks(64.0).into_iter().enumerate() {
-        let at = x.at(tick);
-        if number > 0 {
-            line(out, "grid", (at, TOP), (at, bottom));
-        }
-        text(out, "tick", "middle", at, bottom + 17.0, &tick_label(tick));
-    }
 }
 
 /// What was read, from the largest reads to the smallest: a page must not hide behind a chunk.
@@ -164,7 +124,7 @@ fn heading(out: &mut String, path: &PicturedPath, left: f64) {
     let _ = write!(
         out,
         r#"<text class="panel" x="{left:.1}" y="{:.1}"><tspan style="fill:var(--{name})">{name}</tspan><tspan class="aside" dx="9">{took} · {} reads</tspan></text>"#,
-        TOP - 9.0,
+        ALL.top - 9.0,
         units::count(path.reads.len() as u64),
     );
 }
@@ -190,10 +150,13 @@ const LEGEND: &str = "<ul class=\"legend\"><li><i style=\"background:var(--read-
 
 const WIDTH: f64 = 1080.0;
 const HEIGHT: f64 = 330.0;
-const LEFT: f64 = 62.0;
-const RIGHT: f64 = 12.0;
-const TOP: f64 = 30.0;
-const BOTTOM: f64 = 48.0;
+/// Around all panels.
+const ALL: Frame = Frame {
+    left: 62.0,
+    right: WIDTH - 12.0,
+    top: 30.0,
+    bottom: HEIGHT - 48.0,
+};
 const GAP: f64 = 22.0;
 
 #[cfg(test)]

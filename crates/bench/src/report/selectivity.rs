@@ -5,7 +5,8 @@
 
 use std::fmt::Write as _;
 
-use super::axis::{Scale, line, text};
+use super::axis::Scale;
+use super::frame::{Frame, begin};
 use crate::smooth::results::SmoothResults;
 use crate::units;
 
@@ -24,53 +25,26 @@ pub(super) fn figure(results: &SmoothResults, order_by: bool) -> String {
         .collect();
     let least = all.iter().copied().fold(f64::INFINITY, f64::min);
     let most = all.iter().copied().fold(0.0, f64::max);
-    let y = Scale::logarithmic(least, most, (HEIGHT - BOTTOM, TOP));
-    let step = (WIDTH - RIGHT - LEFT) / selectivities.len().max(1) as f64;
-    let x = |at: usize| LEFT + (at as f64 + 0.5) * step;
-    let mut out = String::new();
-    // Writing to a string cannot fail.
-    let _ = write!(
-        out,
-        r#"<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="Time of each access path at each selectivity"><rect class="plot" x="{LEFT}" y="{TOP}" width="{}" height="{}"/>"#,
-        WIDTH - RIGHT - LEFT,
-        HEIGHT - BOTTOM - TOP
+    let y = Scale::logarithmic(least, most, (FRAME.bottom, FRAME.top));
+    let step = (FRAME.right - FRAME.left) / selectivities.len().max(1) as f64;
+    let x = |at: usize| FRAME.left + (at as f64 + 0.5) * step;
+    let mut out = begin(
+        WIDTH,
+        HEIGHT,
+        "Time of each access path at each selectivity",
     );
-    for tick in y.ticks(40.0) {
-        let at = y.at(tick);
-        line(&mut out, "grid", (LEFT, at), (WIDTH - RIGHT, at));
-        text(
-            &mut out,
-            "tick",
-            "end",
-            LEFT - 7.0,
-            at + 4.0,
-            &units::seconds(tick),
-        );
-    }
+    FRAME.outline(&mut out);
+    FRAME.y_grid(&mut out, &y, 40.0);
+    FRAME.y_ticks(&mut out, &y, 40.0, units::seconds);
     for (at, selectivity) in selectivities.iter().enumerate() {
-        let label = format!("{selectivity}");
-        text(
-            &mut out,
-            "tick",
-            "middle",
-            x(at),
-            HEIGHT - BOTTOM + 17.0,
-            &label,
-        );
+        FRAME.x_tick(&mut out, x(at), &selectivity.to_string());
     }
-    let middle = f64::midpoint(LEFT, WIDTH - RIGHT);
-    text(
-        &mut out,
-        "label",
-        "middle",
-        middle,
-        HEIGHT - 8.0,
-        "rows of the table in the result (%)",
-    );
+    FRAME.x_label(&mut out, "rows of the table in the result (%)");
     for path in results.paths() {
         let mut commands = String::new();
         for (at, time) in times(path) {
             let command = if commands.is_empty() { 'M' } else { 'L' };
+            // Writing to a string cannot fail, here and below.
             let _ = write!(commands, "{command}{:.1} {:.1}", x(at), y.at(time));
             let _ = write!(
                 out,
@@ -92,7 +66,9 @@ pub(super) fn figure(results: &SmoothResults, order_by: bool) -> String {
 
 const WIDTH: f64 = 520.0;
 const HEIGHT: f64 = 340.0;
-const LEFT: f64 = 66.0;
-const RIGHT: f64 = 10.0;
-const TOP: f64 = 10.0;
-const BOTTOM: f64 = 48.0;
+const FRAME: Frame = Frame {
+    left: 66.0,
+    right: WIDTH - 10.0,
+    top: 10.0,
+    bottom: HEIGHT - 48.0,
+};

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::axis::{Scale, line, text, tick_label};
+use super::axis::{Scale, text, tick_label};
+use super::frame::{Frame, begin};
 use crate::results::CoopResults;
 use crate::units;
 
@@ -16,64 +17,27 @@ pub(super) fn figure(results: &CoopResults) -> String {
             .fold(0.0, f64::max)
             * 1.18
     };
-    let x = Scale::linear(max(|p| p.avg_normalized_latency), (LEFT, WIDTH - RIGHT));
-    let y = Scale::linear(max(|p| p.avg_stream_s), (HEIGHT - BOTTOM, TOP));
-    let mut out = String::new();
-    // Writing to a string cannot fail.
-    let _ = write!(
-        out,
-        r#"<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="Average stream time and average normalized latency of each policy">"#
+    let x = Scale::linear(max(|p| p.avg_normalized_latency), (FRAME.left, FRAME.right));
+    let y = Scale::linear(max(|p| p.avg_stream_s), (FRAME.bottom, FRAME.top));
+    let mut out = begin(
+        WIDTH,
+        HEIGHT,
+        "Average stream time and average normalized latency of each policy",
     );
-    let _ = write!(
-        out,
-        r#"<rect class="plot" x="{LEFT}" y="{TOP}" width="{}" height="{}"/>"#,
-        WIDTH - RIGHT - LEFT,
-        HEIGHT - BOTTOM - TOP
-    );
-    for tick in x.ticks(64.0) {
-        let at = x.at(tick);
-        line(&mut out, "grid", (at, TOP), (at, HEIGHT - BOTTOM));
-        text(
-            &mut out,
-            "tick",
-            "middle",
-            at,
-            HEIGHT - BOTTOM + 17.0,
-            &tick_label(tick),
-        );
-    }
-    for tick in y.ticks(48.0) {
-        let at = y.at(tick);
-        line(&mut out, "grid", (LEFT, at), (WIDTH - RIGHT, at));
-        text(
-            &mut out,
-            "tick",
-            "end",
-            LEFT - 7.0,
-            at + 4.0,
-            &tick_label(tick),
-        );
-    }
-    let middle = f64::midpoint(LEFT, WIDTH - RIGHT);
-    text(
-        &mut out,
-        "label",
-        "middle",
-        middle,
-        HEIGHT - 8.0,
-        "latency: average over queries, × the time alone",
-    );
-    let _ = write!(
-        out,
-        r#"<text class="label" text-anchor="middle" transform="translate(14 {}) rotate(-90)">throughput: average stream time (s)</text>"#,
-        f64::midpoint(TOP, HEIGHT - BOTTOM)
-    );
+    FRAME.outline(&mut out);
+    FRAME.x_grid(&mut out, &x, 64.0);
+    FRAME.x_ticks(&mut out, &x, 64.0, tick_label);
+    FRAME.y_grid(&mut out, &y, 48.0);
+    FRAME.y_ticks(&mut out, &y, 48.0, tick_label);
+    FRAME.x_label(&mut out, "latency: average over queries, × the time alone");
+    FRAME.y_label(&mut out, 14.0, "throughput: average stream time (s)");
+    let (hint_x, hint_y) = (FRAME.left + 10.0, FRAME.bottom - 10.0);
     text(
         &mut out,
         "hint",
         "start",
-        LEFT + 10.0,
-        HEIGHT - BOTTOM - 10.0,
+        hint_x,
+        hint_y,
         "↙ better on both",
     );
     let points: Vec<(f64, f64)> = policies
@@ -83,6 +47,7 @@ pub(super) fn figure(results: &CoopResults) -> String {
     for (index, (name, policy)) in policies.iter().enumerate() {
         let (at_x, at_y) = points[index];
         let style = super::palette::policy(name);
+        // Writing to a string cannot fail, here and below.
         let _ = write!(
             out,
             r#"<circle r="7" cx="{at_x:.1}" cy="{at_y:.1}" style="fill:var(--{style})"><title>{}: {} per stream, {} × alone</title></circle>"#,
@@ -112,7 +77,7 @@ fn label_place(points: &[(f64, f64)], index: usize) -> (&'static str, f64, f64) 
             other != index && (point.0 - (x + dx)).abs() < 76.0 && (point.1 - (y + dy)).abs() < 15.0
         })
     };
-    let room = x + 90.0 < WIDTH - RIGHT;
+    let room = x + 90.0 < FRAME.right;
     if room && !near(45.0, 0.0) {
         ("start", 12.0, 4.5)
     } else if !near(0.0, -20.0) {
@@ -126,7 +91,9 @@ fn label_place(points: &[(f64, f64)], index: usize) -> (&'static str, f64, f64) 
 
 const WIDTH: f64 = 520.0;
 const HEIGHT: f64 = 360.0;
-const LEFT: f64 = 56.0;
-const RIGHT: f64 = 10.0;
-const TOP: f64 = 10.0;
-const BOTTOM: f64 = 48.0;
+const FRAME: Frame = Frame {
+    left: 56.0,
+    right: WIDTH - 10.0,
+    top: 10.0,
+    bottom: HEIGHT - 48.0,
+};

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::axis::{Scale, line, text, tick_label};
+use super::frame::{Frame, begin};
 use crate::results::CoopResults;
 use crate::units;
 
@@ -26,33 +27,16 @@ pub(super) fn figure(results: &CoopResults) -> String {
     let x = Scale::linear(max / divisor * 1.42, (LEFT, WIDTH - RIGHT));
     let step = ((HEIGHT - BOTTOM - TOP) / bars.len().max(1) as f64).min(64.0);
     let bottom = TOP + step * bars.len() as f64;
-    let height = bottom + BOTTOM;
-    let mut out = String::new();
-    // Writing to a string cannot fail.
-    let _ = write!(
-        out,
-        r#"<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="Bytes read by each policy">"#
-    );
-    for tick in x.ticks(76.0) {
-        line(&mut out, "grid", (x.at(tick), TOP), (x.at(tick), bottom));
-        text(
-            &mut out,
-            "tick",
-            "middle",
-            x.at(tick),
-            bottom + 17.0,
-            &tick_label(tick),
-        );
-    }
-    let middle = f64::midpoint(LEFT, WIDTH - RIGHT);
-    text(
-        &mut out,
-        "label",
-        "middle",
-        middle,
-        height - 8.0,
-        &format!("bytes read from the device ({unit})"),
-    );
+    let frame = Frame {
+        left: LEFT,
+        right: WIDTH - RIGHT,
+        top: TOP,
+        bottom,
+    };
+    let mut out = begin(WIDTH, bottom + BOTTOM, "Bytes read by each policy");
+    frame.x_grid(&mut out, &x, 76.0);
+    frame.x_ticks(&mut out, &x, 76.0, tick_label);
+    frame.x_label(&mut out, &format!("bytes read from the device ({unit})"));
     for (index, (name, bytes, outlined)) in bars.iter().enumerate() {
         let top = TOP + step * index as f64 + step * 0.2;
         let style = super::palette::policy(name);
@@ -62,6 +46,7 @@ pub(super) fn figure(results: &CoopResults) -> String {
             format!("fill:var(--{style})")
         };
         let end = x.at(*bytes as f64 / divisor);
+        // Writing to a string cannot fail, here and below.
         let _ = write!(
             out,
             r#"<rect rx="2" x="{LEFT}" y="{top:.1}" width="{:.1}" height="{:.1}" style="{fill}"/>"#,

@@ -17,7 +17,7 @@ use coscan_core::smooth::CostModel;
 use super::checksum::expected;
 use super::data::{COLUMNS, Keys, Spec, Table, VALUES, bound};
 use super::figures::{Figure, Figures};
-use super::measure::{Bench, Case, DeviceKind, Expected, Median, TABLE};
+use super::measure::{Bench, Case, DeviceKind, Expected, Median};
 use super::run::select;
 use crate::coop::{OnProgress, Progress};
 use crate::error::Result;
@@ -95,9 +95,7 @@ impl Experiment {
             table,
             on_progress,
         };
-        run.begin("index", 1);
-        run.bench.make_index(TABLE, "c2").await?;
-        (run.on_progress)(Progress::Advanced);
+        run.bench.index(&run.on_progress).await?;
         match self {
             Self::Skew => run.skew().await,
             Self::Cache => run.cache().await,
@@ -119,13 +117,6 @@ pub(crate) struct Run<'a> {
 }
 
 impl Run<'_> {
-    fn begin(&self, phase: &str, steps: usize) {
-        (self.on_progress)(Progress::Begun {
-            phase: phase.to_owned(),
-            steps: steps as u64,
-        });
-    }
-
     pub(crate) fn figures(&self, columns: &[&str]) -> Figures {
         let (table, bench) = (self.table, &self.bench);
         let held = self.options.device.bandwidth().map(units::rate);
@@ -163,11 +154,8 @@ impl Run<'_> {
 
     async fn measure(&self, cases: &[Case]) -> Result<Vec<Median>> {
         let steps = cases.len() * self.bench.repeats;
-        self.begin(self.experiment.name(), steps);
-        if let Some(first) = cases.first() {
-            // The first query of a process also pays for pages of code and allocator that no later one does.
-            self.bench.once(first).await?;
-        }
+        (self.on_progress)(Progress::begun(self.experiment.name(), steps));
+        self.bench.warm_up(cases).await?;
         self.bench.measure(cases, &self.on_progress).await
     }
 

@@ -219,6 +219,22 @@ impl Bench {
         Ok(())
     }
 
+    /// The same for the micro-benchmark's key, as a phase of its own.
+    pub(crate) async fn index(&self, on_progress: &OnProgress) -> Result<()> {
+        on_progress(Progress::begun("index", 1));
+        self.make_index(TABLE, "c2").await?;
+        on_progress(Progress::Advanced);
+        Ok(())
+    }
+
+    /// Runs the first case for nothing: the first query of a process also pays for pages of code and allocator that no later one does.
+    pub(crate) async fn warm_up(&self, cases: &[Case]) -> Result<()> {
+        if let Some(first) = cases.first() {
+            self.once(first).await?;
+        }
+        Ok(())
+    }
+
     /// Every case as often as there are repeats, taking turns.
     pub(crate) async fn measure(
         &self,

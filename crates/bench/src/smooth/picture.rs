@@ -107,43 +107,28 @@ pub async fn picture(
 ) -> Result<Picture> {
     let mut bench = Bench::new(table, options.device, options.limit, 1);
     bench.traced = true;
-    on_progress(Progress::Begun {
-        phase: "pages over time".to_owned(),
-        steps: 1 + (ROWS_PER_PAGE.len() * PICTURED.len()) as u64,
-    });
+    let steps = 1 + ROWS_PER_PAGE.len() * PICTURED.len();
+    on_progress(Progress::begun("pages over time", steps));
     bench.make_index(TABLE, "c2").await?;
     let percents = ROWS_PER_PAGE.map(|rows| rows * 100.0 / options.spec.page_rows as f64);
     let bounds = percents.map(bound);
     let expected = expected(&options.spec, &bounds);
-    // The first query of a process also pays for pages of code and allocator that no later one does.
-    bench
-        .once(&case(options, table, "smooth", bounds[0], expected[0]))
-        .await?;
+    let first = case(options, table, "smooth", bounds[0], expected[0]);
+    bench.warm_up(&[first]).await?;
     on_progress(Progress::Advanced);
     let mut queries = Vec::new();
     for (bound, checksum) in bounds.into_iter().zip(expected) {
         bench.limit = options.limit;
         let mut measured: Vec<(&str, Measured)> = Vec::new();
-        for path in FIRST {
-            measured.push((
-                path,
-                bench
-                    .once(&case(options, table, path, bound, checksum))
-                    .await?,
-            ));
-            on_progress(Progress::Advanced);
-        }
-        let slower = measured.iter().filter_map(|(_, once)| once.time).max();
-        if let Some(slower) = slower {
-            bench.limit = options.limit.min((slower * PATIENCE).max(PATIENCE_MIN));
-        }
-        for path in PICTURED.into_iter().filter(|path| !FIRST.contains(path)) {
-            measured.push((
-                path,
-                bench
-                    .once(&case(options, table, path, bound, checksum))
-                    .await?,
-            ));
+        let others = PICTURED.into_iter().filter(|path| !FIRST.contains(path));
+        for path in FIRST.into_iter().chain(others) {
+            if measured.len() == FIRST.len()
+                && let Some(slower) = measured.iter().filter_map(|(_, once)| once.time).max()
+            {
+                bench.limit = options.limit.min((slower * PATIENCE).max(PATIENCE_MIN));
+            }
+            let case = case(options, table, path, bound, checksum);
+            measured.push((path, bench.once(&case).await?));
             on_progress(Progress::Advanced);
         }
         measured.sort_by_key(|(path, _)| PICTURED.iter().position(|known| known == path));

@@ -51,12 +51,7 @@ pub async fn run(
     let expected = expected(&options.spec, &bounds);
     let bench = Bench::new(table, options.device, options.limit, options.repeats);
     if options.paths.iter().any(|path| path != FULL) {
-        on_progress(Progress::Begun {
-            phase: "index".to_owned(),
-            steps: 1,
-        });
-        bench.make_index(TABLE, "c2").await?;
-        on_progress(Progress::Advanced);
+        bench.index(&on_progress).await?;
     }
     let cases = |selectivity: f64, order_by, checksum| {
         let case = |path: &String| Case {
@@ -73,19 +68,15 @@ pub async fn run(
     };
     let queries: Vec<(f64, Checksum)> =
         Vec::from_iter(options.selectivities.iter().copied().zip(expected));
-    if let Some((selectivity, checksum)) = queries.first()
-        && let Some(case) = cases(*selectivity, false, *checksum).first()
-    {
-        // The first query of a process also pays for pages of code and allocator that no later one does.
-        bench.once(case).await?;
+    if let Some((selectivity, checksum)) = queries.first() {
+        let cases = cases(*selectivity, false, *checksum);
+        bench.warm_up(&cases).await?;
     }
     let mut points = Vec::new();
     for order_by in &options.order_by {
         let steps = queries.len() * options.paths.len() * options.repeats;
-        on_progress(Progress::Begun {
-            phase: if *order_by { "ORDER BY" } else { "any order" }.to_owned(),
-            steps: steps as u64,
-        });
+        let phase = if *order_by { "ORDER BY" } else { "any order" };
+        on_progress(Progress::begun(phase, steps));
         for (selectivity, checksum) in &queries {
             let cases = cases(*selectivity, *order_by, *checksum);
             let medians = bench.measure(&cases, &on_progress).await?;

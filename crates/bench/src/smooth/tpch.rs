@@ -69,12 +69,7 @@ const ROW_GROUP_BYTES: u64 = 16 << 20;
 /// # Errors
 /// The tables or indexes cannot be made, or a query answers something else by another path.
 pub async fn run(options: &TpchOptions, root: &Path, on_progress: OnProgress) -> Result<Figures> {
-    let begin = |phase: &str, steps: usize| {
-        on_progress(Progress::Begun {
-            phase: phase.to_owned(),
-            steps: steps as u64,
-        });
-    };
+    let begin = |phase: &str, steps| on_progress(Progress::begun(phase, steps));
     begin("tables", TABLES.len());
     let mut tables = Vec::new();
     for (table, rewritten) in TABLES {

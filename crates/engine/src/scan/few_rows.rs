@@ -21,6 +21,16 @@ use crate::error::external;
 /// Rows are few if they are at most one in so many of the chunk's.
 const FEW_ONE_IN: usize = 64;
 
+/// A batch of a chunk in hand, and what makes rows of it.
+pub(crate) struct BatchWork<'a> {
+    pub(crate) source: LeaseBatch<'a>,
+    pub(crate) pipeline: &'a Pipeline,
+    /// Of the rows.
+    pub(crate) schema: &'a SchemaRef,
+    /// Times what is done with the columns.
+    pub(crate) computing: &'a Time,
+}
+
 /// The rows of a chunk that were put aside.
 pub(crate) struct FewRows {
     /// By batch.
@@ -47,16 +57,11 @@ impl FewRows {
     ///
     /// # Errors
     /// As [`Pipeline::rows`].
-    pub(crate) async fn look_at(
-        &mut self,
-        source: &LeaseBatch<'_>,
-        pipeline: &Pipeline,
-        schema: &SchemaRef,
-        computing: &Time,
-    ) -> Result<Vec<RecordBatch>> {
+    pub(crate) async fn look_at(&mut self, work: &BatchWork<'_>) -> Result<Vec<RecordBatch>> {
+        let (source, pipeline) = (&work.source, work.pipeline);
         let rows = source.lease.batches()[source.batch];
         let examined = pipeline
-            .examine(source, rows, Selection::All, computing)
+            .examine(source, rows, Selection::All, work.computing)
             .await?;
         let found = examined.selection.count(rows);
         if found == 0 {
@@ -71,64 +76,55 @@ impl FewRows {
                 return if self.rows < self.enough {
                     Ok(Vec::new())
                 } else {
-                    self.settle(source, pipeline, schema, computing).await
+                    self.settle(work).await
                 };
             }
         }
         self.rows_max = 0;
-        let mut out = self.whole(source, pipeline, schema, computing).await?;
+        let mut out = self.whole(work).await?;
         out.push(
             pipeline
-                .finish(source, examined, rows, schema, computing)
+                .finish(source, examined, rows, work.schema, work.computing)
                 .await?,
         );
         Ok(out)
     }
 
-    /// What was put aside, of the chunk in the source's hands.
+    /// What was put aside, of the chunk in hand.
     ///
     /// # Errors
     /// As [`Pipeline::rows`].
-    pub(crate) async fn settle(
-        &mut self,
-        source: &LeaseBatch<'_>,
-        pipeline: &Pipeline,
-        schema: &SchemaRef,
-        computing: &Time,
-    ) -> Result<Vec<RecordBatch>> {
+    pub(crate) async fn settle(&mut self, work: &BatchWork<'_>) -> Result<Vec<RecordBatch>> {
         let Some((_, first)) = self.found.first() else {
             return Ok(Vec::new());
         };
-        let requests = pipeline.missing(first);
+        let (source, requests) = (&work.source, work.pipeline.missing(first));
         let wanted = self.ranges(source.lease.batches());
         let picked = source
             .timed(source.lease.pick(&requests, &wanted))
             .await
             .map_err(external)?;
         let Some(arrays) = picked else {
-            return self.whole(source, pipeline, schema, computing).await;
+            return self.whole(work).await;
         };
-        let _timer = computing.timer();
+        let _timer = work.computing.timer();
         let found: Vec<Found> = self.found.drain(..).map(|(_, found)| found).collect();
         self.rows = 0;
-        Ok(vec![pipeline.gather(&found, arrays, schema)?])
+        Ok(vec![work.pipeline.gather(&found, arrays, work.schema)?])
     }
 
     /// The same from whole batches.
-    async fn whole(
-        &mut self,
-        source: &LeaseBatch<'_>,
-        pipeline: &Pipeline,
-        schema: &SchemaRef,
-        computing: &Time,
-    ) -> Result<Vec<RecordBatch>> {
+    async fn whole(&mut self, work: &BatchWork<'_>) -> Result<Vec<RecordBatch>> {
         let mut out = Vec::with_capacity(self.found.len());
         self.rows = 0;
         for (batch, found) in std::mem::take(&mut self.found) {
-            let source = LeaseBatch { batch, ..*source };
-            let arrays = pipeline.fetch_found(&source, &found).await?;
-            let _timer = computing.timer();
-            out.push(pipeline.gather(&[found], arrays, schema)?);
+            let source = LeaseBatch {
+                batch,
+                ..work.source
+            };
+            let arrays = work.pipeline.fetch_found(&source, &found).await?;
+            let _timer = work.computing.timer();
+            out.push(work.pipeline.gather(&[found], arrays, work.schema)?);
         }
         Ok(out)
     }

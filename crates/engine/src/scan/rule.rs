@@ -5,7 +5,7 @@
 //! by statistics, and decodes a column only where an earlier conjunct left something. Scans that are not marked (small
 //! tables, cooperative scans switched off, anything not understood) are planned as by stock DataFusion, filter above and
 //! all. [`SwapScans`] runs last and replaces the marked scans by [`CScanSource`], ordered where an order was promised; those of
-//! small tables stay DataFusion's, in a [`PlainSource`] that says where they failed.
+//! small tables stay DataFusion's, in one that says where they failed.
 //!
 //! The mark is a key in the scan's write options, which reading ignores: it survives whatever planning does to the scan.
 //! A marked scan that is not replaced after all is still a correct DataFusion scan, which filters exactly too.
@@ -31,7 +31,7 @@ use datafusion::physical_plan::limit::GlobalLimitExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
-use super::plain::PlainSource;
+use super::plain;
 use super::source::CScanSource;
 use super::spec::{Delivery, ScanPlan, files_of};
 use crate::engine::{Engine, WeakEngine};
@@ -157,13 +157,13 @@ fn left_to_datafusion(
     engine: &Engine,
     settings: &Settings,
     node: &Arc<dyn ExecutionPlan>,
-) -> Result<Option<PlainSource>> {
-    match parquet_scan(node) {
-        Some((scan, source)) if understood(scan, source) => {
-            PlainSource::new(engine, settings, scan, source)
-        }
-        _ => Ok(None),
-    }
+) -> Result<Option<CScanSource>> {
+    let Some((scan, source)) = parquet_scan(node).filter(|(scan, source)| understood(scan, source))
+    else {
+        return Ok(None);
+    };
+    let checked = plain::checked(engine, settings, scan, source)?;
+    Ok(checked.map(|(scan, again)| CScanSource::plain(scan, again)))
 }
 
 /// What a merge of one partition merges: where `PushdownSort` replaced a sort by a scan in the order wanted, it leaves a merge above

@@ -1,7 +1,7 @@
 //! `CScan`: the data source that stands where DataFusion's Parquet scan stood.
 //!
 //! All planning questions (schema, statistics, orderings, partitioning) are answered by the scan that was replaced; only
-//! reading is ours. One plan may be executed several times, one execution after the other: each has an [`Execution`] of
+//! reading is ours, and of small tables not even that (`plain.rs`). One plan may be executed several times, one execution after the other: each has an [`Execution`] of
 //! its own, which its streams share and keep alive (`executions.rs`).
 //! Not here: when a scan is replaced (`rule.rs`), what an execution does (`execution.rs`, `stream.rs`, `crate::smooth`).
 
@@ -26,11 +26,12 @@ use datafusion::physical_plan::{DisplayFormatType, SortOrderPushdownResult};
 
 use super::execution::Execution;
 use super::executions::Executions;
+use super::plain;
 use super::spec::{Delivery, ScanPlan};
 use super::stream;
 use crate::smooth::{self, ProbeSideExecution, ProbeSidePlan, SmoothExecution, SmoothPlan};
 
-/// A cooperative scan of Parquet files, or one by an index, as a DataFusion data source.
+/// A cooperative scan of Parquet files, one by an index, or DataFusion's own made to say where it failed, as a DataFusion data source.
 pub(crate) struct CScanSource {
     /// The scan that was replaced; it answers the planner's questions.
     original: FileScanConfig,
@@ -45,6 +46,8 @@ enum Reads {
     ByIndex(Arc<SmoothPlan>),
     /// Whole or by an index: what a join wants decides.
     ProbeSide(Arc<ProbeSidePlan>),
+    /// By DataFusion's own reader; this is how what failed is read again.
+    Plain(Arc<ScanPlan>),
 }
 
 impl CScanSource {
@@ -63,6 +66,14 @@ impl CScanSource {
         Self::with(original, Reads::ProbeSide(plan))
     }
 
+    /// A scan that [`plain::checked`] made.
+    pub(crate) fn plain(checked: FileScanConfig, again: Arc<ScanPlan>) -> Self {
+        Self {
+            metrics: checked.metrics(),
+            ..Self::with(checked, Reads::Plain(again))
+        }
+    }
+
     fn with(original: FileScanConfig, reads: Reads) -> Self {
         Self {
             original,
@@ -78,7 +89,7 @@ impl CScanSource {
     /// The plan of the scan, or of the part of it that an index covers.
     fn plan(&self) -> &ScanPlan {
         match &self.reads {
-            Reads::Whole(plan) => plan,
+            Reads::Whole(plan) | Reads::Plain(plan) => plan,
             Reads::ByIndex(plan) => &plan.covered,
             Reads::ProbeSide(plan) => &plan.whole,
         }
@@ -127,24 +138,26 @@ impl DataSource for CScanSource {
                     &self.metrics,
                 ))
             }
+            Reads::Plain(again) => plain::open(&self.original, again, args),
         }
     }
 
     fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (how, then): (&dyn fmt::Display, _) = match &self.reads {
+            Reads::Plain(_) => return self.original.fmt_as(t, f),
+            Reads::Whole(_) => (&"CScan", ":"),
+            Reads::ByIndex(smooth) => (smooth, ","),
+            Reads::ProbeSide(plan) => (plan, ","),
+        };
         let plan = self.plan();
         let policy = plan.settings.policy.name();
         let model = plan.settings.storage_model.name();
         match t {
             DisplayFormatType::Default | DisplayFormatType::Verbose => {
-                match &self.reads {
-                    Reads::Whole(_) => write!(f, "CScan: ")?,
-                    Reads::ByIndex(smooth) => write!(f, "{smooth}, ")?,
-                    Reads::ProbeSide(plan) => write!(f, "{plan}, ")?,
-                }
+                let files = plan.files.len();
                 write!(
                     f,
-                    "policy={policy}, model={model}, files={}",
-                    plan.files.len()
+                    "{how}{then} policy={policy}, model={model}, files={files}"
                 )?;
                 match plan.delivery {
                     Delivery::Shared => {}
@@ -188,6 +201,9 @@ impl DataSource for CScanSource {
 
     fn partition_statistics(&self, partition: Option<usize>) -> Result<Arc<Statistics>> {
         match (partition, self.plan().delivery) {
+            _ if matches!(self.reads, Reads::Plain(_)) => {
+                self.original.partition_statistics(partition)
+            }
             // Which rows a partition will get is decided while it runs.
             (Some(_), Delivery::Shared) => {
                 Ok(Arc::new(Statistics::new_unknown(&self.plan().schema)))
@@ -199,7 +215,7 @@ impl DataSource for CScanSource {
     fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn DataSource>> {
         match &self.reads {
             // Limits are pushed down before the swap, into the original.
-            Reads::Whole(_) | Reads::ProbeSide(_) => None,
+            Reads::Whole(_) | Reads::ProbeSide(_) | Reads::Plain(_) => None,
             // But one above a sort comes when the sort turns out to be needless.
             Reads::ByIndex(plan) => {
                 let plan = SmoothPlan {
@@ -217,7 +233,7 @@ impl DataSource for CScanSource {
     fn fetch(&self) -> Option<usize> {
         match &self.reads {
             Reads::ByIndex(plan) => plan.limit,
-            Reads::Whole(_) | Reads::ProbeSide(_) => self.plan().limit,
+            Reads::Whole(_) | Reads::ProbeSide(_) | Reads::Plain(_) => self.original.fetch(),
         }
     }
 
@@ -254,9 +270,10 @@ impl DataSource for CScanSource {
         self.original.apply_expressions(f)
     }
 
-    fn create_sibling_state(&self, _: &ConfigOptions) -> Option<Arc<dyn Any + Send + Sync>> {
+    fn create_sibling_state(&self, config: &ConfigOptions) -> Option<Arc<dyn Any + Send + Sync>> {
         let metrics = self.metrics.clone();
         Some(match &self.reads {
+            Reads::Plain(_) => return self.original.create_sibling_state(config),
             Reads::Whole(plan) => {
                 let plan = Arc::clone(plan);
                 let make = move || Execution::new(Arc::clone(&plan), metrics.clone());

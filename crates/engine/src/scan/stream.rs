@@ -17,7 +17,7 @@ use futures::future::BoxFuture;
 
 use super::batches::{Batches, stream_of};
 use super::execution::{Execution, Running};
-use super::few_rows::FewRows;
+use super::few_rows::{BatchWork, FewRows};
 use super::metrics::PartitionMetrics;
 use super::pipeline::{Columns, Pipeline};
 use crate::error::external;
@@ -225,17 +225,20 @@ impl Partition {
         batch: usize,
         few: &mut FewRows,
     ) -> Result<Vec<RecordBatch>> {
-        let source = LeaseBatch {
-            lease,
-            batch,
-            waited: &self.metrics.waited_for_decode,
+        let work = BatchWork {
+            source: LeaseBatch {
+                lease,
+                batch,
+                waited: &self.metrics.waited_for_decode,
+            },
+            pipeline,
+            schema: &self.execution.plan.schema,
+            computing: self.baseline.elapsed_compute(),
         };
-        let schema = &self.execution.plan.schema;
-        let computing = self.baseline.elapsed_compute();
         if batch < lease.batches().len() {
-            few.look_at(&source, pipeline, schema, computing).await
+            few.look_at(&work).await
         } else {
-            few.settle(&source, pipeline, schema, computing).await
+            few.settle(&work).await
         }
     }
 

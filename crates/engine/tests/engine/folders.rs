@@ -8,6 +8,7 @@ use std::sync::Arc;
 use arrow::array::{Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field};
 use coscan::Session;
+use tempfile::TempDir;
 
 use crate::common::{self, config, rows, session};
 
@@ -40,6 +41,18 @@ fn litter(folder: &Path) {
     fs::write(folder.join("_coscan/i.parquet"), "no Parquet").expect("written");
 }
 
+/// A folder of three partitions by `_day`, each with a file.
+fn partitions() -> TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    for day in 1..=3 {
+        let part = folder.path().join(format!("_day={day}"));
+        write(&part.join("part-0.parquet"), day * 1000);
+        litter(&part);
+    }
+    litter(folder.path());
+    folder
+}
+
 async fn register(session: &Session, path: &Path) -> Result<(), String> {
     let done = session.register("t", path.to_str().expect("UTF-8")).await;
     done.map_err(|error| error.to_string())
@@ -61,13 +74,7 @@ async fn a_folder_is_its_parquet_files() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_folder_of_partitions_is_its_parquet_files() {
-    let folder = tempfile::tempdir().expect("a folder");
-    for day in 1..=3 {
-        let part = folder.path().join(format!("_day={day}"));
-        write(&part.join("part-0.parquet"), day * 1000);
-        litter(&part);
-    }
-    litter(folder.path());
+    let folder = partitions();
     let session = session(config(), &[("t", &folder.path().join(""))]).await;
     let sql = "SELECT _day, count(*) FROM t GROUP BY 1";
     assert_eq!(rows(&session, sql).await, ["1|1000", "2|1000", "3|1000"]);
@@ -150,13 +157,7 @@ async fn a_declared_folder_is_its_parquet_files() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_declared_folder_of_partitions_is_its_parquet_files() {
-    let folder = tempfile::tempdir().expect("a folder");
-    for day in 1..=3 {
-        let part = folder.path().join(format!("_day={day}"));
-        write(&part.join("part-0.parquet"), day * 1000);
-        litter(&part);
-    }
-    litter(folder.path());
+    let folder = partitions();
     let session = session(config(), &[]).await;
     let declared = declare(&session, "", folder.path()).await;
     declared.expect("declared");

@@ -23,6 +23,7 @@ use parking_lot::Mutex;
 use parquet::file::properties::WriterProperties;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
+use tempfile::TempDir;
 use tokio::sync::Notify;
 
 use crate::common::{self, memory_comes_back, plain, plain_rows, rows};
@@ -450,6 +451,22 @@ fn numbers() -> impl Iterator<Item = i32> {
     (0..20_000).map(|n| n * 7919 % 2003)
 }
 
+/// A folder of one file that has them as its keys.
+fn folder_of_numbers() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let keys = Int32Array::from_iter_values(numbers());
+    write_keys(&folder.path().join("0.parquet"), Some(Arc::new(keys)));
+    folder
+}
+
+/// The statement that makes a table of such a folder, with keys of this type.
+fn declare(name: &str, declared: &str, folder: &Path) -> String {
+    let place = folder.display();
+    format!(
+        "CREATE EXTERNAL TABLE {name} (id BIGINT, k {declared}) STORED AS PARQUET LOCATION '{place}'"
+    )
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_column_may_change_its_type_or_go() {
     let folder = tempfile::tempdir().unwrap();
@@ -528,12 +545,7 @@ async fn a_column_may_change_its_type_or_go() {
 /// The files are what they were, and their table is declared with another type than the index has keys of.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_column_may_be_declared_of_another_type() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("0.parquet");
-    write_keys(
-        &file,
-        Some(Arc::new(Int32Array::from_iter_values(numbers()))),
-    );
+    let folder = folder_of_numbers();
     let path = folder.path().join("");
     let maker = common::session(common::config(), &[("t", &path)]).await;
     run(&maker, "CREATE INDEX i ON t (k)").await.unwrap();
@@ -546,11 +558,7 @@ async fn a_column_may_be_declared_of_another_type() {
         ("DECIMAL(12, 2)", ["77", "4.5", "12"]),
     ] {
         let session = common::session(common::config(), &[]).await;
-        let create = format!(
-            "CREATE EXTERNAL TABLE t (id BIGINT, k {declared}) STORED AS PARQUET LOCATION '{}'",
-            path.display()
-        );
-        run(&session, &create).await.unwrap();
+        run(&session, &declare("t", declared, &path)).await.unwrap();
         let [equal, low, high] = literal;
         for condition in [
             format!("k = {equal}"),
@@ -583,23 +591,14 @@ async fn a_column_may_be_declared_of_another_type() {
 /// Two tables of one engine are the same files, and only one of them has the index's type.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_index_is_left_alone_where_its_column_has_another_type() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("0.parquet");
-    write_keys(
-        &file,
-        Some(Arc::new(Int32Array::from_iter_values(numbers()))),
-    );
+    let folder = folder_of_numbers();
     let path = folder.path().join("");
-    let declare = |name: &str, declared: &str| {
-        format!(
-            "CREATE EXTERNAL TABLE {name} (id BIGINT, k {declared}) STORED AS PARQUET LOCATION '{}'",
-            path.display()
-        )
-    };
     let by_index = |text: &str| text.contains("SmoothScan: index=i,");
     let session = common::session(common::config(), &[("t", &path)]).await;
     run(&session, "CREATE INDEX i ON t (k)").await.unwrap();
-    run(&session, &declare("u", "VARCHAR")).await.unwrap();
+    run(&session, &declare("u", "VARCHAR", &path))
+        .await
+        .unwrap();
     let count = |table: &str, key: &str| format!("SELECT count(*) FROM {table} WHERE k = {key}");
     let expected = [numbers().filter(|key| *key == 77).count().to_string()];
     let (own, other) = (count("t", "77"), count("u", "'77'"));
@@ -613,7 +612,9 @@ async fn an_index_is_left_alone_where_its_column_has_another_type() {
     }
     // REFRESH makes it one of the type that its table has then.
     run(&session, "DROP TABLE t").await.unwrap();
-    run(&session, &declare("t", "VARCHAR")).await.unwrap();
+    run(&session, &declare("t", "VARCHAR", &path))
+        .await
+        .unwrap();
     let text = count("t", "'77'");
     assert!(!by_index(&session.explain(&text).await.unwrap()));
     run(&session, "REFRESH INDEX i").await.unwrap();
@@ -621,7 +622,7 @@ async fn an_index_is_left_alone_where_its_column_has_another_type() {
         assert_eq!(rows(&session, sql).await, expected);
         assert!(by_index(&session.explain(sql).await.unwrap()), "{sql}");
     }
-    run(&session, &declare("v", "INT")).await.unwrap();
+    run(&session, &declare("v", "INT", &path)).await.unwrap();
     let third = count("v", "77");
     assert_eq!(rows(&session, &third).await, expected);
     assert!(!by_index(&session.explain(&third).await.unwrap()));

@@ -153,7 +153,7 @@ pub(crate) fn run(seeds: u64) -> Report {
         }
         let ranges = (1..=CHUNKS).map(|range| (f64::from(range), equation(buffer, range)));
         series.push(Series {
-            name: format!("equation 1, buffer {buffer} %"),
+            name: format!("buffer {buffer} %"),
             color,
             mark: Mark::Curve(ranges.collect()),
         });

@@ -1,4 +1,4 @@
-//! A table of the paper whose workload is 16 streams of 4 queries: what it says, its queries, and our figures beside it.
+//! Tables 2 and 3 of the paper, whose workload is 16 streams of 4 queries: what they say, the queries, and our figures beside theirs.
 //!
 //! Not here: what a query reads, and which sentences about the table hold (`table2.rs`, `table3.rs`).
 
@@ -9,71 +9,65 @@ use super::measure::Runs;
 use super::verdict::{NAMES, NORMAL, SystemFigure, system_figures};
 use crate::report::Report;
 
-/// What the paper's table says.
+/// What the paper's table says; four figures are those under the four policies.
 pub(crate) struct PaperTable {
     pub(crate) title: &'static str,
-    pub(crate) figures: [SystemFigure; 4],
-    /// Under the four policies.
+    pub(crate) stream_s: [f64; 4],
+    pub(crate) normalized: [f64; 4],
+    pub(crate) total_s: [f64; 4],
+    pub(crate) requests: [f64; 4],
     pub(crate) cpu_percent: [f64; 4],
-    pub(crate) classes: [PaperClass; 8],
+    /// Of each of [`CLASSES`]: seconds alone, and under the policies.
+    pub(crate) latency_s: [(f64, [f64; 4]); 8],
 }
 
-/// A class of queries in the table.
-pub(crate) struct PaperClass {
-    pub(crate) speed: Speed,
-    pub(crate) percent: u32,
-    count: usize,
-    standalone_s: f64,
-    /// Under the four policies.
-    latency_s: [f64; 4],
-}
+/// The classes of queries in the tables: their speed, the percentage that they read, and how many there are.
+pub(crate) const CLASSES: [(Speed, u32, usize); 8] = [
+    (Speed::Fast, 1, 9),
+    (Speed::Fast, 10, 7),
+    (Speed::Fast, 50, 6),
+    (Speed::Fast, 100, 9),
+    (Speed::Slow, 1, 13),
+    (Speed::Slow, 10, 6),
+    (Speed::Slow, 50, 6),
+    (Speed::Slow, 100, 8),
+];
 
-/// A line of the table.
-pub(crate) const fn class(
-    speed: Speed,
-    percent: u32,
-    count: usize,
-    standalone_s: f64,
-    latency_s: [f64; 4],
-) -> PaperClass {
-    PaperClass {
-        speed,
-        percent,
-        count,
-        standalone_s,
-        latency_s,
+/// The tables' queries as `random` deals them to streams of four.
+pub(crate) fn queries(
+    random: &mut Random,
+    query: impl Fn(Speed, u32, &mut Random) -> Query,
+) -> Vec<Vec<Query>> {
+    let mut queries = Vec::new();
+    for (speed, percent, count) in CLASSES {
+        for _ in 0..count {
+            queries.push(query(speed, percent, random));
+        }
     }
+    random.shuffle(&mut queries);
+    queries.chunks(4).map(<[Query]>::to_vec).collect()
 }
 
 impl PaperTable {
-    /// Its queries as `random` deals them to streams of four.
-    pub(crate) fn queries(
-        &self,
-        random: &mut Random,
-        query: impl Fn(Speed, u32, &mut Random) -> Query,
-    ) -> Vec<Vec<Query>> {
-        let mut queries = Vec::new();
-        for class in &self.classes {
-            for _ in 0..class.count {
-                queries.push(query(class.speed, class.percent, random));
-            }
-        }
-        random.shuffle(&mut queries);
-        queries.chunks(4).map(<[Query]>::to_vec).collect()
-    }
-
     /// Adds each of its figures to the report, ours beside it.
     pub(crate) fn compare(&self, report: &mut Report, runs: &Runs) {
-        system_figures(report, runs, self.title, &self.figures);
+        let figure = |label, of, paper| SystemFigure { label, of, paper };
+        let figures = [
+            figure("stream time (s)", |f| f.stream_s, self.stream_s),
+            figure("normalised latency", |f| f.normalized, self.normalized),
+            figure("total time (s)", |f| f.total_s, self.total_s),
+            figure("I/O requests", |f| f.requests, self.requests),
+        ];
+        system_figures(report, runs, self.title, &figures);
         for (policy, paper) in self.cpu_percent.into_iter().enumerate() {
             let ours = runs.spread(policy, |f| f.cpu_percent);
             report.row(format!("{}: CPU use (%)", NAMES[policy]), Some(paper), ours);
         }
-        for class in &self.classes {
-            let name = class.speed.query_name(class.percent);
+        for ((speed, percent, _), (alone_s, latency_s)) in CLASSES.into_iter().zip(self.latency_s) {
+            let name = speed.query_name(percent);
             let alone = runs.class(NORMAL, &name, |c| c.standalone_s);
-            report.row(format!("{name} alone (s)"), Some(class.standalone_s), alone);
-            for (policy, paper) in class.latency_s.into_iter().enumerate() {
+            report.row(format!("{name} alone (s)"), Some(alone_s), alone);
+            for (policy, paper) in latency_s.into_iter().enumerate() {
                 let label = format!("{name} {}: latency (s)", NAMES[policy]);
                 let ours = runs.class(policy, &name, |c| c.latency_s);
                 report.row(label, Some(paper), ours);

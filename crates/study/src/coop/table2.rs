@@ -5,55 +5,37 @@
 use coscan_core::Policy;
 use coscan_sim::{Random, Scenario, streams};
 
-use super::machine::{BUFFER_CHUNKS, CHUNKS, DELAY_NS, Speed, row_query, rows};
+use super::machine::{BUFFER_CHUNKS, CHUNKS, DELAY_NS, row_query, rows};
 use super::measure::{Class, Figures, Runs};
-use super::table::{PaperTable, class};
-use super::verdict::{ATTACH, ELEVATOR, NAMES, NORMAL, RELEVANCE, SystemFigure, listed};
+use super::table::{CLASSES, PaperTable, queries};
+use super::verdict::{ATTACH, ELEVATOR, NAMES, NORMAL, RELEVANCE, listed};
 use crate::report::{Report, number};
 
 pub(crate) const NAME: &str = "coop-table2";
 
 const TABLE: PaperTable = PaperTable {
     title: "Table 2: row-wise, 16 streams of 4 queries",
-    figures: [
-        SystemFigure {
-            label: "stream time (s)",
-            of: |f| f.stream_s,
-            paper: [283.72, 160.81, 138.41, 99.55],
-        },
-        SystemFigure {
-            label: "normalised latency",
-            of: |f| f.normalized,
-            paper: [6.42, 3.72, 13.52, 1.96],
-        },
-        SystemFigure {
-            label: "total time (s)",
-            of: |f| f.total_s,
-            paper: [453.06, 281.19, 244.45, 238.16],
-        },
-        SystemFigure {
-            label: "I/O requests",
-            of: |f| f.requests,
-            paper: [4186.0, 2325.0, 1404.0, 1842.0],
-        },
-    ],
+    stream_s: [283.72, 160.81, 138.41, 99.55],
+    normalized: [6.42, 3.72, 13.52, 1.96],
+    total_s: [453.06, 281.19, 244.45, 238.16],
+    requests: [4186.0, 2325.0, 1404.0, 1842.0],
     cpu_percent: [53.20, 81.31, 90.20, 93.94],
-    classes: [
-        class(Speed::Fast, 1, 9, 0.26, [1.71, 1.02, 5.31, 0.52]),
-        class(Speed::Fast, 10, 7, 2.06, [13.97, 6.23, 15.17, 3.30]),
-        class(Speed::Fast, 50, 6, 10.72, [103.59, 58.77, 44.87, 18.21]),
-        class(Speed::Fast, 100, 9, 20.37, [192.82, 96.98, 59.60, 29.01]),
-        class(Speed::Slow, 1, 13, 0.38, [1.67, 1.19, 15.01, 0.55]),
-        class(Speed::Slow, 10, 6, 3.55, [21.58, 15.12, 20.29, 11.30]),
-        class(Speed::Slow, 50, 6, 17.73, [78.23, 46.98, 37.39, 37.77]),
-        class(Speed::Slow, 100, 8, 35.27, [179.35, 105.51, 79.39, 98.71]),
+    latency_s: [
+        (0.26, [1.71, 1.02, 5.31, 0.52]),
+        (2.06, [13.97, 6.23, 15.17, 3.30]),
+        (10.72, [103.59, 58.77, 44.87, 18.21]),
+        (20.37, [192.82, 96.98, 59.60, 29.01]),
+        (0.38, [1.67, 1.19, 15.01, 0.55]),
+        (3.55, [21.58, 15.12, 20.29, 11.30]),
+        (17.73, [78.23, 46.98, 37.39, 37.77]),
+        (35.27, [179.35, 105.51, 79.39, 98.71]),
     ],
 };
 
 /// The table's queries in the arrangement of a seed.
 pub(crate) fn scenario(policy: Policy, seed: u64) -> Scenario {
     let mut random = Random::new(seed);
-    let queries = TABLE.queries(&mut random, |speed, percent, random| {
+    let queries = queries(&mut random, |speed, percent, random| {
         row_query(speed, percent, CHUNKS, random)
     });
     rows(policy, CHUNKS, BUFFER_CHUNKS, streams(queries, DELAY_NS))
@@ -101,11 +83,7 @@ impl<'a> Means<'a> {
 /// The sentences of §5.2 that state an outcome of Table 2. Figure 4's are in `fig4.rs`.
 fn section_5_2(report: &mut Report, runs: &Runs) {
     let means = Means::of(runs);
-    let names: Vec<String> = TABLE
-        .classes
-        .iter()
-        .map(|class| class.speed.query_name(class.percent))
-        .collect();
+    let names = CLASSES.map(|(speed, percent, _)| speed.query_name(percent));
     normal_and_attach(report, &means, &names);
     elevator(report, &means);
     relevance(report, &means, &names);

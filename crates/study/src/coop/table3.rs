@@ -14,8 +14,8 @@ use coscan_sim::{Query, Random, Scenario, streams};
 
 use super::machine::{DELAY_NS, Speed, columns};
 use super::measure::Runs;
-use super::table::{PaperTable, class};
-use super::verdict::{ATTACH, ELEVATOR, NORMAL, RELEVANCE, SystemFigure, listed};
+use super::table::{PaperTable, queries};
+use super::verdict::{ATTACH, ELEVATOR, NORMAL, RELEVANCE, listed};
 use crate::report::{Report, number};
 
 pub(crate) const NAME: &str = "coop-table3";
@@ -29,41 +29,22 @@ const BUFFER_BYTES: u64 = 1_536 * MIB;
 const SLOW_NS: u64 = 70_700_000_000;
 const FAST_NS: u64 = 4_700_000_000;
 
-/// The query counts are Table 2's.
 const TABLE: PaperTable = PaperTable {
     title: "Table 3: column-wise, 16 streams of 4 queries",
-    figures: [
-        SystemFigure {
-            label: "stream time (s)",
-            of: |f| f.stream_s,
-            paper: [536.18, 338.24, 352.35, 264.82],
-        },
-        SystemFigure {
-            label: "normalised latency",
-            of: |f| f.normalized,
-            paper: [7.05, 4.77, 15.11, 2.96],
-        },
-        SystemFigure {
-            label: "total time (s)",
-            of: |f| f.total_s,
-            paper: [805.0, 621.0, 562.0, 515.0],
-        },
-        SystemFigure {
-            label: "I/O requests",
-            of: |f| f.requests,
-            paper: [6490.0, 4413.0, 2297.0, 3639.0],
-        },
-    ],
+    stream_s: [536.18, 338.24, 352.35, 264.82],
+    normalized: [7.05, 4.77, 15.11, 2.96],
+    total_s: [805.0, 621.0, 562.0, 515.0],
+    requests: [6490.0, 4413.0, 2297.0, 3639.0],
     cpu_percent: [61.0, 77.0, 82.0, 92.0],
-    classes: [
-        class(Speed::Fast, 1, 9, 0.92, [6.12, 4.68, 26.95, 3.17]),
-        class(Speed::Fast, 10, 7, 2.99, [21.01, 16.39, 45.64, 10.19]),
-        class(Speed::Fast, 50, 6, 15.88, [191.12, 108.53, 141.84, 64.97]),
-        class(Speed::Fast, 100, 9, 26.53, [364.33, 198.86, 145.81, 90.16]),
-        class(Speed::Slow, 1, 13, 1.90, [6.92, 5.07, 54.75, 3.33]),
-        class(Speed::Slow, 10, 6, 8.15, [47.93, 37.96, 103.12, 21.93]),
-        class(Speed::Slow, 50, 6, 36.28, [148.19, 126.20, 134.19, 88.19]),
-        class(Speed::Slow, 100, 8, 71.25, [346.65, 259.14, 184.60, 231.38]),
+    latency_s: [
+        (0.92, [6.12, 4.68, 26.95, 3.17]),
+        (2.99, [21.01, 16.39, 45.64, 10.19]),
+        (15.88, [191.12, 108.53, 141.84, 64.97]),
+        (26.53, [364.33, 198.86, 145.81, 90.16]),
+        (1.90, [6.92, 5.07, 54.75, 3.33]),
+        (8.15, [47.93, 37.96, 103.12, 21.93]),
+        (36.28, [148.19, 126.20, 134.19, 88.19]),
+        (71.25, [346.65, 259.14, 184.60, 231.38]),
     ],
 };
 
@@ -95,7 +76,7 @@ fn touched(percent: u32, random: &mut Random) -> ChunkSet {
 
 pub(crate) fn scenario(policy: Policy, seed: u64) -> Scenario {
     let mut random = Random::new(seed);
-    let queries = TABLE.queries(&mut random, query);
+    let queries = queries(&mut random, query);
     columns(
         policy,
         CHUNKS,

@@ -30,20 +30,20 @@ pub(crate) fn system_figures(
     title: &str,
     figures: &[SystemFigure],
 ) {
+    let spreads = |figure: &SystemFigure| -> Vec<Spread> {
+        let policies = 0..POLICIES.len();
+        policies.map(|at| runs.spread(at, figure.of)).collect()
+    };
     let mut panels = Vec::new();
     for figure in figures {
-        let spreads: Vec<Spread> = (0..POLICIES.len())
-            .map(|policy| runs.spread(policy, figure.of))
-            .collect();
+        let spreads = spreads(figure);
         for ((name, &spread), paper) in NAMES.iter().zip(&spreads).zip(figure.paper) {
             report.row(format!("{name}: {}", figure.label), Some(paper), spread);
         }
         panels.push(panel(figure, &spreads));
     }
     for figure in figures {
-        let spreads: Vec<Spread> = (0..POLICIES.len())
-            .map(|policy| runs.spread(policy, figure.of))
-            .collect();
+        let spreads = spreads(figure);
         for ((name, &spread), paper) in NAMES.iter().zip(&spreads).zip(figure.paper) {
             let text = format!(
                 "{name}: the paper's {} ({}) lies within ours, widened by 15 %",

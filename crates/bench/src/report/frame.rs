@@ -1,0 +1,99 @@
+//! What all pictures begin with: the plot's edges, grids, ticks and labels.
+//!
+//! Not here: where values lie and which get a tick (`axis.rs`).
+
+use std::fmt::Write as _;
+
+use super::axis::{Scale, line, text};
+
+/// The edges of a plot, in pixels.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Frame {
+    pub(super) left: f64,
+    pub(super) right: f64,
+    pub(super) top: f64,
+    pub(super) bottom: f64,
+}
+
+/// A picture's beginning, with what it shows in words.
+pub(super) fn begin(width: f64, height: f64, about: &str) -> String {
+    format!(r#"<svg viewBox="0 0 {width} {height}" role="img" aria-label="{about}">"#)
+}
+
+impl Frame {
+    /// The plot's outline.
+    pub(super) fn outline(&self, out: &mut String) {
+        // Writing to a string cannot fail, here and below.
+        let _ = write!(
+            out,
+            r#"<rect class="plot" x="{:.1}" y="{:.1}" width="{:.1}" height="{:.1}"/>"#,
+            self.left,
+            self.top,
+            self.right - self.left,
+            self.bottom - self.top
+        );
+    }
+
+    /// Lines at ticks about `spacing` pixels apart, from top to bottom.
+    pub(super) fn x_grid(&self, out: &mut String, x: &Scale, spacing: f64) {
+        for tick in x.ticks(spacing) {
+            let at = x.at(tick);
+            line(out, "grid", (at, self.top), (at, self.bottom));
+        }
+    }
+
+    /// The same from left to right.
+    pub(super) fn y_grid(&self, out: &mut String, y: &Scale, spacing: f64) {
+        for tick in y.ticks(spacing) {
+            let at = y.at(tick);
+            line(out, "grid", (self.left, at), (self.right, at));
+        }
+    }
+
+    /// The ticks' values below the plot.
+    pub(super) fn x_ticks(
+        &self,
+        out: &mut String,
+        x: &Scale,
+        spacing: f64,
+        show: fn(f64) -> String,
+    ) {
+        for tick in x.ticks(spacing) {
+            self.x_tick(out, x.at(tick), &show(tick));
+        }
+    }
+
+    /// One of them.
+    pub(super) fn x_tick(&self, out: &mut String, at: f64, label: &str) {
+        text(out, "tick", "middle", at, self.bottom + 17.0, label);
+    }
+
+    /// The ticks' values left of the plot.
+    pub(super) fn y_ticks(
+        &self,
+        out: &mut String,
+        y: &Scale,
+        spacing: f64,
+        show: fn(f64) -> String,
+    ) {
+        for tick in y.ticks(spacing) {
+            let (x, y) = (self.left - 7.0, y.at(tick) + 4.0);
+            text(out, "tick", "end", x, y, &show(tick));
+        }
+    }
+
+    /// What the horizontal axis is.
+    pub(super) fn x_label(&self, out: &mut String, label: &str) {
+        let middle = f64::midpoint(self.left, self.right);
+        text(out, "label", "middle", middle, self.bottom + 39.0, label);
+    }
+
+    /// What the vertical axis is, at `x`.
+    pub(super) fn y_label(&self, out: &mut String, x: f64, label: &str) {
+        let middle = f64::midpoint(self.top, self.bottom);
+        let _ = write!(
+            out,
+            r#"<text class="label" text-anchor="middle" transform="translate({x} {middle}) rotate(-90)">{label}</text>"#
+        );
+    }
+}
