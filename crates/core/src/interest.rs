@@ -84,19 +84,21 @@ impl Interest {
         chunks.map_or(0, |chunks| chunks.word(block as usize))
     }
 
-    /// Of 64 chunks those that a mask, not 0, names: the first that the fewest scans need, and how many these are.
-    pub(crate) fn least_of(&self, block: u32, mask: u64) -> (u32, ChunkId) {
+    /// Of 64 chunks those that a mask, not 0, names: by how many scans the least wanted of them is needed.
+    pub(crate) fn least_of(&self, block: u32, mask: u64) -> u32 {
         let first = block as usize * 64;
         let counts = &self.counts[first..self.counts.len().min(first + 64)];
-        // The counts of others are raised to the highest number, without a branch: the loop works on several at a time.
-        let raised = |at: usize| if mask >> at & 1 == 1 { 0 } else { u32::MAX };
-        let all = counts.iter().enumerate();
-        let least = all.map(|(at, count)| count | raised(at)).min();
-        let least = least.unwrap_or(u32::MAX);
-        let at = (0..64).position(|at| mask >> at & 1 == 1 && counts[at] == least);
-        #[expect(clippy::cast_possible_truncation, reason = "below 64")]
-        let at = at.unwrap_or(0) as u32;
-        (least, ChunkId(block * 64 + at))
+        let (low, high) = counts.split_at(counts.len().min(32));
+        #[expect(clippy::cast_possible_truncation, reason = "a half each")]
+        let halves = [(low, mask as u32), (high, (mask >> 32) as u32)];
+        // The counts of others are raised to the highest number, without a branch: the loop works on eight at a time.
+        let raised = |mask: u32, at: u32| (mask >> at & 1).wrapping_sub(1);
+        let least = halves.map(|(counts, mask)| {
+            let counts = (0..32).zip(counts);
+            let least = counts.map(|(at, count)| count | raised(mask, at)).min();
+            least.unwrap_or(u32::MAX)
+        });
+        least[0].min(least[1])
     }
 
     /// Whether the slot needs the chunk.

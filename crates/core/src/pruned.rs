@@ -364,8 +364,12 @@ impl PrunedSet {
                 let number = at * FAN + block;
                 let mask = node.members & interest.chunks_of(number, slot);
                 if mask != 0 && !beaten(node.summary.least, number * FAN, best) {
-                    let found = interest.least_of(number, mask);
-                    *best = Some(best.map_or(found, |best| best.min(found)));
+                    let least = interest.least_of(number, mask);
+                    if !beaten(least, number * FAN, best) {
+                        let chunks = bits_of(mask).map(|bit| ChunkId(number * FAN + bit));
+                        let found = chunks.map(|chunk| (interest.count(chunk), chunk)).min();
+                        *best = (*best).into_iter().chain(found).min();
+                    }
                 }
             }
         }
