@@ -41,7 +41,8 @@ impl Abm {
         for part in &scan.parts {
             assert_eq!(table.slot(part.slot).scan, scan.id);
             let mut coming = 0;
-            for chunk in table.interests().chunks(part.slot) {
+            let runs = table.interests().runs(part.slot, 0..u32::MAX);
+            for chunk in runs.flatten().map(ChunkId) {
                 assert!(needed.insert(chunk), "parts are disjoint");
                 assert!(!scan.held.contains_key(&chunk), "I5");
                 coming += usize::from(part.columns.is_subset(&table.group(chunk).coming));

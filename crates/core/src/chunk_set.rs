@@ -132,27 +132,10 @@ impl ChunkSet {
         }
     }
 
-    /// How many chunks it holds that are lower.
-    #[must_use]
-    pub fn len_below(&self, chunk: ChunkId) -> usize {
-        let runs = self.runs.range(..chunk.0);
-        runs.map(|(&start, &end)| (end.min(chunk.0) - start) as usize)
-            .sum()
-    }
-
     /// The lowest chunk.
     #[must_use]
     pub fn first(&self) -> Option<ChunkId> {
         self.runs.first_key_value().map(|(&s, _)| ChunkId(s))
-    }
-
-    /// The lowest chunk that is not below `from`.
-    #[must_use]
-    pub fn first_from(&self, from: ChunkId) -> Option<ChunkId> {
-        if self.contains(from) {
-            return Some(from);
-        }
-        self.runs.range(from.0..).next().map(|(&s, _)| ChunkId(s))
     }
 
     /// The chunks, ascending.
@@ -270,8 +253,6 @@ mod tests {
                 }
                 prop_assert_eq!(set.len(), model.len());
                 prop_assert!(set.iter().map(|c| c.0).eq(model.iter().copied()));
-                prop_assert_eq!(set.first_from(ChunkId(from)).map(|c| c.0), model.range(from..).next().copied());
-                prop_assert_eq!(set.len_below(ChunkId(from)), model.range(..from).count());
                 // Runs are maximal: no two touch.
                 let runs: Vec<_> = set.runs().collect();
                 prop_assert!(runs.windows(2).all(|w| w[0].end < w[1].start));

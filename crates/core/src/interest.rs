@@ -37,6 +37,16 @@ impl Chunks {
         let rest = (block..).zip(words);
         rest.map(move |(at, word)| (at, if at == block { word & mask } else { word }))
     }
+
+    /// The lowest chunk above one that is needed that is not.
+    fn gap(&self, chunk: u32) -> u32 {
+        let mut end = chunk + 1;
+        while self.word(end as usize / 64) >> (end % 64) & 1 == 1 {
+            // Ones from here to the end of the word, or to a zero in it.
+            end += (self.word(end as usize / 64) >> (end % 64)).trailing_ones();
+        }
+        end
+    }
 }
 
 impl Interest {
@@ -130,10 +140,18 @@ impl Interest {
         Some(ChunkId(at * 64 + word.trailing_zeros()))
     }
 
-    /// The chunks that the slot needs, ascending.
-    pub(crate) fn chunks(&self, slot: usize) -> impl Iterator<Item = ChunkId> + '_ {
-        let first = self.first(slot, ChunkId(0));
-        std::iter::successors(first, move |chunk| self.first(slot, ChunkId(chunk.0 + 1)))
+    /// The chunks of a range that the slot needs, as maximal runs, ascending.
+    pub(crate) fn runs(
+        &self,
+        slot: usize,
+        range: Range<u32>,
+    ) -> impl Iterator<Item = Range<u32>> + '_ {
+        let mut from = range.start;
+        std::iter::from_fn(move || {
+            let start = self.first(slot, ChunkId(from))?.0;
+            from = self.by_slot[slot].gap(start).min(range.end);
+            (start < range.end).then_some(start..from)
+        })
     }
 
     /// Asserts I10.
@@ -171,4 +189,43 @@ pub(crate) struct Member<'a> {
     /// How many. Look at this first.
     pub(crate) count: u32,
     pub(crate) slots: &'a Bits,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SLOT: usize = 3;
+
+    proptest! {
+        #[test]
+        fn a_slot_needs_what_was_set(
+            needed in prop::collection::btree_set(0u32..200, 0..200),
+            gone in prop::collection::btree_set(0u32..200, 0..60),
+            range in (0u32..220, 0u32..220).prop_map(|(a, b)| a.min(b)..a.max(b)),
+        ) {
+            let mut interest = Interest::default();
+            (0..200).for_each(|_| interest.push());
+            for &chunk in &needed {
+                interest.set(ChunkId(chunk), SLOT, true);
+            }
+            for &chunk in &gone {
+                interest.set(ChunkId(chunk), SLOT, false);
+            }
+            interest.check();
+            let left: BTreeSet<u32> = needed.difference(&gone).copied().collect();
+            let within: Vec<u32> = left.range(range.clone()).copied().collect();
+            prop_assert_eq!(interest.len(SLOT), left.len());
+            prop_assert_eq!(interest.len_in(SLOT, &range), within.len());
+            let first = interest.first(SLOT, ChunkId(range.start));
+            prop_assert_eq!(first.map(|chunk| chunk.0), left.range(range.start..).next().copied());
+            let runs: Vec<Range<u32>> = interest.runs(SLOT, range).collect();
+            prop_assert!(runs.windows(2).all(|two| two[0].end < two[1].start), "maximal");
+            prop_assert_eq!(runs.into_iter().flatten().collect::<Vec<_>>(), within);
+        }
+    }
 }

@@ -48,7 +48,7 @@ impl Table {
     /// Every chunk that the scan needs.
     pub(crate) fn needed(&self, scan: &Scan) -> ChunkSet {
         let parts = scan.parts.iter();
-        let chunks = parts.flat_map(|part| self.interests().chunks(part.slot));
-        chunks.collect()
+        let runs = parts.flat_map(|part| self.interests().runs(part.slot, 0..u32::MAX));
+        runs.collect()
     }
 }

@@ -8,8 +8,8 @@
 //! Not here: what is good (`relevance.rs`, `room.rs`, `elevator.rs` give the bound and the score).
 //! Bounds: a change of one chunk costs at most 64 chunks and 64 blocks; a search at least all branches, in the worst case all chunks:
 //! finding the chunk that most of an arbitrary subset of scans want is a maximum-inner-product search, for which nothing better is
-//! known. Measured by `benches/decision.rs`, 64 scans × 100,000 chunks, p99 of a whole decision: ranges 14 µs, ranges of which a
-//! quarter is drawn out at random 57 µs.
+//! known. Measured by `benches/decision.rs`, 64 scans × 100,000 chunks, p99 of a whole decision: ranges 8 to 9 µs, ranges of which a
+//! quarter is drawn out at random 26 to 27 µs.
 //! I9: a node's summary is exactly that of its chunks.
 
 use std::cmp::Reverse;

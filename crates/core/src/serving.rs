@@ -120,8 +120,8 @@ impl Abm {
             .get_mut(&scan.table)
             .expect("scans name registered tables");
         for part in &scan.parts {
-            let needed = |&chunk: &ChunkId| table.interests().contains(chunk, part.slot);
-            let gone: ChunkSet = chunks.iter().filter(needed).collect();
+            let needed = |run| table.interests().runs(part.slot, run);
+            let gone: ChunkSet = chunks.runs().flat_map(needed).collect();
             table.lose_interest(part.slot, &gone);
         }
         self.serve.insert(id);

@@ -364,7 +364,7 @@ impl Table {
 
     /// Gives a slot back.
     pub(crate) fn drop_slot(&mut self, slot: usize) {
-        let needed = self.interest.chunks(slot).collect();
+        let needed = self.interest.runs(slot, 0..u32::MAX).collect();
         self.set_interest(slot, &needed, false);
         for mask in [
             &mut self.waiting,
