@@ -204,12 +204,14 @@ mod tests {
         let mut statements = Statements::start(&session, &statements).await.unwrap();
         let mut first = statements.running.remove(0);
         let mut rows = count(&first.next().await.unwrap().unwrap());
-        for (mut other, expected) in statements.running.into_iter().zip([MANY, 1, MANY]) {
+        for other in &statements.running {
             while !other.task_is_finished() {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
-            // The first has its turn still, and waits.
-            assert!(!first.task_is_finished());
+        }
+        // The first has its turn still, and waits.
+        assert!(!first.task_is_finished());
+        for (mut other, expected) in statements.running.into_iter().zip([MANY, 1, MANY]) {
             let mut rows = 0;
             while let Some(batch) = other.next().await.unwrap() {
                 rows += count(&batch);
