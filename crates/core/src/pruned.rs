@@ -22,6 +22,8 @@ use crate::interest::{Interest, Member};
 
 /// Chunks per block and blocks per branch: the bits of a word.
 const FAN: u32 = 64;
+/// Up to so many branches a hand-out takes them in order; beyond, to begin with the best spares more than finding it costs.
+const BRANCHES_IN_ORDER: usize = 4;
 
 /// Who is interested in the chunks below a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -123,6 +125,35 @@ struct Branch {
 impl Branch {
     fn rank(&self, at: u32) -> usize {
         (self.present & ((1 << at) - 1)).count_ones() as usize
+    }
+
+    /// [`PrunedSet::least_wanted`] among its chunks; `first_block`: its first block's number.
+    fn least_wanted(
+        &self,
+        first_block: u32,
+        best: &mut Option<(u32, ChunkId)>,
+        slot: usize,
+        interest: &Interest,
+    ) {
+        let beaten = |least: u32, block: u32, best: &Option<(u32, ChunkId)>| {
+            best.is_some_and(|best| best <= (least, ChunkId(block * FAN)))
+        };
+        let none = !self.summary.any.contains(slot);
+        if none || beaten(self.summary.least, first_block, best) {
+            return;
+        }
+        for (block, node) in bits_of(self.present).zip(&self.blocks) {
+            let number = first_block + block;
+            let mask = node.members & interest.chunks_of(number, slot);
+            if mask != 0 && !beaten(node.summary.least, number, best) {
+                let least = interest.least_of(number, mask);
+                if !beaten(least, number, best) {
+                    let chunks = bits_of(mask).map(|bit| ChunkId(number * FAN + bit));
+                    let found = chunks.map(|chunk| (interest.count(chunk), chunk)).min();
+                    *best = (*best).into_iter().chain(found).min();
+                }
+            }
+        }
     }
 
     fn refresh(&mut self) {
@@ -353,25 +384,16 @@ impl PrunedSet {
         slot: usize,
         interest: &Interest,
     ) {
-        let beaten = |least: u32, first: u32, best: &Option<(u32, ChunkId)>| {
-            best.is_some_and(|best| best <= (least, ChunkId(first)))
-        };
-        for (at, branch) in &self.branches {
-            if beaten(branch.summary.least, at * FAN * FAN, best) {
-                continue;
-            }
-            for (block, node) in bits_of(branch.present).zip(&branch.blocks) {
-                let number = at * FAN + block;
-                let mask = node.members & interest.chunks_of(number, slot);
-                if mask != 0 && !beaten(node.summary.least, number * FAN, best) {
-                    let least = interest.least_of(number, mask);
-                    if !beaten(least, number * FAN, best) {
-                        let chunks = bits_of(mask).map(|bit| ChunkId(number * FAN + bit));
-                        let found = chunks.map(|chunk| (interest.count(chunk), chunk)).min();
-                        *best = (*best).into_iter().chain(found).min();
-                    }
-                }
-            }
+        let leads = (self.branches.len() > BRANCHES_IN_ORDER).then(|| {
+            let needed = self.branches.iter().enumerate();
+            let needed = needed.filter(|(_, (_, branch))| branch.summary.any.contains(slot));
+            needed.min_by_key(|(_, (_, branch))| branch.summary.least)
+        });
+        let lead = leads.flatten().map(|(at, _)| at);
+        let rest = (0..self.branches.len()).filter(|&at| Some(at) != lead);
+        for at in lead.into_iter().chain(rest) {
+            let (at, branch) = &self.branches[at];
+            branch.least_wanted(at * FAN, best, slot, interest);
         }
     }
 
