@@ -34,6 +34,7 @@ mod session;
 mod settings;
 mod size;
 mod smooth;
+mod sort_credit;
 mod statements;
 mod stores;
 mod system_tables;

@@ -4,11 +4,15 @@
 //! that does not suffice, the operator is refused and spills. The buffer never takes memory back from an operator.
 //! Operators are fair to each other where it matters: the last quarter of what operators may have is for those that have less
 //! than their part of all that can spill. Without that, one sort that fills the memory leaves a second one nothing, not even
-//! something to spill. A sort that is about to spill merges what it holds, and that merge cannot make do with less than the sort had: it
-//! may take a little more than sorts may. The merge of spilled runs, which DataFusion gives the same name, opens as many runs at
+//! something to spill. A sort that is about to spill merges what it holds: the merge gets what the sort gives back (`sort_credit.rs`),
+//! and by several keys needs half as much again or more, so sorts have half of what operators may have and leave the rest to merges.
+//! The merge of spilled runs, which DataFusion gives the same name, opens as many runs at
 //! once as it gets memory for, at least two; what it leaves is for what comes after it, which cannot make do with less.
+//! Chunks that are being read make way, but not at once. Whoever fails without memory gets some beyond the limit meanwhile; a sort that
+//! holds so little that it could not spill it is one of them.
 //! Not here: the budget itself and how the buffer shrinks (`coscan-storage`).
-//! I3: what operators reserve by `try_grow`, frames, decoded columns and loads in flight stay within the budget together.
+//! Bounds: at most two sixteenths of the memory are given beyond the limit.
+//! I3: but for that, what operators reserve by `try_grow`, frames, decoded columns, pages and loads in flight stay within the budget together.
 //! `grow`, which DataFusion uses where it has the memory already, may exceed it; the buffer then shrinks.
 
 use std::fmt;
@@ -22,6 +26,8 @@ use datafusion::execution::memory_pool::{
     MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation,
 };
 
+use crate::sort_credit::{MERGE, SortCredits};
+
 /// A memory pool for DataFusion over the engine's budget.
 #[derive(Debug)]
 pub(crate) struct SharedPool {
@@ -34,6 +40,7 @@ pub(crate) struct SharedPool {
     spillers: AtomicUsize,
     /// Registered merges.
     merges: AtomicUsize,
+    sorts: SortCredits,
 }
 
 /// What a consumer does when it is refused.
@@ -60,11 +67,8 @@ impl Manner {
     }
 }
 
-/// How DataFusion names the merges of its external sorts.
-const MERGE: &str = "ExternalSorterMerge";
-
-/// The part of the budget that the buffer keeps in any case, as a divisor; `MemoryBudget` enforces it.
-const BUFFER_FLOOR: usize = 8;
+/// How much is given beyond the limit to those that cannot spill, as a divisor of it; and as much to sorts that hold little.
+const BEYOND: usize = 16;
 
 impl SharedPool {
     pub(crate) fn new(budget: Arc<MemoryBudget>) -> Self {
@@ -74,6 +78,7 @@ impl SharedPool {
             fixed: AtomicUsize::new(0),
             spillers: AtomicUsize::new(0),
             merges: AtomicUsize::new(0),
+            sorts: SortCredits::default(),
         }
     }
 
@@ -100,23 +105,29 @@ impl SharedPool {
     /// Whether an operator may grow, as far as the others are concerned. The counters are read one after the other: a grant too
     /// many or too few between them does no harm, the budget has the last word.
     fn is_fair(&self, reservation: &MemoryReservation, additional: usize) -> bool {
-        let limit = self.limit();
-        let decoded = usize::try_from(self.budget.decoded_bytes()).unwrap_or(usize::MAX);
-        let operators = (limit - limit / BUFFER_FLOOR).saturating_sub(decoded);
+        let operators = usize::try_from(self.budget.operators_max()).unwrap_or(usize::MAX);
         let among =
             |bytes: usize, count: &AtomicUsize| bytes / count.load(Ordering::Relaxed).max(1);
         let (plenty, part) = match Manner::of(reservation.consumer()) {
             Manner::Spills => {
-                let fixed = self.fixed.load(Ordering::Relaxed).max(operators / 8);
-                let rest = operators.saturating_sub(fixed);
-                (operators / 4 * 3, among(rest, &self.spillers))
+                let sorts = self.sorts.share(reservation.consumer()).is_some();
+                let (plenty, left) = if sorts { (3, 4) } else { (6, 1) };
+                let fixed = self.fixed.load(Ordering::Relaxed);
+                let rest = operators.saturating_sub(fixed.max(operators / 8 * left));
+                (operators / 8 * plenty, among(rest, &self.spillers))
             }
-            // A little more than all sorts together, for it may be merging what they hold, and gets it as they give it back.
-            Manner::Merges => (operators / 16 * 13, among(operators / 8, &self.merges)),
+            Manner::Merges => (operators / 16 * 15, among(operators / 8, &self.merges)),
             Manner::Fails => return true,
         };
-        self.reserved().saturating_add(additional) <= plenty
+        let all = self.reserved() + self.sorts.bytes();
+        all.saturating_add(additional) <= plenty
             || reservation.size().saturating_add(additional) <= part
+    }
+
+    /// Whether an operator is a sort that holds little.
+    fn is_small_sort(&self, consumer: &MemoryConsumer) -> bool {
+        let sort = self.sorts.share(consumer);
+        sort.is_some_and(|sort| sort.bytes <= self.limit() / BEYOND / sort.sorts.max(1))
     }
 }
 
@@ -129,17 +140,21 @@ impl MemoryPool for SharedPool {
         if let Some(count) = self.count(consumer) {
             count.fetch_add(1, Ordering::Relaxed);
         }
+        self.sorts.register(consumer);
     }
 
     fn unregister(&self, consumer: &MemoryConsumer) {
         if let Some(count) = self.count(consumer) {
             count.fetch_sub(1, Ordering::Relaxed);
         }
+        let free = self.sorts.unregister(consumer);
+        self.budget.release(free as u64);
     }
 
     fn grow(&self, reservation: &MemoryReservation, additional: usize) {
+        let of_credit = self.sorts.grow(reservation.consumer(), additional);
         self.grew(reservation, additional);
-        self.budget.reserve(additional as u64);
+        self.budget.reserve((additional - of_credit) as u64);
     }
 
     fn shrink(&self, reservation: &MemoryReservation, shrink: usize) {
@@ -147,22 +162,41 @@ impl MemoryPool for SharedPool {
         if !reservation.consumer().can_spill() {
             self.fixed.fetch_sub(shrink, Ordering::Relaxed);
         }
-        self.budget.release(shrink as u64);
+        let free = self.sorts.shrink(reservation.consumer(), shrink);
+        self.budget.release(free as u64);
     }
 
     fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
-        if self.is_fair(reservation, additional) && self.budget.try_reserve(additional as u64) {
+        let consumer = reservation.consumer();
+        let of_credit = self.sorts.grow(consumer, additional);
+        let rest = additional - of_credit;
+        let beyond = match Manner::of(consumer) {
+            Manner::Spills => 0,
+            Manner::Merges | Manner::Fails => self.budget.limit() / BEYOND as u64,
+        };
+        let granted = || {
+            let rest = rest as u64;
+            self.is_fair(reservation, additional) && self.budget.try_reserve_beyond(rest, beyond)
+        };
+        if rest == 0 || granted() {
             self.grew(reservation, additional);
             return Ok(());
         }
+        if self.is_small_sort(consumer) {
+            self.budget.reserve(rest as u64);
+            self.grew(reservation, additional);
+            return Ok(());
+        }
+        self.sorts.refused(consumer, additional, of_credit);
         Err(resources_datafusion_err!(
-            "{} needs {additional} more bytes, and has {}; of the {} bytes of coscan.memory, operators have {}, decoded columns {}, and chunks {}",
+            "{} needs {additional} more bytes, and has {}; of the {} bytes of coscan.memory, operators have {}, decoded columns {}, chunks {}, and pages read by themselves {}",
             reservation.consumer().name(),
             reservation.size(),
             self.budget.limit(),
-            self.reserved.load(Ordering::Relaxed),
+            self.budget.operator_bytes(),
             self.budget.decoded_bytes(),
-            self.budget.frame_bytes()
+            self.budget.frame_bytes(),
+            self.budget.page_bytes()
         ))
     }
 
@@ -202,7 +236,7 @@ mod tests {
         let pool: Arc<dyn MemoryPool> = Arc::new(SharedPool::new(MemoryBudget::new(80_000)));
         let merge = |n: u32| MemoryConsumer::new(format!("{MERGE}[{n}]")).register(&pool);
         let (first, second) = (merge(0), merge(1));
-        assert_eq!(fill(&first, 1_000), 56_000);
+        assert_eq!(fill(&first, 1_000), 65_000);
         assert_eq!(
             fill(&second, 50),
             4_350,
@@ -213,12 +247,80 @@ mod tests {
             .register(&pool);
         assert_eq!(
             fill(&sort, 100),
-            9_600,
+            600,
             "what merges leave, all but an eighth or what they hold more"
         );
         let last = MemoryConsumer::new("last").register(&pool);
         assert_eq!(fill(&last, 10), 50);
         drop((first, sort));
         assert_eq!(fill(&last, 10), 65_650);
+    }
+
+    /// A sort and its merge, as DataFusion registers them.
+    fn sort(pool: &Arc<dyn MemoryPool>, partition: u32) -> (MemoryReservation, MemoryReservation) {
+        let sort = MemoryConsumer::new(format!("ExternalSorter[{partition}]"));
+        let merge = MemoryConsumer::new(format!("{MERGE}[{partition}]"));
+        (
+            sort.with_can_spill(true).register(pool),
+            merge.register(pool),
+        )
+    }
+
+    #[test]
+    fn what_a_sort_gives_back_its_merge_may_have() {
+        let budget = MemoryBudget::new(80_000);
+        let pool: Arc<dyn MemoryPool> = Arc::new(SharedPool::new(Arc::clone(&budget)));
+        let ((first, first_merge), (second, second_merge)) = (sort(&pool, 0), sort(&pool, 0));
+        let other = MemoryConsumer::new("other").register(&pool);
+        let had = fill(&first, 100);
+        assert!(had > 25_000, "{had}");
+        fill(&second, 100);
+        fill(&other, 10);
+        for _ in 0..had / 100 {
+            first.shrink(100);
+            assert!(second.try_grow(100).is_err(), "it is the first one's");
+            assert!(other.try_grow(100).is_err(), "it is the first one's");
+            first_merge.try_grow(100).unwrap();
+        }
+        assert_eq!((first.size(), first_merge.size()), (0, had));
+        first_merge.shrink(had / 2);
+        let before = other.size();
+        assert!(fill(&other, 10) >= before + had / 4);
+        drop((first, first_merge, second, second_merge, other));
+        assert_eq!((budget.operator_bytes(), pool.reserved()), (0, 0));
+    }
+
+    #[test]
+    fn credit_goes_with_the_merge_that_did_not_need_it_and_with_the_sort() {
+        let budget = MemoryBudget::new(80_000);
+        let pool: Arc<dyn MemoryPool> = Arc::new(SharedPool::new(Arc::clone(&budget)));
+        let (first, merge) = sort(&pool, 0);
+        first.try_grow(20_000).unwrap();
+        first.shrink(20_000);
+        assert_eq!((budget.operator_bytes(), pool.reserved()), (20_000, 0));
+        // It needs half of it, and gives that back.
+        merge.try_grow(10_000).unwrap();
+        assert_eq!(budget.operator_bytes(), 20_000);
+        merge.shrink(8_000);
+        assert_eq!(budget.operator_bytes(), 4_000);
+        first.try_grow(1_000).unwrap();
+        assert_eq!(budget.operator_bytes(), 4_000, "of its credit");
+        drop(first);
+        assert_eq!(budget.operator_bytes(), 4_000, "its merge may want it");
+        drop(merge);
+        assert_eq!((budget.operator_bytes(), pool.reserved()), (0, 0));
+    }
+
+    #[test]
+    fn a_sort_that_holds_little_is_not_refused() {
+        let budget = MemoryBudget::new(80_000);
+        let pool: Arc<dyn MemoryPool> = Arc::new(SharedPool::new(Arc::clone(&budget)));
+        let other = MemoryConsumer::new("other").register(&pool);
+        other.grow(80_000);
+        let (first, merge) = sort(&pool, 0);
+        assert_eq!(fill(&first, 100), 5_000);
+        assert!(merge.try_grow(100).is_err(), "both together");
+        let (second, _merge) = sort(&pool, 1);
+        assert_eq!(fill(&second, 100), 2_500);
     }
 }

@@ -51,6 +51,20 @@ pub struct PageRun {
     pub pages: Range<u32>,
 }
 
+impl PageRun {
+    /// Takes its first pages away, at most so many; what is left may be empty.
+    #[must_use]
+    pub fn take_first(&mut self, at_most: u32) -> Self {
+        let begin = self.pages.start;
+        let end = self.pages.end.min(begin.saturating_add(at_most));
+        self.pages.start = end;
+        Self {
+            chunk: self.chunk,
+            pages: begin..end,
+        }
+    }
+}
+
 /// Neighbouring pages that are decoded together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PagePiece {

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use arrow::array::ArrayRef;
 use coscan_core::smooth::PageCosts;
-use coscan_storage::device::merge;
+use coscan_storage::device::{footprint, merge};
 use coscan_storage::pool::{PageRequest, TableFile};
 use coscan_storage::{PageMap, PagePiece, PageRun, bytes_of_rows};
 use datafusion::common::runtime::SpawnedTask;
@@ -107,10 +107,10 @@ impl SmoothExecution {
         let first_rows = index.manifest.first_rows(&running.files);
         let probing = cursor.map(|cursor| {
             self.metrics.index_used.set(&cursor.index().manifest.name);
-            let (bytes, believed) = prices(&running, &map, &columns);
+            let prices = prices(&running, &map, &columns);
             let chunks = running.pipelines.iter().flatten().count();
             let metrics = self.metrics.clone();
-            let probing = Probing::new(plan, cursor, &map, chunks, bytes, believed, metrics);
+            let probing = Probing::new(plan, cursor, &map, chunks, prices, metrics);
             Mutex::new(probing)
         });
         Ok(Open {
@@ -222,10 +222,10 @@ impl Open {
         }
     }
 
-    /// How many pages a job has about.
-    pub(crate) async fn region_pages(&self) -> u32 {
+    /// How many jobs are on their way at once, over all streams.
+    pub(crate) async fn jobs_max(&self) -> usize {
         match &self.probing {
-            Some(probing) => probing.lock().await.region_pages(),
+            Some(probing) => probing.lock().await.jobs_max(),
             None => 1,
         }
     }
@@ -291,8 +291,18 @@ impl Open {
     }
 }
 
-/// Bytes on disk of what is needed of all pages, and what the device's meters say that a page costs, in nanoseconds.
-fn prices(running: &Running, map: &PageMap, columns: &[Option<Vec<String>>]) -> (u64, PageCosts) {
+/// What pages cost, before any was read.
+#[derive(Clone, Copy)]
+pub(crate) struct Prices {
+    /// Bytes on disk of what is needed of a page, on average.
+    pub(crate) page_bytes: u64,
+    /// Bytes of memory that a page takes which is read by itself, about: reads are of whole sectors.
+    pub(crate) page_alone_bytes: u64,
+    /// What the device's meters say, in nanoseconds.
+    pub(crate) believed: PageCosts,
+}
+
+fn prices(running: &Running, map: &PageMap, columns: &[Option<Vec<String>>]) -> Prices {
     let mut bytes = 0;
     for (chunk, info) in running.table.chunks().iter().enumerate() {
         let names = columns[chunk].iter().flatten();
@@ -311,13 +321,14 @@ fn prices(running: &Running, map: &PageMap, columns: &[Option<Vec<String>>]) -> 
             Some((page, columns[page.chunk].as_ref()?))
         });
     let Some((page, names)) = sample else {
-        return (
-            bytes,
-            PageCosts {
+        return Prices {
+            page_bytes,
+            page_alone_bytes: page_bytes,
+            believed: PageCosts {
                 random: 1,
                 sequential: 1,
             },
-        );
+        };
     };
     let file = &running.table.chunks()[page.chunk].file;
     let mut ranges: Vec<_> = names
@@ -332,9 +343,13 @@ fn prices(running: &Running, map: &PageMap, columns: &[Option<Vec<String>>]) -> 
     let transfer = |bytes: u64| bytes as f64 / meter.bytes_per_second.max(1.0) * 1e9;
     let random = requests.len() as f64 * meter.latency.as_secs_f64() * 1e9 + transfer(read);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Float casts saturate.
-    let costs = PageCosts {
+    let believed = PageCosts {
         random: (random as u64).max(1),
         sequential: (transfer(page_bytes) as u64).max(1),
     };
-    (bytes, costs)
+    Prices {
+        page_bytes,
+        page_alone_bytes: ranges.iter().map(footprint).sum(),
+        believed,
+    }
 }

@@ -6,6 +6,7 @@
 //! | `probe_side.rs` | which keys a join wants, and whether an index finds them |
 //! | `execution.rs` | what the streams of one execution share |
 //! | `probing.rs` | which pages are read next |
+//! | `read_ahead.rs` | how much is on its way at once |
 //! | `rows.rs` | which rows of pages are in the answer |
 //! | `rest.rs` | how the rest is read once regions are large: pages by themselves, or a scan |
 //! | `takeover.rs` | what is left when a cooperative scan takes over |
@@ -23,6 +24,7 @@ mod ordered;
 mod plan;
 mod probe_side;
 mod probing;
+mod read_ahead;
 mod reader;
 mod region_sizes;
 mod rest;

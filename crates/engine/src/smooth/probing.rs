@@ -10,7 +10,7 @@
 //! P1: each page is in one region, or left to the takeover, or holds no row that the index names.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -24,9 +24,11 @@ use coscan_core::smooth::{
 use coscan_storage::{PageMap, PageRun, TablePage};
 use datafusion::error::Result;
 
+use super::execution::Prices;
 use super::metrics::SmoothMetrics;
 use super::plan::SmoothPlan;
-use super::rest::{Rest, named_runs, saving};
+use super::read_ahead::ReadAhead;
+use super::rest::{Named, Rest, named_runs, saving};
 use crate::index::{Cursor, Entries};
 use crate::settings::Settings;
 
@@ -84,7 +86,9 @@ pub(crate) struct Probing {
     /// The same, ascending, if it was asked for since the last of them.
     fetched_in_order: Option<Arc<[u64]>>,
     /// Once all pages are known that the index names: those that are still to be read by themselves, ascending.
-    sorted: Option<std::vec::IntoIter<PageRun>>,
+    sorted: Option<VecDeque<PageRun>>,
+    /// Until then, while the rest of the index is gone through.
+    named: Option<Named>,
     /// Per page: the scan that follows `sorted` has nothing to do with it.
     left_to_scan: Option<Vec<bool>>,
     over: bool,
@@ -98,17 +102,12 @@ pub(crate) struct Probing {
     ahead: Vec<u64>,
     /// Regions of one job: more with every job that was looked at, so that there is evidence before much is on its way.
     regions_max: usize,
+    read_ahead: ReadAhead,
     /// In which order entries come.
     order: SortOptions,
     metrics: SmoothMetrics,
 }
 
-/// Pages of regions that are read in one job, about.
-const JOB_PAGES_MAX: usize = 16;
-/// Rows fetched one by one in one job: so many probes are on their way together.
-const ROWS_AT_ONCE: usize = 16;
-/// Pages that `sort` reads with one request.
-const SORTED_PAGES_AT_ONCE: u32 = 128;
 /// A scan takes over from regions of this part of a chunk on, as a divisor. It reads whole chunks, so what regions have read of them is
 /// read again: 10 % of a full scan of 58 chunks when regions had to be as large as a chunk, on a disk held to 200 MB/s.
 const TAKE_OVER_PART: u64 = 4;
@@ -117,18 +116,21 @@ const TAKE_OVER_PART: u64 = 4;
 pub(super) const SAMPLED_LEAVES: usize = 8;
 
 impl Probing {
-    /// Nothing read yet. `bytes` are those of the needed columns of the whole table, `believed` what the device's meters say of a page.
+    /// Nothing read yet.
     pub(crate) fn new(
         plan: &SmoothPlan,
         cursor: Cursor,
         map: &PageMap,
         chunks: usize,
-        bytes: u64,
-        believed: PageCosts,
+        prices: Prices,
         metrics: SmoothMetrics,
     ) -> Self {
+        let Prices {
+            page_bytes,
+            believed,
+            ..
+        } = prices;
         let pages = u64::from(map.len()).max(1);
-        let page_bytes = (bytes / pages).max(1);
         let settings = &plan.covered.settings;
         let narrow = |n: u64| u32::try_from(n).unwrap_or(u32::MAX).max(1);
         let options = SmoothOptions {
@@ -157,6 +159,7 @@ impl Probing {
             fetched: Vec::new(),
             fetched_in_order: None,
             sorted: None,
+            named: None,
             left_to_scan: None,
             over: false,
             looks_first,
@@ -164,6 +167,7 @@ impl Probing {
             before: 0,
             ahead: Vec::new(),
             regions_max: 1,
+            read_ahead: ReadAhead::new(prices, plan.covered.engine.memory().limit()),
             order: plan.key_order(),
             metrics,
         }
@@ -205,11 +209,11 @@ impl Probing {
         if self.smooth.mode() == Mode::Index {
             return self.next_smooth_rows(map).await;
         }
-        if std::mem::take(&mut self.looks_first) {
+        if std::mem::take(&mut self.looks_first) || self.named.is_some() {
             return self.look_ahead_and_take_over(map).await;
         }
         let mut regions: Vec<Vec<PageRun>> = Vec::new();
-        let mut pages = 0;
+        let (mut pages, pages_max) = (0, self.read_ahead.pages_apart());
         loop {
             if self.smooth.region_pages_unbounded() >= self.take_over_pages {
                 // What was begun is done first; then this is asked again.
@@ -239,7 +243,7 @@ impl Probing {
                 }
                 Probe::Row => debug_assert!(false, "I12: no row after the first region"),
             }
-            if regions.len() >= self.regions_max || pages >= JOB_PAGES_MAX {
+            if regions.len() >= self.regions_max || pages >= pages_max {
                 break;
             }
         }
@@ -252,7 +256,7 @@ impl Probing {
     async fn next_smooth_rows(&mut self, map: &PageMap) -> Result<Job> {
         let mut rows: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
         let mut count = 0;
-        while count < ROWS_AT_ONCE && self.smooth.mode() == Mode::Index {
+        while count < self.read_ahead.pages_apart() && self.smooth.mode() == Mode::Index {
             let Some(position) = self.next_position().await? else {
                 break;
             };
@@ -323,7 +327,7 @@ impl Probing {
     async fn next_rows(&mut self, map: &PageMap, at_most: u64) -> Result<Job> {
         let at_most = usize::try_from(at_most)
             .unwrap_or(usize::MAX)
-            .min(ROWS_AT_ONCE);
+            .min(self.read_ahead.pages_apart());
         let mut rows: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
         let mut count = 0;
         while count < at_most
@@ -359,7 +363,7 @@ impl Probing {
         if self.sorted.is_none() {
             let named = self.named(map).await?;
             let runs = named_runs(map, |page| named[page as usize]);
-            self.sorted = Some(runs.into_iter());
+            self.sorted = Some(runs.into());
         }
         Ok(self.next_run().unwrap_or_else(|| {
             self.over = true;
@@ -371,12 +375,17 @@ impl Probing {
     fn next_run(&mut self) -> Option<Job> {
         let runs = self.sorted.as_mut()?;
         let mut job: Vec<PageRun> = Vec::new();
-        let mut pages = 0;
-        while let Some(next) = runs.as_slice().first()
-            && (job.is_empty() || (job[0].chunk == next.chunk && pages < SORTED_PAGES_AT_ONCE))
+        let mut room = self.read_ahead.sorted_pages();
+        while room > 0
+            && let Some(next) = runs.front_mut()
+            && job.last().is_none_or(|last| last.chunk == next.chunk)
         {
-            pages += next.pages.end - next.pages.start;
-            job.extend(runs.next());
+            let part = next.take_first(room);
+            room -= part.pages.end - part.pages.start;
+            job.push(part);
+            if next.pages.is_empty() {
+                runs.pop_front();
+            }
         }
         (!job.is_empty()).then(|| Job::Regions(vec![job]))
     }
@@ -427,7 +436,7 @@ impl Probing {
     pub(crate) fn examined(&mut self, regions: &[Examined]) {
         let took = self.last_done.elapsed();
         self.last_done = Instant::now();
-        self.regions_max = (self.regions_max * 2).min(JOB_PAGES_MAX);
+        self.regions_max = (self.regions_max * 2).min(self.read_ahead.pages_apart());
         let read = regions.iter().filter(|region| region.pages > 0).count();
         let each = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX) / read.max(1) as u64;
         for region in regions {
@@ -453,11 +462,11 @@ impl Probing {
         Arc::clone(in_order)
     }
 
-    /// How many pages the next region has. Where all pages are known they are read in large numbers, and as many reads at once as may be.
-    pub(crate) fn region_pages(&self) -> u32 {
+    /// How many jobs are on their way at once, over all streams.
+    pub(crate) fn jobs_max(&self) -> usize {
         match self.sorted {
-            Some(_) => 1,
-            None => self.smooth.region_pages(),
+            Some(_) => self.read_ahead.sorted_jobs(),
+            None => self.read_ahead.region_jobs(self.smooth.region_pages()),
         }
     }
 
@@ -468,7 +477,9 @@ impl Probing {
             return Ok(self.take_over(self.read()));
         };
         let costs = self.costs.costs();
-        if let Some(sample) = cursor.sample(SAMPLED_LEAVES).await? {
+        if self.named.is_none()
+            && let Some(sample) = cursor.sample(SAMPLED_LEAVES).await?
+        {
             let took = sample.took.as_nanos() as f64;
             let is_read = |page| self.smooth.has_seen(page);
             let saved = saving(map, is_read, sample.positions(), sample.scale, costs);
@@ -482,7 +493,7 @@ impl Probing {
             *done |= !named;
         }
         let Rest { runs, done } = Rest::new(map, done, costs);
-        self.sorted = Some(runs.into_iter());
+        self.sorted = Some(runs.into());
         self.left_to_scan = Some(done);
         Ok(self.next_of_rest(map))
     }
@@ -517,16 +528,21 @@ impl Probing {
         })
     }
 
-    /// Per page, whether the entries that are left name a row of it.
+    /// Per page, whether the entries that are left name a row of it. Cancel safe: another call goes on where this was.
     async fn named(&mut self, map: &PageMap) -> Result<Vec<bool>> {
-        let mut named = vec![false; map.len() as usize];
         self.go_on_to(None)?;
-        while let Some(position) = self.next_position().await? {
-            if let Some(page) = map.page_of(position) {
-                named[page as usize] = true;
+        loop {
+            let named = self.named.get_or_insert_with(|| Named::new(map));
+            named.add(map, &self.ahead);
+            self.ahead.clear();
+            if let Some((entries, done)) = self.entries.take() {
+                named.add(map, &entries.positions.values()[done..]);
+            }
+            if !self.next_entries().await? {
+                let named = self.named.take();
+                return Ok(named.map(Named::into_pages).unwrap_or_default());
             }
         }
-        Ok(named)
     }
 
     async fn next_position(&mut self) -> Result<Option<u64>> {
@@ -545,18 +561,26 @@ impl Probing {
                 }
                 self.entries = None;
             }
-            let Some(cursor) = &mut self.cursor else {
+            if !self.next_entries().await? {
                 return Ok(None);
-            };
-            match cursor.next().await? {
-                Some(entries) => {
-                    self.metrics.index_entries.add(entries.positions.len());
-                    self.entries = Some((entries, 0));
-                    self.measure_before()?;
-                }
-                None => self.cursor = None,
             }
         }
+    }
+
+    /// Has the next entries at hand; false if there are no more.
+    async fn next_entries(&mut self) -> Result<bool> {
+        let Some(cursor) = &mut self.cursor else {
+            return Ok(false);
+        };
+        match cursor.next().await? {
+            Some(entries) => {
+                self.metrics.index_entries.add(entries.positions.len());
+                self.entries = Some((entries, 0));
+                self.measure_before()?;
+            }
+            None => self.cursor = None,
+        }
+        Ok(self.cursor.is_some())
     }
 }
 

@@ -3,7 +3,7 @@
 //! The streams of an execution take jobs from one [`Probing`](super::probing::Probing), each with several reads on their way; when it
 //! has no more, they share the cooperative scan that takes over, if there is one.
 //! Cancel safety: dropping the reader drops its reads, its chunk and its share of the scan.
-//! Bounds: [`JOBS_MAX`] reads per execution, and of large regions fewer, so that about [`PAGES_MAX`] pages are on their way.
+//! Bounds: as many reads are on their way as `read_ahead.rs` says.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -22,15 +22,10 @@ use futures::stream::FuturesUnordered;
 
 use super::execution::{Open, SmoothExecution};
 use super::probing::{Examined, Job};
+use super::read_ahead::pages_bytes_max;
 use super::rows::{PieceColumns, ReadPages, pages_selected, select};
 use crate::error::external;
 use crate::scan::{LeaseBatch, Pipeline, positions_of};
-
-/// Reads on their way, over all streams: what keeps a flash disk busy.
-const JOBS_MAX: usize = 16;
-/// Pages of regions on their way, over all streams, beyond which no further read is begun (but one a stream): what was begun with large
-/// regions is read before a sparse part of the table can make them small again.
-const PAGES_MAX: usize = 128;
 
 /// What a reader found.
 pub(crate) enum Found {
@@ -297,10 +292,11 @@ async fn begin_reads(
     reading: &mut FuturesUnordered<Reading>,
 ) -> More {
     let streams = execution.plan.partitions().max(1);
+    let memory = execution.plan.covered.engine.memory();
     loop {
-        let pages = open.region_pages().await as usize;
-        let jobs = (PAGES_MAX / pages.max(1)).clamp(streams, JOBS_MAX.max(streams));
-        if reading.len() >= jobs / streams {
+        let jobs = (open.jobs_max().await / streams).max(1);
+        let others = memory.page_bytes() >= pages_bytes_max(memory.limit());
+        if reading.len() >= jobs || (others && !reading.is_empty()) {
             return More::Yes;
         }
         let timer = execution.metrics.probing.timer();

@@ -5,8 +5,44 @@
 //! What decides is what pages cost here (`DeviceCosts`).
 //! Not here: which pages the index names (`probing.rs`), the scan (`takeover.rs`).
 
-use coscan_core::smooth::PageCosts;
-use coscan_storage::{PageMap, PageRun};
+use coscan_core::smooth::{PageCosts, SeenRows};
+use coscan_storage::{PageMap, PageRun, TablePage};
+
+/// Pages that entries of the index name, as they are gone through.
+pub(super) struct Named {
+    pages: Vec<bool>,
+    /// Their rows: of most entries the page need not be found.
+    rows: SeenRows,
+}
+
+impl Named {
+    /// None yet.
+    pub(super) fn new(map: &PageMap) -> Self {
+        Self {
+            pages: vec![false; map.len() as usize],
+            rows: SeenRows::new(map.pages().iter().map(TablePage::positions)),
+        }
+    }
+
+    /// Entries name rows at these positions.
+    pub(super) fn add(&mut self, map: &PageMap, positions: &[u64]) {
+        for position in positions {
+            if self.rows.contains(*position) {
+                continue;
+            }
+            if let Some(page) = map.page_of(*position)
+                && !std::mem::replace(&mut self.pages[page as usize], true)
+            {
+                self.rows.take(&map.page(page).positions());
+            }
+        }
+    }
+
+    /// Per page, whether it was named.
+    pub(super) fn into_pages(self) -> Vec<bool> {
+        self.pages
+    }
+}
 
 /// What is to be read, and how.
 pub(super) struct Rest {

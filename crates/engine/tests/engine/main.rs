@@ -26,6 +26,7 @@ mod object_store;
 mod pages;
 mod predicates;
 mod random_queries;
+mod read_ahead;
 mod replaced;
 #[path = "../../../storage/tests/s3-server/start.rs"]
 mod s3;

@@ -1,8 +1,8 @@
-//! One memory budget for frames, decoded arrays and the operators of queries (I3).
+//! One memory budget for frames, pages read by themselves, decoded arrays and the operators of queries (I3).
 //!
 //! Idea: whoever needs memory takes it from the same limit. Operators come first: when they need more, the buffer pools shrink
-//! (unpinned frames go), then they are refused and spill. Decoded arrays are needed to make progress, so they are never
-//! refused, but they too shrink the pools. What is left is the pools' budget, which they hear of as `BudgetChanged`.
+//! (unpinned frames go), then they are refused and spill. Decoded arrays and pages read by themselves are needed to make progress, so they
+//! are never refused, but they too shrink the pools. What is left is the pools' budget, which they hear of as `BudgetChanged`.
 //! The limit may be changed while queries run. What operators hold stays theirs: under a lower limit frames go first, and
 //! operators get nothing new until they fit again. A scan of which a chunk can no longer fit at all fails, rather than wait for ever.
 //! Not here: what is evicted (coscan-core), spilling (DataFusion), which limits make sense (the engine).
@@ -31,11 +31,12 @@ pub(crate) trait Lender: Send + Sync {
     fn limit_lowered(self: Arc<Self>, limit: u64);
 }
 
-/// The memory of a process: one limit, three kinds of users.
+/// The memory of a process: one limit, four kinds of users.
 #[derive(Default)]
 pub struct MemoryBudget {
     limit: AtomicU64,
     operators: AtomicU64,
+    pages: AtomicU64,
     decoded: AtomicU64,
     /// What the pools were told last, in steps.
     told: AtomicU64,
@@ -88,6 +89,12 @@ impl MemoryBudget {
         self.operators.load(Ordering::Relaxed)
     }
 
+    /// Bytes of pages that were read by themselves, not as part of a chunk. Who reads such pages bounds them, by this.
+    #[must_use]
+    pub fn page_bytes(&self) -> u64 {
+        self.pages.load(Ordering::Relaxed)
+    }
+
     /// Bytes of decoded arrays.
     #[must_use]
     pub fn decoded_bytes(&self) -> u64 {
@@ -104,21 +111,26 @@ impl MemoryBudget {
     /// always given, even when operators hold more than a lowered limit.
     #[must_use]
     pub fn try_reserve(&self, bytes: u64) -> bool {
-        if bytes == 0 || self.try_take(bytes) {
+        self.try_reserve_beyond(bytes, 0)
+    }
+
+    /// As [`Self::try_reserve`], by at most `beyond` bytes over the limit: chunks that are being read make way, but not at once.
+    #[must_use]
+    pub fn try_reserve_beyond(&self, bytes: u64, beyond: u64) -> bool {
+        if bytes == 0 || self.try_take(bytes, 0) {
             return true;
         }
         for pool in self.pools() {
             pool.drop_idle_arrays();
         }
-        self.try_take(bytes)
+        self.try_take(bytes, beyond)
     }
 
-    fn try_take(&self, bytes: u64) -> bool {
+    fn try_take(&self, bytes: u64, beyond: u64) -> bool {
         let operators = self.operators.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        let limit = self.limit();
-        let others = self.decoded_bytes() + self.floor(&self.pools());
-        let all = || operators + self.decoded_bytes() + self.frame_bytes();
-        let fits = operators + others <= limit && {
+        let limit = self.limit() + beyond;
+        let all = || operators + self.page_bytes() + self.decoded_bytes() + self.frame_bytes();
+        let fits = operators <= self.operators_max() && {
             self.tell();
             // The pools hear of changes in steps only; before anyone is refused, they shrink to the byte.
             all() <= limit || {
@@ -132,6 +144,13 @@ impl MemoryBudget {
         fits
     }
 
+    /// What operators may have now, all together, in bytes: all but decoded arrays, pages read by themselves, and what the pools keep in any case.
+    #[must_use]
+    pub fn operators_max(&self) -> u64 {
+        let others = self.page_bytes() + self.decoded_bytes() + self.floor(&self.pools());
+        self.limit().saturating_sub(others)
+    }
+
     /// Takes memory for an operator that cannot do without.
     pub fn reserve(&self, bytes: u64) {
         self.operators.fetch_add(bytes, Ordering::Relaxed);
@@ -141,6 +160,18 @@ impl MemoryBudget {
     /// Gives an operator's memory back.
     pub fn release(&self, bytes: u64) {
         self.operators.fetch_sub(bytes, Ordering::Relaxed);
+        self.tell();
+    }
+
+    /// Notes that pages are read by themselves.
+    pub(crate) fn add_pages(&self, bytes: u64) {
+        self.pages.fetch_add(bytes, Ordering::Relaxed);
+        self.tell();
+    }
+
+    /// Notes that pages that were read by themselves are gone.
+    pub(crate) fn remove_pages(&self, bytes: u64) {
+        self.pages.fetch_sub(bytes, Ordering::Relaxed);
         self.tell();
     }
 
@@ -181,7 +212,7 @@ impl MemoryBudget {
 
     /// What all pools together may hold.
     fn pool_share(&self, pools: &[Arc<dyn Lender>]) -> u64 {
-        let taken = self.operator_bytes() + self.decoded_bytes();
+        let taken = self.operator_bytes() + self.page_bytes() + self.decoded_bytes();
         // Until the next step is told, others may take as much as a step.
         let step = self.limit() / STEPS;
         let left = self.limit().saturating_sub(taken + step);
@@ -224,6 +255,7 @@ impl std::fmt::Debug for MemoryBudget {
         f.debug_struct("MemoryBudget")
             .field("limit", &self.limit())
             .field("operators", &self.operator_bytes())
+            .field("pages", &self.page_bytes())
             .field("decoded", &self.decoded_bytes())
             .finish_non_exhaustive()
     }

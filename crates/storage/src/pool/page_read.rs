@@ -4,7 +4,7 @@
 //! are looked at; for one whose load is under way we wait, for its bytes come anyway; else the pages are read here, in one
 //! scatter-gather request, and the core counts them in favour of loading the chunk meanwhile.
 //! Not here: which pages (coscan-core's `smooth`), what is done with their rows (the engine).
-//! Bounds: the bytes read here are taken from the memory budget until they are dropped; who asks bounds how many.
+//! Bounds: the bytes read here count in the memory budget until they are dropped; who asks bounds how many (`MemoryBudget::page_bytes`).
 //! R1: a request is told to the core once and taken back once, however the call ends. Cancel safe.
 
 use std::collections::BTreeMap;
@@ -49,7 +49,7 @@ pub struct PageBytes {
     requests: u64,
     /// Keeps the chunk in memory if the bytes are its.
     ticket: Option<Ticket>,
-    memory: Reserved,
+    memory: Counted,
 }
 
 /// Where an announced request is.
@@ -89,7 +89,7 @@ impl BufferPool {
             bytes_read: 0,
             requests: 0,
             ticket: None,
-            memory: Reserved::none(&self.inner),
+            memory: Counted::none(&self.inner),
         };
         if roots.is_empty() {
             return Ok(pages);
@@ -152,7 +152,7 @@ impl BufferPool {
             bytes_read: 0,
             requests: 0,
             ticket: None,
-            memory: Reserved::none(&self.inner),
+            memory: Counted::none(&self.inner),
         };
         pages.read(&roots).await?;
         Ok(pages)
@@ -482,13 +482,13 @@ impl TableState {
     }
 }
 
-/// Memory taken from the budget.
-struct Reserved {
+/// Bytes that the budget knows of.
+struct Counted {
     pool: Arc<Inner>,
     bytes: u64,
 }
 
-impl Reserved {
+impl Counted {
     fn none(pool: &Arc<Inner>) -> Self {
         Self {
             pool: Arc::clone(pool),
@@ -498,12 +498,12 @@ impl Reserved {
 
     fn grow(&mut self, bytes: u64) {
         self.bytes += bytes;
-        self.pool.shared.memory.reserve(bytes);
+        self.pool.shared.memory.add_pages(bytes);
     }
 }
 
-impl Drop for Reserved {
+impl Drop for Counted {
     fn drop(&mut self) {
-        self.pool.shared.memory.release(self.bytes);
+        self.pool.shared.memory.remove_pages(self.bytes);
     }
 }
