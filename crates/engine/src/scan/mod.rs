@@ -3,6 +3,7 @@
 //! | file | what it answers |
 //! |---|---|
 //! | `rule.rs` | which scans become cooperative |
+//! | `interesting_orders.rs` | which sorts scans by an index make needless |
 //! | `spec.rs` | what such a scan is to do, fixed at planning |
 //! | `source.rs` | the data source that stands in the plan |
 //! | `plain.rs` | scans left to DataFusion's reader, with errors that say where |
@@ -29,6 +30,7 @@ mod execution;
 mod executions;
 mod few_rows;
 mod file_plan;
+mod interesting_orders;
 mod metrics;
 mod pipeline;
 mod plain;

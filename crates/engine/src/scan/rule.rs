@@ -25,15 +25,11 @@ use datafusion::error::Result;
 use datafusion::physical_expr::projection::ProjectionExprs;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_optimizer::pushdown_sort::PushdownSort;
-use datafusion::physical_plan::buffer::BufferExec;
-use datafusion::physical_plan::limit::GlobalLimitExec;
-use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
-use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use datafusion::physical_plan::ExecutionPlan;
 
-use super::plain;
 use super::source::CScanSource;
 use super::spec::{Delivery, ScanPlan, files_of};
+use super::{interesting_orders, plain};
 use crate::engine::{Engine, WeakEngine};
 use crate::settings::Settings;
 use crate::smooth::{ProbeSidePlan, SmoothPlan};
@@ -123,12 +119,7 @@ impl PhysicalOptimizerRule for SwapScans {
         let mut plan = swapped.data;
         if by_index {
             // Scans by an index can give rows in its order, which makes sorts needless that were needed before.
-            plan = PushdownSort::new().optimize(plan, config)?;
-            let single = plan.transform_up(|node| {
-                let single = without_merge_of_one(&node);
-                Ok(single.map_or(Transformed::no(node), Transformed::yes))
-            })?;
-            plan = single.data;
+            plan = interesting_orders::push_down(plan, config)?;
         }
         if !settings.cooperative {
             return Ok(plan);
@@ -164,21 +155,6 @@ fn left_to_datafusion(
     };
     let checked = plain::checked(engine, settings, scan, source)?;
     Ok(checked.map(|(scan, again)| CScanSource::plain(scan, again)))
-}
-
-/// What a merge of one partition merges: where `PushdownSort` replaced a sort by a scan in the order wanted, it leaves a merge above
-/// it, and a buffer that holds up to a gigabyte.
-fn without_merge_of_one(node: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
-    let merge = node.downcast_ref::<SortPreservingMergeExec>()?;
-    let buffer = merge.input().downcast_ref::<BufferExec>()?;
-    let input = *buffer.children().first()?;
-    if input.output_partitioning().partition_count() != 1 {
-        return None;
-    }
-    Some(match merge.fetch() {
-        Some(fetch) => Arc::new(GlobalLimitExec::new(Arc::clone(input), 0, Some(fetch))),
-        None => Arc::clone(input),
-    })
 }
 
 /// The scan of Parquet files that a node is, if it is one.

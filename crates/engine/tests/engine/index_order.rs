@@ -102,6 +102,43 @@ async fn rows_come_in_the_order_of_the_key_without_a_sort() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_merge_join_needs_no_sort() {
+    let folder = tempfile::tempdir().unwrap();
+    write(&folder.path().join("0.parquet"));
+    let path = folder.path().join("");
+    let session = common::session(common::config(), &[("t", &path)]).await;
+    let plain = plain(&[("t", &path)]).await;
+    run(&session, "CREATE INDEX i ON t (k)").await.unwrap();
+    run(
+        &session,
+        "SET datafusion.optimizer.prefer_hash_join = false",
+    )
+    .await
+    .unwrap();
+    let (a, b) = ("a.k BETWEEN 40 AND 2000", "b.k BETWEEN 90 AND 3000");
+    for (sql, sorts) in [
+        (
+            format!("SELECT a.k, a.id, b.id FROM t a JOIN t b ON a.k = b.k WHERE {a} AND {b}"),
+            0,
+        ),
+        // The key of the other side is no column.
+        (
+            format!(
+                "SELECT a.k, a.id, b.id FROM t a JOIN t b ON a.k = CAST(b.id AS INT) WHERE {a} AND {b}"
+            ),
+            1,
+        ),
+    ] {
+        let explained = session.explain(&sql).await.unwrap();
+        assert!(explained.contains("SortMergeJoin"), "{explained}");
+        assert_eq!(explained.matches("SortExec").count(), sorts, "{explained}");
+        let found = common::rows(&session, &sql).await;
+        assert!(found.len() > 1_000, "{} rows", found.len());
+        assert!(found == common::plain_rows(&plain, &sql).await, "{sql}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_last_rows_cost_no_more_than_the_first() {
     let folder = tempfile::tempdir().unwrap();
     write(&folder.path().join("0.parquet"));
