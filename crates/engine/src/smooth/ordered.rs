@@ -129,7 +129,7 @@ impl Ordered {
     async fn give(&mut self, found_all: bool) -> Result<()> {
         let elapsed = self.baseline.elapsed_compute().clone();
         let _timer = elapsed.timer();
-        let rows = self.cache.take_first().await?;
+        let rows = self.cache.take_first(found_all).await?;
         self.at = At::Giving { rows, found_all };
         Ok(())
     }

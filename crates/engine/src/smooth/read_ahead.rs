@@ -16,7 +16,7 @@ const REGION_PAGES_MAX: usize = 128;
 /// Pages of one job where they lie apart: those of rows, or small regions.
 const APART_MAX: usize = 16;
 /// Pages of one job where all are known.
-const SORTED_PAGES_MAX: usize = 128;
+const SORTED_PAGES_MAX: u32 = 128;
 
 /// Sizes of jobs and their number.
 pub(super) struct ReadAhead {
@@ -46,7 +46,8 @@ impl ReadAhead {
 
     /// Pages of one job where all are known; at least 1.
     pub(super) fn sorted_pages(&self) -> u32 {
-        (self.pages / JOBS_MAX).clamp(1, SORTED_PAGES_MAX) as u32
+        let pages = u32::try_from(self.pages / JOBS_MAX).unwrap_or(u32::MAX);
+        pages.clamp(1, SORTED_PAGES_MAX)
     }
 
     /// Jobs of regions of this size that are on their way at once, over all streams; at least 1.

@@ -4,10 +4,10 @@
 //! bounds. A range is taken out whole when its turn comes, and is sorted only then. When memory is short the last ranges are
 //! written to disk first, for their turn is furthest, until half of the memory is free; a range has one file, to which its rows are
 //! appended in no order, and is read back whole. One that does not fit into memory is sorted in parts, which are merged. Rows are given
-//! to their ranges many at a time ([`STAGED_ROWS`]).
+//! to their ranges many at a time ([`STAGED_ROWS`]). Once all rows were found, ranges are read back and sorted ahead of their turn, some at once.
 //! Not here: when a range is complete (`ordered.rs`).
 //! Bounds: memory is taken from the budget before a row is kept, and is at most `bytes_max`, but for one batch; what does not fit is on disk. Beside that
-//! there are copies for a moment: of the staged rows, of what is being written, and of one column of the range that is given.
+//! there are copies for a moment: of the staged rows, of what is being written, of one column of the range that is given, and of each that is sorted ahead.
 //! R1: a row is in the range its key is in. R2: ranges are taken in the order of their keys, up or down.
 //! Source: [SmoothScan18 §4.1]; we differ: rows need not be looked up one by one, for ranges are complete when they are taken.
 
@@ -20,6 +20,7 @@ use arrow::array::{Array, ArrayRef, RecordBatch, new_empty_array};
 use arrow::compute::{concat, sort_to_indices, take, take_record_batch};
 use arrow::datatypes::SchemaRef;
 use coscan_storage::without_pages;
+use datafusion::common::runtime::SpawnedTask;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, SpillFile, TaskContext};
@@ -45,6 +46,8 @@ pub(crate) struct ResultCache {
     bounds: Option<ArrayRef>,
     /// How many ranges were taken out.
     taken: usize,
+    /// Ranges that were taken out ahead of their turn.
+    coming: VecDeque<Coming>,
     /// The ranges that are left.
     ranges: VecDeque<Range>,
     /// Rows that are not in their ranges yet.
@@ -67,6 +70,12 @@ struct Range {
     bytes: usize,
     /// Rows on disk.
     spilled: Option<Spilled>,
+}
+
+/// A range that is being read back and sorted.
+struct Coming {
+    bytes: usize,
+    rows: SpawnedTask<Result<SendableRecordBatchStream>>,
 }
 
 /// Rows on disk, in no order.
@@ -94,6 +103,17 @@ impl Spilled {
         drop(self.writer);
         (self.reader, self.rows)
     }
+
+    /// All that was written.
+    async fn read_all(self, batches: &mut Vec<RecordBatch>) -> Result<()> {
+        let (mut reader, expected) = self.read();
+        let mut rows = 0;
+        while let Some(batch) = reader.try_next().await? {
+            rows += batch.num_rows();
+            batches.push(batch);
+        }
+        all_read(rows, expected)
+    }
 }
 
 impl Range {
@@ -105,6 +125,9 @@ impl Range {
 
 /// Rows that are sorted and given to their ranges at a time: enough that each range gets a run worth an array.
 const STAGED_ROWS: usize = 64 << 10;
+
+/// Ranges that are read back and sorted ahead of their turn at once: that, and what is done with the rows, is work for a few cores.
+const AHEAD_MAX: usize = 2;
 
 /// A range's file is followed by another beyond this size, so that what was read back leaves the disk.
 const SPILL_FILE_BYTES: usize = 64 << 20;
@@ -125,6 +148,7 @@ impl ResultCache {
             order,
             bounds: None,
             taken: 0,
+            coming: VecDeque::new(),
             ranges: VecDeque::from([Range::default()]),
             staged: Range::default(),
             staged_rows: 0,
@@ -157,7 +181,7 @@ impl ResultCache {
 
     /// Whether all ranges were taken out.
     pub(crate) fn is_over(&self) -> bool {
-        self.ranges.is_empty()
+        self.ranges.is_empty() && self.coming.is_empty()
     }
 
     /// Keeps rows.
@@ -276,16 +300,62 @@ impl ResultCache {
         fits
     }
 
-    /// Takes out the first range, sorted.
+    /// Takes out the first range, sorted. `found_all`: nothing is inserted any more.
     ///
     /// # Errors
     /// If it cannot be read back.
-    pub(crate) async fn take_first(&mut self) -> Result<SendableRecordBatchStream> {
+    pub(crate) async fn take_first(
+        &mut self,
+        found_all: bool,
+    ) -> Result<SendableRecordBatchStream> {
         self.distribute()?;
+        let Some(coming) = self.coming.pop_front() else {
+            let first = self.take_range().await?;
+            if found_all {
+                self.take_ahead();
+            }
+            return Ok(first);
+        };
+        self.take_ahead();
+        let sorted = coming.rows.join().await;
+        sorted.map_err(|error| {
+            DataFusionError::Execution(format!("sorting a range of keys was given up: {error}"))
+        })?
+    }
+
+    /// Takes out the next ranges, as far as there is memory for them.
+    fn take_ahead(&mut self) {
+        while self.coming.len() < AHEAD_MAX
+            && let Some(range) = self.ranges.front()
+        {
+            let on_disk = range.spilled.as_ref().map_or(0, |spilled| spilled.bytes);
+            let ahead: usize = self.coming.iter().map(|coming| coming.bytes).sum();
+            let room = self.bytes_max.saturating_sub(self.memory.size() + ahead);
+            if on_disk > room || !self.takes(on_disk) {
+                break;
+            }
+            let Some(mut range) = self.ranges.pop_front() else {
+                break;
+            };
+            self.taken += 1;
+            let bytes = range.bytes + on_disk;
+            let (sorting, memory) = (self.sorting(), self.memory.split(bytes));
+            let rows = SpawnedTask::spawn(async move {
+                if let Some(spilled) = range.spilled.take() {
+                    spilled.read_all(&mut range.batches).await?;
+                }
+                let rows: Vec<_> = sorting.in_order(range.batches)?.collect();
+                Ok(sorting.stream(rows.into_iter(), memory))
+            });
+            self.coming.push_back(Coming { bytes, rows });
+        }
+    }
+
+    async fn take_range(&mut self) -> Result<SendableRecordBatchStream> {
         let mut range = self.ranges.pop_front().unwrap_or_default();
         self.taken += 1;
         let Some(spilled) = range.spilled.take() else {
-            return self.in_order(range.batches, range.bytes);
+            return self.sorted(range.batches, range.bytes);
         };
         let mut fits = self.takes(spilled.bytes);
         if !fits {
@@ -296,40 +366,23 @@ impl ResultCache {
             return self.merged(range, spilled).await;
         }
         range.bytes += spilled.bytes;
-        let (mut reader, expected) = spilled.read();
-        let mut rows = 0;
-        while let Some(batch) = reader.try_next().await? {
-            rows += batch.num_rows();
-            range.batches.push(batch);
+        spilled.read_all(&mut range.batches).await?;
+        self.sorted(range.batches, range.bytes)
+    }
+
+    fn sorting(&self) -> Sorting {
+        Sorting {
+            schema: Arc::clone(&self.schema),
+            order: self.order,
+            batch_rows: self.batch_rows,
         }
-        all_read(rows, expected)?;
-        self.in_order(range.batches, range.bytes)
     }
 
     /// Rows in memory, sorted as they are asked for. Their memory is given to the stream, which gives it back when it ends.
-    fn in_order(
-        &self,
-        batches: Vec<RecordBatch>,
-        bytes: usize,
-    ) -> Result<SendableRecordBatchStream> {
-        let all = joined(&self.schema, batches)?;
-        let indices = sort_to_indices(
-            all.column(self.order.column),
-            Some(self.order.options),
-            None,
-        )?;
-        let memory = self.memory.split(bytes);
-        let batch_rows = self.batch_rows;
-        let starts = (0..indices.len()).step_by(batch_rows);
-        let sorted = starts.map(move |start| {
-            let _held = &memory;
-            let rows = indices.slice(start, batch_rows.min(indices.len() - start));
-            Ok(take_record_batch(&all, &rows)?)
-        });
-        Ok(Box::pin(RecordBatchStreamAdapter::new(
-            Arc::clone(&self.schema),
-            stream::iter(sorted),
-        )))
+    fn sorted(&self, batches: Vec<RecordBatch>, bytes: usize) -> Result<SendableRecordBatchStream> {
+        let sorting = self.sorting();
+        let rows = sorting.in_order(batches)?;
+        Ok(sorting.stream(rows, self.memory.split(bytes)))
     }
 
     /// A range that does not fit into memory: sorted part by part, the parts merged.
@@ -383,7 +436,7 @@ impl ResultCache {
     ) -> Result<()> {
         let (batches, bytes) = (std::mem::take(&mut range.batches), range.bytes);
         range.bytes = 0;
-        let mut sorted = self.in_order(batches, bytes)?;
+        let mut sorted = self.sorted(batches, bytes)?;
         let mut file = self.spill.create_in_progress_file("ResultCache")?;
         while let Some(batch) = sorted.try_next().await? {
             file.append_batch(&batch)?;
@@ -391,6 +444,46 @@ impl ResultCache {
         runs.extend(file.finish()?);
         self.spills.add(1);
         Ok(())
+    }
+}
+
+/// How the rows of a range are sorted.
+struct Sorting {
+    schema: SchemaRef,
+    order: KeyOrder,
+    batch_rows: usize,
+}
+
+impl Sorting {
+    /// Rows in their order, copied batch by batch as they are asked for.
+    fn in_order(
+        &self,
+        batches: Vec<RecordBatch>,
+    ) -> Result<impl Iterator<Item = Result<RecordBatch>> + Send + 'static> {
+        let all = joined(&self.schema, batches)?;
+        let keys = all.column(self.order.column);
+        let indices = sort_to_indices(keys, Some(self.order.options), None)?;
+        let batch_rows = self.batch_rows;
+        let starts = (0..indices.len()).step_by(batch_rows);
+        Ok(starts.map(move |start| {
+            let rows = indices.slice(start, batch_rows.min(indices.len() - start));
+            Ok(take_record_batch(&all, &rows)?)
+        }))
+    }
+
+    /// A stream that holds memory until it ends.
+    fn stream(
+        &self,
+        rows: impl Iterator<Item = Result<RecordBatch>> + Send + 'static,
+        memory: MemoryReservation,
+    ) -> SendableRecordBatchStream {
+        let rows = rows.inspect(move |_| {
+            let _held = &memory;
+        });
+        Box::pin(RecordBatchStreamAdapter::new(
+            Arc::clone(&self.schema),
+            stream::iter(rows),
+        ))
     }
 }
 
@@ -505,9 +598,9 @@ mod tests {
         .unwrap()
     }
 
-    async fn first_range(cache: &mut ResultCache) -> Vec<i32> {
+    async fn first_range(cache: &mut ResultCache, found_all: bool) -> Vec<i32> {
         let batches: Vec<RecordBatch> = cache
-            .take_first()
+            .take_first(found_all)
             .await
             .unwrap()
             .try_collect()
@@ -529,10 +622,12 @@ mod tests {
     /// With so much memory all is kept, and with so little, or so little allowed, nearly all is written to disk.
     #[tokio::test]
     async fn ranges_come_sorted_and_whole_whatever_the_memory() {
-        for (bytes, bytes_max) in [
-            (256 << 20, None),
-            (4 << 20, None),
-            (256 << 20, Some(4 << 20)),
+        for (bytes, bytes_max, found_all) in [
+            (256 << 20, None, false),
+            (256 << 20, None, true),
+            (4 << 20, None, false),
+            (4 << 20, None, true),
+            (256 << 20, Some(4 << 20), true),
         ] {
             let mut cache = cache(bytes, bytes_max, false);
             cache.set_bounds(Arc::new(Int32Array::from(vec![100, 200, 900])));
@@ -547,7 +642,7 @@ mod tests {
             let mut all = Vec::new();
             for bound in [100, 200, 900, 1000] {
                 assert!(!cache.is_over());
-                let keys = first_range(&mut cache).await;
+                let keys = first_range(&mut cache, found_all).await;
                 assert!(keys.iter().all(|key| *key < bound), "{bound}: {keys:?}");
                 all.extend(keys);
             }
@@ -559,7 +654,7 @@ mod tests {
     /// As above, from the highest range down: then the lowest are written to disk.
     #[tokio::test]
     async fn ranges_come_in_descending_order_too() {
-        for bytes in [256 << 20, 4 << 20] {
+        for (bytes, found_all) in [(256 << 20, false), (4 << 20, true)] {
             let mut cache = cache(bytes, None, true);
             cache.set_bounds(Arc::new(Int32Array::from(vec![900, 200, 100])));
             for round in 0..500 {
@@ -573,7 +668,7 @@ mod tests {
             assert!(in_memory, "what is given first is written last");
             let mut all = Vec::new();
             for bound in [900, 200, 100, -1] {
-                let keys = first_range(&mut cache).await;
+                let keys = first_range(&mut cache, found_all).await;
                 assert!(keys.iter().all(|key| *key > bound), "{bound}: {keys:?}");
                 all.extend(keys);
             }
@@ -589,10 +684,10 @@ mod tests {
         let rows = batch(&cache, &[10, 9, 3]);
         cache.insert(rows).unwrap();
         assert_eq!(cache.bound().unwrap().1, 0);
-        assert_eq!(first_range(&mut cache).await, [3, 9]);
+        assert_eq!(first_range(&mut cache, false).await, [3, 9]);
         assert!(cache.bound().is_none());
         let late = batch(&cache, &[11, 9]);
         cache.insert(late).unwrap();
-        assert!(cache.take_first().await.is_err());
+        assert!(cache.take_first(false).await.is_err());
     }
 }
