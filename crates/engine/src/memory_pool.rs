@@ -11,7 +11,8 @@
 //! Chunks that are being read make way, but not at once. Whoever fails without memory gets some beyond the limit meanwhile; a sort that
 //! holds so little that it could not spill it is one of them.
 //! Not here: the budget itself and how the buffer shrinks (`coscan-storage`).
-//! Bounds: at most two sixteenths of the memory are given beyond the limit.
+//! Bounds: beyond the limit a sixteenth of the memory is given to those that cannot spill, and to each sort that holds little a sixteenth
+//! by the number of sorts there are then: to `n` that came one after the other up to (1 + 1/2 + … + 1/n) / 16.
 //! I3: but for that, what operators reserve by `try_grow`, frames, decoded columns, pages and loads in flight stay within the budget together.
 //! `grow`, which DataFusion uses where it has the memory already, may exceed it; the buffer then shrinks.
 
