@@ -5,6 +5,7 @@
 //! others in between, the merge would be refused, and the query would fail because it sorts. So it stays the sort's own, as its *credit*;
 //! the budget does not hear of it. When the merge gives memory back, as much credit goes too.
 //! Pairs are known by how they register: the merge directly after its sort, on the same thread.
+//! What a merge merges, what its sort holds or runs that were spilled, shows when it begins.
 //! Not here: what sorts get beyond their credit (`memory_pool.rs`).
 
 use std::collections::HashMap;
@@ -41,6 +42,10 @@ struct Sort {
     credit: usize,
     /// Bytes that its consumers hold; credit is not among them.
     held: usize,
+    /// Bytes of those that its merge holds.
+    merged: usize,
+    /// Whether there was something to merge in memory when its merge began.
+    in_memory: bool,
 }
 
 /// What a sort has, in bytes, and how many sorts there are.
@@ -49,6 +54,8 @@ pub(crate) struct Share {
     /// What its consumers hold, and its credit.
     pub(crate) bytes: usize,
     pub(crate) sorts: usize,
+    /// Whether its merge is of what it holds, not of spilled runs.
+    pub(crate) in_memory: bool,
 }
 
 impl Sorts {
@@ -132,6 +139,7 @@ impl SortCredits {
         Some(Share {
             bytes: sort.held + sort.credit,
             sorts: count,
+            in_memory: sort.in_memory,
         })
     }
 
@@ -144,6 +152,12 @@ impl SortCredits {
         let Some(sort) = sorts.sort(consumer) else {
             return 0;
         };
+        if is_merge(consumer) {
+            if sort.merged == 0 {
+                sort.in_memory = sort.held + sort.credit > 0;
+            }
+            sort.merged += bytes;
+        }
         let of_credit = bytes.min(sort.credit);
         sort.credit -= of_credit;
         sort.held += bytes;
@@ -159,6 +173,9 @@ impl SortCredits {
         let mut sorts = self.0.lock();
         if let Some(sort) = sorts.sort(consumer) {
             sort.held -= bytes;
+            if is_merge(consumer) {
+                sort.merged -= bytes;
+            }
             sort.credit += of_credit;
             sorts.credit += of_credit;
         }
@@ -179,6 +196,7 @@ impl SortCredits {
             sorts.credit += bytes;
             return 0;
         }
+        sort.merged -= bytes;
         let of_credit = bytes.min(sort.credit);
         sort.credit -= of_credit;
         sorts.credit -= of_credit;

@@ -117,20 +117,26 @@ impl MemoryBudget {
     /// As [`Self::try_reserve`], by at most `beyond` bytes over the limit: chunks that are being read make way, but not at once.
     #[must_use]
     pub fn try_reserve_beyond(&self, bytes: u64, beyond: u64) -> bool {
-        if bytes == 0 || self.try_take(bytes, 0) {
+        if bytes == 0 || self.try_take(bytes, self.operators_max(), 0) {
             return true;
         }
         for pool in self.pools() {
             pool.drop_idle_arrays();
         }
-        self.try_take(bytes, beyond)
+        self.try_take(bytes, self.operators_max(), beyond)
     }
 
-    fn try_take(&self, bytes: u64, beyond: u64) -> bool {
+    /// As [`Self::try_reserve_beyond`], though operators may have no more: the buffer pools keep what they cannot give.
+    #[must_use]
+    pub fn try_exceed(&self, bytes: u64, beyond: u64) -> bool {
+        bytes == 0 || self.try_take(bytes, u64::MAX, beyond)
+    }
+
+    fn try_take(&self, bytes: u64, operators_max: u64, beyond: u64) -> bool {
         let operators = self.operators.fetch_add(bytes, Ordering::Relaxed) + bytes;
         let limit = self.limit() + beyond;
         let all = || operators + self.page_bytes() + self.decoded_bytes() + self.frame_bytes();
-        let fits = operators <= self.operators_max() && {
+        let fits = operators <= operators_max && {
             self.tell();
             // The pools hear of changes in steps only; before anyone is refused, they shrink to the byte.
             all() <= limit || {
