@@ -88,6 +88,33 @@ async fn concurrent_scans_share_reads_and_decode() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn arrays_stay_from_the_second_scan_on() {
+    let (setup, _) = setup(256 << 20, Vec::new()).await;
+    let pool = pool(&setup, Policy::Relevance, StorageModel::Dsm, None);
+    let view = pool.table(&setup.files).unwrap();
+    let memory = setup.shared.memory();
+    // From the third on nothing is decoded any more.
+    for (begun, stays) in [(12, false), (12, true), (0, true)] {
+        let scan = start(&pool, &view, (0..12).collect(), &["v"], 1);
+        let read = consume(Arc::clone(&scan), Duration::ZERO).await.unwrap();
+        assert_eq!(read, (SUM, ROWS as u64));
+        let metrics = scan.metrics();
+        assert_eq!(
+            (metrics.decode_begun, metrics.decode_shared),
+            (begun, 12 - begun)
+        );
+        if stays {
+            assert!(memory.decoded_bytes() >= 8 * ROWS as u64);
+        } else {
+            // The job that decodes the last chunk may still be looking for a further batch.
+            while memory.decoded_bytes() > 0 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failed_read_fails_only_the_scans_that_need_it() {
     let (setup, faulty) = setup(256 << 20, Vec::new()).await;
     let pool = pool(&setup, Policy::Relevance, StorageModel::Dsm, None);

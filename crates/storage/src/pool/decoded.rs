@@ -1,8 +1,8 @@
 //! The arrays of a segment: decoded once, batch by batch, for everyone who holds the chunk.
 //!
 //! Idea: the fastest reader pulls the decode ahead of itself; the others find the batches there. Nobody decodes on a thread
-//! that runs queries or I/O. While memory is plentiful all batches stay for readers to come; else those that every reader has
-//! passed are dropped after a while, and a reader who comes too late for them begins a decode of its own.
+//! that runs queries or I/O. While memory is plentiful all batches stay for readers to come, where some are to be expected; else those
+//! that every reader has passed are dropped after a while, and a reader who comes too late for them begins a decode of its own.
 //! Not here: how long a decoded segment lives (`lease.rs`, `state.rs`), decoding itself (`decode.rs` of the crate).
 //! Bounds: at most `AHEAD` batches are decoded beyond what was asked for.
 //! Source: design.md "shared decode"; batches are pulled, not pushed [Psaroudakis13].
@@ -45,6 +45,8 @@ struct State {
     batches: VecDeque<(ArrayRef, u64)>,
     first: usize,
     error: Option<StorageError>,
+    /// Whether readers are to be expected beyond those there are.
+    lasting: bool,
     /// How many batches are to be decoded.
     target: usize,
     wakers: Vec<Waker>,
@@ -69,8 +71,10 @@ pub(crate) struct Reader {
 }
 
 impl DecodedSegment {
+    /// `lasting`: whether readers are to be expected beyond the first.
     pub(crate) fn new(
         make: MakeDecoder,
+        lasting: bool,
         pool: Arc<DecodePool>,
         memory: Arc<MemoryBudget>,
         produced: Arc<AtomicU64>,
@@ -80,6 +84,7 @@ impl DecodedSegment {
             batches: VecDeque::new(),
             first: 0,
             error: None,
+            lasting,
             target: 0,
             wakers: Vec::new(),
             readers: BTreeMap::new(),
@@ -101,11 +106,18 @@ impl DecodedSegment {
         }
         let id = state.next_reader;
         state.next_reader += 1;
+        state.lasting |= id > 0;
         state.readers.insert(id, 0);
         Some(Reader {
             segment: Arc::clone(self),
             id,
         })
+    }
+
+    /// Whether it is to be kept: somebody reads it, or there is room and readers may come who still find its first batch.
+    pub(crate) fn stays(&self, room: bool) -> bool {
+        let state = self.state.lock();
+        !state.readers.is_empty() || room && state.lasting && state.first == 0
     }
 
     /// Whether a newcomer can join.
@@ -182,7 +194,7 @@ impl Reader {
         let segment = &self.segment;
         let mut state = segment.state.lock();
         state.readers.insert(self.id, at);
-        let passed = if segment.memory.decoded_is_small() {
+        let passed = if state.lasting && segment.memory.decoded_is_small() {
             Vec::new()
         } else {
             state.passed()

@@ -1,7 +1,8 @@
 //! A chunk in a consumer's hands: its frames are pinned, its arrays are had column by column, batch by batch.
 //!
 //! L1: the frames of the leased columns stay in memory until the lease is dropped. L2: a segment is decoded once for all leases
-//! that overlap in time, and for later ones while memory is plentiful and the frame is resident.
+//! that overlap in time, and for later ones while memory is plentiful and the frame is resident, if another scan wants it or the chunk
+//! has been wanted before: what is read once and no more would only take the place of what is read again.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -11,7 +12,7 @@ use std::time::Instant;
 
 use arrow::array::{ArrayRef, new_null_array};
 use arrow::datatypes::{DataType, FieldRef};
-use coscan_core::{ChunkId, Event, LoadOrigin};
+use coscan_core::{ChunkId, ColumnSet, Event, LoadOrigin};
 use parking_lot::Mutex;
 
 use super::decoded::{DecodedSegment, MakeDecoder, Reader};
@@ -227,6 +228,18 @@ impl ChunkLease {
             .map(|(_, segment)| Arc::clone(segment))
     }
 
+    /// Whether another scan wants one of these columns of the chunk.
+    pub(crate) fn others_want(&self, state: &State, columns: &[ColumnRequest]) -> bool {
+        let id = self.scan.table().table;
+        state.tables.get(&id).is_some_and(|table| {
+            let known = |column: &ColumnRequest| table.core.column(&column.name);
+            let wanted: ColumnSet = columns.iter().filter_map(known).collect();
+            state
+                .abm
+                .others_want(self.scan.id(), id, self.chunk, &wanted)
+        })
+    }
+
     fn begin(
         &self,
         state: &State,
@@ -234,10 +247,13 @@ impl ChunkLease {
         column: &ColumnRequest,
     ) -> Result<Arc<DecodedSegment>> {
         let make = self.decoder(state, root, column, self.batch_rows)?;
+        let lasting = self.origin != LoadOrigin::LoadedForMe
+            || self.others_want(state, std::slice::from_ref(column));
         let shared = &self.scan.inner().shared;
         let (decode, memory) = (Arc::clone(&shared.decode), Arc::clone(&shared.memory));
         Ok(DecodedSegment::new(
             make,
+            lasting,
             decode,
             memory,
             Arc::clone(&shared.decoded_bytes),
@@ -288,13 +304,13 @@ impl Drop for ChunkLease {
                 Inner::log(state.handle(Event::ChunkReleased { scan, chunk }, effects));
             }
             // Keep what others use; keep the rest only while there is room for it.
-            let keep_idle = self.scan.inner().shared.memory.decoded_is_small();
+            let room = self.scan.inner().shared.memory.decoded_is_small();
             if let Some(table) = state.tables.get_mut(&self.scan.table().table)
                 && let Some(list) = table.decoded.get_mut(&self.chunk)
             {
                 let (kept, dropped): (Vec<_>, Vec<_>) = std::mem::take(list)
                     .into_iter()
-                    .partition(|(_, segment)| keep_idle || Arc::strong_count(segment) > 1);
+                    .partition(|(_, segment)| segment.stays(room));
                 *list = kept;
                 if list.is_empty() {
                     table.decoded.remove(&self.chunk);

@@ -13,7 +13,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::array::{Array, ArrayRef, new_null_array};
 use arrow::compute::concat;
-use coscan_core::ColumnSet;
 use futures::channel::oneshot;
 use futures::future::try_join_all;
 
@@ -114,24 +113,13 @@ impl ChunkLease {
     }
 
     fn is_shared_in(&self, state: &State, columns: &[ColumnRequest]) -> bool {
-        let id = self.scan.table().table;
-        let Some(table) = state.tables.get(&id) else {
-            return false;
-        };
-        let wanted: ColumnSet = columns
-            .iter()
-            .filter_map(|column| table.core.column(&column.name))
-            .collect();
         let known = || {
             columns
                 .iter()
                 .filter_map(|column| self.known(state, &self.key(column)))
                 .any(|segment| segment.has_first())
         };
-        state
-            .abm
-            .others_want(self.scan.id(), id, self.chunk, &wanted)
-            || known()
+        self.others_want(state, columns) || known()
     }
 }
 

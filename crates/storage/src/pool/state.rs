@@ -391,7 +391,7 @@ impl TableState {
     /// Drops the arrays that are kept for readers to come.
     pub(crate) fn drop_idle_arrays(&mut self, effects: &mut Effects) {
         self.decoded.retain(|_, list| {
-            let idle = list.extract_if(.., |(_, segment)| Arc::strong_count(segment) == 1);
+            let idle = list.extract_if(.., |(_, segment)| !segment.stays(false));
             effects.dropped.extend(idle.map(|(_, segment)| segment));
             !list.is_empty()
         });
