@@ -126,7 +126,7 @@ impl MemoryBudget {
         self.try_take(bytes, self.operators_max(), beyond)
     }
 
-    /// As [`Self::try_reserve_beyond`], though operators may have no more: the buffer pools keep what they cannot give.
+    /// As [`Self::try_reserve_beyond`], though operators may have no more; arrays that nobody reads stay.
     #[must_use]
     pub fn try_exceed(&self, bytes: u64, beyond: u64) -> bool {
         bytes == 0 || self.try_take(bytes, u64::MAX, beyond)
