@@ -6,8 +6,10 @@
 //! end, unless a conjunct can fail on rows that an earlier one excludes (a division, a cast): then it sees only the rows
 //! that are left, as in a row filter of the Parquet reader.
 //! Not here: where the columns come from (`stream.rs`, `smooth/`), which conjuncts are left (`prune.rs`).
-//! I1: a row leaves the pipeline iff every conjunct is true for it; order is kept.
+//! I1: a row leaves the pipeline iff every conjunct of the query is true for it; order is kept. Dynamic filters are hints of
+//! operators above, which check for themselves.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -23,7 +25,8 @@ use datafusion::error::Result;
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{
-    BinaryExpr, Column, InListExpr, IsNotNullExpr, IsNullExpr, Literal, NotExpr,
+    BinaryExpr, Column, DynamicFilterPhysicalExpr, InListExpr, IsNotNullExpr, IsNullExpr, Literal,
+    NotExpr,
 };
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
 use datafusion::physical_plan::metrics::Time;
@@ -49,6 +52,8 @@ pub(crate) struct Step {
     schema: SchemaRef,
     /// Cannot fail, and costs about what filtering a column does: may be evaluated for rows that are already excluded.
     harmless: bool,
+    /// The output needs no column but those of this step and the steps before.
+    saves_no_column: bool,
 }
 
 /// Which rows of a batch are left.
@@ -158,6 +163,9 @@ impl Pipeline {
         for step in &self.steps {
             if matches!(selection, Selection::None) {
                 break;
+            }
+            if step.is_left_to_its_operator()? {
+                continue;
             }
             let arrays = self.fetch(&mut columns, source, step).await?;
             let _timer = computing.timer();
@@ -312,6 +320,11 @@ impl Pipeline {
             }
         }
         let output = columns.step(&plan.projection)?;
+        let mut fetched = BTreeSet::new();
+        for step in &mut steps {
+            fetched.extend(step.columns.iter().copied());
+            step.saves_no_column = output.columns.iter().all(|c| fetched.contains(c));
+        }
         Ok(Self {
             steps,
             output,
@@ -353,6 +366,7 @@ impl ColumnList<'_> {
             columns,
             schema,
             harmless,
+            saves_no_column: false,
         })
     }
 
@@ -371,6 +385,21 @@ impl ColumnList<'_> {
 }
 
 impl Step {
+    /// Whether this is a dynamic filter that the operator that made it should rather apply alone: a join's hash look-ups cost
+    /// here what its own probe costs, so they pay only where they save columns. Comparisons always pay.
+    ///
+    /// # Errors
+    /// If the filter as it is now does not fit the columns: a bug.
+    fn is_left_to_its_operator(&self) -> Result<bool> {
+        let [expr] = self.exprs.as_slice() else {
+            return Ok(false);
+        };
+        match expr.downcast_ref::<DynamicFilterPhysicalExpr>() {
+            Some(filter) if self.saves_no_column => Ok(!harmless(&filter.current()?)),
+            _ => Ok(false),
+        }
+    }
+
     /// Narrows `selection` by this step's one conjunct. `columns` are this step's columns for all `rows` rows.
     ///
     /// # Errors

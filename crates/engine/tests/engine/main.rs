@@ -22,6 +22,7 @@ mod http;
 mod index_faults;
 mod index_order;
 mod indexes;
+mod join_filters;
 mod object_store;
 mod pages;
 mod predicates;

@@ -1,0 +1,89 @@
+//! Promised: a join's dynamic filter is evaluated in the scan where that saves columns, and left to the join where it saves none;
+//! the query's own conjuncts always are, however many there are.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow::array::{Int64Array, RecordBatch};
+use arrow::datatypes::{DataType, Field};
+use coscan::Session;
+
+use crate::common::{self, config, plain, plain_rows, rows};
+use crate::predicates::rows_of_explain;
+
+const ROWS: i64 = 60_000;
+/// More distinct keys than DataFusion makes a list of (150), fewer than `ROWS`, from the whole range of keys.
+const BUILD_ROWS: i64 = 2_000;
+
+fn write(path: &Path, keys: impl Iterator<Item = i64> + Clone) {
+    let field = |name| Field::new(name, DataType::Int64, false);
+    let schema = common::schema(vec![field("k"), field("x")]);
+    let batch = RecordBatch::try_new(
+        Arc::clone(&schema),
+        vec![
+            Arc::new(Int64Array::from_iter_values(keys.clone())),
+            Arc::new(Int64Array::from_iter_values(keys.map(|k| k * 3))),
+        ],
+    )
+    .expect("a batch");
+    common::write(path, schema, &[batch], 10_000);
+}
+
+/// How many rows the scan of `probe` gave its parent.
+async fn rows_of_the_scan(session: &Session, sql: &str) -> String {
+    let text = rows_of_explain(session, sql).await;
+    let mut lines = text.lines();
+    let line = lines
+        .find(|line| line.contains("CScan") && line.contains("probe.parquet"))
+        .unwrap_or_else(|| panic!("no scan of probe in {text}"));
+    let (_, rows) = line.split_once("output_rows=").expect("a number of rows");
+    let end = rows.find([',', ']']).expect("an end");
+    rows[..end].to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hash_look_ups_are_made_where_they_save_columns() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (probe, build) = (
+        folder.path().join("probe.parquet"),
+        folder.path().join("build.parquet"),
+    );
+    // 7919 is a prime: each key once, in no order.
+    write(&probe, (0..ROWS).map(|i| i * 7919 % ROWS));
+    write(&build, (0..BUILD_ROWS).map(|i| i * (ROWS / BUILD_ROWS)));
+    let tables = [("probe", probe.as_path()), ("build", build.as_path())];
+    let session = common::session(config(), &tables).await;
+    let plain = plain(&tables).await;
+    // 70 conjuncts, so that the last of them and the filter are evaluated as one.
+    let many: Vec<String> = (0..70)
+        .map(|i| format!("probe.k % {} <> 1", 1000 + i))
+        .collect();
+    let many = format!(
+        "SELECT count(*) FROM probe JOIN build ON probe.k = build.k WHERE {}",
+        many.join(" AND ")
+    );
+    for (sql, scanned) in [
+        (
+            "SELECT count(*) FROM probe JOIN build ON probe.k = build.k",
+            Some("60.00 K"),
+        ),
+        (
+            "SELECT sum(probe.x) FROM probe JOIN build ON probe.k = build.k",
+            Some("2.00 K"),
+        ),
+        (
+            "SELECT sum(probe.x) FROM probe JOIN build ON probe.k = build.k WHERE probe.x > 30",
+            Some("59.99 K"),
+        ),
+        (many.as_str(), None),
+    ] {
+        assert_eq!(
+            rows(&session, sql).await,
+            plain_rows(&plain, sql).await,
+            "{sql}"
+        );
+        if let Some(scanned) = scanned {
+            assert_eq!(rows_of_the_scan(&session, sql).await, scanned, "{sql}");
+        }
+    }
+}
