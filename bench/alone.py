@@ -6,8 +6,9 @@
 
 Idea: plain DataFusion is `SET coscan.cooperative = off` in the same server: same build, same version, same
 threads, so that the difference is Coscan's and nothing else's. Warm, both have answered every query before it
-counts, and rounds take turns in alternating order; cold, every single query has a server of its own and an
-empty page cache.
+counts, and rounds take turns in alternating order; cold, every single query has a server of its own and
+nothing of the tables in the page cache. The program itself stays there: it is as large as the tables, and its
+pages, read one by one as a query first needs them, would be a good part of what is timed.
 
 L1: the rows of both sides are equal (compare.py), else nothing is reported.
 L2: latency is from sending the text to holding the last row, as in peers.py.
@@ -98,13 +99,20 @@ def warm(args, queries):
     return times
 
 
+def forget(folder):
+    """Takes the folder's files out of the page cache. They were written back long ago."""
+    for path in glob.glob(os.path.join(folder, "*")):
+        with open(path, "rb") as file:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
 def cold(args, queries):
     times = {name: {side: [] for side in SIDES} for name in queries}
     for at in range(args.rounds):
         for name, sql in queries.items():
             rows = {}
             for side in sorted(SIDES, reverse=at % 2 == 1):
-                arena.drop_page_cache()
+                forget(args.data)
                 server = Server(args)
                 try:
                     seconds, rows[side] = server.query(side, sql)
