@@ -29,17 +29,22 @@ import time
 
 import arena
 import compare
+import peers
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SIDES = {"coscan": "on", "plain": "off"}
 READY_S = 60.0
 
 
+def files(folder):
+    return sorted(glob.glob(os.path.join(folder, "*.parquet")))
+
+
 class Server:
     """A `coscan serve` of the folder's tables, and one connection per side."""
 
     def __init__(self, args):
-        tables = [text for path in sorted(glob.glob(os.path.join(args.data, "*.parquet")))
+        tables = [text for path in files(args.data)
                   for text in ("-t", f"{os.path.basename(path).removesuffix('.parquet')}={path}")]
         if not tables:
             raise SystemExit(f"alone.py: no .parquet files in {args.data}")
@@ -99,20 +104,13 @@ def warm(args, queries):
     return times
 
 
-def forget(folder):
-    """Takes the folder's files out of the page cache. They were written back long ago."""
-    for path in glob.glob(os.path.join(folder, "*")):
-        with open(path, "rb") as file:
-            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-
-
 def cold(args, queries):
     times = {name: {side: [] for side in SIDES} for name in queries}
     for at in range(args.rounds):
         for name, sql in queries.items():
             rows = {}
             for side in sorted(SIDES, reverse=at % 2 == 1):
-                forget(args.data)
+                peers.drop_pages(files(args.data))
                 server = Server(args)
                 try:
                     seconds, rows[side] = server.query(side, sql)

@@ -386,7 +386,7 @@ impl ColumnList<'_> {
 
 impl Step {
     /// Whether this is a dynamic filter that the operator that made it should rather apply alone: a join's hash look-ups cost
-    /// here what its own probe costs, so they pay only where they save columns. Comparisons always pay.
+    /// here what its own probe costs, and are made only where they may save columns. What is `harmless` is cheap, and stays.
     ///
     /// # Errors
     /// If the filter as it is now does not fit the columns: a bug.
