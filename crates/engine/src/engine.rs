@@ -28,6 +28,7 @@ use parking_lot::Mutex;
 
 use crate::error::{Error, Result, external};
 use crate::ext::CoscanExt;
+use crate::fragment::{Board, StateCache};
 use crate::index::{IndexBuild, Indexes, NamedFolder};
 use crate::memory_pool::SharedPool;
 use crate::registry::Stores;
@@ -54,6 +55,8 @@ struct Inner {
     runtime: Arc<RuntimeEnv>,
     catalogs: Arc<dyn CatalogProviderList>,
     indexes: Arc<Indexes>,
+    /// What is shared above scans.
+    board: Arc<Board>,
     /// The folder for indexes that sessions start with.
     index_folder: Option<NamedFolder>,
     /// Pages that index-based access paths have read.
@@ -102,6 +105,16 @@ pub struct EngineMetrics {
     pub decoded_bytes: u64,
     /// Bytes of memory that chunks in the buffers hold, loads under way included.
     pub frame_bytes: u64,
+    /// Chunk jobs that have begun.
+    pub fragment_jobs: u64,
+    /// States of chunks that jobs gave to queries: at most as many for each job as queries wanted its chunk.
+    pub fragment_states: u64,
+    /// States of chunks that queries found remembered.
+    pub fragment_states_remembered: u64,
+    /// Chunks that jobs could not work on, which queries then worked on alone.
+    pub fragment_chunks_given_back: u64,
+    /// Bytes that the states of chunks take that are kept.
+    pub state_cache_bytes: u64,
 }
 
 impl Engine {
@@ -130,6 +143,7 @@ impl Engine {
                 reason,
             })?;
         }
+        let board = Arc::new(Board::new(StateCache::new(&budget)));
         let recorder = config.record.as_ref().map(Recorder::to_file);
         let threads = config.decode_threads.unwrap_or_else(cores);
         let files = FileCache::new(Arc::clone(&devices));
@@ -152,6 +166,7 @@ impl Engine {
             runtime,
             catalogs,
             indexes: Arc::default(),
+            board,
             index_folder,
             pages_read: AtomicU64::new(0),
         });
@@ -207,6 +222,11 @@ impl Engine {
     pub(crate) fn settings(&self) -> Settings {
         let index_folder = self.inner.index_folder.clone();
         Settings::new(&self.inner.config, Arc::clone(self.memory()), index_folder)
+    }
+
+    /// What is shared above scans.
+    pub(crate) fn board(&self) -> &Arc<Board> {
+        &self.inner.board
     }
 
     /// The pool for these settings, made if it is the first time.
@@ -267,6 +287,7 @@ impl Engine {
         metrics.operator_bytes = memory.operator_bytes();
         metrics.decoded_bytes = memory.decoded_bytes();
         metrics.frame_bytes = memory.frame_bytes();
+        self.inner.board.add_to(&mut metrics);
         metrics
     }
 

@@ -5,6 +5,7 @@ use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use std::sync::Arc;
 
 use crate::engine::Engine;
+use crate::fragment::ShareFragments;
 use crate::index;
 use crate::scan::{MarkScans, SwapScans};
 
@@ -46,6 +47,7 @@ impl CoscanExt for SessionStateBuilder {
         let mut rules = std::mem::take(optimizers).rules;
         rules.insert(0, Arc::new(MarkScans));
         rules.push(Arc::new(SwapScans::new(engine.downgrade())));
+        rules.push(Arc::new(ShareFragments::new(engine.downgrade())));
         *self.physical_optimizers() = Some(PhysicalOptimizer::with_rules(rules));
         index::register_functions(&mut self, &engine.downgrade());
         index::look_for_indexes(&mut self, &engine.downgrade());

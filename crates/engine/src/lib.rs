@@ -22,6 +22,7 @@ mod config;
 mod engine;
 mod error;
 mod ext;
+mod fragment;
 mod index;
 mod memory_limit;
 mod memory_pool;

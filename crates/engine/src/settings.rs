@@ -66,6 +66,10 @@ pub struct Settings {
     pub smooth_region_max: u64,
     /// Bytes of rows that a smooth scan keeps until their turn, beyond which some go to disk; `None`: as many as the budget gives.
     pub smooth_cache: Option<u64>,
+    /// Whether work above scans is shared with other queries.
+    pub(crate) share_fragments: bool,
+    /// Bytes of states of chunks that are kept. `None`: a part of the memory budget.
+    state_cache: Option<u64>,
     /// Where indexes are kept. `None`: beside their tables.
     pub(crate) index_folder: Option<NamedFolder>,
     /// Names this session's scans in traces and in `coscan.scans`.
@@ -90,6 +94,12 @@ const SMOOTH_SLA_MS_DEFAULT: u64 = 10_000;
 
 /// Regions above 16 MiB gained nothing in the paper (Figure 17), and it is the size of a chunk.
 const SMOOTH_REGION_MAX_DEFAULT: u64 = 16 << 20;
+
+/// States of all chunks of a thousand queries over a table of 300 chunks take some 60 MB.
+const STATE_CACHE_DEFAULT_MAX: u64 = 64 << 20;
+
+/// The part of the memory budget that states may take by default, as a divisor.
+const STATE_CACHE_PART: u64 = 16;
 
 /// No bound but the memory budget.
 const UNLIMITED: &str = "unlimited";
@@ -121,14 +131,22 @@ impl Settings {
             smooth_sla_ms: SMOOTH_SLA_MS_DEFAULT,
             smooth_region_max: SMOOTH_REGION_MAX_DEFAULT,
             smooth_cache: None,
+            share_fragments: true,
+            state_cache: None,
             index_folder,
             label: String::new(),
             budget,
         }
     }
 
+    /// Bytes of states that the session lets the engine keep.
+    pub(crate) fn state_cache_bytes(&self) -> u64 {
+        let part = (self.budget.limit() / STATE_CACHE_PART).min(STATE_CACHE_DEFAULT_MAX);
+        self.state_cache.unwrap_or(part)
+    }
+
     /// Every setting with its value and its description, in a fixed order.
-    fn list(&self) -> [(&'static str, String, &'static str); 15] {
+    fn list(&self) -> [(&'static str, String, &'static str); 17] {
         [
             (
                 "policy",
@@ -195,6 +213,16 @@ impl Settings {
                 self.smooth_cache
                     .map_or_else(|| UNLIMITED.to_owned(), |bytes| bytes.to_string()),
                 "Bytes of rows that a smooth scan in the index's order keeps in memory until their turn, as a size; unlimited: as many as coscan.memory allows. The others wait on disk",
+            ),
+            (
+                "share_fragments",
+                if self.share_fragments { "on" } else { "off" }.to_owned(),
+                "Whether aggregates that stand on a cooperative scan work on a chunk once for all queries that want it (on), or each query for itself (off)",
+            ),
+            (
+                "state_cache",
+                self.state_cache_bytes().to_string(),
+                "Bytes of partial aggregates of chunks that are kept for queries to come, as a size; 0: this session neither uses nor fills them",
             ),
             (
                 "index_folder",
@@ -269,13 +297,9 @@ impl ExtensionOptions for Settings {
                     .then(|| NamedFolder::new(value))
                     .transpose()?;
             }
-            "cooperative" => {
-                self.cooperative = match value.to_ascii_lowercase().as_str() {
-                    "on" | "true" | "1" | "yes" => true,
-                    "off" | "false" | "0" | "no" => false,
-                    _ => return refused(key, &format!("'{value}'; it is on or off")),
-                }
-            }
+            "cooperative" => self.cooperative = switch(key, value)?,
+            "share_fragments" => self.share_fragments = switch(key, value)?,
+            "state_cache" => self.state_cache = Some(bytes(key, value)?),
             "label" => {
                 if value.chars().count() > LABEL_CHARS_MAX {
                     return refused(
@@ -353,6 +377,14 @@ const MEMORY_BYTES_MIN: u64 = 1 << 20;
 
 fn bytes(key: &str, value: &str) -> Result<u64> {
     size::parse_bytes(value).or_else(|message| refused(key, &message))
+}
+
+fn switch(key: &str, value: &str) -> Result<bool> {
+    match value.to_ascii_lowercase().as_str() {
+        "on" | "true" | "1" | "yes" => Ok(true),
+        "off" | "false" | "0" | "no" => Ok(false),
+        _ => refused(key, &format!("'{value}'; it is on or off")),
+    }
 }
 
 /// A time as `500ms`, `10s` or `2min`.

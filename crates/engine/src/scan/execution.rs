@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use arrow::datatypes::SchemaRef;
 use coscan_storage::FileChunk;
 use coscan_storage::pool::{
-    BufferPool, Scan, ScanMetrics, ScanPart, ScanRequest, TableFile, TableView,
+    BufferPool, ChunkInfo, Scan, ScanMetrics, ScanPart, ScanRequest, TableFile, TableView,
 };
 use datafusion::error::{DataFusionError, Result};
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder};
@@ -23,6 +23,7 @@ use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
 use super::bloom;
+use super::claims::Claims;
 use super::dynamic::DynamicPruner;
 use super::file_plan::FilePlan;
 use super::pipeline::Pipeline;
@@ -33,8 +34,18 @@ use crate::error::external;
 /// What the streams of one execution share.
 pub(crate) struct Execution {
     pub(crate) plan: Arc<ScanPlan>,
-    metrics: ExecutionPlanMetricsSet,
+    pub(crate) metrics: ExecutionPlanMetricsSet,
     running: OnceCell<Result<Arc<Running>, Arc<DataFusionError>>>,
+    remembers: Option<Arc<dyn Remembers>>,
+}
+
+/// Somebody who knows what is to be known of some chunks, so that they need not be read.
+pub(crate) trait Remembers: Send + Sync {
+    /// Whether this chunk need not be read; asked once for each chunk that is wanted, in the table's order.
+    ///
+    /// # Errors
+    /// If the chunk's file does not fit the plan: a bug.
+    fn remembers(&self, chunk: &ChunkInfo, judged: &Judged) -> Result<bool>;
 }
 
 /// An execution whose files are open.
@@ -46,6 +57,10 @@ pub(crate) struct Running {
     pub(crate) schema: SchemaRef,
     /// Per chunk of `table`, what to do with it; `None` for those that are not wanted.
     pub(crate) pipelines: Vec<Option<Arc<Pipeline>>>,
+    /// Per chunk of `table` that is wanted: what its file's rows go through.
+    pub(crate) judged: Vec<Option<Judged>>,
+    /// Who works on which chunk.
+    pub(crate) claims: Claims,
     /// Per partition, what it works off, one after the other. Partitions may share a run.
     runs: Vec<Vec<Arc<Run>>>,
     pub(crate) dynamic: Option<DynamicPruner>,
@@ -53,6 +68,14 @@ pub(crate) struct Running {
     rows_left: Option<AtomicUsize>,
     pub(crate) pool: BufferPool,
     label: Arc<str>,
+}
+
+/// What statistics left to be done with a chunk.
+#[derive(Clone)]
+pub(crate) struct Judged {
+    pub(crate) plan: Arc<FilePlan>,
+    /// The conjuncts that are not proved, as a set of their positions.
+    pub(crate) residual: u64,
 }
 
 /// Chunks that are handed out together.
@@ -71,6 +94,15 @@ impl Execution {
             plan,
             metrics,
             running: OnceCell::new(),
+            remembers: None,
+        }
+    }
+
+    /// The same, of which chunks that somebody remembers are left out.
+    pub(crate) fn with_memory(self, remembers: Arc<dyn Remembers>) -> Self {
+        Self {
+            remembers: Some(remembers),
+            ..self
         }
     }
 
@@ -103,7 +135,7 @@ impl Execution {
         let table = pool.table(&files).map_err(external)?;
         let chunks = chunks_of(&table, &files);
         let mut pipelines: Vec<Option<Arc<Pipeline>>> = vec![None; table.chunks().len()];
-        let mut proved = vec![false; table.chunks().len()];
+        let mut judged: Vec<Option<Judged>> = vec![None; table.chunks().len()];
         let mut dynamic = Vec::new();
         let mut by_bloom = 0;
         for (position, file) in files.iter().enumerate() {
@@ -117,13 +149,13 @@ impl Execution {
                 &verdicts,
                 &chunks[position],
                 &mut pipelines,
-                &mut proved,
+                &mut judged,
             )?;
             if file_plan.conjuncts.iter().any(|conjunct| conjunct.dynamic) {
                 dynamic.push((Arc::clone(file), file_plan, chunks[position].clone()));
             }
         }
-        let wanted_by_limit = limited(plan, &table, &pipelines, &proved);
+        let wanted_by_limit = limited(plan, &table, &pipelines, &judged);
         if let Some(enough) = wanted_by_limit {
             for (chunk, pipeline) in pipelines.iter_mut().enumerate() {
                 if !enough.contains(&chunk) {
@@ -132,6 +164,15 @@ impl Execution {
             }
         }
         self.count(&pipelines, by_bloom);
+        if let Some(remembers) = &self.remembers {
+            for (chunk, info) in table.chunks().iter().enumerate() {
+                if let (Some(_), Some(judged)) = (&pipelines[chunk], &judged[chunk])
+                    && remembers.remembers(info, judged)?
+                {
+                    pipelines[chunk] = None;
+                }
+            }
+        }
         let runs = runs_of(plan, &files, &chunks, &pipelines);
         let rows_left = match plan.delivery {
             Delivery::Shared => plan.limit.map(AtomicUsize::new),
@@ -139,6 +180,8 @@ impl Execution {
         };
         Ok(Running {
             dynamic: DynamicPruner::new(plan, dynamic, &pipelines),
+            claims: Claims::new(pipelines.len()),
+            judged,
             table,
             files,
             schema: Arc::clone(&plan.schema),
@@ -257,11 +300,11 @@ fn chunks_of(table: &TableView, files: &[Arc<TableFile>]) -> Vec<Vec<usize>> {
 
 /// What is to be done with each chunk of a file that is wanted.
 fn make_pipelines(
-    file_plan: &FilePlan,
+    file_plan: &Arc<FilePlan>,
     verdicts: &Verdicts,
     chunks: &[usize],
     pipelines: &mut [Option<Arc<Pipeline>>],
-    proved: &mut [bool],
+    judged: &mut [Option<Judged>],
 ) -> Result<()> {
     let mut made: HashMap<u64, Arc<Pipeline>> = HashMap::new();
     for (at, chunk) in chunks.iter().enumerate() {
@@ -276,7 +319,10 @@ fn make_pipelines(
             }
         };
         pipelines[*chunk] = Some(pipeline);
-        proved[*chunk] = residual == 0;
+        judged[*chunk] = Some(Judged {
+            plan: Arc::clone(file_plan),
+            residual,
+        });
     }
     Ok(())
 }
@@ -286,7 +332,7 @@ fn limited(
     plan: &ScanPlan,
     table: &TableView,
     pipelines: &[Option<Arc<Pipeline>>],
-    proved: &[bool],
+    judged: &[Option<Judged>],
 ) -> Option<Vec<usize>> {
     let limit = plan.limit?;
     if plan.delivery != Delivery::Shared {
@@ -298,7 +344,10 @@ fn limited(
         if rows >= limit as u64 {
             break;
         }
-        if proved[chunk] && pipelines[chunk].is_some() {
+        let proved = judged[chunk]
+            .as_ref()
+            .is_some_and(|judged| judged.residual == 0);
+        if proved && pipelines[chunk].is_some() {
             rows += info.rows();
             enough.push(chunk);
         }

@@ -49,7 +49,7 @@ impl<E: Send + Sync + 'static> Executions<E> {
     /// # Errors
     /// If the plan is executed while an execution of it has not opened all its partitions: streams of the two could not
     /// be told apart.
-    fn open(&self, partition: usize) -> Result<Arc<E>> {
+    pub(crate) fn open(&self, partition: usize) -> Result<Arc<E>> {
         let mut current = self.opening.lock();
         let again = current
             .as_ref()

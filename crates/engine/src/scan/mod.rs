@@ -9,6 +9,7 @@
 //! | `plain.rs` | scans left to DataFusion's reader, with errors that say where |
 //! | `checked_reader.rs` | whether that reader gets the file that was planned on |
 //! | `execution.rs` | what the streams of one execution share |
+//! | `claims.rs` | who works on which chunk, for an execution |
 //! | `batches.rs` | what DataFusion polls |
 //! | `executions.rs` | which execution of a plan a stream belongs to |
 //! | `stream.rs` | one partition: chunk after chunk, batch after batch |
@@ -25,6 +26,7 @@ mod batches;
 mod bloom;
 mod checked_reader;
 mod chunk_bounds;
+mod claims;
 mod dynamic;
 mod execution;
 mod executions;
@@ -42,10 +44,14 @@ mod spec;
 mod stream;
 
 pub(crate) use batches::{Batches, stream_of};
-pub(crate) use execution::{Execution, Run, Running};
+pub(crate) use execution::{Execution, Judged, Remembers, Run, Running};
+pub(crate) use executions::Executions;
+pub(crate) use file_plan::FilePlan;
+pub(crate) use metrics::PartitionMetrics;
 pub(crate) use pipeline::{Columns, Pipeline, Selection};
 pub(crate) use positions::positions_of;
 pub(crate) use prune::may_match;
 pub(crate) use rule::{MarkScans, SwapScans, parquet_scan};
+pub(crate) use source::CScanSource;
 pub(crate) use spec::{Delivery, ScanPlan};
-pub(crate) use stream::{LeaseBatch, open};
+pub(crate) use stream::{LeaseBatch, open, open_runs};

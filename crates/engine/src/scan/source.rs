@@ -82,6 +82,14 @@ impl CScanSource {
         }
     }
 
+    /// The plan of a scan of all chunks that statistics do not exclude.
+    pub(crate) fn whole(&self) -> Option<&Arc<ScanPlan>> {
+        match &self.reads {
+            Reads::Whole(plan) => Some(plan),
+            _ => None,
+        }
+    }
+
     pub(crate) fn is_by_index(&self) -> bool {
         matches!(self.reads, Reads::ByIndex(_))
     }

@@ -16,7 +16,7 @@ use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSe
 use futures::future::BoxFuture;
 
 use super::batches::{Batches, stream_of};
-use super::execution::{Execution, Running};
+use super::execution::{Execution, Run, Running};
 use super::few_rows::{BatchWork, FewRows};
 use super::metrics::PartitionMetrics;
 use super::pipeline::{Columns, Pipeline};
@@ -29,6 +29,17 @@ pub(crate) fn open(
     batch_rows: usize,
     metrics: &ExecutionPlanMetricsSet,
 ) -> SendableRecordBatchStream {
+    open_runs(execution, None, partition, batch_rows, metrics)
+}
+
+/// The stream of one partition over these runs rather than those the plan gives it.
+pub(crate) fn open_runs(
+    execution: Arc<Execution>,
+    runs: Option<Vec<Arc<Run>>>,
+    partition: usize,
+    batch_rows: usize,
+    metrics: &ExecutionPlanMetricsSet,
+) -> SendableRecordBatchStream {
     let schema = Arc::clone(&execution.plan.schema);
     let fetch = execution.plan.limit;
     let output = LimitedBatchCoalescer::new(Arc::clone(&schema), batch_rows, fetch);
@@ -37,6 +48,7 @@ pub(crate) fn open(
         metrics: PartitionMetrics::new(metrics, partition),
         execution,
         number: partition,
+        runs,
         batch_rows,
         output: Some(output),
         at: At::Start,
@@ -48,6 +60,8 @@ pub(crate) fn open(
 struct Partition {
     execution: Arc<Execution>,
     number: usize,
+    /// What it works off, if not what the plan says.
+    runs: Option<Vec<Arc<Run>>>,
     batch_rows: usize,
     baseline: BaselineMetrics,
     metrics: PartitionMetrics,
@@ -155,7 +169,7 @@ impl Partition {
 
     /// Between two chunks: the next one of this run, or the next run, or the end.
     async fn between(&mut self, running: Arc<Running>, run: usize) -> Result<()> {
-        let Some(current) = running.runs(self.number).get(run).map(Arc::clone) else {
+        let Some(current) = self.run(&running, run) else {
             return Ok(());
         };
         if running.limit_reached() {
@@ -178,7 +192,8 @@ impl Partition {
         if let Some(dynamic) = &running.dynamic {
             dynamic.consumed(lease.index());
         }
-        self.at = match running.pipelines[lease.index()].clone() {
+        let pipeline = running.pipelines[lease.index()].clone();
+        self.at = match pipeline.filter(|_| running.claims.claim(lease.index())) {
             Some(pipeline) => At::In {
                 few: FewRows::of(lease.batches(), self.execution.plan.limit),
                 running,
@@ -192,9 +207,16 @@ impl Partition {
         Ok(())
     }
 
+    /// Number `run` of what the partition works off.
+    fn run(&self, running: &Running, run: usize) -> Option<Arc<Run>> {
+        let own = self.runs.as_deref();
+        let runs = own.unwrap_or_else(|| running.runs(self.number));
+        runs.get(run).map(Arc::clone)
+    }
+
     fn report(&self, running: &Running, run: usize) {
-        if let Some(run) = running.runs(self.number).get(run) {
-            self.metrics.report(run);
+        if let Some(run) = self.run(running, run) {
+            self.metrics.report(&run);
         }
     }
 

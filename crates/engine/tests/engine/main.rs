@@ -18,6 +18,7 @@ mod faults;
 mod few_rows;
 mod folders;
 mod foreign;
+mod fragments;
 mod http;
 mod index_faults;
 mod index_order;

@@ -161,6 +161,30 @@ impl ChunkLease {
         Ok(Some(arrays.collect()))
     }
 
+    /// Makes sure of these columns, which need not be those of the scan: false if one of them is not in memory. What is made
+    /// sure of can be had by [`ChunkLease::batch`] as long as the lease lives.
+    pub fn make_sure_of(&self, columns: &[ColumnRequest]) -> bool {
+        let missing: Vec<&ColumnRequest> = {
+            let readers = self.readers.lock();
+            let own = |c: &&ColumnRequest| {
+                !readers.contains_key(&(c.name.clone(), c.field.data_type().clone()))
+            };
+            columns.iter().filter(own).collect()
+        };
+        // All or none: a reader that never reads would keep what others have passed.
+        let there = self.scan.inner().with_state(|state, _| {
+            let root = |name: &str| self.info().file.column(name);
+            missing.iter().all(|column| {
+                let known = self.known(state, &self.key(column));
+                root(&column.name).is_none_or(|root| {
+                    known.is_some_and(|segment| segment.has_first())
+                        || self.decoder(state, root, column, self.batch_rows).is_ok()
+                })
+            })
+        });
+        there && missing.iter().all(|column| self.reader(column).is_ok())
+    }
+
     /// The core counts the chunk as in work only while the consumer goes on.
     pub(crate) fn tell_progress(&self) {
         let told = *self.progress_told.lock();

@@ -31,6 +31,12 @@ pub(crate) trait Lender: Send + Sync {
     fn limit_lowered(self: Arc<Self>, limit: u64);
 }
 
+/// Something that holds memory of operators' which it can do without, at a price.
+pub trait Reclaim: Send + Sync {
+    /// Gives back at least so many bytes, by [`MemoryBudget::release`], or all it has. Called under no lock of the budget's.
+    fn reclaim(&self, bytes: u64);
+}
+
 /// The memory of a process: one limit, four kinds of users.
 #[derive(Default)]
 pub struct MemoryBudget {
@@ -43,6 +49,8 @@ pub struct MemoryBudget {
     /// Held while the pools are told, so that the last word they hear is the latest.
     dividing: Mutex<()>,
     lenders: Mutex<Vec<Weak<dyn Lender>>>,
+    /// Who gives memory back before an operator is refused.
+    reclaimed: Mutex<Vec<Weak<dyn Reclaim>>>,
 }
 
 /// The part of the limit that operators cannot take from the buffer pools, as a divisor.
@@ -76,6 +84,9 @@ impl MemoryBudget {
     pub fn set_limit(&self, bytes: u64) {
         let before = self.limit.swap(bytes, Ordering::Relaxed);
         if bytes < before {
+            for holder in self.reclaimable() {
+                holder.reclaim(before - bytes);
+            }
             for pool in self.pools() {
                 pool.limit_lowered(bytes);
             }
@@ -119,6 +130,12 @@ impl MemoryBudget {
     pub fn try_reserve_beyond(&self, bytes: u64, beyond: u64) -> bool {
         if bytes == 0 || self.try_take(bytes, self.operators_max(), 0) {
             return true;
+        }
+        for holder in self.reclaimable() {
+            holder.reclaim(bytes);
+            if self.try_take(bytes, self.operators_max(), 0) {
+                return true;
+            }
         }
         for pool in self.pools() {
             pool.drop_idle_arrays();
@@ -196,6 +213,17 @@ impl MemoryBudget {
     /// is short it is better spent on frames.
     pub(crate) fn decoded_is_small(&self) -> bool {
         self.decoded_bytes() < self.limit() / DECODED_KEPT
+    }
+
+    /// From now on `holder` is asked to give memory back before an operator is refused any.
+    pub fn give_first(&self, holder: Weak<dyn Reclaim>) {
+        self.reclaimed.lock().push(holder);
+    }
+
+    fn reclaimable(&self) -> Vec<Arc<dyn Reclaim>> {
+        let mut holders = self.reclaimed.lock();
+        holders.retain(|holder| holder.strong_count() > 0);
+        holders.iter().filter_map(Weak::upgrade).collect()
     }
 
     pub(crate) fn join(&self, pool: Weak<dyn Lender>) {

@@ -48,7 +48,7 @@ use tokio::runtime::{Handle, Runtime};
 pub use config::PoolConfig;
 pub use files::{FileCache, TableFile};
 pub use lease::{ChunkLease, ColumnRequest};
-pub use memory::MemoryBudget;
+pub use memory::{MemoryBudget, Reclaim};
 pub use page_read::{PageBytes, PageRequest};
 pub use recorder::Recorder;
 pub use scan::{Scan, ScanPart, ScanRequest};
@@ -178,6 +178,12 @@ pub struct BufferPool {
 }
 
 impl BufferPool {
+    /// Its number among the pools of the process.
+    #[must_use]
+    pub fn number(&self) -> usize {
+        self.inner.number
+    }
+
     /// An empty pool.
     #[must_use]
     pub fn new(config: PoolConfig, shared: Arc<PoolShared>) -> Self {

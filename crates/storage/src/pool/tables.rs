@@ -327,6 +327,12 @@ pub struct ChunkInfo {
 }
 
 impl ChunkInfo {
+    /// Its number in its table: the same for all views of the table.
+    #[must_use]
+    pub fn id(&self) -> ChunkId {
+        self.chunk
+    }
+
     /// How many rows it has.
     #[must_use]
     pub fn rows(&self) -> u64 {
@@ -355,5 +361,11 @@ impl TableView {
     #[must_use]
     pub fn chunks(&self) -> &[ChunkInfo] {
         &self.chunks
+    }
+
+    /// The table that the chunks are of: views with the same number, of the same pool, share chunks.
+    #[must_use]
+    pub fn table(&self) -> TableId {
+        self.table
     }
 }

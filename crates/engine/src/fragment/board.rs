@@ -1,0 +1,177 @@
+//! Who else wants this chunk?
+//!
+//! The board knows the members of every table, and which classes are not to be shared: those whose groups are too many for
+//! states to be small, and those whose predicates cut rows into too many sets. Both are measured by jobs, not estimated.
+//! Not here: what a job does (`job.rs`).
+//! Bounds: `AVOIDED_MAX` classes are remembered as not worth sharing; then all are forgotten and measured anew.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+use coscan_storage::pool::ChunkLease;
+use parking_lot::Mutex;
+
+use super::expr_key::Key;
+use super::member::{Delivered, Member, Order, TableKey};
+use super::query_sets::PREDICATES_MAX;
+use super::state_cache::StateCache;
+use super::work::Work;
+use crate::engine::EngineMetrics;
+
+/// A class takes a few hundred bytes here.
+const AVOIDED_MAX: usize = 1024;
+
+/// What an engine shares above its scans.
+pub(crate) struct Board {
+    tables: Mutex<HashMap<TableKey, Vec<Weak<Member>>>>,
+    avoided: Mutex<HashMap<(TableKey, Key), Avoid>>,
+    pub(crate) cache: Arc<StateCache>,
+    pub(crate) totals: Totals,
+}
+
+/// What all members' chunks came to.
+#[derive(Debug, Default)]
+pub(crate) struct Totals {
+    pub(crate) jobs: AtomicU64,
+    pub(crate) states: AtomicU64,
+    pub(crate) remembered: AtomicU64,
+    pub(crate) given_back: AtomicU64,
+}
+
+/// What does not pay for a class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Avoid {
+    /// States: its rows go to DataFusion's aggregate.
+    States,
+    /// More than one predicate in a job.
+    Sets,
+}
+
+impl Board {
+    pub(crate) fn new(cache: Arc<StateCache>) -> Self {
+        Self {
+            tables: Mutex::default(),
+            avoided: Mutex::default(),
+            cache,
+            totals: Totals::default(),
+        }
+    }
+
+    /// Adds what was shared so far.
+    pub(crate) fn add_to(&self, metrics: &mut EngineMetrics) {
+        let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        metrics.fragment_jobs = count(&self.totals.jobs);
+        metrics.fragment_states = count(&self.totals.states);
+        metrics.fragment_states_remembered = count(&self.totals.remembered);
+        metrics.fragment_chunks_given_back = count(&self.totals.given_back);
+        metrics.state_cache_bytes = self.cache.counts().bytes;
+    }
+
+    /// The member's chunks may be worked on by others from now on.
+    pub(crate) fn enter(&self, member: &Arc<Member>) {
+        let Some(table) = member.table() else { return };
+        let mut tables = self.tables.lock();
+        tables.retain(|_, members| {
+            members.retain(|member| member.strong_count() > 0);
+            !members.is_empty()
+        });
+        tables
+            .entry(table)
+            .or_default()
+            .push(Arc::downgrade(member));
+    }
+
+    /// The members of a table, in the order in which they came.
+    fn members(&self, table: TableKey) -> Vec<Arc<Member>> {
+        let tables = self.tables.lock();
+        let members = tables.get(&table);
+        members.map_or_else(Vec::new, |all| {
+            all.iter().filter_map(Weak::upgrade).collect()
+        })
+    }
+
+    /// Every member, by table.
+    pub(crate) fn all(&self) -> Vec<(TableKey, Arc<Member>)> {
+        let tables = self.tables.lock();
+        let each = tables.iter().flat_map(|(table, members)| {
+            let members = members.iter().filter_map(Weak::upgrade);
+            members.map(|member| (*table, member))
+        });
+        each.collect()
+    }
+
+    /// Remembers that something does not pay.
+    pub(crate) fn avoid(&self, table: TableKey, class: Key, what: Avoid) {
+        let mut avoided = self.avoided.lock();
+        if avoided.len() >= AVOIDED_MAX {
+            avoided.clear();
+        }
+        avoided.insert((table, class), what);
+    }
+
+    /// What does not pay for a class.
+    pub(crate) fn avoids(&self, table: TableKey, class: &Key) -> Option<Avoid> {
+        let avoided = self.avoided.lock();
+        avoided.get(&(table, class.clone())).copied()
+    }
+
+    /// Everybody who joins a job on the chunk in hand: the member that was handed it, and every other that wants it and needs
+    /// only columns that are in memory. The chunk is claimed for all of them, and withdrawn from the others' scans.
+    pub(crate) fn gather(&self, table: TableKey, lease: &ChunkLease, host: Order) -> Vec<Order> {
+        let chunk = lease.info().id();
+        let mut classes = Classes::default();
+        classes.takes(&host.work, None);
+        let mut orders = vec![host];
+        for member in self.members(table) {
+            let Some(work) = member.wants(chunk) else {
+                continue;
+            };
+            let avoid = self.avoids(table, &work.class);
+            let remembered = member.recall(lease.info(), &work);
+            let joins = remembered.is_some()
+                || avoid != Some(Avoid::States)
+                    && classes.would_take(&work, avoid)
+                    && lease.make_sure_of(&work.columns);
+            if !joins {
+                continue;
+            }
+            let Some(order) = member.order(chunk, Arc::clone(&work)) else {
+                continue;
+            };
+            member.withdraw(&order);
+            match remembered {
+                Some(states) => order.deliver(states, Delivered::Remembered),
+                None => {
+                    classes.takes(&work, avoid);
+                    orders.push(order);
+                }
+            }
+        }
+        orders
+    }
+}
+
+/// The predicates of each class of a job in the making.
+#[derive(Default)]
+struct Classes(HashMap<Key, Vec<Key>>);
+
+impl Classes {
+    fn would_take(&self, work: &Work, avoid: Option<Avoid>) -> bool {
+        let max = match avoid {
+            Some(Avoid::Sets) => 1,
+            _ => PREDICATES_MAX,
+        };
+        let known = self.0.get(&work.class);
+        known.is_none_or(|known| known.contains(&work.predicate) || known.len() < max)
+    }
+
+    fn takes(&mut self, work: &Work, avoid: Option<Avoid>) {
+        if self.would_take(work, avoid) {
+            let known = self.0.entry(work.class.clone()).or_default();
+            if !known.contains(&work.predicate) {
+                known.push(work.predicate.clone());
+            }
+        }
+    }
+}

@@ -1,0 +1,443 @@
+//! The plan node: a cooperative scan with the partial aggregate that stands on it.
+//!
+//! Each partition is handed chunks by the buffer manager, begins a chunk job for each, and gives out the states that jobs
+//! left, its own and others'. Where sharing does not pay, or failed, a partition goes over to what the plan had before: the
+//! scan's rows through DataFusion's own partial aggregate, over what is left.
+//! Not here: which plans become this node (`recognise.rs`), jobs (`job.rs`).
+//! Cancel safety: dropping a stream ends what it waits for; jobs that others wait for go on.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use coscan_storage::pool::Scan;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::{internal_datafusion_err, internal_err};
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::error::Result;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::metrics::{
+    BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
+};
+use datafusion::physical_plan::{
+    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties,
+    ReplaceChildrenOptions,
+};
+use futures::StreamExt;
+use futures::future::BoxFuture;
+
+use super::board::{Avoid, Board};
+use super::job::Job;
+use super::member::{Delivered, Member, TableKey};
+use super::recognise::{SharingOptions, fragment};
+use super::rows_exec::RowsExec;
+use super::work::FragmentPlan;
+use crate::error::external;
+use crate::scan::{
+    Batches, Execution, Executions, PartitionMetrics, Remembers, Run, Running, ScanPlan, stream_of,
+};
+
+/// A scan and the partial aggregate on it, worked on chunk by chunk for all queries that want the same chunk.
+pub(crate) struct FragmentExec {
+    /// The scan, as it would stand in the plan.
+    scan: Arc<dyn ExecutionPlan>,
+    /// The partial aggregate on the scan, as it would stand in the plan.
+    partial: Arc<dyn ExecutionPlan>,
+    parts: Parts,
+    executions: Executions<Fragment>,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+/// What the node does.
+#[derive(Clone)]
+pub(crate) struct Parts {
+    pub(crate) fragment: Arc<FragmentPlan>,
+    pub(crate) scan: Arc<ScanPlan>,
+    pub(crate) scan_metrics: ExecutionPlanMetricsSet,
+    pub(crate) sharing: SharingOptions,
+}
+
+/// What the streams of one execution share.
+struct Fragment {
+    scan: Arc<Execution>,
+    member: Arc<Member>,
+}
+
+impl FragmentExec {
+    pub(crate) fn new(
+        scan: Arc<dyn ExecutionPlan>,
+        partial: Arc<dyn ExecutionPlan>,
+        parts: Parts,
+    ) -> Self {
+        let properties = Arc::clone(partial.properties());
+        let made = parts.clone();
+        let make = move || {
+            let fragment = Arc::clone(&made.fragment);
+            let board = Arc::clone(&made.sharing.board);
+            let member = Arc::new(Member::new(fragment, board, made.sharing.cache_bytes));
+            let remembers = Arc::clone(&member) as Arc<dyn Remembers>;
+            let scan = Execution::new(Arc::clone(&made.scan), made.scan_metrics.clone());
+            Fragment {
+                scan: Arc::new(scan.with_memory(remembers)),
+                member,
+            }
+        };
+        Self {
+            executions: Executions::new(parts.scan.partitions.len(), make),
+            scan,
+            partial,
+            parts,
+            properties,
+            metrics: ExecutionPlanMetricsSet::new(),
+        }
+    }
+
+    /// The partial aggregate over these runs of the scan, or over what is left of it.
+    fn row_by_row(
+        &self,
+        execution: &Arc<Execution>,
+        runs: Option<Vec<Arc<Run>>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let rows = RowsExec::new(Arc::clone(execution), runs, &self.scan);
+        let rows: Arc<dyn ExecutionPlan> = Arc::new(rows);
+        let replaced = Arc::clone(&self.partial).transform_up(|node| {
+            Ok(if node.is::<DataSourceExec>() {
+                Transformed::yes(Arc::clone(&rows))
+            } else {
+                Transformed::no(node)
+            })
+        });
+        replaced.data()
+    }
+}
+
+impl DisplayAs for FragmentExec {
+    fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match t {
+            DisplayFormatType::Default | DisplayFormatType::Verbose => {
+                write!(f, "FragmentExec: ")?;
+                self.partial.fmt_as(t, f)
+            }
+            DisplayFormatType::TreeRender => self.partial.fmt_as(t, f),
+        }
+    }
+}
+
+impl fmt::Debug for FragmentExec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FragmentExec")
+            .field("partial", &self.partial)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ExecutionPlan for FragmentExec {
+    fn name(&self) -> &'static str {
+        "FragmentExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.scan]
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        self.partial.apply_expressions(f)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let (Some(scan), true) = (children.pop(), children.is_empty()) else {
+            return internal_err!("a FragmentExec has one child");
+        };
+        let partial = Arc::clone(&self.partial).transform_up(|node| {
+            Ok(if node.is::<DataSourceExec>() {
+                Transformed::yes(Arc::clone(&scan))
+            } else {
+                Transformed::no(node)
+            })
+        });
+        let partial = partial.data()?;
+        let fragment = fragment(&partial, &self.parts.sharing)?;
+        // A scan of another kind: the plan as it would be without sharing.
+        Ok(fragment.unwrap_or(partial))
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.replace_children(
+            children,
+            ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
+        )
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let plan = &self.parts.scan;
+        plan.engine
+            .ensure_device(&plan.store, &context.runtime_env())?;
+        let fragment = self.executions.open(partition)?;
+        let rest = self.row_by_row(&fragment.scan, None)?;
+        let state = Partition {
+            number: partition,
+            baseline: BaselineMetrics::new(&self.metrics, partition),
+            scan_metrics: PartitionMetrics::new(&self.parts.scan_metrics, partition),
+            metrics: self.metrics.clone(),
+            schema: Arc::clone(&self.parts.fragment.schema),
+            board: Arc::clone(&self.parts.sharing.board),
+            given_back: {
+                let (partial, scan) = (Arc::clone(&self.partial), Arc::clone(&self.scan));
+                let twin = Self::new(scan, partial, self.parts.clone());
+                Box::new(move |execution: &Arc<Execution>, run| {
+                    twin.row_by_row(execution, Some(vec![run]))
+                })
+            },
+            fragment,
+            rest,
+            batch_rows: context.session_config().batch_size(),
+            context,
+            at: At::Start,
+        };
+        Ok(stream_of(Arc::clone(&state.schema), state))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+}
+
+/// Makes the plan of a partial aggregate over one run.
+type OverRun =
+    Box<dyn Fn(&Arc<Execution>, Arc<Run>) -> Result<Arc<dyn ExecutionPlan>> + Send + Sync>;
+
+/// The stream of one partition.
+struct Partition {
+    number: usize,
+    fragment: Arc<Fragment>,
+    board: Arc<Board>,
+    schema: SchemaRef,
+    /// The partial aggregate over what is left of the scan.
+    rest: Arc<dyn ExecutionPlan>,
+    given_back: OverRun,
+    context: Arc<TaskContext>,
+    batch_rows: usize,
+    baseline: BaselineMetrics,
+    scan_metrics: PartitionMetrics,
+    metrics: ExecutionPlanMetricsSet,
+    at: At,
+}
+
+enum At {
+    Start,
+    /// A chunk after the other, by jobs.
+    Sharing {
+        running: Arc<Running>,
+        scan: Arc<Scan>,
+        table: TableKey,
+    },
+    /// Row by row, over what is left or what jobs gave back.
+    Alone {
+        running: Arc<Running>,
+        rows: SendableRecordBatchStream,
+    },
+    /// No chunk is left to be handed out; jobs may work for this member still.
+    Settling(Arc<Running>),
+    Finished,
+}
+
+impl Batches for Partition {
+    fn next(&mut self) -> BoxFuture<'_, Result<Option<RecordBatch>>> {
+        Box::pin(self.next_batch())
+    }
+
+    fn baseline(&self) -> &BaselineMetrics {
+        &self.baseline
+    }
+}
+
+impl Partition {
+    async fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            let finished = matches!(self.at, At::Finished);
+            let rows_min = if finished { 0 } else { self.batch_rows };
+            if let Some(states) = self.fragment.member.take(rows_min)? {
+                return Ok(Some(states));
+            }
+            if finished {
+                return Ok(None);
+            }
+            if let Some(batch) = self.step().await? {
+                return Ok(Some(batch));
+            }
+        }
+    }
+
+    /// One step further. On an error the partition is finished.
+    async fn step(&mut self) -> Result<Option<RecordBatch>> {
+        match std::mem::replace(&mut self.at, At::Finished) {
+            At::Start => self.start().await?,
+            At::Sharing {
+                running,
+                scan,
+                table,
+            } => self.share(running, scan, table).await?,
+            At::Alone { running, mut rows } => match rows.next().await.transpose()? {
+                Some(batch) => {
+                    self.at = At::Alone { running, rows };
+                    return Ok(Some(batch));
+                }
+                None => self.at = At::Settling(running),
+            },
+            At::Settling(running) => {
+                let given_back = self.fragment.member.settled().await;
+                if given_back.is_empty() {
+                    self.report(&running);
+                } else {
+                    let run = Arc::new(Run::new(&given_back, &running.pipelines, 1, false));
+                    let plan = (self.given_back)(&self.fragment.scan, run)?;
+                    let rows = plan.execute(self.number, Arc::clone(&self.context))?;
+                    self.at = At::Alone { running, rows };
+                }
+            }
+            At::Finished => {}
+        }
+        Ok(None)
+    }
+
+    async fn start(&mut self) -> Result<()> {
+        let running = {
+            let _timer = self.scan_metrics.opening.timer();
+            self.fragment.scan.running().await?
+        };
+        let Some(run) = running.runs(self.number).first().map(Arc::clone) else {
+            self.at = At::Settling(running);
+            return Ok(());
+        };
+        let scan = running.scan(&run).await?;
+        let member = &self.fragment.member;
+        let table = (running.pool.number(), running.table.table());
+        if member.table().is_none() {
+            member.take_place(&running, &scan);
+            let judged = running.judged.iter().flatten().next();
+            let work = judged.map(|judged| member.work(judged)).transpose()?;
+            let avoided = work
+                .flatten()
+                .map(|work| self.board.avoids(table, &work.class));
+            if avoided.flatten() == Some(Avoid::States) {
+                member.leave();
+            }
+            if !member.is_alone() {
+                self.board.enter(member);
+            }
+        }
+        self.at = At::Sharing {
+            running,
+            scan,
+            table,
+        };
+        Ok(())
+    }
+
+    /// The next chunk: its job is waited for, so that a partition has one job at a time.
+    async fn share(
+        &mut self,
+        running: Arc<Running>,
+        scan: Arc<Scan>,
+        table: TableKey,
+    ) -> Result<()> {
+        let member = Arc::clone(&self.fragment.member);
+        if member.is_alone() {
+            let rows = self.rest.execute(self.number, Arc::clone(&self.context))?;
+            self.at = At::Alone { running, rows };
+            return Ok(());
+        }
+        let handed = {
+            let _timer = self.scan_metrics.waited_for_chunk.timer();
+            scan.next_chunk().await.map_err(external)?
+        };
+        let Some(mut lease) = handed else {
+            self.at = At::Settling(running);
+            return Ok(());
+        };
+        self.scan_metrics.chunk(lease.origin());
+        lease.set_batch_rows(self.batch_rows);
+        self.at = At::Sharing {
+            running: Arc::clone(&running),
+            scan,
+            table,
+        };
+        let judged = running.judged[lease.index()].as_ref();
+        let judged = judged.ok_or_else(|| internal_datafusion_err!("a chunk was not judged"))?;
+        let work = member.work(judged)?;
+        let work = work.ok_or_else(|| internal_datafusion_err!("a chunk has no work"))?;
+        let avoided = self.board.avoids(table, &work.class) == Some(Avoid::States);
+        let Some(order) = member.order(lease.info().id(), Arc::clone(&work)) else {
+            // Another query's job works on it, or has.
+            return Ok(());
+        };
+        if let Some(states) = member.recall(lease.info(), &work) {
+            order.deliver(states, Delivered::Remembered);
+            return Ok(());
+        }
+        if avoided {
+            // Given back: the streams work on it row by row, with all that is left.
+            member.leave();
+            drop(order);
+            return Ok(());
+        }
+        let orders = self.board.gather(table, &lease, order);
+        let job = Job {
+            board: Arc::clone(&self.board),
+            table,
+            lease,
+            host: member,
+            orders,
+        };
+        let (done, ended) = tokio::sync::oneshot::channel::<()>();
+        // Not tied to this stream: others may wait for what it finds.
+        tokio::spawn(async move {
+            job.run().await;
+            drop(done);
+        });
+        // An error says that the job has ended, however it did.
+        let _ended = ended.await;
+        Ok(())
+    }
+
+    /// What EXPLAIN ANALYZE shows of sharing; by the partition that finds all settled first.
+    fn report(&self, running: &Running) {
+        if let Some(run) = running.runs(self.number).first() {
+            self.scan_metrics.report(run);
+        }
+        let counts = &self.fragment.member.counts;
+        let show = |name: &'static str, count: &std::sync::atomic::AtomicUsize| {
+            let metric = MetricBuilder::new(&self.metrics).counter(name, self.number);
+            metric.add(count.swap(0, Ordering::Relaxed));
+        };
+        show("chunks_remembered", &counts.remembered);
+        show("chunks_own_jobs", &counts.own_jobs);
+        show("chunks_others_jobs", &counts.others_jobs);
+        show("chunks_given_back", &counts.given_back);
+        show("query_sets_max", &counts.query_sets);
+        show("conjuncts_evaluated", &counts.conjuncts);
+        show("conjuncts_spared", &counts.conjuncts_spared);
+    }
+}

@@ -1,0 +1,268 @@
+//! When do two queries ask for the same expression?
+//!
+//! A key is a text that two expressions share only if they give the same values over the same file. Column names carry
+//! their types, functions carry the address of their implementation, which the key keeps alive, so that an address names
+//! one function for as long as any key holds it. Time zones are part of the keys of whole fragments (`work.rs`).
+//! Not here: finding expressions that are equal but written differently (`a < b`, `b > a`).
+//! Bounds: keys of more than `KEY_BYTES_MAX` bytes are refused: comparing them would cost more than sharing saves.
+//! I9: only expressions on the allow-list below have a key; what is volatile or unknown is never shared.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use arrow::datatypes::Schema;
+use datafusion::logical_expr::{AggregateUDF, ScalarUDF, Volatility};
+use datafusion::physical_expr::expressions::{
+    BinaryExpr, CaseExpr, CastExpr, Column, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr,
+    Literal, NegativeExpr, NotExpr, TryCastExpr,
+};
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
+use datafusion::physical_plan::udaf::AggregateFunctionExpr;
+
+/// Longer keys are IN lists that programs wrote.
+const KEY_BYTES_MAX: usize = 64 << 10;
+
+/// A key in the making.
+#[derive(Default)]
+pub(crate) struct KeyWriter {
+    text: String,
+    functions: Vec<Function>,
+}
+
+/// A finished key. Equal keys: equal values.
+#[derive(Clone, Debug)]
+pub(crate) struct Key {
+    text: Arc<str>,
+    /// Kept so that no other function gets the address of one that is named in `text`.
+    functions: Arc<[Function]>,
+}
+
+#[derive(Clone, Debug)]
+enum Function {
+    Scalar { _keeps: ScalarUDF },
+    Aggregate { _keeps: AggregateUDF },
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.text, &other.text) || self.text == other.text
+    }
+}
+
+impl Eq for Key {}
+
+impl std::hash::Hash for Key {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.text.hash(state);
+    }
+}
+
+impl Key {
+    /// The key of several things in a row.
+    pub(crate) fn of_list<'a>(keys: impl Iterator<Item = &'a Self>) -> Self {
+        let mut writer = KeyWriter::default();
+        for key in keys {
+            writer.word(&key.text);
+            writer.functions.extend(key.functions.iter().cloned());
+        }
+        writer.finish()
+    }
+
+    /// The key of several things whose order and number does not matter.
+    pub(crate) fn of_set(mut keys: Vec<Self>) -> Self {
+        keys.sort_unstable_by(|a, b| a.text.cmp(&b.text));
+        keys.dedup();
+        Self::of_list(keys.iter())
+    }
+
+    /// About how many bytes it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.text.len() + size_of::<Self>()
+    }
+}
+
+impl KeyWriter {
+    /// The key of one expression over `schema`; `None` if it is not on the allow-list.
+    pub(crate) fn key_of(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Option<Key> {
+        let mut writer = Self::default();
+        writer.expr(expr, schema)?;
+        Some(writer.finish())
+    }
+
+    /// The key of what was written so far.
+    pub(crate) fn finish(self) -> Key {
+        Key {
+            text: self.text.into(),
+            functions: self.functions.into(),
+        }
+    }
+
+    /// Appends a word of the caller's.
+    pub(crate) fn word(&mut self, word: &str) {
+        // The length comes first, so that no word can be taken for two.
+        let _infallible = write!(self.text, "{}:{word};", word.len());
+    }
+
+    /// Appends an aggregate function with its arguments, given over `schema`.
+    pub(crate) fn aggregate(
+        &mut self,
+        function: &AggregateFunctionExpr,
+        args: &[Arc<dyn PhysicalExpr>],
+        filter: Option<&Arc<dyn PhysicalExpr>>,
+        schema: &Schema,
+    ) -> Option<()> {
+        let udaf = function.fun();
+        self.word("aggregate");
+        self.word(udaf.name());
+        let address = Arc::as_ptr(udaf.inner()).cast::<()>().addr();
+        self.word(&format!(
+            "{address:x} {} {} {} {:?}",
+            function.is_distinct(),
+            function.ignore_nulls(),
+            function.is_reversed(),
+            function.field().data_type(),
+        ));
+        self.functions.push(Function::Aggregate {
+            _keeps: udaf.clone(),
+        });
+        self.list(args, schema)?;
+        match filter {
+            Some(filter) => self.expr(filter, schema),
+            None => {
+                self.word("all");
+                Some(())
+            }
+        }
+    }
+
+    fn list(&mut self, exprs: &[Arc<dyn PhysicalExpr>], schema: &Schema) -> Option<()> {
+        self.word(&exprs.len().to_string());
+        exprs.iter().try_for_each(|expr| self.expr(expr, schema))
+    }
+
+    /// Appends an expression over `schema`; `None` if it is not on the allow-list or the key grows too long.
+    pub(crate) fn expr(&mut self, expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Option<()> {
+        if self.text.len() > KEY_BYTES_MAX {
+            return None;
+        }
+        if let Some(column) = expr.downcast_ref::<Column>() {
+            let field = schema.fields().get(column.index())?;
+            self.word("column");
+            self.word(field.name());
+            self.word(&format!("{:?}", field.data_type()));
+            return Some(());
+        }
+        if let Some(literal) = expr.downcast_ref::<Literal>() {
+            self.word("literal");
+            self.word(&format!("{:?}", literal.value().data_type()));
+            self.word(&format!("{:?}", literal.value()));
+            return Some(());
+        }
+        if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
+            let plain = BinaryExpr::new(
+                Arc::clone(binary.left()),
+                *binary.op(),
+                Arc::clone(binary.right()),
+            );
+            // One that checks for overflow has no accessor that says so.
+            if plain != *binary {
+                return None;
+            }
+            self.word(&format!("{:?}", binary.op()));
+        } else if let Some(cast) = expr.downcast_ref::<CastExpr>() {
+            self.word("cast");
+            self.word(&format!("{:?}", cast.target_field()));
+            self.word(&format!("{:?}", cast.cast_options()));
+        } else if let Some(cast) = expr.downcast_ref::<TryCastExpr>() {
+            self.word("try_cast");
+            self.word(&format!("{:?}", cast.target_field()));
+        } else if let Some(list) = expr.downcast_ref::<InListExpr>() {
+            self.word(if list.negated() { "not in" } else { "in" });
+        } else if let Some(like) = expr.downcast_ref::<LikeExpr>() {
+            self.word(&format!(
+                "like {} {}",
+                like.negated(),
+                like.case_insensitive()
+            ));
+        } else if let Some(case) = expr.downcast_ref::<CaseExpr>() {
+            self.word(&format!(
+                "case {} {} {}",
+                case.expr().is_some(),
+                case.when_then_expr().len(),
+                case.else_expr().is_some(),
+            ));
+        } else if expr.is::<NotExpr>() {
+            self.word("not");
+        } else if expr.is::<IsNullExpr>() {
+            self.word("is null");
+        } else if expr.is::<IsNotNullExpr>() {
+            self.word("is not null");
+        } else if expr.is::<NegativeExpr>() {
+            self.word("negative");
+        } else if let Some(call) = expr.downcast_ref::<ScalarFunctionExpr>() {
+            let udf = call.fun();
+            if udf.signature().volatility != Volatility::Immutable {
+                return None;
+            }
+            let address = Arc::as_ptr(udf.inner()).cast::<()>().addr();
+            self.word("function");
+            self.word(udf.name());
+            self.word(&format!("{address:x} {:?}", call.return_type()));
+            self.functions.push(Function::Scalar {
+                _keeps: udf.clone(),
+            });
+        } else {
+            return None;
+        }
+        let children = expr.children();
+        self.word(&children.len().to_string());
+        children
+            .into_iter()
+            .try_for_each(|child| self.expr(child, schema))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::datatypes::{DataType, Field};
+    use datafusion::logical_expr::Operator;
+    use datafusion::physical_expr::expressions::{cast, col, lit};
+
+    use super::*;
+
+    fn schema() -> Schema {
+        Schema::new(vec![
+            Field::new("a", DataType::Int64, true),
+            Field::new("b", DataType::Int64, true),
+        ])
+    }
+
+    fn binary(left: Arc<dyn PhysicalExpr>, op: Operator, right: Arc<dyn PhysicalExpr>) -> Key {
+        let expr: Arc<dyn PhysicalExpr> = Arc::new(BinaryExpr::new(left, op, right));
+        KeyWriter::key_of(&expr, &schema()).unwrap()
+    }
+
+    #[test]
+    fn equal_keys_mean_equal_expressions() {
+        let schema = schema();
+        let (a, b) = (col("a", &schema).unwrap(), col("b", &schema).unwrap());
+        let plus = || binary(Arc::clone(&a), Operator::Plus, lit(1i64));
+        assert_eq!(plus(), plus());
+        assert_ne!(plus(), binary(Arc::clone(&a), Operator::Plus, lit(2i64)));
+        assert_ne!(plus(), binary(Arc::clone(&a), Operator::Minus, lit(1i64)));
+        assert_ne!(plus(), binary(b, Operator::Plus, lit(1i64)));
+        assert_ne!(plus(), binary(Arc::clone(&a), Operator::Plus, lit(1i32)));
+        let wide = cast(a, &schema, DataType::Float64).unwrap();
+        assert!(KeyWriter::key_of(&wide, &schema).is_some());
+    }
+
+    #[test]
+    fn what_checks_for_overflow_has_no_key() {
+        let schema = schema();
+        let a = col("a", &schema).unwrap();
+        let checked =
+            BinaryExpr::new(Arc::clone(&a), Operator::Plus, a).with_fail_on_overflow(true);
+        let checked: Arc<dyn PhysicalExpr> = Arc::new(checked);
+        assert!(KeyWriter::key_of(&checked, &schema).is_none());
+    }
+}

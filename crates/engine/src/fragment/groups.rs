@@ -1,0 +1,368 @@
+//! Which group does each row belong to?
+//!
+//! A group is a query set and the values of the grouping columns. Where these are short strings, integers, dates or
+//! booleans of which a chunk has few distinct values, each value gets a small code and the group is found by table; any
+//! other grouping is DataFusion's own ([`GroupValues`], by hash). Tables turn into hashes when values become many: groups keep
+//! their numbers.
+//! Bounds: a table has `CODES_MAX` codes a column and `CELLS_MAX` cells a set.
+//! G1: two rows are in one group iff they are in the same set and DataFusion would put them in one group.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, PrimitiveArray, StringArray, StringViewArray,
+    UInt32Array,
+};
+use arrow::datatypes::{
+    ArrowPrimitiveType, DataType, Date32Type, Date64Type, Field, Int8Type, Int16Type, Int32Type,
+    Int64Type, Schema, SchemaRef, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
+use datafusion::common::ScalarValue;
+use datafusion::error::Result;
+use datafusion::logical_expr::EmitTo;
+use datafusion::physical_plan::aggregates::group_values::{GroupValues, new_group_values};
+use datafusion::physical_plan::aggregates::order::GroupOrdering;
+
+/// Codes are found by looking at the known values one by one, so they are few.
+const CODES_MAX: usize = 32;
+/// Cells of a table: 16 KiB a set.
+const CELLS_MAX: usize = 4096;
+/// Longer strings do not fit the word that a value is compared by.
+const BYTES_MAX: usize = 12;
+/// No group yet.
+const EMPTY: u32 = u32::MAX;
+
+/// The groups of one class in one chunk job.
+pub(crate) struct Groups {
+    how: How,
+    schema: SchemaRef,
+    count: usize,
+}
+
+enum How {
+    Table(Table),
+    Hash(Box<dyn GroupValues>),
+}
+
+struct Table {
+    columns: Vec<Codes>,
+    /// By set, then by the columns' codes: the group.
+    cells: Vec<Vec<u32>>,
+    /// By group: its set and its cell.
+    groups: Vec<(u32, u32)>,
+    /// The codes of a batch; kept for its memory.
+    scratch: Vec<u32>,
+}
+
+/// The distinct values of one grouping column.
+struct Codes {
+    /// A word that is equal for equal values only; `None` is NULL.
+    words: Vec<Option<u128>>,
+    values: Vec<ScalarValue>,
+    stride: u32,
+}
+
+/// The groups when all rows have been seen.
+pub(crate) struct Emitted {
+    /// The query set of each group.
+    pub(crate) sets: Vec<u32>,
+    /// The grouping columns, one value a group.
+    pub(crate) keys: Vec<ArrayRef>,
+}
+
+impl Groups {
+    /// Groups by columns of these types.
+    ///
+    /// # Errors
+    /// If DataFusion cannot group by a type.
+    pub(crate) fn new(keys: &[Field]) -> Result<Self> {
+        let set = Field::new("query_set", DataType::UInt32, false);
+        let fields: Vec<Field> = std::iter::once(set).chain(keys.iter().cloned()).collect();
+        let schema = Arc::new(Schema::new(fields));
+        let mut groups = Self {
+            how: How::Table(Table::new(keys.len())),
+            schema,
+            count: 0,
+        };
+        if !keys.iter().all(|key| has_words(key.data_type())) {
+            groups.how = How::Hash(groups.hash()?);
+        }
+        Ok(groups)
+    }
+
+    fn hash(&self) -> Result<Box<dyn GroupValues>> {
+        new_group_values(Arc::clone(&self.schema), &GroupOrdering::None)
+    }
+
+    /// How many groups there are.
+    pub(crate) fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Writes the group of each row to `groups`.
+    ///
+    /// # Errors
+    /// What DataFusion's grouping fails with.
+    pub(crate) fn assign(
+        &mut self,
+        sets: &[u32],
+        keys: &[ArrayRef],
+        groups: &mut Vec<usize>,
+    ) -> Result<()> {
+        if let How::Table(table) = &mut self.how {
+            if table.assign(sets, keys, groups) {
+                self.count = table.groups.len();
+                return Ok(());
+            }
+            let mut hash = self.hash()?;
+            if let How::Table(table) = &mut self.how {
+                let known = table.emit()?;
+                let mut columns: Vec<ArrayRef> = vec![Arc::new(UInt32Array::from(known.sets))];
+                columns.extend(known.keys);
+                // Groups are numbered as they are met, so they get the numbers that they have.
+                if self.count > 0 {
+                    hash.intern(&columns, groups)?;
+                }
+            }
+            self.how = How::Hash(hash);
+        }
+        if let How::Hash(hash) = &mut self.how {
+            let mut columns: Vec<ArrayRef> = vec![Arc::new(UInt32Array::from(sets.to_vec()))];
+            columns.extend(keys.iter().map(Arc::clone));
+            groups.clear();
+            hash.intern(&columns, groups)?;
+            self.count = hash.len();
+        }
+        Ok(())
+    }
+
+    /// Takes the groups out.
+    ///
+    /// # Errors
+    /// What DataFusion's grouping fails with.
+    pub(crate) fn emit(&mut self) -> Result<Emitted> {
+        match &mut self.how {
+            How::Table(table) => table.emit(),
+            How::Hash(hash) => {
+                let mut columns = hash.emit(EmitTo::All)?.into_iter();
+                let sets = columns.next();
+                let sets = sets.map(|sets| sets.as_primitive::<UInt32Type>().values().to_vec());
+                Ok(Emitted {
+                    sets: sets.unwrap_or_default(),
+                    keys: columns.collect(),
+                })
+            }
+        }
+    }
+}
+
+impl Table {
+    fn new(columns: usize) -> Self {
+        let mut stride = 1;
+        let mut codes = Vec::with_capacity(columns);
+        for _ in 0..columns {
+            codes.push(Codes {
+                words: Vec::new(),
+                values: Vec::new(),
+                stride,
+            });
+            #[allow(clippy::cast_possible_truncation)] // CODES_MAX is small.
+            let next = stride.saturating_mul(CODES_MAX as u32);
+            stride = next;
+        }
+        Self {
+            columns: codes,
+            cells: Vec::new(),
+            groups: Vec::new(),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// As [`Groups::assign`]; false, and nothing written, if the values do not fit the table.
+    fn assign(&mut self, sets: &[u32], keys: &[ArrayRef], groups: &mut Vec<usize>) -> bool {
+        let mut cells = std::mem::take(&mut self.scratch);
+        cells.clear();
+        cells.resize(sets.len(), 0);
+        let fit = self
+            .columns
+            .iter_mut()
+            .zip(keys)
+            .all(|(codes, key)| codes.add(key, &mut cells));
+        let fit = fit && cells.iter().all(|cell| (*cell as usize) < CELLS_MAX);
+        if fit {
+            groups.clear();
+            groups.reserve(sets.len());
+            for (set, cell) in sets.iter().zip(&cells) {
+                groups.push(self.group(*set, *cell) as usize);
+            }
+        }
+        self.scratch = cells;
+        fit
+    }
+
+    fn group(&mut self, set: u32, cell: u32) -> u32 {
+        let (row, column) = (set as usize, cell as usize);
+        if row >= self.cells.len() {
+            self.cells.resize(row + 1, Vec::new());
+        }
+        let cells = &mut self.cells[row];
+        if column >= cells.len() {
+            cells.resize(column + 1, EMPTY);
+        }
+        let known = cells[column];
+        if known != EMPTY {
+            return known;
+        }
+        #[allow(clippy::cast_possible_truncation)] // A job ends before there are so many groups.
+        let group = self.groups.len() as u32;
+        cells[column] = group;
+        self.groups.push((set, cell));
+        group
+    }
+
+    fn emit(&mut self) -> Result<Emitted> {
+        let groups = std::mem::take(&mut self.groups);
+        self.cells.clear();
+        let mut keys = Vec::with_capacity(self.columns.len());
+        for column in &self.columns {
+            let code = |cell: u32| (cell / column.stride) as usize % CODES_MAX;
+            let values = groups
+                .iter()
+                .map(|(_, cell)| column.values[code(*cell)].clone());
+            // Of no groups there is no value that says the type; the caller has no use for empty columns.
+            if groups.is_empty() {
+                continue;
+            }
+            keys.push(ScalarValue::iter_to_array(values)?);
+        }
+        Ok(Emitted {
+            sets: groups.into_iter().map(|(set, _)| set).collect(),
+            keys,
+        })
+    }
+}
+
+impl Codes {
+    /// Adds the codes of a column's values to the rows' cells; false if there are too many values, or one is too long.
+    fn add(&mut self, key: &ArrayRef, cells: &mut [u32]) -> bool {
+        match key.data_type() {
+            DataType::Utf8View => {
+                let strings: &StringViewArray = key.as_string_view();
+                let views = strings.views();
+                if views.iter().any(|view| length_of(*view) > BYTES_MAX) {
+                    return false;
+                }
+                self.add_words(key, cells, |row| views[row])
+            }
+            DataType::Utf8 => {
+                let strings: &StringArray = key.as_string();
+                let fits = |string: &str| string.len() <= BYTES_MAX;
+                if !strings.iter().flatten().all(fits) {
+                    return false;
+                }
+                self.add_words(key, cells, |row| word_of(strings.value(row).as_bytes()))
+            }
+            DataType::Boolean => {
+                let booleans: &BooleanArray = key.as_boolean();
+                self.add_words(key, cells, |row| u128::from(booleans.value(row)))
+            }
+            DataType::Int8 => self.add_primitive::<Int8Type>(key, cells),
+            DataType::Int16 => self.add_primitive::<Int16Type>(key, cells),
+            DataType::Int32 => self.add_primitive::<Int32Type>(key, cells),
+            DataType::Int64 => self.add_primitive::<Int64Type>(key, cells),
+            DataType::UInt8 => self.add_primitive::<UInt8Type>(key, cells),
+            DataType::UInt16 => self.add_primitive::<UInt16Type>(key, cells),
+            DataType::UInt32 => self.add_primitive::<UInt32Type>(key, cells),
+            DataType::UInt64 => self.add_primitive::<UInt64Type>(key, cells),
+            DataType::Date32 => self.add_primitive::<Date32Type>(key, cells),
+            DataType::Date64 => self.add_primitive::<Date64Type>(key, cells),
+            _ => false,
+        }
+    }
+
+    fn add_primitive<T: ArrowPrimitiveType>(&mut self, key: &ArrayRef, cells: &mut [u32]) -> bool
+    where
+        T::Native: Into<i128>,
+    {
+        let numbers: &PrimitiveArray<T> = key.as_primitive();
+        let values = numbers.values();
+        self.add_words(key, cells, |row| {
+            let number: i128 = values[row].into();
+            number.cast_unsigned()
+        })
+    }
+
+    fn add_words(
+        &mut self,
+        key: &ArrayRef,
+        cells: &mut [u32],
+        word: impl Fn(usize) -> u128,
+    ) -> bool {
+        let nulls = key.nulls().filter(|nulls| nulls.null_count() > 0);
+        let mut last: Option<(Option<u128>, u32)> = None;
+        for (row, cell) in cells.iter_mut().enumerate() {
+            let word = match nulls {
+                Some(nulls) if nulls.is_null(row) => None,
+                _ => Some(word(row)),
+            };
+            let code = match last {
+                Some((known, code)) if known == word => code,
+                _ => match self.code(word, key, row) {
+                    Some(code) => code,
+                    None => return false,
+                },
+            };
+            last = Some((word, code));
+            *cell = cell.saturating_add(code);
+        }
+        true
+    }
+
+    /// What a value adds to its row's cell.
+    fn code(&mut self, word: Option<u128>, key: &ArrayRef, row: usize) -> Option<u32> {
+        let known = self.words.iter().position(|known| *known == word);
+        let at = match known {
+            Some(at) => at,
+            None if self.words.len() >= CODES_MAX => return None,
+            None => {
+                self.values
+                    .push(ScalarValue::try_from_array(key, row).ok()?);
+                self.words.push(word);
+                self.words.len() - 1
+            }
+        };
+        #[allow(clippy::cast_possible_truncation)] // CODES_MAX is small.
+        let cell = (at as u32).checked_mul(self.stride)?;
+        Some(cell)
+    }
+}
+
+/// Whether values of the type can be compared as words. Floats cannot: `-0.0` and `0.0` are one group.
+fn has_words(data_type: &DataType) -> bool {
+    data_type.is_integer()
+        || matches!(
+            data_type,
+            DataType::Utf8View
+                | DataType::Utf8
+                | DataType::Boolean
+                | DataType::Date32
+                | DataType::Date64
+        )
+}
+
+/// The length of the string of a view: its low 32 bits.
+fn length_of(view: u128) -> usize {
+    #[allow(clippy::cast_possible_truncation)]
+    let length = view as u32;
+    length as usize
+}
+
+/// A string of at most `BYTES_MAX` bytes with its length.
+fn word_of(bytes: &[u8]) -> u128 {
+    let mut word = [0u8; 16];
+    word[..bytes.len()].copy_from_slice(bytes);
+    #[allow(clippy::cast_possible_truncation)] // At most BYTES_MAX.
+    let length = bytes.len() as u8;
+    word[15] = length;
+    u128::from_le_bytes(word)
+}

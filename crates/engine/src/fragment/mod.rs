@@ -1,0 +1,35 @@
+//! Work once per chunk: fragments shared by all queries that want a chunk.
+//!
+//! | file | what it answers |
+//! |---|---|
+//! | `recognise.rs` | which part of a plan is a fragment |
+//! | `exec.rs` | the plan node, and its streams |
+//! | `rows_exec.rs` | how a fragment goes on without sharing |
+//! | `member.rs` | a query's side: what is to come, what has come |
+//! | `board.rs` | who else wants a chunk |
+//! | `job.rs` | one chunk, worked on for everybody |
+//! | `work.rs` | what a fragment does with a chunk of one file |
+//! | `program.rs` | the works of a job, together |
+//! | `graph.rs` | each distinct expression once |
+//! | `query_sets.rs` | which members a row qualifies for |
+//! | `groups.rs` | which group a row belongs to |
+//! | `state_cache.rs` | what is remembered of chunks |
+//! | `expr_key.rs` | when two expressions are the same |
+
+mod board;
+mod exec;
+mod expr_key;
+mod graph;
+mod groups;
+mod job;
+mod member;
+mod program;
+mod query_sets;
+mod recognise;
+mod rows_exec;
+mod state_cache;
+mod work;
+
+pub(crate) use board::Board;
+pub(crate) use recognise::ShareFragments;
+pub(crate) use state_cache::StateCache;

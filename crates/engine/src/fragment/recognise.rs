@@ -1,0 +1,204 @@
+//! Which part of a plan is a fragment?
+//!
+//! A partial aggregate over a cooperative scan in shared delivery, with nothing between but projections and what spreads rows over
+//! partitions: what it leaves of
+//! a set of chunks is a merge of what it leaves of each. The pair becomes a [`FragmentExec`]; the final aggregate above it
+//! stays DataFusion's.
+//! Not fragments: grouping sets, aggregates that heed an order, limits, scans with dynamic filters (what passes depends on
+//! when), and whatever an expression key does not exist for.
+
+use std::sync::Arc;
+
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::datasource::source::{DataSource, DataSourceExec};
+use datafusion::error::Result;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::DynamicFilterTracking;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::udaf::AggregateFunctionExpr;
+use datafusion::physical_plan::{ExecutionPlan, InputOrderMode, Partitioning};
+
+use super::board::Board;
+use super::exec::{FragmentExec, Parts};
+use super::expr_key::KeyWriter;
+use super::work::{FragmentPlan, PlannedAggregate, inline};
+use crate::engine::WeakEngine;
+use crate::scan::{CScanSource, Delivery, ScanPlan};
+use crate::settings::Settings;
+
+/// Puts fragments in the place of partial aggregates on cooperative scans. Runs after scans were swapped.
+#[derive(Debug)]
+pub(crate) struct ShareFragments {
+    engine: WeakEngine,
+}
+
+impl ShareFragments {
+    pub(crate) fn new(engine: WeakEngine) -> Self {
+        Self { engine }
+    }
+}
+
+impl PhysicalOptimizerRule for ShareFragments {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let Some(settings) = config.extensions.get::<Settings>() else {
+            return Ok(plan);
+        };
+        let Some(engine) = self.engine.upgrade() else {
+            return Ok(plan);
+        };
+        if !settings.cooperative || !settings.share_fragments {
+            return Ok(plan);
+        }
+        let sharing = SharingOptions {
+            board: Arc::clone(engine.board()),
+            cache_bytes: settings.state_cache_bytes(),
+            time_zone: config.execution.time_zone.clone().unwrap_or_default(),
+        };
+        let shared = plan.transform_up(|node| {
+            Ok(match fragment(&node, &sharing)? {
+                Some(fragment) => Transformed::yes(fragment),
+                None => Transformed::no(node),
+            })
+        });
+        shared.data()
+    }
+
+    fn name(&self) -> &'static str {
+        "CoscanShareFragments"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// With whom and how a session's fragments are shared.
+#[derive(Clone)]
+pub(crate) struct SharingOptions {
+    pub(crate) board: Arc<Board>,
+    /// Bytes that the session lets the state cache hold; 0: it neither asks nor fills it.
+    pub(crate) cache_bytes: u64,
+    /// What functions may depend on besides their arguments.
+    pub(crate) time_zone: String,
+}
+
+/// The fragment that stands for a partial aggregate; `None` if `node` is none, or cannot be shared.
+///
+/// # Errors
+/// If the plan does not fit together: a bug.
+pub(crate) fn fragment(
+    node: &Arc<dyn ExecutionPlan>,
+    sharing: &SharingOptions,
+) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let Some(aggregate) = node.downcast_ref::<AggregateExec>() else {
+        return Ok(None);
+    };
+    let ordered = |function: &Arc<AggregateFunctionExpr>| {
+        !function.order_bys().is_empty() || !function.order_sensitivity().is_insensitive()
+    };
+    let suits = *aggregate.mode() == AggregateMode::Partial
+        && aggregate.group_expr().is_single()
+        && aggregate.limit_options().is_none()
+        && matches!(aggregate.input_order_mode(), InputOrderMode::Linear)
+        && !aggregate.aggr_expr().iter().any(ordered);
+    if !suits {
+        return Ok(None);
+    }
+    let mut over: Vec<Arc<dyn PhysicalExpr>> = Vec::new();
+    let group = aggregate.group_expr().input_exprs();
+    over.extend(group.iter().map(Arc::clone));
+    for function in aggregate.aggr_expr() {
+        over.extend(function.expressions());
+    }
+    over.extend(aggregate.filter_expr().iter().flatten().map(Arc::clone));
+    let mut input = aggregate.input();
+    loop {
+        if let Some(spread) = spread(input) {
+            input = spread;
+            continue;
+        }
+        let Some(projection) = input.downcast_ref::<ProjectionExec>() else {
+            break;
+        };
+        let exprs: Vec<_> = projection
+            .expr()
+            .iter()
+            .map(|p| Arc::clone(&p.expr))
+            .collect();
+        for expr in &mut over {
+            *expr = inline(expr, &exprs)?;
+        }
+        input = projection.input();
+    }
+    let Some((scan, source)) = cooperative_scan(input) else {
+        return Ok(None);
+    };
+    // Whether keys exist does not depend on the file, but for the type of a column.
+    let keyed = |expr: &Arc<dyn PhysicalExpr>| KeyWriter::key_of(expr, &scan.schema).is_some();
+    if !over.iter().all(keyed) {
+        return Ok(None);
+    }
+    let mut over = over.into_iter();
+    let group: Vec<_> = over.by_ref().take(group.len()).collect();
+    let mut aggregates: Vec<PlannedAggregate> = Vec::new();
+    for function in aggregate.aggr_expr() {
+        let args = over.by_ref().take(function.expressions().len()).collect();
+        aggregates.push(PlannedAggregate {
+            function: Arc::clone(function),
+            args,
+            filter: None,
+        });
+    }
+    for (planned, filter) in aggregates.iter_mut().zip(aggregate.filter_expr()) {
+        if filter.is_some() {
+            planned.filter = over.next();
+        }
+    }
+    let plan = FragmentPlan {
+        group,
+        aggregates,
+        schema: node.schema(),
+        time_zone: sharing.time_zone.clone(),
+    };
+    let parts = Parts {
+        fragment: Arc::new(plan),
+        scan: Arc::clone(scan),
+        scan_metrics: source.metrics(),
+        sharing: sharing.clone(),
+    };
+    let partial = Arc::clone(node).transform_up(|node| {
+        Ok(match spread(&node) {
+            Some(input) => Transformed::yes(Arc::clone(input)),
+            None => Transformed::no(node),
+        })
+    });
+    let fragment = FragmentExec::new(Arc::clone(input), partial.data()?, parts);
+    Ok(Some(Arc::new(fragment)))
+}
+
+/// The input of a node that only spreads rows over more partitions: states are few.
+fn spread(node: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn ExecutionPlan>> {
+    let repartition = node.downcast_ref::<RepartitionExec>()?;
+    let spreads = matches!(repartition.partitioning(), Partitioning::RoundRobinBatch(_));
+    spreads.then(|| repartition.input())
+}
+
+/// A cooperative scan of which every partition takes whichever chunk comes next, and what it reads does not change meanwhile.
+fn cooperative_scan(node: &Arc<dyn ExecutionPlan>) -> Option<(&Arc<ScanPlan>, &CScanSource)> {
+    let source = node.downcast_ref::<DataSourceExec>()?.data_source();
+    let source = source.as_ref().downcast_ref::<CScanSource>()?;
+    let plan = source.whole()?;
+    let changes = plan.table.predicate.as_ref().is_some_and(|predicate| {
+        DynamicFilterTracking::classify(predicate).contains_dynamic_filter()
+    });
+    (plan.delivery == Delivery::Shared && plan.limit.is_none() && !changes)
+        .then_some((plan, source))
+}

@@ -1,0 +1,218 @@
+//! What did a fragment leave of a chunk that somebody has worked on already?
+//!
+//! States are small and order does not matter, so a chunk's state is as good as its rows for ever, as long as the file is the
+//! same. A dashboard that refreshes, or a query that another has asked before, takes the states and touches only chunks that
+//! nobody has worked on: files that are new, ends of ranges.
+//! Not here: what a key says (`work.rs`); when the cache is asked (`member.rs`).
+//! Bounds: at most the bytes that the session who inserts allows (`coscan.state_cache`), counted in the engine's memory
+//! budget. What is cheapest to make again per byte goes first, and what was used long ago before what was used since
+//! [GreedyDual-Size: Cao, Irani, USITS 1997]. All of it goes before an operator is refused memory.
+//! I9: a state is found only under the version of its file, its chunk and the key of its work.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use arrow::array::RecordBatch;
+use coscan_storage::device::FileVersion;
+use coscan_storage::pool::{ChunkInfo, MemoryBudget, Reclaim};
+use parking_lot::Mutex;
+
+use super::expr_key::Key;
+
+/// Names the state of one chunk.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct StateKey {
+    store: Arc<str>,
+    file: FileVersion,
+    chunk_bytes: u64,
+    chunk: usize,
+    work: Key,
+}
+
+/// States of chunks, for all queries of an engine.
+pub(crate) struct StateCache {
+    memory: Arc<MemoryBudget>,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    entries: HashMap<Arc<StateKey>, Entry>,
+    /// By worth, then by number: what goes first comes first.
+    order: BTreeMap<(u64, u64), Arc<StateKey>>,
+    bytes: u64,
+    next: u64,
+    /// The worth of what went last: newcomers start from there.
+    floor: u64,
+    counts: Counts,
+}
+
+struct Entry {
+    states: RecordBatch,
+    bytes: u64,
+    /// Nanoseconds that it took to make, per KiB.
+    price: u64,
+    place: (u64, u64),
+}
+
+/// What the cache holds and has done.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) states: usize,
+    pub(crate) bytes: u64,
+    pub(crate) hits: u64,
+    pub(crate) misses: u64,
+    pub(crate) evicted: u64,
+}
+
+impl StateCache {
+    /// An empty cache that gives its memory back when the budget asks.
+    pub(crate) fn new(memory: &Arc<MemoryBudget>) -> Arc<Self> {
+        let cache = Arc::new(Self {
+            memory: Arc::clone(memory),
+            inner: Mutex::default(),
+        });
+        let weak: Weak<dyn Reclaim> = Arc::downgrade(&(Arc::clone(&cache) as Arc<dyn Reclaim>));
+        memory.give_first(weak);
+        cache
+    }
+
+    /// The state that this work leaves of a chunk, if it is known.
+    pub(crate) fn find(&self, chunk: &ChunkInfo, work: &Key) -> Option<RecordBatch> {
+        let key = key_of(chunk, work);
+        let mut inner = self.inner.lock();
+        let Inner {
+            entries,
+            order,
+            next,
+            floor,
+            counts,
+            ..
+        } = &mut *inner;
+        let Some((name, _)) = entries.get_key_value(&key) else {
+            counts.misses += 1;
+            return None;
+        };
+        let name = Arc::clone(name);
+        let entry = entries.get_mut(&key)?;
+        counts.hits += 1;
+        order.remove(&entry.place);
+        *next += 1;
+        entry.place = (floor.saturating_add(entry.price), *next);
+        order.insert(entry.place, name);
+        Some(entry.states.clone())
+    }
+
+    /// Remembers the state that a work left of a chunk, and what it took to make it. `bytes_max` is what the cache may hold.
+    pub(crate) fn insert(
+        &self,
+        chunk: &ChunkInfo,
+        work: &Key,
+        states: &RecordBatch,
+        took: Duration,
+        bytes_max: u64,
+    ) {
+        let key = Arc::new(key_of(chunk, work));
+        let bytes = (states.get_array_memory_size() + work.bytes() + ENTRY_BYTES) as u64;
+        if bytes > bytes_max / ENTRIES_MIN {
+            return;
+        }
+        let mut inner = self.inner.lock();
+        if inner.entries.contains_key(&key) {
+            return;
+        }
+        let mut freed = 0;
+        while inner.bytes + bytes > bytes_max {
+            match inner.evict_one() {
+                Some(bytes) => freed += bytes,
+                None => break,
+            }
+        }
+        // Under the lock nobody may be asked for memory who might ask this cache for it.
+        drop(inner);
+        self.memory.release(freed);
+        if !self.memory.try_exceed(bytes, 0) {
+            return;
+        }
+        let mut inner = self.inner.lock();
+        if inner.entries.contains_key(&key) {
+            drop(inner);
+            return self.memory.release(bytes);
+        }
+        let nanoseconds = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        let price = nanoseconds / (bytes / 1024).max(1);
+        inner.next += 1;
+        let place = (inner.floor.saturating_add(price), inner.next);
+        inner.order.insert(place, Arc::clone(&key));
+        inner.bytes += bytes;
+        let states = states.clone();
+        inner.entries.insert(
+            key,
+            Entry {
+                states,
+                bytes,
+                price,
+                place,
+            },
+        );
+    }
+
+    /// What it holds and has done.
+    pub(crate) fn counts(&self) -> Counts {
+        let inner = self.inner.lock();
+        Counts {
+            states: inner.entries.len(),
+            bytes: inner.bytes,
+            ..inner.counts
+        }
+    }
+}
+
+/// What an entry takes beside its arrays and its key: maps, file name.
+const ENTRY_BYTES: usize = 512;
+/// A cache holds at least so many states: larger ones are not kept.
+const ENTRIES_MIN: u64 = 16;
+
+impl Inner {
+    /// Drops what is worth least, and says how many bytes that were.
+    fn evict_one(&mut self) -> Option<u64> {
+        let ((worth, _), key) = self.order.pop_first()?;
+        self.floor = self.floor.max(worth);
+        let entry = self.entries.remove(&key)?;
+        self.bytes -= entry.bytes;
+        self.counts.evicted += 1;
+        Some(entry.bytes)
+    }
+}
+
+impl Reclaim for StateCache {
+    fn reclaim(&self, bytes: u64) {
+        let mut freed = 0;
+        let mut inner = self.inner.lock();
+        while freed < bytes {
+            match inner.evict_one() {
+                Some(bytes) => freed += bytes,
+                None => break,
+            }
+        }
+        drop(inner);
+        self.memory.release(freed);
+    }
+}
+
+impl Drop for StateCache {
+    fn drop(&mut self) {
+        self.memory.release(self.inner.get_mut().bytes);
+    }
+}
+
+fn key_of(chunk: &ChunkInfo, work: &Key) -> StateKey {
+    StateKey {
+        store: chunk.file.store().into(),
+        file: chunk.file.version().clone(),
+        chunk_bytes: chunk.file.chunk_bytes(),
+        chunk: chunk.file_chunk,
+        work: work.clone(),
+    }
+}

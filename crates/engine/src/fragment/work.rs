@@ -1,0 +1,194 @@
+//! What a fragment does with one chunk, in terms of the chunk's file.
+//!
+//! The planner's fragment speaks of the scan's output. A [`Work`] is the same in terms of one file's columns, with the
+//! conjuncts that statistics did not prove for the chunk: all that a chunk job needs, and all that decides what state a
+//! chunk leaves. Two works with equal [`Work::key`]s leave equal states for a chunk.
+//! Not here: which plans are fragments (`recognise.rs`), evaluation (`program.rs`).
+//! I9: a work exists only where every expression has a key (`expr_key.rs`).
+
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use coscan_storage::pool::ColumnRequest;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::error::Result;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_plan::udaf::AggregateFunctionExpr;
+
+use super::expr_key::{Key, KeyWriter};
+use crate::scan::FilePlan;
+
+/// A fragment as planned: over the output of its scan.
+#[derive(Debug)]
+pub(crate) struct FragmentPlan {
+    /// What rows are grouped by; nothing for one group of all rows.
+    pub(crate) group: Vec<Arc<dyn PhysicalExpr>>,
+    /// What is computed for each group.
+    pub(crate) aggregates: Vec<PlannedAggregate>,
+    /// Group columns, then the states of each aggregate: the schema of DataFusion's partial aggregate.
+    pub(crate) schema: SchemaRef,
+    /// What expressions may depend on besides their inputs.
+    pub(crate) time_zone: String,
+}
+
+/// An aggregate as planned.
+#[derive(Clone, Debug)]
+pub(crate) struct PlannedAggregate {
+    pub(crate) function: Arc<AggregateFunctionExpr>,
+    pub(crate) args: Vec<Arc<dyn PhysicalExpr>>,
+    pub(crate) filter: Option<Arc<dyn PhysicalExpr>>,
+}
+
+/// What a fragment does with a chunk of one file.
+#[derive(Debug)]
+pub(crate) struct Work {
+    /// The file's columns.
+    pub(crate) schema: SchemaRef,
+    /// What must be true of a row.
+    pub(crate) conjuncts: Vec<Arc<dyn PhysicalExpr>>,
+    pub(crate) group: Vec<Arc<dyn PhysicalExpr>>,
+    pub(crate) aggregates: Vec<Aggregate>,
+    /// Every column that is needed, for whatever.
+    pub(crate) columns: Vec<ColumnRequest>,
+    /// The schema of the states.
+    pub(crate) states: SchemaRef,
+    /// Names the class: equal for works that group alike.
+    pub(crate) class: Key,
+    /// Names the predicate: equal for works that admit the same rows.
+    pub(crate) predicate: Key,
+    /// Names the state that a chunk leaves.
+    pub(crate) key: Key,
+}
+
+/// An aggregate over one file's columns.
+#[derive(Clone, Debug)]
+pub(crate) struct Aggregate {
+    pub(crate) planned: PlannedAggregate,
+    /// Equal for aggregates that compute the same for each group.
+    pub(crate) key: Key,
+}
+
+impl FragmentPlan {
+    /// The fragment's work on chunks of a file of which the conjuncts `residual` (a set of positions) are not proved. `None` if an
+    /// expression has no key.
+    ///
+    /// # Errors
+    /// If an expression names a column that the scan does not give: a bug.
+    pub(crate) fn work(&self, file: &FilePlan, residual: u64) -> Result<Option<Work>> {
+        let over_file = |expr: &Arc<dyn PhysicalExpr>| inline(expr, &file.projection);
+        let group = self.group.iter().map(over_file).collect::<Result<_>>()?;
+        let conjuncts = file.conjuncts.iter().enumerate();
+        let conjuncts: Vec<_> = conjuncts
+            .filter(|(at, _)| residual >> at & 1 == 1)
+            .map(|(_, conjunct)| Arc::clone(&conjunct.expr))
+            .collect();
+        let mut planned = Vec::with_capacity(self.aggregates.len());
+        for aggregate in &self.aggregates {
+            planned.push(PlannedAggregate {
+                function: Arc::clone(&aggregate.function),
+                args: aggregate
+                    .args
+                    .iter()
+                    .map(over_file)
+                    .collect::<Result<_>>()?,
+                filter: aggregate.filter.as_ref().map(over_file).transpose()?,
+            });
+        }
+        Ok(self.keyed(&file.schema, conjuncts, group, planned))
+    }
+
+    fn keyed(
+        &self,
+        schema: &SchemaRef,
+        conjuncts: Vec<Arc<dyn PhysicalExpr>>,
+        group: Vec<Arc<dyn PhysicalExpr>>,
+        planned: Vec<PlannedAggregate>,
+    ) -> Option<Work> {
+        let mut class = KeyWriter::default();
+        class.word(&self.time_zone);
+        for expr in &group {
+            class.expr(expr, schema)?;
+        }
+        let class = class.finish();
+        let mut parts: Vec<Key> = Vec::with_capacity(conjuncts.len());
+        for conjunct in &conjuncts {
+            parts.push(KeyWriter::key_of(conjunct, schema)?);
+        }
+        let predicate = Key::of_set(parts);
+        let mut aggregates = Vec::with_capacity(planned.len());
+        for planned in planned {
+            let mut key = KeyWriter::default();
+            key.aggregate(
+                &planned.function,
+                &planned.args,
+                planned.filter.as_ref(),
+                schema,
+            )?;
+            aggregates.push(Aggregate {
+                planned,
+                key: key.finish(),
+            });
+        }
+        let keys = [&class, &predicate];
+        let key = Key::of_list(keys.into_iter().chain(aggregates.iter().map(|a| &a.key)));
+        let columns = columns_of(schema, &conjuncts, &group, &aggregates);
+        Some(Work {
+            schema: Arc::clone(schema),
+            conjuncts,
+            group,
+            aggregates,
+            columns,
+            states: Arc::clone(&self.schema),
+            class,
+            predicate,
+            key,
+        })
+    }
+}
+
+/// `expr` over the inputs of `projection`.
+pub(crate) fn inline(
+    expr: &Arc<dyn PhysicalExpr>,
+    projection: &[Arc<dyn PhysicalExpr>],
+) -> Result<Arc<dyn PhysicalExpr>> {
+    let replaced = Arc::clone(expr).transform_down(|node| {
+        let Some(column) = node.downcast_ref::<Column>() else {
+            return Ok(Transformed::no(node));
+        };
+        let input = projection.get(column.index()).ok_or_else(|| {
+            datafusion::common::internal_datafusion_err!("{column} is no column of the input")
+        })?;
+        Ok(Transformed::new(
+            Arc::clone(input),
+            true,
+            TreeNodeRecursion::Jump,
+        ))
+    });
+    replaced.data()
+}
+
+fn columns_of(
+    schema: &SchemaRef,
+    conjuncts: &[Arc<dyn PhysicalExpr>],
+    group: &[Arc<dyn PhysicalExpr>],
+    aggregates: &[Aggregate],
+) -> Vec<ColumnRequest> {
+    let aggregated = aggregates.iter().map(|aggregate| &aggregate.planned);
+    let aggregated = aggregated.flat_map(|planned| planned.args.iter().chain(&planned.filter));
+    let exprs = conjuncts.iter().chain(group).chain(aggregated);
+    let mut used: Vec<usize> = exprs
+        .flat_map(collect_columns)
+        .map(|column| column.index())
+        .collect();
+    used.sort_unstable();
+    used.dedup();
+    let fields = used.into_iter().filter_map(|at| schema.fields().get(at));
+    fields
+        .map(|field| ColumnRequest {
+            name: field.name().clone(),
+            field: Arc::clone(field),
+        })
+        .collect()
+}

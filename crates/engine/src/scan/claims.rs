@@ -1,0 +1,57 @@
+//! Who works on a chunk for an execution?
+//!
+//! A chunk's rows are counted once for a query, whoever counts them: a stream of the query that was handed the chunk, or a
+//! chunk job that another query began. Whoever it is claims the chunk first; who comes second leaves it alone.
+//! I5: a chunk is worked on for an execution by exactly one of those who claim it.
+
+use parking_lot::Mutex;
+
+/// The chunks that somebody works on or has worked on, for one execution.
+pub(crate) struct Claims {
+    claimed: Mutex<Vec<bool>>,
+}
+
+impl Claims {
+    /// No chunk of `chunks` is claimed.
+    pub(crate) fn new(chunks: usize) -> Self {
+        Self {
+            claimed: Mutex::new(vec![false; chunks]),
+        }
+    }
+
+    /// Claims a chunk; false if somebody has it.
+    pub(crate) fn claim(&self, chunk: usize) -> bool {
+        self.claimed
+            .lock()
+            .get_mut(chunk)
+            .is_some_and(|claimed| !std::mem::replace(claimed, true))
+    }
+
+    /// Whether somebody has the chunk.
+    pub(crate) fn is_claimed(&self, chunk: usize) -> bool {
+        self.claimed.lock().get(chunk).copied().unwrap_or(true)
+    }
+
+    /// Gives a chunk back that was claimed and of which no row was counted.
+    pub(crate) fn give_back(&self, chunk: usize) {
+        if let Some(claimed) = self.claimed.lock().get_mut(chunk) {
+            *claimed = false;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chunk_is_claimed_once() {
+        let claims = Claims::new(2);
+        assert!(claims.claim(1));
+        assert!(!claims.claim(1));
+        assert!(claims.is_claimed(1) && !claims.is_claimed(0));
+        claims.give_back(1);
+        assert!(claims.claim(1));
+        assert!(!claims.claim(2), "chunks that are not there are nobody's");
+    }
+}
