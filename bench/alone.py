@@ -61,6 +61,8 @@ class Server:
             import psycopg
             connection = psycopg.connect(host="127.0.0.1", port=self.port, user="coscan", autocommit=True)
             connection.execute(f"set coscan.cooperative = {SIDES[side]}")
+            # What one round leaves must not be the next one's answer.
+            connection.execute("set coscan.state_cache = '0'")
             self.connections[side] = connection
         return self.connections[side]
 

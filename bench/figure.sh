@@ -10,6 +10,7 @@
 #   SCALE=40  SEED=1  MIX=FS-T  ENGINES="duckdb datafusion coscan"
 #   COSCAN=target/release/coscan  COSCAN_SETTINGS="coscan.policy=attach"  PORT=15432
 #   PEER_MEMORY=      the engines' own limit, as a careful user would set it (such as 1.2GB)
+#   DISTINCT=         yes: no two queries have a date in common
 #   ALONE=yes         no: leave the standalone times out, and with them the normalised latency
 #   LIMIT_S=1800      a run is ended after this long
 set -uo pipefail
@@ -27,13 +28,13 @@ coscan="${COSCAN:-$here/../target/release/coscan}"
 port="${PORT:-15432}"
 python="${COSCAN_VENV:-$cache/venv}/bin/python"
 data="${COSCAN_DATA:-$cache/data}/lineitem-sf$scale.parquet"
-out="${OUT:-$cache/results/sf$scale-$mix-${bandwidth//\//p}-$memory-$streams-seed$seed${PEER_MEMORY:+-own-$PEER_MEMORY}}"
+out="${OUT:-$cache/results/sf$scale-$mix-${bandwidth//\//p}-$memory-$streams-seed$seed${DISTINCT:+-distinct}${PEER_MEMORY:+-own-$PEER_MEMORY}}"
 
 [ -x "$python" ] || { echo "figure.sh: no $python: run bench/setup.sh" >&2; exit 2; }
 [ -f "$data" ] || { echo "figure.sh: no $data: run bench/data.sh $scale" >&2; exit 2; }
 mkdir -p "$out/alone"
 "$here/workload.py" --scale "$scale" --mix "$mix" --seed "$seed" --streams "$streams" --delay "$delay" \
-    --out "$out/w.json" || exit 2
+    ${DISTINCT:+--distinct} --out "$out/w.json" || exit 2
 
 arena=("$here/arena.py" --data "$data" --bandwidth "$bandwidth" --memory "$memory" --timeout "${LIMIT_S:-1800}")
 

@@ -33,6 +33,19 @@ class Mixes(unittest.TestCase):
                 workload.parse_mix(mix)
 
 
+class Distinct(unittest.TestCase):
+    def test_no_date_twice(self):
+        made = workload.generate(streams=64, distinct=True)
+        dates = [word for stream in made["streams"] for query in stream["queries"]
+                 for word in query["sql"].split("'") if word[:2] == "19"]
+        self.assertGreater(len(dates), 64)
+        self.assertEqual(len(dates), len(set(dates)))
+
+    def test_too_many(self):
+        with self.assertRaises(ValueError):
+            workload.generate(mix="S-S", streams=1001, queries=1, distinct=True)
+
+
 class Generated(unittest.TestCase):
     def test_golden(self):
         """W1 across versions and languages: whoever changes this makes older results incomparable."""

@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
-"""What does shared decode save? Eight TPC-H Q6 with different parameters at once, on data in memory.
+"""What does it save to work on a chunk once? Eight TPC-H Q6 or Q1 with different parameters at once, on data in memory.
 
-    together.py --data FOLDER [--coscan BINARY] [--queries 8] [--rounds 5] [--json OUT]
+    together.py --data FOLDER [--query q1] [--coscan BINARY] [--queries 8] [--rounds 5] [--set NAME=VALUE ...] [--json OUT]
 
 Idea: processor time of the server, user and kernel, from its /proc entry, before and after the queries; plain
 DataFusion is `SET coscan.cooperative = off` in the same server (alone.py says why). Both sides have run once
 before it counts, and rounds take turns in alternating order.
 
+States of chunks are not remembered (coscan.state_cache = 0), or the second round would cost nothing.
+
 T1: the rows of both sides are equal, else nothing is reported.
 """
 
 import argparse
+import datetime
 import json
 import os
 import statistics
@@ -29,6 +32,19 @@ def q6(year, discount, quantity):
     return (f"select sum(l_extendedprice * l_discount) as revenue from lineitem where l_shipdate >= date '{year}-01-01' "
             f"and l_shipdate < date '{year + 1}-01-01' and l_discount between 0.0{discount - 1} and 0.0{discount + 1} "
             f"and l_quantity < {quantity}")
+
+
+def q1(year, discount, quantity):
+    """TPC-H 2.4.1; the delta is made of Q6's parameters, so that no two are alike."""
+    last = datetime.date(1998, 12, 1) - datetime.timedelta(days=60 + (year - 1993) * 10 + discount + quantity % 2)
+    return ("select l_returnflag, l_linestatus, sum(l_quantity) as sum_qty, sum(l_extendedprice) as sum_base_price, "
+            "sum(l_extendedprice * (1 - l_discount)) as sum_disc_price, "
+            "sum(l_extendedprice * (1 - l_discount) * (1 + l_tax)) as sum_charge, avg(l_quantity) as avg_qty, "
+            "avg(l_extendedprice) as avg_price, avg(l_discount) as avg_disc, count(*) as count_order from lineitem "
+            f"where l_shipdate <= date '{last}' group by l_returnflag, l_linestatus order by l_returnflag, l_linestatus")
+
+
+QUERIES = {"q1": q1, "q6": q6}
 
 
 def cpu_of(stat):
@@ -60,12 +76,14 @@ class Round:
         self.user, self.kernel = (b - a for a, b in zip(before, after))
 
 
-def connect(server, side, count):
+def connect(server, side, count, settings):
     import psycopg
     connections = [psycopg.connect(host="127.0.0.1", port=server.port, user="coscan", autocommit=True)
                    for _ in range(count)]
     for connection in connections:
         connection.execute(f"set coscan.cooperative = {alone.SIDES[side]}")
+        for name, value in settings:
+            connection.execute(f"set {name} = '{value}'")
     return connections
 
 
@@ -83,17 +101,20 @@ def main(argv):
     parser.add_argument("--data", required=True)
     parser.add_argument("--coscan", default=os.path.join(alone.HERE, "../target/release/coscan"))
     parser.add_argument("--queries", type=int, default=8, choices=range(1, len(PARAMETERS) + 1))
+    parser.add_argument("--query", choices=sorted(QUERIES), default="q6")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--json")
     args = parser.parse_args(argv)
-    queries = [q6(*parameters) for parameters in PARAMETERS[:args.queries]]
+    settings = [("coscan.state_cache", "0"), *(one.split("=", 1) for one in args.set)]
+    queries = [QUERIES[args.query](*parameters) for parameters in PARAMETERS[:args.queries]]
     server = alone.Server(args)
     try:
-        server.connections = {side: connect(server, side, len(queries)) for side in alone.SIDES}
+        server.connections = {side: connect(server, side, len(queries), settings) for side in alone.SIDES}
         rounds = []
         for at in range(args.rounds + 1):
             one = {side: Round(server, side, queries) for side in sorted(alone.SIDES, reverse=at % 2 == 1)}
-            alone.require_equal("Q6", {side: [row for rows in one[side].rows for row in rows] for side in one})
+            alone.require_equal(args.query, {side: [row for rows in one[side].rows for row in rows] for side in one})
             rounds.append(one)
     finally:
         server.connections = {}
@@ -105,7 +126,8 @@ def main(argv):
     print(f"processor time, coscan / plain: {ratio['median']:.2f} ({ratio['min']:.2f} to {ratio['max']:.2f})")
     if args.json:
         with open(args.json, "w", encoding="utf-8") as out:
-            json.dump({"format": "coscan-together", "version": 1, **result}, out, indent=1)
+            json.dump({"format": "coscan-together", "version": 2, "query": args.query, "queries": len(queries),
+                       "settings": settings, **result}, out, indent=1)
 
 
 if __name__ == "__main__":

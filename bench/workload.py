@@ -92,22 +92,59 @@ def key_range(key, low, high, percent):
     return "" if percent == 100 else f" and {key} between {low} and {high}"
 
 
-def fast_sql(rng, table, where):
+class Constants:
+    """The constants of the queries: TPC-H's substitution parameters, or, if `distinct`, such that no two
+    queries of a workload have a constant in common but for discounts, of which TPC-H has eleven."""
+
+    def __init__(self, rng, distinct):
+        self.rng = rng
+        self.distinct = distinct
+        self.dates = set()
+
+    def date(self, first, days):
+        """A date of the `days` days from `first` on that no query has had."""
+        if all(first + datetime.timedelta(days=day) in self.dates for day in range(days)):
+            raise ValueError(f"{len(self.dates)} dates are taken: fewer queries can all have dates of their own")
+        while True:
+            date = first + datetime.timedelta(days=self.rng.below(days))
+            if date not in self.dates:
+                self.dates.add(date)
+                return date
+
+    def fast(self):
+        """First day, day after the last, least and greatest discount in percent, quantity."""
+        if self.distinct:
+            first = self.date(datetime.date(1993, 1, 1), 1500)
+            last = self.date(first + datetime.timedelta(days=300), 200)
+            low = self.rng.below(8)
+            return first, last, low, low + 1 + self.rng.below(3), 20 + self.rng.below(10)
+        year = 1993 + self.rng.below(5)
+        discount = 2 + self.rng.below(8)
+        quantity = 24 + self.rng.below(2)
+        return (datetime.date(year, 1, 1), datetime.date(year + 1, 1, 1),
+                discount - 1, discount + 1, quantity)
+
+    def slow(self):
+        """The last day."""
+        if self.distinct:
+            return self.date(datetime.date(1996, 1, 1), 1000)
+        return datetime.date(1998, 12, 1) - datetime.timedelta(days=60 + self.rng.below(61))
+
+
+def fast_sql(constants, table, where):
     """TPC-H Q6. Draws: year, discount, quantity."""
-    year = 1993 + rng.below(5)
-    discount = 2 + rng.below(8)
-    quantity = 24 + rng.below(2)
+    first, last, low, high, quantity = constants.fast()
     return (
         f"select sum(l_extendedprice * l_discount) as revenue from {table}"
-        f" where l_shipdate >= date '{year}-01-01' and l_shipdate < date '{year + 1}-01-01'"
-        f" and l_discount between {decimal(f'0.{discount - 1:02d}')} and {decimal(f'0.{discount + 1:02d}')}"
+        f" where l_shipdate >= date '{first}' and l_shipdate < date '{last}'"
+        f" and l_discount between {decimal(f'0.{low:02d}')} and {decimal(f'0.{high:02d}')}"
         f" and l_quantity < {decimal(quantity)}{where}"
     )
 
 
-def slow_sql(rng, table, where, terms):
+def slow_sql(constants, table, where, terms):
     """TPC-H Q1 and `terms` sums more. Draws: delta."""
-    last = datetime.date(1998, 12, 1) - datetime.timedelta(days=60 + rng.below(61))
+    last = constants.slow()
     extra = "".join(
         f", sum(sqrt(cast(l_extendedprice as double precision) * (1 + cast(l_tax as double precision))"
         f" + {n})) as extra_{n}"
@@ -126,7 +163,8 @@ def slow_sql(rng, table, where, terms):
 
 
 def generate(mix="FS-T", streams=16, queries=4, delay_s=3.0, seed=1, key_min=1,
-             key_max=KEYS_PER_SCALE, table="lineitem", key="l_orderkey", slow_terms=SLOW_TERMS):
+             key_max=KEYS_PER_SCALE, table="lineitem", key="l_orderkey", slow_terms=SLOW_TERMS,
+             distinct=False):
     """The workload as a dict. Draws, in order, for each query of each stream: speed, percent,
     location, then the query's own parameters."""
     speeds, percents = parse_mix(mix)
@@ -135,6 +173,7 @@ def generate(mix="FS-T", streams=16, queries=4, delay_s=3.0, seed=1, key_min=1,
     if delay_s < 0 or slow_terms < 0 or key_max < key_min:
         raise ValueError("delay and slow terms are not negative, keys run upwards")
     rng = SplitMix64(seed)
+    constants = Constants(rng, distinct)
     span = key_max - key_min + 1
     out = []
     for number in range(streams):
@@ -145,7 +184,8 @@ def generate(mix="FS-T", streams=16, queries=4, delay_s=3.0, seed=1, key_min=1,
             width = max(1, span * percent // 100)
             low = key_min + rng.below(span - width + 1)
             where = key_range(key, low, low + width - 1, percent)
-            sql = fast_sql(rng, table, where) if speed == "F" else slow_sql(rng, table, where, slow_terms)
+            sql = (fast_sql(constants, table, where) if speed == "F"
+                   else slow_sql(constants, table, where, slow_terms))
             stream.append({
                 "name": f"{speed}-{percent:02d}",
                 "percent": percent,
@@ -158,7 +198,7 @@ def generate(mix="FS-T", streams=16, queries=4, delay_s=3.0, seed=1, key_min=1,
     return {
         "format": FORMAT, "version": VERSION, "mix": mix, "seed": seed, "delay_s": delay_s,
         "table": table, "key": key, "key_min": key_min, "key_max": key_max,
-        "slow_terms": slow_terms, "streams": out,
+        "slow_terms": slow_terms, **({"distinct": True} if distinct else {}), "streams": out,
     }
 
 
@@ -221,6 +261,8 @@ def main(argv):
     parser.add_argument("--scale", type=float, default=1.0, help="TPC-H scale of the table")
     parser.add_argument("--table", default="lineitem", help="its name in the SQL")
     parser.add_argument("--slow-terms", type=int, default=SLOW_TERMS, help="extra sums in SLOW")
+    parser.add_argument("--distinct", action="store_true",
+                        help="no two queries have a date in common: nothing that one computed is another's")
     parser.add_argument("--out", help="file to write [default: standard output]")
     args = parser.parse_args(argv)
     try:
@@ -232,7 +274,7 @@ def main(argv):
             return 0
         workload = generate(args.mix, args.streams, args.queries, args.delay, args.seed,
                             key_max=int(args.scale * KEYS_PER_SCALE), table=args.table,
-                            slow_terms=args.slow_terms)
+                            slow_terms=args.slow_terms, distinct=args.distinct)
     except (ValueError, OSError) as error:
         print(f"workload: {error}", file=sys.stderr)
         return 2

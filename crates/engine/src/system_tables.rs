@@ -1,5 +1,6 @@
-//! `coscan.scans`, `coscan.chunks`, `coscan.devices`, `coscan.indexes`: what runs now, what is in memory and who wants it, how busy
-//! the devices are, which indexes there are. Made anew for every query, from one look at each pool
+//! `coscan.scans`, `coscan.chunks`, `coscan.devices`, `coscan.indexes`, `coscan.fragments`, `coscan.state_cache`: what runs now, what
+//! is in memory and who wants it, how busy the devices are, which indexes there are, which queries work on chunks together, and what
+//! is remembered of chunks. Made anew for every query, from one look at each pool
 //! and at each index's manifest, for others may have refreshed or dropped it.
 //!
 //! Not here: settings (`SHOW ALL`, `information_schema.df_settings`).
@@ -19,17 +20,20 @@ use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 
-use crate::engine::{Engine, WeakEngine};
+use crate::engine::{Engine, EngineMetrics, WeakEngine};
+use crate::fragment::Counts;
 use crate::index::look_again;
 
 /// The schema with the system tables.
 pub(crate) fn schema(engine: &WeakEngine) -> Result<MemorySchemaProvider> {
     let schema = MemorySchemaProvider::new();
-    let tables: [(&str, Rows); 4] = [
+    let tables: [(&str, Rows); 6] = [
         ("scans", scans),
         ("chunks", chunks),
         ("devices", devices),
         ("indexes", indexes),
+        ("fragments", fragments),
+        ("state_cache", state_cache),
     ];
     for (name, rows) in tables {
         let table = SystemTable {
@@ -290,5 +294,39 @@ fn indexes(engine: Option<&Engine>) -> Result<RecordBatch> {
     columns.count("bytes", manifest().map(|m| m.bytes));
     columns.text("folder", folders.iter().map(String::as_str));
     columns.text("state", states.iter().map(String::as_str));
+    columns.finish()
+}
+
+fn fragments(engine: Option<&Engine>) -> Result<RecordBatch> {
+    let rows = engine.map(|engine| engine.board().classes());
+    let rows = rows.unwrap_or_default();
+    let mut columns = Columns::default();
+    columns.id("table", rows.iter().map(|class| class.table));
+    columns.text("grouping", rows.iter().map(|class| class.grouping.as_str()));
+    columns.count("members", rows.iter().map(|class| class.members));
+    columns.count("members_alone", rows.iter().map(|class| class.alone));
+    columns.count("jobs_awaited", rows.iter().map(|class| class.outstanding));
+    columns.finish()
+}
+
+fn state_cache(engine: Option<&Engine>) -> Result<RecordBatch> {
+    let rows: Vec<(Counts, EngineMetrics)> = engine
+        .map(|engine| (engine.board().cache.counts(), engine.metrics()))
+        .into_iter()
+        .collect();
+    let counts = || rows.iter().map(|(counts, _)| counts);
+    let metrics = || rows.iter().map(|(_, metrics)| metrics);
+    let mut columns = Columns::default();
+    columns.count("states", counts().map(|counts| counts.states as u64));
+    columns.count("bytes", counts().map(|counts| counts.bytes));
+    columns.count("hits", counts().map(|counts| counts.hits));
+    columns.count("misses", counts().map(|counts| counts.misses));
+    columns.count("evicted", counts().map(|counts| counts.evicted));
+    columns.count("jobs", metrics().map(|m| m.fragment_jobs));
+    columns.count("states_by_jobs", metrics().map(|m| m.fragment_states));
+    columns.count(
+        "chunks_given_back",
+        metrics().map(|m| m.fragment_chunks_given_back),
+    );
     columns.finish()
 }

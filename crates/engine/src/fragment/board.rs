@@ -5,7 +5,7 @@
 //! Not here: what a job does (`job.rs`).
 //! Bounds: `AVOIDED_MAX` classes are remembered as not worth sharing; then all are forgotten and measured anew.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -37,6 +37,18 @@ pub(crate) struct Totals {
     pub(crate) states: AtomicU64,
     pub(crate) remembered: AtomicU64,
     pub(crate) given_back: AtomicU64,
+}
+
+/// A class with members, as `coscan.fragments` shows it.
+#[derive(Debug, Default)]
+pub(crate) struct ClassRow {
+    pub(crate) table: u32,
+    pub(crate) grouping: String,
+    pub(crate) members: u64,
+    /// Members that work row by row.
+    pub(crate) alone: u64,
+    /// Chunks that jobs work on, over all members.
+    pub(crate) outstanding: u64,
 }
 
 /// What does not pay for a class.
@@ -91,14 +103,25 @@ impl Board {
         })
     }
 
-    /// Every member, by table.
-    pub(crate) fn all(&self) -> Vec<(TableKey, Arc<Member>)> {
+    /// The classes that have members now.
+    pub(crate) fn classes(&self) -> Vec<ClassRow> {
         let tables = self.tables.lock();
-        let each = tables.iter().flat_map(|(table, members)| {
-            let members = members.iter().filter_map(Weak::upgrade);
-            members.map(|member| (*table, member))
-        });
-        each.collect()
+        let mut rows: BTreeMap<(TableKey, String), ClassRow> = BTreeMap::new();
+        for (table, members) in &*tables {
+            for member in members.iter().filter_map(Weak::upgrade) {
+                let grouping = member.grouping();
+                let key = (*table, grouping.clone());
+                let row = rows.entry(key).or_insert_with(|| ClassRow {
+                    table: table.1.0,
+                    grouping,
+                    ..ClassRow::default()
+                });
+                row.members += 1;
+                row.alone += u64::from(member.is_alone());
+                row.outstanding += member.outstanding() as u64;
+            }
+        }
+        rows.into_values().collect()
     }
 
     /// Remembers that something does not pay.

@@ -141,6 +141,17 @@ impl Member {
         Ok(work)
     }
 
+    /// What it groups by, for people.
+    pub(crate) fn grouping(&self) -> String {
+        let group: Vec<String> = self.plan.group.iter().map(ToString::to_string).collect();
+        group.join(", ")
+    }
+
+    /// How many of its chunks jobs work on.
+    pub(crate) fn outstanding(&self) -> usize {
+        self.ledger.lock().outstanding
+    }
+
     /// Whether it has gone over to working row by row.
     pub(crate) fn is_alone(&self) -> bool {
         self.alone.load(Ordering::Relaxed)

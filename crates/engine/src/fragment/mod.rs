@@ -11,6 +11,8 @@
 //! | `work.rs` | what a fragment does with a chunk of one file |
 //! | `program.rs` | the works of a job, together |
 //! | `graph.rs` | each distinct expression once |
+//! | `narrow.rs` | decimals in 64 bits |
+//! | `sums.rs` | counts and sums of decimals |
 //! | `query_sets.rs` | which members a row qualifies for |
 //! | `groups.rs` | which group a row belongs to |
 //! | `state_cache.rs` | what is remembered of chunks |
@@ -23,13 +25,15 @@ mod graph;
 mod groups;
 mod job;
 mod member;
+mod narrow;
 mod program;
 mod query_sets;
 mod recognise;
 mod rows_exec;
 mod state_cache;
+mod sums;
 mod work;
 
 pub(crate) use board::Board;
 pub(crate) use recognise::ShareFragments;
-pub(crate) use state_cache::StateCache;
+pub(crate) use state_cache::{Counts, StateCache};

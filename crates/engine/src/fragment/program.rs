@@ -22,13 +22,15 @@ use datafusion::common::internal_datafusion_err;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
 use datafusion::physical_expr::GroupsAccumulatorAdapter;
+use datafusion::physical_expr::expressions::Literal;
 use datafusion::physical_plan::udaf::AggregateFunctionExpr;
 
 use super::expr_key::Key;
 use super::graph::{Frame, Graph, NodeId, filter_of};
 use super::groups::Groups;
 use super::query_sets::{Admitted, NOBODY, PREDICATES_MAX, QuerySets};
-use super::work::Work;
+use super::sums::{Histogram, Kind, Sums};
+use super::work::{Aggregate, Work};
 
 /// More groups in a chunk than this are no longer small beside its rows.
 const GROUPS_MAX: usize = 16 << 10;
@@ -63,6 +65,7 @@ struct Class {
     rows: usize,
     numbers: Vec<u32>,
     group_of: Vec<usize>,
+    histogram: Histogram,
 }
 
 /// A distinct aggregate of a class.
@@ -70,7 +73,14 @@ struct Slot {
     key: Key,
     args: Vec<NodeId>,
     filter: Option<NodeId>,
-    accumulator: Box<dyn GroupsAccumulator>,
+    states: States,
+}
+
+/// Who keeps the states of an aggregate.
+enum States {
+    /// `None`: rows are counted, whatever they hold.
+    Sums(Sums, Option<NodeId>),
+    Any(Box<dyn GroupsAccumulator>),
 }
 
 /// What a member gets from its class.
@@ -143,7 +153,7 @@ impl Program {
                 None => {
                     let mut nodes = Vec::with_capacity(work.conjuncts.len());
                     for conjunct in &work.conjuncts {
-                        let Some(node) = program.graph.add(conjunct, &work.schema)? else {
+                        let Some(node) = program.graph.add(conjunct, work.file())? else {
                             return Ok(None);
                         };
                         nodes.push(node);
@@ -276,7 +286,7 @@ impl Class {
         let mut group = Vec::with_capacity(work.group.len());
         let mut fields = Vec::with_capacity(work.group.len());
         for (at, expr) in work.group.iter().enumerate() {
-            let Some(node) = graph.add(expr, &work.schema)? else {
+            let Some(node) = graph.add(expr, work.file())? else {
                 return Ok(None);
             };
             group.push(node);
@@ -297,6 +307,7 @@ impl Class {
             rows: 0,
             numbers: Vec::new(),
             group_of: Vec::new(),
+            histogram: Histogram::default(),
         }))
     }
 
@@ -323,16 +334,21 @@ impl Class {
                 continue;
             }
             let planned = &aggregate.planned;
+            if let Some(slot) = sums(aggregate, work, graph)? {
+                self.aggregates.push(slot);
+                slots.push(self.aggregates.len() - 1);
+                continue;
+            }
             let mut args = Vec::with_capacity(planned.args.len());
             for arg in &planned.args {
-                let Some(node) = graph.add(arg, &work.schema)? else {
+                let Some(node) = graph.add(arg, work.file())? else {
                     return Ok(None);
                 };
                 args.push(node);
             }
             let filter = match &planned.filter {
                 None => None,
-                Some(filter) => match graph.add(filter, &work.schema)? {
+                Some(filter) => match graph.add(filter, work.file())? {
                     None => return Ok(None),
                     node => node,
                 },
@@ -341,7 +357,7 @@ impl Class {
                 key: aggregate.key.clone(),
                 args,
                 filter,
-                accumulator: accumulator_of(&planned.function)?,
+                states: States::Any(accumulator_of(&planned.function)?),
             });
             slots.push(self.aggregates.len() - 1);
         }
@@ -433,15 +449,35 @@ impl Class {
         if groups > GROUPS_MAX || groups > GROUPS_FEW && groups * ROWS_PER_GROUP > seen {
             return Err(Stop::TooManyGroups(self.key.clone()));
         }
+        self.histogram.clear();
+        let (group_of, histogram) = (self.group_of.as_slice(), &mut self.histogram);
         for slot in &mut self.aggregates {
-            let args = slot.args.iter();
-            let args = args.map(|node| graph.value(*node, frame, input));
-            let args = args.collect::<Result<Vec<_>>>()?;
-            let filter = slot.filter.map(|node| graph.value(node, frame, input));
-            let filter = filter.transpose()?;
-            let filter = filter.as_ref().map(|f| as_boolean_array(f)).transpose()?;
-            slot.accumulator
-                .update_batch(&args, &self.group_of, filter, groups)?;
+            match &mut slot.states {
+                States::Sums(sums, None) => sums.count(None, group_of, groups, histogram),
+                States::Sums(sums, Some(node)) if sums.kind() == Kind::Count => {
+                    let nulls = match graph.narrow(*node, frame, input)? {
+                        Some(narrow) => narrow.nulls,
+                        None => graph.value(*node, frame, input)?.logical_nulls(),
+                    };
+                    sums.count(nulls.as_ref(), group_of, groups, histogram);
+                }
+                States::Sums(sums, Some(node)) => match graph.narrow(*node, frame, input)? {
+                    Some(narrow) => sums.add_narrow(&narrow, group_of, groups, histogram),
+                    None => {
+                        let values = graph.value(*node, frame, input)?;
+                        sums.add_wide(&values, group_of, groups, histogram)?;
+                    }
+                },
+                States::Any(accumulator) => {
+                    let args = slot.args.iter();
+                    let args = args.map(|node| graph.value(*node, frame, input));
+                    let args = args.collect::<Result<Vec<_>>>()?;
+                    let filter = slot.filter.map(|node| graph.value(node, frame, input));
+                    let filter = filter.transpose()?;
+                    let filter = filter.as_ref().map(|f| as_boolean_array(f)).transpose()?;
+                    accumulator.update_batch(&args, group_of, filter, groups)?;
+                }
+            }
         }
         Ok(())
     }
@@ -455,7 +491,10 @@ impl Class {
         let keys = columns.len();
         let mut places = Vec::with_capacity(self.aggregates.len());
         for slot in &mut self.aggregates {
-            let state = slot.accumulator.state(EmitTo::All)?;
+            let state = match &mut slot.states {
+                States::Sums(sums, _) => sums.state(emitted.sets.len())?,
+                States::Any(accumulator) => accumulator.state(EmitTo::All)?,
+            };
             places.push(columns.len()..columns.len() + state.len());
             columns.extend(state);
         }
@@ -528,6 +567,34 @@ fn filtered(
     debug_assert_eq!(mask.len(), rows);
     let mask = filter.filter(&BooleanArray::from(mask.clone()))?;
     Ok(Admitted::of(as_boolean_array(&mask)?.values().clone()))
+}
+
+/// A slot for an aggregate that `sums.rs` does; `None` if it does not.
+fn sums(aggregate: &Aggregate, work: &Work, graph: &mut Graph) -> Result<Option<Slot>> {
+    let planned = &aggregate.planned;
+    let (None, [arg]) = (&planned.filter, planned.args.as_slice()) else {
+        return Ok(None);
+    };
+    let data_type = arg.data_type(&work.schema)?;
+    let Some(sums) = Sums::of(&planned.function, Some(&data_type))? else {
+        return Ok(None);
+    };
+    let literal = arg.downcast_ref::<Literal>();
+    let counts_rows = literal.is_some_and(|literal| !literal.value().is_null());
+    let node = if sums.kind() == Kind::Count && counts_rows {
+        None
+    } else {
+        match graph.add(arg, work.file())? {
+            None => return Ok(None),
+            node => node,
+        }
+    };
+    Ok(Some(Slot {
+        key: aggregate.key.clone(),
+        args: node.into_iter().collect(),
+        filter: None,
+        states: States::Sums(sums, node),
+    }))
 }
 
 /// An accumulator of the states of many groups.

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, Field, FieldRef, SchemaRef};
 use coscan_storage::pool::ColumnRequest;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
@@ -18,6 +18,7 @@ use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_plan::udaf::AggregateFunctionExpr;
 
 use super::expr_key::{Key, KeyWriter};
+use super::graph::FileColumns;
 use crate::scan::FilePlan;
 
 /// A fragment as planned: over the output of its scan.
@@ -46,6 +47,8 @@ pub(crate) struct PlannedAggregate {
 pub(crate) struct Work {
     /// The file's columns.
     pub(crate) schema: SchemaRef,
+    /// The same, as they are to be decoded: decimals of few digits to 64 bits.
+    pub(crate) reads: Vec<FieldRef>,
     /// What must be true of a row.
     pub(crate) conjuncts: Vec<Arc<dyn PhysicalExpr>>,
     pub(crate) group: Vec<Arc<dyn PhysicalExpr>>,
@@ -60,6 +63,16 @@ pub(crate) struct Work {
     pub(crate) predicate: Key,
     /// Names the state that a chunk leaves.
     pub(crate) key: Key,
+}
+
+impl Work {
+    /// The file's columns.
+    pub(crate) fn file(&self) -> FileColumns<'_> {
+        FileColumns {
+            schema: &self.schema,
+            reads: &self.reads,
+        }
+    }
 }
 
 /// An aggregate over one file's columns.
@@ -96,16 +109,17 @@ impl FragmentPlan {
                 filter: aggregate.filter.as_ref().map(over_file).transpose()?,
             });
         }
-        Ok(self.keyed(&file.schema, conjuncts, group, planned))
+        Ok(self.keyed(file, conjuncts, group, planned))
     }
 
     fn keyed(
         &self,
-        schema: &SchemaRef,
+        file: &FilePlan,
         conjuncts: Vec<Arc<dyn PhysicalExpr>>,
         group: Vec<Arc<dyn PhysicalExpr>>,
         planned: Vec<PlannedAggregate>,
     ) -> Option<Work> {
+        let schema = &file.schema;
         let mut class = KeyWriter::default();
         class.word(&self.time_zone);
         for expr in &group {
@@ -133,9 +147,12 @@ impl FragmentPlan {
         }
         let keys = [&class, &predicate];
         let key = Key::of_list(keys.into_iter().chain(aggregates.iter().map(|a| &a.key)));
-        let columns = columns_of(schema, &conjuncts, &group, &aggregates);
+        let reads = schema.fields().iter().zip(&file.fits_64_bits);
+        let reads: Vec<FieldRef> = reads.map(|(field, fits)| narrow(field, *fits)).collect();
+        let columns = columns_of(&reads, &conjuncts, &group, &aggregates);
         Some(Work {
             schema: Arc::clone(schema),
+            reads,
             conjuncts,
             group,
             aggregates,
@@ -169,8 +186,19 @@ pub(crate) fn inline(
     replaced.data()
 }
 
+/// A column as it is to be decoded.
+fn narrow(field: &FieldRef, fits_64_bits: bool) -> FieldRef {
+    match field.data_type() {
+        DataType::Decimal128(precision, scale) if fits_64_bits => {
+            let narrow = DataType::Decimal64(*precision, *scale);
+            Arc::new(Field::clone(field).with_data_type(narrow))
+        }
+        _ => Arc::clone(field),
+    }
+}
+
 fn columns_of(
-    schema: &SchemaRef,
+    reads: &[FieldRef],
     conjuncts: &[Arc<dyn PhysicalExpr>],
     group: &[Arc<dyn PhysicalExpr>],
     aggregates: &[Aggregate],
@@ -184,7 +212,7 @@ fn columns_of(
         .collect();
     used.sort_unstable();
     used.dedup();
-    let fields = used.into_iter().filter_map(|at| schema.fields().get(at));
+    let fields = used.into_iter().filter_map(|at| reads.get(at));
     fields
         .map(|field| ColumnRequest {
             name: field.name().clone(),

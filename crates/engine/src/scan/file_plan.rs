@@ -11,7 +11,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use coscan_storage::pool::TableFile;
-use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::ScalarValue;
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::FileScanConfig;
@@ -48,6 +48,8 @@ pub(crate) struct TablePlan {
 pub(crate) struct FilePlan {
     /// The file's columns as they are decoded; root columns, in the file's order.
     pub(crate) schema: SchemaRef,
+    /// Per column: decimals that the file stores as integers of 64 bits, which may be decoded to such.
+    pub(crate) fits_64_bits: Vec<bool>,
     /// What must be true of a row, over `schema`. At most [`CONJUNCTS_MAX`].
     pub(crate) conjuncts: Vec<Conjunct>,
     /// The output columns, over `schema`.
@@ -153,6 +155,7 @@ impl TablePlan {
             conjuncts.push(Conjunct::new(conjunction(rest.into_iter().map(|c| c.expr))));
         }
         Ok(FilePlan {
+            fits_64_bits: fits_64_bits(&schema, file),
             schema,
             conjuncts,
             projection: projection.iter().map(|p| Arc::clone(&p.expr)).collect(),
@@ -182,6 +185,29 @@ impl TablePlan {
         Ok(schema)
     }
 }
+
+/// See [`FilePlan::fits_64_bits`].
+fn fits_64_bits(schema: &SchemaRef, file: &TableFile) -> Vec<bool> {
+    let parquet = file.metadata().file_metadata().schema_descr();
+    let roots = parquet.root_schema().get_fields();
+    let stored = |field: &Arc<arrow::datatypes::Field>| {
+        let DataType::Decimal128(precision, scale) = field.data_type() else {
+            return false;
+        };
+        let root = file.column(field.name()).and_then(|root| roots.get(root));
+        root.is_some_and(|root| {
+            root.is_primitive()
+                && root.get_physical_type() == parquet::basic::Type::INT64
+                && root.get_precision() == i32::from(*precision)
+                && root.get_scale() == i32::from(*scale)
+                && *precision <= DIGITS_OF_64_BITS
+        })
+    };
+    schema.fields().iter().map(stored).collect()
+}
+
+/// Decimals of so many digits fit 64 bits.
+const DIGITS_OF_64_BITS: u8 = 18;
 
 impl Conjunct {
     fn new(expr: Arc<dyn PhysicalExpr>) -> Self {
