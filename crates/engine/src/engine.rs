@@ -288,6 +288,9 @@ impl Engine {
         metrics.decoded_bytes = memory.decoded_bytes();
         metrics.frame_bytes = memory.frame_bytes();
         self.inner.board.add_to(&mut metrics);
+        // States are counted with operators, before whom they go.
+        let states = metrics.state_cache_bytes;
+        metrics.operator_bytes = metrics.operator_bytes.saturating_sub(states);
         metrics
     }
 

@@ -20,6 +20,10 @@ use coscan_storage::pool::ColumnRequest;
 use datafusion::common::cast::as_boolean_array;
 use datafusion::common::internal_datafusion_err;
 use datafusion::error::{DataFusionError, Result};
+use datafusion::functions_aggregate::average::avg_udaf;
+use datafusion::functions_aggregate::count::count_udaf;
+use datafusion::functions_aggregate::min_max::{max_udaf, min_udaf};
+use datafusion::functions_aggregate::sum::sum_udaf;
 use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
 use datafusion::physical_expr::GroupsAccumulatorAdapter;
 use datafusion::physical_expr::expressions::Literal;
@@ -357,7 +361,7 @@ impl Class {
                 key: aggregate.key.clone(),
                 args,
                 filter,
-                states: States::Any(accumulator_of(&planned.function)?),
+                states: States::Any(accumulator_of(&planned.function, work.group.is_empty())?),
             });
             slots.push(self.aggregates.len() - 1);
         }
@@ -597,12 +601,23 @@ fn sums(aggregate: &Aggregate, work: &Work, graph: &mut Graph) -> Result<Option<
     }))
 }
 
-/// An accumulator of the states of many groups.
-fn accumulator_of(function: &Arc<AggregateFunctionExpr>) -> Result<Box<dyn GroupsAccumulator>> {
-    if function.groups_accumulator_supported() {
+/// An accumulator of the states of many groups. Its states are merged by what DataFusion has above: an accumulator of many
+/// groups again, or, without grouping, one of a single group, which not every function prepares for states without a value.
+fn accumulator_of(
+    function: &Arc<AggregateFunctionExpr>,
+    ungrouped: bool,
+) -> Result<Box<dyn GroupsAccumulator>> {
+    let suits = !ungrouped || merges_nulls(function);
+    if suits && function.groups_accumulator_supported() {
         return function.create_groups_accumulator();
     }
     let function = Arc::clone(function);
     let make = move || function.create_accumulator();
     Ok(Box::new(GroupsAccumulatorAdapter::new(make)))
+}
+
+/// Whether a function is known to merge states that are null.
+fn merges_nulls(function: &AggregateFunctionExpr) -> bool {
+    let known = [sum_udaf(), avg_udaf(), count_udaf(), min_udaf(), max_udaf()];
+    !function.is_distinct() && known.iter().any(|known| **known == *function.fun())
 }

@@ -248,8 +248,8 @@ mod tests {
     use arrow::array::BooleanArray;
     use arrow::datatypes::{Field, Schema};
     use datafusion::logical_expr::{AggregateUDF, EmitTo};
+    use datafusion::physical_expr::aggregate::AggregateExprBuilder;
     use datafusion::physical_expr::expressions::col;
-    use datafusion::physical_plan::udaf::AggregateExprBuilder;
     use proptest::prelude::*;
 
     use super::*;
@@ -289,6 +289,8 @@ mod tests {
             groups in 1usize..6,
             narrow in any::<bool>(),
         ) {
+            // Every group has rows in every batch: DataFusion takes one without rows for one with a sum of 0.
+            let groups = batches.iter().map(Vec::len).fold(groups, usize::min);
             let data_type = DataType::Decimal128(18, 2);
             let schema = Arc::new(Schema::new(vec![Field::new("v", data_type.clone(), true)]));
             for udaf in [sum_udaf(), avg_udaf(), count_udaf()] {
