@@ -28,6 +28,9 @@ pub(crate) struct ArenaConfig {
     pub(crate) record: Option<PathBuf>,
 }
 
+/// What is added to a policy's name to have work above the scans shared too.
+const FRAGMENTS: &str = "+fragments";
+
 /// An engine with one table.
 pub(crate) struct Arena {
     engine: Engine,
@@ -57,9 +60,15 @@ impl Arena {
     /// A new engine with `table` at `path`.
     pub(crate) async fn open(config: &ArenaConfig, table: &str, path: &Path) -> Result<Self> {
         let failed = |error| BenchError::engine("starting the engine", error);
+        // The paper's policies share reads and nothing else; states that are remembered would hide the second read.
+        let (name, share_fragments) = match config.policy.strip_suffix(FRAGMENTS) {
+            Some(name) => (name, true),
+            None => (config.policy.as_str(), false),
+        };
         let engine = Engine::new(EngineConfig {
             buffer_bytes_max: Some(config.buffer_bytes),
-            policy: policy(&config.policy)?,
+            policy: policy(name)?,
+            share_fragments,
             model: model(&config.model)?,
             chunk_bytes: config.chunk_bytes,
             // Every scan of the workload is to be scheduled, however small its range.

@@ -27,6 +27,8 @@ pub struct EngineConfig {
     pub small_table_bytes: u64,
     /// Whether sessions start with cooperative scans.
     pub cooperative: bool,
+    /// Whether sessions start with aggregates that work on a chunk once for all queries that want it.
+    pub share_fragments: bool,
     /// The access path that sessions start with, where an index serves a predicate.
     pub access_path: AccessPath,
     /// Holds every device to so many bytes per second, for experiments. `None`: as fast as it goes.
@@ -68,6 +70,7 @@ impl Default for EngineConfig {
             chunk_bytes: CHUNK_BYTES_DEFAULT,
             small_table_bytes: SMALL_TABLE_BYTES_DEFAULT,
             cooperative: true,
+            share_fragments: true,
             access_path: AccessPath::Smooth,
             bandwidth: None,
             latency: Duration::ZERO,

@@ -131,7 +131,7 @@ impl Settings {
             smooth_sla_ms: SMOOTH_SLA_MS_DEFAULT,
             smooth_region_max: SMOOTH_REGION_MAX_DEFAULT,
             smooth_cache: None,
-            share_fragments: true,
+            share_fragments: config.share_fragments,
             state_cache: None,
             index_folder,
             label: String::new(),

@@ -284,6 +284,8 @@ impl Bench {
     /// A session of a new engine of so much memory, with the tables.
     pub(crate) async fn session(&self, memory_bytes: u64) -> Result<Session> {
         let config = EngineConfig {
+            // Access paths are compared, not what is remembered of them.
+            share_fragments: false,
             memory_bytes: Some(memory_bytes),
             // Every scan is to be read by the engine's own devices, however little it needs.
             small_table_bytes: 0,

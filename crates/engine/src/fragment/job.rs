@@ -57,7 +57,7 @@ impl Job {
                         order.deliver(states, how);
                     }
                 }
-                Err(error) => self.stop(&Stop::Failed(error)),
+                Err(stop) => self.stop(&stop),
             },
             Ok(None) => {}
             Err(stop) => self.stop(&stop),
@@ -90,7 +90,7 @@ impl Job {
                 log::debug!("a chunk job failed, its members go on alone: {error}");
                 self.orders.iter().for_each(|order| order.member.leave());
             }
-            Stop::TooManyGroups(class) => {
+            Stop::StatesTooLarge(class) => {
                 self.board.avoid(self.table, class.clone(), Avoid::States);
                 let of_class = self.orders.iter().filter(|o| o.work.class == *class);
                 of_class.for_each(|order| order.member.leave());

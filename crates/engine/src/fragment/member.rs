@@ -28,6 +28,9 @@ use crate::scan::{FilePlan, Judged, Remembers, Running};
 /// A table as jobs know it: the buffer pool's number and the table's in it.
 pub(crate) type TableKey = (usize, TableId);
 
+/// States of so many rows may wait for a member's streams; jobs of others then serve it no more until it reads on.
+const WAITING_ROWS_MAX: usize = 64 << 10;
+
 /// One execution of a fragment.
 pub(crate) struct Member {
     plan: Arc<FragmentPlan>,
@@ -171,7 +174,7 @@ impl Member {
         let place = self.place.get()?;
         let position = *place.positions.get(&chunk)?;
         let running = place.running.upgrade()?;
-        if running.claims.is_claimed(position) {
+        if running.claims.is_claimed(position) || self.ledger.lock().rows > WAITING_ROWS_MAX {
             return None;
         }
         let judged = running.judged[position].as_ref()?;

@@ -5,8 +5,8 @@
 //! aggregate once. In the end each member gets the groups whose set admits it; one group may come as several rows, which the
 //! final aggregate above merges.
 //! Not here: threads, who the members are (`job.rs`), what is remembered (`state_cache.rs`).
-//! Bounds: `GROUPS_MAX` groups a class, and beyond `GROUPS_FEW` at most one group for `ROWS_PER_GROUP` rows; then the program stops
-//! and says so, because states would be no smaller than rows.
+//! Bounds: `GROUPS_MAX` groups a class, and beyond `GROUPS_FEW` at most one group for `ROWS_PER_GROUP` rows; `STATE_BYTES_MAX` of
+//! states. Beyond that the program stops and says so, because states would be no smaller than rows.
 //! I5: every row of every batch is counted for a member iff every conjunct of its work is true for the row.
 
 use std::collections::HashMap;
@@ -38,6 +38,10 @@ use super::work::{Aggregate, Work};
 
 /// More groups in a chunk than this are no longer small beside its rows.
 const GROUPS_MAX: usize = 16 << 10;
+/// States of a chunk of more bytes than this are not small: lists of distinct values, mostly.
+const STATE_BYTES_MAX: usize = 1 << 20;
+/// An accumulator of more bytes will not leave small states.
+const ACCUMULATOR_BYTES_MAX: usize = 16 << 20;
 /// So few groups are small whatever the rows.
 const GROUPS_FEW: usize = 256;
 /// Otherwise there must be this many rows, wanted or not, for each group and each predicate that cuts the rows into sets.
@@ -100,8 +104,8 @@ struct Served {
 pub(crate) enum Stop {
     /// Decode or an expression failed.
     Failed(DataFusionError),
-    /// Grouping like this leaves too many groups: states would not be small.
-    TooManyGroups(Key),
+    /// Grouping like this leaves too many groups, or groups with too much in them.
+    StatesTooLarge(Key),
     /// These predicates cut the rows into too many sets.
     TooManySets(Key),
 }
@@ -272,8 +276,8 @@ impl Program {
     /// Takes out what each work leaves, by its position among the works the program was made of. No rows where none passed.
     ///
     /// # Errors
-    /// What an aggregate fails with.
-    pub(crate) fn states(&mut self, works: &[Arc<Work>]) -> Result<Vec<RecordBatch>> {
+    /// See [`Stop`].
+    pub(crate) fn states(&mut self, works: &[Arc<Work>]) -> Result<Vec<RecordBatch>, Stop> {
         let mut states: Vec<RecordBatch> = works
             .iter()
             .map(|work| RecordBatch::new_empty(Arc::clone(&work.states)))
@@ -451,7 +455,7 @@ impl Class {
         let groups = self.groups.len();
         let seen = self.rows * self.predicates.len();
         if groups > GROUPS_MAX || groups > GROUPS_FEW && groups * ROWS_PER_GROUP > seen {
-            return Err(Stop::TooManyGroups(self.key.clone()));
+            return Err(Stop::StatesTooLarge(self.key.clone()));
         }
         self.histogram.clear();
         let (group_of, histogram) = (self.group_of.as_slice(), &mut self.histogram);
@@ -480,13 +484,16 @@ impl Class {
                     let filter = filter.transpose()?;
                     let filter = filter.as_ref().map(|f| as_boolean_array(f)).transpose()?;
                     accumulator.update_batch(&args, group_of, filter, groups)?;
+                    if accumulator.size() > ACCUMULATOR_BYTES_MAX {
+                        return Err(Stop::StatesTooLarge(self.key.clone()));
+                    }
                 }
             }
         }
         Ok(())
     }
 
-    fn states(&mut self, works: &[Arc<Work>], states: &mut [RecordBatch]) -> Result<()> {
+    fn states(&mut self, works: &[Arc<Work>], states: &mut [RecordBatch]) -> Result<(), Stop> {
         if self.groups.len() == 0 {
             return Ok(());
         }
@@ -508,6 +515,9 @@ impl Class {
         let count = emitted.sets.len();
         let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(count));
         let all = RecordBatch::try_new_with_options(schema, columns, &options)?;
+        if all.get_array_memory_size() > STATE_BYTES_MAX {
+            return Err(Stop::StatesTooLarge(self.key.clone()));
+        }
         for member in &self.members {
             let admits = |set: &u32| *set != NOBODY && self.sets.admits(*set, member.bit);
             let mask: BooleanArray = emitted.sets.iter().map(|set| Some(admits(set))).collect();
