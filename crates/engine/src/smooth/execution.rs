@@ -19,6 +19,7 @@ use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use futures::future::{BoxFuture, join_all, try_join_all};
 use tokio::sync::{Mutex, OnceCell};
 
+use super::fetched_rows::FetchedRows;
 use super::metrics::{RowsLeft, SmoothMetrics};
 use super::plan::{Question, SmoothPlan};
 use super::probing::{Examined, Job, Left, Probing, SAMPLED_LEAVES};
@@ -214,8 +215,8 @@ impl Open {
         }
     }
 
-    /// Positions of rows that were given one by one, ascending.
-    pub(crate) async fn fetched(&self) -> Arc<[u64]> {
+    /// The rows that were given one by one.
+    pub(crate) async fn fetched(&self) -> Arc<FetchedRows> {
         match &self.probing {
             Some(probing) => probing.lock().await.fetched(),
             None => Arc::default(),

@@ -9,6 +9,7 @@
 //! | `read_ahead.rs` | how much is on its way at once |
 //! | `rows.rs` | which rows of pages are in the answer |
 //! | `rest.rs` | how the rest is read once regions are large: pages by themselves, or a scan |
+//! | `fetched_rows.rs` | which rows were given one by one |
 //! | `takeover.rs` | what is left when a cooperative scan takes over |
 //! | `reader.rs` | the rows as they are found |
 //! | `stream.rs` | one partition, rows in any order |
@@ -18,6 +19,7 @@
 //! The state machine is `coscan_core::smooth`; pages are read by `coscan_storage`. Contract: `docs/design/smooth.md`.
 
 mod execution;
+mod fetched_rows;
 mod index_used;
 mod metrics;
 mod ordered;

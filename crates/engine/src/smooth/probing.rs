@@ -25,6 +25,7 @@ use coscan_storage::{PageMap, PageRun, TablePage};
 use datafusion::error::Result;
 
 use super::execution::Prices;
+use super::fetched_rows::FetchedRows;
 use super::metrics::SmoothMetrics;
 use super::plan::SmoothPlan;
 use super::read_ahead::ReadAhead;
@@ -61,8 +62,8 @@ pub(crate) struct Examined {
 pub(crate) struct Left {
     /// Per page: it was read, or the index names no row of it.
     pub(crate) done: Vec<bool>,
-    /// Positions of rows that were fetched one by one, ascending.
-    pub(crate) fetched: Arc<[u64]>,
+    /// Rows that were fetched one by one.
+    pub(crate) fetched: Arc<FetchedRows>,
 }
 
 /// Goes through the index.
@@ -81,10 +82,12 @@ pub(crate) struct Probing {
     take_over_pages: u32,
     /// Rows that `switch` still fetches one by one.
     switch_rows_left: u64,
-    /// Positions of the rows fetched one by one (Tuple ID cache).
-    fetched: Vec<u64>,
-    /// The same, ascending, if it was asked for since the last of them.
-    fetched_in_order: Option<Arc<[u64]>>,
+    /// The rows fetched one by one (Tuple ID cache).
+    fetched: Arc<FetchedRows>,
+    /// Rows taken from the index to be fetched, by page, that are in no job yet: a call that is dropped loses none of them.
+    gathered: BTreeMap<u32, Vec<u64>>,
+    /// How many.
+    gathered_rows: usize,
     /// Once all pages are known that the index names: those that are still to be read by themselves, ascending.
     sorted: Option<VecDeque<PageRun>>,
     /// Until then, while the rest of the index is gone through.
@@ -156,8 +159,9 @@ impl Probing {
                 .min(region_pages_max)
                 .max(2),
             switch_rows_left: settings.smooth_estimate,
-            fetched: Vec::new(),
-            fetched_in_order: None,
+            fetched: Arc::default(),
+            gathered: BTreeMap::new(),
+            gathered_rows: 0,
             sorted: None,
             named: None,
             left_to_scan: None,
@@ -184,6 +188,9 @@ impl Probing {
                 if let Some(cursor) = &self.cursor {
                     cursor.index().set_broken(&error.strip_backtrace());
                 }
+                // They were not fetched, so the scan gives them.
+                self.gathered.clear();
+                self.gathered_rows = 0;
                 self.take_over(self.read())
             }
         }
@@ -208,6 +215,9 @@ impl Probing {
     async fn next_smooth(&mut self, map: &PageMap) -> Result<Job> {
         if self.smooth.mode() == Mode::Index {
             return self.next_smooth_rows(map).await;
+        }
+        if !self.gathered.is_empty() {
+            return Ok(self.rows());
         }
         if std::mem::take(&mut self.looks_first) || self.named.is_some() {
             return self.look_ahead_and_take_over(map).await;
@@ -241,22 +251,23 @@ impl Probing {
                     pages += size as usize;
                     regions.push(runs);
                 }
-                Probe::Row => debug_assert!(false, "I12: no row after the first region"),
+                // The state machine asks for none after the first region; if it did, the row is given by itself.
+                Probe::Row => self.gather(page, next),
             }
             if regions.len() >= self.regions_max || pages >= pages_max {
                 break;
             }
         }
         if regions.is_empty() {
-            return Ok(self.rows(BTreeMap::new()));
+            return Ok(self.rows());
         }
         Ok(Job::Regions(regions))
     }
 
     async fn next_smooth_rows(&mut self, map: &PageMap) -> Result<Job> {
-        let mut rows: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
-        let mut count = 0;
-        while count < self.read_ahead.pages_apart() && self.smooth.mode() == Mode::Index {
+        while self.gathered_rows < self.read_ahead.pages_apart()
+            && self.smooth.mode() == Mode::Index
+        {
             let Some(position) = self.next_position().await? else {
                 break;
             };
@@ -264,11 +275,10 @@ impl Probing {
                 continue;
             };
             if self.smooth.probe(page) == Probe::Row {
-                rows.entry(page).or_default().push(position);
-                count += 1;
+                self.gather(page, position);
             }
         }
-        Ok(self.rows(rows))
+        Ok(self.rows())
     }
 
     /// The next position, in the table's order as far as entries are at hand; none if it is not in the chunk in which these pages begin.
@@ -328,21 +338,27 @@ impl Probing {
         let at_most = usize::try_from(at_most)
             .unwrap_or(usize::MAX)
             .min(self.read_ahead.pages_apart());
-        let mut rows: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
-        let mut count = 0;
-        while count < at_most
+        while self.gathered_rows < at_most
             && let Some(position) = self.next_position().await?
         {
             if let Some(page) = map.page_of(position) {
-                rows.entry(page).or_default().push(position);
-                count += 1;
+                self.gather(page, position);
             }
         }
-        self.switch_rows_left = self.switch_rows_left.saturating_sub(count as u64);
-        Ok(self.rows(rows))
+        let rows = self.gathered_rows as u64;
+        self.switch_rows_left = self.switch_rows_left.saturating_sub(rows);
+        Ok(self.rows())
     }
 
-    fn rows(&mut self, rows: BTreeMap<u32, Vec<u64>>) -> Job {
+    fn gather(&mut self, page: u32, position: u64) {
+        self.gathered.entry(page).or_default().push(position);
+        self.gathered_rows += 1;
+    }
+
+    /// The rows gathered, as a job.
+    fn rows(&mut self) -> Job {
+        let rows = std::mem::take(&mut self.gathered);
+        self.gathered_rows = 0;
         if rows.is_empty() {
             if self.at_bound() {
                 return Job::Bound;
@@ -350,11 +366,10 @@ impl Probing {
             self.over = true;
             return Job::End;
         }
-        let positions = rows.values().flatten();
-        self.metrics.rows_fetched.add(positions.clone().count());
-        if self.path != AccessPath::Index {
-            self.fetched.extend(positions);
-            self.fetched_in_order = None;
+        let fetched = Arc::make_mut(&mut self.fetched);
+        for position in rows.values().flatten() {
+            fetched.insert(*position);
+            self.metrics.rows_fetched.add(1);
         }
         Job::Rows(rows.into_iter().collect())
     }
@@ -452,14 +467,9 @@ impl Probing {
             .set_max(self.smooth.region_pages() as usize);
     }
 
-    /// Positions of the rows that were given one by one, ascending.
-    pub(crate) fn fetched(&mut self) -> Arc<[u64]> {
-        let fetched = &mut self.fetched;
-        let in_order = self.fetched_in_order.get_or_insert_with(|| {
-            fetched.sort_unstable();
-            fetched.as_slice().into()
-        });
-        Arc::clone(in_order)
+    /// The rows that were given one by one.
+    pub(crate) fn fetched(&self) -> Arc<FetchedRows> {
+        Arc::clone(&self.fetched)
     }
 
     /// How many jobs are on their way at once, over all streams.

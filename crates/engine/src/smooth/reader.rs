@@ -205,8 +205,8 @@ impl Eye {
             for (at, pages) in read.pieces.iter().enumerate() {
                 let (first, rows) = (pages.position, rows_of(&pages.piece));
                 let selection = match &done.positions {
-                    Some(positions) => select(first, rows, positions, true),
-                    None => select(first, rows, &fetched, false),
+                    Some(positions) => select(first, rows, positions),
+                    None => fetched.others(first, rows),
                 };
                 let source = PieceColumns {
                     bytes: &read.bytes,

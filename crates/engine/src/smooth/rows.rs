@@ -62,22 +62,18 @@ impl Columns for PieceColumns<'_> {
     }
 }
 
-/// Of `rows` rows from `first` on, those whose positions are in this ascending list; or all others.
-pub(crate) fn select(first: u64, rows: usize, positions: &[u64], listed: bool) -> Selection {
+/// Of `rows` rows from `first` on, those whose positions are in this ascending list.
+pub(crate) fn select(first: u64, rows: usize, positions: &[u64]) -> Selection {
     let begin = positions.partition_point(|position| *position < first);
     let end = positions.partition_point(|position| *position < first + rows as u64);
     if begin == end {
-        return if listed {
-            Selection::None
-        } else {
-            Selection::All
-        };
+        return Selection::None;
     }
     let mut mask = BooleanBufferBuilder::new(rows);
-    mask.append_n(rows, !listed);
+    mask.append_n(rows, false);
     for position in &positions[begin..end] {
         // Within the rows, which are in memory.
-        mask.set_bit(usize::try_from(position - first).unwrap_or(0), listed);
+        mask.set_bit(usize::try_from(position - first).unwrap_or(0), true);
     }
     Selection::Some(BooleanArray::new(mask.finish(), None))
 }
@@ -114,12 +110,9 @@ mod tests {
 
     #[test]
     fn positions_become_masks() {
-        let listed = select(10, 4, &[3, 10, 12, 14], true);
+        let listed = select(10, 4, &[3, 10, 12, 14]);
         assert_eq!(bits(&listed), Some(vec![true, false, true, false]));
-        let others = select(10, 4, &[3, 10, 12, 14], false);
-        assert_eq!(bits(&others), Some(vec![false, true, false, true]));
-        assert!(matches!(select(20, 4, &[3], true), Selection::None));
-        assert!(matches!(select(20, 4, &[3], false), Selection::All));
+        assert!(matches!(select(20, 4, &[3]), Selection::None));
     }
 
     #[test]
@@ -127,7 +120,7 @@ mod tests {
         let of = |selection: &Selection| -> Vec<bool> {
             pages_selected(selection, [2, 2, 2].into_iter()).collect()
         };
-        assert_eq!(of(&select(0, 6, &[0, 5], true)), [true, false, true]);
+        assert_eq!(of(&select(0, 6, &[0, 5])), [true, false, true]);
         assert_eq!(of(&Selection::All), [true; 3]);
         assert_eq!(of(&Selection::None), [false; 3]);
     }

@@ -10,7 +10,6 @@ use arrow::array::{BooleanArray, BooleanBufferBuilder};
 use coscan_storage::PageMap;
 
 use super::probing::Left;
-use super::rows::select;
 use crate::scan::{Run, Running, Selection};
 
 /// The scan that takes over.
@@ -61,8 +60,7 @@ impl TakeOver {
         if !any {
             return Selection::None;
         }
-        let fetched = select(first, rows, &self.left.fetched, false);
-        match fetched {
+        match self.left.fetched.others(first, rows) {
             Selection::Some(others) => {
                 let pages = mask.finish();
                 Selection::Some(BooleanArray::new(&pages & others.values(), None))

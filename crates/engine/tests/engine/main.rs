@@ -20,6 +20,7 @@ mod folders;
 mod foreign;
 mod fragments;
 mod http;
+mod index_fails_midway;
 mod index_faults;
 mod index_order;
 mod indexes;

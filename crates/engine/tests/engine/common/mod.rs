@@ -109,7 +109,7 @@ pub async fn collect(stream: SendableRecordBatchStream) -> datafusion::error::Re
     Ok(batches.iter().flat_map(texts).collect())
 }
 
-fn texts(batch: &RecordBatch) -> Vec<String> {
+pub fn texts(batch: &RecordBatch) -> Vec<String> {
     let options = FormatOptions::default().with_null("NULL");
     let columns: Vec<_> = batch
         .columns()
