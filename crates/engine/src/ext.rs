@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::engine::Engine;
 use crate::fragment::ShareFragments;
 use crate::index;
-use crate::scan::{MarkScans, SwapScans};
+use crate::scan::{HideFloatBounds, MarkScans, SwapScans};
 
 /// Adds cooperative scans to a DataFusion session.
 ///
@@ -45,7 +45,8 @@ impl CoscanExt for SessionStateBuilder {
         config.options_mut().extensions.insert(engine.settings());
         let optimizers = self.physical_optimizers().get_or_insert_default();
         let mut rules = std::mem::take(optimizers).rules;
-        rules.insert(0, Arc::new(MarkScans));
+        rules.insert(0, Arc::new(HideFloatBounds));
+        rules.insert(1, Arc::new(MarkScans));
         rules.push(Arc::new(SwapScans::new(engine.downgrade())));
         rules.push(Arc::new(ShareFragments::new(engine.downgrade())));
         *self.physical_optimizers() = Some(PhysicalOptimizer::with_rules(rules));

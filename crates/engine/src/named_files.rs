@@ -2,7 +2,8 @@
 //!
 //! DataFusion's Parquet format says what is wrong with a footer or with two schemas, and not which files they are from. This is that format,
 //! with errors that name the file: when a table is registered or declared, and when a query collects statistics. A schema that cannot be inferred is
-//! inferred again file by file; nothing else costs more.
+//! inferred again file by file; nothing else costs more. Bounds that a NaN may lie beyond are left out of the statistics
+//! (`scan/float_scans.rs`), once for a file and not in each plan.
 //! Not here: pages (`scan/plain.rs`, `coscan-storage`).
 
 use std::collections::HashMap;
@@ -24,6 +25,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use object_store::{ObjectMeta, ObjectStore};
 
 use crate::error::external;
+use crate::scan::without_float_bounds;
 
 /// Parquet files of one store.
 #[derive(Debug)]
@@ -123,8 +125,10 @@ impl FileFormat for NamedFiles {
         schema: SchemaRef,
         file: &ObjectMeta,
     ) -> Result<Statistics> {
-        let statistics = self.inner.infer_stats(state, store, schema, file).await;
-        statistics.map_err(|error| self.named(file, error))
+        let inner = &self.inner;
+        let statistics = inner.infer_stats(state, store, Arc::clone(&schema), file);
+        let statistics = statistics.await.map_err(|error| self.named(file, error))?;
+        Ok(without_float_bounds(&statistics, &schema).unwrap_or(statistics))
     }
 
     async fn infer_ordering(
@@ -146,8 +150,12 @@ impl FileFormat for NamedFiles {
         file: &ObjectMeta,
     ) -> Result<FileMeta> {
         let inner = &self.inner;
-        let both = inner.infer_stats_and_ordering(state, store, schema, file);
-        both.await.map_err(|error| self.named(file, error))
+        let both = inner.infer_stats_and_ordering(state, store, Arc::clone(&schema), file);
+        let mut both = both.await.map_err(|error| self.named(file, error))?;
+        if let Some(hidden) = without_float_bounds(&both.statistics, &schema) {
+            both.statistics = hidden;
+        }
+        Ok(both)
     }
 
     async fn create_physical_plan(

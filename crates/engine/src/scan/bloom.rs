@@ -5,7 +5,8 @@
 //! As in DataFusion, `datafusion.execution.parquet.bloom_filter_on_read` switches it off.
 //! Not here: reading filters (`coscan-storage`); statistics (`prune.rs`), which come first, for they cost no read.
 //! Bounds: filters of `GROUPS_AT_ONCE` row groups are in memory at a time.
-//! I1: a chunk is ruled out only if each of its row groups is.
+//! I1: a chunk is ruled out only if each of its row groups is. I2: columns of floating-point numbers are not asked for: a filter
+//! knows bits, and -0 equals 0.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use datafusion::physical_optimizer::pruning::{PruningPredicate, PruningPredicate
 use parquet::arrow::parquet_column;
 
 use super::file_plan::FilePlan;
+use super::floats::is_float;
 use super::prune::Verdicts;
 
 /// Enough for one request to be worth its latency, few enough that large filters fit.
@@ -97,8 +99,8 @@ impl Questions {
             .literal_columns()
             .into_iter()
             .filter_map(|name| {
-                let (leaf, _) = parquet_column(parquet, schema, &name)?;
-                filtered(leaf).then_some((name, leaf))
+                let (leaf, field) = parquet_column(parquet, schema, &name)?;
+                (filtered(leaf) && !is_float(field.data_type())).then_some((name, leaf))
             })
             .collect();
         (!columns.is_empty()).then_some(Self { pruning, columns })

@@ -21,6 +21,8 @@ use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
 use parquet::file::metadata::ParquetMetaData;
 use std::sync::Arc;
 
+use super::floats::is_nan;
+
 /// Parts of row groups as the containers of a pruning predicate.
 pub(crate) struct PartStatistics<'a> {
     metadata: &'a ParquetMetaData,
@@ -176,7 +178,7 @@ impl<'a> Pages<'a> {
         let mut bound: Option<ScalarValue> = None;
         for page in self.of(part).filter(|page| !self.is_all_null(*page)) {
             let value = ScalarValue::try_from_array(values, page).ok()?;
-            if value.is_null() {
+            if value.is_null() || is_nan(&value) {
                 return None;
             }
             let replaces = match &bound {

@@ -18,6 +18,8 @@
 //! | `prune.rs` | chunks that hold nothing, conjuncts that hold for all |
 //! | `bloom.rs` | chunks that bloom filters rule out |
 //! | `chunk_bounds.rs` | what pages say about a chunk that is a part of a row group |
+//! | `floats.rs` | which bounds count where there may be NaN |
+//! | `float_scans.rs` | what DataFusion may conclude from such bounds |
 //! | `dynamic.rs` | chunks that a dynamic filter rules out meanwhile |
 //! | `pipeline.rs` | from columns to selected, projected rows |
 //! | `metrics.rs` | what EXPLAIN ANALYZE shows |
@@ -32,6 +34,8 @@ mod execution;
 mod executions;
 mod few_rows;
 mod file_plan;
+mod float_scans;
+mod floats;
 mod interesting_orders;
 mod metrics;
 mod pipeline;
@@ -47,6 +51,7 @@ pub(crate) use batches::{Batches, stream_of};
 pub(crate) use execution::{Execution, Judged, Remembers, Run, Running};
 pub(crate) use executions::Executions;
 pub(crate) use file_plan::FilePlan;
+pub(crate) use float_scans::{HideFloatBounds, hide as without_float_bounds};
 pub(crate) use metrics::PartitionMetrics;
 pub(crate) use pipeline::{Columns, Pipeline, Selection};
 pub(crate) use positions::positions_of;

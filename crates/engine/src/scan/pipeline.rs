@@ -33,6 +33,7 @@ use datafusion::physical_plan::metrics::Time;
 use futures::future::BoxFuture;
 
 use super::file_plan::FilePlan;
+use super::floats::is_float;
 
 /// What is done with each batch of a chunk.
 pub(crate) struct Pipeline {
@@ -386,7 +387,8 @@ impl ColumnList<'_> {
 
 impl Step {
     /// Whether this is a dynamic filter that the operator that made it should rather apply alone: a join's hash look-ups cost
-    /// here what its own probe costs, and are made only where they may save columns. What is `harmless` is cheap, and stays.
+    /// here what its own probe costs, and are made only where they may save columns. What is `harmless` is cheap, and stays, but
+    /// for lists of floating-point keys: they compare bits, and the join that made them takes -0 for 0.
     ///
     /// # Errors
     /// If the filter as it is now does not fit the columns: a bug.
@@ -395,8 +397,12 @@ impl Step {
             return Ok(false);
         };
         match expr.downcast_ref::<DynamicFilterPhysicalExpr>() {
-            Some(filter) if self.saves_no_column => Ok(!harmless(&filter.current()?)),
-            _ => Ok(false),
+            Some(filter) => {
+                let filter = filter.current()?;
+                let is_dear = self.saves_no_column && !harmless(&filter);
+                Ok(is_dear || lists_floats(&filter, &self.schema))
+            }
+            None => Ok(false),
         }
     }
 
@@ -544,6 +550,19 @@ fn harmless(expr: &Arc<dyn PhysicalExpr>) -> bool {
         })
     });
     harmless && walked.is_ok()
+}
+
+/// Whether floating-point values are looked up in a list of it.
+fn lists_floats(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> bool {
+    let may_be_float = |column: &Column| {
+        let field = schema.fields().get(column.index());
+        field.is_none_or(|field| is_float(field.data_type()) || field.data_type().is_nested())
+    };
+    let lists = expr.exists(|node| {
+        let list = node.downcast_ref::<InListExpr>();
+        Ok(list.is_some_and(|list| collect_columns(list.expr()).iter().any(may_be_float)))
+    });
+    lists.unwrap_or(true)
 }
 
 #[cfg(test)]

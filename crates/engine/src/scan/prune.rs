@@ -6,13 +6,13 @@
 //! evaluated, and its columns need not be read. A range on the column by which a table is clustered so costs something at
 //! its two ends only.
 //! A chunk is pruned, or a conjunct proved for it, when that is so for each of its row groups, or for the part that it is.
-//! Not here: when dynamic filters are looked at again (`dynamic.rs`).
+//! Not here: when dynamic filters are looked at again (`dynamic.rs`); which bounds of floating-point columns count (`floats.rs`).
 //! I1: a proof holds for every row. Statistics may be bounds only (truncated), which is enough; they ignore NaN, so no
-//! floating-point column takes part; they may be missing, and a missing null count is not zero; a comparison with NULL
+//! floating-point column takes part in proofs; they may be missing, and a missing null count is not zero; a comparison with NULL
 //! takes no part; and row groups written by old writers, whose bounds may have been taken in another order than the type's,
 //! prove nothing.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray, UInt64Array};
@@ -30,13 +30,15 @@ use datafusion::physical_expr::expressions::{
 use datafusion::physical_expr::simplifier::PhysicalExprSimplifier;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, conjunction};
-use datafusion::physical_optimizer::pruning::PruningPredicateBuilder;
+use datafusion::physical_expr_common::physical_expr::snapshot_physical_expr;
+use datafusion::physical_optimizer::pruning::{PruningPredicate, PruningPredicateBuilder};
 use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
 use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 use parquet::schema::types::SchemaDescriptor;
 
 use super::chunk_bounds::{PartStatistics, part_of};
 use super::file_plan::FilePlan;
+use super::floats::{CountingBounds, Ends, bounds_that_count};
 
 /// What the statistics say about one file's chunks.
 pub(crate) struct Verdicts {
@@ -143,21 +145,19 @@ impl Judge<'_> {
         chunks: &[usize],
     ) -> Vec<bool> {
         let mut wanted = vec![true; chunks.len()];
+        // As it is now, for all that is asked about it here.
+        let Ok(predicate) = snapshot_physical_expr(Arc::clone(predicate)) else {
+            return wanted;
+        };
+        let counting = bounds_that_count(&predicate, self.schema);
         let pruning = PruningPredicateBuilder::new()
             .with_file_schema(Arc::clone(self.schema))
             .with_max_in_list_size(self.in_list_max)
-            .build(Arc::clone(predicate));
+            .build(Arc::clone(&predicate));
         let Some(pruning) = pruning else {
             return wanted;
         };
         let metadata = self.metadata;
-        let ask = |statistics: &dyn PruningStatistics| match pruning.prune(statistics) {
-            Ok(verdicts) => Some(verdicts),
-            Err(error) => {
-                log::debug!("statistics could not be used for {predicate}: {error}");
-                None
-            }
-        };
         let of = |at: usize| &self.chunks[chunks[at]];
         let groups = RowGroupStatistics {
             groups: metadata.row_groups(),
@@ -165,7 +165,7 @@ impl Judge<'_> {
             schema: self.schema,
             nulls,
         };
-        if let Some(groups) = ask(&groups) {
+        if let Some(groups) = self.ask(&pruning, &groups, &counting) {
             for (at, wanted) in wanted.iter_mut().enumerate() {
                 *wanted = of(at).pieces.iter().any(|piece| groups[piece.row_group]);
             }
@@ -175,12 +175,32 @@ impl Judge<'_> {
             .filter_map(|at| Some((at, part_of(metadata, of(at))?)))
             .unzip();
         let parts = PartStatistics::new(metadata, self.schema, parts);
-        if let Some(verdicts) = parts.and_then(|parts| ask(&parts)) {
+        let verdicts = parts.and_then(|parts| self.ask(&pruning, &parts, &counting));
+        if let Some(verdicts) = verdicts {
             for (at, verdict) in at.into_iter().zip(verdicts) {
                 wanted[at] = verdict;
             }
         }
         wanted
+    }
+
+    /// What the statistics say, as far as they count; `None` if they cannot be used.
+    fn ask<S: PruningStatistics>(
+        &self,
+        pruning: &PruningPredicate,
+        statistics: &S,
+        counting: &BTreeMap<usize, Ends>,
+    ) -> Option<Vec<bool>> {
+        let counting = CountingBounds {
+            inner: statistics,
+            schema: self.schema,
+            counting,
+        };
+        let verdicts = pruning.prune(&counting).inspect_err(|error| {
+            let predicate = pruning.orig_expr();
+            log::debug!("statistics could not be used for {predicate}: {error}");
+        });
+        verdicts.ok()
     }
 
     /// Whether the bounds of the columns of `expr` in this chunk were taken in the type's own order.

@@ -27,6 +27,7 @@ use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 
+use super::float_scans::guarded;
 use super::source::CScanSource;
 use super::spec::{Delivery, ScanPlan, files_of};
 use super::{interesting_orders, plain};
@@ -121,14 +122,18 @@ impl PhysicalOptimizerRule for SwapScans {
             // Scans by an index can give rows in its order, which makes sorts needless that were needed before.
             plan = interesting_orders::push_down(plan, config)?;
         }
-        if !settings.cooperative {
-            return Ok(plan);
-        }
         let left = plan.transform_up(|node| {
-            let source = left_to_datafusion(&engine, settings, &node)?;
-            Ok(match source {
-                Some(source) => Transformed::yes(DataSourceExec::from_data_source(source)),
+            let guarded = parquet_scan(&node).and_then(|(scan, source)| guarded(scan, source));
+            let node = match guarded {
+                Some(scan) => Transformed::yes(DataSourceExec::from_data_source(scan) as _),
                 None => Transformed::no(node),
+            };
+            if !settings.cooperative {
+                return Ok(node);
+            }
+            Ok(match left_to_datafusion(&engine, settings, &node.data)? {
+                Some(source) => Transformed::yes(DataSourceExec::from_data_source(source)),
+                None => node,
             })
         })?;
         Ok(left.data)

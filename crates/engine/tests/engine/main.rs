@@ -16,6 +16,7 @@ mod common;
 mod explain;
 mod faults;
 mod few_rows;
+mod floats;
 mod folders;
 mod foreign;
 mod fragments;
