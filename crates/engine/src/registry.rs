@@ -7,13 +7,16 @@ use std::sync::Arc;
 
 use coscan_storage::device::Devices;
 use datafusion::error::{DataFusionError, Result};
-use datafusion::execution::object_store::{DefaultObjectStoreRegistry, ObjectStoreRegistry};
+use datafusion::execution::object_store::{
+    DefaultObjectStoreRegistry, ObjectStoreRegistry, ObjectStoreUrl,
+};
 use object_store::ObjectStore;
 use url::Url;
 
+use crate::local_store::LocalStore;
 use crate::stores;
 
-/// DataFusion's registry, with stores for `s3://` and `http://` made when first asked for.
+/// DataFusion's registry, with our local store and with stores for `s3://` and `http://` made when first asked for.
 pub(crate) struct Stores {
     inner: DefaultObjectStoreRegistry,
     devices: Arc<Devices>,
@@ -21,10 +24,13 @@ pub(crate) struct Stores {
 
 impl Stores {
     pub(crate) fn new(devices: Arc<Devices>) -> Self {
-        Self {
-            inner: DefaultObjectStoreRegistry::new(),
-            devices,
-        }
+        let inner = DefaultObjectStoreRegistry::new();
+        // Not by our own method: local files are read by their disks' devices.
+        inner.register_store(
+            ObjectStoreUrl::local_filesystem().as_ref(),
+            Arc::new(LocalStore::new()),
+        );
+        Self { inner, devices }
     }
 }
 

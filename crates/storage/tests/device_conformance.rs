@@ -528,9 +528,25 @@ async fn a_listing_and_a_stat_name_the_same_version() {
     let listed = LocalFileSystem::new().head(&location).await.unwrap();
     let device = LocalDevice::open(folder.path(), &LocalOptions::default()).unwrap();
     let version = device.stat(&location).await.unwrap();
-    assert_eq!(FileVersion::from(&listed), version);
+    // Who lists knows less, and what it knows is right.
+    let listed = FileVersion::from(&listed);
+    assert!(listed.is_still(&version) && !version.is_still(&listed));
+    assert_eq!(device.read(&listed, &[0..3]).await.unwrap()[0], b"abc"[..]);
 
-    // Same size and time, another file: only the inode tells.
+    // Same size, time and inode, other contents: only the time of the change tells.
+    let modified = fs::metadata(&path).unwrap().modified().unwrap();
+    tick().await;
+    fs::write(&path, b"ABC").unwrap();
+    let file = fs::File::options().write(true).open(&path).unwrap();
+    file.set_modified(modified).unwrap();
+    let read = device.read(&version, &[0..3]).await;
+    assert!(
+        matches!(read, Err(StorageError::Replaced { .. })),
+        "{read:?}"
+    );
+    let version = device.stat(&location).await.unwrap();
+
+    // Same size and time, another file: the inode tells too.
     let other = folder.path().join("b");
     let modified = fs::metadata(&path).unwrap().modified().unwrap();
     let mut copy = fs::File::create(&other).unwrap();

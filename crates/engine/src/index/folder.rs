@@ -15,6 +15,7 @@ use tokio::sync::OnceCell;
 use url::Url;
 
 use super::manifest::MANIFEST_SUFFIX;
+use crate::local_store::make_folder;
 
 /// The folder beside a table's files.
 const FOLDER: &str = "_coscan";
@@ -99,7 +100,7 @@ impl NamedFolder {
                 path: url.prefix().clone(),
             }
         } else {
-            std::fs::create_dir_all(name).map_err(|error| wrong(&error))?;
+            make_folder(name.as_ref()).map_err(|error| wrong(&error))?;
             Folder {
                 store: ObjectStoreUrl::local_filesystem(),
                 path: Path::from_filesystem_path(name).map_err(|error| wrong(&error))?,

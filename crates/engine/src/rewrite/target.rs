@@ -1,6 +1,6 @@
 //! Where a rewritten file goes: a local file or an object, seen by others only when it is whole.
 //!
-//! A local file is written under another name beside its target, synced, and renamed. One that is given up, by an error or because the
+//! A local file is written under another name beside its target, synced, and renamed, and the folder is synced too. One that is given up, by an error or because the
 //! future is dropped, is removed; only a process that is killed leaves its `.NAME.*.part` behind. An object appears when its upload is
 //! completed; an upload that is dropped is left to the store's own rules, one that fails is aborted.
 //! Bounds: one write is under way at a time; nothing more is taken for an object while `UPLOADS_MAX` parts of `PART_BYTES` are on
@@ -23,6 +23,7 @@ use tokio::io::AsyncWriteExt;
 
 use super::error::RewriteError;
 use super::place::{Place, write_error};
+use crate::local_store::sync_folder;
 
 /// A file that is being written.
 pub(crate) struct Target {
@@ -109,7 +110,11 @@ impl Target {
                 renamed.map_err(|error| match error.error.kind() {
                     io::ErrorKind::AlreadyExists => exists(&self.text),
                     _ => write_error(&self.text, error.error),
-                })
+                })?;
+                let folder = path.parent().unwrap_or(&path).to_owned();
+                let synced = SpawnedTask::spawn_blocking(move || sync_folder(&folder));
+                let synced = synced.join_unwind().await.map_err(io::Error::other);
+                synced.and_then(|synced| synced).map_err(failed)
             }
             Sink::Object(mut writer) => writer.shutdown().await.map_err(failed),
         }

@@ -108,7 +108,7 @@ impl CheckedReader {
     async fn verify(&mut self) -> Result<()> {
         let location = &self.file.location;
         let now = self.device.stat(location).await.map_err(external)?;
-        if now == self.file {
+        if self.file.is_still(&now) {
             return Ok(());
         }
         Err(external(StorageError::Replaced {

@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
-use coscan_storage::device::FileVersion;
+use coscan_storage::device::{FileVersion, known_in_full};
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::{FileScanConfig, ParquetSource};
 use datafusion::error::Result;
@@ -75,9 +75,12 @@ impl ScanPlan {
         config: &FileScanConfig,
         source: &ParquetSource,
     ) -> Result<Option<Self>> {
-        let Some((files, partitions)) = files_of(config) else {
+        let Some((mut files, partitions)) = files_of(config) else {
             return Ok(None);
         };
+        if config.object_store_url.as_str() == ObjectStoreUrl::local_filesystem().as_str() {
+            files.iter_mut().for_each(know_in_full);
+        }
         let options = source.table_parquet_options();
         Ok(Some(Self {
             engine,
@@ -141,6 +144,15 @@ impl ScanPlan {
             .iter()
             .map(|file| FileVersion::from(&file.object_meta))
             .collect()
+    }
+}
+
+/// Sessions with a runtime of their own list local files by a store that knows less of their versions than ours does.
+fn know_in_full(file: &mut PartitionedFile) {
+    let listed = FileVersion::from(&file.object_meta);
+    if let Some(version) = known_in_full(&listed) {
+        file.object_meta.last_modified = version.modified().into();
+        file.object_meta.e_tag = version.e_tag;
     }
 }
 

@@ -34,6 +34,7 @@ mod read_ahead;
 mod replaced;
 #[path = "../../../storage/tests/s3-server/start.rs"]
 mod s3;
+mod same_stamp;
 mod sessions;
 mod thin_path;
 mod tpch_rows_equal;

@@ -4,17 +4,16 @@
 //! by file version, up to a bound.
 //! Not here: reading.
 //! Bounds: at most `open_max` files are kept open (reads that still run may hold a few more).
-//! H1: a handle is used for a version only after its file's size and modification time (and inode, where the version
-//! names one) were found to be that version's.
+//! H1: a handle is used for a version only after its file was found to be that version (`local_version.rs`).
 //!
 //! What H1 cannot see: a file rewritten in place, at the same size, within the resolution of its file system's clock
 //! (nanoseconds since Linux 6.13, up to 4 ms before); and a file replaced under its name while a handle to the old one is
 //! open. The latter is harmless: the handle still reads the version that was asked for, as a whole.
 
 use std::collections::HashMap;
-use std::fs::{File, Metadata, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,6 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use object_store::path::Path;
 use parking_lot::Mutex;
 
+use super::local_version::is_version;
 use super::{FileVersion, sys};
 use crate::StorageError;
 
@@ -126,27 +126,12 @@ pub(super) fn verify(open: &File, file: &FileVersion) -> Result<(), StorageError
     let metadata = open
         .metadata()
         .map_err(|source| unreadable(&file.location, source))?;
-    let inode = file.e_tag.as_deref().and_then(|tag| inode_of(tag, file));
-    if metadata.len() == file.size
-        && modified_ns(&metadata) == file.modified_ns
-        && inode.is_none_or(|inode| inode == metadata.ino())
-    {
+    if is_version(&metadata, file) {
         return Ok(());
     }
     Err(StorageError::Replaced {
         file: name_of(&file.location),
     })
-}
-
-/// The version that a file has now.
-pub(super) fn version(location: &Path, metadata: &Metadata) -> FileVersion {
-    let (size, modified_ns) = (metadata.len(), modified_ns(metadata));
-    FileVersion {
-        location: location.clone(),
-        size,
-        modified_ns,
-        e_tag: Some(e_tag(metadata.ino(), modified_ns, size)),
-    }
 }
 
 /// The path of a location on a local store, which is rooted at `/`.
@@ -216,21 +201,4 @@ fn regular(file: File) -> io::Result<File> {
     } else {
         Err(io::Error::other("not a regular file"))
     }
-}
-
-fn modified_ns(metadata: &Metadata) -> i128 {
-    i128::from(metadata.mtime()) * 1_000_000_000 + i128::from(metadata.mtime_nsec())
-}
-
-/// `object_store`'s tag of a local file, so that a version that comes from a listing equals one from [`version`].
-fn e_tag(inode: u64, modified_ns: i128, size: u64) -> String {
-    // Before 1970 object_store says 0.
-    let micros = modified_ns.max(0) / 1000;
-    format!("{inode:x}-{micros:x}-{size:x}")
-}
-
-/// The inode that a tag names, if it is one of ours. Any other tag says nothing about a local file.
-fn inode_of(tag: &str, file: &FileVersion) -> Option<u64> {
-    let inode = u64::from_str_radix(tag.split('-').next()?, 16).ok()?;
-    (e_tag(inode, file.modified_ns, file.size) == tag).then_some(inode)
 }

@@ -30,7 +30,7 @@ use super::merge::plan;
 use super::positional::Pool;
 use super::scatter::{PAGE, Scatter};
 use super::sys::{self, AlignedBuffer, Failure, Job, Outcome, Ring, Transfer};
-use super::{Device, FileVersion, Meter, check_ranges, past_end};
+use super::{Device, FileVersion, Meter, check_ranges, local_version, past_end};
 use crate::StorageError;
 
 /// How reads are issued.
@@ -277,7 +277,7 @@ impl Device for LocalDevice {
         let metadata = metadata
             .await
             .map_err(|source| handles::unreadable(location, source))?;
-        Ok(handles::version(location, &metadata))
+        Ok(local_version(location, &metadata))
     }
 
     fn meter(&self) -> &Meter {

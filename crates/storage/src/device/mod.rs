@@ -13,7 +13,8 @@
 //! | `registry.rs` | which device holds a file |
 //! | `merge.rs`, `scatter.rs` | which requests to issue; where their bytes go |
 //! | `meter.rs` | how busy and how fast a device is |
-//! | `handles.rs` | open files and their versions |
+//! | `handles.rs` | open files |
+//! | `local_version.rs` | when two local files are the same version |
 //! | `sys` | the unsafe code |
 //!
 //! Not here: what to read and when (the buffer manager), retries across devices.
@@ -24,6 +25,7 @@
 mod faulty;
 mod handles;
 mod local;
+mod local_version;
 pub mod merge;
 mod meter;
 mod object;
@@ -35,6 +37,7 @@ mod throttle;
 
 use std::fmt::Debug;
 use std::ops::Range;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -45,6 +48,7 @@ use crate::StorageError;
 
 pub use faulty::{Fault, Faulty, Rule, When};
 pub use local::{LocalDevice, LocalEngine, LocalOptions};
+pub use local_version::{known_in_full, local_version};
 pub use meter::{InFlight, Meter, MeterSnapshot};
 pub use object::{ObjectDevice, ObjectOptions};
 pub use registry::{DeviceOptions, DeviceSnapshot, Devices};
@@ -57,10 +61,34 @@ pub struct FileVersion {
     pub location: Path,
     /// Its size in bytes.
     pub size: u64,
-    /// When it was last modified, in nanoseconds since 1970.
+    /// When it was last modified, in nanoseconds since 1970; of a local file, when it was last changed in any way ([`local_version()`]).
     pub modified_ns: i128,
     /// The store's tag of this version, if it gives one.
     pub e_tag: Option<String>,
+}
+
+impl FileVersion {
+    /// When it was last modified.
+    #[must_use]
+    pub fn modified(&self) -> SystemTime {
+        let nanos = self.modified_ns.unsigned_abs();
+        let second = 1_000_000_000;
+        // Times that no clock shows are cut off.
+        let seconds = u64::try_from(nanos / second).unwrap_or(u64::MAX);
+        let rest = u32::try_from(nanos % second).unwrap_or(0);
+        let since = Duration::new(seconds.min(i64::MAX.unsigned_abs() / 2), rest);
+        if self.modified_ns < 0 {
+            UNIX_EPOCH - since
+        } else {
+            UNIX_EPOCH + since
+        }
+    }
+
+    /// Whether this is the version that [`Device::stat`] found. A local file's may have been listed by a store that knows less of it.
+    #[must_use]
+    pub fn is_still(&self, now: &Self) -> bool {
+        local_version::is_now(self, now)
+    }
 }
 
 impl From<&ObjectMeta> for FileVersion {

@@ -1,0 +1,168 @@
+//! What does a durable change of a folder take, call by call?
+//!
+//! Every step after which power may fail is a call of [`Disk`], so that a test can lose what was not synced at each of them.
+//! D1: `replace` and `remove` return when the change survives a power loss; before, the old state or the new one does.
+
+use std::fmt::Debug;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The calls that change folders and files. Contents are written to the file itself.
+pub trait Disk: Send + Sync + Debug {
+    /// A new file.
+    ///
+    /// # Errors
+    /// What the file system says; `AlreadyExists`.
+    fn create(&self, path: &Path) -> io::Result<File>;
+
+    /// What was written to the file is there after a power loss, if its name is.
+    ///
+    /// # Errors
+    /// What the file system says.
+    fn sync(&self, file: &File, path: &Path) -> io::Result<()>;
+
+    /// The file gets another name; who had that has none.
+    ///
+    /// # Errors
+    /// What the file system says.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// The file gets a second name.
+    ///
+    /// # Errors
+    /// What the file system says; `AlreadyExists`.
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// The name goes.
+    ///
+    /// # Errors
+    /// What the file system says.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+
+    /// A new folder.
+    ///
+    /// # Errors
+    /// What the file system says; `AlreadyExists`.
+    fn create_folder(&self, path: &Path) -> io::Result<()>;
+
+    /// The names in the folder are what they are now after a power loss.
+    ///
+    /// # Errors
+    /// What the file system says.
+    fn sync_folder(&self, path: &Path) -> io::Result<()>;
+}
+
+/// The operating system's.
+#[derive(Debug)]
+pub(super) struct SystemDisk;
+
+impl Disk for SystemDisk {
+    fn create(&self, path: &Path) -> io::Result<File> {
+        OpenOptions::new().write(true).create_new(true).open(path)
+    }
+
+    fn sync(&self, file: &File, _: &Path) -> io::Result<()> {
+        file.sync_all()
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::hard_link(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn create_folder(&self, path: &Path) -> io::Result<()> {
+        fs::create_dir(path)
+    }
+
+    fn sync_folder(&self, path: &Path) -> io::Result<()> {
+        match File::open(path)?.sync_all() {
+            // File systems that keep no folders of their own refuse, and have nothing to sync.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported
+                ) =>
+            {
+                Ok(())
+            }
+            synced => synced,
+        }
+    }
+}
+
+/// A file under a name that nobody looks for, to be put in place.
+pub(super) fn stage(disk: &dyn Disk, target: &Path) -> io::Result<(File, PathBuf)> {
+    for number in 1_u64.. {
+        // Listings leave such names out, here and in `object_store`.
+        let mut name = target.as_os_str().to_owned();
+        name.push(format!("#{number}"));
+        let path = PathBuf::from(name);
+        match disk.create(&path) {
+            Ok(file) => return Ok((file, path)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                make_folders(disk, folder_of(target))?;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
+}
+
+/// A staged file gets its name (D1). On an error it has that name or is gone; or, if it is not known whether the name survives a power loss,
+/// it has it now.
+pub(super) fn put_in_place(
+    disk: &dyn Disk,
+    file: &File,
+    staged: &Path,
+    target: &Path,
+    replaces: bool,
+) -> io::Result<()> {
+    let named = disk.sync(file, staged).and_then(|()| {
+        if replaces {
+            return disk.rename(staged, target);
+        }
+        disk.link(staged, target)?;
+        // Litter at worst.
+        let _ = disk.remove(staged);
+        Ok(())
+    });
+    if let Err(error) = named {
+        let _ = disk.remove(staged);
+        return Err(error);
+    }
+    disk.sync_folder(folder_of(target))
+}
+
+/// The file is gone (D1).
+pub(super) fn remove(disk: &dyn Disk, path: &Path) -> io::Result<()> {
+    disk.remove(path)?;
+    disk.sync_folder(folder_of(path))
+}
+
+/// The folder, and those above it, are there.
+pub(super) fn make_folders(disk: &dyn Disk, folder: &Path) -> io::Result<()> {
+    match disk.create_folder(folder) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            make_folders(disk, folder_of(folder))?;
+            disk.create_folder(folder)?;
+        }
+        // Made by somebody else meanwhile, who may not have synced it.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(error),
+    }
+    disk.sync_folder(folder_of(folder))
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().unwrap_or(path)
+}

@@ -1,0 +1,310 @@
+//! Local files as an object store: when are two files the same version, and when is a write there to stay?
+//!
+//! It is `object_store`'s local store but for two things. *Versions*: that one tells a file by size, modification time and inode, and DataFusion's
+//! caches by size and time alone, which `cp -p`, `rsync -t` and `mv` keep. Here a file's time is that of its last
+//! change (ctime), which no program sets, and its tag names inode, size and both times; so whoever compares any of them sees another
+//! file. What else changes that time (chmod, a new hard link, a rename) makes a version too: caches then read once more. *Writes*: they are
+//! synced, file and folder, before they are reported (`disk.rs`).
+//! Not here: reading data, which devices do (`coscan_storage::device`); they know the same versions.
+
+mod disk;
+mod upload;
+
+use std::fmt;
+use std::fs::Metadata;
+use std::io;
+use std::path::Path as FsPath;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use coscan_storage::device::local_version;
+use futures::stream::BoxStream;
+use futures::{StreamExt, TryStreamExt, stream};
+use object_store::local::LocalFileSystem;
+use object_store::path::Path;
+use object_store::{
+    CopyOptions, Error, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload,
+    ObjectMeta, ObjectStore, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult,
+    RenameOptions, Result,
+};
+
+pub use disk::Disk;
+use disk::SystemDisk;
+use upload::Upload;
+
+/// The local file system.
+#[derive(Debug)]
+pub struct LocalStore {
+    inner: Arc<LocalFileSystem>,
+    disk: Arc<dyn Disk>,
+}
+
+/// Files of a listing that are looked at in one go.
+const LISTED_AT_ONCE: usize = 256;
+/// Deletions under way at once.
+const DELETED_AT_ONCE: usize = 10;
+
+impl LocalStore {
+    /// The operating system's files.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::on(Arc::new(SystemDisk))
+    }
+
+    /// Changes are made by this disk, which a test may break.
+    #[must_use]
+    pub fn on(disk: Arc<dyn Disk>) -> Self {
+        Self {
+            inner: Arc::new(LocalFileSystem::new()),
+            disk,
+        }
+    }
+
+    /// The listing with versions of ours; files that are gone by now are left out.
+    fn restamped(
+        &self,
+        listed: BoxStream<'static, Result<ObjectMeta>>,
+    ) -> BoxStream<'static, Result<ObjectMeta>> {
+        let inner = Arc::clone(&self.inner);
+        let restamp = move |listed: Vec<Result<ObjectMeta>>| {
+            let inner = Arc::clone(&inner);
+            async move {
+                let stamped = blocking(move || Ok(restamp(&inner, listed))).await;
+                stream::iter(stamped.unwrap_or_else(|error| vec![Err(error)]))
+            }
+        };
+        listed
+            .chunks(LISTED_AT_ONCE)
+            .then(restamp)
+            .flatten()
+            .boxed()
+    }
+}
+
+impl Default for LocalStore {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[async_trait]
+impl ObjectStore for LocalStore {
+    async fn put_opts(
+        &self,
+        location: &Path,
+        payload: PutPayload,
+        options: PutOptions,
+    ) -> Result<PutResult> {
+        let replaces = match options.mode {
+            PutMode::Overwrite if options.attributes.is_empty() => true,
+            PutMode::Create if options.attributes.is_empty() => false,
+            // It says that it does not do that.
+            _ => return self.inner.put_opts(location, payload, options).await,
+        };
+        let target = self.inner.path_to_filesystem(location)?;
+        let disk = Arc::clone(&self.disk);
+        blocking(move || {
+            let put = put(&*disk, &payload, &target, replaces);
+            put.map_err(|error| failed(&target, error))?;
+            tag_of(&target)
+        })
+        .await
+    }
+
+    async fn put_multipart_opts(
+        &self,
+        location: &Path,
+        options: PutMultipartOptions,
+    ) -> Result<Box<dyn MultipartUpload>> {
+        if !options.attributes.is_empty() {
+            return self.inner.put_multipart_opts(location, options).await;
+        }
+        let target = self.inner.path_to_filesystem(location)?;
+        let disk = Arc::clone(&self.disk);
+        let upload = blocking(move || {
+            let upload = Upload::begin(disk, target.clone());
+            upload.map_err(|error| failed(&target, error))
+        });
+        Ok(Box::new(upload.await?))
+    }
+
+    async fn get_opts(&self, location: &Path, mut options: GetOptions) -> Result<GetResult> {
+        // The inner store knows tags of its own, so what depends on ours is decided here.
+        let conditions = GetOptions {
+            if_match: options.if_match.take(),
+            if_none_match: options.if_none_match.take(),
+            if_modified_since: options.if_modified_since.take(),
+            if_unmodified_since: options.if_unmodified_since.take(),
+            ..GetOptions::default()
+        };
+        let mut found = self.inner.get_opts(location, options).await?;
+        if let GetResultPayload::File(file, path) = &found.payload {
+            let metadata = file.metadata().map_err(|error| failed(path, error))?;
+            found.meta = meta(location, &metadata);
+        }
+        conditions.check_preconditions(&found.meta)?;
+        Ok(found)
+    }
+
+    async fn get_ranges(
+        &self,
+        location: &Path,
+        ranges: &[std::ops::Range<u64>],
+    ) -> Result<Vec<Bytes>> {
+        self.inner.get_ranges(location, ranges).await
+    }
+
+    fn delete_stream(
+        &self,
+        locations: BoxStream<'static, Result<Path>>,
+    ) -> BoxStream<'static, Result<Path>> {
+        let (inner, disk) = (Arc::clone(&self.inner), Arc::clone(&self.disk));
+        locations
+            .map(move |location| {
+                let (inner, disk) = (Arc::clone(&inner), Arc::clone(&disk));
+                blocking(move || {
+                    let location = location?;
+                    let path = inner.path_to_filesystem(&location)?;
+                    let removed = disk::remove(&*disk, &path);
+                    removed.map_err(|error| failed(&path, error))?;
+                    Ok(location)
+                })
+            })
+            .buffered(DELETED_AT_ONCE)
+            .boxed()
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        self.restamped(self.inner.list(prefix))
+    }
+
+    fn list_with_offset(
+        &self,
+        prefix: Option<&Path>,
+        offset: &Path,
+    ) -> BoxStream<'static, Result<ObjectMeta>> {
+        self.restamped(self.inner.list_with_offset(prefix, offset))
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        let listed = self.inner.list_with_delimiter(prefix).await?;
+        let objects = stream::iter(listed.objects.into_iter().map(Ok)).boxed();
+        Ok(ListResult {
+            objects: self.restamped(objects).try_collect().await?,
+            common_prefixes: listed.common_prefixes,
+        })
+    }
+
+    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
+        self.inner.copy_opts(from, to, options).await
+    }
+
+    async fn rename_opts(&self, from: &Path, to: &Path, options: RenameOptions) -> Result<()> {
+        self.inner.rename_opts(from, to, options).await
+    }
+}
+
+impl fmt::Display for LocalStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
+    }
+}
+
+/// The folder, and those above it, are there, and will be after a power loss.
+pub(crate) fn make_folder(path: &FsPath) -> io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    disk::make_folders(&SystemDisk, &std::path::absolute(path)?)
+}
+
+/// The names in a folder are there to stay.
+pub(crate) fn sync_folder(path: &FsPath) -> io::Result<()> {
+    SystemDisk.sync_folder(path)
+}
+
+fn put(disk: &dyn Disk, payload: &PutPayload, target: &FsPath, replaces: bool) -> io::Result<()> {
+    let (mut file, staged) = disk::stage(disk, target)?;
+    let mut bytes = payload.iter();
+    if let Err(error) = bytes.try_for_each(|bytes| io::Write::write_all(&mut file, bytes)) {
+        let _ = disk.remove(&staged);
+        return Err(error);
+    }
+    disk::put_in_place(disk, &file, &staged, target, replaces)
+}
+
+fn restamp(inner: &LocalFileSystem, listed: Vec<Result<ObjectMeta>>) -> Vec<Result<ObjectMeta>> {
+    let stamp = |listed: Result<ObjectMeta>| {
+        let location = match listed {
+            Ok(listed) => listed.location,
+            Err(error) => return Some(Err(error)),
+        };
+        let path = match inner.path_to_filesystem(&location) {
+            Ok(path) => path,
+            Err(error) => return Some(Err(error)),
+        };
+        match std::fs::metadata(&path) {
+            Ok(metadata) => Some(Ok(meta(&location, &metadata))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => Some(Err(failed(&path, error))),
+        }
+    };
+    listed.into_iter().filter_map(stamp).collect()
+}
+
+/// What a file is now.
+fn meta(location: &Path, metadata: &Metadata) -> ObjectMeta {
+    let version = local_version(location, metadata);
+    ObjectMeta {
+        location: location.clone(),
+        last_modified: version.modified().into(),
+        size: version.size,
+        e_tag: version.e_tag,
+        version: None,
+    }
+}
+
+/// The tag of a file that was put there.
+fn tag_of(target: &FsPath) -> Result<PutResult> {
+    let metadata = std::fs::metadata(target).map_err(|error| failed(target, error))?;
+    Ok(PutResult {
+        e_tag: local_version(&Path::default(), &metadata).e_tag,
+        version: None,
+    })
+}
+
+/// Runs a call that may block beside the runtime's workers.
+async fn blocking<T: Send + 'static>(
+    call: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    match tokio::task::spawn_blocking(call).await {
+        Ok(done) => done,
+        Err(error) => Err(Error::JoinError { source: error }),
+    }
+}
+
+fn failed(path: &FsPath, error: io::Error) -> Error {
+    let name = path.display().to_string();
+    let about = |error: io::Error| -> Box<dyn std::error::Error + Send + Sync> {
+        Box::new(io::Error::new(error.kind(), format!("{name}: {error}")))
+    };
+    match error.kind() {
+        io::ErrorKind::NotFound => Error::NotFound {
+            source: about(error),
+            path: name,
+        },
+        io::ErrorKind::AlreadyExists => Error::AlreadyExists {
+            source: about(error),
+            path: name,
+        },
+        io::ErrorKind::PermissionDenied => Error::PermissionDenied {
+            source: about(error),
+            path: name,
+        },
+        _ => Error::Generic {
+            store: "LocalStore",
+            source: Box::new(error),
+        },
+    }
+}
