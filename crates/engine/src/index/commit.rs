@@ -2,7 +2,8 @@
 //!
 //! Its data is there, as a draft; its manifest is put in place, which is the commit (X1). Once the put has begun it is carried
 //! through, whoever waits for it. From then on the data stays unless it is certain that no manifest names it:
-//! a put that failed on the way back may have worked, so after one that failed the folder is asked whose manifest is there.
+//! a put that failed on the way back may have worked, so after one that failed the folder is asked whose manifest is there. The old data goes
+//! when the new manifest is durable (`local_store/disk.rs`), and not before.
 //! Not here: how the data is written, and removed if there is no commit (`draft.rs`).
 
 use std::hash::{BuildHasher, RandomState};
@@ -11,7 +12,7 @@ use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use datafusion::error::{DataFusionError, Result};
-use object_store::{ObjectStoreExt, PutMode};
+use object_store::{ObjectStoreExt, PutMode, PutPayload};
 
 use super::catalog::{Index, Indexes};
 use super::draft::{Draft, carried_through};
@@ -65,12 +66,19 @@ async fn put(
     let sealed = manifest.clone().seal().map_err(DataFusionError::Internal)?;
     let target = folder.manifest_path(name);
     draft.keep();
-    let put = store.put_opts(&target, sealed.into(), mode.into()).await;
+    let sealed = PutPayload::from(sealed);
+    let put = store.put_opts(&target, sealed.clone(), mode.into()).await;
     if let Err(error) = put {
         let found = indexes.look_up(&folder, name, &store).await;
         let exists = matches!(error, object_store::Error::AlreadyExists { .. });
         match found {
-            Ok(Some(found)) if found == manifest => {}
+            Ok(Some(found)) if found == manifest => {
+                // In place, but perhaps not to stay: until that is certain the data of the old index stays too.
+                let again = store.put_opts(&target, sealed, PutMode::Overwrite.into());
+                if again.await.is_err() {
+                    return Err(unwritten(name, &folder, error));
+                }
+            }
             Ok(Some(_)) if exists => {
                 draft.remove().await;
                 return Ok(Committed::Lost);

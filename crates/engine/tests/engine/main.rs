@@ -28,6 +28,7 @@ mod indexes;
 mod join_filters;
 mod object_store;
 mod pages;
+mod power_loss;
 mod predicates;
 mod random_queries;
 mod read_ahead;
