@@ -34,9 +34,16 @@ pub(crate) struct Options {
     /// Listen beyond this machine even without a password.
     #[arg(long)]
     allow_insecure: bool,
+    /// Allow statements that change data, indexes or the tables that all clients see (INSERT, CREATE INDEX, DROP TABLE;
+    /// COPY TO takes --allow-files as well). Without it clients only read, and make tables and views of their own.
+    #[arg(long)]
+    allow_writes: bool,
     /// Allow statements that name files of this machine (CREATE EXTERNAL TABLE, COPY, SET `coscan.index_folder`).
     #[arg(long)]
     allow_files: bool,
+    /// Allow settings that concern all clients (SET `coscan.memory`, options of DataFusion beyond harmless values).
+    #[arg(long)]
+    allow_engine_settings: bool,
     /// Connections at once; further ones are refused.
     #[arg(long, value_name = "N")]
     connections_max: Option<usize>,
@@ -56,7 +63,9 @@ pub(crate) fn run(options: Options) -> Result<(), Failure> {
         config.tls = Some(TlsFiles { cert, key });
     }
     config.allow_insecure = options.allow_insecure;
-    config.files_allowed = options.allow_files;
+    config.rights.writes = options.allow_writes;
+    config.rights.files = options.allow_files;
+    config.rights.engine_settings = options.allow_engine_settings;
     if let Some(connections_max) = options.connections_max {
         config.connections_max = connections_max;
     }

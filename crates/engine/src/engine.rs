@@ -83,7 +83,7 @@ fn cores() -> usize {
 /// The catalog and schemas that every session sees.
 const CATALOG: &str = "datafusion";
 const SCHEMA: &str = "public";
-const SYSTEM_SCHEMA: &str = "coscan";
+pub(crate) const SYSTEM_SCHEMA: &str = "coscan";
 
 /// What an engine has done so far, summed over its pools and devices.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -126,6 +126,10 @@ impl Engine {
         let limit = config
             .memory_bytes
             .unwrap_or_else(memory_limit::default_budget_bytes);
+        let config = EngineConfig {
+            memory_bytes: Some(limit),
+            ..config
+        };
         let budget = MemoryBudget::new(limit);
         let throttled = config.bandwidth.is_some() || !config.latency.is_zero();
         let throttle = throttled.then(|| Throttle {

@@ -4,6 +4,7 @@ use coscan_storage::StorageError;
 use datafusion::error::DataFusionError;
 
 use crate::rewrite::RewriteError;
+use crate::rights::Right;
 
 /// An error of the engine.
 #[derive(Debug, thiserror::Error)]
@@ -51,6 +52,14 @@ pub enum Error {
         /// Why not.
         reason: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// A session may not do what it was asked to.
+    #[error("permission denied: {what}{}", needed(missing))]
+    Denied {
+        /// The statement or setting, and why it is refused.
+        what: String,
+        /// The rights that it needs and the session has not; empty for what no right allows.
+        missing: Vec<Right>,
+    },
     /// A table cannot be rewritten.
     #[error(transparent)]
     Rewrite(#[from] RewriteError),
@@ -58,6 +67,14 @@ pub enum Error {
 
 /// Result of an operation of the engine.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+fn needed(missing: &[Right]) -> String {
+    let flags: Vec<&str> = missing.iter().map(|right| right.flag()).collect();
+    match flags.as_slice() {
+        [] => String::new(),
+        flags => format!("; a server allows it with {}", flags.join(" and ")),
+    }
+}
 
 /// What an error comes from in the end, such as a full disk: layers between say where they are, which a reader does not want to know.
 pub(crate) fn innermost<'a>(
@@ -86,6 +103,19 @@ pub fn storage_error(error: &DataFusionError) -> Option<&StorageError> {
         source = error.source();
     }
     None
+}
+
+/// Whether a query failed because its session may not do that: [`Error::Denied`].
+#[must_use]
+pub fn is_denied(error: &DataFusionError) -> bool {
+    let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = source {
+        if let Some(Error::Denied { .. }) = error.downcast_ref::<Error>() {
+            return true;
+        }
+        source = error.source();
+    }
+    false
 }
 
 #[cfg(test)]

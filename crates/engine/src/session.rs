@@ -12,6 +12,7 @@ use futures::TryStreamExt;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::index::{find_indexes, index_statement};
+use crate::own::execute;
 use crate::register;
 
 /// One user's view of an [`Engine`]: what SET changes is the session's own, tables are shared by all sessions.
@@ -69,7 +70,8 @@ impl Session {
     pub async fn sql(&self, text: &str) -> Result<SendableRecordBatchStream> {
         let about_index = index_statement(text)?;
         let text = about_index.as_ref().map_or(text, |index| &index.query);
-        let frame = self.context.sql(text).await?;
+        let plan = self.context.state().create_logical_plan(text).await?;
+        let frame = execute(&self.context, plan).await?;
         let context = Arc::new(frame.task_ctx());
         let plan = frame.create_physical_plan().await?;
         Ok(execute_stream(plan, context)?)

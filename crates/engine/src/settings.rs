@@ -25,6 +25,7 @@
 
 use std::any::Any;
 use std::fmt;
+use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -37,6 +38,7 @@ use datafusion::error::{DataFusionError, Result};
 use crate::EngineConfig;
 use crate::index::NamedFolder;
 use crate::memory_limit;
+use crate::rights::{Right, Rights};
 use crate::size::{self, Size};
 
 /// A session's `coscan.*` settings; an extension of DataFusion's `ConfigOptions`.
@@ -76,6 +78,12 @@ pub struct Settings {
     pub label: String,
     /// The engine's one budget, which `coscan.memory` shows and changes.
     budget: Arc<MemoryBudget>,
+    /// The limit that the engine was made with: what RESET goes back to.
+    memory_default: u64,
+    /// The folder for indexes that the engine was made with.
+    folder_default: Option<String>,
+    /// What the session may change of what is not its own.
+    rights: Rights,
 }
 
 /// Chunks of 16 MiB: at 200 MB/s a load takes 80 ms, far longer than a request's latency (so the device runs at full
@@ -100,6 +108,9 @@ const STATE_CACHE_DEFAULT_MAX: u64 = 64 << 20;
 
 /// The part of the memory budget that states may take by default, as a divisor.
 const STATE_CACHE_PART: u64 = 16;
+
+/// The value that undoes a SET of `coscan.memory`.
+pub(crate) const DEFAULT: &str = "default";
 
 /// No bound but the memory budget.
 const UNLIMITED: &str = "unlimited";
@@ -135,7 +146,10 @@ impl Settings {
             state_cache: None,
             index_folder,
             label: String::new(),
+            memory_default: config.memory_bytes.unwrap_or_else(|| budget.limit()),
+            folder_default: config.index_folder.clone(),
             budget,
+            rights: Rights::ALL,
         }
     }
 
@@ -143,6 +157,27 @@ impl Settings {
     pub(crate) fn state_cache_bytes(&self) -> u64 {
         let part = (self.budget.limit() / STATE_CACHE_PART).min(STATE_CACHE_DEFAULT_MAX);
         self.state_cache.unwrap_or(part)
+    }
+
+    /// From now on `coscan.memory` and `coscan.index_folder` are for those who have the right.
+    pub(crate) fn hold_to(&mut self, rights: Rights) {
+        self.rights = rights;
+    }
+
+    /// The folder that the engine was made with, and none, are everyone's; a local folder that is not there would be made.
+    fn check_folder(&self, value: &str) -> Result<()> {
+        if value.is_empty() || self.folder_default.as_deref() == Some(value) {
+            return Ok(());
+        }
+        self.rights.require(&[Right::Files], || {
+            "coscan.index_folder names files of the server".to_owned()
+        })?;
+        if value.contains("://") || Path::new(value).is_dir() {
+            return Ok(());
+        }
+        self.rights.require(&[Right::Writes], || {
+            "coscan.index_folder names a folder that is not there and would be made".to_owned()
+        })
     }
 
     /// Every setting with its value and its description, in a fixed order.
@@ -262,7 +297,11 @@ impl ExtensionOptions for Settings {
             "policy" => self.policy = named(key, value)?,
             "storage_model" => self.storage_model = named(key, value)?,
             "memory" => {
-                let bytes = parse_memory(value)?;
+                self.rights.check_setting("coscan.memory", Some(value))?;
+                let bytes = match value.trim() {
+                    DEFAULT => self.memory_default,
+                    value => parse_memory(value)?,
+                };
                 self.budget.set_limit(bytes);
             }
             "chunk_bytes" => {
@@ -293,6 +332,7 @@ impl ExtensionOptions for Settings {
                 }
             }
             "index_folder" => {
+                self.check_folder(value)?;
                 self.index_folder = (!value.is_empty())
                     .then(|| NamedFolder::new(value))
                     .transpose()?;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use coscan::Rights;
 use datafusion::prelude::SessionContext;
 use tokio::runtime::Handle;
 
@@ -41,9 +42,9 @@ pub struct ServerConfig {
     pub connections_max: usize,
     /// How long running statements may go on after the stop signal before they are cancelled.
     pub grace: Duration,
-    /// Allows statements that name files of the server: `CREATE EXTERNAL TABLE`, `COPY … TO`, `SET coscan.index_folder`.
-    /// Off by default: whoever may connect could otherwise read and write what the server can.
-    pub files_allowed: bool,
+    /// What clients may do beyond reading and making names of their own. None by default: whoever may connect could otherwise
+    /// change data and tables for everyone, reach the files that the server can, or take the engine's memory.
+    pub rights: Rights,
     /// Where statements are planned and run. `None` starts a thread per core for them. They should
     /// not be the threads that serve connections, or busy queries keep cancel requests waiting.
     pub query_runtime: Option<Handle>,
@@ -61,7 +62,7 @@ impl ServerConfig {
             allow_insecure: false,
             connections_max: CONNECTIONS_MAX_DEFAULT,
             grace: GRACE_DEFAULT,
-            files_allowed: false,
+            rights: Rights::NONE,
             query_runtime: None,
         }
     }
@@ -77,7 +78,7 @@ impl fmt::Debug for ServerConfig {
             .field("allow_insecure", &self.allow_insecure)
             .field("connections_max", &self.connections_max)
             .field("grace", &self.grace)
-            .field("files_allowed", &self.files_allowed)
+            .field("rights", &self.rights)
             .finish_non_exhaustive()
     }
 }

@@ -231,12 +231,12 @@ async fn open_session(
 ) -> Result<Session, Failure> {
     let (owned, name) = (Arc::clone(shared), user.to_owned());
     let open = async move {
-        let session = (owned.factory)()?;
+        let session = owned.confinement.session(&(owned.factory)()?);
         owned.catalog.install(&session, &name, pid)
     };
     // Not among the queries: a client is let in however busy they are.
     let context = guarded(&Handle::current(), open).await?;
-    let mut settings = Settings::new(&context, user, shared.files_allowed);
+    let mut settings = Settings::new(&context, user, shared.confinement.rights());
     for (name, value) in &startup.parameters {
         match name.as_str() {
             "user" | "database" => {}
@@ -256,7 +256,6 @@ async fn open_session(
         settings,
         parser: Arc::clone(&shared.parser),
         runtime: shared.queries.handle.clone(),
-        files_allowed: shared.files_allowed,
     })
 }
 

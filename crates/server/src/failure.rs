@@ -179,6 +179,7 @@ fn code(error: &DataFusionError) -> &'static str {
             Some(inner) => code(inner),
             None => match inner.downcast_ref::<coscan::Error>() {
                 Some(coscan::Error::IndexWrite { .. }) => "58030",
+                Some(coscan::Error::Denied { .. }) => "42501",
                 _ => "58000",
             },
         },

@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use coscan::Confinement;
 use datafusion_postgres::datafusion_pg_catalog::sql::PostgresCompatibilityParser;
 use pgwire::api::{ConnectionManager, RandomPidSecretKeyGenerator};
 use tokio::net::TcpListener;
@@ -47,7 +48,7 @@ pub(crate) struct Shared {
     pub(crate) slots: Arc<Semaphore>,
     pub(crate) phase: watch::Receiver<Phase>,
     pub(crate) queries: QueryRuntime,
-    pub(crate) files_allowed: bool,
+    pub(crate) confinement: Confinement,
 }
 
 impl Server {
@@ -90,7 +91,7 @@ impl Server {
             slots: Arc::new(Semaphore::new(connections_max)),
             phase: phases,
             queries,
-            files_allowed: config.files_allowed,
+            confinement: Confinement::new(config.rights),
         });
         Ok(Self {
             listener,

@@ -9,7 +9,6 @@ use datafusion::arrow::array::{AsArray, StringArray};
 use datafusion::arrow::compute::sum;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt64Type};
 use datafusion::arrow::record_batch::RecordBatch;
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::logical_expr::{DdlStatement, LogicalPlan, Statement, WriteOp};
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement as DfStatement;
@@ -28,7 +27,6 @@ pub(crate) struct Session {
     pub(crate) settings: Settings,
     pub(crate) parser: Arc<PostgresCompatibilityParser>,
     pub(crate) runtime: Handle,
-    pub(crate) files_allowed: bool,
 }
 
 /// What a statement answers.
@@ -46,7 +44,12 @@ impl Session {
     /// Plans a statement. Dropping the future stops the planning.
     pub(crate) async fn plan(&self, statement: DfStatement) -> Result<LogicalPlan, Failure> {
         let state = self.context.state();
-        let plan = async move { state.statement_to_plan(statement).await };
+        let plan = async move {
+            let plan = state.statement_to_plan(statement).await?;
+            // Before anything else walks it.
+            coscan::check_rights(&state, &plan)?;
+            Ok(plan)
+        };
         guarded(&self.runtime, plan).await
     }
 
@@ -59,12 +62,10 @@ impl Session {
         announced: Option<SchemaRef>,
         formats: &[i16],
     ) -> Result<Outcome, Failure> {
-        self.check_allowed(&plan)?;
         let kind = tag.map_or_else(|| kind(&plan), Kind::Done);
         let context = self.context.clone();
         let stream = guarded(&self.runtime, async move {
-            context
-                .execute_logical_plan(plan)
+            coscan::execute(&context, plan)
                 .await?
                 .execute_stream()
                 .await
@@ -112,31 +113,6 @@ impl Session {
             Source::Ready(VecDeque::from([batch])),
             "SHOW",
         )
-    }
-
-    /// Whether the plan names files of the server, anywhere in it.
-    fn check_allowed(&self, plan: &LogicalPlan) -> Result<(), Failure> {
-        if self.files_allowed {
-            return Ok(());
-        }
-        let mut refused = None;
-        plan.apply_with_subqueries(|node| {
-            match node {
-                LogicalPlan::Copy(_) => refused = Some("COPY TO"),
-                LogicalPlan::Ddl(DdlStatement::CreateExternalTable(_)) => {
-                    refused = Some("CREATE EXTERNAL TABLE");
-                }
-                _ => {}
-            }
-            Ok(TreeNodeRecursion::Continue)
-        })?;
-        match refused {
-            Some(what) => Err(Failure::new(
-                "42501",
-                format!("permission denied: {what} reaches files of the server"),
-            )),
-            None => Ok(()),
-        }
     }
 }
 

@@ -121,7 +121,10 @@ impl Connection {
                 self.portals.forget_all();
                 "DEALLOCATE ALL"
             }
-            Action::Discard { all } => {
+            Action::Discard { all, temp } => {
+                if *all || *temp {
+                    coscan::forget_own(&session.context);
+                }
                 if *all {
                     self.portals.close_all();
                     self.portals.forget_all();

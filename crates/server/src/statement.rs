@@ -53,9 +53,10 @@ pub(crate) enum Action {
     Close(Option<String>),
     /// The prepared statement's name; `None` for every one.
     Deallocate(Option<String>),
-    /// `DISCARD ALL`, or a part of it of which there is nothing here.
+    /// `DISCARD ALL` or `DISCARD TEMP`, or a part of it of which there is nothing here.
     Discard {
         all: bool,
+        temp: bool,
     },
 }
 
@@ -210,7 +211,15 @@ fn action(statement: SqlStatement) -> Result<Action, Failure> {
         }
         SqlStatement::Discard { object_type } => Action::Discard {
             all: object_type == DiscardObject::ALL,
+            temp: object_type == DiscardObject::TEMP,
         },
+        // What a session makes is its own and goes with it: all is temporary, which DataFusion refuses to be told.
+        SqlStatement::CreateTable(mut create) => {
+            create.temporary = false;
+            Action::Plan(Box::new(DfStatement::Statement(Box::new(
+                SqlStatement::CreateTable(create),
+            ))))
+        }
         other => Action::Plan(Box::new(DfStatement::Statement(Box::new(other)))),
     })
 }
@@ -322,7 +331,10 @@ mod tests {
             Action::Declare { hold: true, .. }
         ));
         assert!(matches!(one("DEALLOCATE ALL"), Action::Deallocate(None)));
-        assert!(matches!(one("DISCARD ALL"), Action::Discard { all: true }));
+        assert!(matches!(
+            one("DISCARD ALL"),
+            Action::Discard { all: true, .. }
+        ));
     }
 
     #[test]

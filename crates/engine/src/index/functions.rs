@@ -28,6 +28,7 @@ use super::build::Order;
 use super::catalog::Index;
 use super::discovery::named_folder;
 use crate::engine::WeakEngine;
+use crate::rights::{self, Right};
 
 /// Makes the functions known to a session.
 pub(crate) fn register(builder: &mut SessionStateBuilder, engine: &WeakEngine) {
@@ -56,6 +57,14 @@ impl Verb {
             Self::Create => "coscan_create_index",
             Self::Refresh => "coscan_refresh_index",
             Self::Drop => "coscan_drop_index",
+        }
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Create => "CREATE",
+            Self::Refresh => "REFRESH",
+            Self::Drop => "DROP",
         }
     }
 
@@ -146,6 +155,9 @@ impl TableProvider for IndexTable {
             .ok_or_else(|| {
                 DataFusionError::Internal("a session without a session's state".to_owned())
             })?;
+        rights::require(state.config(), &[Right::Writes], || {
+            format!("{} INDEX writes files of the server", self.verb.word())
+        })?;
         let work = Work {
             engine: self.engine.clone(),
             state: state.clone(),

@@ -5,9 +5,9 @@
 //! tune what Coscan does not have are kept and shown, those that would change how values look are
 //! refused unless they ask for what we do anyway. A name that nobody knows is an error.
 //!
-//! C1: `datafusion.runtime.*` is refused: it replaces the memory pool, and with it the one budget
-//! that all sessions share.
-//! C2: `coscan.index_folder` is refused where clients may not reach files of the server: it is written to.
+//! C1: what concerns others is for those who have the right (`coscan::Rights`), however it is SET or RESET.
+//! C2: `RESET ALL` and `DISCARD ALL` are the session's: `coscan.memory`, which all sessions share, goes back to what the engine
+//! was made with only if it is named.
 
 mod known;
 
@@ -16,6 +16,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use coscan::Rights;
 use datafusion::arrow::array::timezone::Tz;
 use datafusion::common::config::{ConfigEntry, ConfigOptions};
 use datafusion::logical_expr::{LogicalPlan, SetVariable, Statement};
@@ -36,8 +37,8 @@ pub(crate) struct Settings {
     timeout: Option<Duration>,
     /// Who connected, for `session_authorization`.
     user: String,
-    /// C2.
-    files_allowed: bool,
+    /// C1.
+    rights: Rights,
 }
 
 /// A setting that the client is told about when it changes (`ParameterStatus`).
@@ -51,14 +52,14 @@ pub(crate) struct Shown {
 }
 
 impl Settings {
-    pub(crate) fn new(session: &SessionContext, user: &str, files_allowed: bool) -> Self {
+    pub(crate) fn new(session: &SessionContext, user: &str, rights: Rights) -> Self {
         let initial = Arc::clone(session.state().config().options());
         Self {
             changed: BTreeMap::new(),
             initial,
             timeout: None,
             user: user.to_owned(),
-            files_allowed,
+            rights,
         }
     }
 
@@ -132,10 +133,7 @@ impl Settings {
         name: &str,
         value: &str,
     ) -> Result<Report, Failure> {
-        if name == INDEX_FOLDER && !self.files_allowed {
-            let text = format!("permission denied: {name} names files of the server (C2)");
-            return Err(Failure::new("42501", text));
-        }
+        self.rights.check_setting(name, Some(value))?;
         if name.contains('.') {
             return configure(session, name, value).await.map(|()| None);
         }
@@ -188,6 +186,10 @@ impl Settings {
         session: &SessionContext,
         name: &str,
     ) -> Result<Report, Failure> {
+        self.rights.check_setting(name, None)?;
+        if name == MEMORY {
+            return configure(session, name, "default").await.map(|()| None);
+        }
         if name.contains('.') {
             let value = entry(&self.initial, name)?;
             return restore(session, name, value).await.map(|()| None);
@@ -229,7 +231,7 @@ impl Settings {
             .map(|entry| (entry.key, entry.value))
             .collect();
         for ConfigEntry { key, value, .. } in entries(&self.initial) {
-            if now.get(&key) != Some(&value) {
+            if key != MEMORY && now.get(&key) != Some(&value) {
                 restore(session, &key, value).await?;
             }
         }
@@ -295,7 +297,7 @@ impl Settings {
 
 const TIME_ZONE: &str = "datafusion.execution.time_zone";
 const DEFAULT_SCHEMA: &str = "datafusion.catalog.default_schema";
-const INDEX_FOLDER: &str = "coscan.index_folder";
+const MEMORY: &str = "coscan.memory";
 
 fn find(name: &str) -> Result<&'static Known, Failure> {
     KNOWN
@@ -344,17 +346,14 @@ fn entry(options: &ConfigOptions, name: &str) -> Result<Option<String>, Failure>
 
 /// Sets an option of the session's configuration, and refreshes the functions that depend on it.
 async fn configure(session: &SessionContext, name: &str, value: &str) -> Result<(), Failure> {
-    if name.starts_with("datafusion.runtime.") {
-        let text = format!("permission denied: {name} is shared by all connections (C1)");
-        return Err(Failure::new("42501", text));
-    }
     let set = SetVariable {
         variable: name.to_owned(),
         value: value.to_owned(),
     };
     let plan = LogicalPlan::Statement(Statement::SetVariable(set));
-    match session.execute_logical_plan(plan).await {
+    match coscan::execute(session, plan).await {
         Ok(_) => Ok(()),
+        Err(error) if coscan::is_denied(&error) => Err(error.into()),
         Err(error) => {
             let text = error.strip_backtrace();
             Err(Failure::new(configuration_code(&text), text))
@@ -474,7 +473,7 @@ mod tests {
     #[tokio::test]
     async fn reset_all_restores_the_sessions_own() {
         let session = SessionContext::new();
-        let mut settings = Settings::new(&session, "me", false);
+        let mut settings = Settings::new(&session, "me", Rights::NONE);
         let name = "datafusion.execution.batch_size";
         let before = settings.show(&session, name).unwrap().remove(0).value;
         settings.set(&session, name, "17").await.unwrap();
@@ -494,22 +493,11 @@ mod tests {
     #[tokio::test]
     async fn the_shared_budget_is_out_of_reach() {
         let session = SessionContext::new();
-        let mut settings = Settings::new(&session, "me", false);
-        let set = settings
-            .set(&session, "datafusion.runtime.memory_limit", "1G")
-            .await;
+        let mut settings = Settings::new(&session, "me", Rights::ALL);
+        let name = "datafusion.runtime.memory_limit";
+        let set = settings.set(&session, name, "1G").await;
         assert!(set.unwrap_err().to_string().contains("42501"));
-    }
-
-    #[tokio::test]
-    async fn the_folder_for_indexes_is_a_file_of_the_server() {
-        let session = SessionContext::new();
-        for (files_allowed, code) in [(false, "42501"), (true, "42704")] {
-            let mut settings = Settings::new(&session, "me", files_allowed);
-            let set = settings.set(&session, INDEX_FOLDER, "/x").await;
-            // Plain DataFusion does not know the setting: it was asked.
-            let refused = set.unwrap_err().to_string();
-            assert!(refused.contains(code), "{refused}");
-        }
+        let reset = settings.reset(&session, name).await;
+        assert!(reset.unwrap_err().to_string().contains("42501"));
     }
 }

@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use coscan::{Engine, EngineConfig};
+use coscan::{Engine, EngineConfig, Rights};
 use futures::TryStreamExt;
 use tokio_postgres::SimpleQueryMessage;
 
@@ -25,7 +25,11 @@ async fn server(folder: &tempfile::TempDir) -> TestServer {
     let copied = session.sql(&copy).await.unwrap();
     copied.try_collect::<Vec<_>>().await.unwrap();
     session.register("t", path).await.unwrap();
-    TestServer::start_on_engine(&engine).await
+    let rights = Rights {
+        writes: true,
+        ..Rights::NONE
+    };
+    TestServer::start_with_rights(&engine, rights).await
 }
 
 /// What a text of statements answers: rows as their cells, the ends of statements as `.`.

@@ -17,4 +17,5 @@ mod interruption;
 mod protocol;
 mod psql;
 mod psycopg;
+mod rights;
 mod settings;

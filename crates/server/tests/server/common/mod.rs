@@ -58,9 +58,15 @@ impl TestServer {
 
     /// A server of the engine's sessions.
     pub(crate) async fn start_on_engine(engine: &coscan::Engine) -> Self {
+        Self::start_with_rights(engine, coscan::Rights::NONE).await
+    }
+
+    /// A server of the engine's sessions, whose clients may do more than read.
+    pub(crate) async fn start_with_rights(engine: &coscan::Engine, rights: coscan::Rights) -> Self {
         let engine = engine.clone();
         let factory = move || Ok(engine.session().context().clone());
-        Self::start_on(Arc::new(factory), Arc::default(), |_| {}).await
+        let change = |config: &mut ServerConfig| config.rights = rights;
+        Self::start_on(Arc::new(factory), Arc::default(), change).await
     }
 
     async fn start_on(

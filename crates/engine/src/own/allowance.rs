@@ -1,0 +1,193 @@
+//! Memory for what sessions make.
+//!
+//! Every byte is reserved in the engine's pool, so tables in memory make chunks go and operators spill as any operator does. What sessions
+//! that are held to rights make is more: it stays while they are idle, so all of it together is held to a part of the
+//! budget, and the rest serves queries.
+//! O1: what is held was granted, by the pool and within the part, and is given back when its owner goes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use datafusion::common::resources_datafusion_err;
+use datafusion::error::Result;
+use datafusion::execution::memory_pool::{
+    MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation,
+};
+
+/// What sessions make may hold this part of the budget, as a divisor: what stays is to be much less than what works.
+const SHARE: usize = 4;
+
+/// What all sessions of a server hold together.
+#[derive(Debug, Default)]
+pub(crate) struct Allowance {
+    held: AtomicUsize,
+}
+
+impl Allowance {
+    /// Takes `bytes` of what `limit` leaves; what is held if that is not enough.
+    fn take(&self, bytes: usize, limit: usize) -> Result<(), usize> {
+        let taken = |held: usize| held.checked_add(bytes).filter(|all| *all <= limit);
+        let update = self
+            .held
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, taken);
+        update.map(drop)
+    }
+
+    fn give_back(&self, bytes: usize) {
+        self.held.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+/// What one table holds, or the names of one session.
+#[derive(Debug)]
+pub(crate) struct Held {
+    reservation: MemoryReservation,
+    pool: Arc<dyn MemoryPool>,
+    /// `None`: the pool alone is the limit.
+    allowance: Option<Arc<Allowance>>,
+}
+
+impl Held {
+    /// Nothing yet. Messages call it `what`.
+    pub(crate) fn new(
+        what: String,
+        pool: &Arc<dyn MemoryPool>,
+        allowance: Option<Arc<Allowance>>,
+    ) -> Self {
+        Self {
+            reservation: MemoryConsumer::new(what).register(pool),
+            pool: Arc::clone(pool),
+            allowance,
+        }
+    }
+
+    /// # Errors
+    /// `ResourcesExhausted`, if the pool or the allowance has no more.
+    pub(crate) fn try_grow(&self, bytes: usize) -> Result<()> {
+        let Some(allowance) = &self.allowance else {
+            return self.reservation.try_grow(bytes);
+        };
+        let limit = match self.pool.memory_limit() {
+            MemoryLimit::Finite(limit) => limit / SHARE,
+            _ => usize::MAX,
+        };
+        allowance.take(bytes, limit).map_err(|held| {
+            resources_datafusion_err!(
+                "{} needs {bytes} more bytes, and has {}; what sessions make in memory may hold {limit} bytes together, a quarter of coscan.memory, and holds {held}",
+                self.reservation.consumer().name(),
+                self.reservation.size()
+            )
+        })?;
+        let grown = self.reservation.try_grow(bytes);
+        grown.inspect_err(|_| allowance.give_back(bytes))
+    }
+
+    pub(crate) fn shrink(&self, bytes: usize) {
+        self.reservation.shrink(bytes);
+        if let Some(allowance) = &self.allowance {
+            allowance.give_back(bytes);
+        }
+    }
+
+    /// Holds this much of what is there already, granted or not.
+    pub(crate) fn resize(&self, bytes: usize) {
+        let before = self.bytes();
+        self.reservation.resize(bytes);
+        if let Some(allowance) = &self.allowance {
+            allowance.held.fetch_add(bytes, Ordering::Relaxed);
+            allowance.give_back(before);
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.reservation.size()
+    }
+
+    /// Holds what is granted from now on only if it is kept.
+    pub(crate) fn growth(self: &Arc<Self>) -> Growth {
+        Growth {
+            held: Arc::clone(self),
+            bytes: 0,
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some(allowance) = &self.allowance {
+            allowance.give_back(self.reservation.size());
+        }
+    }
+}
+
+/// What was granted to a statement under way. Dropped, it is given back.
+#[derive(Debug)]
+pub(crate) struct Growth {
+    held: Arc<Held>,
+    bytes: usize,
+}
+
+impl Growth {
+    /// # Errors
+    /// As [`Held::try_grow`].
+    pub(crate) fn add(&mut self, bytes: usize) -> Result<()> {
+        self.held.try_grow(bytes)?;
+        self.bytes += bytes;
+        Ok(())
+    }
+
+    pub(crate) fn keep(mut self) {
+        self.bytes = 0;
+    }
+}
+
+impl Drop for Growth {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            self.held.shrink(self.bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests: a failure should panic")]
+mod tests {
+    use datafusion::execution::memory_pool::GreedyMemoryPool;
+
+    use super::*;
+
+    #[test]
+    fn all_sessions_together_hold_a_part_and_give_it_back() {
+        let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(4_000));
+        let allowance = Arc::<Allowance>::default();
+        let held = |name: &str| Held::new(name.to_owned(), &pool, Some(Arc::clone(&allowance)));
+        let (one, other) = (held("one"), Arc::new(held("other")));
+        one.try_grow(600).unwrap();
+        let refused = other.try_grow(500).unwrap_err().to_string();
+        assert!(refused.contains("other needs 500") && refused.contains("holds 600"));
+        let mut growth = other.growth();
+        growth.add(300).unwrap();
+        assert!(growth.add(200).is_err());
+        drop(growth);
+        assert_eq!((other.bytes(), pool.reserved()), (0, 600));
+        let mut growth = other.growth();
+        growth.add(400).unwrap();
+        growth.keep();
+        drop(one);
+        assert_eq!((other.bytes(), pool.reserved()), (400, 400));
+        drop(other);
+        assert_eq!(pool.reserved(), 0);
+        assert_eq!(allowance.held.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn what_the_pool_refuses_is_not_held() {
+        let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(4_000));
+        let allowance = Arc::<Allowance>::default();
+        let other = Held::new("other".to_owned(), &pool, None);
+        other.try_grow(3_900).unwrap();
+        let one = Held::new("one".to_owned(), &pool, Some(Arc::clone(&allowance)));
+        assert!(one.try_grow(200).is_err());
+        assert_eq!(allowance.held.load(Ordering::Relaxed), 0);
+    }
+}

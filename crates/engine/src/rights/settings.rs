@@ -1,0 +1,227 @@
+//! Which setting may a session change, and how far?
+//!
+//! Most of `datafusion.*` concerns the session's own queries alone. Some options make one query take what all share, however small the
+//! data: an array of as many elements as the option says, a task for each of a million partitions, a recursion that the stack
+//! ends. These have harmless values, which DataFusion's defaults are among; others need the right to change the engine.
+//! Not here: the settings of Coscan themselves (`../settings.rs`).
+
+use std::num::NonZero;
+
+use datafusion::error::Result;
+
+use super::{Right, Rights, denied};
+
+/// As `check_setting` of [`Rights`].
+pub(super) fn check(rights: Rights, name: &str, value: Option<&str>) -> Result<()> {
+    if name.starts_with("datafusion.runtime.") {
+        return Err(denied(
+            format!("{name} would take this session out of the memory that all sessions share"),
+            vec![],
+        ));
+    }
+    match name {
+        "coscan.memory" => rights.require(&[Right::EngineSettings], || {
+            format!("{name} is one for all sessions")
+        }),
+        _ => match (bound(name), value.and_then(number)) {
+            (Some(bound), Some(value)) if !bound.admits(value) => {
+                rights.require(&[Right::EngineSettings], || {
+                    let Bound { least, most, .. } = bound;
+                    format!("{name} below {least} or above {most} takes what all sessions share")
+                })
+            }
+            _ => Ok(()),
+        },
+    }
+}
+
+/// What is no number is for DataFusion to refuse.
+fn number(value: &str) -> Option<f64> {
+    value.trim().parse().ok()
+}
+
+/// Values of an option that take no more than a query may.
+struct Bound {
+    name: &'static str,
+    least: f64,
+    most: f64,
+}
+
+impl Bound {
+    /// As many as there are cores is DataFusion's default for some.
+    fn admits(&self, value: f64) -> bool {
+        let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+        let is_default = self.least <= 0.0 && value <= cores as f64;
+        is_default || (self.least..=self.most).contains(&value)
+    }
+}
+
+fn bound(name: &str) -> Option<&'static Bound> {
+    BOUNDS.iter().find(|bound| bound.name == name)
+}
+
+const fn most(name: &'static str, most: f64) -> Bound {
+    Bound {
+        name,
+        least: 0.0,
+        most,
+    }
+}
+
+const MIB: f64 = 1_048_576.0;
+
+/// The options with harmless values. The mean: as much as ten of DataFusion's defaults.
+const BOUNDS: &[Bound] = &[
+    // Rows in a batch that each operator and decoder holds.
+    most("datafusion.execution.batch_size", 131_072.0),
+    // Tasks of each operator; a repartition has a channel for each pair of them.
+    most("datafusion.execution.target_partitions", 256.0),
+    most("datafusion.execution.planning_concurrency", 256.0),
+    // Requests at once.
+    most("datafusion.execution.meta_fetch_concurrency", 256.0),
+    // Set aside by each sort, whatever it sorts.
+    most(
+        "datafusion.execution.sort_spill_reservation_bytes",
+        10.0 * MIB,
+    ),
+    most(
+        "datafusion.execution.sort_in_place_threshold_bytes",
+        64.0 * MIB,
+    ),
+    most(
+        "datafusion.execution.sort_pushdown_buffer_capacity",
+        1024.0 * MIB,
+    ),
+    most(
+        "datafusion.execution.hash_join_buffering_capacity",
+        64.0 * MIB,
+    ),
+    // An array with a place for each key between the smallest and the largest, even if there are few.
+    most(
+        "datafusion.execution.perfect_hash_join_small_build_threshold",
+        1_048_576.0,
+    ),
+    Bound {
+        name: "datafusion.execution.perfect_hash_join_min_key_density",
+        least: 0.01,
+        most: f64::MAX,
+    },
+    // Files open at once when a sort spills much.
+    Bound {
+        name: "datafusion.execution.max_spill_file_size_bytes",
+        least: MIB,
+        most: f64::MAX,
+    },
+    most(
+        "datafusion.execution.parquet.metadata_size_hint",
+        16.0 * MIB,
+    ),
+    // IN is turned into OR, nested as deep.
+    most("datafusion.execution.parquet.max_in_list_size", 1_000.0),
+    // Depth of the parser's recursion.
+    most("datafusion.sql_parser.recursion_limit", 50.0),
+    most("datafusion.optimizer.max_passes", 16.0),
+    // Lists that a join's build side hands over.
+    most(
+        "datafusion.optimizer.hash_join_inlist_pushdown_max_size",
+        16.0 * MIB,
+    ),
+    most(
+        "datafusion.optimizer.hash_join_inlist_pushdown_max_distinct_values",
+        100_000.0,
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use datafusion::config::ConfigOptions;
+
+    use super::*;
+
+    /// Numbers that concern the session's own queries, or only what writes, whatever they are.
+    const HARMLESS: &[&str] = &[
+        "datafusion.execution.max_buffered_batches_per_output_file",
+        "datafusion.execution.minimum_parallel_output_files",
+        "datafusion.execution.objectstore_writer_buffer_size",
+        "datafusion.execution.parquet.bloom_filter_fpp",
+        "datafusion.execution.parquet.bloom_filter_ndv",
+        "datafusion.execution.parquet.column_index_truncate_length",
+        "datafusion.execution.parquet.content_defined_chunking.max_chunk_size",
+        "datafusion.execution.parquet.content_defined_chunking.min_chunk_size",
+        "datafusion.execution.parquet.content_defined_chunking.norm_level",
+        "datafusion.execution.parquet.data_page_row_count_limit",
+        "datafusion.execution.parquet.data_pagesize_limit",
+        "datafusion.execution.parquet.dictionary_page_size_limit",
+        "datafusion.execution.parquet.max_predicate_cache_size",
+        "datafusion.execution.parquet.max_row_group_bytes",
+        "datafusion.execution.parquet.max_row_group_size",
+        "datafusion.execution.parquet.maximum_buffered_record_batches_per_stream",
+        "datafusion.execution.parquet.maximum_parallel_row_group_writers",
+        "datafusion.execution.parquet.statistics_truncate_length",
+        "datafusion.execution.parquet.write_batch_size",
+        "datafusion.execution.parquet.writer_version",
+        "datafusion.execution.skip_partial_aggregation_probe_ratio_threshold",
+        "datafusion.execution.skip_partial_aggregation_probe_rows_threshold",
+        "datafusion.execution.soft_max_rows_per_output_file",
+        "datafusion.explain.tree_maximum_render_width",
+        "datafusion.optimizer.default_filter_selectivity",
+        "datafusion.optimizer.hash_join_single_partition_threshold",
+        "datafusion.optimizer.hash_join_single_partition_threshold_rows",
+        "datafusion.optimizer.preserve_file_partitions",
+        "datafusion.optimizer.repartition_file_min_size",
+        "datafusion.optimizer.subset_repartition_threshold",
+    ];
+
+    /// An option that a new DataFusion brings has to be put into one list or the other.
+    #[test]
+    fn every_number_among_the_options_is_bounded_or_harmless() {
+        let entries = ConfigOptions::default().entries();
+        let numbers: Vec<_> = entries
+            .iter()
+            .filter(|entry| entry.value.as_deref().is_none_or(|v| number(v).is_some()))
+            .map(|entry| entry.key.as_str())
+            .filter(|key| !UNSET_TEXTS.contains(key))
+            .collect();
+        assert!(numbers.len() > 30, "{numbers:?}");
+        for key in &numbers {
+            let harmless = HARMLESS.contains(key);
+            assert!(harmless != bound(key).is_some(), "{key}");
+        }
+        for bound in BOUNDS {
+            assert!(numbers.contains(&bound.name), "{} is gone", bound.name);
+        }
+        for key in HARMLESS {
+            assert!(numbers.contains(key), "{key} is gone");
+        }
+    }
+
+    /// Options without a value of which DataFusion does not say that they are texts.
+    const UNSET_TEXTS: &[&str] = &[];
+
+    #[test]
+    fn defaults_are_harmless() {
+        for entry in ConfigOptions::default().entries() {
+            let value = entry.value.as_deref();
+            assert!(
+                check(Rights::NONE, &entry.key, value).is_ok(),
+                "{}",
+                entry.key
+            );
+        }
+    }
+
+    #[test]
+    fn values_beyond_need_the_right_and_the_budget_is_nobodys() {
+        let name = "datafusion.execution.target_partitions";
+        let may = Rights {
+            engine_settings: true,
+            ..Rights::NONE
+        };
+        assert!(check(Rights::NONE, name, Some("1000000")).is_err());
+        assert!(check(may, name, Some("1000000")).is_ok());
+        assert!(check(Rights::NONE, name, None).is_ok());
+        assert!(check(Rights::ALL, "datafusion.runtime.memory_limit", None).is_err());
+        assert!(check(Rights::NONE, "coscan.memory", None).is_err());
+        assert!(check(may, "coscan.memory", Some("1GiB")).is_ok());
+    }
+}
