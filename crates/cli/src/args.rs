@@ -77,6 +77,9 @@ pub(crate) struct Settings {
     /// Where indexes are kept: a folder or URL [default: the folder _coscan beside the table].
     #[arg(long, value_name = "PATH")]
     index_folder: Option<String>,
+    /// Where queries put what they have no memory for [default: the system's folder for temporary files].
+    #[arg(long, value_name = "FOLDER")]
+    spill_folder: Option<PathBuf>,
     /// Write what the scheduler hears and decides to a log, for `coscan sim replay`.
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
@@ -101,6 +104,7 @@ impl Settings {
             record: self.record.clone(),
             access_path: self.access_path.unwrap_or(defaults.access_path),
             index_folder: self.index_folder.clone(),
+            spill_folder: self.spill_folder.clone(),
             cooperative: !matches!(self.cooperative, Some(Switch::Off)),
             ..defaults
         })?)

@@ -1,5 +1,7 @@
 //! `coscan rewrite`: Parquet files to one whose pages begin at the same rows in every column.
 
+use std::path::PathBuf;
+
 use clap::Args;
 use coscan::rewrite::{
     self, PAGE_ROWS_DEFAULT, PageCompression, PageLayout, ROW_GROUP_ROWS_DEFAULT, RewriteError,
@@ -42,6 +44,9 @@ pub(crate) struct Options {
     /// Memory to use: a size, or a share of the machine's [default: 70%, but 320 MiB are left].
     #[arg(long, value_name = "SIZE|%", value_parser = args::memory)]
     memory: Option<u64>,
+    /// Where a sort puts what it has no memory for [default: the system's folder for temporary files].
+    #[arg(long, value_name = "FOLDER")]
+    spill_folder: Option<PathBuf>,
 }
 
 /// Runs the command.
@@ -49,6 +54,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let rewritten = crate::block_on(async {
         let engine = Engine::new(EngineConfig {
             memory_bytes: options.memory,
+            spill_folder: options.spill_folder.clone(),
             ..EngineConfig::default()
         })?;
         let plan = RewriteOptions {

@@ -487,3 +487,36 @@ fn a_full_disk_leaves_the_index_that_was() {
         "{list}"
     );
 }
+
+#[test]
+fn what_a_killed_process_has_spilled_goes_with_the_next() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().to_str().unwrap();
+    let left = || std::fs::read_dir(place.path()).unwrap().count();
+    let start = || {
+        let endless = "SELECT count(*) FROM generate_series(1, 2000000) a(x), \
+                       generate_series(1, 2000000) b(y) WHERE x * y % 7 = 3";
+        Command::new(env!("CARGO_BIN_EXE_coscan"))
+            .args(["sql", "--spill-folder", folder, endless])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap()
+    };
+    let (mut killed, mut running) = (start(), start());
+    for _ in 0..600 {
+        if left() == 2 {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    assert_eq!(left(), 2, "that of the killed one stays for now");
+    stdout(&coscan(&["sql", "--spill-folder", folder, "SELECT 1"]));
+    assert_eq!(left(), 1, "the one that runs keeps its own");
+    running.kill().unwrap();
+    running.wait().unwrap();
+    stdout(&coscan(&["sql", "--spill-folder", folder, "SELECT 1"]));
+    assert_eq!(left(), 0);
+}

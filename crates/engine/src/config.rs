@@ -47,6 +47,9 @@ pub struct EngineConfig {
     pub record: Option<PathBuf>,
     /// Where sessions keep indexes at first: a folder or a URL. `None`: in the folder `_coscan` beside the table's files.
     pub index_folder: Option<String>,
+    /// Where operators put what they have no memory for; the engine makes a folder of its own in it. `None`: where the system has
+    /// its temporary files.
+    pub spill_folder: Option<PathBuf>,
     /// Partitions per scan and operator. `None`: as many as the machine has cores.
     pub target_partitions: Option<usize>,
     /// Rows per record batch.
@@ -79,6 +82,7 @@ impl Default for EngineConfig {
             record_trace: false,
             record: None,
             index_folder: None,
+            spill_folder: None,
             target_partitions: None,
             batch_rows: BATCH_ROWS_DEFAULT,
         }

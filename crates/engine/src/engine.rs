@@ -21,6 +21,7 @@ use datafusion::catalog::{
     MemorySchemaProvider,
 };
 use datafusion::execution::SessionStateBuilder;
+use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::prelude::{SessionConfig, SessionContext};
@@ -33,6 +34,7 @@ use crate::index::{IndexBuild, Indexes, NamedFolder};
 use crate::memory_pool::SharedPool;
 use crate::registry::Stores;
 use crate::settings::Settings;
+use crate::spill::SpillFolder;
 use crate::{EngineConfig, Session, memory_limit, system_tables};
 
 /// The engine. Clones are the same engine.
@@ -152,8 +154,15 @@ impl Engine {
         let threads = config.decode_threads.unwrap_or_else(cores);
         let files = FileCache::new(Arc::clone(&devices));
         let shared = PoolShared::new(files, Arc::clone(&budget), threads)?;
-        let stores = Arc::new(Stores::new(devices));
+        let spill = SpillFolder::create(config.spill_folder.as_deref())?;
+        let spill_to = spill.as_ref().map(|folder| folder.path().to_owned());
+        let disk = match spill_to {
+            Some(path) => DiskManagerMode::Directories(vec![path]),
+            None => DiskManagerMode::OsTmpDirectory,
+        };
+        let stores = Arc::new(Stores::new(devices, spill));
         let runtime = RuntimeEnvBuilder::new()
+            .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(disk))
             .with_memory_pool(Arc::new(SharedPool::new(budget)))
             .with_object_store_registry(stores)
             // Files are listed anew for every query: a replaced or added file is seen by the next one.

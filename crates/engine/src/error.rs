@@ -34,6 +34,14 @@ pub enum Error {
         /// Why not.
         reason: std::io::Error,
     },
+    /// Nothing can be spilled to the folder that was named for it.
+    #[error("{path}: cannot be the folder to spill to: {reason}")]
+    Spill {
+        /// The folder.
+        path: String,
+        /// Why not.
+        reason: std::io::Error,
+    },
     /// No object store can be made for a URL.
     #[error("{url}: {reason}")]
     Store {

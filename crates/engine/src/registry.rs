@@ -14,23 +14,30 @@ use object_store::ObjectStore;
 use url::Url;
 
 use crate::local_store::LocalStore;
+use crate::spill::SpillFolder;
 use crate::stores;
 
 /// DataFusion's registry, with our local store and with stores for `s3://` and `http://` made when first asked for.
 pub(crate) struct Stores {
     inner: DefaultObjectStoreRegistry,
     devices: Arc<Devices>,
+    /// Lives as long as the runtime that has this registry, and so as long as anything may be spilled.
+    _spill: Option<SpillFolder>,
 }
 
 impl Stores {
-    pub(crate) fn new(devices: Arc<Devices>) -> Self {
+    pub(crate) fn new(devices: Arc<Devices>, spill: Option<SpillFolder>) -> Self {
         let inner = DefaultObjectStoreRegistry::new();
         // Not by our own method: local files are read by their disks' devices.
         inner.register_store(
             ObjectStoreUrl::local_filesystem().as_ref(),
             Arc::new(LocalStore::new()),
         );
-        Self { inner, devices }
+        Self {
+            inner,
+            devices,
+            _spill: spill,
+        }
     }
 }
 

@@ -40,6 +40,7 @@ use super::discovery::named_folder;
 use super::draft::Draft;
 use super::entries::entries;
 use super::folder::Folder;
+use super::litter::Claim;
 use super::manifest::{CoveredFile, KEY, Manifest, POSITION, is_text};
 use super::merge::{KeptEntries, can_keep};
 use super::progress::Progress;
@@ -135,7 +136,8 @@ impl Order<'_> {
         manifest.data = data_name(self.name);
         let path = place.folder.path.clone().join(manifest.data.as_str());
         let wrong = |error| unwritten(self.name, place.folder, error);
-        let draft = Draft::begin(place.store, &path, &entries.schema()).map_err(wrong)?;
+        let claim = Claim::new(place.folder, &manifest.data);
+        let draft = Draft::begin(place.store, &path, &entries.schema(), claim).map_err(wrong)?;
         let draft = self.fill(draft, entries, &mut manifest, place).await?;
         match self.seal(&mut manifest, &path, place).await {
             Ok(()) => Ok((manifest, draft)),

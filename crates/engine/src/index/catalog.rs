@@ -19,6 +19,7 @@ use object_store::{ObjectStore, ObjectStoreExt};
 use parking_lot::Mutex;
 
 use super::folder::{Folder, NamedFolder};
+use super::litter;
 use super::manifest::{MANIFEST_SUFFIX, Manifest, is_ordered_alike};
 use super::progress::{IndexBuild, Progress};
 use crate::error::innermost;
@@ -152,8 +153,9 @@ impl Indexes {
         self.known.lock().remove(&key);
     }
 
-    /// Reads the manifests in a folder. One that cannot be read is left out, with a word in the log.
+    /// Reads the manifests in a folder, and removes what killed processes have left there. One that cannot be read is left out, with a word in the log.
     pub(crate) async fn discover(&self, folder: &Folder, store: &Arc<dyn ObjectStore>) {
+        litter::sweep(folder);
         let listed: Vec<_> = match store.list(Some(&folder.path)).try_collect::<Vec<_>>().await {
             Ok(listed) => listed,
             Err(error) => {

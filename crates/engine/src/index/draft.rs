@@ -23,6 +23,7 @@ use parquet::schema::types::ColumnPath;
 use tokio::runtime::Handle;
 
 use super::build::is_whole_number;
+use super::litter::Claim;
 use super::manifest::{KEY, POSITION, is_text};
 
 /// Entries in a leaf: 4096 of eight bytes or fewer are 16 to 32 KiB, which costs little beside a request, and the page index of a
@@ -38,6 +39,8 @@ pub(super) struct Draft {
     /// None once all is written.
     writer: Option<AsyncArrowWriter<BufWriter>>,
     keep: bool,
+    /// Held until it is an index or gone.
+    claim: Option<Claim>,
 }
 
 impl Draft {
@@ -49,6 +52,7 @@ impl Draft {
         store: &Arc<dyn ObjectStore>,
         path: &Path,
         schema: &SchemaRef,
+        claim: Option<Claim>,
     ) -> Result<Self> {
         let target = BufWriter::new(Arc::clone(store), path.clone());
         let properties = properties(schema);
@@ -58,6 +62,7 @@ impl Draft {
             path: path.clone(),
             writer: Some(writer),
             keep: false,
+            claim,
         })
     }
 
@@ -126,7 +131,11 @@ impl Drop for Draft {
     fn drop(&mut self) {
         if let (false, Ok(runtime)) = (self.keep, Handle::try_current()) {
             let (store, path) = (Arc::clone(&self.store), self.path.clone());
-            runtime.spawn(remove(store, path, self.writer.take()));
+            let (writer, claim) = (self.writer.take(), self.claim.take());
+            runtime.spawn(async move {
+                remove(store, path, writer).await;
+                drop(claim);
+            });
         }
     }
 }

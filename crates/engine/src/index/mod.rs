@@ -14,6 +14,7 @@
 //! | `folder.rs` | where indexes are kept |
 //! | `discovery.rs` | when they are looked for |
 //! | `catalog.rs` | which indexes there are |
+//! | `litter.rs` | what becomes of drafts whose process was killed |
 //! | `cursor.rs` | which rows an index names |
 //! | `key_list.rs` | which leaves can hold a key of a list |
 //!
@@ -30,6 +31,7 @@ mod entries;
 mod folder;
 mod functions;
 mod key_list;
+mod litter;
 mod manifest;
 mod merge;
 mod progress;

@@ -1,16 +1,18 @@
 //! Where a rewritten file goes: a local file or an object, seen by others only when it is whole.
 //!
-//! A local file is written under another name beside its target, synced, and renamed, and the folder is synced too. One that is given up, by an error or because the
-//! future is dropped, is removed; only a process that is killed leaves its `.NAME.*.part` behind. An object appears when its upload is
+//! A local file is written under another name beside its target, synced, and renamed, and the folder is synced too. One that is
+//! given up, by an error or because the future is dropped, is removed; a process that is killed leaves its `.NAME.*.part` behind,
+//! which the next one that writes the same file removes. An object appears when its upload is
 //! completed; an upload that is dropped is left to the store's own rules, one that fails is aborted.
 //! Bounds: one write is under way at a time; nothing more is taken for an object while `UPLOADS_MAX` parts of `PART_BYTES` are on
 //! their way.
 //! Two that write the same object at once: the later one stays. Two that write the same local file: one is refused, unless both replace.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use datafusion::common::runtime::SpawnedTask;
@@ -23,6 +25,7 @@ use tokio::io::AsyncWriteExt;
 
 use super::error::RewriteError;
 use super::place::{Place, write_error};
+use crate::litter::Lock;
 use crate::local_store::sync_folder;
 
 /// A file that is being written.
@@ -46,6 +49,12 @@ enum Sink {
 const PART_BYTES: usize = 10 << 20;
 /// Enough to keep a link busy while one part's answer is waited for.
 const UPLOADS_MAX: usize = 4;
+
+/// What a local file is called until it is whole: `.NAME.`, random characters, and this.
+const DRAFT_SUFFIX: &str = ".part";
+const DRAFT_RANDOM: usize = 6;
+/// Younger ones may be somebody's who has not locked them yet.
+const DRAFT_AGE_MIN: Duration = Duration::from_secs(60);
 
 impl Target {
     /// Begins to write. Without `replace`, a file that is there is left alone.
@@ -136,8 +145,12 @@ fn local(text: &str, path: PathBuf, replace: bool) -> Result<Sink, RewriteError>
     let folder = path.parent().unwrap_or(&path);
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let prefix = format!(".{name}.");
+    sweep(folder, &prefix);
     let mut builder = tempfile::Builder::new();
-    builder.prefix(&prefix).suffix(".part");
+    builder
+        .prefix(&prefix)
+        .suffix(DRAFT_SUFFIX)
+        .rand_bytes(DRAFT_RANDOM);
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
@@ -148,11 +161,35 @@ fn local(text: &str, path: PathBuf, replace: bool) -> Result<Sink, RewriteError>
         .tempfile_in(folder)
         .map_err(|error| write_error(text, error))?
         .into_parts();
+    // Where there are no locks nothing is removed either.
+    let _ = file.try_lock();
     Ok(Sink::Local {
         file: Some(file),
         part,
         path,
     })
+}
+
+/// Removes the drafts of this file that killed processes have left: those that nobody has locked. Between its making and its lock a draft
+/// is younger than a minute.
+fn sweep(folder: &Path, prefix: &str) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let random = name
+            .to_str()
+            .and_then(|name| name.strip_prefix(prefix)?.strip_suffix(DRAFT_SUFFIX));
+        let is_draft = random.is_some_and(|random| {
+            random.len() == DRAFT_RANDOM && random.chars().all(|c| c.is_ascii_alphanumeric())
+        });
+        let age = entry.metadata().and_then(|file| file.modified());
+        let age = age.ok().and_then(|modified| modified.elapsed().ok());
+        if is_draft
+            && age.is_some_and(|age| age > DRAFT_AGE_MIN)
+            && let Some(_lock) = Lock::take(&entry.path())
+        {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
 }
 
 async fn object(
@@ -188,5 +225,53 @@ async fn on_file(
 fn exists(path: &str) -> RewriteError {
     RewriteError::Exists {
         path: path.to_owned(),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests: a failure should panic")]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+
+    #[test]
+    fn drafts_of_the_same_file_that_nobody_holds_go() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let long_ago = SystemTime::now() - 2 * DRAFT_AGE_MIN;
+        let make = |name: &str| {
+            let file = File::create_new(path(name)).unwrap();
+            file.set_modified(long_ago).unwrap();
+            file
+        };
+        drop(make(".x.parquet.dead00.part"));
+        let held = make(".x.parquet.held00.part");
+        held.lock().unwrap();
+        let kept = [
+            ".y.parquet.other0.part",
+            ".x.parquet.longer00.part",
+            ".x.parquet.dead-0.part",
+            "x.parquet.dead00.part",
+            ".x.parquet.dead00.par",
+        ];
+        for name in kept {
+            drop(make(name));
+        }
+        File::create_new(path(".x.parquet.young0.part")).unwrap();
+        fs::create_dir(path(".x.parquet.folder.part")).unwrap();
+
+        let target = local("x.parquet", path("x.parquet"), true).unwrap();
+        assert!(!path(".x.parquet.dead00.part").exists());
+        for name in kept.iter().chain(&[
+            ".x.parquet.held00.part",
+            ".x.parquet.young0.part",
+            ".x.parquet.folder.part",
+        ]) {
+            assert!(path(name).exists(), "{name}");
+        }
+        let before = fs::read_dir(folder.path()).unwrap().count();
+        drop(target);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), before - 1);
     }
 }

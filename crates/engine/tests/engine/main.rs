@@ -26,6 +26,7 @@ mod index_faults;
 mod index_order;
 mod indexes;
 mod join_filters;
+mod left_behind;
 mod object_store;
 mod pages;
 mod power_loss;
