@@ -155,8 +155,12 @@ impl Settings {
 
     /// Bytes of states that the session lets the engine keep.
     pub(crate) fn state_cache_bytes(&self) -> u64 {
-        let part = (self.budget.limit() / STATE_CACHE_PART).min(STATE_CACHE_DEFAULT_MAX);
-        self.state_cache.unwrap_or(part)
+        self.state_cache
+            .unwrap_or_else(|| self.state_cache_default())
+    }
+
+    fn state_cache_default(&self) -> u64 {
+        (self.budget.limit() / STATE_CACHE_PART).min(STATE_CACHE_DEFAULT_MAX)
     }
 
     /// From now on `coscan.memory` and `coscan.index_folder` are for those who have the right.
@@ -339,7 +343,16 @@ impl ExtensionOptions for Settings {
             }
             "cooperative" => self.cooperative = switch(key, value)?,
             "share_fragments" => self.share_fragments = switch(key, value)?,
-            "state_cache" => self.state_cache = Some(bytes(key, value)?),
+            "state_cache" => {
+                let bytes = bytes(key, value)?;
+                if bytes > self.state_cache_default() {
+                    self.rights.require(&[Right::EngineSettings], || {
+                        "coscan.state_cache above its default takes memory that all sessions share"
+                            .to_owned()
+                    })?;
+                }
+                self.state_cache = Some(bytes);
+            }
             "label" => {
                 if value.chars().count() > LABEL_CHARS_MAX {
                     return refused(

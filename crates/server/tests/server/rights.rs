@@ -167,6 +167,10 @@ const CASES: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "SET coscan.state_cache above its default",
+        &["SET coscan.state_cache = '1GiB'"],
+    ),
+    (
         "SET datafusion.* beyond harmless values",
         &[
             "SET datafusion.execution.target_partitions = 100000",
