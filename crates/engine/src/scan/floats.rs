@@ -155,7 +155,7 @@ fn excluded(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Excluded {
         };
     }
     if let Some(list) = expr.downcast_ref::<InListExpr>() {
-        let numbers = list.list().iter().all(|value| is_number_or_null(value));
+        let numbers = list.list().iter().all(is_number_or_null);
         return match float_column(list.expr(), schema) {
             Some(column) if numbers && !list.negated() => one(column, Ends::BOTH),
             _ => Excluded::NOTHING,
@@ -301,7 +301,9 @@ fn numbers(array: ArrayRef) -> ArrayRef {
         Some(Arc::new(values.collect::<PrimitiveArray<T>>()))
     }
     let found = match array.data_type() {
-        DataType::Float16 => without::<Float16Type>(&array, |value| value.is_nan()),
+        DataType::Float16 => {
+            without::<Float16Type>(&array, <Float16Type as ArrowPrimitiveType>::Native::is_nan)
+        }
         DataType::Float32 => without::<Float32Type>(&array, f32::is_nan),
         DataType::Float64 => without::<Float64Type>(&array, f64::is_nan),
         _ => None,
