@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
+use coscan::Rights;
 use coscan_server::{Server, ServerConfig, SessionFactory, TlsFiles, stop_signal};
 
 use crate::args::{Settings, Tables};
@@ -34,6 +35,18 @@ pub(crate) struct Options {
     /// Listen beyond this machine even without a password.
     #[arg(long)]
     allow_insecure: bool,
+    #[command(flatten)]
+    allowed: Allowed,
+    /// Connections at once; further ones are refused.
+    #[arg(long, value_name = "N")]
+    connections_max: Option<usize>,
+    #[command(flatten)]
+    settings: Settings,
+}
+
+/// What clients may do beyond reading and making tables and views of their own.
+#[derive(Args)]
+struct Allowed {
     /// Allow statements that change data, indexes or the tables that all clients see (INSERT, CREATE INDEX, DROP TABLE;
     /// COPY TO takes --allow-files as well). Without it clients only read, and make tables and views of their own.
     #[arg(long)]
@@ -44,11 +57,16 @@ pub(crate) struct Options {
     /// Allow settings that concern all clients (SET `coscan.memory`, options of DataFusion beyond harmless values).
     #[arg(long)]
     allow_engine_settings: bool,
-    /// Connections at once; further ones are refused.
-    #[arg(long, value_name = "N")]
-    connections_max: Option<usize>,
-    #[command(flatten)]
-    settings: Settings,
+}
+
+impl Allowed {
+    fn rights(&self) -> Rights {
+        Rights {
+            writes: self.allow_writes,
+            files: self.allow_files,
+            engine_settings: self.allow_engine_settings,
+        }
+    }
 }
 
 /// Runs the command until a signal stops it.
@@ -63,9 +81,7 @@ pub(crate) fn run(options: Options) -> Result<(), Failure> {
         config.tls = Some(TlsFiles { cert, key });
     }
     config.allow_insecure = options.allow_insecure;
-    config.rights.writes = options.allow_writes;
-    config.rights.files = options.allow_files;
-    config.rights.engine_settings = options.allow_engine_settings;
+    config.rights = options.allowed.rights();
     if let Some(connections_max) = options.connections_max {
         config.connections_max = connections_max;
     }
