@@ -24,17 +24,16 @@ use datafusion::functions_aggregate::average::avg_udaf;
 use datafusion::functions_aggregate::count::count_udaf;
 use datafusion::functions_aggregate::min_max::{max_udaf, min_udaf};
 use datafusion::functions_aggregate::sum::sum_udaf;
-use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
+use datafusion::logical_expr::{AggregateUDF, EmitTo, GroupsAccumulator};
 use datafusion::physical_expr::GroupsAccumulatorAdapter;
 use datafusion::physical_expr::expressions::Literal;
-use datafusion::physical_plan::udaf::AggregateFunctionExpr;
 
 use super::expr_key::Key;
 use super::graph::{Frame, Graph, NodeId, filter_of};
 use super::groups::Groups;
 use super::query_sets::{Admitted, NOBODY, PREDICATES_MAX, QuerySets};
 use super::sums::{Histogram, Kind, Sums};
-use super::work::{Aggregate, Work};
+use super::work::{Aggregate, PlannedAggregate, Work};
 
 /// More groups in a chunk than this are no longer small beside its rows.
 const GROUPS_MAX: usize = 16 << 10;
@@ -365,7 +364,7 @@ impl Class {
                 key: aggregate.key.clone(),
                 args,
                 filter,
-                states: States::Any(accumulator_of(&planned.function, work.group.is_empty())?),
+                states: States::Any(accumulator_of(planned, work)?),
             });
             slots.push(self.aggregates.len() - 1);
         }
@@ -613,21 +612,26 @@ fn sums(aggregate: &Aggregate, work: &Work, graph: &mut Graph) -> Result<Option<
 
 /// An accumulator of the states of many groups. Its states are merged by what DataFusion has above: an accumulator of many
 /// groups again, or, without grouping, one of a single group, which not every function prepares for states without a value.
-fn accumulator_of(
-    function: &Arc<AggregateFunctionExpr>,
-    ungrouped: bool,
-) -> Result<Box<dyn GroupsAccumulator>> {
-    let suits = !ungrouped || merges_nulls(function);
+fn accumulator_of(planned: &PlannedAggregate, work: &Work) -> Result<Box<dyn GroupsAccumulator>> {
+    let function = Arc::clone(&planned.function);
+    let suits = !work.group.is_empty() || has_one_meaning(planned, work)?;
     if suits && function.groups_accumulator_supported() {
         return function.create_groups_accumulator();
     }
-    let function = Arc::clone(function);
     let make = move || function.create_accumulator();
     Ok(Box::new(GroupsAccumulatorAdapter::new(make)))
 }
 
-/// Whether a function is known to merge states that are null.
-fn merges_nulls(function: &AggregateFunctionExpr) -> bool {
-    let known = [sum_udaf(), avg_udaf(), count_udaf(), min_udaf(), max_udaf()];
-    !function.is_distinct() && known.iter().any(|known| **known == *function.fun())
+/// Whether a function is known to merge states that are null, and to mean the same with groups and without: the least of
+/// floating-point numbers that are not all numbers is another with groups.
+fn has_one_meaning(planned: &PlannedAggregate, work: &Work) -> Result<bool> {
+    let function = &planned.function;
+    let of = |known: &[Arc<AggregateUDF>]| known.iter().any(|known| **known == *function.fun());
+    let floats = match planned.args.as_slice() {
+        [arg] => arg.data_type(&work.schema)?.is_floating(),
+        _ => true,
+    };
+    let suits =
+        of(&[sum_udaf(), avg_udaf(), count_udaf()]) || !floats && of(&[min_udaf(), max_udaf()]);
+    Ok(suits && !function.is_distinct())
 }
