@@ -35,6 +35,7 @@ use parquet::file::serialized_reader::SerializedPageReader;
 use parquet::schema::types::{SchemaDescriptor, Type};
 
 use crate::chunk_map::{FileChunk, Piece, page_index};
+use crate::panics::text;
 use crate::{Result, StorageError};
 
 /// Decodes one segment: a root column of a chunk.
@@ -266,14 +267,7 @@ fn field_levels(root: &Arc<Type>, field: &FieldRef) -> Result<FieldLevels, Parqu
 }
 
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic
-        .downcast_ref::<&str>()
-        .map(|text| (*text).to_owned())
-        .or_else(|| panic.downcast_ref::<String>().cloned());
-    format!(
-        "the Parquet reader panicked: {}",
-        text.as_deref().unwrap_or("no message")
-    )
+    format!("the Parquet reader panicked: {}", text(panic))
 }
 
 /// One piece of one root column, as parquet's array readers want to see it: a row group whose leaves are the root's.

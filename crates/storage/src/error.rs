@@ -43,6 +43,14 @@ pub enum StorageError {
         /// How long it was waited for, retries included.
         seconds: u64,
     },
+    /// The file system that holds the file does not answer at all: a server that is gone, a disk that hangs.
+    #[error("{file}: its file system did not answer within {seconds} s")]
+    NoAnswer {
+        /// Path or URL.
+        file: String,
+        /// How long it was waited for.
+        seconds: u64,
+    },
     /// Bytes of a column did not come.
     #[error("{reason} (row group {row_group}, column {column})")]
     Unread {
@@ -91,6 +99,14 @@ pub enum StorageError {
         bytes: u64,
         /// What there is.
         budget: u64,
+    },
+    /// A bug in Coscan: something panicked. What else runs goes on.
+    #[error("{place}: internal error: a panic: {reason}")]
+    Panicked {
+        /// What it happened in: a file and its column, or a part of the engine.
+        place: String,
+        /// What the panic said.
+        reason: String,
     },
     /// The storage layer has been shut down.
     #[error("the engine is shutting down")]

@@ -6,6 +6,7 @@ pub mod device;
 mod error;
 mod footer;
 mod page_map;
+mod panics;
 pub mod pool;
 mod thrift_bounds;
 

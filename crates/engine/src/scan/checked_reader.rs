@@ -36,9 +36,12 @@ pub(super) struct CheckedReaders {
 struct CheckedReader {
     inner: Box<dyn AsyncFileReader + Send>,
     file: FileVersion,
-    device: Arc<dyn Device>,
-    /// The device reads, and checks, itself.
-    registered: bool,
+    engine: Engine,
+    store: ObjectStoreUrl,
+    /// A registered device reads, and checks, itself.
+    registered: Option<Arc<dyn Device>>,
+    /// Who is asked about the file otherwise, once known: to find out is to ask the file's mount, which may take for ever.
+    local: Option<Arc<dyn Device>>,
 }
 
 impl CheckedReaders {
@@ -65,41 +68,35 @@ impl ParquetFileReaderFactory for CheckedReaders {
     ) -> datafusion::error::Result<Box<dyn AsyncFileReader + Send>> {
         let version = FileVersion::from(&file.object_meta);
         let devices = self.engine.devices();
-        let (store, location) = (self.store.as_str(), &version.location);
-        let registered = devices.registered_for(store, location);
-        let device = match &registered {
-            Some(device) => Arc::clone(device),
-            None => {
-                let found = devices.device_for(store, location);
-                found.map_err(crate::error::external)?.1
-            }
-        };
+        let registered = devices.registered_for(self.store.as_str(), &version.location);
         let inner = self
             .inner
             .create_reader(partition, file, metadata_size_hint, metrics)?;
         Ok(Box::new(CheckedReader {
             inner,
             file: version,
-            device,
-            registered: registered.is_some(),
+            engine: self.engine.clone(),
+            store: self.store.clone(),
+            registered,
+            local: None,
         }))
     }
 }
 
 impl CheckedReader {
     async fn read(&mut self, ranges: Vec<Range<u64>>) -> Result<Vec<Bytes>> {
-        if !self.registered {
+        let Some(device) = &self.registered else {
             let answer = self.inner.get_byte_ranges(ranges).await;
             self.verify().await?;
             return answer;
-        }
+        };
         if ranges.is_sorted_by(|a, b| a.end <= b.start) {
-            let answer = self.device.read(&self.file, &ranges).await;
+            let answer = device.read(&self.file, &ranges).await;
             return answer.map_err(external);
         }
         let mut answers = Vec::with_capacity(ranges.len());
         for range in ranges {
-            let answer = self.device.read(&self.file, &[range]).await;
+            let answer = device.read(&self.file, &[range]).await;
             answers.extend(answer.map_err(external)?);
         }
         Ok(answers)
@@ -107,7 +104,17 @@ impl CheckedReader {
 
     async fn verify(&mut self) -> Result<()> {
         let location = &self.file.location;
-        let now = self.device.stat(location).await.map_err(external)?;
+        let device = match &self.local {
+            Some(device) => Arc::clone(device),
+            None => {
+                let devices = self.engine.devices();
+                let found = devices.device_for(self.store.as_str(), location).await;
+                let device = found.map_err(external)?.1;
+                self.local = Some(Arc::clone(&device));
+                device
+            }
+        };
+        let now = device.stat(location).await.map_err(external)?;
         if self.file.is_still(&now) {
             return Ok(());
         }

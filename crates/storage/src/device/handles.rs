@@ -2,6 +2,8 @@
 //!
 //! Opening a file walks its path and may block; a scan reads the same few files thousands of times. So handles are kept,
 //! by file version, up to a bound.
+//! On a local file system `fstat` of an open file is answered from memory, and asked where it is needed. Any other may ask a server, and
+//! wait for it for ever; there every call goes through `calls.rs`, `close` too.
 //! Not here: reading.
 //! Bounds: at most `open_max` files are kept open (reads that still run may hold a few more).
 //! H1: a handle is used for a version only after its file was found to be that version (`local_version.rs`).
@@ -11,8 +13,10 @@
 //! open. The latter is harmless: the handle still reads the version that was asked for, as a whole.
 
 use std::collections::HashMap;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io;
+use std::ops::Range;
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,6 +25,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use object_store::path::Path;
 use parking_lot::Mutex;
 
+use super::calls::{Calls, Unanswered};
 use super::local_version::is_version;
 use super::{FileVersion, sys};
 use crate::StorageError;
@@ -28,9 +33,50 @@ use crate::StorageError;
 /// An open file.
 #[derive(Debug)]
 pub(super) struct Handle {
-    pub(super) file: Arc<File>,
+    pub(super) file: Arc<OpenFile>,
     /// Opened with `O_DIRECT`.
     pub(super) direct: bool,
+}
+
+/// A file that is closed where that may take for ever.
+#[derive(Debug)]
+pub(super) struct OpenFile {
+    /// There until it is dropped.
+    file: Option<File>,
+    calls: Arc<Calls>,
+    /// It is on a local file system: calls on it return at once.
+    local: bool,
+}
+
+impl OpenFile {
+    fn metadata(&self) -> io::Result<Metadata> {
+        let file = self.file.as_ref();
+        file.ok_or(io::ErrorKind::NotFound)?.metadata()
+    }
+
+    /// Lets go of the cached pages of a part of it.
+    fn forget_pages(&self, part: &Range<u64>) {
+        if let Some(file) = &self.file {
+            sys::advise_unneeded(file, part.start, part.end - part.start);
+        }
+    }
+}
+
+impl AsRawFd for OpenFile {
+    fn as_raw_fd(&self) -> RawFd {
+        // No descriptor has this number: the kernel would say that it is a bad one.
+        self.file.as_ref().map_or(-1, AsRawFd::as_raw_fd)
+    }
+}
+
+impl Drop for OpenFile {
+    fn drop(&mut self) {
+        if let Some(file) = self.file.take()
+            && !self.local
+        {
+            self.calls.close(file);
+        }
+    }
 }
 
 /// The open files of a device, least recently used first to go.
@@ -40,6 +86,10 @@ pub(super) struct Handles {
     /// Whether files are opened with `O_DIRECT`. Turned off for good when the file system refuses it.
     direct: AtomicBool,
     open_max: usize,
+    calls: Arc<Calls>,
+    /// Tests have no file system that hangs: no file counts as local.
+    #[cfg(test)]
+    pub(super) all_remote: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -49,12 +99,20 @@ struct Open {
 }
 
 impl Handles {
-    pub(super) fn new(direct: bool, open_max: usize) -> Self {
+    pub(super) fn new(direct: bool, open_max: usize, calls: Arc<Calls>) -> Self {
         Self {
             open: Mutex::default(),
             direct: AtomicBool::new(direct),
             open_max: open_max.max(1),
+            calls,
+            #[cfg(test)]
+            all_remote: AtomicBool::new(false),
         }
+    }
+
+    /// The threads that make the calls that may hang.
+    pub(super) fn calls(&self) -> &Arc<Calls> {
+        &self.calls
     }
 
     /// Whether reads pass the page cache by.
@@ -71,26 +129,62 @@ impl Handles {
     /// A handle to the version (H1).
     ///
     /// # Errors
-    /// `NotFound`, `Replaced`, `Read`.
+    /// `NotFound`, `Replaced`, `Read`, `NoAnswer`.
     pub(super) async fn open(&self, file: &FileVersion) -> Result<Arc<Handle>, StorageError> {
         if let Some(handle) = self.cached(file) {
-            verify(&handle.file, file).inspect_err(|_| self.forget(file))?;
+            self.verify(&handle, file, None).await?;
             return Ok(handle);
         }
         let (path, direct) = (path_of(&file.location), self.direct());
-        let handle = blocking(move || open(&path, direct))
-            .await
-            .map_err(|source| unreadable(&file.location, source))?;
+        let calls = Arc::clone(&self.calls);
+        let opened = self.calls.ask(move || open(&path, direct, calls)).await;
+        let (handle, metadata) = opened.map_err(|why| unreadable(&file.location, why))?;
         if direct && !handle.direct {
             self.refuse_direct();
         }
-        verify(&handle.file, file)?;
+        check_version(&metadata, file)?;
         let handle = Arc::new(handle);
         self.keep(file.clone(), Arc::clone(&handle));
         Ok(handle)
     }
 
-    pub(super) fn forget(&self, file: &FileVersion) {
+    /// Fails, and forgets the handle, unless the open file is still this version (H1). Cached pages of the part `unneeded` may go.
+    ///
+    /// # Errors
+    /// `Replaced`, `Read`, `NoAnswer`.
+    pub(super) async fn verify(
+        &self,
+        handle: &Handle,
+        file: &FileVersion,
+        unneeded: Option<Range<u64>>,
+    ) -> Result<(), StorageError> {
+        let open = Arc::clone(&handle.file);
+        let look = move || {
+            if let Some(part) = &unneeded {
+                open.forget_pages(part);
+            }
+            open.metadata()
+        };
+        let metadata = if self.answers_at_once(handle) {
+            look().map_err(Unanswered::Io)
+        } else {
+            self.calls.ask(look).await
+        };
+        metadata
+            .map_err(|why| unreadable(&file.location, why))
+            .and_then(|metadata| check_version(&metadata, file))
+            .inspect_err(|_| self.forget(file))
+    }
+
+    fn answers_at_once(&self, handle: &Handle) -> bool {
+        #[cfg(test)]
+        if self.all_remote.load(Ordering::Relaxed) {
+            return false;
+        }
+        handle.file.local
+    }
+
+    fn forget(&self, file: &FileVersion) {
         self.open.lock().handles.remove(file);
     }
 
@@ -121,12 +215,9 @@ impl Handles {
     }
 }
 
-/// Fails unless the open file is this version (H1).
-pub(super) fn verify(open: &File, file: &FileVersion) -> Result<(), StorageError> {
-    let metadata = open
-        .metadata()
-        .map_err(|source| unreadable(&file.location, source))?;
-    if is_version(&metadata, file) {
+/// Fails unless this is what the kernel says of this version (H1).
+fn check_version(metadata: &Metadata, file: &FileVersion) -> Result<(), StorageError> {
+    if is_version(metadata, file) {
         return Ok(());
     }
     Err(StorageError::Replaced {
@@ -144,8 +235,15 @@ pub(super) fn name_of(location: &Path) -> String {
     format!("/{location}")
 }
 
-pub(super) fn unreadable(location: &Path, source: io::Error) -> StorageError {
+pub(super) fn unreadable(location: &Path, why: Unanswered) -> StorageError {
     let file = name_of(location);
+    let source = match why {
+        Unanswered::Io(source) => source,
+        Unanswered::Hangs(waited) => {
+            let seconds = waited.as_secs();
+            return StorageError::NoAnswer { file, seconds };
+        }
+    };
     if source.kind() == io::ErrorKind::NotFound {
         return StorageError::NotFound { file };
     }
@@ -156,49 +254,31 @@ pub(super) fn unreadable(location: &Path, source: io::Error) -> StorageError {
     }
 }
 
-/// Runs a call that may block: beside the runtime's workers, or here if there is no runtime.
-pub(super) async fn blocking<T: Send + 'static>(
-    call: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> io::Result<T> {
-    match tokio::runtime::Handle::try_current() {
-        Ok(runtime) => runtime
-            .spawn_blocking(call)
-            .await
-            .map_err(io::Error::other)?,
-        Err(_) => call(),
-    }
-}
-
-fn open(path: &std::path::Path, direct: bool) -> io::Result<Handle> {
+/// Opens a file, and says what it is now.
+fn open(path: &std::path::Path, direct: bool, calls: Arc<Calls>) -> io::Result<(Handle, Metadata)> {
+    let handle = |file: File, direct| {
+        let metadata = file.metadata()?;
+        if !metadata.is_file() {
+            return Err(io::Error::other("not a regular file"));
+        }
+        let local = sys::is_local(&file);
+        let file = Some(file);
+        let file = Arc::new(OpenFile { file, calls, local });
+        Ok((Handle { file, direct }, metadata))
+    };
     if direct {
         let opened = OpenOptions::new()
             .read(true)
             .custom_flags(libc::O_DIRECT)
             .open(path);
         match opened {
-            Ok(file) => {
-                return Ok(Handle {
-                    file: Arc::new(regular(file)?),
-                    direct: true,
-                });
-            }
+            Ok(file) => return handle(file, true),
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
             Err(error) => return Err(error),
         }
     }
-    let file = regular(File::open(path)?)?;
+    let file = File::open(path)?;
     // Exact reads: what is read ahead of a scan that takes a third of the columns is mostly waste.
     sys::advise_random(&file);
-    Ok(Handle {
-        file: Arc::new(file),
-        direct: false,
-    })
-}
-
-fn regular(file: File) -> io::Result<File> {
-    if file.metadata()?.is_file() {
-        Ok(file)
-    } else {
-        Err(io::Error::other("not a regular file"))
-    }
+    handle(file, false)
 }

@@ -25,11 +25,12 @@ use bytes::Bytes;
 use object_store::path::Path;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::calls::Calls;
 use super::handles::{self, Handle, Handles};
 use super::merge::plan;
 use super::positional::Pool;
 use super::scatter::{PAGE, Scatter};
-use super::sys::{self, AlignedBuffer, Failure, Job, Outcome, Ring, Transfer};
+use super::sys::{AlignedBuffer, Failure, Job, Outcome, Ring, Transfer};
 use super::{Device, FileVersion, Meter, check_ranges, local_version, past_end};
 use crate::StorageError;
 
@@ -128,14 +129,25 @@ impl LocalDevice {
             }
         };
         let number = fs::metadata(path).map_err(fail)?.dev();
+        let calls = Calls::new(options.read_timeout);
+        Self::of_number(number, calls, options, start_ring).map_err(fail)
+    }
+
+    /// The device with this number, whose calls that may hang are made by `calls`. Asks its file systems nothing.
+    pub(super) fn of_number(
+        number: u64,
+        calls: Arc<Calls>,
+        options: &LocalOptions,
+        start_ring: impl FnOnce(String, u16) -> io::Result<Ring>,
+    ) -> io::Result<Self> {
         let device = block_device(number);
-        let engine = Engine::start(&device, options, start_ring).map_err(fail)?;
+        let engine = Engine::start(&device, options, start_ring)?;
         let how = engine.name();
         Ok(Self {
             name: format!("{device} ({how}, O_DIRECT)"),
             name_buffered: format!("{device} ({how}, buffered)"),
             engine,
-            handles: Handles::new(options.direct, options.handles_max),
+            handles: Handles::new(options.direct, options.handles_max, calls),
             admission: Arc::new(Semaphore::new(options.reads_max.max(1))),
             sink: Arc::new(AlignedBuffer::new(SINK_BYTES)),
             meter: Meter::new(LATENCY, BYTES_PER_SECOND),
@@ -173,16 +185,7 @@ impl LocalDevice {
         );
         self.engine.submit(transfers);
         match tokio::time::timeout(self.read_timeout, answer).await {
-            Ok(Ok(outcome)) => {
-                if !handle.direct {
-                    // The bytes are in our frames now. Left in the page cache they would be held twice, outside the
-                    // budget, and push out what other programs use. On a memory file system there is nothing to drop,
-                    // and the kernel does nothing.
-                    let hull = hull(ranges);
-                    sys::advise_unneeded(&handle.file, hull.start, hull.end - hull.start);
-                }
-                Ok(outcome)
-            }
+            Ok(Ok(outcome)) => Ok(outcome),
             Ok(Err(_)) => Err(StorageError::ShutDown),
             Err(_) => Err(self.timed_out(file, ranges)),
         }
@@ -224,6 +227,15 @@ impl LocalDevice {
         };
         pool.hang();
     }
+
+    /// From now on no call into its file system returns, until what this gives is dropped.
+    #[cfg(test)]
+    pub(crate) fn hang_calls(&self) -> Vec<std::sync::mpsc::Sender<()>> {
+        self.handles
+            .all_remote
+            .store(true, std::sync::atomic::Ordering::Relaxed);
+        self.handles.calls().hang()
+    }
 }
 
 #[async_trait]
@@ -249,8 +261,11 @@ impl Device for LocalDevice {
             let handle = self.handles.open(file).await?;
             past_end(handles::name_of(&file.location), file.size, ranges)?;
             let outcome = self.attempt(file, &handle, ranges).await?;
+            // Buffered, the bytes are in our frames and in the page cache. There they would be held twice, outside the budget, and push out
+            // what other programs use. On a memory file system there is nothing to drop, and the kernel does nothing.
+            let unneeded = (!handle.direct).then(|| hull(ranges));
             // Before the outcome is looked at: a file that was cut short is first of all not the version asked for.
-            handles::verify(&handle.file, file).inspect_err(|_| self.handles.forget(file))?;
+            self.handles.verify(&handle, file, unneeded).await?;
             match outcome {
                 Ok(answers) => return Ok(answers),
                 // Some file systems take the flag and refuse the read. This ends: the next handle is not direct.
@@ -266,7 +281,7 @@ impl Device for LocalDevice {
 
     async fn stat(&self, location: &Path) -> Result<FileVersion, StorageError> {
         let path = handles::path_of(location);
-        let metadata = handles::blocking(move || {
+        let metadata = self.handles.calls().ask(move || {
             let metadata = fs::metadata(path)?;
             if metadata.is_file() {
                 Ok(metadata)
@@ -276,7 +291,7 @@ impl Device for LocalDevice {
         });
         let metadata = metadata
             .await
-            .map_err(|source| handles::unreadable(location, source))?;
+            .map_err(|why| handles::unreadable(location, why))?;
         Ok(local_version(location, &metadata))
     }
 
@@ -468,5 +483,44 @@ mod tests {
             }
             assert_eq!(before.elapsed().as_secs(), 60);
         }
+    }
+
+    #[tokio::test]
+    async fn a_mount_that_answers_no_question_holds_no_thread_up() {
+        let file = NamedTempFile::new_in("/var/tmp").unwrap();
+        fs::write(file.path(), vec![7; 20_000]).unwrap();
+        let options = LocalOptions {
+            read_timeout: Duration::from_secs(1),
+            ..LocalOptions::default()
+        };
+        let device = LocalDevice::open(file.path(), &options).unwrap();
+        let version = stat(&device, &file).await;
+        device.read(&version, &[0..10]).await.unwrap();
+        let hung = device.hang_calls();
+        let location = version.location.clone();
+        // Its file is open: what hangs is the question whether it still is that version.
+        let mut read = pin!(device.read(&version, &[5..50]));
+        let mut ask = pin!(device.stat(&location));
+        let begun = std::time::Instant::now();
+        assert!(futures::poll!(&mut read).is_pending() && futures::poll!(&mut ask).is_pending());
+        assert!(
+            begun.elapsed() < Duration::from_millis(900),
+            "it blocked this thread"
+        );
+        let (read, asked) = tokio::join!(read, ask);
+        for error in [read.unwrap_err(), asked.unwrap_err()] {
+            match error {
+                StorageError::NoAnswer {
+                    file: name,
+                    seconds,
+                } => {
+                    assert_eq!((name, seconds), (file.path().display().to_string(), 1));
+                }
+                error => panic!("{error:?}"),
+            }
+        }
+        drop(hung);
+        let answers = device.read(&version, &[5..50]).await.unwrap();
+        assert_eq!(answers[0], vec![7; 45]);
     }
 }

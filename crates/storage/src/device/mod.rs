@@ -15,19 +15,23 @@
 //! | `meter.rs` | how busy and how fast a device is |
 //! | `handles.rs` | open files |
 //! | `local_version.rs` | when two local files are the same version |
+//! | `calls.rs` | calls into a file system that may never return |
+//! | `mounts.rs` | which mount a path is on |
 //! | `sys` | the unsafe code |
 //!
 //! Not here: what to read and when (the buffer manager), retries across devices.
 //! D1: an answer is the asked-for bytes of the asked-for version, or an error. D2: each answer owns its memory alone, at
 //! most [`footprint`] bytes, so that dropping one frees it whatever was read along with it. D3: every read ends, by answer
-//! or by time-out.
+//! or by time-out. D4: what a device waits for holds up no thread but its own: neither a call nor dropping what it gave may block.
 
+mod calls;
 mod faulty;
 mod handles;
 mod local;
 mod local_version;
 pub mod merge;
 mod meter;
+mod mounts;
 mod object;
 mod positional;
 mod registry;

@@ -19,6 +19,8 @@ use object_store::path::Path;
 use parking_lot::Mutex;
 
 use super::handles::{path_of, unreadable};
+use super::mounts::Mounts;
+use super::sys::Ring;
 use super::{
     Device, LocalDevice, LocalOptions, MeterSnapshot, ObjectDevice, ObjectOptions, Throttle,
     Throttled,
@@ -54,6 +56,7 @@ pub struct DeviceSnapshot {
 pub struct Devices {
     options: DeviceOptions,
     known: Mutex<Known>,
+    mounts: Mutex<Mounts>,
 }
 
 #[derive(Debug, Default)]
@@ -73,6 +76,7 @@ impl Devices {
         Self {
             options,
             known: Mutex::default(),
+            mounts: Mutex::default(),
         }
     }
 
@@ -115,12 +119,13 @@ impl Devices {
         found.map(|(_, device)| device)
     }
 
-    /// The device that holds the file at `location` of the store at `url`. For a local file this is a `stat` call.
+    /// The device that holds the file at `location` of the store at `url`. For a local file this is a `stat` call, made beside this
+    /// thread. Cancel safe.
     ///
     /// # Errors
-    /// `NotFound` or `Read` for a local file that is not there or not to be had; `Read` for a URL that no store is
-    /// registered for.
-    pub fn device_for(
+    /// `NotFound` or `Read` for a local file that is not there or not to be had, `NoAnswer` where its mount hangs; `Read` for a URL
+    /// that no store is registered for.
+    pub async fn device_for(
         &self,
         url: &str,
         location: &Path,
@@ -130,7 +135,7 @@ impl Devices {
             return Ok(found);
         }
         if url == LOCAL {
-            return self.local(location);
+            return self.local(location).await;
         }
         Err(StorageError::Read {
             file: format!("{url}/{location}"),
@@ -161,16 +166,20 @@ impl Devices {
         .collect()
     }
 
-    fn local(&self, location: &Path) -> Result<(DeviceId, Arc<dyn Device>), StorageError> {
+    async fn local(&self, location: &Path) -> Result<(DeviceId, Arc<dyn Device>), StorageError> {
         let path = path_of(location);
-        let metadata = fs::metadata(&path).map_err(|source| unreadable(location, source))?;
-        let number = metadata.dev();
+        let options = &self.options.local;
+        let calls = self.mounts.lock().calls(&path, options.read_timeout);
+        let number = calls.ask(move || Ok(fs::metadata(&path)?.dev())).await;
+        let number = number.map_err(|why| unreadable(location, why))?;
         let mut known = self.known.lock();
         if let Some(found) = known.local.get(&number).and_then(|&id| known.with(id)) {
             return Ok(found);
         }
-        // Under the lock, so that a disk does not get two queues: it starts a thread or a few.
-        let device = Arc::new(LocalDevice::open(&path, &self.options.local)?);
+        // Under the lock, so that a disk does not get two queues: it starts a thread or a few, and asks the disk nothing.
+        let device = LocalDevice::of_number(number, calls, options, Ring::start);
+        let device = device.map_err(|source| unreadable(location, source.into()))?;
+        let device = Arc::new(device);
         let device = self.throttled(device);
         let id = known.add(Arc::clone(&device))?;
         known.local.insert(number, id);
@@ -239,6 +248,7 @@ const LOCAL: &str = "file:";
 mod tests {
     use std::time::Duration;
 
+    use futures::FutureExt;
     use object_store::memory::InMemory;
 
     use super::*;
@@ -255,11 +265,13 @@ mod tests {
             tempfile::NamedTempFile::new_in("/dev/shm").unwrap(),
         );
         let other = tempfile::NamedTempFile::new_in("/var/tmp").unwrap();
-        let id = |path| devices.device_for("file:///", &at(path)).unwrap().0;
-        assert_eq!(id(on_disk.path()), DeviceId(0));
-        assert_eq!(id(in_memory.path()), DeviceId(1));
-        assert_eq!(id(other.path()), DeviceId(0));
-        let missing = devices.device_for("file:///", &Path::from("no/such/file"));
+        let files = [on_disk.path(), in_memory.path(), other.path()];
+        for (path, id) in files.into_iter().zip([0, 1, 0]) {
+            let found = devices.device_for("file:///", &at(path)).await;
+            assert_eq!(found.unwrap().0, DeviceId(id));
+        }
+        let missing = Path::from("no/such/file");
+        let missing = devices.device_for("file:///", &missing).await;
         assert!(matches!(missing, Err(StorageError::NotFound { .. })));
         let names: Vec<_> = devices.snapshots().into_iter().map(|s| s.name).collect();
         assert_eq!(names.len(), 2);
@@ -284,7 +296,10 @@ mod tests {
         let store = || Arc::new(InMemory::new());
         let bucket = devices.register_store("s3://b/", store()).unwrap();
         let folder = devices.register_store("s3://b/x/y", store()).unwrap();
-        let id = |url, path: &str| devices.device_for(url, &Path::from(path)).map(|d| d.0);
+        let id = |url, path: &str| {
+            let found = devices.device_for(url, &Path::from(path)).now_or_never();
+            found.expect("nothing is asked").map(|d| d.0)
+        };
         assert_eq!(id("s3://b", "a.parquet").unwrap(), bucket);
         assert_eq!(id("s3://b/", "x/a.parquet").unwrap(), bucket);
         assert_eq!(id("s3://b/", "x/y/a.parquet").unwrap(), folder);
@@ -295,5 +310,42 @@ mod tests {
 
         let local = devices.register_store("file:///mnt/a", store()).unwrap();
         assert_eq!(id("file:///", "mnt/a/b/c").unwrap(), local);
+    }
+
+    #[tokio::test]
+    async fn a_mount_that_hangs_keeps_no_other_from_being_found() {
+        let devices = Devices::new(DeviceOptions {
+            local: LocalOptions {
+                read_timeout: Duration::from_secs(1),
+                ..LocalOptions::default()
+            },
+            ..DeviceOptions::default()
+        });
+        let well = tempfile::NamedTempFile::new_in("/var/tmp").unwrap();
+        let hangs = tempfile::NamedTempFile::new_in("/dev/shm").unwrap();
+        let calls = devices
+            .mounts
+            .lock()
+            .calls(hangs.path(), Duration::from_secs(1));
+        let hung = calls.hang();
+        let location = at(hangs.path());
+        let (struck, found) = tokio::join!(devices.device_for("file:///", &location), async {
+            let begun = std::time::Instant::now();
+            let found = devices.device_for("file:///", &at(well.path())).await;
+            (found.unwrap().0, begun.elapsed())
+        });
+        assert_eq!(found.0, DeviceId(0));
+        assert!(
+            found.1 < Duration::from_millis(900),
+            "it waits for the other"
+        );
+        match struck.unwrap_err() {
+            StorageError::NoAnswer { file, seconds: 1 } => {
+                assert_eq!(file, hangs.path().display().to_string());
+            }
+            error => panic!("{error:?}"),
+        }
+        drop(hung);
+        devices.device_for("file:///", &location).await.unwrap();
     }
 }

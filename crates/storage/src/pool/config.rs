@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use coscan_core::{Policy, StorageModel};
+use coscan_core::{AbmConfig, Policy, StorageModel, TurnLimit};
 
 use super::recorder::Recorder;
 
@@ -29,6 +29,25 @@ pub struct PoolConfig {
     pub record_trace: bool,
     /// Writes every event and action of the core to a log, to be replayed.
     pub recorder: Option<Recorder>,
+}
+
+impl PoolConfig {
+    /// How its core is set up. It has no memory until the budget is divided.
+    pub(crate) fn of_core(&self) -> AbmConfig {
+        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).max(1);
+        AbmConfig {
+            policy: self.policy,
+            model: self.model,
+            budget_bytes: 0,
+            loads_max: self.loads_max.max(1),
+            stall_after_ns: nanos(self.stall_after),
+            wait_unit_ns: nanos(self.wait_unit),
+            turns: Some(TurnLimit {
+                chunks_max: self.turns_max.max(1),
+                length_ns_max: nanos(self.turn_length_max),
+            }),
+        }
+    }
 }
 
 impl Default for PoolConfig {

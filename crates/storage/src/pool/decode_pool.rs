@@ -2,13 +2,21 @@
 //!
 //! Decoding is long and CPU-bound: on the threads that drive I/O it would leave the device idle, on those that run queries it would
 //! keep other queries waiting for longer than a batch.
+//! A job that panics costs its thread nothing; who waits for [`DecodePool::run`] gets the error.
 //! Bounds: a fixed number of threads; the queue holds at most one job per segment in decode.
 
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use futures::FutureExt;
+use futures::channel::oneshot;
+use futures::future::BoxFuture;
 use parking_lot::{Condvar, Mutex};
+
+use crate::panics::{caught, panicked};
+use crate::{Result, StorageError};
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -34,13 +42,28 @@ impl DecodePool {
                     .name(format!("coscan-decode-{n}"))
                     .spawn(move || work(&queue))
             })
-            .collect::<Result<_, _>>()?;
+            .collect::<std::io::Result<_>>()?;
         Ok(Self { queue, threads })
     }
 
     pub(crate) fn submit(&self, job: impl FnOnce() + Send + 'static) {
         self.queue.jobs.lock().0.push_back(Box::new(job));
         self.queue.filled.notify_one();
+    }
+
+    /// Queues work at once; the future gives what came of it. Dropped before its turn, the work is not begun. `place` names it if it panics.
+    pub(crate) fn run<T: Send + 'static>(
+        &self,
+        place: impl FnOnce() -> String + Send + 'static,
+        work: impl FnOnce() -> Result<T> + Send + 'static,
+    ) -> BoxFuture<'static, Result<T>> {
+        let (answer, answered) = oneshot::channel();
+        self.submit(move || {
+            if !answer.is_canceled() {
+                drop(answer.send(caught(place, work)));
+            }
+        });
+        async { answered.await.map_err(|_| StorageError::ShutDown)? }.boxed()
     }
 }
 
@@ -72,6 +95,9 @@ fn work(queue: &Queue) {
                 queue.filled.wait(&mut jobs);
             }
         };
-        job();
+        // Jobs answer for their own panics; whatever one lets through must not cost the thread.
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(job)) {
+            panicked("a decode thread".to_owned(), &*panic);
+        }
     }
 }

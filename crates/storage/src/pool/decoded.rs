@@ -17,6 +17,7 @@ use parking_lot::Mutex;
 
 use super::decode_pool::DecodePool;
 use super::memory::MemoryBudget;
+use crate::panics::caught;
 use crate::{Result, SegmentDecoder, StorageError};
 
 /// How far decode runs ahead: enough that a consumer seldom waits, little enough that the arrays are still in the CPU's cache.
@@ -57,6 +58,8 @@ struct State {
 
 /// One decoded segment, in the making.
 pub(crate) struct DecodedSegment {
+    /// What errors call it.
+    place: String,
     state: Mutex<State>,
     pool: Arc<DecodePool>,
     memory: Arc<MemoryBudget>,
@@ -73,6 +76,7 @@ pub(crate) struct Reader {
 impl DecodedSegment {
     /// `lasting`: whether readers are to be expected beyond the first.
     pub(crate) fn new(
+        place: String,
         make: MakeDecoder,
         lasting: bool,
         pool: Arc<DecodePool>,
@@ -91,6 +95,7 @@ impl DecodedSegment {
             next_reader: 0,
         };
         Arc::new(Self {
+            place,
             state: Mutex::new(state),
             pool,
             memory,
@@ -127,37 +132,39 @@ impl DecodedSegment {
 
     /// A job on the decode pool: up to the target, which may move meanwhile.
     fn decode(&self, decoder: Decoder) {
-        let mut decoder = match decoder {
-            Decoder::NotMade(make) => match make() {
-                Ok(decoder) => Box::new(decoder),
-                Err(error) => return self.finish(Some(error)),
-            },
-            Decoder::Idle(decoder) => decoder,
-            Decoder::Running | Decoder::Done => return,
-        };
-        loop {
-            match decoder.next_batch() {
-                Ok(Some(array)) => {
-                    let bytes = array.get_array_memory_size() as u64;
-                    self.produced.fetch_add(bytes, Ordering::Relaxed);
-                    self.memory.add_decoded(bytes);
-                    let mut state = self.state.lock();
-                    state.batches.push_back((array, bytes));
-                    let wakers = std::mem::take(&mut state.wakers);
-                    // Nobody reads on: a job must not run for a query that was cancelled.
-                    let enough = state.decoded() >= state.target || state.readers.is_empty();
-                    if enough {
-                        state.decoder = Decoder::Idle(decoder);
-                        drop(state);
-                        return wakers.into_iter().for_each(Waker::wake);
-                    }
-                    drop(state);
-                    wakers.into_iter().for_each(Waker::wake);
-                }
-                Ok(None) => return self.finish(None),
-                Err(error) => return self.finish(Some(error)),
-            }
+        match caught(|| self.place.clone(), || self.advance(decoder)) {
+            Ok(true) => {}
+            Ok(false) => self.finish(None),
+            Err(error) => self.finish(Some(error)),
         }
+    }
+
+    /// Decodes up to the target; false at the end.
+    fn advance(&self, decoder: Decoder) -> Result<bool> {
+        let mut decoder = match decoder {
+            Decoder::NotMade(make) => Box::new(make()?),
+            Decoder::Idle(decoder) => decoder,
+            Decoder::Running | Decoder::Done => return Ok(true),
+        };
+        while let Some(array) = decoder.next_batch()? {
+            let bytes = array.get_array_memory_size() as u64;
+            self.produced.fetch_add(bytes, Ordering::Relaxed);
+            self.memory.add_decoded(bytes);
+            let mut state = self.state.lock();
+            state.batches.push_back((array, bytes));
+            let wakers = std::mem::take(&mut state.wakers);
+            // Nobody reads on: a job must not run for a query that was cancelled.
+            let enough = state.decoded() >= state.target || state.readers.is_empty();
+            if enough {
+                state.decoder = Decoder::Idle(decoder);
+                drop(state);
+                wakers.into_iter().for_each(Waker::wake);
+                return Ok(true);
+            }
+            drop(state);
+            wakers.into_iter().for_each(Waker::wake);
+        }
+        Ok(false)
     }
 
     fn finish(&self, error: Option<StorageError>) {
@@ -240,5 +247,49 @@ impl Drop for DecodedSegment {
         let state = self.state.get_mut();
         self.memory
             .remove_decoded(state.batches.iter().map(|(_, bytes)| bytes).sum());
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests: a failure should panic")]
+mod tests {
+    use std::future::poll_fn;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Long for a test, short for ever.
+    const SOON: Duration = Duration::from_secs(20);
+
+    #[tokio::test]
+    async fn a_panic_reaches_all_readers_and_costs_no_thread() {
+        let pool = Arc::new(DecodePool::new(1).unwrap());
+        let memory = MemoryBudget::new(1 << 20);
+        for _ in 0..3 {
+            let make: MakeDecoder = Box::new(|| panic!("a bug"));
+            let place = "t.parquet, column v".to_owned();
+            let (pool, memory) = (Arc::clone(&pool), Arc::clone(&memory));
+            let segment = DecodedSegment::new(place, make, true, pool, memory, Arc::default());
+            let readers = [segment.join().unwrap(), segment.join().unwrap()];
+            for reader in &readers {
+                let read = poll_fn(|cx| reader.poll_batch(0, cx.waker()));
+                let answer = tokio::time::timeout(SOON, read).await;
+                match answer.expect("every reader is answered").unwrap_err() {
+                    StorageError::Panicked { place, reason } => {
+                        assert_eq!((&*place, &*reason), ("t.parquet, column v", "a bug"));
+                    }
+                    error => panic!("{error:?}"),
+                }
+            }
+        }
+        // Work that is asked for by itself, such as picked rows, and a job that lets its panic through.
+        pool.submit(|| panic!("another bug"));
+        let work = pool.run(|| "here".to_owned(), || -> Result<()> { panic!("a third") });
+        let error = tokio::time::timeout(SOON, work).await.unwrap().unwrap_err();
+        assert_eq!(error.to_string(), "here: internal error: a panic: a third");
+        let work = pool.run(String::new, || Ok(7));
+        let answer = tokio::time::timeout(SOON, work).await;
+        assert_eq!(answer.expect("the thread lives").unwrap(), 7);
+        assert_eq!(memory.decoded_bytes(), 0);
     }
 }

@@ -205,7 +205,7 @@ impl FileCache {
         if let Some(file) = self.known.lock().0.get(&key) {
             return Ok(Arc::clone(file));
         }
-        let (device_id, device) = self.devices.device_for(store, &version.location)?;
+        let (device_id, device) = self.devices.device_for(store, &version.location).await?;
         let name = if store == "file:" || store == "file://" {
             format!("/{}", version.location)
         } else {

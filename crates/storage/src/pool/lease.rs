@@ -275,7 +275,9 @@ impl ChunkLease {
             || self.others_want(state, std::slice::from_ref(column));
         let shared = &self.scan.inner().shared;
         let (decode, memory) = (Arc::clone(&shared.decode), Arc::clone(&shared.memory));
+        let place = format!("{}, column {}", self.info().file.name(), column.name);
         Ok(DecodedSegment::new(
+            place,
             make,
             lasting,
             decode,

@@ -6,16 +6,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use coscan_core::{ChunkId, ColumnId, Event, ExtentId, TableId};
-use futures::StreamExt;
 use futures::stream::FuturesUnordered;
+use futures::{FutureExt, StreamExt};
 
 use super::state::{Frame, Incomplete, LoadJob, State, TableState, Target};
 use super::{Inner, TableFile};
 use crate::StorageError;
+use crate::panics::panicked;
 
 /// Ranges that are read with one request.
 #[derive(Debug, PartialEq, Eq)]
@@ -61,6 +63,7 @@ fn runs(targets: &[(Target, Vec<Range<u64>>)], gap: u64) -> Vec<Run> {
 type Buffers = Vec<(Range<u64>, Bytes)>;
 
 /// A load under way.
+#[derive(Default)]
 struct Progress {
     /// How many ranges each target still waits for, and what it has.
     targets: BTreeMap<Target, (usize, Buffers)>,
@@ -75,10 +78,24 @@ struct Plan {
 impl Inner {
     /// Reads what the job names and tells the core. Runs on the I/O runtime.
     pub(crate) async fn load(self: Arc<Self>, job: LoadJob) {
-        let Some(Plan { file, targets }) = self.plan(&job) else {
-            // The table was dropped, so nobody waits.
-            self.state.lock().loads.remove(&job.id);
-            return;
+        let work = AssertUnwindSafe(self.carry_out(&job)).catch_unwind();
+        if let Err(panic) = work.await {
+            let error = panicked(format!("the load of chunk {}", job.chunk), &*panic);
+            let owed = self
+                .state
+                .lock()
+                .loads
+                .get(&job.id)
+                .map(|load| load.targets.clone());
+            let mut progress = Progress::default();
+            self.fail(&job, &mut progress, &owed.unwrap_or_default(), &error);
+        }
+        self.state.lock().loads.remove(&job.id);
+    }
+
+    async fn carry_out(self: &Arc<Self>, job: &LoadJob) {
+        let Some(Plan { file, targets }) = self.plan(job) else {
+            return; // The table was dropped, so nobody waits.
         };
         let mut progress = Progress {
             targets: targets
@@ -103,7 +120,7 @@ impl Inner {
             })
             .collect();
         // Targets without bytes are complete at once.
-        self.report(&job, &mut progress);
+        self.report(job, &mut progress);
         while let Some((run, answer)) = reads.next().await {
             match answer {
                 Ok(bytes) => {
@@ -113,15 +130,14 @@ impl Inner {
                             got.push((range, bytes));
                         }
                     }
-                    self.report(&job, &mut progress);
+                    self.report(job, &mut progress);
                 }
                 Err(error) => {
                     let hit = run.ranges.iter().map(|(_, target)| *target).collect();
-                    self.fail(&job, &mut progress, &hit, &error);
+                    self.fail(job, &mut progress, &hit, &error);
                 }
             }
         }
-        self.state.lock().loads.remove(&job.id);
     }
 
     fn plan(&self, job: &LoadJob) -> Option<Plan> {
@@ -279,64 +295,12 @@ fn waiting_for(state: &State, id: TableId, extent: ExtentId) -> Vec<(ChunkId, Co
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests: a failure should panic")]
 mod tests {
-    use std::fs::File;
-    use std::path::Path;
     use std::time::Duration;
 
-    use arrow::array::{ArrayRef, Int64Array, RecordBatch};
-    use parquet::arrow::ArrowWriter;
-    use parquet::file::properties::WriterProperties;
-
-    use super::super::{
-        BufferPool, FileCache, MemoryBudget, PoolConfig, PoolShared, Scan, ScanPart, ScanRequest,
-    };
+    use super::super::small_world::{open, rows, start, write};
+    use super::super::{BufferPool, FileCache, MemoryBudget, PoolConfig, PoolShared};
     use super::*;
-    use crate::Result;
     use crate::device::{Devices, LocalDevice, LocalEngine, LocalOptions};
-
-    /// A file of columns k and v, with three row groups of 1000 rows.
-    fn write(path: &Path) {
-        let column = || Arc::new(Int64Array::from_iter_values(0..3000)) as ArrayRef;
-        let batch = RecordBatch::try_from_iter([("k", column()), ("v", column())]).unwrap();
-        let properties = WriterProperties::builder().set_max_row_group_row_count(Some(1000));
-        let file = File::create(path).unwrap();
-        let mut writer =
-            ArrowWriter::try_new(file, batch.schema(), Some(properties.build())).unwrap();
-        writer.write(&batch).unwrap();
-        writer.close().unwrap();
-    }
-
-    async fn open(shared: &PoolShared, path: &Path) -> Arc<TableFile> {
-        let location = object_store::path::Path::from_absolute_path(path).unwrap();
-        let devices = shared.files().devices();
-        let (_, device) = devices.device_for("file://", &location).unwrap();
-        let version = device.stat(&location).await.unwrap();
-        let files = shared.files().open("file://", &[version], 1).await;
-        files.unwrap().remove(0)
-    }
-
-    /// A scan of column v of some chunks of a file.
-    fn start(pool: &BufferPool, file: &Arc<TableFile>, chunks: Vec<usize>) -> Arc<Scan> {
-        let request = ScanRequest {
-            table: pool.table(std::slice::from_ref(file)).unwrap(),
-            parts: vec![ScanPart {
-                chunks,
-                columns: vec!["v".to_owned()],
-            }],
-            consumers: 1,
-            ordered: false,
-            label: "test".into(),
-        };
-        Arc::new(pool.scan(request).unwrap())
-    }
-
-    async fn rows(scan: Arc<Scan>) -> Result<u64> {
-        let mut rows = 0;
-        while let Some(lease) = scan.next_chunk().await? {
-            rows += lease.info().rows();
-        }
-        Ok(rows)
-    }
 
     #[tokio::test]
     async fn a_disk_that_hangs_fails_the_scans_that_need_it() {

@@ -3,7 +3,7 @@
 //! | file | what it answers |
 //! |---|---|
 //! | `state.rs` | what the core's actions change: frames, waiting consumers |
-//! | `load.rs` | how a load is read |
+//! | `load.rs`, `io_threads.rs` | how a load is read, and on which thread |
 //! | `scan.rs` | how consumers get chunks |
 //! | `lease.rs` | how a chunk's arrays are had |
 //! | `pick.rs` | how single rows of it are had, where few are wanted |
@@ -12,6 +12,7 @@
 //! | `memory.rs`, `lend.rs`, `gate.rs` | who may hold how much; the pool's side of it; how many chunks are in decode |
 //! | `files.rs`, `tables.rs` | which files make which table |
 //! | `versions.rs` | when the tables of replaced files are dropped |
+//! | `restart.rs` | what if the core panics |
 //! | `recorder.rs` | how the core's events and actions are written to a log |
 //! | `bloom.rs` | bloom filters of a file |
 //!
@@ -23,6 +24,7 @@ mod decode_pool;
 mod decoded;
 mod files;
 mod gate;
+mod io_threads;
 mod lease;
 mod lend;
 mod load;
@@ -30,20 +32,23 @@ mod memory;
 mod page_read;
 mod pick;
 mod recorder;
+mod restart;
 mod scan;
+#[cfg(test)]
+mod small_world;
 mod snapshot;
 mod state;
 mod tables;
 mod versions;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use coscan_core::{Abm, AbmConfig, Event, TurnLimit};
+use coscan_core::{Abm, Event};
 use parking_lot::Mutex;
-use tokio::runtime::{Handle, Runtime};
 
 pub use config::PoolConfig;
 pub use files::{FileCache, TableFile};
@@ -56,10 +61,13 @@ pub use snapshot::{ChunkRow, PoolMetrics, PoolSnapshot, ScanRow};
 pub use state::{LoadTrace, PageTrace, ScanMetrics};
 pub use tables::{ChunkInfo, TableView};
 
+use crate::panics::panicked;
 use crate::{Result, StorageError};
 use decode_pool::DecodePool;
 use gate::Gate;
+use io_threads::IoThreads;
 use memory::Lender;
+use restart::{OnPanic, Since};
 use state::{Effects, State, Traces};
 
 /// How often the core hears that time passed, which is how stalled scans are found.
@@ -71,7 +79,7 @@ pub struct PoolShared {
     files: Arc<FileCache>,
     memory: Arc<MemoryBudget>,
     decode: Arc<DecodePool>,
-    io: IoRuntime,
+    io: IoThreads,
     decoded_bytes: Arc<AtomicU64>,
     gate: Arc<Gate>,
     pools: AtomicUsize,
@@ -95,7 +103,7 @@ impl PoolShared {
             files,
             memory,
             decode: Arc::new(DecodePool::new(decode_threads).map_err(failed)?),
-            io: IoRuntime::new().map_err(failed)?,
+            io: IoThreads::new().map_err(failed)?,
             decoded_bytes: Arc::default(),
         }))
     }
@@ -116,38 +124,6 @@ impl PoolShared {
     #[must_use]
     pub fn decoded_bytes_total(&self) -> u64 {
         self.decoded_bytes.load(Ordering::Relaxed)
-    }
-}
-
-/// Threads that wait for devices.
-#[derive(Debug)]
-struct IoRuntime {
-    runtime: Option<Runtime>,
-}
-
-impl IoRuntime {
-    fn new() -> std::io::Result<Self> {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .thread_name("coscan-io")
-            .enable_all()
-            .build()?;
-        Ok(Self {
-            runtime: Some(runtime),
-        })
-    }
-
-    fn handle(&self) -> Option<&Handle> {
-        self.runtime.as_ref().map(Runtime::handle)
-    }
-}
-
-impl Drop for IoRuntime {
-    fn drop(&mut self) {
-        // A runtime must not be waited for where async code runs, and this may be dropped there.
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
-        }
     }
 }
 
@@ -187,19 +163,7 @@ impl BufferPool {
     /// An empty pool.
     #[must_use]
     pub fn new(config: PoolConfig, shared: Arc<PoolShared>) -> Self {
-        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).max(1);
-        let abm = AbmConfig {
-            policy: config.policy,
-            model: config.model,
-            budget_bytes: 0,
-            loads_max: config.loads_max.max(1),
-            stall_after_ns: nanos(config.stall_after),
-            wait_unit_ns: nanos(config.wait_unit),
-            turns: Some(TurnLimit {
-                chunks_max: config.turns_max.max(1),
-                length_ns_max: nanos(config.turn_length_max),
-            }),
-        };
+        let abm = config.of_core();
         let recorder = config.recorder.as_ref();
         let state = State {
             recording: recorder.and_then(|recorder| recorder.begin(&abm)),
@@ -222,6 +186,7 @@ impl BufferPool {
             sched_ns: 0,
             decisions: 0,
             shut_down: false,
+            since: Since::default(),
         };
         let number = shared.pools.fetch_add(1, Ordering::Relaxed);
         let inner = Arc::new(Inner {
@@ -235,9 +200,7 @@ impl BufferPool {
         });
         let lender: Weak<dyn Lender> = Arc::downgrade(&inner) as Weak<dyn Lender>;
         inner.shared.memory.join(lender);
-        if let Some(io) = inner.shared.io.handle() {
-            io.spawn(tick(Arc::downgrade(&inner)));
-        }
+        inner.shared.io.spawn(tick(Arc::downgrade(&inner)));
         Self { inner }
     }
 
@@ -296,30 +259,41 @@ async fn tick(pool: Weak<Inner>) {
 
 impl Inner {
     /// Works on the state, then carries out what it left to do.
-    pub(crate) fn with_state<T>(
+    ///
+    /// If it panics the pool begins anew (`restart.rs`), and the answer says so.
+    pub(crate) fn with_state<T: OnPanic>(
         self: &Arc<Self>,
         work: impl FnOnce(&mut State, &mut Effects) -> T,
     ) -> T {
         let mut effects = Effects::default();
         let (result, changed) = {
             let mut state = self.state.lock();
-            let result = work(&mut state, &mut effects);
+            let worked = catch_unwind(AssertUnwindSafe(|| work(&mut state, &mut effects)));
+            let panic = worked.as_ref().err();
+            let panic = panic.map(|panic| panicked("the buffer manager".to_owned(), &**panic));
+            let result = worked.unwrap_or_else(|_| {
+                let error = panic.clone().unwrap_or(StorageError::ShutDown);
+                T::panicked(error)
+            });
+            if let Some(error) = &panic {
+                state.restart(Abm::new(self.config.of_core()), error, &mut effects);
+            }
             self.held.store(state.abm.used_bytes(), Ordering::Relaxed);
             let active = !state.scans.is_empty();
             let woke = self.active.swap(active, Ordering::Relaxed) != active;
             let wants = self.needs.swap(state.needs, Ordering::Relaxed) != state.needs;
-            (result, woke || wants)
+            (result, woke || wants || panic.is_some())
         };
+        // First of all: a load that was decided on must be carried out whatever happens here.
+        for job in effects.loads {
+            let device = job.device;
+            self.shared.io.spawn_on(device, Arc::clone(self).load(job));
+        }
         if changed {
             self.shared.memory.divide();
         }
         for waker in effects.wakers {
             waker.wake();
-        }
-        if let Some(io) = self.shared.io.handle() {
-            for job in effects.loads {
-                io.spawn(Arc::clone(self).load(job));
-            }
         }
         result
     }

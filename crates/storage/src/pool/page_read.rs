@@ -16,7 +16,6 @@ use std::task::{Poll, Waker};
 use arrow::array::{Array, ArrayRef, new_null_array};
 use bytes::Bytes;
 use coscan_core::{ChunkId, ColumnId, ColumnSet, Event, PageRequestId};
-use futures::channel::oneshot;
 
 use super::state::{Effects, PageTrace, State, TableState};
 use super::{BufferPool, ChunkInfo, ColumnRequest, Inner, TableFile, TableView};
@@ -269,31 +268,33 @@ impl PageBytes {
             })
             .collect();
         let file = Arc::clone(&self.file);
-        let (answer, answered) = oneshot::channel();
         let shared = &self.pool.shared;
         let produced = Arc::clone(&shared.decoded_bytes);
-        shared.decode.submit(move || {
-            let decoded = jobs.into_iter().map(|(source, field)| {
-                let Some((root, buffers)) = source else {
-                    return Ok(new_null_array(field.data_type(), rows));
-                };
-                let (name, metadata) = (file.name(), file.metadata());
-                let mut decoder =
-                    SegmentDecoder::new(name, metadata, root, &field, &chunk, buffers, rows)?;
-                if let Some(wanted) = &wanted {
-                    decoder = decoder.with_rows(wanted);
-                }
-                let array = decoder.next_batch()?.ok_or_else(|| {
-                    StorageError::Internal("a piece without rows was decoded".to_owned())
-                })?;
-                let bytes = array.get_array_memory_size() as u64;
-                produced.fetch_add(bytes, std::sync::atomic::Ordering::Relaxed);
-                Ok(array)
-            });
-            // Nobody waits any more if the scan was dropped.
-            let _ = answer.send(decoded.collect::<Result<Vec<_>>>());
-        });
-        answered.await.map_err(|_| StorageError::ShutDown)?
+        let name = file.name().to_owned();
+        let decoding = shared.decode.run(
+            move || name,
+            move || {
+                let decoded = jobs.into_iter().map(|(source, field)| {
+                    let Some((root, buffers)) = source else {
+                        return Ok(new_null_array(field.data_type(), rows));
+                    };
+                    let (name, metadata) = (file.name(), file.metadata());
+                    let mut decoder =
+                        SegmentDecoder::new(name, metadata, root, &field, &chunk, buffers, rows)?;
+                    if let Some(wanted) = &wanted {
+                        decoder = decoder.with_rows(wanted);
+                    }
+                    let array = decoder.next_batch()?.ok_or_else(|| {
+                        StorageError::Internal("a piece without rows was decoded".to_owned())
+                    })?;
+                    let bytes = array.get_array_memory_size() as u64;
+                    produced.fetch_add(bytes, std::sync::atomic::Ordering::Relaxed);
+                    Ok(array)
+                });
+                decoded.collect::<Result<Vec<_>>>()
+            },
+        );
+        decoding.await
     }
 }
 
@@ -323,9 +324,7 @@ impl Ticket {
     ) -> Result<Self> {
         pool.with_state(|state, effects| {
             let known = state.tables.get(&table.table);
-            let core = &known
-                .ok_or_else(|| StorageError::Internal("a page of an unknown table".to_owned()))?
-                .core;
+            let core = &known.ok_or_else(|| state.unknown_table(table.table))?.core;
             let columns: ColumnSet = columns
                 .iter()
                 .filter_map(|name| core.column(name))

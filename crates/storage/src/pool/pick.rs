@@ -13,8 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::array::{Array, ArrayRef, new_null_array};
 use arrow::compute::concat;
-use futures::channel::oneshot;
-use futures::future::try_join_all;
+use futures::future::{Either, ready, try_join_all};
 
 use super::decoded::MakeDecoder;
 use super::state::State;
@@ -58,22 +57,15 @@ impl ChunkLease {
         let shared = &self.scan.inner().shared;
         let wanted: Arc<[Range<usize>]> = wanted.into();
         let answers = decoders.into_iter().zip(columns).map(|(decoder, column)| {
-            let (answer, answered) = oneshot::channel();
-            let absent = || Ok(new_null_array(column.field.data_type(), rows));
-            match decoder {
-                None => drop(answer.send(absent())),
-                Some(decoder) => {
-                    let (wanted, produced) =
-                        (Arc::clone(&wanted), Arc::clone(&shared.decoded_bytes));
-                    shared.decode.submit(move || {
-                        // Nobody waits any more if the query was cancelled.
-                        if !answer.is_canceled() {
-                            drop(answer.send(decode(decoder, &wanted, &produced)));
-                        }
-                    });
-                }
-            }
-            async { answered.await.map_err(|_| StorageError::ShutDown)? }
+            let Some(decoder) = decoder else {
+                let absent = new_null_array(column.field.data_type(), rows);
+                return Either::Left(ready(Ok(absent)));
+            };
+            let (wanted, produced) = (Arc::clone(&wanted), Arc::clone(&shared.decoded_bytes));
+            let (file, name) = (Arc::clone(&self.info().file), column.name.clone());
+            let place = move || format!("{}, column {name}", file.name());
+            let work = move || decode(decoder, &wanted, &produced);
+            Either::Right(shared.decode.run(place, work))
         });
         // All are submitted before the first is waited for.
         let answers: Vec<_> = answers.collect();

@@ -73,7 +73,8 @@ impl BufferPool {
             ..ScanState::default()
         };
         let scan = self.inner.with_state(|pool, effects| {
-            let core = &pool.tables.get(&table.table).ok_or_else(out_of_range)?.core;
+            let known = pool.tables.get(&table.table);
+            let core = &known.ok_or_else(|| pool.unknown_table(table.table))?.core;
             let mut specs: Vec<Part> = Vec::new();
             for part in &parts {
                 let columns: ColumnSet = part

@@ -14,13 +14,14 @@ use std::time::Instant;
 use arrow::datatypes::DataType;
 use bytes::Bytes;
 use coscan_core::{
-    Abm, Action, ChunkId, ColumnId, Event, ExtentId, LoadOrigin, PageRequestId, ScanId, TableId,
-    Time,
+    Abm, Action, ChunkId, ColumnId, DeviceId, Event, ExtentId, LoadOrigin, PageRequestId, ScanId,
+    TableId, Time,
 };
 
 use super::decoded::DecodedSegment;
 use super::page_read::PageSlot;
 use super::recorder::Recording;
+use super::restart::Since;
 use super::tables::{ChunkSource, CoreTable, TableKey};
 use crate::{Result, StorageError};
 
@@ -168,6 +169,8 @@ pub(crate) struct LoadJob {
     pub(crate) id: u64,
     pub(crate) table: TableId,
     pub(crate) chunk: ChunkId,
+    /// The device that the chunk is on.
+    pub(crate) device: DeviceId,
     /// In the order to read them.
     pub(crate) columns: Vec<ColumnId>,
     pub(crate) extents: Vec<ExtentId>,
@@ -213,11 +216,16 @@ pub(crate) struct State {
     pub(crate) sched_ns: u64,
     pub(crate) decisions: u64,
     pub(crate) shut_down: bool,
+    /// What is left of a core that panicked (`restart.rs`).
+    pub(crate) since: Since,
 }
 
 impl State {
     /// Tells the core what happened and carries out what it decides.
     pub(crate) fn handle(&mut self, event: Event, effects: &mut Effects) -> Result<()> {
+        if self.is_of_before(&event) {
+            return Ok(());
+        }
         let begun = Instant::now();
         let now = begun.duration_since(self.origin);
         let now = Time(u64::try_from(now.as_nanos()).unwrap_or(u64::MAX));
@@ -285,10 +293,13 @@ impl State {
                         targets,
                     },
                 );
+                let source = self.tables.get(&table);
+                let source = source.and_then(|table| table.core.chunks.get(chunk.0 as usize));
                 effects.loads.push(LoadJob {
                     id,
                     table,
                     chunk,
+                    device: source.map_or(DeviceId(0), |source| source.file.device_id()),
                     columns,
                     extents,
                 });

@@ -32,6 +32,29 @@ pub(super) fn advise_random(file: &File) {
     unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_RANDOM) };
 }
 
+/// Whether the file is on a file system of this machine, which answers questions about open files from memory. Not overlays: what is below
+/// one may be anything.
+pub(super) fn is_local(file: &File) -> bool {
+    // SAFETY: all zeroes is a valid `statfs`, and the kernel fills it; the descriptor is open for as long as `file` is borrowed.
+    let (failed, found) = unsafe {
+        let mut found: libc::statfs = std::mem::zeroed();
+        (libc::fstatfs(file.as_raw_fd(), &raw mut found), found)
+    };
+    failed == 0 && LOCAL.iter().any(|magic| *magic == found.f_type)
+}
+
+/// The `f_type` of ext2 to ext4, XFS, btrfs, F2FS, ZFS, bcachefs, tmpfs, ramfs.
+const LOCAL: [libc::__fsword_t; 8] = [
+    0xef53,
+    0x5846_5342,
+    0x9123_683e,
+    0xf2f5_2010,
+    0x2fc1_2fc1,
+    0xca45_1a4e,
+    0x0102_1994,
+    0x8584_58f6,
+];
+
 /// Tells the kernel that the cached pages of this part of the file can go.
 pub(super) fn advise_unneeded(file: &File, offset: u64, len: u64) {
     let (Ok(offset), Ok(len)) = (i64::try_from(offset), i64::try_from(len)) else {

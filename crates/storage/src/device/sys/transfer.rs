@@ -1,6 +1,5 @@
 //! One read as the kernel sees it: a job that owns the memory, and its transfers.
 
-use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
@@ -10,6 +9,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
+use super::super::handles::OpenFile;
 use super::super::meter::InFlight;
 use super::super::scatter::{PAGE, Piece, Scatter};
 use super::AlignedBuffer;
@@ -34,7 +34,7 @@ pub(crate) type Outcome = Result<Vec<Bytes>, Failure>;
 /// A read of several ranges of one file. It is answered when the last of its transfers has ended.
 #[derive(Debug)]
 pub(crate) struct Job {
-    file: Arc<File>,
+    file: Arc<OpenFile>,
     wanted: Vec<Range<u64>>,
     scatter: Scatter,
     buffers: Vec<AlignedBuffer>,
@@ -49,7 +49,7 @@ pub(crate) struct Job {
 impl Job {
     /// Allocates the memory and makes the transfers. `sink` takes the gaps.
     pub(crate) fn start(
-        file: Arc<File>,
+        file: Arc<OpenFile>,
         wanted: &[Range<u64>],
         scatter: Scatter,
         sink: Arc<AlignedBuffer>,

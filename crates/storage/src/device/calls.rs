@@ -1,0 +1,273 @@
+//! Calls into the kernel that may never return: `open`, `stat`, `fstat`, `close` on a mount whose server is gone.
+//!
+//! Idea: whoever asks waits here for an answer from one of the mount's own threads, and no longer than the time-out. A thread that hangs in
+//! the kernel cannot be called back; it is left behind, and the mount's other threads go on. When all of them hang, so does this mount, and
+//! nothing else: no thread that serves queries, other devices or timers ever makes such a call.
+//! Refused: the runtime's blocking threads. They are shared by all devices, and a runtime that is dropped waits for them for ever.
+//! Not here: reads (`sys`), which have threads or a ring of their own.
+//! Bounds: at most [`THREADS_MAX`] threads per mount, none after [`IDLE`] without a call; at most [`WAITING_MAX`] questions wait.
+//! K1: every question ends, by answer or by time-out, also where a call panics. K2: dropping a question waits for nothing.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+use tokio::sync::oneshot;
+
+use crate::panics;
+
+/// Enough to hide the latency of a network's file system while a folder of files is opened.
+const THREADS_MAX: usize = 8;
+/// More would only be questions that time out: a mount that answers has answered thousands within the time-out.
+const WAITING_MAX: usize = 4096;
+/// How long a thread waits for the next call.
+const IDLE: Duration = Duration::from_secs(10);
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(super) enum Unanswered {
+    /// The kernel's error.
+    Io(io::Error),
+    /// It did not answer for so long.
+    Hangs(Duration),
+}
+
+impl From<io::Error> for Unanswered {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+/// The threads that make the calls of one mount.
+#[derive(Debug)]
+pub(super) struct Calls {
+    shared: Arc<Shared>,
+    wait: Duration,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    queue: Mutex<Queue>,
+    arrived: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    calls: VecDeque<Box<dyn Call>>,
+    threads: usize,
+    idle: usize,
+}
+
+/// Something to do on one of the threads.
+trait Call: Send + std::fmt::Debug {
+    /// Whether anybody is there to hear the answer.
+    fn is_wanted(&self) -> bool;
+    /// Whether it cannot be refused: files that are open are few, and must be closed.
+    fn must_be_made(&self) -> bool {
+        false
+    }
+    fn make(self: Box<Self>);
+}
+
+impl Calls {
+    /// Questions are given up after `wait`.
+    pub(super) fn new(wait: Duration) -> Arc<Self> {
+        Arc::new(Self {
+            shared: Arc::default(),
+            wait,
+        })
+    }
+
+    /// Makes a call that may hang, and waits for its answer. Cancel safe: a call that has not begun is not made.
+    pub(super) async fn ask<T: Send + 'static>(
+        &self,
+        call: impl FnOnce() -> io::Result<T> + Send + 'static,
+    ) -> Result<T, Unanswered> {
+        let (answer, answered) = oneshot::channel();
+        self.shared.add(Box::new(Question { call, answer }))?;
+        match tokio::time::timeout(self.wait, answered).await {
+            Ok(Ok(answer)) => Ok(answer?),
+            Ok(Err(_)) => Err(io::Error::other("the call was not made").into()),
+            Err(_) => Err(Unanswered::Hangs(self.wait)),
+        }
+    }
+
+    /// Closes a file. Nobody waits for it.
+    pub(super) fn close(&self, file: File) {
+        // Without a thread there is nothing better than to close it here, which the failed call's drop has done.
+        let _closed = self.shared.add(Box::new(Closing { file }));
+    }
+
+    /// Every thread hangs in a call, until what this gives is dropped.
+    #[cfg(test)]
+    pub(super) fn hang(&self) -> Vec<std::sync::mpsc::Sender<()>> {
+        let hung = (0..THREADS_MAX).map(|_| {
+            let (release, hang) = std::sync::mpsc::channel::<()>();
+            self.shared.add(Box::new(Hanging { hang })).unwrap();
+            release
+        });
+        let hung = hung.collect();
+        while !self.shared.queue.lock().calls.is_empty() {
+            thread::yield_now();
+        }
+        hung
+    }
+}
+
+impl Shared {
+    fn add(self: &Arc<Self>, call: Box<dyn Call>) -> io::Result<()> {
+        let mut queue = self.queue.lock();
+        if queue.calls.len() >= WAITING_MAX {
+            // All threads hang; most who asked have gone.
+            queue.calls.retain(|call| call.is_wanted());
+            if queue.calls.len() >= WAITING_MAX && !call.must_be_made() {
+                let text = "its file system does not answer, and too many wait for it";
+                return Err(io::Error::new(io::ErrorKind::ResourceBusy, text));
+            }
+        }
+        queue.calls.push_back(call);
+        if queue.idle >= queue.calls.len() || queue.threads >= THREADS_MAX {
+            drop(queue);
+            self.arrived.notify_one();
+            return Ok(());
+        }
+        let shared = Arc::clone(self);
+        let started = thread::Builder::new()
+            .name("coscan-calls".to_owned())
+            .spawn(move || shared.work());
+        match started {
+            Ok(_) => queue.threads += 1,
+            // Those that there are will come to it.
+            Err(_) if queue.threads > 0 => {}
+            Err(error) => {
+                queue.calls.pop_back();
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn work(&self) {
+        while let Some(call) = self.next() {
+            if call.is_wanted()
+                && let Err(panic) = catch_unwind(AssertUnwindSafe(|| call.make()))
+            {
+                // Its question is answered by being dropped (K1).
+                panics::panicked("a call into a file system".to_owned(), &*panic);
+            }
+        }
+    }
+
+    fn next(&self) -> Option<Box<dyn Call>> {
+        let mut queue = self.queue.lock();
+        loop {
+            if let Some(call) = queue.calls.pop_front() {
+                return Some(call);
+            }
+            queue.idle += 1;
+            let waited = self.arrived.wait_for(&mut queue, IDLE);
+            queue.idle -= 1;
+            if waited.timed_out() && queue.calls.is_empty() {
+                queue.threads -= 1;
+                return None;
+            }
+        }
+    }
+}
+
+/// A call that somebody waits for.
+struct Question<C, T> {
+    call: C,
+    answer: oneshot::Sender<io::Result<T>>,
+}
+
+impl<C, T> std::fmt::Debug for Question<C, T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Question")
+    }
+}
+
+impl<C: FnOnce() -> io::Result<T> + Send, T: Send> Call for Question<C, T> {
+    fn is_wanted(&self) -> bool {
+        !self.answer.is_closed()
+    }
+
+    fn make(self: Box<Self>) {
+        // Nobody may be listening any more.
+        let _unheard = self.answer.send((self.call)());
+    }
+}
+
+/// A file to close: on some file systems the kernel asks the server first.
+#[derive(Debug)]
+struct Closing {
+    file: File,
+}
+
+impl Call for Closing {
+    fn is_wanted(&self) -> bool {
+        true
+    }
+
+    fn must_be_made(&self) -> bool {
+        true
+    }
+
+    fn make(self: Box<Self>) {
+        drop(self.file);
+    }
+}
+
+#[cfg(test)]
+#[derive(Debug)]
+struct Hanging {
+    hang: std::sync::mpsc::Receiver<()>,
+}
+
+#[cfg(test)]
+impl Call for Hanging {
+    fn is_wanted(&self) -> bool {
+        true
+    }
+
+    fn make(self: Box<Self>) {
+        let _released = self.hang.recv();
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests: a failure should panic")]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_call_that_hangs_is_given_up_and_holds_nobody_up() {
+        let calls = Calls::new(Duration::from_millis(50));
+        let other = Calls::new(Duration::from_secs(20));
+        let hung = calls.hang();
+        assert!(matches!(
+            calls.ask(|| Ok(1)).await,
+            Err(Unanswered::Hangs(_))
+        ));
+        assert_eq!(other.ask(|| Ok(2)).await.unwrap(), 2);
+        // What nobody waits for any more does not pile up, and what is too much is refused.
+        for _ in 0..WAITING_MAX + 10 {
+            drop(futures::poll!(Box::pin(calls.ask(|| Ok(3)))));
+        }
+        assert!(calls.shared.queue.lock().calls.len() <= WAITING_MAX);
+        drop(hung);
+        let calls = Calls::new(Duration::from_secs(20));
+        assert!(
+            calls
+                .ask(|| -> io::Result<()> { panic!("no") })
+                .await
+                .is_err()
+        );
+        assert_eq!(calls.ask(|| Ok(4)).await.unwrap(), 4, "its thread goes on");
+    }
+}

@@ -1,0 +1,193 @@
+//! What if the core, or what carries its actions out, panics?
+//!
+//! The panic may have left the state half changed, so none of it is believed any more: the pool goes on with an empty core and empty
+//! tables. Scans and page requests of before fail with `Panicked`; what their owners still say of them is not passed on to a core that
+//! never knew them. Queries that begin later register their tables anew and are served as ever.
+//! Refused: going on with the state as it is (rows could be lost), passing the panic on (it would hang all who wait for the pool, and
+//! abort the process where it met a `drop`).
+//! X1 (`panics.rs`): all who wait are woken, with an error.
+
+use std::task::Poll;
+
+use coscan_core::{Abm, Event, PageRequestId, ScanId, TableId};
+
+use super::page_read::PageSlot;
+use super::state::{Effects, State};
+use crate::{Result, StorageError};
+
+/// What work under the pool's lock gives when it panicked.
+pub(crate) trait OnPanic {
+    fn panicked(error: StorageError) -> Self;
+}
+
+impl OnPanic for () {
+    fn panicked(_: StorageError) -> Self {}
+}
+
+impl OnPanic for bool {
+    fn panicked(_: StorageError) -> Self {
+        false
+    }
+}
+
+impl<T> OnPanic for Result<T> {
+    fn panicked(error: StorageError) -> Self {
+        Err(error)
+    }
+}
+
+impl<T> OnPanic for Poll<Result<T>> {
+    fn panicked(error: StorageError) -> Self {
+        Poll::Ready(Err(error))
+    }
+}
+
+/// What belongs to the core that is in use: everything with a lower number belongs to one that panicked.
+pub(crate) struct Since {
+    scan: ScanId,
+    table: TableId,
+    page: PageRequestId,
+    /// What the last panic was.
+    pub(crate) error: Option<StorageError>,
+}
+
+impl Default for Since {
+    fn default() -> Self {
+        Self {
+            scan: ScanId(0),
+            table: TableId(0),
+            page: PageRequestId(0),
+            error: None,
+        }
+    }
+}
+
+impl State {
+    /// Begins anew with this core.
+    pub(crate) fn restart(&mut self, abm: Abm, error: &StorageError, effects: &mut Effects) {
+        self.abm = abm;
+        self.since = Since {
+            scan: ScanId(self.next_scan),
+            table: TableId(self.next_table),
+            page: PageRequestId(self.next_page),
+            error: Some(error.clone()),
+        };
+        let tables = std::mem::take(&mut self.tables);
+        effects.dropped_tables.extend(tables.into_values());
+        self.by_key.clear();
+        self.retired.clear();
+        self.loads.clear();
+        self.pages_unwanted.clear();
+        self.load_error = None;
+        // A log from here on would not replay.
+        self.recording = None;
+        for scan in self.scans.values_mut() {
+            scan.failure.get_or_insert_with(|| error.clone());
+            scan.largest = None;
+            effects.wakers.append(&mut scan.wakers);
+        }
+        self.pages
+            .retain(|_, slot| !matches!(slot, PageSlot::Abandoned));
+        for slot in self.pages.values_mut() {
+            if let PageSlot::Awaited(waker) = slot {
+                effects.wakers.extend(waker.take());
+                *slot = PageSlot::Failed(error.clone());
+            }
+        }
+        self.count_needs();
+    }
+
+    /// Whether the event is about something that only a core of before knew.
+    pub(crate) fn is_of_before(&self, event: &Event) -> bool {
+        match event {
+            Event::ChunkRequested { scan }
+            | Event::RequestWithdrawn { scan }
+            | Event::ChunkProgressed { scan, .. }
+            | Event::ChunkReleased { scan, .. }
+            | Event::ChunksWithdrawn { scan, .. }
+            | Event::ScanEnded { scan } => *scan < self.since.scan,
+            Event::LoadCompleted { table, .. } | Event::LoadFailed { table, .. } => {
+                *table < self.since.table
+            }
+            Event::PageCompleted { request } | Event::PageReleased { request } => {
+                *request < self.since.page
+            }
+            _ => false,
+        }
+    }
+
+    /// The error for a table that is not there.
+    pub(crate) fn unknown_table(&self, table: TableId) -> StorageError {
+        match &self.since.error {
+            Some(error) if table < self.since.table => error.clone(),
+            _ => StorageError::Internal(format!("table {} is not registered", table.0)),
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests: a failure should panic")]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use coscan_core::Policy;
+
+    use super::super::small_world::{open, rows, start, write};
+    use super::super::{BufferPool, FileCache, MemoryBudget, PoolConfig, PoolShared};
+    use crate::device::{Devices, Fault, Faulty, LocalDevice, LocalOptions, Rule, When};
+
+    #[tokio::test]
+    async fn a_panic_under_the_lock_leaves_nobody_waiting() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.parquet");
+        write(&path);
+        let local = LocalDevice::open(folder.path(), &LocalOptions::default()).unwrap();
+        let device = Arc::new(Faulty::new(Arc::new(local), Vec::new()));
+        let devices = Devices::default();
+        devices
+            .register("file://", Arc::clone(&device) as _)
+            .unwrap();
+        let files = FileCache::new(Arc::new(devices));
+        let shared = PoolShared::new(files, MemoryBudget::new(64 << 20), 1).unwrap();
+        let file = open(&shared, &path).await;
+        for policy in [Policy::Relevance, Policy::Elevator, Policy::Normal] {
+            let config = PoolConfig {
+                policy,
+                ..PoolConfig::default()
+            };
+            let pool = BufferPool::new(config, Arc::clone(&shared));
+            // One scan holds a chunk, one waits for a load that never ends, one has not begun.
+            let holding = start(&pool, &file, vec![0]);
+            let lease = holding.next_chunk().await.unwrap().unwrap();
+            device.add(Rule::new(When::Every(1), Fault::Hang));
+            let waiting = tokio::spawn(rows(start(&pool, &file, vec![1, 2])));
+            let later = start(&pool, &file, vec![0, 1]);
+            let view = pool.table(std::slice::from_ref(&file)).unwrap();
+            while pool.snapshot().scans.iter().all(|scan| scan.waiting == 0) {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            pool.inner.with_state(|_, _| -> () { panic!("I2: a bug") });
+            let answer = tokio::time::timeout(Duration::from_secs(20), waiting).await;
+            for error in [
+                answer.expect("it is answered").unwrap().unwrap_err(),
+                rows(later).await.unwrap_err(),
+                holding.next_chunk().await.unwrap_err(),
+            ] {
+                let text = error.to_string();
+                assert!(text.contains("a panic: I2: a bug"), "{policy:?}: {text}");
+            }
+            // What they still hold, and say, is of no consequence.
+            holding.withdraw(&[1]);
+            drop((lease, holding, view));
+            device.heal();
+            assert_eq!(
+                rows(start(&pool, &file, vec![0, 1, 2])).await.unwrap(),
+                3000
+            );
+            let snapshot = pool.snapshot();
+            assert_eq!((snapshot.tables, snapshot.scans.len()), (1, 0));
+            assert!(snapshot.budget_bytes > 0);
+        }
+    }
+}
