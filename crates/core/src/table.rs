@@ -90,6 +90,8 @@ pub(crate) struct Table {
     pub(crate) extents: Vec<Extent>,
     /// The shared extents of a segment, for those that have any.
     pub(crate) extents_of: BTreeMap<(ChunkId, ColumnId), SmallVec<[ExtentId; 2]>>,
+    /// Bytes of each column, over all chunks and extents.
+    totals: Vec<u64>,
     /// Mean bytes per chunk of each column, at least 1.
     weights: Vec<u64>,
     slots: Vec<Option<Slot>>,
@@ -131,6 +133,7 @@ impl Table {
             interest: Interest::default(),
             extents: Vec::new(),
             extents_of: BTreeMap::new(),
+            totals: vec![0; layout.columns.into()],
             weights: Vec::new(),
             slots: Vec::new(),
             families: Vec::new(),
@@ -163,6 +166,9 @@ impl Table {
                 device,
             };
             let id = ChunkId(self.chunk_count());
+            for (total, bytes) in self.totals.iter_mut().zip(&bytes) {
+                *total += bytes;
+            }
             self.interest.push();
             let group = self.groups.insert(id, state, &self.interest);
             self.group_of.push(group);
@@ -185,25 +191,15 @@ impl Table {
                     .or_default()
                     .push(id);
             }
+            self.totals[usize::from(shape.column.0)] += shape.bytes;
             self.extents.push(Extent {
                 shape,
                 state: ExtentState::Absent,
             });
         }
-        let mut totals = vec![0_u64; self.columns.into()];
-        for chunk in &self.chunks {
-            for (total, bytes) in totals.iter_mut().zip(&chunk.bytes) {
-                *total += bytes;
-            }
-        }
-        for extent in &self.extents {
-            totals[usize::from(extent.shape.column.0)] += extent.shape.bytes;
-        }
         let chunks = self.chunks.len().max(1) as u64;
-        self.weights = totals
-            .into_iter()
-            .map(|t| t.div_ceil(chunks).max(1))
-            .collect();
+        let mean = |total: &u64| total.div_ceil(chunks).max(1);
+        self.weights = self.totals.iter().map(mean).collect();
     }
 
     pub(crate) fn chunk_count(&self) -> u32 {

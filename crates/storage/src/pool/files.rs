@@ -3,7 +3,7 @@
 //! Bounds: footers are read `FOOTERS_AT_ONCE` at a time; the cache keeps at most `CACHED_FILES` files, oldest out first, and one
 //! version of each.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -25,27 +25,47 @@ const CACHED_FILES: usize = 16_384;
 /// A Parquet file at one version, with its parsed footer and its chunk map.
 #[derive(Debug)]
 pub struct TableFile {
-    store: String,
-    version: FileVersion,
+    key: Arc<FileKey>,
     device_id: DeviceId,
     device: Arc<dyn Device>,
     metadata: Arc<ParquetMetaData>,
     chunk_bytes: u64,
     chunks: FileChunks,
     name: String,
+    /// Its root columns with their Parquet types; shared by files of one schema.
+    described: Arc<BTreeSet<String>>,
+    /// Its root columns by name.
+    by_name: Vec<usize>,
+}
+
+/// A file at one version.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct FileKey {
+    /// The URL of its store, without a slash at the end.
+    pub(crate) store: String,
+    pub(crate) version: FileVersion,
 }
 
 impl TableFile {
     /// The URL of its store: `file://`, `s3://bucket`.
     #[must_use]
     pub fn store(&self) -> &str {
-        &self.store
+        &self.key.store
     }
 
     /// Path and version.
     #[must_use]
     pub fn version(&self) -> &FileVersion {
-        &self.version
+        &self.key.version
+    }
+
+    pub(crate) fn key(&self) -> &Arc<FileKey> {
+        &self.key
+    }
+
+    /// Its root columns with their Parquet types.
+    pub(crate) fn described(&self) -> &Arc<BTreeSet<String>> {
+        &self.described
     }
 
     /// The footer, with page indexes if the file has them.
@@ -89,7 +109,7 @@ impl TableFile {
     /// # Errors
     /// The device's; what did not come is named by row group and column too.
     pub(crate) async fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        let answer = self.device.read(&self.version, ranges).await;
+        let answer = self.device.read(self.version(), ranges).await;
         answer.map_err(|error| self.placed(ranges, error))
     }
 
@@ -131,17 +151,50 @@ impl TableFile {
     /// The position of a root column in the file's schema.
     #[must_use]
     pub fn column(&self, name: &str) -> Option<usize> {
+        self.roots(name).first().copied()
+    }
+
+    /// The positions of all root columns of this name; a sound file has at most one.
+    pub(crate) fn roots(&self, name: &str) -> &[usize] {
         let schema = self.metadata.file_metadata().schema_descr().root_schema();
-        schema
-            .get_fields()
-            .iter()
-            .position(|field| field.name() == name)
+        let name_of = |root: &usize| schema.get_fields()[*root].name();
+        let from = self.by_name.partition_point(|root| name_of(root) < name);
+        let rest = &self.by_name[from..];
+        &rest[..rest.partition_point(|root| name_of(root) == name)]
     }
 
     /// The names of the root columns.
     pub fn column_names(&self) -> impl Iterator<Item = &str> {
         let schema = self.metadata.file_metadata().schema_descr().root_schema();
         schema.get_fields().iter().map(|field| field.name())
+    }
+}
+
+impl TableFile {
+    fn new(
+        key: FileKey,
+        (device_id, device): (DeviceId, Arc<dyn Device>),
+        metadata: Arc<ParquetMetaData>,
+        chunks: FileChunks,
+        chunk_bytes: u64,
+        name: String,
+    ) -> Self {
+        let schema = metadata.file_metadata().schema_descr().root_schema();
+        let fields = schema.get_fields();
+        let described = fields.iter().map(|field| format!("{field:?}")).collect();
+        let mut by_name: Vec<usize> = (0..fields.len()).collect();
+        by_name.sort_by_key(|&root| fields[root].name());
+        Self {
+            key: Arc::new(key),
+            device_id,
+            device,
+            chunk_bytes,
+            chunks,
+            name,
+            described: Arc::new(described),
+            by_name,
+            metadata,
+        }
     }
 }
 
@@ -155,6 +208,8 @@ type Known = (BTreeMap<Key, Arc<TableFile>>, VecDeque<Key>);
 pub struct FileCache {
     devices: Arc<Devices>,
     known: Mutex<Known>,
+    /// The descriptions of the schemas of files that are in use.
+    schemas: Mutex<HashSet<Arc<BTreeSet<String>>>>,
 }
 
 impl FileCache {
@@ -164,6 +219,7 @@ impl FileCache {
         Arc::new(Self {
             devices,
             known: Mutex::default(),
+            schemas: Mutex::default(),
         })
     }
 
@@ -217,16 +273,18 @@ impl FileCache {
         };
         let metadata = read_footer(&reader, &name, version.size).await?;
         let chunks = FileChunks::new(&metadata, chunk_bytes);
-        let file = Arc::new(TableFile {
-            store: store.to_owned(),
-            version: version.clone(),
-            device_id,
-            device,
+        let file = TableFile::new(
+            FileKey {
+                store: store.to_owned(),
+                version: version.clone(),
+            },
+            (device_id, device),
             metadata,
-            chunk_bytes,
             chunks,
+            chunk_bytes,
             name,
-        });
+        );
+        let file = Arc::new(self.interned(file));
         let mut known = self.known.lock();
         forget_other_versions(&mut known, store, version);
         if known.0.insert(key.clone(), Arc::clone(&file)).is_none() {
@@ -238,6 +296,21 @@ impl FileCache {
             known.0.remove(&oldest);
         }
         Ok(file)
+    }
+}
+
+impl FileCache {
+    /// Files of one schema share its description.
+    fn interned(&self, mut file: TableFile) -> TableFile {
+        let mut schemas = self.schemas.lock();
+        if let Some(known) = schemas.get(&file.described) {
+            file.described = Arc::clone(known);
+        } else {
+            // Few folders have as many schemas; of those that are gone nothing stays.
+            schemas.retain(|known| Arc::strong_count(known) > 1);
+            schemas.insert(Arc::clone(&file.described));
+        }
+        file
     }
 }
 
@@ -271,5 +344,73 @@ struct Reader<'a> {
 impl RangeRead for Reader<'_> {
     async fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>, StorageError> {
         self.device.read(self.version, ranges).await
+    }
+}
+
+#[cfg(test)]
+impl TableFile {
+    /// Some of its chunks share these bytes of a column.
+    pub(super) fn share(
+        &mut self,
+        column: usize,
+        chunks: std::ops::RangeInclusive<usize>,
+        bytes: Range<u64>,
+    ) {
+        self.chunks.shared.push(crate::SharedPages {
+            column,
+            first: *chunks.start(),
+            last: *chunks.end(),
+            ranges: vec![bytes],
+        });
+    }
+
+    /// A file of so many columns and chunks that only its maps exist of.
+    #[allow(clippy::unwrap_used, reason = "tests: a failure should panic")]
+    pub(super) fn imagined(columns: u64, chunks: u64) -> Arc<Self> {
+        use parquet::file::metadata::FileMetaData;
+        use parquet::schema::parser::parse_message_type;
+        use parquet::schema::types::SchemaDescriptor;
+
+        use crate::device::{ObjectDevice, ObjectOptions};
+        use crate::{FileChunk, Piece};
+
+        let fields: Vec<String> = (0..columns)
+            .map(|n| format!("required int64 c{n};"))
+            .collect();
+        let schema = parse_message_type(&format!("message m {{ {} }}", fields.concat())).unwrap();
+        let schema = SchemaDescriptor::new(Arc::new(schema));
+        let metadata = FileMetaData::new(1, 0, None, None, Arc::new(schema), None);
+        let chunk = |n: u64| {
+            let first = n * columns;
+            let range = |column: u64| (first + column) * 8192..(first + column + 1) * 8192;
+            FileChunk {
+                pieces: vec![Piece {
+                    row_group: usize::try_from(n).unwrap(),
+                    rows: 0..10,
+                }],
+                rows: 10,
+                columns: (0..columns).map(|column| vec![range(column)]).collect(),
+            }
+        };
+        let store = Arc::new(object_store::memory::InMemory::new());
+        let device = ObjectDevice::new("memory://", store, ObjectOptions::default());
+        let version = FileVersion {
+            location: "imagined".into(),
+            size: chunks * columns * 8192,
+            modified_ns: 0,
+            e_tag: None,
+        };
+        let store = "memory://".to_owned();
+        Arc::new(Self::new(
+            FileKey { store, version },
+            (DeviceId(0), Arc::new(device)),
+            Arc::new(ParquetMetaData::new(metadata, Vec::new())),
+            FileChunks {
+                chunks: (0..chunks).map(chunk).collect(),
+                shared: Vec::new(),
+            },
+            1,
+            "imagined".to_owned(),
+        ))
     }
 }

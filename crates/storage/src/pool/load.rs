@@ -15,6 +15,7 @@ use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 
 use super::state::{Frame, Incomplete, LoadJob, State, TableState, Target};
+use super::tables::ChunkSource;
 use super::{Inner, TableFile};
 use crate::StorageError;
 use crate::panics::panicked;
@@ -142,23 +143,21 @@ impl Inner {
 
     fn plan(&self, job: &LoadJob) -> Option<Plan> {
         let state = self.state.lock();
-        let table = state.tables.get(&job.table)?;
-        let source = table.core.chunks.get(job.chunk.0 as usize)?;
-        let segments = job.columns.iter().map(|&column| {
-            (
-                Target::Segment(column),
-                table.core.ranges(job.chunk, column),
-            )
-        });
+        let core = &state.tables.get(&job.table)?.core;
+        let ChunkSource { file, at } = core.chunks.get(job.chunk.0 as usize)?.clone();
+        let columns = core.columns.clone();
         let extents = job.extents.iter().map(|&extent| {
-            let ranges = table.core.extents[extent.0 as usize].ranges.clone();
+            let ranges = core.extents[extent.0 as usize].ranges.clone();
             (Target::Extent(extent), ranges)
         });
-        let targets = extents.chain(segments).collect();
-        Some(Plan {
-            file: Arc::clone(&source.file),
-            targets,
-        })
+        let mut targets: Vec<_> = extents.collect();
+        drop(state);
+        let segments = job.columns.iter().map(|&column| {
+            let ranges = columns.ranges(&file, at, column);
+            (Target::Segment(column), ranges)
+        });
+        targets.extend(segments);
+        Some(Plan { file, targets })
     }
 
     /// Takes in complete targets; tells the core of segments that have all they need.

@@ -238,6 +238,11 @@ impl MemoryBudget {
         }
     }
 
+    /// The next word to the pools is a new one, whatever they were told.
+    pub(crate) fn forget_told(&self) {
+        self.told.store(u64::MAX, Ordering::Relaxed);
+    }
+
     /// What the pools keep whatever operators want.
     fn floor(&self, pools: &[Arc<dyn Lender>]) -> u64 {
         let needs = pools.iter().map(|pool| pool.needs()).sum();

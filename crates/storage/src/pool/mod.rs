@@ -4,13 +4,13 @@
 //! |---|---|
 //! | `state.rs` | what the core's actions change: frames, waiting consumers |
 //! | `load.rs`, `io_threads.rs` | how a load is read, and on which thread |
-//! | `scan.rs` | how consumers get chunks |
+//! | `scan.rs`, `spec.rs` | how consumers get chunks; what a scan needs of the core |
 //! | `lease.rs` | how a chunk's arrays are had |
 //! | `pick.rs` | how single rows of it are had, where few are wanted |
 //! | `page_read.rs` | how a smooth scan reads single pages |
 //! | `decoded.rs`, `decode_pool.rs` | how a segment is decoded once for all |
 //! | `memory.rs`, `lend.rs`, `gate.rs` | who may hold how much; the pool's side of it; how many chunks are in decode |
-//! | `files.rs`, `tables.rs` | which files make which table |
+//! | `files.rs`, `tables.rs`, `columns.rs` | which files make which table, with which columns |
 //! | `versions.rs` | when the tables of replaced files are dropped |
 //! | `restart.rs` | what if the core panics |
 //! | `recorder.rs` | how the core's events and actions are written to a log |
@@ -19,6 +19,7 @@
 //! Contract: `docs/design/storage.md`. Not here: planning, predicates, SQL (the engine).
 
 mod bloom;
+mod columns;
 mod config;
 mod decode_pool;
 mod decoded;
@@ -37,6 +38,7 @@ mod scan;
 #[cfg(test)]
 mod small_world;
 mod snapshot;
+mod spec;
 mod state;
 mod tables;
 mod versions;
@@ -141,6 +143,8 @@ pub(crate) struct Inner {
     held: AtomicU64,
     active: AtomicBool,
     needs: AtomicU64,
+    /// The longest that the lock was held. Nanoseconds.
+    locked_ns_max: AtomicU64,
     /// Its number among the pools of the process.
     pub(crate) number: usize,
 }
@@ -197,6 +201,7 @@ impl BufferPool {
             held: AtomicU64::new(0),
             active: AtomicBool::new(false),
             needs: AtomicU64::new(0),
+            locked_ns_max: AtomicU64::new(0),
         });
         let lender: Weak<dyn Lender> = Arc::downgrade(&inner) as Weak<dyn Lender>;
         inner.shared.memory.join(lender);
@@ -240,6 +245,7 @@ async fn tick(pool: Weak<Inner>) {
     loop {
         tokio::time::sleep(TICK).await;
         let Some(inner) = pool.upgrade() else { return };
+        inner.shared.memory.tell();
         inner.with_state(|state, effects| {
             state.drop_retired(effects);
             let now = state.origin.elapsed().as_nanos();
@@ -268,6 +274,7 @@ impl Inner {
         let mut effects = Effects::default();
         let (result, changed) = {
             let mut state = self.state.lock();
+            let begun = Instant::now();
             let worked = catch_unwind(AssertUnwindSafe(|| work(&mut state, &mut effects)));
             let panic = worked.as_ref().err();
             let panic = panic.map(|panic| panicked("the buffer manager".to_owned(), &**panic));
@@ -282,7 +289,13 @@ impl Inner {
             let active = !state.scans.is_empty();
             let woke = self.active.swap(active, Ordering::Relaxed) != active;
             let wants = self.needs.swap(state.needs, Ordering::Relaxed) != state.needs;
-            (result, woke || wants || panic.is_some())
+            if panic.is_some() {
+                // The new core has no memory yet. Not divided here, for this may be in the middle of dividing: the next tick does it.
+                self.shared.memory.forget_told();
+            }
+            let locked = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            self.locked_ns_max.fetch_max(locked, Ordering::Relaxed);
+            (result, woke || wants)
         };
         // First of all: a load that was decided on must be carried out whatever happens here.
         for job in effects.loads {

@@ -9,13 +9,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use coscan_core::{
-    ChunkId, ChunkSet, ColumnSet, Event, LoadOrigin, Part, ScanId, ScanSpec, TableId,
-};
+use coscan_core::{ChunkId, ChunkSet, Event, LoadOrigin, ScanId, ScanSpec};
 
 use super::gate::COLUMN_BYTES;
-use super::state::{Answer, LargestLoad, ScanState};
-use super::tables::CoreTable;
+use super::spec::Spec;
+use super::state::{Answer, ScanState};
 use super::{BufferPool, ChunkLease, Inner, ScanMetrics, TableView};
 use crate::{Result, StorageError};
 
@@ -65,44 +63,31 @@ impl BufferPool {
             ordered,
             label,
         } = request;
-        let out_of_range =
-            || StorageError::Internal("a scan names a chunk that is not there".into());
-        let mut positions = BTreeMap::new();
+        let max = self.inner.config.buffer_bytes_max.unwrap_or(u64::MAX);
+        let budget = self.inner.shared.memory().limit().min(max);
+        let Spec {
+            parts,
+            positions,
+            without_bytes,
+            chunks_wanted,
+            largest,
+        } = Spec::new(&table, &parts, budget)?;
         let mut state = ScanState {
             label,
+            without_bytes,
+            largest,
             ..ScanState::default()
         };
+        state.metrics.chunks_wanted = chunks_wanted;
         let scan = self.inner.with_state(|pool, effects| {
-            let known = pool.tables.get(&table.table);
-            let core = &known.ok_or_else(|| pool.unknown_table(table.table))?.core;
-            let mut specs: Vec<Part> = Vec::new();
-            for part in &parts {
-                let columns: ColumnSet = part
-                    .columns
-                    .iter()
-                    .filter_map(|name| core.column(name))
-                    .collect();
-                let mut chunks = ChunkSet::new();
-                for &at in &part.chunks {
-                    let info = table.chunks.get(at).ok_or_else(out_of_range)?;
-                    positions.insert(info.chunk, (at, part.columns.len()));
-                    state.metrics.chunks_wanted += 1;
-                    if columns.is_empty() {
-                        state.without_bytes.push_back(info.chunk);
-                    } else {
-                        chunks.insert(info.chunk);
-                    }
-                }
-                if !chunks.is_empty() {
-                    specs.push(Part { chunks, columns });
-                }
+            if !pool.tables.contains_key(&table.table) {
+                return Err(pool.unknown_table(table.table));
             }
-            state.largest = self.largest_load(table.table, core, &specs)?;
             let id = ScanId(pool.next_scan);
             let consumers = u32::try_from(consumers.max(1)).unwrap_or(u32::MAX);
             let spec = ScanSpec {
                 table: table.table,
-                parts: specs,
+                parts,
                 consumers,
                 ordered,
             };
@@ -123,34 +108,6 @@ impl BufferPool {
             table,
             positions,
         })
-    }
-
-    /// A chunk that does not fit into memory even alone would be waited for forever.
-    fn largest_load(
-        &self,
-        table: TableId,
-        core: &CoreTable,
-        parts: &[Part],
-    ) -> Result<Option<LargestLoad>> {
-        let max = self.inner.config.buffer_bytes_max.unwrap_or(u64::MAX);
-        let budget = self.inner.shared.memory().limit().min(max);
-        let mut largest: Option<LargestLoad> = None;
-        for part in parts {
-            for chunk in part.chunks.iter() {
-                let bytes: u64 = part.columns.iter().map(|c| core.bytes(chunk, c)).sum();
-                if bytes > budget {
-                    return Err(core.too_large(chunk, bytes, budget));
-                }
-                if largest.is_none_or(|largest| bytes > largest.bytes) {
-                    largest = Some(LargestLoad {
-                        bytes,
-                        table,
-                        chunk,
-                    });
-                }
-            }
-        }
-        Ok(largest)
     }
 }
 

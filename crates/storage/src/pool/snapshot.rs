@@ -1,5 +1,7 @@
 //! What a pool does at this moment, for system tables, metrics and traces.
 
+use std::sync::atomic::Ordering;
+
 use coscan_core::{ColumnSet, StorageModel};
 
 use super::BufferPool;
@@ -71,6 +73,8 @@ pub struct PoolMetrics {
     pub sched_ns: u64,
     /// Events the core handled.
     pub events: u64,
+    /// The longest that anybody held the pool's lock, and so held all queries up. Nanoseconds.
+    pub lock_ns_max: u64,
 }
 
 impl BufferPool {
@@ -97,10 +101,10 @@ impl BufferPool {
             let core = &state.tables.get(&chunk.table)?.core;
             let names = |columns: &ColumnSet| match self.inner.config.model {
                 StorageModel::Nsm if columns.is_empty() => Vec::new(),
-                StorageModel::Nsm => core.columns.clone(),
+                StorageModel::Nsm => core.columns.names().to_vec(),
                 StorageModel::Dsm => columns
                     .iter()
-                    .filter_map(|c| core.columns.get(usize::from(c.0)).cloned())
+                    .filter_map(|c| core.columns.names().get(usize::from(c.0)).cloned())
                     .collect(),
             };
             Some(ChunkRow {
@@ -134,6 +138,7 @@ impl BufferPool {
         PoolMetrics {
             sched_ns: state.sched_ns,
             events: state.decisions,
+            lock_ns_max: self.inner.locked_ns_max.load(Ordering::Relaxed),
         }
     }
 

@@ -4,19 +4,19 @@
 //! core table is a folder with one schema, grows as files show up, and a query's [`TableView`] names its chunks in it.
 //! T1: a file version's chunks are in a core table once, as a run of ids in file order.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 use std::sync::Arc;
 
 use coscan_core::{
-    ChunkId, ChunkLayout, ColumnId, Event, ExtentId, SharedExtent, StorageModel, TableId,
-    TableLayout,
+    ChunkId, ChunkLayout, ColumnId, Event, ExtentId, SharedExtent, TableId, TableLayout,
 };
 
 use object_store::path::Path;
 
 use super::BufferPool;
-use super::files::TableFile;
+use super::columns::TableColumns;
+use super::files::{FileKey, TableFile};
 use super::state::TableState;
 use crate::device::{FileVersion, footprint};
 use crate::{Result, StorageError};
@@ -24,24 +24,39 @@ use crate::{Result, StorageError};
 impl BufferPool {
     /// The chunks of these files. Registers files that are new to the pool.
     ///
+    /// What takes a step per chunk and column is done without the pool's lock.
+    ///
     /// # Errors
     /// `Internal` if the files have different target chunk sizes.
     pub fn table(&self, files: &[Arc<TableFile>]) -> Result<TableView> {
         let key = TableKey::of(files);
-        self.inner.with_state(|state, effects| {
+        let columns = TableColumns::of(self.inner.config.model, files);
+        let (id, columns, user, missing) = self.inner.with_state(|state, effects| {
             let id = state.current_table(key, files, effects);
-            let is_new = !state.tables.contains_key(&id);
-            let table = state
-                .tables
-                .entry(id)
-                .or_insert_with(|| TableState::new(CoreTable::new(self.inner.config.model, files)));
-            let layout = table.core.add(files);
-            let view = TableView {
-                table: id,
-                chunks: table.core.infos(files),
-                _user: Arc::clone(&table.users),
+            let table = state.tables.entry(id);
+            let table = table.or_insert_with(|| TableState::new(CoreTable::new(columns)));
+            let new = files.iter().filter(|file| table.core.base(file).is_none());
+            let new: Vec<_> = new.cloned().collect();
+            Ok((
+                id,
+                table.core.columns.clone(),
+                Arc::clone(&table.users),
+                new,
+            ))
+        })?;
+        let missing = missing.into_iter().map(|file| {
+            let layouts = columns.layouts(&file);
+            (file, layouts)
+        });
+        let missing: Vec<_> = missing.collect();
+        let bases = self.inner.with_state(|state, effects| {
+            let Some(table) = state.tables.get_mut(&id) else {
+                return Err(state.unknown_table(id));
             };
-            if is_new {
+            let layout = table.core.add(missing);
+            let bases = files.iter().map(|file| table.core.base(file).unwrap_or(0));
+            let bases: Vec<u32> = bases.collect();
+            if !std::mem::replace(&mut table.core.registered, true) {
                 state.handle(Event::TableRegistered { table: id, layout }, effects)?;
             } else if !layout.chunks.is_empty() {
                 let (chunks, shared) = (layout.chunks, layout.shared);
@@ -53,9 +68,28 @@ impl BufferPool {
                 };
                 state.handle(appended, effects)?;
             }
-            Ok(view)
+            Ok(bases)
+        })?;
+        Ok(TableView {
+            table: id,
+            chunks: infos(files, &bases),
+            columns,
+            _user: user,
         })
     }
+}
+
+/// The chunks of files whose first chunks have these ids.
+fn infos(files: &[Arc<TableFile>], bases: &[u32]) -> Arc<[ChunkInfo]> {
+    let chunks = files.iter().zip(bases).flat_map(|(file, &base)| {
+        let count = u32::try_from(file.chunks().chunks.len()).unwrap_or(u32::MAX);
+        (0..count).map(move |at| ChunkInfo {
+            file: Arc::clone(file),
+            file_chunk: at as usize,
+            chunk: ChunkId(base + at),
+        })
+    });
+    chunks.collect()
 }
 
 /// What makes two files part of one table.
@@ -64,7 +98,7 @@ pub(crate) struct TableKey {
     /// (store, folder) of the files; several for a query over several folders.
     folders: BTreeSet<(String, String)>,
     /// Root columns with their Parquet types, ascending.
-    columns: BTreeSet<String>,
+    columns: Arc<BTreeSet<String>>,
     chunk_bytes: u64,
 }
 
@@ -77,14 +111,22 @@ impl TableKey {
             let parts: Vec<&str> = folder.split('/').take_while(|p| !p.contains('=')).collect();
             (file.store().to_owned(), parts.join("/"))
         };
-        let columns = |file: &TableFile| {
-            let schema = file.metadata().file_metadata().schema_descr().root_schema();
-            let describe = |field: &parquet::schema::types::TypePtr| format!("{field:?}");
-            schema.get_fields().iter().map(describe).collect::<Vec<_>>()
+        let mut schemas: Vec<&Arc<BTreeSet<String>>> = Vec::new();
+        for file in files {
+            if !schemas
+                .iter()
+                .any(|known| Arc::ptr_eq(known, file.described()))
+            {
+                schemas.push(file.described());
+            }
+        }
+        let columns = match schemas.as_slice() {
+            [one] => Arc::clone(one),
+            several => Arc::new(several.iter().flat_map(|s| s.iter().cloned()).collect()),
         };
         Self {
             folders: files.iter().map(|file| folder(file)).collect(),
-            columns: files.iter().flat_map(|file| columns(file)).collect(),
+            columns,
             chunk_bytes: files.first().map_or(0, |file| file.chunk_bytes()),
         }
     }
@@ -117,82 +159,60 @@ pub(crate) struct ExtentSource {
 /// A table as the core knows it.
 #[derive(Debug)]
 pub(crate) struct CoreTable {
-    pub(crate) columns: Vec<String>,
+    pub(crate) columns: TableColumns,
+    /// Whether the core knows of it.
+    pub(crate) registered: bool,
     pub(crate) chunks: Vec<ChunkSource>,
     pub(crate) extents: Vec<ExtentSource>,
     extents_of: BTreeMap<(ChunkId, ColumnId), Vec<ExtentId>>,
-    files: BTreeMap<(String, FileVersion), u32>,
+    files: HashMap<Arc<FileKey>, u32>,
     /// The version of each file that was added last: by store and path, with the number of its chunks.
     latest: BTreeMap<(String, Path), (FileVersion, usize)>,
     /// Chunks of versions that are not the latest.
     replaced_chunks: usize,
-    model: StorageModel,
 }
 
 impl CoreTable {
-    pub(crate) fn new(model: StorageModel, files: &[Arc<TableFile>]) -> Self {
-        let names: BTreeSet<&str> = files.iter().flat_map(|file| file.column_names()).collect();
+    pub(crate) fn new(columns: TableColumns) -> Self {
         Self {
-            columns: names.into_iter().map(str::to_owned).collect(),
+            columns,
+            registered: false,
             chunks: Vec::new(),
             extents: Vec::new(),
             extents_of: BTreeMap::new(),
-            files: BTreeMap::new(),
+            files: HashMap::new(),
             latest: BTreeMap::new(),
             replaced_chunks: 0,
-            model,
         }
     }
 
     /// The core column of a root column.
     pub(crate) fn column(&self, name: &str) -> Option<ColumnId> {
-        match self.model {
-            StorageModel::Nsm => self
-                .columns
-                .iter()
-                .any(|c| c == name)
-                .then_some(ColumnId(0)),
-            StorageModel::Dsm => {
-                let at = self
-                    .columns
-                    .binary_search_by(|c| c.as_str().cmp(name))
-                    .ok()?;
-                u16::try_from(at).ok().map(ColumnId)
-            }
-        }
+        self.columns.id(name)
     }
 
-    fn column_count(&self) -> u16 {
-        match self.model {
-            StorageModel::Nsm => 1,
-            StorageModel::Dsm => u16::try_from(self.columns.len()).unwrap_or(u16::MAX),
-        }
-    }
-
-    /// Adds the files that are not there yet; gives what the core is to append.
-    pub(crate) fn add(&mut self, files: &[Arc<TableFile>]) -> TableLayout {
+    /// Adds those of the files that are not there yet; gives what the core is to append.
+    pub(crate) fn add(&mut self, files: Vec<(Arc<TableFile>, Vec<ChunkLayout>)>) -> TableLayout {
         let mut layout = TableLayout {
-            columns: self.column_count(),
+            columns: self.columns.count(),
             ..TableLayout::default()
         };
-        for file in files {
-            let key = (file.store().to_owned(), file.version().clone());
-            if self.files.contains_key(&key) {
+        for (file, mut layouts) in files {
+            if self.files.contains_key(&**file.key()) {
                 continue;
             }
             let base = u32::try_from(self.chunks.len()).unwrap_or(u32::MAX);
-            self.files.insert(key, base);
+            self.files.insert(Arc::clone(file.key()), base);
             let latest = (file.version().clone(), file.chunks().chunks.len());
-            if let Some((_, chunks)) = self.latest.insert(place(file), latest) {
+            if let Some((_, chunks)) = self.latest.insert(place(&file), latest) {
                 self.replaced_chunks += chunks;
             }
-            for at in 0..file.chunks().chunks.len() {
-                self.chunks.push(ChunkSource {
-                    file: Arc::clone(file),
-                    at,
-                });
-                layout.chunks.push(self.layout_of(file, at));
-            }
+            layout.chunks.append(&mut layouts);
+            let sources = (0..file.chunks().chunks.len()).map(|at| ChunkSource {
+                file: Arc::clone(&file),
+                at,
+            });
+            self.chunks.extend(sources);
             for shared in &file.chunks().shared {
                 let root = file.column_names().nth(shared.column).unwrap_or_default();
                 let Some(column) = self.column(root) else {
@@ -232,41 +252,6 @@ impl CoreTable {
         replaced > 0 && 2 * replaced >= all
     }
 
-    fn layout_of(&self, file: &TableFile, at: usize) -> ChunkLayout {
-        let mut bytes = vec![0; self.column_count().into()].into_boxed_slice();
-        for (name, ranges) in file.column_names().zip(&file.chunks().chunks[at].columns) {
-            if let Some(column) = self.column(name) {
-                bytes[usize::from(column.0)] += ranges.iter().map(footprint).sum::<u64>();
-            }
-        }
-        ChunkLayout {
-            device: file.device_id(),
-            bytes,
-        }
-    }
-
-    /// The own byte ranges of a segment: under nsm of all columns, merged.
-    pub(crate) fn ranges(&self, chunk: ChunkId, column: ColumnId) -> Vec<Range<u64>> {
-        let ChunkSource { file, at } = &self.chunks[chunk.0 as usize];
-        let mut ranges: Vec<Range<u64>> = file
-            .column_names()
-            .zip(&file.chunks().chunks[*at].columns)
-            .filter(|(name, _)| self.column(name) == Some(column))
-            .flat_map(|(_, ranges)| ranges.iter().cloned())
-            .collect();
-        ranges.sort_unstable_by_key(|range| range.start);
-        ranges
-    }
-
-    /// Bytes of a segment in memory, shared extents included.
-    pub(crate) fn bytes(&self, chunk: ChunkId, column: ColumnId) -> u64 {
-        let own: u64 = self.ranges(chunk, column).iter().map(footprint).sum();
-        let shared = self
-            .extents_of(chunk, column)
-            .map(|e| &self.extents[e.0 as usize].ranges);
-        own + shared.flatten().map(footprint).sum::<u64>()
-    }
-
     /// The error for a chunk that needs `bytes` where there can never be more than `budget`.
     pub(crate) fn too_large(&self, chunk: ChunkId, bytes: u64, budget: u64) -> StorageError {
         StorageError::ChunkTooLarge {
@@ -289,25 +274,9 @@ impl CoreTable {
             .copied()
     }
 
-    /// The chunks of files that are in the table.
-    fn infos(&self, files: &[Arc<TableFile>]) -> Arc<[ChunkInfo]> {
-        let chunks = files.iter().flat_map(|file| {
-            let base = self.base(file).unwrap_or(0);
-            let count = u32::try_from(file.chunks().chunks.len()).unwrap_or(u32::MAX);
-            (0..count).map(move |at| ChunkInfo {
-                file: Arc::clone(file),
-                file_chunk: at as usize,
-                chunk: ChunkId(base + at),
-            })
-        });
-        chunks.collect()
-    }
-
     /// The chunk id of a file's first chunk.
     pub(crate) fn base(&self, file: &TableFile) -> Option<u32> {
-        self.files
-            .get(&(file.store().to_owned(), file.version().clone()))
-            .copied()
+        self.files.get(&**file.key()).copied()
     }
 }
 
@@ -352,6 +321,7 @@ impl ChunkInfo {
 pub struct TableView {
     pub(crate) table: TableId,
     pub(crate) chunks: Arc<[ChunkInfo]>,
+    pub(crate) columns: TableColumns,
     /// Keeps the table (`versions.rs`).
     pub(crate) _user: Arc<()>,
 }

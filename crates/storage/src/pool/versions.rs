@@ -53,6 +53,12 @@ impl State {
         };
         let unused: Vec<TableId> = self.retired.iter().copied().filter(unused).collect();
         for id in unused {
+            let known = self.tables.get(&id);
+            if known.is_some_and(|table| !table.core.registered) {
+                self.retired.remove(&id);
+                effects.dropped_tables.extend(self.tables.remove(&id));
+                continue;
+            }
             // Refused, and tried again later, if the core still has a load or a page request of it.
             if self
                 .handle(Event::TableDropped { table: id }, effects)
