@@ -5,7 +5,7 @@
 //! On a local file system `fstat` of an open file is answered from memory, and asked where it is needed. Any other may ask a server, and
 //! wait for it for ever; there every call goes through `calls.rs`, `close` too.
 //! Not here: reading.
-//! Bounds: at most `open_max` files are kept open (reads that still run may hold a few more).
+//! Bounds: at most `open_max` files are kept open (reads that still run may hold a few more), and none where descriptors run out.
 //! H1: a handle is used for a version only after its file was found to be that version (`local_version.rs`).
 //!
 //! What H1 cannot see: a file rewritten in place, at the same size, within the resolution of its file system's clock
@@ -135,9 +135,15 @@ impl Handles {
             self.verify(&handle, file, None).await?;
             return Ok(handle);
         }
-        let (path, direct) = (path_of(&file.location), self.direct());
-        let calls = Arc::clone(&self.calls);
-        let opened = self.calls.ask(move || open(&path, direct, calls)).await;
+        let direct = self.direct();
+        let mut opened = self.open_anew(file, direct).await;
+        if let Err(Unanswered::Io(error)) = &opened
+            && is_out_of_descriptors(error)
+        {
+            // Those that are kept for later are the first to go; reads under way keep theirs.
+            self.open.lock().handles.clear();
+            opened = self.open_anew(file, direct).await;
+        }
         let (handle, metadata) = opened.map_err(|why| unreadable(&file.location, why))?;
         if direct && !handle.direct {
             self.refuse_direct();
@@ -146,6 +152,15 @@ impl Handles {
         let handle = Arc::new(handle);
         self.keep(file.clone(), Arc::clone(&handle));
         Ok(handle)
+    }
+
+    async fn open_anew(
+        &self,
+        file: &FileVersion,
+        direct: bool,
+    ) -> Result<(Handle, Metadata), Unanswered> {
+        let (path, calls) = (path_of(&file.location), Arc::clone(&self.calls));
+        self.calls.ask(move || open(&path, direct, calls)).await
     }
 
     /// Fails, and forgets the handle, unless the open file is still this version (H1). Cached pages of the part `unneeded` may go.
@@ -252,6 +267,11 @@ pub(super) fn unreadable(location: &Path, why: Unanswered) -> StorageError {
         range: 0..0,
         source: Arc::new(source),
     }
+}
+
+/// Whether the process, or the machine, has no descriptor left.
+fn is_out_of_descriptors(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 
 /// Opens a file, and says what it is now.

@@ -1,0 +1,39 @@
+//! Promised: where a process may open few files, a device keeps none open that nobody reads, and goes on.
+//! A test binary of its own, for the limit is the process's.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(
+    clippy::single_range_in_vec_init,
+    reason = "a read takes a list of ranges"
+)]
+
+use coscan_storage::device::{Device, LocalDevice, LocalOptions};
+use object_store::path::Path;
+
+#[tokio::test]
+async fn open_files_are_let_go_where_descriptors_run_out() {
+    let folder = tempfile::TempDir::new_in("/var/tmp").unwrap();
+    for n in 0..100_u8 {
+        std::fs::write(folder.path().join(format!("{n}")), [n; 100]).unwrap();
+    }
+    let device = LocalDevice::open(folder.path(), &LocalOptions::default()).unwrap();
+    let open = std::fs::read_dir("/proc/self/fd").unwrap().count() as u64;
+    let limit = libc::rlimit {
+        rlim_cur: open + 20,
+        rlim_max: open + 20,
+    };
+    // SAFETY: the limit is read, and nothing else.
+    assert_eq!(
+        unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) },
+        0
+    );
+    for _ in 0..2 {
+        for n in 0..100_u8 {
+            let path = folder.path().join(format!("{n}"));
+            let location = Path::from_absolute_path(&path).unwrap();
+            let version = device.stat(&location).await.unwrap();
+            let answers = device.read(&version, &[10..20]).await.unwrap();
+            assert_eq!(answers[0], vec![n; 10]);
+        }
+    }
+}
