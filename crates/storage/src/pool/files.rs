@@ -1,11 +1,13 @@
 //! Parquet files at one version: where they are, what their footers say, how they fall into chunks.
 //!
-//! Bounds: footers are read `FOOTERS_AT_ONCE` at a time; the cache keeps at most `CACHED_FILES` files, oldest out first, and one
-//! version of each.
+//! Footers are kept in memory that the budget counts, and go, least recently used first, when there is too much of them and nobody uses them.
+//! Sessions with different chunk sizes share the footer and have a chunk map each.
+//! Bounds: footers are read `FOOTERS_AT_ONCE` at a time; beyond `MemoryBudget::metadata_bytes_max` and `CACHED_FILES` only files in use are
+//! kept, and one version of each.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use coscan_core::DeviceId;
@@ -14,12 +16,14 @@ use futures::{FutureExt, StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 
+use super::MemoryBudget;
+use super::charge::{Charge, bytes_of_map};
 use crate::device::{Device, Devices, FileVersion};
 use crate::{FileChunks, RangeRead, Result, StorageError, read_footer};
 
 /// Enough to hide a store's latency, few enough not to flood it.
 const FOOTERS_AT_ONCE: usize = 32;
-/// Footers of some ten kilobytes each: a bound on what idle tables cost.
+/// Without a budget, and for keys and such: a bound on what idle tables cost.
 const CACHED_FILES: usize = 16_384;
 
 /// A Parquet file at one version, with its parsed footer and its chunk map.
@@ -36,6 +40,10 @@ pub struct TableFile {
     described: Arc<BTreeSet<String>>,
     /// Its root columns by name.
     by_name: Vec<usize>,
+    /// What the footer and its page indexes take; those of one version share it.
+    footer: Arc<Charge>,
+    /// What its chunk map takes.
+    map: Charge,
 }
 
 /// A file at one version.
@@ -57,6 +65,11 @@ impl TableFile {
     #[must_use]
     pub fn version(&self) -> &FileVersion {
         &self.key.version
+    }
+
+    /// What is known of it, in bytes.
+    pub(crate) fn bytes_known(&self) -> u64 {
+        self.footer.bytes() + self.map.bytes()
     }
 
     pub(crate) fn key(&self) -> &Arc<FileKey> {
@@ -174,8 +187,8 @@ impl TableFile {
     fn new(
         key: FileKey,
         (device_id, device): (DeviceId, Arc<dyn Device>),
-        metadata: Arc<ParquetMetaData>,
-        chunks: FileChunks,
+        (metadata, footer): (Arc<ParquetMetaData>, Arc<Charge>),
+        (chunks, map): (FileChunks, Charge),
         chunk_bytes: u64,
         name: String,
     ) -> Self {
@@ -194,20 +207,94 @@ impl TableFile {
             described: Arc::new(described),
             by_name,
             metadata,
+            footer,
+            map,
         }
     }
 }
 
-type Key = (String, FileVersion, u64);
+/// A file in one map of chunks.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    file: FileKey,
+    chunk_bytes: u64,
+}
 
-/// The files by key, and the keys in the order they came.
-type Known = (BTreeMap<Key, Arc<TableFile>>, VecDeque<Key>);
+/// The files that are kept.
+#[derive(Debug, Default)]
+struct Known {
+    /// With when each was used last.
+    files: BTreeMap<Arc<Key>, (Arc<TableFile>, u64)>,
+    by_use: BTreeMap<u64, Arc<Key>>,
+    uses: u64,
+}
+
+impl Known {
+    fn find(&mut self, key: &Key) -> Option<Arc<TableFile>> {
+        let (key, _) = self.files.get_key_value(key)?;
+        let key = Arc::clone(key);
+        let (file, used) = self.files.get_mut(&key)?;
+        self.by_use.remove(used);
+        self.uses += 1;
+        *used = self.uses;
+        self.by_use.insert(self.uses, key);
+        Some(Arc::clone(file))
+    }
+
+    fn keep(&mut self, key: Key, file: Arc<TableFile>) {
+        self.forget(&key);
+        let key = Arc::new(key);
+        self.uses += 1;
+        self.by_use.insert(self.uses, Arc::clone(&key));
+        self.files.insert(key, (file, self.uses));
+    }
+
+    fn forget(&mut self, key: &Key) -> Option<Arc<TableFile>> {
+        let (file, used) = self.files.remove(key)?;
+        self.by_use.remove(&used);
+        Some(file)
+    }
+
+    /// The file in another map of chunks.
+    fn footer_of(&self, file: &FileKey) -> Option<&Arc<TableFile>> {
+        let first = Key {
+            file: file.clone(),
+            chunk_bytes: 0,
+        };
+        let (key, (known, _)) = self.files.range(first..).next()?;
+        (key.file == *file).then_some(known)
+    }
+
+    /// Forgets files that nobody uses, least recently used first, while there is too much.
+    fn drop_idle(&mut self, mut bytes: u64) {
+        let idle = |key: &Arc<Key>| {
+            let known = self.files.get(key);
+            known.is_some_and(|(file, _)| Arc::strong_count(file) == 1)
+        };
+        let idle: Vec<Arc<Key>> = self
+            .by_use
+            .values()
+            .filter(|key| idle(key))
+            .cloned()
+            .collect();
+        for key in idle {
+            if bytes == 0 && self.files.len() <= CACHED_FILES {
+                return;
+            }
+            if let Some(file) = self.forget(&key) {
+                bytes = bytes.saturating_sub(file.bytes_known());
+            }
+        }
+    }
+}
 
 /// Files that have been opened. One per process.
 #[derive(Debug)]
 pub struct FileCache {
     devices: Arc<Devices>,
     known: Mutex<Known>,
+    /// What is known is counted here.
+    memory: OnceLock<Arc<MemoryBudget>>,
     /// The descriptions of the schemas of files that are in use.
     schemas: Mutex<HashSet<Arc<BTreeSet<String>>>>,
 }
@@ -219,6 +306,7 @@ impl FileCache {
         Arc::new(Self {
             devices,
             known: Mutex::default(),
+            memory: OnceLock::new(),
             schemas: Mutex::default(),
         })
     }
@@ -244,10 +332,36 @@ impl FileCache {
         for version in versions {
             opening.push(self.open_one(store, version, chunk_bytes).boxed());
         }
-        futures::stream::iter(opening)
-            .buffered(FOOTERS_AT_ONCE)
-            .try_collect()
-            .await
+        let opened = futures::stream::iter(opening).buffered(FOOTERS_AT_ONCE);
+        let opened = opened.try_collect().await;
+        self.trim();
+        opened
+    }
+
+    /// From now on the budget counts what is known of files. One budget per cache: the first stays.
+    pub(crate) fn count_in(&self, memory: &Arc<MemoryBudget>) {
+        self.memory.get_or_init(|| Arc::clone(memory));
+    }
+
+    /// Lets go of what is known of files and tables, as far as there is too much of it and nobody uses it.
+    fn trim(&self) {
+        let excess = || {
+            self.memory
+                .get()
+                .map_or(0, |memory| memory.metadata_excess())
+        };
+        let drop_idle = |bytes| self.known.lock().drop_idle(bytes);
+        if excess() == 0 && self.known.lock().files.len() <= CACHED_FILES {
+            return;
+        }
+        drop_idle(excess());
+        if let Some(memory) = self.memory.get() {
+            if excess() > 0 {
+                memory.drop_idle_tables();
+                drop_idle(excess());
+            }
+            memory.tell();
+        }
     }
 
     async fn open_one(
@@ -257,9 +371,15 @@ impl FileCache {
         chunk_bytes: u64,
     ) -> Result<Arc<TableFile>> {
         let store = store.trim_end_matches('/');
-        let key = (store.to_owned(), version.clone(), chunk_bytes);
-        if let Some(file) = self.known.lock().0.get(&key) {
-            return Ok(Arc::clone(file));
+        let key = Key {
+            file: FileKey {
+                store: store.to_owned(),
+                version: version.clone(),
+            },
+            chunk_bytes,
+        };
+        if let Some(file) = self.known.lock().find(&key) {
+            return Ok(file);
         }
         let (device_id, device) = self.devices.device_for(store, &version.location).await?;
         let name = if store == "file:" || store == "file://" {
@@ -271,30 +391,30 @@ impl FileCache {
             device: &*device,
             version,
         };
-        let metadata = read_footer(&reader, &name, version.size).await?;
+        let footer = self.known.lock().footer_of(&key.file).cloned();
+        let (metadata, footer) = match footer {
+            Some(known) => (Arc::clone(&known.metadata), Arc::clone(&known.footer)),
+            None => {
+                let metadata = read_footer(&reader, &name, version.size).await?;
+                let bytes = metadata.memory_size() as u64;
+                let footer = Charge::new(self.memory.get(), bytes);
+                (metadata, Arc::new(footer))
+            }
+        };
         let chunks = FileChunks::new(&metadata, chunk_bytes);
+        let map = Charge::new(self.memory.get(), bytes_of_map(&chunks));
         let file = TableFile::new(
-            FileKey {
-                store: store.to_owned(),
-                version: version.clone(),
-            },
+            key.file.clone(),
             (device_id, device),
-            metadata,
-            chunks,
+            (metadata, footer),
+            (chunks, map),
             chunk_bytes,
             name,
         );
         let file = Arc::new(self.interned(file));
         let mut known = self.known.lock();
-        forget_other_versions(&mut known, store, version);
-        if known.0.insert(key.clone(), Arc::clone(&file)).is_none() {
-            known.1.push_back(key);
-        }
-        if known.1.len() > CACHED_FILES
-            && let Some(oldest) = known.1.pop_front()
-        {
-            known.0.remove(&oldest);
-        }
+        forget_other_versions(&mut known, &key.file);
+        known.keep(key, Arc::clone(&file));
         Ok(file)
     }
 }
@@ -315,24 +435,27 @@ impl FileCache {
 }
 
 /// Queries that still read another version hold it themselves, as long as the device gives it to them.
-fn forget_other_versions(known: &mut Known, store: &str, version: &FileVersion) {
-    let first = FileVersion {
-        location: version.location.clone(),
-        size: 0,
-        modified_ns: i128::MIN,
-        e_tag: None,
+fn forget_other_versions(known: &mut Known, file: &FileKey) {
+    let first = Key {
+        file: FileKey {
+            store: file.store.clone(),
+            version: FileVersion {
+                location: file.version.location.clone(),
+                size: 0,
+                modified_ns: i128::MIN,
+                e_tag: None,
+            },
+        },
+        chunk_bytes: 0,
     };
-    let (files, order) = known;
-    let others: Vec<Key> = files
-        .range((store.to_owned(), first, 0)..)
-        .map(|(key, _)| key)
-        .take_while(|key| key.0 == store && key.1.location == version.location)
-        .filter(|key| key.1 != *version)
-        .cloned()
-        .collect();
+    let from = known.files.range(first..).map(|(key, _)| key);
+    let here = |key: &&Arc<Key>| {
+        key.file.store == file.store && key.file.version.location == file.version.location
+    };
+    let others = from.take_while(here).filter(|key| key.file != *file);
+    let others: Vec<Arc<Key>> = others.cloned().collect();
     for other in others {
-        files.remove(&other);
-        order.retain(|key| *key != other);
+        known.forget(&other);
     }
 }
 
@@ -404,11 +527,17 @@ impl TableFile {
         Arc::new(Self::new(
             FileKey { store, version },
             (DeviceId(0), Arc::new(device)),
-            Arc::new(ParquetMetaData::new(metadata, Vec::new())),
-            FileChunks {
-                chunks: (0..chunks).map(chunk).collect(),
-                shared: Vec::new(),
-            },
+            (
+                Arc::new(ParquetMetaData::new(metadata, Vec::new())),
+                Arc::new(Charge::new(None, 0)),
+            ),
+            (
+                FileChunks {
+                    chunks: (0..chunks).map(chunk).collect(),
+                    shared: Vec::new(),
+                },
+                Charge::new(None, 0),
+            ),
             1,
             "imagined".to_owned(),
         ))

@@ -41,6 +41,10 @@ impl Lender for Inner {
         });
     }
 
+    fn drop_idle_tables(self: Arc<Self>, bytes: u64) {
+        self.with_state(|state, effects| state.drop_idle_tables(bytes, effects));
+    }
+
     fn limit_lowered(self: Arc<Self>, limit: u64) {
         let budget = limit.min(self.config.buffer_bytes_max.unwrap_or(u64::MAX));
         Arc::clone(&self).drop_idle_arrays();

@@ -5,6 +5,8 @@
 //! are never refused, but they too shrink the pools. What is left is the pools' budget, which they hear of as `BudgetChanged`.
 //! The limit may be changed while queries run. What operators hold stays theirs: under a lower limit frames go first, and
 //! operators get nothing new until they fit again. A scan of which a chunk can no longer fit at all fails, rather than wait for ever.
+//! What is known of files and tables (footers, page indexes, chunk maps) counts too, beyond [`METADATA_FREE`], and is kept for later up to
+//! [`MemoryBudget::metadata_bytes_max`]; what queries use stays, whatever it takes.
 //! Not here: what is evicted (coscan-core), spilling (DataFusion), which limits make sense (the engine).
 //! Bounds: the pools keep at least `POOL_FLOOR` of the limit, and each at least what the largest load of its running scans needs,
 //! so that a query that hogs memory cannot stop all scans. By such a load, if operators had the memory before the scan began, the
@@ -29,6 +31,8 @@ pub(crate) trait Lender: Send + Sync {
     fn drop_idle_arrays(self: Arc<Self>);
     /// The limit of everything was lowered to this: what can never fit now fails, what is only kept for later goes.
     fn limit_lowered(self: Arc<Self>, limit: u64);
+    /// Tables that nobody uses go, least recently used first, but not the last one: about so many bytes of what is known of them.
+    fn drop_idle_tables(self: Arc<Self>, _bytes: u64) {}
 }
 
 /// Something that holds memory of operators' which it can do without, at a price.
@@ -44,6 +48,7 @@ pub struct MemoryBudget {
     operators: AtomicU64,
     pages: AtomicU64,
     decoded: AtomicU64,
+    metadata: AtomicU64,
     /// What the pools were told last, in steps.
     told: AtomicU64,
     /// Held while the pools are told, so that the last word they hear is the latest.
@@ -57,6 +62,10 @@ pub struct MemoryBudget {
 const POOL_FLOOR: u64 = 8;
 /// The part of the limit up to which decoded arrays are kept as a cache, as a divisor.
 const DECODED_KEPT: u64 = 8;
+/// What is known of files and tables does not count up to here: some hundred files, beside which no limit is worth setting.
+pub const METADATA_FREE: u64 = 1 << 20;
+/// The part of the limit above which what is known of files and tables goes, as far as nobody uses it, as a divisor.
+const METADATA_KEPT: u64 = 8;
 /// The pools hear of changes in steps of this part of the limit, so that not every reservation is an event.
 const STEPS: u64 = 64;
 
@@ -112,6 +121,47 @@ impl MemoryBudget {
         self.decoded.load(Ordering::Relaxed)
     }
 
+    /// Bytes of footers, page indexes, chunk maps and tables, about. They count in the budget beyond [`METADATA_FREE`].
+    #[must_use]
+    pub fn metadata_bytes(&self) -> u64 {
+        self.metadata.load(Ordering::Relaxed)
+    }
+
+    /// What is known of files and tables is kept up to so many bytes; beyond, only while it is used.
+    #[must_use]
+    pub fn metadata_bytes_max(&self) -> u64 {
+        (self.limit() / METADATA_KEPT).max(METADATA_FREE)
+    }
+
+    fn metadata_counted(&self) -> u64 {
+        self.metadata_bytes().saturating_sub(METADATA_FREE)
+    }
+
+    /// How much of what is known of files and tables is too much.
+    pub(crate) fn metadata_excess(&self) -> u64 {
+        self.metadata_bytes()
+            .saturating_sub(self.metadata_bytes_max())
+    }
+
+    /// Pools hear of it with the next change, so that this may be called under their lock; as with [`Self::remove_metadata`].
+    pub(crate) fn add_metadata(&self, bytes: u64) {
+        self.metadata.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn remove_metadata(&self, bytes: u64) {
+        self.metadata.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Pools forget tables that nobody uses. Not to be called under a pool's lock.
+    pub(crate) fn drop_idle_tables(&self) {
+        for pool in self.pools() {
+            let excess = self.metadata_excess();
+            if excess > 0 {
+                pool.drop_idle_tables(excess);
+            }
+        }
+    }
+
     /// Bytes of frames, over all pools.
     #[must_use]
     pub fn frame_bytes(&self) -> u64 {
@@ -152,7 +202,10 @@ impl MemoryBudget {
     fn try_take(&self, bytes: u64, operators_max: u64, beyond: u64) -> bool {
         let operators = self.operators.fetch_add(bytes, Ordering::Relaxed) + bytes;
         let limit = self.limit() + beyond;
-        let all = || operators + self.page_bytes() + self.decoded_bytes() + self.frame_bytes();
+        let all = || {
+            let read = self.page_bytes() + self.decoded_bytes() + self.frame_bytes();
+            operators + read + self.metadata_counted()
+        };
         let fits = operators <= operators_max && {
             self.tell();
             // The pools hear of changes in steps only; before anyone is refused, they shrink to the byte.
@@ -170,8 +223,9 @@ impl MemoryBudget {
     /// What operators may have now, all together, in bytes: all but decoded arrays, pages read by themselves, and what the pools keep in any case.
     #[must_use]
     pub fn operators_max(&self) -> u64 {
-        let others = self.page_bytes() + self.decoded_bytes() + self.floor(&self.pools());
-        self.limit().saturating_sub(others)
+        let others = self.page_bytes() + self.decoded_bytes() + self.metadata_counted();
+        self.limit()
+            .saturating_sub(others + self.floor(&self.pools()))
     }
 
     /// Takes memory for an operator that cannot do without.
@@ -251,7 +305,8 @@ impl MemoryBudget {
 
     /// What all pools together may hold.
     fn pool_share(&self, pools: &[Arc<dyn Lender>]) -> u64 {
-        let taken = self.operator_bytes() + self.page_bytes() + self.decoded_bytes();
+        let read = self.page_bytes() + self.decoded_bytes();
+        let taken = self.operator_bytes() + read + self.metadata_counted();
         // Until the next step is told, others may take as much as a step.
         let step = self.limit() / STEPS;
         let left = self.limit().saturating_sub(taken + step);
@@ -296,6 +351,7 @@ impl std::fmt::Debug for MemoryBudget {
             .field("operators", &self.operator_bytes())
             .field("pages", &self.page_bytes())
             .field("decoded", &self.decoded_bytes())
+            .field("metadata", &self.metadata_bytes())
             .finish_non_exhaustive()
     }
 }

@@ -19,6 +19,7 @@
 //! Contract: `docs/design/storage.md`. Not here: planning, predicates, SQL (the engine).
 
 mod bloom;
+mod charge;
 mod columns;
 mod config;
 mod decode_pool;
@@ -55,7 +56,7 @@ use parking_lot::Mutex;
 pub use config::PoolConfig;
 pub use files::{FileCache, TableFile};
 pub use lease::{ChunkLease, ColumnRequest};
-pub use memory::{MemoryBudget, Reclaim};
+pub use memory::{METADATA_FREE, MemoryBudget, Reclaim};
 pub use page_read::{PageBytes, PageRequest};
 pub use recorder::Recorder;
 pub use scan::{Scan, ScanPart, ScanRequest};
@@ -99,6 +100,7 @@ impl PoolShared {
     ) -> Result<Arc<Self>> {
         let failed = |error: std::io::Error| StorageError::Internal(format!("threads: {error}"));
         let gate = Gate::new(Arc::clone(&memory));
+        files.count_in(&memory);
         Ok(Arc::new(Self {
             gate,
             pools: AtomicUsize::new(0),
@@ -176,6 +178,7 @@ impl BufferPool {
             tables: BTreeMap::new(),
             by_key: BTreeMap::new(),
             next_table: 0,
+            uses: 0,
             retired: BTreeSet::new(),
             scans: BTreeMap::new(),
             next_scan: 0,

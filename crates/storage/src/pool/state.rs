@@ -18,6 +18,7 @@ use coscan_core::{
     TableId, Time,
 };
 
+use super::charge::Charge;
 use super::decoded::DecodedSegment;
 use super::page_read::PageSlot;
 use super::recorder::Recording;
@@ -34,6 +35,10 @@ pub(crate) type DecodedKey = (ChunkId, String, DataType, usize);
 /// One table: what the core knows of it and what is in memory.
 pub(crate) struct TableState {
     pub(crate) core: CoreTable,
+    /// When it was asked for last, in [`State::uses`].
+    pub(crate) used: u64,
+    /// What the core and the pool know of its chunks.
+    pub(crate) known: Charge,
     /// Held by every view of the table, and so by its scans.
     pub(crate) users: Arc<()>,
     pub(crate) frames: BTreeMap<(ChunkId, ColumnId), Frame>,
@@ -194,6 +199,8 @@ pub(crate) struct State {
     pub(crate) tables: BTreeMap<TableId, TableState>,
     pub(crate) by_key: BTreeMap<TableKey, TableId>,
     pub(crate) next_table: u32,
+    /// How often tables were asked for.
+    pub(crate) uses: u64,
     /// Tables that no query gets any more (`versions.rs`); dropped when their last user has gone.
     pub(crate) retired: BTreeSet<TableId>,
     pub(crate) scans: BTreeMap<ScanId, ScanState>,
@@ -408,9 +415,11 @@ impl TableState {
         });
     }
 
-    pub(crate) fn new(core: CoreTable) -> Self {
+    pub(crate) fn new(core: CoreTable, known: Charge) -> Self {
         Self {
             core,
+            used: 0,
+            known,
             users: Arc::default(),
             frames: BTreeMap::new(),
             extents: BTreeMap::new(),

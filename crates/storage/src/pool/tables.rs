@@ -15,6 +15,7 @@ use coscan_core::{
 use object_store::path::Path;
 
 use super::BufferPool;
+use super::charge::{Charge, bytes_of_chunk};
 use super::columns::TableColumns;
 use super::files::{FileKey, TableFile};
 use super::state::TableState;
@@ -32,9 +33,15 @@ impl BufferPool {
         let key = TableKey::of(files);
         let columns = TableColumns::of(self.inner.config.model, files);
         let (id, columns, user, missing) = self.inner.with_state(|state, effects| {
-            let id = state.current_table(key, files, effects);
+            let crowded = self.inner.shared.memory.metadata_excess() > 0;
+            let id = state.current_table(key, files, crowded, effects);
             let table = state.tables.entry(id);
-            let table = table.or_insert_with(|| TableState::new(CoreTable::new(columns)));
+            let table = table.or_insert_with(|| {
+                let known = Charge::new(Some(&self.inner.shared.memory), 0);
+                TableState::new(CoreTable::new(columns), known)
+            });
+            table.used = state.uses;
+            table.core.views += 1;
             let new = files.iter().filter(|file| table.core.base(file).is_none());
             let new: Vec<_> = new.cloned().collect();
             Ok((
@@ -54,7 +61,9 @@ impl BufferPool {
                 return Err(state.unknown_table(id));
             };
             let layout = table.core.add(missing);
-            let bases = files.iter().map(|file| table.core.base(file).unwrap_or(0));
+            let of_chunk = bytes_of_chunk(layout.columns.into());
+            table.known.grow(of_chunk * layout.chunks.len() as u64);
+            let bases = files.iter().map(|file| table.core.ask(file).unwrap_or(0));
             let bases: Vec<u32> = bases.collect();
             if !std::mem::replace(&mut table.core.registered, true) {
                 state.handle(Event::TableRegistered { table: id, layout }, effects)?;
@@ -70,6 +79,7 @@ impl BufferPool {
             }
             Ok(bases)
         })?;
+        self.inner.shared.memory.tell();
         Ok(TableView {
             table: id,
             chunks: infos(files, &bases),
@@ -165,7 +175,9 @@ pub(crate) struct CoreTable {
     pub(crate) chunks: Vec<ChunkSource>,
     pub(crate) extents: Vec<ExtentSource>,
     extents_of: BTreeMap<(ChunkId, ColumnId), Vec<ExtentId>>,
-    files: HashMap<Arc<FileKey>, u32>,
+    files: HashMap<Arc<FileKey>, Place>,
+    /// How many views there have been.
+    pub(crate) views: u64,
     /// The version of each file that was added last: by store and path, with the number of its chunks.
     latest: BTreeMap<(String, Path), (FileVersion, usize)>,
     /// Chunks of versions that are not the latest.
@@ -181,6 +193,7 @@ impl CoreTable {
             extents: Vec::new(),
             extents_of: BTreeMap::new(),
             files: HashMap::new(),
+            views: 0,
             latest: BTreeMap::new(),
             replaced_chunks: 0,
         }
@@ -202,7 +215,12 @@ impl CoreTable {
                 continue;
             }
             let base = u32::try_from(self.chunks.len()).unwrap_or(u32::MAX);
-            self.files.insert(Arc::clone(file.key()), base);
+            let known = Place {
+                base,
+                chunks: file.chunks().chunks.len(),
+                asked: self.views,
+            };
+            self.files.insert(Arc::clone(file.key()), known);
             let latest = (file.version().clone(), file.chunks().chunks.len());
             if let Some((_, chunks)) = self.latest.insert(place(&file), latest) {
                 self.replaced_chunks += chunks;
@@ -276,8 +294,36 @@ impl CoreTable {
 
     /// The chunk id of a file's first chunk.
     pub(crate) fn base(&self, file: &TableFile) -> Option<u32> {
-        self.files.get(&**file.key()).copied()
+        Some(self.files.get(&**file.key())?.base)
     }
+
+    /// The same; a view asks for the file.
+    fn ask(&mut self, file: &TableFile) -> Option<u32> {
+        let place = self.files.get_mut(&**file.key())?;
+        place.asked = self.views;
+        Some(place.base)
+    }
+
+    /// Whether at least half of it is chunks of files that no view has asked for lately.
+    pub(crate) fn is_mostly_unused(&self) -> bool {
+        let lately = self.views.saturating_sub(UNUSED_AFTER);
+        let unused = self.files.values().filter(|place| place.asked < lately);
+        let unused: usize = unused.map(|place| place.chunks).sum();
+        unused > 0 && 2 * unused >= self.chunks.len()
+    }
+}
+
+/// So many views after it was asked for last, a file counts as unused where memory is short: queries over a part of a folder ask for different
+/// files, and their table should not be lost to that soon.
+const UNUSED_AFTER: u64 = 16;
+
+/// Where a file's chunks are in a table.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    base: u32,
+    chunks: usize,
+    /// The view that asked for it last.
+    asked: u64,
 }
 
 /// Where a file is, whatever its version.

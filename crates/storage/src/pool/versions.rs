@@ -4,7 +4,11 @@
 //! queries from then on get a new table, with the files as they are now, and the old one is dropped with all that is in memory of
 //! it when the last scan on it has ended. So what is kept of old versions never exceeds what is kept of current ones, and a folder
 //! of many files of which one changes now and then does not lose its buffer each time.
-//! Not here: files that were deleted; they cannot be told from files that a query does not read. Footers (`files.rs`).
+//! Files that were deleted cannot be told from files that a query does not read, so they stay as long as there is room for what is known of
+//! files and tables (`MemoryBudget::metadata_bytes_max`). Beyond that the tables that nobody uses go, least recently used first; and a
+//! table of which half was not asked for lately is retired like one of replaced files, so that a folder whose files have ever new names
+//! does not keep those that are gone, though its table is always in use.
+//! Not here: footers (`files.rs`).
 //! V1: a view or scan of a table keeps the table. V2: a retired table gets no new views.
 
 use std::sync::Arc;
@@ -12,7 +16,7 @@ use std::sync::Arc;
 use coscan_core::{Event, TableId};
 
 use super::TableFile;
-use super::state::{Effects, State};
+use super::state::{Effects, State, TableState};
 use super::tables::TableKey;
 
 impl State {
@@ -21,13 +25,17 @@ impl State {
         &mut self,
         key: TableKey,
         files: &[Arc<TableFile>],
+        crowded: bool,
         effects: &mut Effects,
     ) -> TableId {
+        self.uses += 1;
         self.drop_retired(effects);
         let known = self.by_key.get(&key).copied();
         let outdated = known
             .and_then(|id| self.tables.get(&id))
-            .is_some_and(|table| table.core.would_be_outdated(files));
+            .is_some_and(|table| {
+                table.core.would_be_outdated(files) || crowded && table.core.is_mostly_unused()
+            });
         match known {
             Some(id) if !outdated => id,
             _ => {
@@ -46,27 +54,65 @@ impl State {
         if self.retired.is_empty() {
             return;
         }
-        let unused = |id: &TableId| {
-            let table = self.tables.get(id);
-            let viewed = table.is_some_and(|table| Arc::strong_count(&table.users) > 1);
-            !viewed && self.loads.values().all(|load| load.table != *id)
-        };
-        let unused: Vec<TableId> = self.retired.iter().copied().filter(unused).collect();
+        let unused = self.retired.iter().copied();
+        let unused: Vec<TableId> = unused.filter(|id| self.is_unused(*id)).collect();
         for id in unused {
-            let known = self.tables.get(&id);
-            if known.is_some_and(|table| !table.core.registered) {
+            if self.drop_table(id, effects) {
                 self.retired.remove(&id);
-                effects.dropped_tables.extend(self.tables.remove(&id));
-                continue;
-            }
-            // Refused, and tried again later, if the core still has a load or a page request of it.
-            if self
-                .handle(Event::TableDropped { table: id }, effects)
-                .is_ok()
-            {
-                self.retired.remove(&id);
-                effects.dropped_tables.extend(self.tables.remove(&id));
             }
         }
     }
+
+    /// Drops tables that nobody uses, least recently used first, until so many bytes of what is known of them are gone; the last one stays.
+    pub(crate) fn drop_idle_tables(&mut self, bytes: u64, effects: &mut Effects) {
+        self.drop_retired(effects);
+        let mut by_use: Vec<(u64, TableId)> = Vec::new();
+        by_use.extend(self.tables.iter().map(|(id, table)| (table.used, *id)));
+        by_use.sort_unstable();
+        by_use.pop();
+        let mut gone = effects.dropped_tables.iter().map(bytes_known).sum::<u64>();
+        for (_, id) in by_use {
+            if gone >= bytes {
+                return;
+            }
+            let known = self.tables.get(&id).map_or(0, bytes_known);
+            if self.is_unused(id) && self.drop_table(id, effects) {
+                self.by_key.retain(|_, current| *current != id);
+                self.retired.remove(&id);
+                gone += known;
+            }
+        }
+    }
+
+    fn is_unused(&self, id: TableId) -> bool {
+        let table = self.tables.get(&id);
+        let viewed = table.is_some_and(|table| Arc::strong_count(&table.users) > 1);
+        !viewed && self.loads.values().all(|load| load.table != id)
+    }
+
+    /// False, to be tried again later, if the core still has a load or a page request of it.
+    fn drop_table(&mut self, id: TableId, effects: &mut Effects) -> bool {
+        let registered = self
+            .tables
+            .get(&id)
+            .is_some_and(|table| table.core.registered);
+        if registered {
+            let dropped = Event::TableDropped { table: id };
+            if self.handle(dropped, effects).is_err() {
+                return false;
+            }
+        }
+        effects.dropped_tables.extend(self.tables.remove(&id));
+        true
+    }
+}
+
+/// What is known of a table and of the files of its chunks. A file that others know too is counted all the same.
+fn bytes_known(table: &TableState) -> u64 {
+    let files = table
+        .core
+        .chunks
+        .chunk_by(|a, b| Arc::ptr_eq(&a.file, &b.file));
+    let files: u64 = files.map(|chunks| chunks[0].file.bytes_known()).sum();
+    table.known.bytes() + files
 }

@@ -1,0 +1,69 @@
+//! Memory of what is known of files and tables, in the budget.
+//!
+//! Footers, page indexes, chunk maps and the core's own records live as long as somebody holds them. Each carries a charge, which the
+//! budget loses when it is dropped, whoever drops it last.
+//! Not here: what goes when there is too much of it (`files.rs`, `versions.rs`), the limit (`memory.rs`).
+
+use std::sync::Arc;
+
+use super::MemoryBudget;
+use crate::FileChunks;
+
+/// Bytes that the budget counts until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Charge {
+    memory: Option<Arc<MemoryBudget>>,
+    bytes: u64,
+}
+
+impl Charge {
+    /// Without a budget nothing is counted.
+    pub(crate) fn new(memory: Option<&Arc<MemoryBudget>>, bytes: u64) -> Self {
+        let mut charge = Self {
+            memory: memory.cloned(),
+            bytes: 0,
+        };
+        charge.grow(bytes);
+        charge
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(crate) fn grow(&mut self, bytes: u64) {
+        self.bytes += bytes;
+        if let Some(memory) = &self.memory {
+            memory.add_metadata(bytes);
+        }
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        if let Some(memory) = &self.memory {
+            memory.remove_metadata(self.bytes);
+        }
+    }
+}
+
+/// What a chunk map takes in memory, about.
+pub(super) fn bytes_of_map(chunks: &FileChunks) -> u64 {
+    // A list is three words, a range two; each list is an allocation of its own, which costs two more.
+    const LIST: usize = 5 * 8;
+    const RANGE: usize = 2 * 8;
+    let of_chunk = |chunk: &crate::FileChunk| {
+        let ranges: usize = chunk.columns.iter().map(Vec::len).sum();
+        let lists = chunk.columns.len() + 2;
+        lists * LIST + (ranges + 2 * chunk.pieces.len()) * RANGE
+    };
+    let own: usize = chunks.chunks.iter().map(of_chunk).sum();
+    let shared = chunks.shared.iter();
+    let shared: usize = shared.map(|s| 2 * LIST + s.ranges.len() * RANGE).sum();
+    (own + shared) as u64
+}
+
+/// What a chunk takes in the core and in the pool, about: its records, and the bytes of each of its columns.
+pub(super) fn bytes_of_chunk(columns: usize) -> u64 {
+    256 + 8 * columns as u64
+}
