@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::array::{Array, ArrayRef, new_null_array};
 use arrow::compute::concat;
-use futures::future::{Either, ready, try_join_all};
+use futures::FutureExt;
+use futures::future::{BoxFuture, ready, try_join_all};
 
 use super::decoded::MakeDecoder;
 use super::state::State;
@@ -56,19 +57,20 @@ impl ChunkLease {
         };
         let shared = &self.scan.inner().shared;
         let wanted: Arc<[Range<usize>]> = wanted.into();
-        let answers = decoders.into_iter().zip(columns).map(|(decoder, column)| {
+        let mut answers: Vec<BoxFuture<'static, Result<ArrayRef>>> = Vec::new();
+        for (decoder, column) in decoders.into_iter().zip(columns) {
             let Some(decoder) = decoder else {
                 let absent = new_null_array(column.field.data_type(), rows);
-                return Either::Left(ready(Ok(absent)));
+                answers.push(ready(Ok(absent)).boxed());
+                continue;
             };
             let (wanted, produced) = (Arc::clone(&wanted), Arc::clone(&shared.decoded_bytes));
             let (file, name) = (Arc::clone(&self.info().file), column.name.clone());
             let place = move || format!("{}, column {name}", file.name());
             let work = move || decode(decoder, &wanted, &produced);
-            Either::Right(shared.decode.run(place, work))
-        });
+            answers.push(shared.decode.run(place, work));
+        }
         // All are submitted before the first is waited for.
-        let answers: Vec<_> = answers.collect();
         Ok(Some(try_join_all(answers).await?))
     }
 
