@@ -22,6 +22,7 @@ mod config;
 mod engine;
 mod error;
 mod ext;
+mod footers;
 mod fragment;
 mod index;
 mod litter;

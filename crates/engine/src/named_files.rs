@@ -2,11 +2,12 @@
 //!
 //! DataFusion's Parquet format says what is wrong with a footer or with two schemas, and not which files they are from. This is that format,
 //! with errors that name the file: when a table is registered or declared, and when a query collects statistics. A schema that cannot be inferred is
-//! inferred again file by file; nothing else costs more. Bounds that a NaN may lie beyond are left out of the statistics
-//! (`scan/float_scans.rs`), once for a file and not in each plan.
+//! inferred again file by file; nothing else costs more. Footers are read by `footers.rs`, which vouches for them. Bounds that a NaN may lie
+//! beyond are left out of the statistics (`scan/float_scans.rs`), once for a file and not in each plan.
 //! Not here: pages (`scan/plain.rs`, `coscan-storage`).
 
 use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use arrow::datatypes::{Schema, SchemaRef};
@@ -16,15 +17,21 @@ use datafusion::catalog::Session;
 use datafusion::common::{GetExt, Statistics};
 use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
 use datafusion::datasource::file_format::{FileFormat, FileFormatFactory, FileMeta};
+use datafusion::datasource::physical_plan::parquet::metadata::{
+    DFParquetMetadata, ordering_from_parquet_metadata,
+};
 use datafusion::datasource::physical_plan::{FileScanConfig, FileSinkConfig, FileSource};
 use datafusion::datasource::table_schema::TableSchema;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::physical_expr::{LexOrdering, LexRequirement};
 use datafusion::physical_plan::ExecutionPlan;
+use futures::FutureExt;
 use object_store::{ObjectMeta, ObjectStore};
+use parquet::file::metadata::ParquetMetaData;
 
-use crate::error::external;
+use crate::error::{external, storage_error};
+use crate::footers;
 use crate::scan::without_float_bounds;
 
 /// Parquet files of one store.
@@ -50,11 +57,29 @@ impl NamedFiles {
     }
 
     fn named(&self, file: &ObjectMeta, error: DataFusionError) -> DataFusionError {
+        if storage_error(&error).is_some() {
+            // So does this.
+            return error;
+        }
         match error {
             // Names it itself.
             DataFusionError::ObjectStore(_) => error,
             error => bad(self.name(file), error.strip_backtrace()),
         }
+    }
+
+    /// The schema that DataFusion infers; a panic is an error.
+    async fn schema_of(
+        &self,
+        state: &dyn Session,
+        store: &Arc<dyn ObjectStore>,
+        files: &[ObjectMeta],
+    ) -> Result<SchemaRef> {
+        let inferred = AssertUnwindSafe(self.inner.infer_schema(state, store, files));
+        inferred.catch_unwind().await.unwrap_or_else(|panic| {
+            let name = files.first().map(|file| self.name(file));
+            Err(footers::panicked(&name.unwrap_or_default(), &*panic))
+        })
     }
 
     /// Why files have no common schema: the first that has none, or whose schema does not fit those before.
@@ -69,7 +94,7 @@ impl NamedFiles {
         let mut merged = Schema::empty();
         for file in &files {
             let one = std::slice::from_ref(*file);
-            let schema = match self.inner.infer_schema(state, store, one).await {
+            let schema = match self.schema_of(state, store, one).await {
                 Ok(schema) => schema,
                 Err(error) => return Some(self.named(file, error)),
             };
@@ -86,6 +111,11 @@ impl NamedFiles {
         }
         None
     }
+}
+
+fn statistics_of(footer: &ParquetMetaData, schema: &SchemaRef) -> Result<Statistics> {
+    let statistics = DFParquetMetadata::statistics_from_parquet_metadata(footer, schema)?;
+    Ok(without_float_bounds(&statistics, schema).unwrap_or(statistics))
 }
 
 fn bad(file: String, reason: String) -> DataFusionError {
@@ -112,7 +142,8 @@ impl FileFormat for NamedFiles {
         store: &Arc<dyn ObjectStore>,
         files: &[ObjectMeta],
     ) -> Result<SchemaRef> {
-        match self.inner.infer_schema(state, store, files).await {
+        footers::read_ahead(state, store, |file| self.name(file), files).await?;
+        match self.schema_of(state, store, files).await {
             Ok(schema) => Ok(schema),
             Err(error) => Err(self.culprit(state, store, files).await.unwrap_or(error)),
         }
@@ -125,10 +156,13 @@ impl FileFormat for NamedFiles {
         schema: SchemaRef,
         file: &ObjectMeta,
     ) -> Result<Statistics> {
-        let inner = &self.inner;
-        let statistics = inner.infer_stats(state, store, Arc::clone(&schema), file);
-        let statistics = statistics.await.map_err(|error| self.named(file, error))?;
-        Ok(without_float_bounds(&statistics, &schema).unwrap_or(statistics))
+        if file.size == 0 {
+            return self.inner.infer_stats(state, store, schema, file).await;
+        }
+        let name = self.name(file);
+        let footer = footers::footer(state, store, &name, file).await?;
+        footers::caught(&name, || statistics_of(&footer, &schema))
+            .map_err(|error| self.named(file, error))
     }
 
     async fn infer_ordering(
@@ -138,8 +172,13 @@ impl FileFormat for NamedFiles {
         schema: SchemaRef,
         file: &ObjectMeta,
     ) -> Result<Option<LexOrdering>> {
-        let ordering = self.inner.infer_ordering(state, store, schema, file).await;
-        ordering.map_err(|error| self.named(file, error))
+        if file.size == 0 {
+            return self.inner.infer_ordering(state, store, schema, file).await;
+        }
+        let name = self.name(file);
+        let footer = footers::footer(state, store, &name, file).await?;
+        footers::caught(&name, || ordering_from_parquet_metadata(&footer, &schema))
+            .map_err(|error| self.named(file, error))
     }
 
     async fn infer_stats_and_ordering(
@@ -149,13 +188,19 @@ impl FileFormat for NamedFiles {
         schema: SchemaRef,
         file: &ObjectMeta,
     ) -> Result<FileMeta> {
-        let inner = &self.inner;
-        let both = inner.infer_stats_and_ordering(state, store, Arc::clone(&schema), file);
-        let mut both = both.await.map_err(|error| self.named(file, error))?;
-        if let Some(hidden) = without_float_bounds(&both.statistics, &schema) {
-            both.statistics = hidden;
+        if file.size == 0 {
+            let inner = &self.inner;
+            return inner
+                .infer_stats_and_ordering(state, store, schema, file)
+                .await;
         }
-        Ok(both)
+        let name = self.name(file);
+        let footer = footers::footer(state, store, &name, file).await?;
+        footers::caught(&name, || {
+            let ordering = ordering_from_parquet_metadata(&footer, &schema)?;
+            Ok(FileMeta::new(statistics_of(&footer, &schema)?).with_ordering(ordering))
+        })
+        .map_err(|error| self.named(file, error))
     }
 
     async fn create_physical_plan(

@@ -73,6 +73,9 @@ pub const CHUNK_BYTES_DEFAULT: u64 = 16 << 20;
 /// Joining stops here whatever the bytes: columns of one repeated value take no space on disk and much when decoded.
 pub const JOINED_ROWS_MAX: u64 = 4 << 20;
 
+/// A row group is cut into no more parts than that: a terabyte at the default target, and what a file claims to hold costs nothing here.
+const PARTS_MAX: u64 = 1 << 16;
+
 impl FileChunks {
     /// The chunks of the file whose metadata this is, of about `target_bytes` each.
     ///
@@ -297,7 +300,7 @@ fn cuts(
     }
     let total = before[candidates.len()];
 
-    let parts = (total.saturating_add(target_bytes / 2) / target_bytes).max(1);
+    let parts = (total.saturating_add(target_bytes / 2) / target_bytes).clamp(1, PARTS_MAX);
     let mut cuts = vec![0];
     let mut at = 0;
     for part in 1..parts {

@@ -2,7 +2,7 @@
 //!
 //! Idea: parquet's own array readers do the work; what they are given is a view of the file that holds just this
 //! segment. A schema of one root column makes the set-up independent of the table's width, and each piece of the chunk
-//! gets a reader of its own, so all columns of a chunk have the same batch boundaries ([`batch_rows_of`]) and their arrays
+//! gets a reader of its own, so all columns of a chunk have the same batch boundaries ([`crate::Batches`]) and their arrays
 //! can be put together into record batches without copying.
 //! Not here: which bytes a segment needs (`chunk_map.rs`), threads, caching of the arrays. Page checksums are not verified:
 //! at crc32fast's 12 GB/s that would take 4 % of the decode time of TPC-H Q1 and 5 % of Q6 (snappy), 13 % of Q6 without
@@ -11,31 +11,30 @@
 //! column at a time (`examples/decode_speed.rs`). What is above 1.02 is the dictionary: each part of a split row group
 //! decodes it anew, about 1 ms for one of 1 MB. So cutting far below the default target costs (1.3 to 1.5 at 4 MiB).
 //! Bounds: holds the segment's bytes, one decompressed page and dictionary per leaf, one batch.
-//! I1: a decoder yields exactly the batches of `batch_rows_of`, or an error; never other rows.
+//! I1: a decoder yields exactly the batches of [`crate::Batches`], or an error; never other rows.
 //! I2: damaged bytes give `BadPage`, never a panic: parquet 59.3 does panic on some of them.
 
-use std::io::Read;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatchReader};
 use arrow::datatypes::{DataType, Field, FieldRef, Fields};
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use parquet::arrow::arrow_reader::{
     ParquetRecordBatchReader, RowGroups, RowSelection, RowSelector,
 };
 use parquet::arrow::{FieldLevels, ProjectionMask, parquet_to_arrow_field_levels};
-use parquet::column::page::{Page, PageIterator, PageMetadata, PageReader};
+use parquet::column::page::{PageIterator, PageReader};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 use parquet::file::page_index::offset_index::PageLocation;
-use parquet::file::reader::{ChunkReader, Length};
-use parquet::file::serialized_reader::SerializedPageReader;
 use parquet::schema::types::{SchemaDescriptor, Type};
 
 use crate::chunk_map::{FileChunk, Piece, page_index};
+use crate::page_guard::{GuardedPages, PAGE_BYTES_MAX};
 use crate::panics::text;
+use crate::segment_bytes::SegmentBytes;
 use crate::{Result, StorageError};
 
 /// Decodes one segment: a root column of a chunk.
@@ -48,6 +47,7 @@ pub struct SegmentDecoder {
     data_type: DataType,
     first_leaf: usize,
     batch_rows: usize,
+    page_bytes_max: u64,
     /// Pieces not begun, the next one last; of each the rows wanted, counted from its first, or all if there is no list.
     pieces: Vec<(Piece, Option<Vec<Range<usize>>>)>,
     open: Option<OpenPiece>,
@@ -57,6 +57,8 @@ struct OpenPiece {
     reader: ParquetRecordBatchReader,
     row_group: usize,
     rows_left: usize,
+    /// All rows of the row group are read, one after the other.
+    whole: bool,
 }
 
 impl SegmentDecoder {
@@ -106,6 +108,7 @@ impl SegmentDecoder {
             data_type: field.data_type().clone(),
             first_leaf,
             batch_rows: batch_rows.max(1),
+            page_bytes_max: PAGE_BYTES_MAX,
             pieces: chunk
                 .pieces
                 .iter()
@@ -114,6 +117,13 @@ impl SegmentDecoder {
                 .collect(),
             open: None,
         })
+    }
+
+    /// Refuses pages that take more bytes than so many when they are decompressed.
+    #[must_use]
+    pub fn with_page_bytes_max(mut self, bytes: u64) -> Self {
+        self.page_bytes_max = bytes;
+        self
     }
 
     /// Gives only these rows of the chunk, counted from its first: ascending, not empty, not touching. Values of other rows are skipped,
@@ -161,6 +171,13 @@ impl SegmentDecoder {
         open.rows_left -= rows;
         if open.rows_left > 0 {
             self.open = Some(open);
+        } else if open.whole {
+            // The footer may say that there are fewer rows than there are, and other columns have them.
+            let more = catch_unwind(AssertUnwindSafe(|| open.reader.next().transpose()));
+            if !matches!(more, Ok(Ok(None))) {
+                let reason = format!("there are more rows than the {rows} that should be left");
+                return Err(self.bad_page(open.row_group, reason));
+            }
         }
         Ok(array)
     }
@@ -172,6 +189,7 @@ impl SegmentDecoder {
             piece,
             first_leaf: self.first_leaf,
             bytes: &self.bytes,
+            page_bytes_max: self.page_bytes_max,
         };
         let skip = usize::try_from(piece.rows.start).unwrap_or(usize::MAX);
         let selection = match wanted {
@@ -192,6 +210,7 @@ impl SegmentDecoder {
             ])),
         };
         let batch_rows = self.batch_rows.min(rows);
+        let whole = selection.is_none();
         catch_unwind(AssertUnwindSafe(|| {
             ParquetRecordBatchReader::try_new_with_row_groups(
                 &self.levels,
@@ -209,6 +228,7 @@ impl SegmentDecoder {
                     reader,
                     row_group: piece.row_group,
                     rows_left: rows,
+                    whole,
                 });
             }
             let reason = format!("{stored} cannot be read as {}", self.data_type);
@@ -239,20 +259,7 @@ pub fn without_pages(rows: ArrayRef) -> ArrayRef {
     }
 }
 
-/// The lengths of the arrays that every column of `chunk` is decoded into.
-#[must_use]
-pub fn batch_rows_of(chunk: &FileChunk, batch_rows: usize) -> Vec<usize> {
-    let batch_rows = batch_rows.max(1);
-    let mut batches = Vec::new();
-    for piece in &chunk.pieces {
-        let rows = rows_of(piece);
-        batches.extend(std::iter::repeat_n(batch_rows, rows / batch_rows));
-        batches.extend((!rows.is_multiple_of(batch_rows)).then_some(rows % batch_rows));
-    }
-    batches
-}
-
-fn rows_of(piece: &Piece) -> usize {
+pub(crate) fn rows_of(piece: &Piece) -> usize {
     usize::try_from(piece.rows.end - piece.rows.start).unwrap_or(usize::MAX)
 }
 
@@ -266,7 +273,7 @@ fn field_levels(root: &Arc<Type>, field: &FieldRef) -> Result<FieldLevels, Parqu
     parquet_to_arrow_field_levels(&schema, ProjectionMask::all(), Some(&hint))
 }
 
-fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
     format!("the Parquet reader panicked: {}", text(panic))
 }
 
@@ -276,6 +283,7 @@ struct PieceSource<'a> {
     piece: &'a Piece,
     first_leaf: usize,
     bytes: &'a Arc<SegmentBytes>,
+    page_bytes_max: u64,
 }
 
 impl PieceSource<'_> {
@@ -329,12 +337,9 @@ impl RowGroups for PieceSource<'_> {
             (Some(pages), usize::try_from(end)?)
         };
         let column = self.row_group().column(leaf);
-        let pages = SerializedPageReader::new(Arc::clone(self.bytes), column, rows, pages)?;
-        let values_max = column.num_values().unsigned_abs();
-        Ok(Box::new(OneReader(Some(Box::new(CheckedPages {
-            pages,
-            values_max,
-        })))))
+        let bytes = Arc::clone(self.bytes);
+        let pages = GuardedPages::new(bytes, column, rows, pages, self.page_bytes_max)?;
+        Ok(Box::new(OneReader(Some(Box::new(pages)))))
     }
 
     fn row_groups(&self) -> Box<dyn Iterator<Item = &RowGroupMetaData> + '_> {
@@ -358,142 +363,3 @@ impl Iterator for OneReader {
 }
 
 impl PageIterator for OneReader {}
-
-/// Refuses pages that claim more values than there can be, before parquet allocates memory for them: one flipped bit in
-/// a dictionary's value count makes parquet 59.3 write gigabytes of zeros.
-struct CheckedPages {
-    pages: SerializedPageReader<SegmentBytes>,
-    /// Values of the whole column chunk, by the footer.
-    values_max: u64,
-}
-
-impl Iterator for CheckedPages {
-    type Item = Result<Page, ParquetError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.get_next_page().transpose()
-    }
-}
-
-impl PageReader for CheckedPages {
-    fn get_next_page(&mut self) -> Result<Option<Page>, ParquetError> {
-        let page = self.pages.get_next_page()?;
-        if let Some(page) = &page {
-            let values = u64::from(page.num_values());
-            // A dictionary holds plain values, each of at least one byte.
-            let max = match page {
-                Page::DictionaryPage { buf, .. } => buf.len() as u64,
-                Page::DataPage { .. } | Page::DataPageV2 { .. } => self.values_max,
-            };
-            if values > max {
-                let reason = format!("a page claims {values} values where at most {max} can be");
-                return Err(ParquetError::General(reason));
-            }
-        }
-        Ok(page)
-    }
-
-    fn peek_next_page(&mut self) -> Result<Option<PageMetadata>, ParquetError> {
-        self.pages.peek_next_page()
-    }
-
-    fn skip_next_page(&mut self) -> Result<(), ParquetError> {
-        self.pages.skip_next_page()
-    }
-
-    fn at_record_boundary(&mut self) -> Result<bool, ParquetError> {
-        self.pages.at_record_boundary()
-    }
-}
-
-/// The file, of which only some parts are there.
-struct SegmentBytes {
-    /// By start; they do not overlap.
-    parts: Vec<(u64, Bytes)>,
-}
-
-impl SegmentBytes {
-    fn new(buffers: Vec<(Range<u64>, Bytes)>) -> Self {
-        let mut parts: Vec<_> = buffers
-            .into_iter()
-            .map(|(range, bytes)| (range.start, bytes))
-            .collect();
-        parts.sort_unstable_by_key(|part| part.0);
-        Self { parts }
-    }
-
-    /// What is there from `start` on in one part.
-    fn at(&self, start: u64) -> Option<Bytes> {
-        let (from, bytes) = &self.parts[self
-            .parts
-            .partition_point(|p| p.0 <= start)
-            .checked_sub(1)?];
-        let skip = usize::try_from(start - from).ok()?;
-        (skip < bytes.len()).then(|| bytes.slice(skip..))
-    }
-}
-
-impl Length for SegmentBytes {
-    fn len(&self) -> u64 {
-        self.parts
-            .last()
-            .map_or(0, |(start, bytes)| start + bytes.len() as u64)
-    }
-}
-
-impl ChunkReader for SegmentBytes {
-    type T = SegmentRead;
-
-    fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
-        let rest = self.at(start).unwrap_or_default();
-        let end = start + rest.len() as u64;
-        let next = self.parts.partition_point(|p| p.0 < end);
-        let more = self.parts[next..]
-            .first()
-            .filter(|p| p.0 == end && !rest.is_empty())
-            .map_or_else(Bytes::new, |p| p.1.clone());
-        Ok(SegmentRead {
-            now: rest,
-            then: more,
-        })
-    }
-
-    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
-        let missing = || {
-            ParquetError::EOF(format!(
-                "{length} bytes at {start} are not in the segment's ranges"
-            ))
-        };
-        if length == 0 {
-            return Ok(Bytes::new());
-        }
-        let part = self.at(start).ok_or_else(missing)?;
-        if part.len() >= length {
-            return Ok(part.slice(..length));
-        }
-        // A page that lies in two buffers: shared and own pages, or two reads, may touch inside it.
-        let mut joined = BytesMut::from(&part[..]);
-        while joined.len() < length {
-            let part = self.at(start + joined.len() as u64).ok_or_else(missing)?;
-            joined.extend_from_slice(&part[..part.len().min(length - joined.len())]);
-        }
-        Ok(joined.freeze())
-    }
-}
-
-/// Reads page headers, which are far shorter than a part but may begin at the end of one.
-struct SegmentRead {
-    now: Bytes,
-    then: Bytes,
-}
-
-impl Read for SegmentRead {
-    fn read(&mut self, target: &mut [u8]) -> std::io::Result<usize> {
-        if self.now.is_empty() {
-            std::mem::swap(&mut self.now, &mut self.then);
-        }
-        let length = target.len().min(self.now.len());
-        target[..length].copy_from_slice(&self.now.split_to(length));
-        Ok(length)
-    }
-}

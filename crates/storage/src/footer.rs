@@ -2,20 +2,24 @@
 //!
 //! Idea: one speculative read of the file's tail has the whole footer of most files; what lies further ahead takes one
 //! more read for the footer and one for the indexes. Everything that later code relies on is checked here, once per file
-//! version, so that a damaged footer is one clear error and not a panic somewhere in a scan. No `catch_unwind`: no flipped
-//! bit makes parquet 59.3 panic here (`tests/damage.rs` tries them all), but some would make it abort (`thrift_bounds.rs`).
+//! version, so that a damaged footer is one clear error and not a panic somewhere in a scan. Some bytes would make parquet 59.3
+//! abort: `thrift_bounds.rs` keeps these from it. On others it panics, which becomes an error here.
 //! Not here: devices (the caller brings a [`RangeRead`]), caching, encrypted footers (refused).
-//! Bounds: at most 3 rounds of reads; an index that is scattered over more than [`INDEX_SPREAD_MAX`] is left out.
+//! Bounds: at most 3 rounds of reads; a footer above [`FOOTER_BYTES_MAX`] is refused; page indexes above as much, or scattered over more
+//! than [`INDEX_SPREAD_MAX`], are left out, and the metadata then does not say where they are.
 //! I1: every column chunk lies between the leading magic and the footer, and no two overlap.
 //! I2: row counts are not negative and add up; flat columns have a value per row, nested ones at least one.
+//! No row group has more than [`ROW_GROUP_ROWS_MAX`] rows, nor more than its bytes can stand for.
 //! I3: page locations lie inside their column chunk, ascend in offset and row, and start at row 0.
 
 use std::future::Future;
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use parquet::DecodeResult;
+use parquet::basic::Type;
 use parquet::file::metadata::{
     ColumnChunkMetaData, FooterTail, PageIndexPolicy, ParquetMetaData, ParquetMetaDataPushDecoder,
     ParquetMetaDataReader, RowGroupMetaData,
@@ -23,7 +27,8 @@ use parquet::file::metadata::{
 use parquet::file::page_index::column_index::ColumnIndexMetaData;
 use parquet::file::page_index::offset_index::OffsetIndexMetaData;
 
-use crate::thrift_bounds::{check_file_metadata, check_struct};
+use crate::decode::panic_text;
+use crate::thrift_bounds::{Flaw, check_column_index, check_file_metadata, check_offset_index};
 use crate::{Result, StorageError};
 
 /// Reads byte ranges of one file.
@@ -39,6 +44,20 @@ pub const TAIL_BYTES: u64 = 64 << 10;
 /// Page indexes are contiguous in the files of all known writers. When they span this many bytes more than they have,
 /// reading them would be reading the data.
 pub const INDEX_SPREAD_MAX: u64 = 1 << 20;
+
+/// The footers of files of 10,000 columns and 50 row groups have half of it.
+const FOOTER_BYTES_MAX: u64 = 256 << 20;
+
+/// Parquet-mr writes no more into a row group, and far fewer by default.
+const ROW_GROUP_ROWS_MAX: i64 = i32::MAX as i64;
+
+/// Values of FIXED_LEN_BYTE_ARRAY: parquet makes room for a batch of them whatever the page holds. Vectors of 16,384 floats fit.
+const FIXED_BYTES_MAX: i32 = 64 << 10;
+
+/// A page has at least so many bytes, its header counted, and at most 2^31 values.
+const PAGE_BYTES_MIN: u64 = 8;
+/// What a page header can count.
+const PAGE_VALUES_MAX: u64 = i32::MAX as u64;
 
 /// The footer's own length and the magic at the file's end.
 const TRAILER_BYTES: u64 = 8;
@@ -79,6 +98,11 @@ pub async fn read_footer<R: RangeRead + ?Sized>(
         return Err(bad("encrypted Parquet files are not supported".to_owned()));
     }
     let length = trailer.metadata_length() as u64;
+    if length > FOOTER_BYTES_MAX {
+        return Err(bad(format!(
+            "a footer of {length} bytes; more than {FOOTER_BYTES_MAX} are not supported"
+        )));
+    }
     let footer_start = file_bytes
         .checked_sub(TRAILER_BYTES + length)
         .filter(|&start| start >= MAGIC_BYTES)
@@ -91,25 +115,35 @@ pub async fn read_footer<R: RangeRead + ?Sized>(
 
     let footer = tail.slice(&(footer_start..file_bytes - TRAILER_BYTES));
     check_file_metadata(&footer).map_err(|flaw| bad(format!("damaged footer: {flaw}")))?;
-    let metadata = ParquetMetaDataReader::decode_metadata(&footer)
+    let metadata = caught(|| ParquetMetaDataReader::decode_metadata(&footer))
         .map_err(|reason| bad(format!("damaged footer: {reason}")))?;
     check_metadata(&metadata, footer_start)
         .map_err(|flaw| bad(format!("damaged footer: {flaw}")))?;
 
     let index = index_ranges(&metadata, footer_start)
         .map_err(|flaw| bad(format!("damaged footer: {flaw}")))?;
-    let Some(span) = span_of(&index) else {
+    if index.is_empty() {
         return Ok(Arc::new(metadata));
+    }
+    let Some(span) = span_of(&index) else {
+        return Ok(Arc::new(without_page_index(metadata)));
     };
     tail.extend(reader, file, span.start).await?;
-    for range in &index {
-        check_struct(&tail.slice(range))
-            .map_err(|flaw| bad(format!("damaged page index: {flaw}")))?;
+    for (range, check) in &index {
+        check(&tail.slice(range)).map_err(|flaw| bad(format!("damaged page index: {flaw}")))?;
     }
-    let metadata = with_page_index(metadata, &tail, file_bytes)
+    let metadata = caught(|| with_page_index(metadata, &tail, file_bytes))
         .map_err(|reason| bad(format!("damaged page index: {reason}")))?;
     check_page_index(&metadata).map_err(|flaw| bad(format!("damaged page index: {flaw}")))?;
     Ok(Arc::new(metadata))
+}
+
+/// What `decode` gives, or why not; a panic of parquet's is a reason too.
+fn caught<T>(decode: impl FnOnce() -> parquet::errors::Result<T>) -> Result<T, String> {
+    match catch_unwind(AssertUnwindSafe(decode)) {
+        Ok(decoded) => decoded.map_err(|error| error.to_string()),
+        Err(panic) => Err(panic_text(&*panic)),
+    }
 }
 
 /// The end of the file, as far as it has been read.
@@ -203,8 +237,10 @@ fn check_row_group(
     ranges: &mut Vec<Range<u64>>,
 ) -> Result<(), String> {
     let rows = row_group.num_rows();
-    if rows < 0 {
-        return Err(format!("I2: {rows} rows"));
+    if !(0..=ROW_GROUP_ROWS_MAX).contains(&rows) {
+        return Err(format!(
+            "I2: {rows} rows; more than {ROW_GROUP_ROWS_MAX} are not supported"
+        ));
     }
     if row_group.columns().len() != leaves {
         return Err(format!(
@@ -250,11 +286,28 @@ fn check_column(
     if values < rows || (values > rows && !nested) {
         return Err(format!("I2: {values} values for {rows} rows"));
     }
+    let bytes = range.end - range.start;
+    let can_hold = (bytes / PAGE_BYTES_MIN).saturating_mul(PAGE_VALUES_MAX);
+    // As above: who reads a column without bytes will be told.
+    if bytes > 0 && values.unsigned_abs() > can_hold {
+        return Err(format!("I2: {bytes} bytes cannot hold {values} values"));
+    }
+    let fixed = column.column_descr();
+    if fixed.physical_type() == Type::FIXED_LEN_BYTE_ARRAY && fixed.type_length() > FIXED_BYTES_MAX
+    {
+        return Err(format!(
+            "values of {} bytes; a fixed length above {FIXED_BYTES_MAX} is not supported",
+            fixed.type_length()
+        ));
+    }
     Ok(range)
 }
 
+/// A part of the page index, and what it has to pass.
+type IndexRange = (Range<u64>, fn(&[u8]) -> Result<(), Flaw>);
+
 /// Where the page indexes of all columns are, each inside the file's data.
-fn index_ranges(metadata: &ParquetMetaData, footer_start: u64) -> Result<Vec<Range<u64>>, String> {
+fn index_ranges(metadata: &ParquetMetaData, footer_start: u64) -> Result<Vec<IndexRange>, String> {
     let mut ranges = Vec::new();
     for column in metadata
         .row_groups()
@@ -263,7 +316,8 @@ fn index_ranges(metadata: &ParquetMetaData, footer_start: u64) -> Result<Vec<Ran
     {
         let column_index = (column.column_index_offset(), column.column_index_length());
         let offset_index = (column.offset_index_offset(), column.offset_index_length());
-        for (start, length) in [column_index, offset_index] {
+        let checks: [fn(&[u8]) -> Result<(), Flaw>; 2] = [check_column_index, check_offset_index];
+        for ((start, length), check) in [column_index, offset_index].into_iter().zip(checks) {
             let (Some(start), Some(length)) = (start, length) else {
                 continue;
             };
@@ -273,18 +327,48 @@ fn index_ranges(metadata: &ParquetMetaData, footer_start: u64) -> Result<Vec<Ran
                 .and_then(|(start, length)| Some(start..start.checked_add(length)?))
                 .filter(|range| range.start >= MAGIC_BYTES && range.end <= footer_start)
                 .ok_or_else(|| format!("a page index of {length} bytes at {start}"))?;
-            ranges.push(range);
+            ranges.push((range, check));
         }
     }
     Ok(ranges)
 }
 
-/// The one range that holds all of `ranges`, unless it holds much else.
-fn span_of(ranges: &[Range<u64>]) -> Option<Range<u64>> {
-    let start = ranges.iter().map(|range| range.start).min()?;
-    let end = ranges.iter().map(|range| range.end).max()?;
-    let bytes: u64 = ranges.iter().map(|range| range.end - range.start).sum();
-    (end - start <= bytes.saturating_add(INDEX_SPREAD_MAX)).then_some(start..end)
+/// The one range that holds all of `ranges`, unless it holds much else, or too much.
+fn span_of(ranges: &[IndexRange]) -> Option<Range<u64>> {
+    let start = ranges.iter().map(|(range, _)| range.start).min()?;
+    let end = ranges.iter().map(|(range, _)| range.end).max()?;
+    // Parts may overlap, and then each is decoded.
+    let bytes = ranges.iter().fold(0_u64, |bytes, (range, _)| {
+        bytes.saturating_add(range.end - range.start)
+    });
+    let spread = end - start <= bytes.saturating_add(INDEX_SPREAD_MAX);
+    (spread && bytes <= FOOTER_BYTES_MAX).then_some(start..end)
+}
+
+/// Metadata that does not say where page indexes are: other readers would read them otherwise.
+fn without_page_index(metadata: ParquetMetaData) -> ParquetMetaData {
+    let mut builder = metadata.into_builder();
+    let groups = builder.take_row_groups().into_iter().map(|group| {
+        let columns = group.columns().iter().map(|column| {
+            column
+                .clone()
+                .into_builder()
+                .set_column_index_offset(None)
+                .set_column_index_length(None)
+                .set_offset_index_offset(None)
+                .set_offset_index_length(None)
+                .build()
+        });
+        match columns.collect::<parquet::errors::Result<Vec<_>>>() {
+            Ok(columns) => {
+                let builder = group.clone().into_builder().set_column_metadata(columns);
+                builder.build().unwrap_or(group)
+            }
+            Err(_) => group,
+        }
+    });
+    let groups = groups.collect();
+    builder.set_row_groups(groups).build()
 }
 
 fn with_page_index(

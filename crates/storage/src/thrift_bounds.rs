@@ -3,10 +3,14 @@
 //! Idea: parquet 59.3 reserves memory for as many row groups, page locations and schema children as a list or a field
 //! claims, and follows the schema recursively. One flipped bit in such a count asks for more memory than there is, and a
 //! failed allocation or an overflowed stack aborts: no `catch_unwind` helps. So the bytes are walked once, without
-//! allocating, before they are decoded.
+//! allocating, before they are decoded; `parquet_grammar.rs` keeps the walk on the bytes that parquet will look at.
 //! Not here: meaning, other than that of the schema's `num_children`; whatever passes may still be refused by parquet.
 //! Bounds: O(bytes), recursion at most [`DEPTH_MAX`].
-//! I1: in bytes that pass, no list has more elements than there are bytes left, and a schema's children are all there.
+//! I1: in bytes that pass, no list has more elements than there are bytes left, all lists together no more than
+//! [`ELEMENTS_MAX`], and a schema's children are all there.
+//! I2: the walk and parquet agree on where each value ends.
+
+use crate::parquet_grammar::{Element, Name, Shape};
 
 /// What is wrong with the bytes.
 pub(crate) type Flaw = &'static str;
@@ -17,23 +21,135 @@ const DEPTH_MAX: usize = 32;
 /// Nesting of a table's columns. Parquet's decoder and arrow's schemas recurse over it.
 const SCHEMA_DEPTH_MAX: usize = 100;
 
+/// Elements of all lists of a footer, or of one page index. Parquet makes at most 50 bytes of one.
+const ELEMENTS_MAX: u64 = 8 << 20;
+
+/// Columns and groups of columns: a kilobyte each in Parquet's and Arrow's schemas.
+const SCHEMA_ELEMENTS_MAX: u64 = 100_000;
+
+/// Parquet numbers row groups with 16 bits.
+const ROW_GROUPS_MAX: u64 = 1 << 15;
+
+/// Column chunks of a file: parquet makes 600 bytes of each.
+const COLUMN_CHUNKS_MAX: u64 = 1 << 19;
+
 /// Checks a `FileMetaData` struct.
 pub(crate) fn check_file_metadata(bytes: &[u8]) -> Result<(), Flaw> {
-    let mut walk = Walk {
-        rest: bytes,
-        schema: Some(Vec::new()),
-    };
-    walk.structure(0, At::File)?;
-    check_schema(walk.schema.as_deref().unwrap_or_default())
+    let mut schema = Schema::default();
+    walk(bytes, Name::FileMetaData, &mut |seen| schema.see(seen))?;
+    check_schema(&schema.children)
 }
 
-/// Checks any other struct, such as an `OffsetIndex` or a `ColumnIndex`.
-pub(crate) fn check_struct(bytes: &[u8]) -> Result<(), Flaw> {
-    Walk {
-        rest: bytes,
-        schema: None,
+/// What a footer says of its columns, on the way.
+#[derive(Default)]
+struct Schema {
+    /// Of each element of the schema, in order.
+    children: Vec<i64>,
+    /// The physical type of each; those of groups are not looked at.
+    types: Vec<i64>,
+    /// The physical types of the columns, once the first row group begins.
+    leaves: Vec<i64>,
+    column_chunks: u64,
+    /// Column chunks of the present row group that have begun.
+    column: usize,
+}
+
+impl Schema {
+    fn see(&mut self, seen: Seen) -> Result<(), Flaw> {
+        match seen {
+            Seen::List(Name::FileMetaData, SCHEMA, size) if size > SCHEMA_ELEMENTS_MAX => {
+                return Err("more than 100000 columns");
+            }
+            Seen::List(Name::FileMetaData, ROW_GROUPS, size) => {
+                let elements = self.types.iter().zip(&self.children).skip(1);
+                let leaves = elements.filter(|(_, children)| **children == 0);
+                self.leaves = leaves.map(|(physical, _)| *physical).collect();
+                if size > ROW_GROUPS_MAX {
+                    return Err("more than 32768 row groups");
+                }
+            }
+            Seen::List(Name::RowGroup, COLUMNS, size) => {
+                self.column_chunks += size;
+                self.column = 0;
+                if self.column_chunks > COLUMN_CHUNKS_MAX {
+                    return Err("more than 524288 column chunks");
+                }
+            }
+            Seen::Struct(Name::ColumnChunk) => self.column += 1,
+            // Parquet decodes by the schema's type, whatever the column chunk was written as.
+            Seen::Int(Name::ColumnMetaData, TYPE, physical) => {
+                let column = self.column.checked_sub(1);
+                let known = column.and_then(|column| self.leaves.get(column));
+                if known.is_some_and(|known| *known != physical) {
+                    return Err("a column chunk is of another type than its column");
+                }
+            }
+            Seen::Struct(Name::SchemaElement) => {
+                self.children.push(0);
+                self.types.push(-1);
+            }
+            Seen::Int(Name::SchemaElement, TYPE, physical) => set_last(&mut self.types, physical),
+            Seen::Int(Name::SchemaElement, NUM_CHILDREN, n) => set_last(&mut self.children, n),
+            _ => {}
+        }
+        Ok(())
     }
-    .structure(0, At::Elsewhere)
+}
+
+fn set_last(values: &mut [i64], value: i64) {
+    if let Some(last) = values.last_mut() {
+        *last = value;
+    }
+}
+
+/// Checks an `OffsetIndex`.
+pub(crate) fn check_offset_index(bytes: &[u8]) -> Result<(), Flaw> {
+    walk(bytes, Name::OffsetIndex, &mut |_| Ok(())).map(|_| ())
+}
+
+/// Checks a `ColumnIndex`.
+pub(crate) fn check_column_index(bytes: &[u8]) -> Result<(), Flaw> {
+    walk(bytes, Name::ColumnIndex, &mut |_| Ok(())).map(|_| ())
+}
+
+/// What a `PageHeader` claims. What it does not say is 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PageClaims {
+    /// Bytes of the header itself.
+    pub(crate) header_bytes: usize,
+    /// Bytes of the page when it is decompressed, levels included.
+    pub(crate) uncompressed: i64,
+    /// Bytes of the page in the file.
+    pub(crate) compressed: i64,
+    /// In a page of version 2, the levels in front, which are never compressed.
+    pub(crate) level_bytes: i64,
+    /// A page of version 2 can be left uncompressed, whatever its column chunk is.
+    pub(crate) uncompressed_anyway: bool,
+    /// It holds strings whose lengths come first (DELTA_LENGTH_BYTE_ARRAY, DELTA_BYTE_ARRAY).
+    pub(crate) lists_lengths: bool,
+}
+
+/// Checks the `PageHeader` that these bytes begin with.
+pub(crate) fn page_claims(bytes: &[u8]) -> Result<PageClaims, Flaw> {
+    let mut claims = PageClaims::default();
+    let left = walk(bytes, Name::PageHeader, &mut |seen| {
+        match seen {
+            Seen::Int(Name::PageHeader, 2, value) => claims.uncompressed = value,
+            Seen::Int(Name::PageHeader, 3, value) => claims.compressed = value,
+            Seen::Int(Name::DataPageHeaderV2, 5 | 6, value) => {
+                claims.level_bytes = claims.level_bytes.saturating_add(value);
+            }
+            Seen::Int(Name::DataPageHeader, 2, encoding)
+            | Seen::Int(Name::DataPageHeaderV2, 4, encoding) => {
+                claims.lists_lengths |= matches!(encoding, 6 | 7);
+            }
+            Seen::Bool(Name::DataPageHeaderV2, 7, value) => claims.uncompressed_anyway = !value,
+            _ => {}
+        }
+        Ok(())
+    })?;
+    claims.header_bytes = bytes.len() - left;
+    Ok(claims)
 }
 
 /// Checks that the pre-order list of `num_children` (0 for leaves) is one tree that is not too deep.
@@ -65,24 +181,47 @@ fn check_schema(children: &[i64]) -> Result<(), Flaw> {
     }
 }
 
-/// Where in the footer the walk is, as far as the schema needs it.
-#[derive(Clone, Copy, PartialEq)]
-enum At {
-    File,
-    SchemaElement,
-    Elsewhere,
+/// What the walk comes across, each in the struct and field that it is in.
+#[derive(Clone, Copy)]
+enum Seen {
+    /// A struct begins.
+    Struct(Name),
+    Int(Name, i16, i64),
+    Bool(Name, i16, bool),
+    /// A list of so many elements begins.
+    List(Name, i16, u64),
 }
 
-struct Walk<'a> {
+/// Who is told. An error ends the walk.
+type Watch<'w> = &'w mut dyn FnMut(Seen) -> Result<(), Flaw>;
+
+struct Walk<'a, 'w> {
     rest: &'a [u8],
-    /// `num_children` of each schema element, if they are wanted.
-    schema: Option<Vec<i64>>,
+    elements: u64,
+    watch: Watch<'w>,
 }
 
-/// `FileMetaData.schema`, [parquet.thrift].
-const SCHEMA_FIELD: i64 = 2;
-/// `SchemaElement.num_children`, [parquet.thrift].
-const NUM_CHILDREN_FIELD: i64 = 5;
+/// Walks a struct; gives the number of bytes behind it.
+fn walk(bytes: &[u8], name: Name, watch: Watch<'_>) -> Result<usize, Flaw> {
+    let mut walk = Walk {
+        rest: bytes,
+        elements: 0,
+        watch,
+    };
+    walk.structure(0, name)?;
+    Ok(walk.rest.len())
+}
+
+/// `FileMetaData.schema`.
+const SCHEMA: i16 = 2;
+/// `FileMetaData.row_groups`.
+const ROW_GROUPS: i16 = 4;
+/// `RowGroup.columns`.
+const COLUMNS: i16 = 1;
+/// `SchemaElement.type` and `ColumnMetaData.type`.
+const TYPE: i16 = 1;
+/// `SchemaElement.num_children`.
+const NUM_CHILDREN: i16 = 5;
 
 // Types of the compact protocol.
 const STOP: u8 = 0;
@@ -101,53 +240,79 @@ const STRUCT: u8 = 12;
 const UUID: u8 = 13;
 
 const ENDED: Flaw = "the metadata ends too early";
+const OTHER_TYPE: Flaw = "a field of the metadata has another type than it should";
+const TOO_DEEP: Flaw = "the metadata is nested too deeply";
 
-impl Walk<'_> {
-    fn structure(&mut self, depth: usize, at: At) -> Result<(), Flaw> {
+impl Walk<'_, '_> {
+    fn structure(&mut self, depth: usize, name: Name) -> Result<(), Flaw> {
         if depth > DEPTH_MAX {
-            return Err("the metadata is nested too deeply");
+            return Err(TOO_DEEP);
         }
-        if at == At::SchemaElement
-            && let Some(schema) = &mut self.schema
-        {
-            schema.push(0);
-        }
-        let mut field = 0;
+        (self.watch)(Seen::Struct(name))?;
+        let mut id: i16 = 0;
         loop {
             let header = self.byte()?;
             let kind = header & 0xf;
             if kind == STOP {
                 return Ok(());
             }
-            field = match header >> 4 {
-                0 => self.zigzag()?,
-                delta => field + i64::from(delta),
+            id = match header >> 4 {
+                0 => i16::try_from(self.zigzag()?).map_err(|_| OTHER_TYPE)?,
+                delta => id.checked_add(i16::from(delta)).ok_or(OTHER_TYPE)?,
             };
-            match (at, field, kind) {
-                (At::File, SCHEMA_FIELD, LIST) => self.list(depth + 1, At::SchemaElement)?,
-                (At::SchemaElement, NUM_CHILDREN_FIELD, I32) => {
-                    let count = self.zigzag()?;
-                    if let Some(last) = self.schema.as_mut().and_then(|schema| schema.last_mut()) {
-                        *last = count;
-                    }
-                }
+            match (name.field(id), kind) {
                 // A struct's field has its truth value in the header.
-                (_, _, TRUE | FALSE) => {}
-                _ => self.value(kind, depth + 1)?,
+                (Some(Shape::Bool), TRUE | FALSE) => {
+                    (self.watch)(Seen::Bool(name, id, kind == TRUE))?;
+                }
+                (Some(Shape::Byte), BYTE) => self.skip(1)?,
+                (Some(Shape::Int), I16 | I32 | I64) => {
+                    let value = self.zigzag()?;
+                    (self.watch)(Seen::Int(name, id, value))?;
+                }
+                (Some(Shape::Double), DOUBLE) => self.skip(8)?,
+                (Some(Shape::Binary), BINARY) => self.binary()?,
+                (Some(Shape::Struct(member)), STRUCT) => self.structure(depth + 1, member)?,
+                (Some(Shape::List(element)), LIST | SET) => {
+                    self.list(depth + 1, name, id, element)?;
+                }
+                (Some(_), _) => return Err(OTHER_TYPE),
+                (None, TRUE | FALSE) => {}
+                (None, _) => self.unknown(kind, depth + 1)?,
             }
         }
     }
 
-    fn value(&mut self, kind: u8, depth: usize) -> Result<(), Flaw> {
+    /// A list in a field that is known.
+    fn list(&mut self, depth: usize, name: Name, id: i16, element: Element) -> Result<(), Flaw> {
+        let (kind, size) = self.list_header()?;
+        (self.watch)(Seen::List(name, id, size))?;
+        for _ in 0..size {
+            match (element, kind) {
+                (Element::Bool, TRUE | FALSE) => self.skip(1)?,
+                (Element::Int, I16 | I32 | I64) => self.varint().map(|_| ())?,
+                (Element::Binary, BINARY) => self.binary()?,
+                (Element::Struct(member), STRUCT) => self.structure(depth, member)?,
+                _ => return Err(OTHER_TYPE),
+            }
+        }
+        Ok(())
+    }
+
+    /// A value that parquet skips. Of truth values in lists it skips no byte, so such a list must be empty (I2).
+    fn unknown(&mut self, kind: u8, depth: usize) -> Result<(), Flaw> {
+        if depth > DEPTH_MAX {
+            return Err(TOO_DEEP);
+        }
         match kind {
-            TRUE | FALSE | BYTE => self.byte().map(|_| ()),
+            BYTE => self.skip(1),
             I16 | I32 | I64 => self.varint().map(|_| ()),
             DOUBLE => self.skip(8),
-            BINARY => {
-                let length = self.varint()?;
-                self.skip(length)
+            BINARY => self.binary(),
+            LIST | SET => {
+                let (kind, size) = self.list_header()?;
+                (0..size).try_for_each(|_| self.unknown(kind, depth + 1))
             }
-            LIST | SET => self.list(depth, At::Elsewhere),
             MAP => {
                 let size = self.varint()?;
                 if size == 0 {
@@ -155,52 +320,48 @@ impl Walk<'_> {
                 }
                 let kinds = self.byte()?;
                 self.fits(size)?;
-                for _ in 0..size {
-                    self.element(kinds >> 4, depth, At::Elsewhere)?;
-                    self.element(kinds & 0xf, depth, At::Elsewhere)?;
-                }
-                Ok(())
+                (0..size).try_for_each(|_| {
+                    self.unknown(kinds >> 4, depth + 1)?;
+                    self.unknown(kinds & 0xf, depth + 1)
+                })
             }
-            STRUCT => self.structure(depth, At::Elsewhere),
+            STRUCT => self.structure(depth, Name::Unknown),
             UUID => self.skip(16),
             _ => Err("the metadata has a field of an unknown type"),
         }
     }
 
-    fn list(&mut self, depth: usize, elements: At) -> Result<(), Flaw> {
+    fn list_header(&mut self) -> Result<(u8, u64), Flaw> {
         let header = self.byte()?;
         let size = match header >> 4 {
             15 => self.varint()?,
             size => u64::from(size),
         };
         self.fits(size)?;
-        for _ in 0..size {
-            self.element(header & 0xf, depth, elements)?;
-        }
-        Ok(())
-    }
-
-    fn element(&mut self, kind: u8, depth: usize, at: At) -> Result<(), Flaw> {
-        match kind {
-            STRUCT => self.structure(depth, at),
-            _ if depth > DEPTH_MAX => Err("the metadata is nested too deeply"),
-            _ => self.value(kind, depth + 1),
-        }
+        Ok((header & 0xf, size))
     }
 
     /// I1: each element takes at least one byte.
-    fn fits(&self, size: u64) -> Result<(), Flaw> {
+    fn fits(&mut self, size: u64) -> Result<(), Flaw> {
         if size > self.rest.len() as u64 {
-            Err("a list is longer than the metadata")
-        } else {
-            Ok(())
+            return Err("a list is longer than the metadata");
         }
+        self.elements += size;
+        if self.elements > ELEMENTS_MAX {
+            return Err("the metadata's lists are too long");
+        }
+        Ok(())
     }
 
     fn byte(&mut self) -> Result<u8, Flaw> {
         let (&first, rest) = self.rest.split_first().ok_or(ENDED)?;
         self.rest = rest;
         Ok(first)
+    }
+
+    fn binary(&mut self) -> Result<(), Flaw> {
+        let length = self.varint()?;
+        self.skip(length)
     }
 
     fn skip(&mut self, length: u64) -> Result<(), Flaw> {
@@ -239,8 +400,10 @@ mod tests {
             check_file_metadata(&bytes),
             Err("a list is longer than the metadata")
         );
+        // field 1 of an offset index: as many page locations.
+        let bytes = [0x19, 0xfc, 0x80, 0x80, 0x80, 0x80, 0x01, 0x00];
         assert_eq!(
-            check_struct(&bytes),
+            check_offset_index(&bytes),
             Err("a list is longer than the metadata")
         );
     }
@@ -261,16 +424,53 @@ mod tests {
     #[test]
     fn nesting_is_bounded() {
         // Lists of one list each.
-        let mut bytes = vec![0x19];
+        let mut bytes = vec![0xf9];
         bytes.extend([0x19; 10_000]);
+        assert_eq!(check_offset_index(&bytes), Err(TOO_DEEP));
+        // Structs in field 15.
+        assert_eq!(check_offset_index(&[0xfc; 10_000]), Err(TOO_DEEP));
+    }
+
+    #[test]
+    fn nothing_is_hidden_from_the_walk() {
+        // The schema (field 2), declared as a number and as text: parquet reads a list all the same.
+        assert_eq!(check_file_metadata(&[0x25, 0x02, 0x00]), Err(OTHER_TYPE));
         assert_eq!(
-            check_struct(&bytes),
-            Err("the metadata is nested too deeply")
+            check_file_metadata(&[0x28, 0x01, 0x4c, 0x00]),
+            Err(OTHER_TYPE)
         );
-        // Structs in field 1.
-        assert_eq!(
-            check_struct(&[0x1c; 10_000]),
-            Err("the metadata is nested too deeply")
-        );
+        // Field numbers that only fit into 16 bits after they have wrapped.
+        let wrapped = [0x09, 0x84, 0x80, 0x08, 0x00, 0x00];
+        assert_eq!(check_file_metadata(&wrapped), Err(OTHER_TYPE));
+        // An unknown list (field 15) of truth values, of which parquet skips no byte.
+        assert!(check_file_metadata(&[0xf9, 0x11, 0x01, 0x00]).is_err());
+        assert_eq!(check_file_metadata(&[0xf9, 0x01, 0x00]), Ok(()));
+    }
+
+    #[test]
+    fn too_many_columns_are_refused() {
+        // The schema: 200,000 elements that end at once.
+        let mut bytes = vec![0x29, 0xfc, 0xc0, 0x9a, 0x0c];
+        bytes.extend([0; 200_001]);
+        assert_eq!(check_file_metadata(&bytes), Err("more than 100000 columns"));
+    }
+
+    #[test]
+    fn the_claims_of_a_page_header() {
+        // type 3, 100 bytes from 40, version 2 with 3 + 4 bytes of levels, not compressed; then a byte of the page.
+        let bytes = [
+            0x15, 0x06, 0x15, 0xc8, 0x01, 0x15, 0x50, 0x5c, 0x55, 0x06, 0x15, 0x08, 0x12, 0x00,
+            0x00, 0x77,
+        ];
+        let claims = PageClaims {
+            header_bytes: 15,
+            uncompressed: 100,
+            compressed: 40,
+            level_bytes: 7,
+            uncompressed_anyway: true,
+            lists_lengths: false,
+        };
+        assert_eq!(page_claims(&bytes), Ok(claims));
+        assert_eq!(page_claims(&bytes[..12]), Err(ENDED));
     }
 }

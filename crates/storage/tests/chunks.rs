@@ -17,7 +17,7 @@ use arrow::array::{Array, ArrayRef, Int64Array, RecordBatch};
 use arrow::compute::{cast, concat};
 use arrow::datatypes::{DataType, Field};
 use coscan_storage::{
-    CHUNK_BYTES_DEFAULT, FileChunks, JOINED_ROWS_MAX, SegmentDecoder, StorageError, batch_rows_of,
+    Batches, CHUNK_BYTES_DEFAULT, FileChunks, JOINED_ROWS_MAX, SegmentDecoder, StorageError,
 };
 use files::{File, Shape, buffers_of, decoder, footer_of, part};
 use parquet::arrow::ArrowWriter;
@@ -141,7 +141,10 @@ fn check_decode(file: &File, metadata: &Arc<ParquetMetaData>, map: &FileChunks, 
                 "it stays at the end"
             );
             let lengths: Vec<usize> = arrays.iter().map(Array::len).collect();
-            assert_eq!(lengths, batch_rows_of(chunk, batch_rows));
+            assert_eq!(
+                lengths,
+                Batches::of(chunk, batch_rows).iter().collect::<Vec<_>>()
+            );
             let array = concat(&arrays.iter().map(|array| &**array).collect::<Vec<_>>()).unwrap();
             let expected = file.rows_of(metadata, chunk, column);
             assert_eq!(array.data_type(), expected.data_type());

@@ -77,7 +77,7 @@ impl Job {
                 lease: &self.lease,
                 batch,
             };
-            program.batch(&source, *rows).await?;
+            program.batch(&source, rows).await?;
             tokio::task::consume_budget().await;
         }
         Ok(Some(program))

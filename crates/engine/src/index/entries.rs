@@ -22,7 +22,7 @@ use futures::{StreamExt, stream};
 use super::manifest::Manifest;
 use super::progress::Progress;
 use crate::error::external;
-use crate::scan::{Execution, Run, Running, Selection, positions_of};
+use crate::scan::{Execution, Positions, Run, Running, Selection};
 
 /// The entries of the index, unsorted, in as many partitions as the scan has.
 pub(super) fn entries(
@@ -107,7 +107,7 @@ struct EntryStream {
     batch_rows: usize,
     runs: VecDeque<Arc<Run>>,
     /// The chunk at hand, where its batches begin, and how many of them are done.
-    chunk: Option<(ChunkLease, Vec<u64>, usize)>,
+    chunk: Option<(ChunkLease, Positions, usize)>,
 }
 
 impl EntryStream {
@@ -117,8 +117,8 @@ impl EntryStream {
                 let at = *done;
                 *done += 1;
                 let pipeline = &self.running.pipelines[lease.index()];
-                if let (Some(position), Some(pipeline)) = (positions.get(at), pipeline) {
-                    let rows = lease.batches()[at];
+                if let (Some(position), Some(pipeline)) = (positions.first_of(at), pipeline) {
+                    let rows = lease.batches().rows_of(at);
                     let arrays = lease.batch(&pipeline.columns, at).await.map_err(external)?;
                     let arrays = arrays.unwrap_or_default();
                     let arrays = pipeline
@@ -131,7 +131,7 @@ impl EntryStream {
                         pipeline
                             .output
                             .project(arrays.collect(), rows, &Selection::All, schema)?;
-                    let entries = entries_of(&self.schema, keys.column(0), *position)?;
+                    let entries = entries_of(&self.schema, keys.column(0), position)?;
                     self.progress.add_read(rows, entries.num_rows());
                     return Ok(Some(entries));
                 }
@@ -145,7 +145,7 @@ impl EntryStream {
                 Some(mut lease) => {
                     lease.set_batch_rows(self.batch_rows);
                     let first_row = self.first_rows[self.running.file_of(lease.index())];
-                    let positions = positions_of(lease.info(), first_row, lease.batches());
+                    let positions = Positions::of(lease.info(), first_row, lease.batches());
                     self.chunk = Some((lease, positions, 0));
                 }
                 None => {

@@ -1,18 +1,20 @@
-//! Is what DataFusion's Parquet reader gets still of the file that was planned on?
+//! Is what DataFusion's Parquet reader gets still of the file that was planned on, and can it be decoded?
 //!
 //! DataFusion reads a file by its path, whatever is there by now. Here a registered device reads instead, which checks the version itself;
 //! a plain local disk is read by DataFusion, through the page cache, and the file looked at after every read: if it still is the
 //! planned version, so are the bytes.
-//! Not here: footers. One of another version than planned makes the reads after it fail, or a scan that needs none counts its rows.
-//! C1: every range of data that is handed on is of the planned version.
+//! Footers are read, checked and cached by coscan-storage, and pages are looked at before they are handed on: a crafted page can make
+//! parquet's reader ask for more memory than there is.
+//! C1: every range of data that is handed on is of the planned version, and its pages can be decoded in the memory that there is.
 
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use coscan_storage::StorageError;
 use coscan_storage::device::{Device, FileVersion};
+use coscan_storage::pool::TableFile;
+use coscan_storage::{StorageError, check_pages};
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::ParquetFileReaderFactory;
 use datafusion::execution::object_store::ObjectStoreUrl;
@@ -25,11 +27,13 @@ use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::ParquetMetaData;
 
 use crate::engine::Engine;
+use crate::settings::Settings;
 
 /// Makes readers that check.
 pub(super) struct CheckedReaders {
     inner: Arc<dyn ParquetFileReaderFactory>,
     engine: Engine,
+    settings: Settings,
     store: ObjectStoreUrl,
 }
 
@@ -37,22 +41,27 @@ struct CheckedReader {
     inner: Box<dyn AsyncFileReader + Send>,
     file: FileVersion,
     engine: Engine,
+    settings: Settings,
     store: ObjectStoreUrl,
     /// A registered device reads, and checks, itself.
     registered: Option<Arc<dyn Device>>,
     /// Who is asked about the file otherwise, once known: to find out is to ask the file's mount, which may take for ever.
     local: Option<Arc<dyn Device>>,
+    /// The file, once its footer was asked for.
+    open: Option<Arc<TableFile>>,
 }
 
 impl CheckedReaders {
     pub(super) fn new(
         inner: Arc<dyn ParquetFileReaderFactory>,
         engine: Engine,
+        settings: Settings,
         store: ObjectStoreUrl,
     ) -> Self {
         Self {
             inner,
             engine,
+            settings,
             store,
         }
     }
@@ -76,15 +85,42 @@ impl ParquetFileReaderFactory for CheckedReaders {
             inner,
             file: version,
             engine: self.engine.clone(),
+            settings: self.settings.clone(),
             store: self.store.clone(),
             registered,
             local: None,
+            open: None,
         }))
     }
 }
 
 impl CheckedReader {
+    /// The file, with its footer.
+    async fn open(&mut self) -> Result<Arc<TableFile>> {
+        if let Some(file) = &self.open {
+            return Ok(Arc::clone(file));
+        }
+        let pool = self.engine.pool(&self.settings);
+        let (store, chunk_bytes) = (self.store.as_str(), self.settings.chunk_bytes);
+        let version = std::slice::from_ref(&self.file);
+        let opened = pool.shared().files().open(store, version, chunk_bytes);
+        let opened = opened.await.map_err(external)?.pop();
+        let missing = || StorageError::Internal("a file was not opened".to_owned());
+        let file = opened.ok_or_else(|| external(missing()))?;
+        self.open = Some(Arc::clone(&file));
+        Ok(file)
+    }
+
     async fn read(&mut self, ranges: Vec<Range<u64>>) -> Result<Vec<Bytes>> {
+        let answers = self.read_unchecked(ranges.clone()).await?;
+        let file = self.open().await?;
+        let bytes_max = self.engine.memory().unpacked_page_bytes_max();
+        check_pages(file.name(), file.metadata(), &ranges, &answers, bytes_max)
+            .map_err(external)?;
+        Ok(answers)
+    }
+
+    async fn read_unchecked(&mut self, ranges: Vec<Range<u64>>) -> Result<Vec<Bytes>> {
         let Some(device) = &self.registered else {
             let answer = self.inner.get_byte_ranges(ranges).await;
             self.verify().await?;
@@ -139,9 +175,9 @@ impl AsyncFileReader for CheckedReader {
 
     fn get_metadata<'a>(
         &'a mut self,
-        options: Option<&'a ArrowReaderOptions>,
+        _: Option<&'a ArrowReaderOptions>,
     ) -> BoxFuture<'a, Result<Arc<ParquetMetaData>>> {
-        self.inner.get_metadata(options)
+        async move { Ok(Arc::clone(self.open().await?.metadata())) }.boxed()
     }
 }
 

@@ -11,6 +11,7 @@ use std::ops::Range;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
+use coscan_storage::Batches;
 use datafusion::error::Result;
 use datafusion::physical_plan::metrics::Time;
 
@@ -44,11 +45,11 @@ pub(crate) struct FewRows {
 
 impl FewRows {
     /// Nothing found yet in a chunk of these batches, under a limit or none.
-    pub(crate) fn of(batches: &[usize], limit: Option<usize>) -> Self {
+    pub(crate) fn of(batches: &Batches, limit: Option<usize>) -> Self {
         Self {
             found: Vec::new(),
             rows: 0,
-            rows_max: batches.iter().sum::<usize>() / FEW_ONE_IN,
+            rows_max: batches.rows() / FEW_ONE_IN,
             enough: limit.unwrap_or(usize::MAX),
         }
     }
@@ -59,7 +60,7 @@ impl FewRows {
     /// As [`Pipeline::rows`].
     pub(crate) async fn look_at(&mut self, work: &BatchWork<'_>) -> Result<Vec<RecordBatch>> {
         let (source, pipeline) = (&work.source, work.pipeline);
-        let rows = source.lease.batches()[source.batch];
+        let rows = source.lease.batches().rows_of(source.batch);
         let examined = pipeline
             .examine(source, rows, Selection::All, work.computing)
             .await?;
@@ -130,12 +131,10 @@ impl FewRows {
     }
 
     /// Where they are in the chunk: ascending, not touching.
-    fn ranges(&self, batches: &[usize]) -> Vec<Range<usize>> {
+    fn ranges(&self, batches: &Batches) -> Vec<Range<usize>> {
         let mut ranges: Vec<Range<usize>> = Vec::new();
-        let (mut first, mut next) = (0, 0);
         for (batch, found) in &self.found {
-            first += batches[next..*batch].iter().sum::<usize>();
-            next = *batch;
+            let first = batches.range_of(*batch).start;
             for range in found.ranges() {
                 let range = first + range.start..first + range.end;
                 match ranges.last_mut() {

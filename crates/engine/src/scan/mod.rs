@@ -54,7 +54,7 @@ pub(crate) use file_plan::FilePlan;
 pub(crate) use float_scans::{HideFloatBounds, hide as without_float_bounds};
 pub(crate) use metrics::PartitionMetrics;
 pub(crate) use pipeline::{Columns, Pipeline, Selection};
-pub(crate) use positions::positions_of;
+pub(crate) use positions::Positions;
 pub(crate) use prune::may_match;
 pub(crate) use rule::{MarkScans, SwapScans, parquet_scan};
 pub(crate) use source::CScanSource;

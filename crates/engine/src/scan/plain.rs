@@ -2,10 +2,11 @@
 //!
 //! It reads a file by its path, whatever is there by now, and says of a damaged page neither the file nor the place. So what it reads is
 //! checked (`checked_reader.rs`), and a scan that failed is looked into: the columns it reads are read once more by our own
-//! reader, whose errors name file, row group and column. A scan that succeeds pays nothing for that.
+//! reader, whose errors name file, row group and column. A scan that succeeds pays nothing for that. A panic is an error like others.
 //! Not here: which scans are plain (`rule.rs`), what they tell the planner (`source.rs`).
 //! Bounds: at most one second read per stream that failed.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use datafusion::datasource::physical_plan::{FileScanConfig, FileScanConfigBuilder, ParquetSource};
@@ -36,14 +37,15 @@ pub(crate) fn checked(
     source: &ParquetSource,
 ) -> Result<Option<(FileScanConfig, Arc<ScanPlan>)>> {
     let (engine, settings) = (engine.clone(), settings.clone());
-    let plan = ScanPlan::new(engine.clone(), settings, Delivery::Shared, scan, source)?;
+    let (own_engine, own_settings) = (engine.clone(), settings.clone());
+    let plan = ScanPlan::new(own_engine, own_settings, Delivery::Shared, scan, source)?;
     let Some(plan) = plan else {
         return Ok(None);
     };
     let mut builder = FileScanConfigBuilder::from(scan.clone());
     if let Some(readers) = source.parquet_file_reader_factory() {
         let store = scan.object_store_url.clone();
-        let readers = CheckedReaders::new(Arc::clone(readers), engine, store);
+        let readers = CheckedReaders::new(Arc::clone(readers), engine, settings, store);
         let source = source
             .clone()
             .with_parquet_file_reader_factory(Arc::new(readers));
@@ -65,6 +67,16 @@ pub(crate) fn open(
     let rows = scan.open_with_args(args)?;
     let schema = rows.schema();
     let plan = Arc::clone(plan);
+    let rows = AssertUnwindSafe(rows).catch_unwind().map(|rows| {
+        rows.unwrap_or_else(|panic| {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+            let text = text.unwrap_or("no message");
+            Err(DataFusionError::Execution(format!(
+                "the Parquet reader panicked: {text}"
+            )))
+        })
+    });
     let rows = rows.or_else(move |error| {
         let located = located(Arc::clone(&plan), batch_rows, error);
         located.map(Err).boxed()

@@ -2,24 +2,35 @@
 //!
 //! A row's position is its number within its file plus the position that the file's first row was given. Indexes name rows by it.
 
+use coscan_storage::Batches;
 use coscan_storage::pool::ChunkInfo;
 
-/// The position of the first row of each batch of a chunk, where its file begins at `first_row` and the batches have so many rows
-/// each; a batch does not span two row groups.
-pub(crate) fn positions_of(info: &ChunkInfo, first_row: u64, batch_rows: &[usize]) -> Vec<u64> {
-    let groups = info.file.metadata().row_groups();
-    let mut batches = batch_rows.iter().map(|rows| *rows as u64);
-    let mut positions = Vec::with_capacity(batch_rows.len());
-    for piece in &info.file.chunks().chunks[info.file_chunk].pieces {
-        let before = groups[..piece.row_group].iter();
-        let before: u64 = before.map(|group| group.num_rows().unsigned_abs()).sum();
-        let (mut at, end) = (piece.rows.start, piece.rows.end);
-        while at < end
-            && let Some(rows) = batches.next()
-        {
-            positions.push(first_row + before + at);
-            at += rows;
+/// The positions of the batches of a chunk.
+pub(crate) struct Positions {
+    batches: Batches,
+    /// The position of the first row of each piece.
+    pieces: Vec<u64>,
+}
+
+impl Positions {
+    /// Where the file of a chunk begins at `first_row`.
+    pub(crate) fn of(info: &ChunkInfo, first_row: u64, batches: &Batches) -> Self {
+        let groups = info.file.metadata().row_groups();
+        let pieces = &info.file.chunks().chunks[info.file_chunk].pieces;
+        let pieces = pieces.iter().map(|piece| {
+            let before = groups[..piece.row_group].iter();
+            let before: u64 = before.map(|group| group.num_rows().unsigned_abs()).sum();
+            first_row + before + piece.rows.start
+        });
+        Self {
+            batches: batches.clone(),
+            pieces: pieces.collect(),
         }
     }
-    positions
+
+    /// The position of the first row of batch `at`; `None` past the end.
+    pub(crate) fn first_of(&self, at: usize) -> Option<u64> {
+        let (piece, skipped) = self.batches.place_of(at)?;
+        Some(self.pieces[piece] + skipped as u64)
+    }
 }

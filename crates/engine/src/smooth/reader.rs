@@ -25,7 +25,7 @@ use super::probing::{Examined, Job};
 use super::read_ahead::pages_bytes_max;
 use super::rows::{PieceColumns, ReadPages, pages_selected, select};
 use crate::error::external;
-use crate::scan::{LeaseBatch, Pipeline, positions_of};
+use crate::scan::{LeaseBatch, Pipeline, Positions};
 
 /// What a reader found.
 pub(crate) enum Found {
@@ -69,7 +69,7 @@ enum At {
         open: Arc<Open>,
         lease: ChunkLease,
         pipeline: Arc<Pipeline>,
-        positions: Vec<u64>,
+        positions: Positions,
         batch: usize,
     },
     Finished,
@@ -167,13 +167,13 @@ impl Reader {
                     positions,
                     batch,
                 } => {
-                    let Some(first) = positions.get(batch) else {
+                    let Some(first) = positions.first_of(batch) else {
                         drop(lease);
                         self.at = At::Scanning { open };
                         continue;
                     };
                     let rows = eye
-                        .look_at_batch(&open, &lease, &pipeline, *first, batch)
+                        .look_at_batch(&open, &lease, &pipeline, first, batch)
                         .await?;
                     self.at = At::InChunk {
                         open,
@@ -249,7 +249,7 @@ impl Eye {
             return Ok(At::Scanning { open });
         };
         let first_row = open.first_rows[open.running.file_of(lease.index())];
-        let positions = positions_of(lease.info(), first_row, lease.batches());
+        let positions = Positions::of(lease.info(), first_row, lease.batches());
         Ok(At::InChunk {
             open,
             lease,
@@ -267,7 +267,7 @@ impl Eye {
         first: u64,
         batch: usize,
     ) -> Result<RecordBatch> {
-        let rows = lease.batches()[batch];
+        let rows = lease.batches().rows_of(batch);
         let schema = &self.execution.plan.covered.schema;
         let Some(take_over) = open.take_over.get() else {
             return Ok(RecordBatch::new_empty(Arc::clone(schema)));

@@ -20,7 +20,7 @@ use super::gate::Pass;
 use super::scan::Scan;
 use super::state::{DecodedKey, State};
 use super::{ChunkInfo, Inner};
-use crate::{Result, SegmentDecoder, StorageError, batch_rows_of};
+use crate::{Batches, Result, SegmentDecoder, StorageError};
 
 /// A column to decode.
 #[derive(Clone, Debug)]
@@ -39,7 +39,7 @@ pub struct ChunkLease {
     origin: LoadOrigin,
     /// Its places in decoded segments, by column name and type.
     readers: Mutex<BTreeMap<(String, DataType), Arc<Reader>>>,
-    pub(crate) batches: Vec<usize>,
+    pub(crate) batches: Batches,
     batch_rows: usize,
     /// False for chunks that were handed out without bytes: the core does not know of them.
     held: bool,
@@ -70,7 +70,7 @@ impl ChunkLease {
             index,
             origin,
             readers: Mutex::default(),
-            batches: Vec::new(),
+            batches: Batches::default(),
             batch_rows: BATCH_ROWS,
             held,
             progress_told: Mutex::new(Instant::now()),
@@ -84,7 +84,7 @@ impl ChunkLease {
     pub fn set_batch_rows(&mut self, rows: usize) {
         self.batch_rows = rows.max(1);
         let info = self.info();
-        self.batches = batch_rows_of(&info.file.chunks().chunks[info.file_chunk], self.batch_rows);
+        self.batches = Batches::of(&info.file.chunks().chunks[info.file_chunk], self.batch_rows);
     }
 
     /// Its position in the scan's [`super::TableView::chunks`].
@@ -107,7 +107,7 @@ impl ChunkLease {
 
     /// Rows of each batch.
     #[must_use]
-    pub fn batches(&self) -> &[usize] {
+    pub fn batches(&self) -> &Batches {
         &self.batches
     }
 
@@ -123,9 +123,10 @@ impl ChunkLease {
         columns: &[ColumnRequest],
         at: usize,
     ) -> Result<Option<Vec<ArrayRef>>> {
-        let Some(&rows) = self.batches.get(at) else {
+        if at >= self.batches.len() {
             return Ok(None);
-        };
+        }
+        let rows = self.batches.rows_of(at);
         self.tell_progress();
         let readers: Vec<Option<Arc<Reader>>> = columns
             .iter()
@@ -313,10 +314,12 @@ impl ChunkLease {
             return Err(missing());
         }
         let field = Arc::clone(&column.field);
+        let page_bytes_max = self.scan.inner().shared.memory.unpacked_page_bytes_max();
         Ok(Box::new(move || {
             let chunk = &info.file.chunks().chunks[info.file_chunk];
             let (name, metadata) = (info.file.name(), info.file.metadata());
             SegmentDecoder::new(name, metadata, root, &field, chunk, buffers, batch_rows)
+                .map(|decoder| decoder.with_page_bytes_max(page_bytes_max))
         }))
     }
 }

@@ -69,6 +69,9 @@ const METADATA_KEPT: u64 = 8;
 /// The pools hear of changes in steps of this part of the limit, so that not every reservation is an event.
 const STEPS: u64 = 64;
 
+/// No writer makes larger pages unless it is told to, or single values are larger.
+const UNPACKED_PAGE_BYTES: u64 = 64 << 20;
+
 impl MemoryBudget {
     /// A budget of `limit` bytes.
     #[must_use]
@@ -84,6 +87,12 @@ impl MemoryBudget {
     #[must_use]
     pub fn limit(&self) -> u64 {
         self.limit.load(Ordering::Relaxed)
+    }
+
+    /// How many bytes a page of a file may have when it is decompressed: half of the limit, but what any file's pages have in any case.
+    #[must_use]
+    pub fn unpacked_page_bytes_max(&self) -> u64 {
+        (self.limit() / 2).max(UNPACKED_PAGE_BYTES)
     }
 
     /// Changes the limit, at once and for everything. Memory that operators hold is not taken from them.

@@ -271,6 +271,7 @@ impl PageBytes {
         let shared = &self.pool.shared;
         let produced = Arc::clone(&shared.decoded_bytes);
         let name = file.name().to_owned();
+        let page_bytes_max = shared.memory.unpacked_page_bytes_max();
         let decoding = shared.decode.run(
             move || name,
             move || {
@@ -280,7 +281,8 @@ impl PageBytes {
                     };
                     let (name, metadata) = (file.name(), file.metadata());
                     let mut decoder =
-                        SegmentDecoder::new(name, metadata, root, &field, &chunk, buffers, rows)?;
+                        SegmentDecoder::new(name, metadata, root, &field, &chunk, buffers, rows)?
+                            .with_page_bytes_max(page_bytes_max);
                     if let Some(wanted) = &wanted {
                         decoder = decoder.with_rows(wanted);
                     }

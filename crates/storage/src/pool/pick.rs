@@ -80,7 +80,7 @@ impl ChunkLease {
             return true;
         }
         let (mut first, mut touched) = (0, 0);
-        for rows in &self.batches {
+        for rows in self.batches.iter() {
             let end = first + rows;
             let next = wanted.partition_point(|range| range.end <= first);
             if wanted.get(next).is_some_and(|range| range.start < end) {

@@ -1,0 +1,449 @@
+//! Can a page of a Parquet file be decoded in the memory that there is?
+//!
+//! Idea: parquet 59.3 makes room for as many bytes as a page's header claims, for as many strings as a page's own lists of lengths
+//! claim, and unpacks GZIP and BROTLI until they end, whatever was claimed. A few bytes can so ask for more than there is, and a
+//! failed allocation aborts. So each page's claims are compared with what its bytes can hold, and with a limit, before parquet sees it.
+//! The header is looked at where parquet reads it, and judged where it asks for the page's bytes: a header that is not understood
+//! here is followed by no bytes.
+//! Not here: footers (`footer.rs`), panics (`decode.rs`).
+//! Bounds: two headers remembered; GZIP and BROTLI are unpacked twice where they could exceed the limit.
+//! G1: no page is unpacked to more than the limit.
+
+use std::collections::VecDeque;
+use std::io::{self, Read};
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use parquet::basic::{Compression, Encoding};
+use parquet::column::page::{Page, PageMetadata, PageReader};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, RowGroupMetaData};
+use parquet::file::page_index::offset_index::PageLocation;
+use parquet::file::reader::{ChunkReader, Length};
+use parquet::file::serialized_reader::SerializedPageReader;
+
+use crate::delta::strings;
+use crate::segment_bytes::SegmentBytes;
+use crate::thrift_bounds::{PageClaims, page_claims};
+use crate::{Result, StorageError};
+
+/// What a page may have at most where no budget says less: what its header can claim.
+pub const PAGE_BYTES_MAX: u64 = i32::MAX as u64;
+
+/// What parquet makes of a value of a dictionary or a delta-encoded page, beside its bytes: a `Bytes`.
+const VALUE_BYTES: u64 = 32;
+
+// What a byte can stand for, with room to spare: 64 bytes of Snappy's copies take 3, LZ4's runs grow by 255 a byte, DEFLATE's by 1032.
+const SNAPPY_RATIO: u64 = 32;
+const LZ4_RATIO: u64 = 256;
+const GZIP_RATIO: u64 = 1040;
+/// What formats have beside that, such as lengths in front.
+const SLACK_BYTES: u64 = 1024;
+
+/// The pages of a leaf of a piece, each of which can be decoded in `bytes_max`.
+pub(crate) struct GuardedPages {
+    pages: SerializedPageReader<GuardedBytes>,
+    column: ColumnChunkMetaData,
+    bytes_max: u64,
+    /// Of the pages that were listed: where the next one begins and the one behind it, or the rows end. Pages that are not listed say
+    /// only in their own headers how many rows they have.
+    listed: VecDeque<(u64, u64)>,
+    /// The next page is the dictionary, which is listed nowhere.
+    dictionary_first: bool,
+}
+
+impl GuardedPages {
+    /// Of a column chunk, or those of its pages that are listed.
+    pub(crate) fn new(
+        bytes: Arc<SegmentBytes>,
+        column: &ColumnChunkMetaData,
+        rows: usize,
+        pages: Option<Vec<PageLocation>>,
+        bytes_max: u64,
+    ) -> Result<Self, ParquetError> {
+        let mut listed = VecDeque::new();
+        let mut dictionary_first = false;
+        if let Some(pages) = &pages {
+            let first = |page: &PageLocation| page.first_row_index.unsigned_abs();
+            let ends = pages.iter().skip(1).map(first);
+            let ends = ends.chain(std::iter::once(rows as u64));
+            listed = pages.iter().map(first).zip(ends).collect();
+            let start = pages.first().map(|page| page.offset.unsigned_abs());
+            dictionary_first = start.is_some_and(|start| start != column.byte_range().0);
+        }
+        let bytes = GuardedBytes {
+            bytes,
+            compression: column.compression(),
+            bytes_max,
+            whole_pages: pages.is_some(),
+            headers: Mutex::default(),
+        };
+        Ok(Self {
+            pages: SerializedPageReader::new(Arc::new(bytes), column, rows, pages)?,
+            column: column.clone(),
+            bytes_max,
+            listed,
+            dictionary_first,
+        })
+    }
+
+    /// Values of the whole column chunk, by the footer.
+    fn values_max(&self) -> u64 {
+        self.column.num_values().unsigned_abs()
+    }
+
+    fn check(&self, page: &Page) -> Result<(), ParquetError> {
+        let values = u64::from(page.num_values());
+        // A dictionary holds plain values, each of at least one byte; of those that are compared a list is made.
+        let max = match page {
+            Page::DictionaryPage { buf, .. } => {
+                (buf.len() as u64).min((self.bytes_max / VALUE_BYTES).max(SLACK_BYTES))
+            }
+            Page::DataPage { .. } | Page::DataPageV2 { .. } => self.values_max(),
+        };
+        if values > max {
+            return Err(refused(format!(
+                "a page claims {values} values where at most {max} can be"
+            )));
+        }
+        let Some((encoding, encoded)) = self.encoded_values(page) else {
+            return Ok(());
+        };
+        let Some(strings) = strings(encoding, encoded, values) else {
+            return Ok(());
+        };
+        if strings.values > values {
+            return Err(refused(format!(
+                "a page of {values} values has {} lengths",
+                strings.values
+            )));
+        }
+        let bytes = strings
+            .bytes
+            .saturating_add(strings.values.saturating_mul(VALUE_BYTES));
+        within(bytes, self.bytes_max.max(SLACK_BYTES * VALUE_BYTES))
+    }
+
+    /// Goes on to the next page of those listed; gives the rows that the list gave the one before.
+    fn pass(&mut self) -> Option<(u64, u64)> {
+        if std::mem::take(&mut self.dictionary_first) {
+            return None;
+        }
+        self.listed.pop_front()
+    }
+
+    /// Whether a page has as many rows as the list says: rows of other columns would be put beside its rows otherwise.
+    fn check_rows(&self, page: &Page, listed: Option<(u64, u64)>) -> Result<(), ParquetError> {
+        let nested = self.column.column_descr().max_rep_level() > 0;
+        let rows = match page {
+            Page::DictionaryPage { .. } => return Ok(()),
+            Page::DataPage { num_values, .. } if !nested => *num_values,
+            Page::DataPageV2 { num_rows, .. } => *num_rows,
+            // Only its levels say.
+            Page::DataPage { .. } => return Ok(()),
+        };
+        match listed {
+            Some((first, end)) if end.checked_sub(first) != Some(u64::from(rows)) => Err(refused(
+                format!("a page of {rows} rows, where the page index says {first} to {end}"),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// The values of a data page, without its levels; `None` where parquet will refuse the levels.
+    fn encoded_values<'p>(&self, page: &'p Page) -> Option<(Encoding, &'p [u8])> {
+        match page {
+            Page::DictionaryPage { .. } => None,
+            Page::DataPage {
+                buf,
+                num_values,
+                encoding,
+                def_level_encoding,
+                rep_level_encoding,
+                ..
+            } => {
+                let descriptor = self.column.column_descr();
+                let levels = [
+                    (descriptor.max_rep_level(), *rep_level_encoding),
+                    (descriptor.max_def_level(), *def_level_encoding),
+                ];
+                let mut rest: &[u8] = buf;
+                for (max, encoding) in levels {
+                    let bytes = v1_level_bytes(max, encoding, *num_values, rest)?;
+                    rest = rest.get(bytes..)?;
+                }
+                Some((*encoding, rest))
+            }
+            Page::DataPageV2 {
+                buf,
+                encoding,
+                def_levels_byte_len,
+                rep_levels_byte_len,
+                ..
+            } => {
+                let levels = u64::from(*def_levels_byte_len) + u64::from(*rep_levels_byte_len);
+                Some((*encoding, buf.get(usize::try_from(levels).ok()?..)?))
+            }
+        }
+    }
+}
+
+/// The bytes of the levels that these bytes of a page of version 1 begin with.
+fn v1_level_bytes(max: i16, encoding: Encoding, values: u32, bytes: &[u8]) -> Option<usize> {
+    if max <= 0 {
+        return Some(0);
+    }
+    #[allow(deprecated)]
+    if encoding == Encoding::BIT_PACKED {
+        let width = u64::from(max.unsigned_abs().ilog2() + 1);
+        return usize::try_from((u64::from(values) * width).div_ceil(8)).ok();
+    }
+    let length = bytes.first_chunk::<4>()?;
+    usize::try_from(u32::from_le_bytes(*length))
+        .ok()?
+        .checked_add(4)
+}
+
+impl Iterator for GuardedPages {
+    type Item = Result<Page, ParquetError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.get_next_page().transpose()
+    }
+}
+
+impl PageReader for GuardedPages {
+    fn get_next_page(&mut self) -> Result<Option<Page>, ParquetError> {
+        let page = self.pages.get_next_page()?;
+        let listed = self.pass();
+        if let Some(page) = &page {
+            self.check(page)?;
+            self.check_rows(page, listed)?;
+        }
+        Ok(page)
+    }
+
+    fn peek_next_page(&mut self) -> Result<Option<PageMetadata>, ParquetError> {
+        self.pages.peek_next_page()
+    }
+
+    fn skip_next_page(&mut self) -> Result<(), ParquetError> {
+        self.pass();
+        self.pages.skip_next_page()
+    }
+
+    fn at_record_boundary(&mut self) -> Result<bool, ParquetError> {
+        self.pages.at_record_boundary()
+    }
+}
+
+/// The file, as far as it is there, of which no page is given that claims too much.
+struct GuardedBytes {
+    bytes: Arc<SegmentBytes>,
+    compression: Compression,
+    bytes_max: u64,
+    /// Pages are asked for with their headers; else header and page are, one after the other.
+    whole_pages: bool,
+    /// The headers read last: where their pages begin. Two, for after a header that was only looked at parquet begins to read at the
+    /// page, and what it then would say as a header is noted too.
+    headers: Mutex<[Option<(u64, PageClaims)>; 2]>,
+}
+
+impl Length for GuardedBytes {
+    fn len(&self) -> u64 {
+        self.bytes.len()
+    }
+}
+
+impl ChunkReader for GuardedBytes {
+    type T = <SegmentBytes as ChunkReader>::T;
+
+    fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
+        if let Some(claims) = self
+            .bytes
+            .with_bytes_at(start, |bytes| page_claims(bytes).ok())
+        {
+            let mut headers = self.headers.lock();
+            headers[1] = headers[0];
+            headers[0] = Some((start + claims.header_bytes as u64, claims));
+        }
+        self.bytes.get_read(start)
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
+        let bytes = self.bytes.get_bytes(start, length)?;
+        if self.whole_pages {
+            let claims = page_claims(&bytes).map_err(|flaw| refused(flaw.to_owned()))?;
+            check_page(
+                &claims,
+                self.compression,
+                &bytes[claims.header_bytes..],
+                self.bytes_max,
+            )?;
+            return Ok(bytes);
+        }
+        let headers = *self.headers.lock();
+        let mut known = false;
+        for (_, claims) in headers.iter().flatten().filter(|(at, _)| *at == start) {
+            known = true;
+            check_page(claims, self.compression, &bytes, self.bytes_max)?;
+        }
+        if known {
+            Ok(bytes)
+        } else {
+            Err(refused("a page header is damaged".to_owned()))
+        }
+    }
+}
+
+/// Whether a page can be unpacked in `bytes_max`.
+fn check_page(
+    claims: &PageClaims,
+    compression: Compression,
+    page: &[u8],
+    bytes_max: u64,
+) -> Result<(), ParquetError> {
+    if claims.uncompressed_anyway || compression == Compression::UNCOMPRESSED {
+        return Ok(());
+    }
+    let claimed = u64::try_from(claims.uncompressed)
+        .map_err(|_| refused(format!("a page of {} bytes", claims.uncompressed)))?;
+    within(claimed, bytes_max)?;
+    let packed = page.len() as u64;
+    let ratio = match compression {
+        Compression::SNAPPY => Some(SNAPPY_RATIO),
+        Compression::LZ4 | Compression::LZ4_RAW => Some(LZ4_RATIO),
+        Compression::GZIP(_) => Some(GZIP_RATIO),
+        // Zstandard is given no more room than was claimed.
+        _ => None,
+    };
+    let can_hold = ratio.map(|ratio| packed.saturating_mul(ratio).saturating_add(SLACK_BYTES));
+    if can_hold.is_some_and(|can_hold| claimed > can_hold) {
+        return Err(refused(format!(
+            "a page claims {claimed} bytes, which {packed} cannot hold"
+        )));
+    }
+    let levels = usize::try_from(claims.level_bytes).unwrap_or(usize::MAX);
+    let packed = page.get(levels..).unwrap_or_default();
+    match compression {
+        Compression::GZIP(_) if can_hold.is_some_and(|can_hold| can_hold > bytes_max) => {
+            unpacked_within(flate2::read::MultiGzDecoder::new(packed), bytes_max)
+        }
+        Compression::BROTLI(_) => {
+            unpacked_within(brotli::Decompressor::new(packed, 4096), bytes_max)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Damage is left to parquet to find: what ends in an error has ended.
+fn unpacked_within(unpacked: impl Read, bytes_max: u64) -> Result<(), ParquetError> {
+    let mut unpacked = unpacked.take(bytes_max.saturating_add(1));
+    let bytes = io::copy(&mut unpacked, &mut io::sink()).unwrap_or(0);
+    within(bytes, bytes_max)
+}
+
+fn within(bytes: u64, bytes_max: u64) -> Result<(), ParquetError> {
+    if bytes <= bytes_max {
+        return Ok(());
+    }
+    Err(refused(format!(
+        "a page of {bytes} bytes or more is too large: coscan.memory leaves {bytes_max} for one; raise it"
+    )))
+}
+
+fn refused(reason: String) -> ParquetError {
+    ParquetError::General(reason)
+}
+
+/// Checks bytes of a file that were read for another reader than ours: whatever of them is pages can be decoded in `bytes_max`.
+///
+/// Each range of a column chunk must begin with a page's header, as those do that parquet's own readers ask for; ranges elsewhere are
+/// not looked at.
+///
+/// # Errors
+/// [`StorageError::BadPage`].
+pub fn check_pages(
+    file: &str,
+    metadata: &ParquetMetaData,
+    ranges: &[Range<u64>],
+    answers: &[Bytes],
+    bytes_max: u64,
+) -> Result<()> {
+    for (range, bytes) in ranges.iter().zip(answers) {
+        let place = metadata
+            .row_groups()
+            .iter()
+            .enumerate()
+            .find_map(|(number, group)| Some((number, column_at(group, range.start)?)));
+        let Some((row_group, column)) = place else {
+            continue;
+        };
+        let checked = check_run(column, range.start, bytes, bytes_max);
+        checked.map_err(|error| StorageError::BadPage {
+            file: file.to_owned(),
+            row_group,
+            column: column
+                .column_path()
+                .parts()
+                .first()
+                .cloned()
+                .unwrap_or_default(),
+            reason: error.to_string(),
+        })?;
+    }
+    Ok(())
+}
+
+fn column_at(group: &RowGroupMetaData, byte: u64) -> Option<&ColumnChunkMetaData> {
+    group.columns().iter().find(|column| {
+        let (start, length) = column.byte_range();
+        byte.checked_sub(start).is_some_and(|at| at < length)
+    })
+}
+
+/// Checks pages that lie one behind the other.
+fn check_run(
+    column: &ColumnChunkMetaData,
+    start: u64,
+    bytes: &Bytes,
+    bytes_max: u64,
+) -> Result<(), ParquetError> {
+    let mut at = 0;
+    while at < bytes.len() {
+        let header = page_claims(&bytes[at..]).map_err(|flaw| refused(flaw.to_owned()))?;
+        let from = at + header.header_bytes;
+        let end = usize::try_from(header.compressed)
+            .ok()
+            .and_then(|length| from.checked_add(length))
+            .filter(|end| *end <= bytes.len());
+        let Some(end) = end else {
+            return Err(refused(format!("a page of {} bytes", header.compressed)));
+        };
+        check_page(&header, column.compression(), &bytes[from..end], bytes_max)?;
+        if header.lists_lengths {
+            let range = start + at as u64..start + end as u64;
+            let one = one_page(column, &range)?;
+            let bytes = SegmentBytes::new(vec![(range, bytes.slice(at..end))]);
+            GuardedPages::new(Arc::new(bytes), &one, 0, None, bytes_max)?.get_next_page()?;
+        }
+        at = end;
+    }
+    Ok(())
+}
+
+/// A column chunk that consists of these bytes of `column`.
+fn one_page(
+    column: &ColumnChunkMetaData,
+    range: &Range<u64>,
+) -> Result<ColumnChunkMetaData, ParquetError> {
+    column
+        .clone()
+        .into_builder()
+        .set_dictionary_page_offset(None)
+        .set_data_page_offset(i64::try_from(range.start)?)
+        .set_total_compressed_size(i64::try_from(range.end - range.start)?)
+        .build()
+}
