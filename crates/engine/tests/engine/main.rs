@@ -27,6 +27,7 @@ mod index_order;
 mod indexes;
 mod join_filters;
 mod left_behind;
+mod mutants;
 mod object_store;
 mod pages;
 mod power_loss;
