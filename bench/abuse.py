@@ -216,33 +216,37 @@ class Neighbour(threading.Thread):
         return sorted(self.seconds)
 
 
-def hostile_statement(chance):
-    """A statement, and the rows that it must give if it gives any; None where that is not known."""
-    size = chance.choice([10, 100, 1000, 5000])
-    return chance.choice([
-        lambda: ("SELECT " + "+".join(["1"] * size), [(str(size),)]),
-        lambda: ("SELECT count(*) FROM t WHERE " + " OR ".join(f"k={n}" for n in range(size)), [(str(size),)]),
-        lambda: ("SELECT count(*) FROM t WHERE k IN (" + ",".join(map(str, range(size * 20))) + ")", None),
-        lambda: ("SELECT " + "(" * size + "1" + ")" * size, [("1",)]),
-        lambda: ("SELECT " + "-" * 0 + "NOT " * size + "true", [("t",)]),
-        lambda: (";" * size * 100, []),
-        lambda: ("SELECT repeat('x', 2000000000)", None),
-        lambda: ("SELECT count(*) FROM t a, t b, t c, t d WHERE a.k + b.k + c.k + d.k = -1 LIMIT 1", "slow"),
-        lambda: ("WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r) SELECT count(*) FROM r", "slow"),
-        lambda: ("SELECT * FROM t ORDER BY s, k DESC LIMIT 3", None),
-        lambda: ("SELECT \x01\x7f'\u20ac" + "\\" * size, None),
-        lambda: ("EXPLAIN " * size + "SELECT 1", None),
-        lambda: ("DECLARE c CURSOR FOR SELECT * FROM t", None),
-        lambda: ("SET coscan.chunk_bytes = '" + str(chance.randrange(1 << 70)) + "'", None),
-        lambda: ("DROP TABLE t_that_is_not_there", None),
-        lambda: ("SELECT count(*), sum(k), max(s) FROM h", None),
-        lambda: ("SELECT * FROM h ORDER BY k LIMIT 5", None),
-    ])()
+# By kind: a statement made of a size, and the rows that it must give if it gives any (None: not known; "slow": it has to be ended).
+HOSTILE = {
+    "chain": lambda n, _: ("SELECT " + "+".join(["1"] * n), [(str(n),)]),
+    "ors": lambda n, _: ("SELECT count(*) FROM t WHERE " + " OR ".join(f"k={k}" for k in range(n)), [(str(n),)]),
+    "list": lambda n, _: ("SELECT count(*) FROM t WHERE k IN (" + ",".join(map(str, range(n * 20))) + ")", [(str(n * 20),)]),
+    "nested": lambda n, _: ("SELECT " + "(" * n + "1" + ")" * n, [("1",)]),
+    "not": lambda n, _: ("SELECT " + "NOT " * n + "true", [("t",)]),
+    "empty": lambda n, _: (";" * n * 100, []),
+    "repeat": lambda n, _: ("SELECT length(repeat('x', 2000000000))", None),
+    "cross": lambda n, _: ("SELECT count(*) FROM t a, t b, t c, t d WHERE a.k + b.k + c.k + d.k = -1", "slow"),
+    "recursive": lambda n, _: ("WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r) SELECT count(*) FROM r", "slow"),
+    "sort": lambda n, _: ("SELECT * FROM t ORDER BY s, k DESC LIMIT 3", None),
+    "bytes": lambda n, _: ("SELECT \x01\x7f'\u20ac" + "\\" * n, None),
+    "explain": lambda n, _: ("EXPLAIN " * n + "SELECT 1", None),
+    "cursor": lambda n, _: ("DECLARE c CURSOR FOR SELECT * FROM t", None),
+    "setting": lambda n, chance: (f"SET coscan.chunk_bytes = '{chance.randrange(1 << 70)}'", None),
+    "drop": lambda n, _: ("DROP TABLE t_that_is_not_there", None),
+    "file": lambda n, _: ("SELECT count(*), sum(k), max(s) FROM h", None),
+    "rows": lambda n, _: ("SELECT * FROM h ORDER BY k LIMIT 5", None),
+}
 
 
-def ask(port, chance, report):
+def hostile_statement(chance, left_out=()):
+    """A statement of some kind, and what it must give."""
+    kind = chance.choice([kind for kind in HOSTILE if kind not in left_out])
+    return HOSTILE[kind](chance.choice([10, 100, 1000, 5000]), chance)
+
+
+def ask(port, chance, report, left_out=()):
     """One hostile statement over a connection of its own."""
-    sql, right = hostile_statement(chance)
+    sql, right = hostile_statement(chance, left_out)
     try:
         client = Client(port)
         if right == "slow":
@@ -364,7 +368,10 @@ def abuse(args, server, folder, report):
                 if not left:
                     return
                 left.pop()
-            (ask if own.random() < 0.7 else send_nonsense)(server.port, own, report)
+            if own.random() < 0.7:
+                ask(server.port, own, report, args.leave_out)
+            else:
+                send_nonsense(server.port, own, report)
     workers = [threading.Thread(target=work, args=(chance.random(),), daemon=True)
                for _ in range(max(args.connections - args.connections // 2, 1))]
     for worker in workers:
@@ -387,7 +394,7 @@ def kill_under_load(args, folder, answers, report):
         server = Server(args, folder)
         chance = [random.Random(f"{args.seed} {at} {n}") for n in range(8)]
         quiet = Report()
-        asking = [threading.Thread(target=ask, args=(server.port, one, quiet), daemon=True) for one in chance]
+        asking = [threading.Thread(target=ask, args=(server.port, one, quiet, args.leave_out), daemon=True) for one in chance]
         for thread in asking:
             thread.start()
         time.sleep(0.2)
@@ -445,7 +452,7 @@ def run(args, folder):
             "neighbour": {"quiet_s_p95": quiet_p95, "abused_s_p95": beside_p95, "ratio": ratio, "aim": RATIO_AIM,
                           "quiet_queries": len(quiet), "abused_queries": len(beside)},
             "command": " ".join(sys.argv), "commit": commit(), "machine": machine(),
-            "statements": args.statements, "connections": args.connections, "kills": args.kills, "seed": args.seed}
+            "statements": args.statements, "left_out": args.leave_out, "connections": args.connections, "kills": args.kills, "seed": args.seed}
 
 
 def passed(result):
@@ -471,12 +478,14 @@ def parse(argv):
     parser.add_argument("--connections", type=int)
     parser.add_argument("--kills", type=int)
     parser.add_argument("--files", help="a folder of hostile Parquet files")
+    parser.add_argument("--leave-out", default="", help=f"kinds of statements, of {', '.join(HOSTILE)}")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json")
     args = parser.parse_args(argv)
     for name, small, large in (("statements", 60, 1000), ("connections", 20, 200), ("kills", 1, 3)):
         if getattr(args, name) is None:
             setattr(args, name, small if args.small else large)
+    args.leave_out = [kind for kind in args.leave_out.split(",") if kind]
     args.files = sorted(glob.glob(os.path.join(args.files, "*.parquet"))) if args.files else []
     return args
 
