@@ -251,9 +251,18 @@ impl Drop for Building {
     }
 }
 
+/// An index of twenty billion rows has a manifest of half of it.
+const MANIFEST_BYTES_MAX: u64 = 128 << 20;
+
 /// The manifest at a path; `None` if there is nothing.
 async fn read(store: &Arc<dyn ObjectStore>, path: &Path) -> Result<Option<Manifest>, String> {
     let bytes = match store.get(path).await {
+        Ok(answer) if answer.meta.size > MANIFEST_BYTES_MAX => {
+            let size = answer.meta.size;
+            return Err(format!(
+                "a manifest of {size} bytes; more than {MANIFEST_BYTES_MAX} are not read"
+            ));
+        }
         Ok(answer) => answer.bytes().await,
         Err(object_store::Error::NotFound { .. }) => return Ok(None),
         Err(error) => Err(error),

@@ -179,7 +179,18 @@ impl Manifest {
         if sealed.manifest.crc32()? != sealed.crc32 {
             return Err("the manifest is damaged: its checksum does not match".to_owned());
         }
+        if !sealed.manifest.is_consistent() {
+            return Err("the manifest contradicts itself".to_owned());
+        }
         Ok(sealed.manifest)
+    }
+
+    /// Positions of rows can be added up, and an index has no more entries than its files have rows.
+    fn is_consistent(&self) -> bool {
+        let mut rows = self.files.iter().map(|file| file.rows);
+        let rows = rows.try_fold(0, u64::checked_add);
+        rows.is_some_and(|rows| i64::try_from(rows).is_ok() && self.entries <= rows)
+            && self.leaves_end <= self.bytes
     }
 
     fn crc32(&self) -> Result<u32, String> {
@@ -296,6 +307,26 @@ mod tests {
         let refused = Manifest::open(changed.as_bytes()).unwrap_err();
         assert!(refused.contains("checksum"), "{refused}");
         assert!(Manifest::open(&sealed.as_bytes()[..40]).is_err());
+    }
+
+    #[test]
+    fn a_manifest_that_contradicts_itself_is_refused() {
+        let file = |rows| CoveredFile::new("file:///", &version(1), rows);
+        for (rows, entries, leaves_end) in [
+            (vec![u64::MAX, 1], 0, 0),
+            (vec![1 << 63], 0, 0),
+            (vec![10], 11, 0),
+            (vec![10], 10, 1),
+        ] {
+            let crafted = Manifest {
+                files: rows.into_iter().map(file).collect(),
+                entries,
+                leaves_end,
+                ..manifest()
+            };
+            let refused = Manifest::open(&crafted.seal().unwrap()).unwrap_err();
+            assert!(refused.contains("contradicts"), "{refused}");
+        }
     }
 
     #[test]
