@@ -41,6 +41,8 @@ MEMORY_BYTES = 512 << 20
 # What the engine leaves to memory that is not accounted (settings.rs, `coscan.memory`).
 UNACCOUNTED_BYTES = 320 << 20
 ROWS = {True: 200_000, False: 3_000_000}
+# Beyond so many times the bound a server is ended: it would take the machine with it.
+RUNAWAY = 3
 HERE = os.path.dirname(os.path.abspath(__file__))
 OPEN_CONNECTION = b"user\0abuse\0database\0abuse\0\0"
 
@@ -352,6 +354,9 @@ def abuse(args, server, folder, report):
     def watch():
         while not over.is_set():
             peak[0] = max(peak[0], server.rss())
+            if peak[0] > RUNAWAY * (MEMORY_BYTES + UNACCOUNTED_BYTES) and server.ended() is None:
+                report.count("aborts", f"memory ran away: {peak[0]} bytes; ended here")
+                server.process.kill()
             time.sleep(0.05)
     watching = threading.Thread(target=watch, daemon=True)
     watching.start()
@@ -376,8 +381,9 @@ def abuse(args, server, folder, report):
                for _ in range(max(args.connections - args.connections // 2, 1))]
     for worker in workers:
         worker.start()
+    deadline = time.monotonic() + HANG_S * (2 + args.statements / len(workers))
     for worker in workers:
-        worker.join(HANG_S * 4)
+        worker.join(max(deadline - time.monotonic(), 0))
         if worker.is_alive():
             report.count("hangs", "a worker")
     over.set()
