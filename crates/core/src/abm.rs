@@ -201,6 +201,7 @@ impl Abm {
             Event::ChunkRequested { scan } => self.request(scan),
             Event::RequestWithdrawn { scan } => self.withdraw_request(scan),
             Event::ChunkProgressed { scan, chunk } => self.progress(scan, chunk),
+            Event::ChunkLapsed { scan, chunk } => self.lapse(scan, chunk),
             Event::ChunkReleased { scan, chunk } => self.release(scan, chunk),
             Event::ChunksWithdrawn { scan, chunks } => self.withdraw_chunks(scan, &chunks),
             Event::ScanEnded { scan } => self.end(scan),

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::abm::Abm;
 use crate::groups::Group;
 use crate::scan::Scan;
-use crate::table::Table;
+use crate::table::{Pinner, Table};
 use crate::{ChunkId, ColumnSet, Policy};
 
 impl Abm {
@@ -45,6 +45,10 @@ impl Abm {
             for chunk in runs.flatten().map(ChunkId) {
                 assert!(needed.insert(chunk), "parts are disjoint");
                 assert!(!scan.held.contains_key(&chunk), "I5");
+                assert!(
+                    !scan.lapsed.contains(&chunk),
+                    "I5: a lapsed chunk was handed out"
+                );
                 coming += usize::from(part.columns.is_subset(&table.group(chunk).coming));
             }
             let counted = table.slot(part.slot).coming;
@@ -53,6 +57,12 @@ impl Abm {
             assert_eq!(table.starved.contains(part.slot), scan.starved);
             assert_eq!(table.almost.contains(part.slot), scan.almost);
             assert_eq!(table.stalled.contains(part.slot), scan.stalled);
+        }
+        for chunk in &scan.lapsed {
+            assert!(!scan.held.contains_key(chunk), "a lapsed chunk is not held");
+            let pins = table.pins.get(chunk).into_iter().flat_map(|pins| &pins.by);
+            let mut by_it = pins.filter(|(pinner, _)| *pinner == Pinner::Scan(scan.id));
+            assert!(by_it.next().is_none(), "I8: a lapsed chunk is not pinned");
         }
         let starved = !scan.stalled && self.available(scan) < scan.lookahead;
         assert_eq!(starved, scan.starved, "starvation is known");

@@ -147,7 +147,15 @@ pub enum Event {
         /// The chunk.
         chunk: ChunkId,
     },
-    /// A consumer is done with a chunk.
+    /// A consumer of the scan has not come back to a chunk it holds: the driver takes the chunk's memory back. The chunk stays the
+    /// consumer's, who reads what is left of it as a scan of its own, and releases it at the end.
+    ChunkLapsed {
+        /// The scan.
+        scan: ScanId,
+        /// The chunk.
+        chunk: ChunkId,
+    },
+    /// A consumer is done with a chunk, lapsed or not.
     ChunkReleased {
         /// The scan.
         scan: ScanId,
@@ -260,7 +268,7 @@ pub enum Action {
         /// The extent.
         extent: ExtentId,
     },
-    /// Hand a chunk to a waiting consumer. Its columns stay in memory until `ChunkReleased` or `ScanEnded`.
+    /// Hand a chunk to a waiting consumer. Its columns stay in memory until `ChunkReleased`, `ChunkLapsed` or `ScanEnded`.
     Deliver {
         /// The scan.
         scan: ScanId,

@@ -1,6 +1,6 @@
 //! A registered scan: what it holds, and whether it goes hungry. What it still needs: `needs.rs`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::bits::Bits;
 use crate::{ChunkId, ColumnSet, ScanId, TableId, Time};
@@ -31,8 +31,10 @@ pub(crate) struct Scan {
     pub(crate) id: ScanId,
     pub(crate) table: TableId,
     pub(crate) parts: Vec<PartState>,
-    /// Chunks handed out and not given back.
+    /// Chunks handed out, neither given back nor lapsed.
     pub(crate) held: BTreeMap<ChunkId, Turn>,
+    /// Chunks handed out of which the consumer has not come back: not pinned, not in work, and not released.
+    pub(crate) lapsed: BTreeSet<ChunkId>,
     /// How many available chunks keep it fed.
     pub(crate) lookahead: usize,
     /// Takes its chunks in a fixed order, which begins at `start`.
@@ -60,6 +62,11 @@ pub(crate) struct Scan {
 }
 
 impl Scan {
+    /// Chunks handed out and not released. A lapsed one counts: its consumer is away, and needs nothing in its place.
+    pub(crate) fn in_hands(&self) -> usize {
+        self.held.len() + self.lapsed.len()
+    }
+
     pub(crate) fn slots(&self) -> Vec<usize> {
         self.parts.iter().map(|part| part.slot).collect()
     }

@@ -31,7 +31,7 @@ impl Abm {
         scan: &'a Scan,
     ) -> impl Iterator<Item = (ChunkId, ColumnSet)> + 'a {
         let table = self.table(scan.table);
-        let ahead = scan.lookahead.saturating_sub(scan.held.len());
+        let ahead = scan.lookahead.saturating_sub(scan.in_hands());
         table.order(scan).take(ahead).filter_map(move |chunk| {
             let columns = &scan.parts[table.part_of(scan, chunk)?].columns;
             let missing = columns.difference(&table.group(chunk).coming);

@@ -3,7 +3,7 @@
 //! Not here: what they are handed (`relevance.rs`, `elevator.rs`, `sequential.rs` choose it).
 //! I5: each scan is handed each of its chunks once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::abm::Abm;
 use crate::scan::{PartState, Scan};
@@ -42,6 +42,7 @@ impl Abm {
             table: table_id,
             parts,
             held: BTreeMap::new(),
+            lapsed: BTreeSet::new(),
             lookahead,
             sequential,
             ordered,
@@ -96,6 +97,27 @@ impl Abm {
     }
 
     pub(crate) fn release(&mut self, id: ScanId, chunk: ChunkId) {
+        if !self.scan_mut(id).lapsed.remove(&chunk) {
+            self.let_go(id, chunk);
+        }
+        self.active(id);
+        self.refresh(id);
+    }
+
+    /// A chunk's consumer does not come back. That is no sign of life: a scan that holds nothing else, and of which nobody waits, is
+    /// stalled from now on, so that nothing is loaded in the chunk's place (I8).
+    pub(crate) fn lapse(&mut self, id: ScanId, chunk: ChunkId) {
+        self.let_go(id, chunk);
+        let scan = self.scan_mut(id);
+        scan.lapsed.insert(chunk);
+        let silent = scan.waiting == 0 && scan.held.is_empty();
+        if silent && !scan.stalled {
+            self.stall_now(id);
+        }
+    }
+
+    /// Unpins a chunk and ends its turn.
+    fn let_go(&mut self, id: ScanId, chunk: ChunkId) {
         let seq = self.next_seq();
         let scan = self.scan_mut(id);
         let turn = scan.held.remove(&chunk).expect("validated");
@@ -104,8 +126,6 @@ impl Abm {
         let columns = table.unpin(chunk, Pinner::Scan(id));
         table.touch(chunk, &columns, seq);
         self.end_turn(id, table_id, chunk, turn);
-        self.active(id);
-        self.refresh(id);
     }
 
     pub(crate) fn progress(&mut self, id: ScanId, chunk: ChunkId) {

@@ -15,6 +15,8 @@ pub struct ScanSnapshot {
     pub chunks_needed: usize,
     /// Chunks it holds.
     pub chunks_held: usize,
+    /// Chunks handed to it that have lapsed and are not released.
+    pub chunks_lapsed: usize,
     /// Needed chunks that are in memory or on their way.
     pub chunks_coming: usize,
     /// Consumers that wait.
@@ -43,7 +45,7 @@ pub struct ChunkSnapshot {
 }
 
 impl Abm {
-    /// Whether a scan holds a chunk that was handed to it.
+    /// Whether a scan holds a chunk that was handed to it: neither released nor lapsed.
     #[must_use]
     pub fn holds(&self, scan: ScanId, chunk: ChunkId) -> bool {
         self.scans
@@ -87,6 +89,7 @@ impl Abm {
             table: scan.table,
             chunks_needed: self.table(scan.table).needed_len(scan),
             chunks_held: scan.held.len(),
+            chunks_lapsed: scan.lapsed.len(),
             chunks_coming: self.coming(scan),
             waiting: scan.waiting,
             starved: scan.starved,

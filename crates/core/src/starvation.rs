@@ -51,6 +51,13 @@ impl Abm {
         }
     }
 
+    /// A scan that is not waiting is stalled before its time.
+    pub(crate) fn stall_now(&mut self, id: ScanId) {
+        let due = self.stall_time(self.scan(id));
+        self.stalls.remove(&(due, id));
+        self.set_stalled(id, true);
+    }
+
     fn set_stalled(&mut self, id: ScanId, on: bool) {
         let scan = self.scan_mut(id);
         scan.stalled = on;
@@ -69,7 +76,7 @@ impl Abm {
     /// available(q), cut off where it no longer matters.
     pub(crate) fn available(&self, scan: &Scan) -> usize {
         if !scan.sequential {
-            return scan.held.len() + self.coming(scan);
+            return scan.in_hands() + self.coming(scan);
         }
         let table = self.table(scan.table);
         let prefix = table
@@ -79,7 +86,7 @@ impl Abm {
                 let part = table.part_of(scan, chunk);
                 part.is_some_and(|p| scan.parts[p].columns.is_subset(&table.group(chunk).coming))
             });
-        scan.held.len() + prefix.count()
+        scan.in_hands() + prefix.count()
     }
 
     /// Works out anew whether a scan is starved or almost starved.

@@ -228,7 +228,7 @@ fn liveness_events(world: &World, random: &mut u64) -> Vec<Event> {
         }
         events.extend(
             q.held
-                .iter()
+                .union(&q.lapsed)
                 .map(|&chunk| Event::ChunkReleased { scan, chunk }),
         );
     }

@@ -230,3 +230,32 @@ fn a_segment_is_not_complete_without_its_extents() {
     assert!(abm.extent_is_resident(TABLE, shared), "it had arrived");
     assert_eq!(abm.used_bytes(), 15);
 }
+
+#[test]
+fn what_has_lapsed_is_only_released() {
+    let mut abm = abm(1, Vec::new());
+    let id = ScanId(1);
+    take(&mut abm, scan(1, &[0], A));
+    let lapsed = Event::ChunkLapsed {
+        scan: id,
+        chunk: CHUNK,
+    };
+    let progressed = Event::ChunkProgressed {
+        scan: id,
+        chunk: CHUNK,
+    };
+    let released = Event::ChunkReleased {
+        scan: id,
+        chunk: CHUNK,
+    };
+    let not_held = EventError::NotHeld(id, CHUNK);
+    assert_eq!(refuse(&mut abm, lapsed.clone()), not_held);
+    take(&mut abm, completed(0, &[A]));
+    take(&mut abm, Event::ChunkRequested { scan: id });
+    take(&mut abm, lapsed.clone());
+    assert!(!abm.holds(id, CHUNK));
+    assert_eq!(refuse(&mut abm, lapsed), not_held);
+    assert_eq!(refuse(&mut abm, progressed), not_held);
+    take(&mut abm, released.clone());
+    assert_eq!(refuse(&mut abm, released), not_held);
+}

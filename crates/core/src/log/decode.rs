@@ -127,6 +127,10 @@ fn parse_event(line: &str) -> Result<(Time, Event), LogError> {
             scan: fields.scan()?,
             chunk: fields.chunk()?,
         },
+        "ChunkLapsed" => Event::ChunkLapsed {
+            scan: fields.scan()?,
+            chunk: fields.chunk()?,
+        },
         "ChunkReleased" => Event::ChunkReleased {
             scan: fields.scan()?,
             chunk: fields.chunk()?,

@@ -81,6 +81,7 @@ pub fn write_event(out: &mut impl Write, now: Time, event: &Event) -> Result {
         Event::ChunkRequested { scan } => write!(out, "ChunkRequested {scan}")?,
         Event::RequestWithdrawn { scan } => write!(out, "RequestWithdrawn {scan}")?,
         Event::ChunkProgressed { scan, chunk } => write!(out, "ChunkProgressed {scan} {chunk}")?,
+        Event::ChunkLapsed { scan, chunk } => write!(out, "ChunkLapsed {scan} {chunk}")?,
         Event::ChunkReleased { scan, chunk } => write!(out, "ChunkReleased {scan} {chunk}")?,
         Event::ChunksWithdrawn { scan, chunks } => {
             write!(out, "ChunksWithdrawn {scan} ")?;

@@ -79,6 +79,7 @@ fn event() -> impl Strategy<Value = Event> {
         scan().prop_map(|scan| Event::ChunkRequested { scan }),
         scan().prop_map(|scan| Event::RequestWithdrawn { scan }),
         (scan(), chunk()).prop_map(|(scan, chunk)| Event::ChunkProgressed { scan, chunk }),
+        (scan(), chunk()).prop_map(|(scan, chunk)| Event::ChunkLapsed { scan, chunk }),
         (scan(), chunk()).prop_map(|(scan, chunk)| Event::ChunkReleased { scan, chunk }),
         (scan(), chunk_set()).prop_map(|(scan, chunks)| Event::ChunksWithdrawn { scan, chunks }),
         scan().prop_map(|scan| Event::ScanEnded { scan }),

@@ -10,7 +10,7 @@ use coscan_core::{
     TurnLimit,
 };
 
-use super::{Chunk, ExtentState, Oracle, PageState};
+use super::{Chunk, ExtentState, Oracle, PageState, Scan};
 
 /// Turns.
 impl Oracle {
@@ -259,6 +259,13 @@ impl Oracle {
     }
 }
 
+impl Scan {
+    /// Handed out and not released.
+    fn in_hands(&self) -> usize {
+        self.held.len() + self.lapsed.len() as usize
+    }
+}
+
 /// Scans.
 impl Oracle {
     pub(super) fn scan_ids(&self) -> Vec<ScanId> {
@@ -333,7 +340,7 @@ impl Oracle {
                 .filter(|&chunk| self.coming(scan, chunk))
                 .count()
         };
-        q.held.len() + coming
+        q.in_hands() + coming
     }
 
     fn lookahead(&self, scan: ScanId) -> usize {
@@ -347,7 +354,7 @@ impl Oracle {
     /// How many chunks of its order a sequential scan may have loaded now.
     pub(super) fn window(&self, scan: ScanId) -> usize {
         self.lookahead(scan)
-            .saturating_sub(self.scans[&scan].held.len())
+            .saturating_sub(self.scans[&scan].in_hands())
     }
 
     pub(super) fn stalled(&self, scan: ScanId) -> bool {

@@ -68,6 +68,7 @@ struct Scan {
     needed: ChunkSet,
     /// With the times of the hand-out and of the last sign of work.
     held: BTreeMap<ChunkId, (Time, Time)>,
+    lapsed: ChunkSet,
     start: ChunkId,
     waiting: u32,
     wait_since: Time,
@@ -203,9 +204,19 @@ impl Oracle {
                 let turn = self.consumer_event(scan).held.get_mut(&chunk);
                 turn.expect("a held chunk").1 = now;
             }
-            Event::ChunkReleased { scan, chunk } => {
-                assert!(self.consumer_event(scan).held.contains_key(&chunk));
+            Event::ChunkLapsed { scan, chunk } => {
                 self.release(scan, chunk);
+                let q = self.scan_mut(scan);
+                q.lapsed.insert(chunk);
+                q.stalled |= q.waiting == 0 && q.held.is_empty();
+            }
+            Event::ChunkReleased { scan, chunk } => {
+                let q = self.consumer_event(scan);
+                if q.lapsed.contains(chunk) {
+                    q.lapsed.remove(chunk);
+                } else {
+                    self.release(scan, chunk);
+                }
             }
             Event::ChunksWithdrawn { scan, chunks } => {
                 let q = self.scans.get_mut(&scan).expect("a registered scan");
@@ -285,6 +296,7 @@ impl Oracle {
                 spec,
                 needed,
                 held: BTreeMap::new(),
+                lapsed: ChunkSet::new(),
                 start: ChunkId(0),
                 waiting: 0,
                 wait_since: self.now,

@@ -46,6 +46,7 @@ pub(crate) struct Scan {
     pub(crate) spec: ScanSpec,
     pub(crate) needed: ChunkSet,
     pub(crate) held: BTreeSet<ChunkId>,
+    pub(crate) lapsed: BTreeSet<ChunkId>,
     pub(crate) waiting: u32,
     pub(crate) failed: bool,
     /// It was told so.
@@ -181,8 +182,15 @@ impl World {
             Event::ChunkRequested { scan } => self.scan(*scan).waiting += 1,
             Event::RequestWithdrawn { scan } => self.scan(*scan).waiting -= 1,
             Event::ChunkProgressed { .. } => {}
+            Event::ChunkLapsed { scan, chunk } => {
+                let q = self.scan(*scan);
+                q.held.remove(chunk);
+                q.lapsed.insert(*chunk);
+            }
             Event::ChunkReleased { scan, chunk } => {
-                self.scan(*scan).held.remove(chunk);
+                let q = self.scan(*scan);
+                q.held.remove(chunk);
+                q.lapsed.remove(chunk);
             }
             Event::ChunksWithdrawn { scan, chunks } => {
                 chunks
@@ -325,6 +333,7 @@ impl Scan {
                 .collect(),
             spec,
             held: BTreeSet::new(),
+            lapsed: BTreeSet::new(),
             waiting: 0,
             failed: false,
             exhausted: false,

@@ -22,6 +22,12 @@ impl World {
         scans.flat_map(|(&scan, q)| q.held.iter().map(move |&chunk| (scan, chunk)))
     }
 
+    fn in_hands(&self) -> impl Iterator<Item = (ScanId, ChunkId)> + '_ {
+        let scans = self.scans.iter();
+        let lapsed = scans.flat_map(|(&scan, q)| q.lapsed.iter().map(move |&chunk| (scan, chunk)));
+        self.held().chain(lapsed)
+    }
+
     /// The event, or None if nothing of the kind is possible now.
     pub(crate) fn resolve(&self, op: &Op) -> Option<Event> {
         match op {
@@ -72,8 +78,12 @@ impl World {
                 let (scan, chunk) = pick(self.held(), *at)?;
                 Some(Event::ChunkProgressed { scan, chunk })
             }
-            Op::Release(at) => {
+            Op::Lapse(at) => {
                 let (scan, chunk) = pick(self.held(), *at)?;
+                Some(Event::ChunkLapsed { scan, chunk })
+            }
+            Op::Release(at) => {
+                let (scan, chunk) = pick(self.in_hands(), *at)?;
                 Some(Event::ChunkReleased { scan, chunk })
             }
             Op::WithdrawChunks(at, start, len) => {

@@ -20,6 +20,8 @@ enum Part {
     Apart,
     Needed,
     Held,
+    /// Handed out, but its consumer has not come back.
+    Lapsed,
     Done,
     Withdrawn,
 }
@@ -34,6 +36,8 @@ pub(super) struct Scan {
     chunks: Vec<(Mask, Part)>,
     pub(super) needed: usize,
     pub(super) held: Vec<ChunkId>,
+    /// How many of its chunks have lapsed.
+    pub(super) lapsed: usize,
     pub(super) waiting: u32,
     pub(super) failed: bool,
 }
@@ -82,6 +86,7 @@ impl Scan {
             chunks: all,
             needed,
             held: Vec::new(),
+            lapsed: 0,
             waiting: 0,
             failed: false,
         }
@@ -93,6 +98,11 @@ impl Scan {
             Some((columns, Part::Needed)) => *columns,
             _ => 0,
         }
+    }
+
+    pub(super) fn has_lapsed(&self, chunk: ChunkId) -> bool {
+        let part = self.chunks.get(chunk.0 as usize);
+        part.is_some_and(|(_, part)| *part == Part::Lapsed)
     }
 
     fn needed(&self) -> impl Iterator<Item = (ChunkId, Mask)> + '_ {
@@ -113,6 +123,15 @@ impl Books {
         self.scans.get_mut(&scan).expect("a registered scan")
     }
 
+    /// A chunk is not held any more.
+    fn let_go(&mut self, scan: ScanId, chunk: ChunkId, to: Part) {
+        let entry = self.scan(scan);
+        entry.held.retain(|held| *held != chunk);
+        entry.lapsed += usize::from(to == Part::Lapsed);
+        let (table, columns) = (entry.table, entry.turn(chunk, to));
+        self.memory.unpin((table, chunk), columns);
+    }
+
     /// The driver's part of an event, before the core hears it. `load`: which load a completion or failure is about.
     pub(super) fn enter(&mut self, event: &Event, load: Option<u64>) {
         match event {
@@ -130,11 +149,15 @@ impl Books {
                 assert!(entry.waiting > 0, "D1: nobody of {scan} waits");
                 entry.waiting -= 1;
             }
+            Event::ChunkLapsed { scan, chunk } => self.let_go(*scan, *chunk, Part::Lapsed),
             Event::ChunkReleased { scan, chunk } => {
                 let entry = self.scan(*scan);
-                entry.held.retain(|held| held != chunk);
-                let (table, columns) = (entry.table, entry.turn(*chunk, Part::Done));
-                self.memory.unpin((table, *chunk), columns);
+                if entry.has_lapsed(*chunk) {
+                    entry.lapsed -= 1;
+                    entry.turn(*chunk, Part::Done);
+                } else {
+                    self.let_go(*scan, *chunk, Part::Done);
+                }
             }
             Event::ChunksWithdrawn { scan, chunks } => {
                 let entry = self.scan(*scan);

@@ -29,6 +29,8 @@ pub(super) enum Due {
     GiveUp(ScanId, usize),
     /// A consumer is still at work on a chunk.
     Progress(ScanId, ChunkId),
+    /// The driver takes back the memory of a chunk whose consumer fell silent.
+    Lapse(ScanId, ChunkId),
     /// A consumer is done with a chunk.
     Done(ScanId, usize, ChunkId),
     /// A scan that failed or is exhausted is ended.
@@ -189,6 +191,13 @@ impl<'a> Driver<'a> {
                     self.tell(&Event::ChunkProgressed { scan, chunk }, None);
                 }
             }
+            Due::Lapse(scan, chunk) => {
+                let books = self.books.scans.get(&scan);
+                if books.is_some_and(|books| books.held.contains(&chunk)) {
+                    self.counts.lapses += 1;
+                    self.tell(&Event::ChunkLapsed { scan, chunk }, None);
+                }
+            }
             Due::Done(scan, at, chunk) => self.done(scan, at, chunk),
             Due::End(scan) => {
                 if self.books.scans.contains_key(&scan) {
@@ -238,7 +247,7 @@ impl<'a> Driver<'a> {
             return;
         };
         debug_assert!(
-            books.held.contains(&chunk),
+            books.held.contains(&chunk) || books.has_lapsed(chunk),
             "D1: it works on a chunk that it holds"
         );
         self.tell(&Event::ChunkReleased { scan, chunk }, None);
@@ -317,7 +326,8 @@ impl<'a> Driver<'a> {
             let mut all = all.iter();
             all.all(|consumer| *consumer == Consumer::Finished)
         });
-        if finished && self.books.scans[&scan].held.is_empty() {
+        let books = &self.books.scans;
+        if finished && books[&scan].held.is_empty() && books[&scan].lapsed == 0 {
             self.put(0, Due::End(scan));
         }
     }
@@ -422,6 +432,10 @@ impl<'a> Driver<'a> {
         let done = Due::Done(scan, at, chunk);
         if self.fault(self.options.faults.consumer_stalls) {
             self.set_consumer(scan, at, Consumer::Working);
+            if self.fault(self.options.faults.chunk_lapses) {
+                let wait = self.random.below(self.options.stall_after_ns * 2);
+                self.put(wait, Due::Lapse(scan, chunk));
+            }
             self.silence(done);
             return;
         }

@@ -71,7 +71,10 @@ impl Driver<'_> {
         let largest = tables.map(Table::largest_load).max().unwrap_or(0);
         let mut held = BTreeSet::new();
         for due in &frozen {
-            if let Due::Done(scan, _, chunk) = due {
+            // What has lapsed takes no room, so no room is left for it.
+            if let Due::Done(scan, _, chunk) = due
+                && !self.books.scans[scan].has_lapsed(*chunk)
+            {
                 held.insert((self.books.scans[scan].table, *chunk));
             }
         }
@@ -132,7 +135,7 @@ impl Driver<'_> {
     fn bound(&self, scans: &BTreeSet<ScanId>, churn: bool) -> u64 {
         let options = self.options;
         let of = |scan: &ScanId| &self.books.scans[scan];
-        let left = |scan: &ScanId| (of(scan).needed + of(scan).held.len()) as u64;
+        let left = |scan: &ScanId| (of(scan).needed + of(scan).held.len() + of(scan).lapsed) as u64;
         let chunks: u64 = scans.iter().map(left).sum();
         let waits: u64 = scans.iter().map(|s| left(s) * (left(s) + 1) / 2).sum();
         let consumers: u64 = scans.iter().map(|scan| u64::from(of(scan).consumers)).sum();

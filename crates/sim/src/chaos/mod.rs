@@ -64,7 +64,7 @@ macro_rules! counts {
 }
 
 counts! {
-    scans, scans_ended, scans_failed, cancels, stalls, frozen, hoards, requests_withdrawn, withdrawals, loads, load_failures, deliveries, evictions, budgets, versions, tables_dropped, pages, pages_served,
+    scans, scans_ended, scans_failed, cancels, stalls, lapses, frozen, hoards, requests_withdrawn, withdrawals, loads, load_failures, deliveries, evictions, budgets, versions, tables_dropped, pages, pages_served,
 }
 
 /// A promise that was broken.

@@ -75,6 +75,8 @@ pub struct Faults {
     pub load_comes_in_parts: u64,
     /// A consumer falls silent, holding its chunk or not.
     pub consumer_stalls: u64,
+    /// The chunk of a consumer that falls silent lapses.
+    pub chunk_lapses: u64,
     /// A consumer asks for more while it holds a chunk.
     pub consumer_hoards: u64,
     /// A consumer that waits gives up, and asks again later.
@@ -114,11 +116,14 @@ impl Options {
             StorageModel::Nsm => 1,
             StorageModel::Dsm => pick(random, &[2, 3, 5]),
         };
+        // From a sequence of its own, so that the worlds of all other numbers stay what they were.
+        let lapses = &mut Random::new(seed.wrapping_mul(0xD6E8_FEB8_6659_FD93));
         let faults = Faults {
             load_fails: rate(random, 100),
             load_is_late: rate(random, 200),
             load_comes_in_parts: rate(random, 600),
             consumer_stalls: rate(random, 150),
+            chunk_lapses: pick(lapses, &[0, 300, 1000]),
             consumer_hoards: rate(random, 300),
             request_withdrawn: rate(random, 150),
             scan_cancelled: rate(random, 300),
@@ -209,11 +214,12 @@ impl Options {
 }
 
 /// Each kind of fault.
-const FAULTS: [fn(&mut Faults) -> &mut u64; 11] = [
+const FAULTS: [fn(&mut Faults) -> &mut u64; 12] = [
     |f| &mut f.load_fails,
     |f| &mut f.load_is_late,
     |f| &mut f.load_comes_in_parts,
     |f| &mut f.consumer_stalls,
+    |f| &mut f.chunk_lapses,
     |f| &mut f.consumer_hoards,
     |f| &mut f.request_withdrawn,
     |f| &mut f.scan_cancelled,
