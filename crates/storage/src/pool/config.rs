@@ -19,6 +19,9 @@ pub struct PoolConfig {
     pub loads_max: usize,
     /// A scan whose consumers are silent this long holds nobody up any more (I8).
     pub stall_after: Duration,
+    /// A consumer that does not come back to its chunk for so long has to read what is left of it anew: it holds neither frames nor
+    /// a place in decode any more (I8).
+    pub lapse_after: Duration,
     /// The waiting time that weighs as much as one chunk needed, per running scan.
     pub wait_unit: Duration,
     /// `relevance`: how many chunks may be in work at once; as many as cores, or a few more.
@@ -59,6 +62,9 @@ impl Default for PoolConfig {
             // Two keep a device busy while one is being settled; more would only commit to decisions earlier than need be.
             loads_max: 2,
             stall_after: Duration::from_secs(5),
+            // Far above what an operator computes between two batches, far below what a person at a cursor takes. Where it is wrong, the
+            // rest of a chunk is decoded from its middle, and read again if it was evicted.
+            lapse_after: Duration::from_millis(500),
             wait_unit: Duration::from_millis(100),
             // Decode runs beside its readers, and others join, so that no core is idle while a chunk changes hands. More chunks at once
             // mean fewer scans that share one: `coscan sim run beyond-mixes`.

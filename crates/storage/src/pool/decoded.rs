@@ -74,10 +74,11 @@ pub(crate) struct Reader {
 }
 
 impl DecodedSegment {
-    /// `lasting`: whether readers are to be expected beyond the first.
+    /// Of batch `first` on, which the decoder begins with. `lasting`: whether readers are to be expected beyond the first.
     pub(crate) fn new(
         place: String,
         make: MakeDecoder,
+        first: usize,
         lasting: bool,
         pool: Arc<DecodePool>,
         memory: Arc<MemoryBudget>,
@@ -86,7 +87,7 @@ impl DecodedSegment {
         let state = State {
             decoder: Decoder::NotMade(make),
             batches: VecDeque::new(),
-            first: 0,
+            first,
             error: None,
             lasting,
             target: 0,
@@ -103,16 +104,16 @@ impl DecodedSegment {
         })
     }
 
-    /// A reader that begins with batch 0; `None` if that is gone.
-    pub(crate) fn join(self: &Arc<Self>) -> Option<Reader> {
+    /// A reader that begins with batch `at`; `None` if that is gone.
+    pub(crate) fn join(self: &Arc<Self>, at: usize) -> Option<Reader> {
         let mut state = self.state.lock();
-        if state.first > 0 {
+        if state.first > at {
             return None;
         }
         let id = state.next_reader;
         state.next_reader += 1;
         state.lasting |= id > 0;
-        state.readers.insert(id, 0);
+        state.readers.insert(id, at);
         Some(Reader {
             segment: Arc::clone(self),
             id,
@@ -196,6 +197,13 @@ impl State {
 }
 
 impl Reader {
+    /// Whether the batch that it asked for last is still to be decoded.
+    pub(crate) fn waits(&self) -> bool {
+        let state = self.segment.state.lock();
+        let at = state.readers.get(&self.id).copied().unwrap_or_default();
+        at < state.target && at >= state.decoded() && !matches!(state.decoder, Decoder::Done)
+    }
+
     /// Batch `at`, or `None` past the end. Starts as much decode as is needed. A reader never goes back.
     pub(crate) fn poll_batch(&self, at: usize, waker: &Waker) -> Poll<Result<Option<ArrayRef>>> {
         let segment = &self.segment;
@@ -269,8 +277,8 @@ mod tests {
             let make: MakeDecoder = Box::new(|| panic!("a bug"));
             let place = "t.parquet, column v".to_owned();
             let (pool, memory) = (Arc::clone(&pool), Arc::clone(&memory));
-            let segment = DecodedSegment::new(place, make, true, pool, memory, Arc::default());
-            let readers = [segment.join().unwrap(), segment.join().unwrap()];
+            let segment = DecodedSegment::new(place, make, 0, true, pool, memory, Arc::default());
+            let readers = [segment.join(0).unwrap(), segment.join(0).unwrap()];
             for reader in &readers {
                 let read = poll_fn(|cx| reader.poll_batch(0, cx.waker()));
                 let answer = tokio::time::timeout(SOON, read).await;

@@ -6,8 +6,9 @@
 //! consumers of the same chunk pass together.
 //! Estimates are low where readers of one chunk are far apart, for all arrays between them are kept; so nobody passes either while the
 //! decoded arrays themselves exceed the capacity.
+//! Who waits takes the passes of consumers that do not come back (`place.rs`), so that those who stop reading hold nobody up (I8).
 //! Bounds: the open chunks' estimates stay within the capacity, but one chunk may always be open, and nobody waits while no chunk
-//! closes for longer than `PATIENCE`, so that consumers who stop reading hold nobody up (I8).
+//! closes for longer than `PATIENCE`: consumers that read, but slowly, are not waited for longer.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,6 +20,8 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::memory::MemoryBudget;
+use super::place::WANTED_AFTER;
+use super::silent::Watched;
 
 /// The part of the memory limit that chunks in decode may cost, as a divisor.
 const IN_DECODE: u64 = 4;
@@ -26,7 +29,8 @@ const IN_DECODE: u64 = 4;
 /// What one column of a chunk in decode costs: a decompressed page and a dictionary of up to 1 MiB each, half a megabyte of arrays.
 pub(crate) const COLUMN_BYTES: u64 = 2 << 20;
 
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Nobody waits longer while no chunk closes.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A chunk of one of the process's pools.
 pub(crate) type GateKey = (usize, TableId, ChunkId);
@@ -42,6 +46,7 @@ struct Open {
 #[derive(Debug)]
 pub(crate) struct Gate {
     memory: Arc<MemoryBudget>,
+    watched: Arc<Watched>,
     open: Mutex<Open>,
     closed: Notify,
 }
@@ -54,9 +59,10 @@ pub(crate) struct Pass {
 }
 
 impl Gate {
-    pub(crate) fn new(memory: Arc<MemoryBudget>) -> Arc<Self> {
+    pub(crate) fn new(memory: Arc<MemoryBudget>, watched: Arc<Watched>) -> Arc<Self> {
         Arc::new(Self {
             memory,
+            watched,
             open: Mutex::default(),
             closed: Notify::new(),
         })
@@ -86,12 +92,19 @@ impl Gate {
             }
             tokio::select! {
                 () = closed => patience.as_mut().reset(Instant::now() + PATIENCE),
+                // Consumers that do not come back make way first.
+                () = tokio::time::sleep(WANTED_AFTER) => self.watched.lapse_silent(Some(WANTED_AFTER)),
                 () = &mut patience => {
                     self.try_enter(key, bytes, true);
                     return;
                 }
             }
         }
+    }
+
+    /// How many chunks are open.
+    pub(crate) fn open_chunks(&self) -> usize {
+        self.open.lock().chunks.len()
     }
 
     fn try_enter(&self, key: GateKey, bytes: u64, force: bool) -> bool {
@@ -136,7 +149,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_open_chunk_is_shared_and_a_new_one_waits() {
-        let gate = Gate::new(MemoryBudget::new(10 * IN_DECODE));
+        let gate = Gate::new(MemoryBudget::new(10 * IN_DECODE), Arc::default());
         let first = gate.enter(key(0), 8).await;
         let again = gate.enter(key(0), 8).await;
         let begun = tokio::time::Instant::now();

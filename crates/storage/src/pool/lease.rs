@@ -1,23 +1,27 @@
 //! A chunk in a consumer's hands: its frames are pinned, its arrays are had column by column, batch by batch.
 //!
-//! L1: the frames of the leased columns stay in memory until the lease is dropped. L2: a segment is decoded once for all leases
+//! A consumer that does not come back for long loses the memory, not the chunk (`place.rs`). When it comes, what is left of the chunk
+//! is a scan of its own, of one chunk, for which the core loads and hands out as for any other; the arrays go on with the batch that is
+//! asked for. So a batch of a lease is the same whenever it is asked for, and the scan it came from hands the chunk to nobody else.
+//!
+//! L1: the frames of the leased columns stay in memory until the lease is dropped, or lapses. L2: a segment is decoded once for all leases
 //! that overlap in time, and for later ones while memory is plentiful and the frame is resident, if another scan wants it or the chunk
-//! has been wanted before: what is read once and no more would only take the place of what is read again.
+//! has been wanted before: what is read once and no more would only take the place of what is read again. Who comes back late decodes
+//! the rest for itself, unless another's arrays are there. L3: a chunk's batches depend on its file, its rows and their number per
+//! batch alone.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Instant;
 
 use arrow::array::{ArrayRef, new_null_array};
-use arrow::datatypes::{DataType, FieldRef};
-use coscan_core::{ChunkId, ColumnSet, Event, LoadOrigin};
+use arrow::datatypes::FieldRef;
+use coscan_core::{ColumnSet, Event, LoadOrigin};
 use parking_lot::Mutex;
 
 use super::decoded::{DecodedSegment, MakeDecoder, Reader};
-use super::gate::Pass;
-use super::scan::Scan;
+use super::place::{Kept, Place, Step, Work};
 use super::state::{DecodedKey, State};
 use super::{ChunkInfo, Inner};
 use crate::{Batches, Result, SegmentDecoder, StorageError};
@@ -33,20 +37,15 @@ pub struct ColumnRequest {
 
 /// A chunk handed to one consumer of a scan. Dropping it releases the chunk.
 pub struct ChunkLease {
-    pub(crate) scan: Arc<Scan>,
-    pub(crate) chunk: ChunkId,
-    index: usize,
-    origin: LoadOrigin,
-    /// Its places in decoded segments, by column name and type.
-    readers: Mutex<BTreeMap<(String, DataType), Arc<Reader>>>,
+    own: Kept,
+    /// Once the first place has lapsed: the one for what is left.
+    again: Mutex<Option<Kept>>,
+    /// Columns beyond the scan's, which whoever comes back needs too.
+    sure_of: Mutex<BTreeSet<String>>,
     pub(crate) batches: Batches,
     batch_rows: usize,
-    /// False for chunks that were handed out without bytes: the core does not know of them.
-    held: bool,
     /// When the core was told last that the consumer goes on.
     progress_told: Mutex<Instant>,
-    /// The right to decode.
-    _pass: Pass,
 }
 
 /// How often a consumer that goes on is reported within the length of a turn.
@@ -56,25 +55,14 @@ const PROGRESS_PER_TURN: u32 = 4;
 const BATCH_ROWS: usize = 8192;
 
 impl ChunkLease {
-    pub(crate) fn new(
-        scan: Arc<Scan>,
-        chunk: ChunkId,
-        index: usize,
-        origin: LoadOrigin,
-        pass: Pass,
-    ) -> Self {
-        let held = scan.inner().state.lock().abm.holds(scan.id(), chunk);
+    pub(crate) fn new(own: Kept) -> Self {
         let mut lease = Self {
-            scan,
-            chunk,
-            index,
-            origin,
-            readers: Mutex::default(),
+            own,
+            again: Mutex::default(),
+            sure_of: Mutex::default(),
             batches: Batches::default(),
             batch_rows: BATCH_ROWS,
-            held,
             progress_told: Mutex::new(Instant::now()),
-            _pass: pass,
         };
         lease.set_batch_rows(BATCH_ROWS);
         lease
@@ -90,19 +78,20 @@ impl ChunkLease {
     /// Its position in the scan's [`super::TableView::chunks`].
     #[must_use]
     pub fn index(&self) -> usize {
-        self.index
+        self.own.place().index
     }
 
     /// Which chunk of which file it is.
     #[must_use]
     pub fn info(&self) -> &ChunkInfo {
-        &self.scan.table().chunks()[self.index]
+        &self.own.place().scan.table().chunks()[self.index()]
     }
 
     /// Why it was in memory; `None` if it has no bytes.
     #[must_use]
     pub fn origin(&self) -> Option<LoadOrigin> {
-        self.held.then_some(self.origin)
+        let place = self.own.place();
+        place.known.then_some(place.origin)
     }
 
     /// Rows of each batch.
@@ -127,35 +116,26 @@ impl ChunkLease {
             return Ok(None);
         }
         let rows = self.batches.rows_of(at);
-        self.tell_progress();
-        let readers: Vec<Option<Arc<Reader>>> = columns
-            .iter()
-            .map(|column| self.reader(column))
-            .collect::<Result<_>>()?;
         let mut arrays: Vec<Option<ArrayRef>> = vec![None; columns.len()];
-        poll_fn(|cx| {
-            let mut pending = false;
-            for (array, reader) in arrays.iter_mut().zip(&readers) {
-                let Some(reader) = reader.as_ref().filter(|_| array.is_none()) else {
-                    continue;
-                };
-                match reader.poll_batch(at, cx.waker()) {
-                    Poll::Pending => pending = true,
-                    Poll::Ready(Ok(Some(batch))) => *array = Some(batch),
-                    Poll::Ready(Ok(None)) => {
-                        let message = "a segment has fewer batches than its chunk".to_owned();
-                        return Poll::Ready(Err(StorageError::Internal(message)));
-                    }
-                    Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+        let mut tries = 0;
+        loop {
+            let place = self.place(tries).await?;
+            self.tell_progress(&place);
+            let readers = place.step(|work| self.readers(&place, work, columns, at));
+            let step = match readers.transpose()? {
+                Some(readers) => {
+                    poll_fn(|cx| place.poll_arrays(cx, &readers, at, &mut arrays)).await?
                 }
+                None => Step::Lapsed,
+            };
+            match step {
+                Step::Done => {
+                    place.in_time();
+                    break;
+                }
+                Step::Lapsed => tries += 1,
             }
-            if pending {
-                Poll::Pending
-            } else {
-                Poll::Ready(Ok(()))
-            }
-        })
-        .await?;
+        }
         let arrays = arrays.into_iter().zip(columns).map(|(array, column)| {
             array.unwrap_or_else(|| new_null_array(column.field.data_type(), rows))
         });
@@ -165,125 +145,193 @@ impl ChunkLease {
     /// Makes sure of these columns, which need not be those of the scan: false if one of them is not in memory. What is made
     /// sure of can be had by [`ChunkLease::batch`] as long as the lease lives.
     pub fn make_sure_of(&self, columns: &[ColumnRequest]) -> bool {
-        let missing: Vec<&ColumnRequest> = {
-            let readers = self.readers.lock();
+        let place = self.latest();
+        let sure = place.step(|work| {
             let own = |c: &&ColumnRequest| {
-                !readers.contains_key(&(c.name.clone(), c.field.data_type().clone()))
+                let key = (c.name.clone(), c.field.data_type().clone());
+                !work.by_column.contains_key(&key)
             };
-            columns.iter().filter(own).collect()
-        };
-        // All or none: a reader that never reads would keep what others have passed.
-        let there = self.scan.inner().with_state(|state, _| {
-            let root = |name: &str| self.info().file.column(name);
-            missing.iter().all(|column| {
-                let known = self.known(state, &self.key(column));
-                root(&column.name).is_none_or(|root| {
-                    known.is_some_and(|segment| segment.has_first())
-                        || self.decoder(state, root, column, self.batch_rows).is_ok()
+            let missing: Vec<&ColumnRequest> = columns.iter().filter(own).collect();
+            // All or none: a reader that never reads would keep what others have passed.
+            let there = place.scan.inner().with_state(|state, _| {
+                let root = |name: &str| self.info().file.column(name);
+                missing.iter().all(|column| {
+                    let known = self.known(state, &self.key(column));
+                    root(&column.name).is_none_or(|root| {
+                        known.is_some_and(|segment| segment.has_first())
+                            || self.decoder(state, root, column, self.batch_rows).is_ok()
+                    })
                 })
-            })
+            });
+            let mut missing = missing.into_iter().map(std::slice::from_ref);
+            there && missing.all(|column| self.readers(&place, work, column, 0).is_ok())
         });
-        there && missing.iter().all(|column| self.reader(column).is_ok())
+        let sure = sure.unwrap_or(false);
+        if sure {
+            let names = columns.iter().map(|column| column.name.clone());
+            self.sure_of.lock().extend(names);
+        }
+        sure
+    }
+
+    /// A place that has not lapsed when this is asked, for a consumer that came too late so many times. Cancel safe.
+    pub(crate) async fn place(&self, mut tries: u32) -> Result<Arc<Place>> {
+        loop {
+            let place = self.latest();
+            if place.is_here() {
+                return Ok(place);
+            }
+            drop(self.again.lock().take());
+            let own = self.own.place();
+            let more = self.sure_of.lock().clone();
+            let scan = own.scan.again(own.chunk, &more, tries)?;
+            let gone = || StorageError::Internal("a scan of one chunk has none".to_owned());
+            let kept = scan.next_place().await?.ok_or_else(gone)?;
+            // Another call may have been faster; either will do.
+            let before = self.again.lock().replace(kept);
+            drop(before);
+            tries += 1;
+        }
+    }
+
+    /// The place it has now, lapsed or not.
+    pub(crate) fn latest(&self) -> Arc<Place> {
+        let again = self.again.lock();
+        Arc::clone(again.as_ref().unwrap_or(&self.own).place())
     }
 
     /// The core counts the chunk as in work only while the consumer goes on.
-    pub(crate) fn tell_progress(&self) {
+    pub(crate) fn tell_progress(&self, place: &Place) {
         let told = *self.progress_told.lock();
-        let often = self.scan.inner().config.turn_length_max / PROGRESS_PER_TURN;
-        if !self.held || told.elapsed() < often {
+        let inner = place.scan.inner();
+        let often = inner.config.turn_length_max / PROGRESS_PER_TURN;
+        if !place.known || told.elapsed() < often {
             return;
         }
         *self.progress_told.lock() = Instant::now();
-        let (scan, chunk) = (self.scan.id(), self.chunk);
-        self.scan.inner().with_state(|state, effects| {
-            if state.scans.contains_key(&scan) {
+        let (scan, chunk) = (place.scan.id(), place.chunk);
+        inner.with_state(|state, effects| {
+            if state.abm.holds(scan, chunk) {
                 Inner::log(state.handle(Event::ChunkProgressed { scan, chunk }, effects));
             }
         });
     }
 
+    /// The readers of the columns, those of batch `at` on if they are new; `None` for columns that the file lacks.
+    fn readers(
+        &self,
+        place: &Place,
+        work: &mut Work,
+        columns: &[ColumnRequest],
+        at: usize,
+    ) -> Result<Vec<Option<usize>>> {
+        let readers = columns.iter().map(|column| {
+            let own = (column.name.clone(), column.field.data_type().clone());
+            if let Some(reader) = work.by_column.get(&own) {
+                return Ok(Some(*reader));
+            }
+            let Some(reader) = self.reader(place, column, at)? else {
+                return Ok(None);
+            };
+            work.readers.push(reader);
+            let reader = work.readers.len() - 1;
+            work.by_column.insert(own, reader);
+            Ok(Some(reader))
+        });
+        readers.collect()
+    }
+
     /// A reader of the column's decoded segment, which is shared with whoever has it; `None` if the file lacks the column.
-    fn reader(&self, column: &ColumnRequest) -> Result<Option<Arc<Reader>>> {
-        let own = (column.name.clone(), column.field.data_type().clone());
-        if let Some(reader) = self.readers.lock().get(&own) {
-            return Ok(Some(Arc::clone(reader)));
-        }
+    fn reader(&self, place: &Place, column: &ColumnRequest, at: usize) -> Result<Option<Reader>> {
         let Some(root) = self.info().file.column(&column.name) else {
             return Ok(None);
         };
+        // Whoever reads on after a lapse does not need what it has had.
+        let resumed = !std::ptr::eq(place, Arc::as_ptr(self.own.place()));
+        let first = if resumed { at } else { 0 };
         let key = self.key(column);
-        let reader = self.scan.inner().with_state(|state, effects| {
+        place.scan.inner().with_state(|state, effects| {
             let known = self.known(state, &key);
-            let shared = known.as_ref().and_then(DecodedSegment::join);
-            if let Some(scan) = state.scans.get_mut(&self.scan.id()) {
+            let shared = known.as_ref().and_then(|segment| segment.join(first));
+            if let Some(scan) = state.scans.get_mut(&place.scan.id()) {
                 let metrics = &mut scan.metrics;
                 metrics.decode_shared += u64::from(shared.is_some());
                 metrics.decode_begun += u64::from(shared.is_none());
             }
             if let Some(reader) = shared {
-                return Ok(reader);
+                return Ok(Some(reader));
             }
-            let segment = self.begin(state, root, column)?;
+            let segment = self.begin(state, place, root, column, first)?;
             let late = || StorageError::Internal("a new segment has its first batch".to_owned());
-            let reader = segment.join().ok_or_else(late)?;
-            if let Some(table) = state.tables.get_mut(&self.scan.table().table) {
-                // One that has lost its first batches is of no use to newcomers; its readers hold it themselves.
-                let list = table.decoded.entry(self.chunk).or_default();
+            let reader = segment.join(first).ok_or_else(late)?;
+            // What lacks its first batches is of no use to newcomers: its readers alone hold it.
+            if first == 0
+                && let Some(table) = state.tables.get_mut(&place.scan.table().table)
+            {
+                let list = table.decoded.entry(place.chunk).or_default();
                 let old = list.iter().position(|(known, _)| *known == key);
                 effects.dropped.extend(old.map(|at| list.swap_remove(at).1));
                 list.push((key, segment));
             }
-            Ok(reader)
-        })?;
-        let reader = Arc::new(reader);
-        self.readers.lock().insert(own, Arc::clone(&reader));
-        Ok(Some(reader))
+            Ok(Some(reader))
+        })
     }
 
     pub(crate) fn key(&self, column: &ColumnRequest) -> DecodedKey {
         let (name, data_type) = (column.name.clone(), column.field.data_type().clone());
-        (self.chunk, name, data_type, self.batch_rows)
+        (self.own.place().chunk, name, data_type, self.batch_rows)
     }
 
     pub(crate) fn known(&self, state: &State, key: &DecodedKey) -> Option<Arc<DecodedSegment>> {
-        let table = state.tables.get(&self.scan.table().table)?;
-        let list = table.decoded.get(&self.chunk)?;
+        let place = self.own.place();
+        let table = state.tables.get(&place.scan.table().table)?;
+        let list = table.decoded.get(&place.chunk)?;
         list.iter()
             .find(|(known, _)| known == key)
             .map(|(_, segment)| Arc::clone(segment))
     }
 
-    /// Whether another scan wants one of these columns of the chunk.
-    pub(crate) fn others_want(&self, state: &State, columns: &[ColumnRequest]) -> bool {
-        let id = self.scan.table().table;
+    /// Whether another scan than the place's wants one of these columns of the chunk.
+    pub(crate) fn others_want(
+        &self,
+        state: &State,
+        place: &Place,
+        columns: &[ColumnRequest],
+    ) -> bool {
+        let id = place.scan.table().table;
         state.tables.get(&id).is_some_and(|table| {
             let known = |column: &ColumnRequest| table.core.column(&column.name);
             let wanted: ColumnSet = columns.iter().filter_map(known).collect();
             state
                 .abm
-                .others_want(self.scan.id(), id, self.chunk, &wanted)
+                .others_want(place.scan.id(), id, place.chunk, &wanted)
         })
     }
 
     fn begin(
         &self,
         state: &State,
+        place: &Place,
         root: usize,
         column: &ColumnRequest,
+        first: usize,
     ) -> Result<Arc<DecodedSegment>> {
         let make = self.decoder(state, root, column, self.batch_rows)?;
-        let lasting = self.origin != LoadOrigin::LoadedForMe
-            || self.others_want(state, std::slice::from_ref(column));
-        let shared = &self.scan.inner().shared;
+        let lasting = first == 0
+            && (place.origin != LoadOrigin::LoadedForMe
+                || self.others_want(state, place, std::slice::from_ref(column)));
+        let rows = self.batches.iter().take(first).sum();
+        let all = self.batches.rows();
+        let make: MakeDecoder = match first {
+            0 => make,
+            _ => Box::new(move || Ok(make()?.with_rows(&[rows..all]))),
+        };
+        let shared = &place.scan.inner().shared;
         let (decode, memory) = (Arc::clone(&shared.decode), Arc::clone(&shared.memory));
-        let place = format!("{}, column {}", self.info().file.name(), column.name);
+        let produced = Arc::clone(&shared.decoded_bytes);
+        let name = format!("{}, column {}", self.info().file.name(), column.name);
         Ok(DecodedSegment::new(
-            place,
-            make,
-            lasting,
-            decode,
-            memory,
-            Arc::clone(&shared.decoded_bytes),
+            name, make, first, lasting, decode, memory, produced,
         ))
     }
 
@@ -298,23 +346,31 @@ impl ChunkLease {
         let missing = || {
             let message = format!(
                 "column {} of chunk {} is not in memory",
-                column.name, self.chunk
+                column.name,
+                self.own.place().chunk
             );
             StorageError::Internal(message)
         };
         let table = state
             .tables
-            .get(&self.scan.table().table)
+            .get(&self.own.place().scan.table().table)
             .ok_or_else(missing)?;
         let id = table.core.column(&column.name).ok_or_else(missing)?;
         let info = self.info().clone();
         let wanted = info.file.chunks().ranges_of(info.file_chunk, root);
-        let buffers = table.buffers(self.chunk, id, &wanted);
+        let buffers = table.buffers(self.own.place().chunk, id, &wanted);
         if !wanted.is_empty() && buffers.is_empty() {
             return Err(missing());
         }
         let field = Arc::clone(&column.field);
-        let page_bytes_max = self.scan.inner().shared.memory.unpacked_page_bytes_max();
+        let page_bytes_max = self
+            .own
+            .place()
+            .scan
+            .inner()
+            .shared
+            .memory
+            .unpacked_page_bytes_max();
         Ok(Box::new(move || {
             let chunk = &info.file.chunks().chunks[info.file_chunk];
             let (name, metadata) = (info.file.name(), info.file.metadata());
@@ -324,38 +380,10 @@ impl ChunkLease {
     }
 }
 
-impl Drop for ChunkLease {
-    fn drop(&mut self) {
-        self.readers.get_mut().clear();
-        let (scan, chunk) = (self.scan.id(), self.chunk);
-        self.scan.inner().with_state(|state, effects| {
-            if self.held && state.scans.contains_key(&scan) {
-                Inner::log(state.handle(Event::ChunkReleased { scan, chunk }, effects));
-            }
-            // Keep what others use; keep the rest only while there is room for it.
-            let room = self.scan.inner().shared.memory.decoded_is_small();
-            if let Some(table) = state.tables.get_mut(&self.scan.table().table)
-                && let Some(list) = table.decoded.get_mut(&self.chunk)
-            {
-                let (kept, dropped): (Vec<_>, Vec<_>) = std::mem::take(list)
-                    .into_iter()
-                    .partition(|(_, segment)| segment.stays(room));
-                *list = kept;
-                if list.is_empty() {
-                    table.decoded.remove(&self.chunk);
-                }
-                effects
-                    .dropped
-                    .extend(dropped.into_iter().map(|(_, segment)| segment));
-            }
-        });
-    }
-}
-
 impl std::fmt::Debug for ChunkLease {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ChunkLease")
-            .field("index", &self.index)
+            .field("index", &self.index())
             .finish_non_exhaustive()
     }
 }

@@ -6,6 +6,8 @@
 //! | `load.rs`, `io_threads.rs` | how a load is read, and on which thread |
 //! | `scan.rs`, `spec.rs` | how consumers get chunks; what a scan needs of the core |
 //! | `lease.rs` | how a chunk's arrays are had |
+//! | `place.rs` | what a consumer holds meanwhile, and when that is taken back |
+//! | `silent.rs` | who is asked for it |
 //! | `pick.rs` | how single rows of it are had, where few are wanted |
 //! | `page_read.rs` | how a smooth scan reads single pages |
 //! | `decoded.rs`, `decode_pool.rs` | how a segment is decoded once for all |
@@ -33,9 +35,11 @@ mod load;
 mod memory;
 mod page_read;
 mod pick;
+mod place;
 mod recorder;
 mod restart;
 mod scan;
+mod silent;
 #[cfg(test)]
 mod small_world;
 mod snapshot;
@@ -60,6 +64,7 @@ pub use memory::{METADATA_FREE, MemoryBudget, Reclaim};
 pub use page_read::{PageBytes, PageRequest};
 pub use recorder::Recorder;
 pub use scan::{Scan, ScanPart, ScanRequest};
+pub use silent::{Lapses, Watch};
 pub use snapshot::{ChunkRow, PoolMetrics, PoolSnapshot, ScanRow};
 pub use state::{LoadTrace, PageTrace, ScanMetrics};
 pub use tables::{ChunkInfo, TableView};
@@ -71,10 +76,12 @@ use gate::Gate;
 use io_threads::IoThreads;
 use memory::Lender;
 use restart::{OnPanic, Since};
+use silent::Watched;
 use state::{Effects, State, Traces};
 
 /// How often the core hears that time passed, which is how stalled scans are found.
 const TICK: Duration = Duration::from_millis(250);
+const TICK_MIN: Duration = Duration::from_millis(1);
 
 /// What the pools of a process have in common: files, memory, threads.
 #[derive(Debug)]
@@ -85,6 +92,7 @@ pub struct PoolShared {
     io: IoThreads,
     decoded_bytes: Arc<AtomicU64>,
     gate: Arc<Gate>,
+    watched: Arc<Watched>,
     pools: AtomicUsize,
 }
 
@@ -99,10 +107,12 @@ impl PoolShared {
         decode_threads: usize,
     ) -> Result<Arc<Self>> {
         let failed = |error: std::io::Error| StorageError::Internal(format!("threads: {error}"));
-        let gate = Gate::new(Arc::clone(&memory));
         files.count_in(&memory);
+        let watched = Arc::<Watched>::default();
+        let gate = Gate::new(Arc::clone(&memory), Arc::clone(&watched));
         Ok(Arc::new(Self {
             gate,
+            watched,
             pools: AtomicUsize::new(0),
             files,
             memory,
@@ -122,6 +132,12 @@ impl PoolShared {
     #[must_use]
     pub fn memory(&self) -> &Arc<MemoryBudget> {
         &self.memory
+    }
+
+    /// Chunks that consumers are decoding, or hold the right to decode.
+    #[must_use]
+    pub fn chunks_in_decode(&self) -> usize {
+        self.gate.open_chunks()
     }
 
     /// Bytes of arrays that decode has produced since the start.
@@ -246,10 +262,15 @@ impl std::fmt::Debug for BufferPool {
 /// Tells the core that time passes, for as long as the pool lives.
 async fn tick(pool: Weak<Inner>) {
     loop {
-        tokio::time::sleep(TICK).await;
+        let Some(inner) = pool.upgrade() else { return };
+        let (lapse_after, watched) = (inner.config.lapse_after, Arc::clone(&inner.shared.watched));
+        drop(inner);
+        tokio::time::sleep(TICK.min(lapse_after / 2).max(TICK_MIN)).await;
+        watched.lapse_silent(None);
         let Some(inner) = pool.upgrade() else { return };
         inner.shared.memory.tell();
         inner.with_state(|state, effects| {
+            state.lapse_untaken(lapse_after, effects);
             state.drop_retired(effects);
             let now = state.origin.elapsed().as_nanos();
             if state

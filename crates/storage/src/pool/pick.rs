@@ -9,7 +9,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use arrow::array::{Array, ArrayRef, new_null_array};
 use arrow::compute::concat;
@@ -17,6 +17,7 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, ready, try_join_all};
 
 use super::decoded::MakeDecoder;
+use super::place::Place;
 use super::state::State;
 use super::{ChunkLease, ColumnRequest};
 use crate::{Result, StorageError, without_pages};
@@ -35,27 +36,24 @@ impl ChunkLease {
         columns: &[ColumnRequest],
         wanted: &[Range<usize>],
     ) -> Result<Option<Vec<ArrayRef>>> {
-        self.tell_progress();
         let rows: usize = wanted.iter().map(ExactSizeIterator::len).sum();
-        let decoders = self.scan.inner().with_state(|state, _| {
-            if self.is_shared_in(state, columns) || !self.may_pick(state, wanted) {
-                return Ok(None);
-            }
-            let decoders = columns.iter().map(|column| {
-                let root = self.info().file.column(&column.name);
-                root.map(|root| self.decoder(state, root, column, PICKED_ROWS))
-                    .transpose()
+        let mut tries = 0;
+        let (place, begun) = loop {
+            let place = self.place(tries).await?;
+            self.tell_progress(&place);
+            let begun = place.step(|work| {
+                let decoders = self.pickers(&place, columns, wanted, rows)?;
+                Ok(decoders.map(|decoders| (decoders, Arc::clone(&work.picking))))
             });
-            let decoders = decoders.collect::<Result<Vec<_>>>()?;
-            if let Some(scan) = state.scans.get_mut(&self.scan.id()) {
-                scan.metrics.rows_picked += rows as u64;
+            match begun.transpose()? {
+                Some(begun) => break (place, begun),
+                None => tries += 1,
             }
-            Ok(Some(decoders))
-        })?;
-        let Some(decoders) = decoders else {
+        };
+        let Some((decoders, picking)) = begun else {
             return Ok(None);
         };
-        let shared = &self.scan.inner().shared;
+        let shared = &place.scan.inner().shared;
         let wanted: Arc<[Range<usize>]> = wanted.into();
         let mut answers: Vec<BoxFuture<'static, Result<ArrayRef>>> = Vec::new();
         for (decoder, column) in decoders.into_iter().zip(columns) {
@@ -67,16 +65,47 @@ impl ChunkLease {
             let (wanted, produced) = (Arc::clone(&wanted), Arc::clone(&shared.decoded_bytes));
             let (file, name) = (Arc::clone(&self.info().file), column.name.clone());
             let place = move || format!("{}, column {name}", file.name());
-            let work = move || decode(decoder, &wanted, &produced);
+            let picking = Picking::new(&picking);
+            let work = move || {
+                let _picking = picking;
+                decode(decoder, &wanted, &produced)
+            };
             answers.push(shared.decode.run(place, work));
         }
         // All are submitted before the first is waited for.
-        Ok(Some(try_join_all(answers).await?))
+        let picked = try_join_all(answers).await?;
+        place.in_time();
+        Ok(Some(picked))
+    }
+
+    /// A decoder for each column that the file has, if rows are to be picked.
+    fn pickers(
+        &self,
+        place: &Place,
+        columns: &[ColumnRequest],
+        wanted: &[Range<usize>],
+        rows: usize,
+    ) -> Result<Option<Vec<Option<MakeDecoder>>>> {
+        place.scan.inner().with_state(|state, _| {
+            if self.is_shared_in(state, place, columns) || !self.may_pick(state, place, wanted) {
+                return Ok(None);
+            }
+            let decoders = columns.iter().map(|column| {
+                let root = self.info().file.column(&column.name);
+                root.map(|root| self.decoder(state, root, column, PICKED_ROWS))
+                    .transpose()
+            });
+            let decoders = decoders.collect::<Result<Vec<_>>>()?;
+            if let Some(scan) = state.scans.get_mut(&place.scan.id()) {
+                scan.metrics.rows_picked += rows as u64;
+            }
+            Ok(Some(decoders))
+        })
     }
 
     /// Whether picking is still cheaper than arrays that stay for the next query; counts it, if so.
-    fn may_pick(&self, state: &mut State, wanted: &[Range<usize>]) -> bool {
-        if !self.scan.inner().shared.memory.decoded_is_small() {
+    fn may_pick(&self, state: &mut State, place: &Place, wanted: &[Range<usize>]) -> bool {
+        if !place.scan.inner().shared.memory.decoded_is_small() {
             return true;
         }
         let (mut first, mut touched) = (0, 0);
@@ -88,10 +117,10 @@ impl ChunkLease {
             }
             first = end;
         }
-        let Some(table) = state.tables.get_mut(&self.scan.table().table) else {
+        let Some(table) = state.tables.get_mut(&place.scan.table().table) else {
             return false;
         };
-        let picked = table.picked.entry(self.chunk).or_default();
+        let picked = table.picked.entry(place.chunk).or_default();
         let may = *picked + touched <= first / PICKED_PART;
         if may {
             *picked += touched;
@@ -102,18 +131,19 @@ impl ChunkLease {
     /// Whether another scan wants one of these columns of the chunk, or somebody has decoded it: [`ChunkLease::pick`] would refuse.
     #[must_use]
     pub fn is_shared(&self, columns: &[ColumnRequest]) -> bool {
-        let inner = self.scan.inner();
-        inner.with_state(|state, _| self.is_shared_in(state, columns))
+        let place = self.latest();
+        let inner = place.scan.inner();
+        inner.with_state(|state, _| self.is_shared_in(state, &place, columns))
     }
 
-    fn is_shared_in(&self, state: &State, columns: &[ColumnRequest]) -> bool {
+    fn is_shared_in(&self, state: &State, place: &Place, columns: &[ColumnRequest]) -> bool {
         let known = || {
             columns
                 .iter()
                 .filter_map(|column| self.known(state, &self.key(column)))
                 .any(|segment| segment.has_first())
         };
-        self.others_want(state, columns) || known()
+        self.others_want(state, place, columns) || known()
     }
 }
 
@@ -125,6 +155,22 @@ const PICKED_PART: usize = 2;
 
 /// Rows that are picked at once: the pages that they are in, decompressed, are in memory together.
 const PICKED_ROWS: usize = 1024;
+
+/// A column that is being picked; counted while it is.
+struct Picking(Arc<AtomicUsize>);
+
+impl Picking {
+    fn new(all: &Arc<AtomicUsize>) -> Self {
+        all.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(all))
+    }
+}
+
+impl Drop for Picking {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
 
 fn decode(make: MakeDecoder, wanted: &[Range<usize>], produced: &AtomicU64) -> Result<ArrayRef> {
     let mut decoder = make()?.with_rows(wanted);

@@ -103,6 +103,7 @@ impl State {
             Event::ChunkRequested { scan }
             | Event::RequestWithdrawn { scan }
             | Event::ChunkProgressed { scan, .. }
+            | Event::ChunkLapsed { scan, .. }
             | Event::ChunkReleased { scan, .. }
             | Event::ChunksWithdrawn { scan, .. }
             | Event::ScanEnded { scan } => *scan < self.since.scan,

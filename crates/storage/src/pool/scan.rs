@@ -3,7 +3,7 @@
 //! C1: `next_chunk` is cancel safe: a chunk that was handed out to a consumer that no longer waits goes to the next one that asks.
 //! C2: every chunk of a scan is handed out once, or withdrawn, or the scan fails.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -11,9 +11,9 @@ use std::time::Instant;
 
 use coscan_core::{ChunkId, ChunkSet, Event, LoadOrigin, ScanId, ScanSpec};
 
-use super::gate::COLUMN_BYTES;
+use super::place::{Kept, Place};
 use super::spec::Spec;
-use super::state::{Answer, ScanState};
+use super::state::{Answer, Handed, ScanState};
 use super::{BufferPool, ChunkLease, Inner, ScanMetrics, TableView};
 use crate::{Result, StorageError};
 
@@ -46,8 +46,10 @@ pub struct Scan {
     inner: Arc<Inner>,
     id: ScanId,
     table: TableView,
-    /// Where each chunk is in the table, and how many columns of it are wanted.
+    /// Where each chunk is in the table, and in which part of the request.
     positions: BTreeMap<ChunkId, (usize, usize)>,
+    /// The columns wanted, by part.
+    columns: Vec<Vec<String>>,
 }
 
 impl BufferPool {
@@ -66,7 +68,7 @@ impl BufferPool {
         let max = self.inner.config.buffer_bytes_max.unwrap_or(u64::MAX);
         let budget = self.inner.shared.memory().limit().min(max);
         let Spec {
-            parts,
+            parts: specs,
             positions,
             without_bytes,
             chunks_wanted,
@@ -87,7 +89,7 @@ impl BufferPool {
             let consumers = u32::try_from(consumers.max(1)).unwrap_or(u32::MAX);
             let spec = ScanSpec {
                 table: table.table,
-                parts,
+                parts: specs,
                 consumers,
                 ordered,
             };
@@ -107,6 +109,7 @@ impl BufferPool {
             id: scan,
             table,
             positions,
+            columns: parts.into_iter().map(|part| part.columns).collect(),
         })
     }
 }
@@ -119,39 +122,60 @@ impl Scan {
     /// # Errors
     /// A chunk could not be read: the scan is over, and every further call gives the same error.
     pub async fn next_chunk(self: &Arc<Self>) -> Result<Option<ChunkLease>> {
+        Ok(self.next_place().await?.map(ChunkLease::new))
+    }
+
+    /// As [`Scan::next_chunk`], for a lease to be made or one that goes on.
+    pub(crate) async fn next_place(self: &Arc<Self>) -> Result<Option<Kept>> {
         let begun = Instant::now();
         let mut claim = Claim {
             scan: self,
             active: false,
         };
         let answer = poll_fn(|cx| self.poll_answer(cx, &mut claim)).await?;
-        let Answer::Chunk(chunk, origin) = answer else {
+        let Answer::Chunk(handed) = answer else {
             return Ok(None);
         };
-        let mut handed = Handed {
+        let tries = self.with_scan(|state| state.again.map_or(0, |(_, tries)| tries));
+        let place = Place::new(self, &handed, tries.unwrap_or(0));
+        let mut taken = Taken {
             scan: self,
-            chunk,
-            origin,
-            kept: false,
+            kept: Some(Kept::new(Arc::clone(&place))),
         };
-        let (index, columns) = self.positions.get(&chunk).copied().unwrap_or_default();
-        let key = (self.inner.number, self.table.table, chunk);
-        let pass = self
-            .inner
-            .shared
-            .gate
-            .enter(key, columns as u64 * COLUMN_BYTES)
-            .await;
-        handed.kept = true;
+        place.enter().await;
         let waited = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.with_scan(|state| state.metrics.waited_ns += waited);
-        Ok(Some(ChunkLease::new(
-            Arc::clone(self),
-            chunk,
-            index,
-            origin,
-            pass,
-        )))
+        Ok(taken.kept.take())
+    }
+
+    /// A scan of what is left of a chunk of this one that has lapsed, with more columns, for its consumer,
+    /// who came too late so many times.
+    ///
+    /// # Errors
+    /// As [`BufferPool::scan`].
+    pub(crate) fn again(
+        &self,
+        chunk: ChunkId,
+        more: &BTreeSet<String>,
+        tries: u32,
+    ) -> Result<Arc<Self>> {
+        let pool = BufferPool {
+            inner: Arc::clone(&self.inner),
+        };
+        let label = self.with_scan(|state| Arc::clone(&state.label));
+        let part = ScanPart {
+            chunks: vec![self.position(chunk)],
+            columns: self.columns_of(chunk).iter().chain(more).cloned().collect(),
+        };
+        let scan = pool.scan(ScanRequest {
+            table: self.table.clone(),
+            parts: vec![part],
+            consumers: 1,
+            ordered: false,
+            label: label.unwrap_or_default(),
+        })?;
+        scan.with_scan(|state| state.again = Some((self.id, tries)));
+        Ok(Arc::new(scan))
     }
 
     fn poll_answer(&self, cx: &Context<'_>, claim: &mut Claim<'_>) -> Poll<Result<Answer>> {
@@ -175,7 +199,8 @@ impl Scan {
                 }
                 if let Some(chunk) = scan.without_bytes.pop_front() {
                     scan.metrics.chunks_without_bytes += 1;
-                    return Poll::Ready(Ok(Answer::Chunk(chunk, LoadOrigin::FromBuffer)));
+                    let handed = Handed::new(chunk, LoadOrigin::FromBuffer, false);
+                    return Poll::Ready(Ok(Answer::Chunk(handed)));
                 }
                 scan.claims += 1;
                 claim.active = true;
@@ -233,6 +258,18 @@ impl Scan {
         self.with_scan(|state| state.metrics).unwrap_or_default()
     }
 
+    /// The chunk's position in the table.
+    pub(crate) fn position(&self, chunk: ChunkId) -> usize {
+        self.positions.get(&chunk).map_or(0, |&(at, _)| at)
+    }
+
+    /// The columns wanted of a chunk.
+    pub(crate) fn columns_of(&self, chunk: ChunkId) -> &[String] {
+        let part = self.positions.get(&chunk).map(|&(_, part)| part);
+        part.and_then(|part| self.columns.get(part))
+            .map_or(&[], Vec::as_slice)
+    }
+
     pub(crate) fn inner(&self) -> &Arc<Inner> {
         &self.inner
     }
@@ -249,7 +286,22 @@ impl Scan {
 impl Drop for Scan {
     fn drop(&mut self) {
         self.inner.with_state(|pool, effects| {
-            pool.scans.remove(&self.id);
+            let gone = pool.scans.remove(&self.id);
+            if let Some(ScanState {
+                metrics: more,
+                again: Some((whole, _)),
+                ..
+            }) = gone
+                && let Some(whole) = pool.scans.get_mut(&whole)
+            {
+                let metrics = &mut whole.metrics;
+                metrics.loads += more.loads;
+                metrics.load_bytes += more.load_bytes;
+                metrics.decode_shared += more.decode_shared;
+                metrics.decode_begun += more.decode_begun;
+                metrics.chunks_lapsed += more.chunks_lapsed;
+                metrics.rows_picked += more.rows_picked;
+            }
             pool.count_needs();
             Inner::log(pool.handle(Event::ScanEnded { scan: self.id }, effects));
         });
@@ -265,22 +317,20 @@ impl std::fmt::Debug for Scan {
 }
 
 /// A chunk on its way to a consumer; goes to another if the call is cancelled.
-struct Handed<'a> {
+struct Taken<'a> {
     scan: &'a Scan,
-    chunk: ChunkId,
-    origin: LoadOrigin,
-    kept: bool,
+    kept: Option<Kept>,
 }
 
-impl Drop for Handed<'_> {
+impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        if self.kept {
+        let Some(kept) = self.kept.take() else {
             return;
-        }
+        };
+        let handed = kept.hand_on();
         self.scan.inner.with_state(|pool, effects| {
             if let Some(scan) = pool.scans.get_mut(&self.scan.id) {
-                scan.answers
-                    .push_front(Answer::Chunk(self.chunk, self.origin));
+                scan.answers.push_front(Answer::Chunk(handed));
                 effects.wakers.append(&mut scan.wakers);
             }
         });

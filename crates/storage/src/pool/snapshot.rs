@@ -20,6 +20,8 @@ pub struct ScanRow {
     pub chunks_left: u64,
     /// Chunks in its consumers' hands.
     pub chunks_held: u64,
+    /// Chunks handed to consumers that have not come back for so long that their memory was taken back.
+    pub chunks_lapsed: u64,
     /// Chunks not handed out that are in memory or on their way.
     pub chunks_coming: u64,
     /// Consumers that wait for a chunk.
@@ -90,6 +92,7 @@ impl BufferPool {
                 label: known.label.to_string(),
                 chunks_left: (scan.chunks_needed + known.without_bytes.len()) as u64,
                 chunks_held: scan.chunks_held as u64,
+                chunks_lapsed: scan.chunks_lapsed as u64,
                 chunks_coming: scan.chunks_coming as u64,
                 waiting: scan.waiting,
                 starved: scan.starved,

@@ -21,7 +21,7 @@ use crate::{Result, StorageError};
 #[derive(Debug, Default)]
 pub(super) struct Spec {
     pub(super) parts: Vec<Part>,
-    /// Where each chunk is in the view, and how many columns of it are wanted.
+    /// Where each chunk is in the view, and in which part of the request.
     pub(super) positions: BTreeMap<ChunkId, (usize, usize)>,
     /// Chunks of which no bytes are wanted.
     pub(super) without_bytes: VecDeque<ChunkId>,
@@ -36,13 +36,19 @@ impl Spec {
     /// `ChunkTooLarge`: it would be waited for for ever. `Internal` for a chunk that is not there.
     pub(super) fn new(table: &TableView, parts: &[ScanPart], budget: u64) -> Result<Self> {
         let mut spec = Self::default();
-        for part in parts {
-            spec.add(table, part, budget)?;
+        for (number, part) in parts.iter().enumerate() {
+            spec.add(table, number, part, budget)?;
         }
         Ok(spec)
     }
 
-    fn add(&mut self, table: &TableView, part: &ScanPart, budget: u64) -> Result<()> {
+    fn add(
+        &mut self,
+        table: &TableView,
+        number: usize,
+        part: &ScanPart,
+        budget: u64,
+    ) -> Result<()> {
         let names = part.columns.iter();
         let columns: ColumnSet = names.filter_map(|name| table.columns.id(name)).collect();
         let mut chunks = ChunkSet::new();
@@ -52,7 +58,7 @@ impl Spec {
                 StorageError::Internal("a scan names a chunk that is not there".to_owned())
             })?;
             self.chunks_wanted += 1;
-            self.positions.insert(info.chunk, (at, part.columns.len()));
+            self.positions.insert(info.chunk, (at, number));
             if columns.is_empty() {
                 self.without_bytes.push_back(info.chunk);
                 continue;

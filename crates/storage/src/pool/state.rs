@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 use std::task::Waker;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use arrow::datatypes::DataType;
 use bytes::Bytes;
@@ -18,9 +18,11 @@ use coscan_core::{
     TableId, Time,
 };
 
+use super::Inner;
 use super::charge::Charge;
 use super::decoded::DecodedSegment;
 use super::page_read::PageSlot;
+use super::place::DOUBLINGS_MAX;
 use super::recorder::Recording;
 use super::restart::Since;
 use super::tables::{ChunkSource, CoreTable, TableKey};
@@ -60,8 +62,32 @@ pub(crate) struct Incomplete {
 /// What a consumer is told.
 #[derive(Clone, Debug)]
 pub(crate) enum Answer {
-    Chunk(ChunkId, LoadOrigin),
+    Chunk(Handed),
     Exhausted,
+}
+
+/// A chunk that a consumer may have.
+#[derive(Clone, Debug)]
+pub(crate) struct Handed {
+    pub(crate) chunk: ChunkId,
+    pub(crate) origin: LoadOrigin,
+    /// False for a chunk without bytes: the core does not know of it.
+    pub(crate) known: bool,
+    /// It was not taken for so long that its memory was taken back.
+    pub(crate) lapsed: bool,
+    pub(crate) since: Instant,
+}
+
+impl Handed {
+    pub(crate) fn new(chunk: ChunkId, origin: LoadOrigin, known: bool) -> Self {
+        Self {
+            chunk,
+            origin,
+            known,
+            lapsed: false,
+            since: Instant::now(),
+        }
+    }
 }
 
 /// One running scan.
@@ -78,6 +104,8 @@ pub(crate) struct ScanState {
     /// What its largest chunk needs in memory; none if no chunk has bytes.
     pub(crate) largest: Option<LargestLoad>,
     pub(crate) metrics: ScanMetrics,
+    /// Of a scan of what is left of a lapsed chunk: whose chunk it is, and how often its consumer came too late.
+    pub(crate) again: Option<(ScanId, u32)>,
 }
 
 /// The chunk of which a scan needs the most bytes.
@@ -107,6 +135,8 @@ pub struct ScanMetrics {
     pub loads: u64,
     /// Bytes of those loads.
     pub load_bytes: u64,
+    /// Chunks whose memory was taken back because the consumer did not come back for long.
+    pub chunks_lapsed: u64,
     /// Segments whose decode this scan shared with another or found done.
     pub decode_shared: u64,
     /// Segments whose decode this scan began.
@@ -337,7 +367,8 @@ impl State {
                         LoadOrigin::LoadedForMe => metrics.chunks_loaded_for_me += 1,
                         LoadOrigin::LoadedForOthers => metrics.chunks_loaded_for_others += 1,
                     }
-                    state.answers.push_back(Answer::Chunk(chunk, origin));
+                    let handed = Handed::new(chunk, origin, true);
+                    state.answers.push_back(Answer::Chunk(handed));
                     effects.wakers.append(&mut state.wakers);
                 }
             }
@@ -380,6 +411,38 @@ impl State {
         extents
             .filter(|extent| !self.abm.extent_is_resident(id, *extent))
             .collect()
+    }
+
+    /// Chunks that were handed out and that no consumer has taken for so long lapse (`place.rs`).
+    pub(crate) fn lapse_untaken(&mut self, after: Duration, effects: &mut Effects) {
+        let mut lapsed = Vec::new();
+        for (&id, scan) in &mut self.scans {
+            let tries = scan.again.map_or(0, |(_, tries)| tries);
+            let patience = after * (1 << tries.min(DOUBLINGS_MAX));
+            for answer in &mut scan.answers {
+                if let Answer::Chunk(handed) = answer
+                    && !handed.lapsed
+                    && handed.since.elapsed() >= patience
+                {
+                    handed.lapsed = true;
+                    lapsed.extend(handed.known.then_some((id, handed.chunk)));
+                }
+            }
+        }
+        for (scan, chunk) in lapsed {
+            self.lapse(scan, chunk, effects);
+        }
+    }
+
+    /// The memory of a chunk that a consumer holds is taken back.
+    pub(crate) fn lapse(&mut self, scan: ScanId, chunk: ChunkId, effects: &mut Effects) {
+        if !self.abm.holds(scan, chunk) {
+            return;
+        }
+        if let Some(state) = self.scans.get_mut(&scan) {
+            state.metrics.chunks_lapsed += 1;
+        }
+        Inner::log(self.handle(Event::ChunkLapsed { scan, chunk }, effects));
     }
 
     /// No load owes this target any more; what came of it is dropped.

@@ -1,0 +1,303 @@
+//! What does a consumer hold while it works on a chunk, and when is that taken back?
+//!
+//! Idea: a consumer that does not come back (an idle cursor, a client that does not read, an input that a merge does not need yet)
+//! keeps its chunk, but not the memory: the place *lapses*. The core unpins the frames, the pass for the gate is free, the decoded arrays
+//! are dropped. A consumer that comes back gets a place of its own for what is left (`lease.rs`), and reads on where it stopped.
+//! Not here: how it is asked for anew (`lease.rs`), what a lapse means to the core (`docs/design/abm.md`).
+//! Bounds: `lapse_after` of silence, doubled with each try of a consumer that comes, but never in time; [`WANTED_AFTER`] while somebody
+//! waits at the gate. Time that a consumer waits for decode is no silence.
+//! P1: one event ends a place: lapsed, then released, or released alone. P2: who works on a place does so under its lock, so it
+//! never lapses in the middle of a step.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use arrow::array::ArrayRef;
+use arrow::datatypes::DataType;
+use coscan_core::{ChunkId, Event, LoadOrigin};
+use parking_lot::Mutex;
+
+use super::Inner;
+use super::decoded::Reader;
+use super::gate::{COLUMN_BYTES, PATIENCE, Pass};
+use super::scan::Scan;
+use super::silent::{Lapses, Watch, Watched};
+use super::state::{Effects, Handed, State};
+use crate::{Result, StorageError};
+
+/// Silence after which a place lapses while somebody waits at the gate.
+pub(crate) const WANTED_AFTER: Duration = Duration::from_millis(100);
+
+/// A consumer whose tries were all in vain waits at most two to the power of this times as long as the first.
+pub(crate) const DOUBLINGS_MAX: u32 = 6;
+
+/// A chunk that was handed to one consumer.
+pub(crate) struct Place {
+    pub(crate) scan: Arc<Scan>,
+    pub(crate) chunk: ChunkId,
+    /// Its position in the scan's table.
+    pub(crate) index: usize,
+    pub(crate) origin: LoadOrigin,
+    /// False for chunks that were handed out without bytes: the core does not know of them.
+    pub(crate) known: bool,
+    stay: Mutex<Stay>,
+}
+
+struct Stay {
+    /// Not lapsed.
+    here: bool,
+    /// `None` until the gate is passed, and after a lapse.
+    work: Option<Work>,
+    /// When the consumer was seen last.
+    used: Instant,
+    /// How often the consumer came too late just now.
+    tries: u32,
+}
+
+/// What a consumer works with.
+pub(crate) struct Work {
+    /// Its places in decoded segments.
+    pub(crate) readers: Vec<Reader>,
+    /// By column name and type.
+    pub(crate) by_column: BTreeMap<(String, DataType), usize>,
+    /// Rows that are being picked for it: columns on their way.
+    pub(crate) picking: Arc<AtomicUsize>,
+    /// The right to decode.
+    _pass: Pass,
+}
+
+/// How far a consumer came with the arrays of a batch.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    Done,
+    /// The place has lapsed meanwhile.
+    Lapsed,
+}
+
+impl Work {
+    /// Whether the consumer waits for the decode pool.
+    fn waits(&self) -> bool {
+        self.picking.load(Ordering::Relaxed) > 0 || self.readers.iter().any(Reader::waits)
+    }
+}
+
+impl Place {
+    pub(crate) fn new(scan: &Arc<Scan>, handed: &Handed, tries: u32) -> Arc<Self> {
+        let place = Self {
+            index: scan.position(handed.chunk),
+            scan: Arc::clone(scan),
+            chunk: handed.chunk,
+            origin: handed.origin,
+            known: handed.known,
+            stay: Mutex::new(Stay {
+                here: !handed.lapsed,
+                work: None,
+                used: Instant::now(),
+                tries,
+            }),
+        };
+        Arc::new(place)
+    }
+
+    /// Waits for the right to decode. A place that lapses meanwhile does without. Cancel safe.
+    pub(crate) async fn enter(&self) {
+        if !self.stay.lock().here {
+            return;
+        }
+        let inner = self.scan.inner();
+        let key = (inner.number, self.scan.table().table, self.chunk);
+        let bytes = self.scan.columns_of(self.chunk).len() as u64 * COLUMN_BYTES;
+        let entering = inner.shared.gate.enter(key, bytes);
+        tokio::pin!(entering);
+        let pass = std::future::poll_fn(|cx| {
+            self.stay.lock().used = Instant::now();
+            entering.as_mut().poll(cx)
+        });
+        let pass = pass.await;
+        let mut stay = self.stay.lock();
+        if stay.here {
+            stay.used = Instant::now();
+            stay.work = Some(Work {
+                readers: Vec::new(),
+                by_column: BTreeMap::new(),
+                picking: Arc::default(),
+                _pass: pass,
+            });
+        }
+    }
+
+    /// Does a step of the consumer's work; `None` if the place has lapsed.
+    pub(crate) fn step<T>(&self, step: impl FnOnce(&mut Work) -> T) -> Option<T> {
+        let mut stay = self.stay.lock();
+        stay.used = Instant::now();
+        stay.work.as_mut().map(step)
+    }
+
+    /// Whether there is something to work with.
+    pub(crate) fn is_here(&self) -> bool {
+        self.step(|_| ()).is_some()
+    }
+
+    /// The consumer has what it came for.
+    pub(crate) fn in_time(&self) {
+        self.stay.lock().tries = 0;
+    }
+
+    /// Fills `arrays` with batch `at`; `readers` are the places in [`Work::readers`].
+    pub(crate) fn poll_arrays(
+        &self,
+        cx: &Context<'_>,
+        readers: &[Option<usize>],
+        at: usize,
+        arrays: &mut [Option<ArrayRef>],
+    ) -> Poll<Result<Step>> {
+        let polled = self.step(|work| {
+            let mut pending = false;
+            for (array, reader) in arrays.iter_mut().zip(readers) {
+                let reader = reader.and_then(|reader| work.readers.get(reader));
+                let Some(reader) = reader.filter(|_| array.is_none()) else {
+                    continue;
+                };
+                match reader.poll_batch(at, cx.waker()) {
+                    Poll::Pending => pending = true,
+                    Poll::Ready(Ok(Some(batch))) => *array = Some(batch),
+                    Poll::Ready(Ok(None)) => {
+                        let message = "a segment has fewer batches than its chunk".to_owned();
+                        return Poll::Ready(Err(StorageError::Internal(message)));
+                    }
+                    Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                }
+            }
+            if pending {
+                Poll::Pending
+            } else {
+                Poll::Ready(Ok(Step::Done))
+            }
+        });
+        polled.unwrap_or(Poll::Ready(Ok(Step::Lapsed)))
+    }
+
+    /// The consumer is done.
+    fn end(&self) {
+        let work = {
+            let mut stay = self.stay.lock();
+            stay.here = false;
+            stay.work.take()
+        };
+        let (scan, chunk) = (self.scan.id(), self.chunk);
+        self.let_go(work, |state, effects| {
+            if self.known && state.scans.contains_key(&scan) {
+                Inner::log(state.handle(Event::ChunkReleased { scan, chunk }, effects));
+            }
+        });
+    }
+
+    fn let_go(&self, work: Option<Work>, tell: impl FnOnce(&mut State, &mut Effects)) {
+        let worked = work.is_some();
+        drop(work);
+        self.scan.inner().with_state(|state, effects| {
+            tell(state, effects);
+            // Keep what others use; keep the rest only while there is room for it.
+            let room = self.scan.inner().shared.memory.decoded_is_small();
+            if worked
+                && let Some(table) = state.tables.get_mut(&self.scan.table().table)
+                && let Some(list) = table.decoded.get_mut(&self.chunk)
+            {
+                let (kept, dropped): (Vec<_>, Vec<_>) = std::mem::take(list)
+                    .into_iter()
+                    .partition(|(_, segment)| segment.stays(room));
+                *list = kept;
+                if list.is_empty() {
+                    table.decoded.remove(&self.chunk);
+                }
+                effects
+                    .dropped
+                    .extend(dropped.into_iter().map(|(_, segment)| segment));
+            }
+        });
+    }
+}
+
+impl Lapses for Place {
+    fn lapse_if_silent(&self, now: Instant, wanted_after: Option<Duration>) {
+        let work = {
+            let mut stay = self.stay.lock();
+            if !stay.here {
+                return;
+            }
+            let usual = self.scan.inner().config.lapse_after;
+            let base = wanted_after.map_or(usual, |wanted| wanted.min(usual));
+            let mut patience = base * (1 << stay.tries.min(DOUBLINGS_MAX));
+            match &stay.work {
+                Some(work) if work.waits() => stay.used = now,
+                Some(_) => {}
+                // At the gate it is woken only when another chunk closes, or when the gate has no more patience.
+                None => patience += PATIENCE,
+            }
+            if now.saturating_duration_since(stay.used) < patience {
+                return;
+            }
+            stay.here = false;
+            stay.work.take()
+        };
+        let (scan, chunk) = (self.scan.id(), self.chunk);
+        self.let_go(work, |state, effects| {
+            if self.known {
+                state.lapse(scan, chunk, effects);
+            }
+        });
+    }
+}
+
+/// A place with the consumer's right to it. Dropping it releases the chunk.
+pub(crate) struct Kept {
+    place: Arc<Place>,
+    watch: Option<Watch>,
+    /// The chunk is another's.
+    handed_on: bool,
+}
+
+impl Kept {
+    pub(crate) fn new(place: Arc<Place>) -> Self {
+        let it: Weak<dyn Lapses> = Arc::downgrade(&place) as Weak<dyn Lapses>;
+        let watch = Watched::enter(&place.scan.inner().shared.watched, it);
+        Self {
+            place,
+            watch: Some(watch),
+            handed_on: false,
+        }
+    }
+
+    pub(crate) fn place(&self) -> &Arc<Place> {
+        &self.place
+    }
+
+    /// The consumer does not want it after all: what another is to be handed.
+    pub(crate) fn hand_on(mut self) -> Handed {
+        let mut stay = self.place.stay.lock();
+        let lapsed = !stay.here;
+        // It does not lapse any more.
+        stay.here = false;
+        let work = stay.work.take();
+        drop(stay);
+        drop(work);
+        let handed = Handed {
+            lapsed,
+            ..Handed::new(self.place.chunk, self.place.origin, self.place.known)
+        };
+        self.handed_on = true;
+        handed
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.watch = None;
+        if !self.handed_on {
+            self.place.end();
+        }
+    }
+}
