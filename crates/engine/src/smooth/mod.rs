@@ -21,6 +21,7 @@
 mod execution;
 mod fetched_rows;
 mod index_used;
+mod lapsing;
 mod metrics;
 mod ordered;
 mod plan;

@@ -3,7 +3,7 @@
 //! The streams of an execution take jobs from one [`Probing`](super::probing::Probing), each with several reads on their way; when it
 //! has no more, they share the cooperative scan that takes over, if there is one.
 //! Cancel safety: dropping the reader drops its reads, its chunk and its share of the scan.
-//! Bounds: as many reads are on their way as `read_ahead.rs` says.
+//! Bounds: as many reads are on their way as `read_ahead.rs` says; they lapse if the stream is not polled (`lapsing.rs`).
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -17,10 +17,10 @@ use datafusion::error::Result;
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::metrics::Time;
 use futures::StreamExt;
-use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 
 use super::execution::{Open, SmoothExecution};
+use super::lapsing::Lapsing;
 use super::probing::{Examined, Job};
 use super::read_ahead::pages_bytes_max;
 use super::rows::{PieceColumns, ReadPages, pages_selected, select};
@@ -93,7 +93,7 @@ struct Done {
     positions: Option<Vec<u64>>,
 }
 
-type Reading = BoxFuture<'static, Result<Done>>;
+type Reading = Lapsing<Result<Done>>;
 
 impl Reader {
     pub(crate) fn new(
@@ -318,17 +318,22 @@ async fn begin_reads(
             Job::TakeOver(_) | Job::End => return More::No,
         };
         execution.metrics.regions.add(regions.len());
-        let (open, metrics) = (Arc::clone(open), execution.metrics.clone());
-        reading.push(Box::pin(async move {
-            let pages = |runs: &Vec<PageRun>| runs.iter().map(|run| run.pages.clone()).collect();
-            let regions_pages = regions.iter().map(pages).collect();
-            let mut runs: Vec<PageRun> = regions.into_iter().flatten().collect();
-            runs.sort_unstable_by_key(|run| run.pages.start);
-            let read = open.read(&runs, &metrics).await?;
-            Ok(Done {
-                read,
-                regions: regions_pages,
-                positions,
+        let (reads, metrics) = (Arc::clone(open), execution.metrics.clone());
+        reading.push(Lapsing::new(&open.running.pool, move || {
+            let (open, metrics) = (Arc::clone(&reads), metrics.clone());
+            let (regions, positions) = (regions.clone(), positions.clone());
+            Box::pin(async move {
+                let pages =
+                    |runs: &Vec<PageRun>| runs.iter().map(|run| run.pages.clone()).collect();
+                let regions_pages = regions.iter().map(pages).collect();
+                let mut runs: Vec<PageRun> = regions.into_iter().flatten().collect();
+                runs.sort_unstable_by_key(|run| run.pages.start);
+                let read = open.read(&runs, &metrics).await?;
+                Ok(Done {
+                    read,
+                    regions: regions_pages,
+                    positions,
+                })
             })
         }));
     }

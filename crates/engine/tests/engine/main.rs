@@ -21,6 +21,7 @@ mod folders;
 mod foreign;
 mod fragments;
 mod http;
+mod idle_streams;
 mod index_fails_midway;
 mod index_faults;
 mod index_order;
