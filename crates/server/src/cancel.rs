@@ -90,7 +90,8 @@ async fn requested(cancelled: &mut Option<oneshot::Receiver<()>>) {
     std::future::pending::<()>().await;
 }
 
-async fn passed(deadline: Option<Instant>) {
+/// Resolves at the deadline, if there is one. Cancel safe.
+pub(crate) async fn passed(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => sleep_until(deadline).await,
         None => std::future::pending::<()>().await,

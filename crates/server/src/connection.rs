@@ -19,11 +19,12 @@ use pgwire::messages::{PgWireBackendMessage, PgWireFrontendMessage, ProtocolVers
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, watch};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::auth::{authenticate, authentication};
-use crate::cancel::{Interrupt, Phase, reached, stopping};
+use crate::cancel::{Interrupt, Phase, passed, reached, stopping};
 use crate::failure::Failure;
+use crate::keepalive::Keepalive;
 use crate::listen::Shared;
 use crate::portal::Portals;
 use crate::query::guarded;
@@ -43,6 +44,8 @@ pub(crate) struct Connection {
     skipping: bool,
     cancel: Arc<ConnectionHandle>,
     phase: watch::Receiver<Phase>,
+    /// What the socket was told last.
+    keepalive: Keepalive,
     _registered: ConnectionGuard,
     _slot: OwnedSemaphorePermit,
 }
@@ -77,6 +80,9 @@ impl From<PgWireError> for Halt {
 
 /// Serves one client until it leaves or the server stops.
 pub(crate) async fn serve(socket: TcpStream, shared: Arc<Shared>) {
+    if let Err(error) = Keepalive::default().apply(&socket) {
+        log::debug!("a socket without keepalive: {error}");
+    }
     let negotiated = timeout(
         STARTUP_TIMEOUT,
         Wire::negotiate(socket, shared.tls.as_ref().map(|tls| tls.acceptor.clone())),
@@ -130,6 +136,7 @@ impl Admitted {
             skipping: false,
             cancel: self.cancel,
             phase: shared.phase.clone(),
+            keepalive: Keepalive::default(),
             _registered: self.registered,
             _slot: self.slot,
         }
@@ -302,6 +309,10 @@ fn options(text: &str) -> Result<Vec<(String, String)>, Failure> {
 impl Connection {
     async fn serve(mut self) {
         loop {
+            self.keep_alive();
+            let in_transaction = self.in_transaction();
+            let idle = self.session.settings.idle_timeout(in_transaction);
+            let idle = idle.map(|idle| Instant::now() + idle);
             let message = tokio::select! {
                 biased;
                 () = reached(&mut self.phase, Phase::Draining) => {
@@ -309,6 +320,12 @@ impl Connection {
                     return;
                 }
                 message = self.wire.next() => message,
+                () = passed(idle) => {
+                    // Its cursors go with it, whether or not it hears why.
+                    self.portals.close_all();
+                    refuse(self.wire, idle_for_too_long(in_transaction)).await;
+                    return;
+                }
             };
             let message = match message {
                 None | Some(Ok(PgWireFrontendMessage::Terminate(_))) => return,
@@ -380,6 +397,22 @@ impl Connection {
         Ok(self.wire.flush().await?)
     }
 
+    /// Whether the client has begun something that it is to end: a transaction, or a run of messages up to a Sync.
+    fn in_transaction(&self) -> bool {
+        self.status != TransactionStatus::Idle || self.portals.in_transaction()
+    }
+
+    /// Tells the socket of settings that have changed.
+    fn keep_alive(&mut self) {
+        let wanted = self.session.settings.keepalive();
+        if wanted != self.keepalive {
+            self.keepalive = wanted;
+            if let Err(error) = self.wire.keep_alive(wanted) {
+                log::warn!("{}: keepalive is not set: {error}", self.wire.peer);
+            }
+        }
+    }
+
     /// What may end the statement that starts now.
     pub(crate) async fn interrupt(&self) -> Interrupt {
         let timeout = self.session.settings.statement_timeout();
@@ -399,6 +432,19 @@ pub(crate) async fn supervise<T>(
         failure = interrupt.fired() => Err(failure.into()),
         () = wire.hung_up() => Err(Halt::Gone),
         result = work => Ok(result?),
+    }
+}
+
+fn idle_for_too_long(in_transaction: bool) -> Failure {
+    match in_transaction {
+        true => Failure::fatal(
+            "25P03",
+            "terminating connection due to idle-in-transaction timeout",
+        ),
+        false => Failure::fatal(
+            "57P05",
+            "terminating connection due to idle-session timeout",
+        ),
     }
 }
 

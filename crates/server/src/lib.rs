@@ -37,6 +37,7 @@ mod encode;
 mod error;
 mod extended;
 mod failure;
+mod keepalive;
 mod listen;
 mod params;
 mod portal;

@@ -120,6 +120,11 @@ impl Portals {
         self.portals.clear();
     }
 
+    /// Whether there is one that the end of a transaction ends.
+    pub(crate) fn in_transaction(&self) -> bool {
+        self.portals.values().any(|portal| !portal.hold)
+    }
+
     /// P1: what the end of a transaction ends.
     pub(crate) fn end_transaction(&mut self) {
         self.portals.retain(|_, portal| portal.hold);

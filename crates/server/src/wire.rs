@@ -25,6 +25,8 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::codec::{Decoder, Encoder, Framed};
 
+use crate::keepalive::Keepalive;
+
 /// A negotiated connection.
 pub(crate) struct Wire {
     framed: Framed<MaybeTls, Codec>,
@@ -105,6 +107,21 @@ impl Wire {
     pub(crate) async fn send(&mut self, message: &PgWireBackendMessage) -> PgWireResult<()> {
         self.put(message)?;
         self.flush().await
+    }
+
+    /// The socket under all layers.
+    fn socket(&self) -> Option<&TcpStream> {
+        match self.framed.get_ref() {
+            MaybeTls::Plain(socket) => Some(socket),
+            MaybeTls::Tls(stream) => Some(stream.get_ref().0),
+            _ => None,
+        }
+    }
+
+    /// How the socket is watched from now on.
+    pub(crate) fn keep_alive(&self, keepalive: Keepalive) -> io::Result<()> {
+        self.socket()
+            .map_or(Ok(()), |socket| keepalive.apply(socket))
     }
 
     /// Flushes and says goodbye.

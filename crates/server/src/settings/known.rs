@@ -19,6 +19,8 @@ pub(crate) enum Rule {
     /// What the server is, not what it should do.
     ReadOnly,
     Timeout,
+    /// How the client's socket is watched.
+    Keepalive,
     TimeZone,
     SearchPath,
 }
@@ -67,7 +69,8 @@ pub(crate) static KNOWN: &[Known] = &[
     ),
     reported("default_transaction_read_only", "off", Rule::Kept),
     known("extra_float_digits", "1", Rule::Kept),
-    known("idle_in_transaction_session_timeout", "0", Rule::Kept),
+    known("idle_in_transaction_session_timeout", "0", Rule::Timeout),
+    known("idle_session_timeout", "0", Rule::Timeout),
     reported("in_hot_standby", "off", Rule::ReadOnly),
     reported("integer_datetimes", "on", Rule::ReadOnly),
     reported("IntervalStyle", "postgres", Rule::Fixed(&["postgres"])),
@@ -91,6 +94,10 @@ pub(crate) static KNOWN: &[Known] = &[
     known("statement_timeout", "0", Rule::Timeout),
     known("synchronous_commit", "on", Rule::Kept),
     known("synchronize_seqscans", "on", Rule::Kept),
+    known("tcp_keepalives_count", "6", Rule::Keepalive),
+    known("tcp_keepalives_idle", "60", Rule::Keepalive),
+    known("tcp_keepalives_interval", "10", Rule::Keepalive),
+    known("tcp_user_timeout", "0", Rule::Keepalive),
     reported("TimeZone", "UTC", Rule::TimeZone),
     known("transaction_isolation", "read committed", Rule::Kept),
     known("transaction_read_only", "off", Rule::Kept),

@@ -25,6 +25,7 @@ use datafusion::sql::sqlparser::ast::{ContextModifier, Expr, Set, Value};
 
 use self::known::{KNOWN, Known, Rule};
 use crate::failure::{Failure, configuration_code};
+use crate::keepalive::Keepalive;
 
 pub(crate) use self::known::VERSION;
 
@@ -34,7 +35,9 @@ pub(crate) struct Settings {
     changed: BTreeMap<&'static str, String>,
     /// The session's configuration as the factory made it: what RESET goes back to.
     initial: Arc<ConfigOptions>,
-    timeout: Option<Duration>,
+    /// Those that are set, by name.
+    timeouts: BTreeMap<&'static str, Duration>,
+    keepalive: Keepalive,
     /// Who connected, for `session_authorization`.
     user: String,
     /// C1.
@@ -57,7 +60,8 @@ impl Settings {
         Self {
             changed: BTreeMap::new(),
             initial,
-            timeout: None,
+            timeouts: BTreeMap::new(),
+            keepalive: Keepalive::default(),
             user: user.to_owned(),
             rights,
         }
@@ -65,7 +69,21 @@ impl Settings {
 
     /// How long a statement may take.
     pub(crate) fn statement_timeout(&self) -> Option<Duration> {
-        self.timeout
+        self.timeouts.get("statement_timeout").copied()
+    }
+
+    /// How long the client may say nothing, in a transaction or outside of one.
+    pub(crate) fn idle_timeout(&self, in_transaction: bool) -> Option<Duration> {
+        let name = match in_transaction {
+            true => "idle_in_transaction_session_timeout",
+            false => "idle_session_timeout",
+        };
+        self.timeouts.get(name).copied()
+    }
+
+    /// How the client's socket is watched.
+    pub(crate) fn keepalive(&self) -> Keepalive {
+        self.keepalive
     }
 
     /// What the client is told when it connects.
@@ -159,9 +177,14 @@ impl Settings {
             }
             Rule::Timeout => {
                 let timeout = duration(value).ok_or_else(|| invalid(known.name, value))?;
-                self.timeout = (!timeout.is_zero()).then_some(timeout);
+                if timeout.is_zero() {
+                    self.timeouts.remove(known.name);
+                } else {
+                    self.timeouts.insert(known.name, timeout);
+                }
                 show_duration(timeout)
             }
+            Rule::Keepalive => self.set_keepalive(known.name, value)?.to_string(),
             Rule::TimeZone => {
                 Tz::from_str(value).map_err(|_| invalid(known.name, value))?;
                 configure(session, TIME_ZONE, value).await?;
@@ -197,7 +220,8 @@ impl Settings {
         let known = find(name)?;
         self.changed.remove(known.name);
         match known.rule {
-            Rule::Timeout => self.timeout = None,
+            Rule::Timeout => drop(self.timeouts.remove(known.name)),
+            Rule::Keepalive => drop(self.set_keepalive(known.name, "0")?),
             Rule::TimeZone => {
                 restore(session, TIME_ZONE, self.initial.execution.time_zone.clone()).await?;
             }
@@ -214,6 +238,35 @@ impl Settings {
         Ok(known
             .reported
             .then(|| (known.name, self.value(session, known))))
+    }
+
+    /// Gives the number that it is now; 0 stands for the default.
+    fn set_keepalive(&mut self, name: &str, value: &str) -> Result<u32, Failure> {
+        let of_seconds = || {
+            let time = duration(value).filter(|time| time.subsec_nanos() == 0)?;
+            u32::try_from(time.as_secs()).ok()
+        };
+        let of_ms = || u32::try_from(duration(value)?.as_millis()).ok();
+        let (most, number) = match name {
+            "tcp_user_timeout" => (u32::MAX, value.parse().ok().or_else(of_ms)),
+            "tcp_keepalives_count" => (KEEPALIVE_COUNT_MAX, value.parse().ok()),
+            _ => (
+                KEEPALIVE_SECONDS_MAX,
+                value.parse().ok().or_else(of_seconds),
+            ),
+        };
+        let number = number.filter(|number| *number <= most);
+        let mut number: u32 = number.ok_or_else(|| invalid(name, value))?;
+        if number == 0 {
+            number = Keepalive::default()
+                .setting(name)
+                .copied()
+                .unwrap_or_default();
+        }
+        if let Some(setting) = self.keepalive.setting(name) {
+            *setting = number;
+        }
+        Ok(number)
     }
 
     /// Sets everything back. Answers what the client has to be told.
@@ -298,6 +351,9 @@ impl Settings {
 const TIME_ZONE: &str = "datafusion.execution.time_zone";
 const DEFAULT_SCHEMA: &str = "datafusion.catalog.default_schema";
 const MEMORY: &str = "coscan.memory";
+/// Linux's limits.
+const KEEPALIVE_SECONDS_MAX: u32 = 32_767;
+const KEEPALIVE_COUNT_MAX: u32 = 127;
 
 fn find(name: &str) -> Result<&'static Known, Failure> {
     KNOWN

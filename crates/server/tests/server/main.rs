@@ -12,6 +12,8 @@
 
 mod admission;
 mod common;
+mod cursors;
+mod idle;
 mod indexes;
 mod interruption;
 mod protocol;

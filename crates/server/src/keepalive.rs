@@ -1,0 +1,91 @@
+//! When is a client that answers nothing any more given up?
+//!
+//! A peer whose machine lost power or whose network went says nothing, so a connection that waits for it waits for ever, with its
+//! cursors and its place among the connections. Probes find out. Clients choose, by PostgreSQL's settings (`tcp_keepalives_idle`,
+//! `tcp_keepalives_interval`, `tcp_keepalives_count`, `tcp_user_timeout`).
+//!
+//! Not here: clients that are there but idle (`idle_session_timeout`), or that do not read: their system answers probes for them, and
+//! only `tcp_user_timeout` ends such a connection.
+//! We differ: PostgreSQL's 0, the default, stands for the system's two hours; ours for two minutes in all.
+
+use std::io;
+use std::time::Duration;
+
+use socket2::{SockRef, TcpKeepalive};
+use tokio::net::TcpStream;
+
+/// How a socket is watched.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Keepalive {
+    idle_s: u32,
+    interval_s: u32,
+    count: u32,
+    /// 0: as long as the system retransmits.
+    user_timeout_ms: u32,
+}
+
+impl Default for Keepalive {
+    fn default() -> Self {
+        Self {
+            idle_s: 60,
+            interval_s: 10,
+            count: 6,
+            user_timeout_ms: 0,
+        }
+    }
+}
+
+impl Keepalive {
+    /// The setting of this name, of these four.
+    pub(crate) fn setting(&mut self, name: &str) -> Option<&mut u32> {
+        Some(match name {
+            "tcp_keepalives_idle" => &mut self.idle_s,
+            "tcp_keepalives_interval" => &mut self.interval_s,
+            "tcp_keepalives_count" => &mut self.count,
+            "tcp_user_timeout" => &mut self.user_timeout_ms,
+            _ => return None,
+        })
+    }
+
+    /// # Errors
+    /// The system refuses the numbers, or the socket has gone.
+    pub(crate) fn apply(self, socket: &TcpStream) -> io::Result<()> {
+        let socket = SockRef::from(socket);
+        let keepalive = TcpKeepalive::new()
+            .with_time(Duration::from_secs(self.idle_s.into()))
+            .with_interval(Duration::from_secs(self.interval_s.into()))
+            .with_retries(self.count);
+        socket.set_tcp_keepalive(&keepalive)?;
+        let timeout = Duration::from_millis(self.user_timeout_ms.into());
+        socket.set_tcp_user_timeout((!timeout.is_zero()).then_some(timeout))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_socket_hears_of_every_setting() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let socket = TcpStream::connect(listener.local_addr().unwrap())
+            .await
+            .unwrap();
+        let mut keepalive = Keepalive::default();
+        for (seconds, timeout) in [(60, 0), (7, 1500), (8, 0)] {
+            *keepalive.setting("tcp_keepalives_idle").unwrap() = seconds;
+            *keepalive.setting("tcp_user_timeout").unwrap() = timeout;
+            keepalive.apply(&socket).unwrap();
+            let heard = SockRef::from(&socket);
+            assert!(heard.keepalive().unwrap());
+            let second = Duration::from_secs(1);
+            assert_eq!(heard.tcp_keepalive_time().unwrap(), second * seconds);
+            assert_eq!(heard.tcp_keepalive_interval().unwrap(), 10 * second);
+            assert_eq!(heard.tcp_keepalive_retries().unwrap(), 6);
+            let timeout = (timeout > 0).then(|| Duration::from_millis(timeout.into()));
+            assert_eq!(heard.tcp_user_timeout().unwrap(), timeout);
+        }
+    }
+}

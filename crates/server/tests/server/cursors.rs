@@ -1,0 +1,187 @@
+//! Promised: clients that stop (cursors of which one row was fetched, clients that do not read their socket) hold neither frames nor the
+//! right to decode, and a scan beside them takes its time and no more; when they go on, they get the rest of their rows, each once (I5, I8).
+
+use std::path::Path;
+use std::pin::pin;
+use std::time::{Duration, Instant};
+
+use coscan::{Engine, EngineConfig};
+use futures::future::{join, join_all};
+use futures::{StreamExt, TryStreamExt};
+use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
+
+use crate::common::TestServer;
+
+const ROWS: usize = 240_000;
+const CURSORS: usize = 16;
+
+/// Chunks of 4,000 rows; few at a time fit in decode, and not all in memory.
+async fn engine(folder: &Path) -> Engine {
+    let config = EngineConfig {
+        memory_bytes: Some(48 << 20),
+        buffer_bytes_max: Some(4 << 20),
+        small_table_bytes: 0,
+        chunk_bytes: 16 << 10,
+        target_partitions: Some(2),
+        ..EngineConfig::default()
+    };
+    let engine = Engine::new(config).unwrap();
+    let session = engine.session();
+    let path = folder.join("t.parquet");
+    let path = path.to_str().unwrap();
+    for sql in [
+        "SET datafusion.execution.parquet.max_row_group_size = 4000".to_owned(),
+        format!(
+            "COPY (SELECT value AS k, 3 * value AS v, value % 7 AS w, \
+             concat('a string that does not compress so well ', CAST(value * 7919 AS VARCHAR)) AS s \
+             FROM generate_series(0, {})) TO '{path}'",
+            ROWS - 1
+        ),
+    ] {
+        let rows = session.sql(&sql).await.unwrap();
+        rows.try_collect::<Vec<_>>().await.unwrap();
+    }
+    session.register("t", path).await.unwrap();
+    engine
+}
+
+/// The cells of the first column.
+async fn cells(client: &Client, sql: &str) -> Vec<String> {
+    let messages = client.simple_query(sql).await.unwrap();
+    let rows = messages.iter().filter_map(|message| match message {
+        SimpleQueryMessage::Row(row) => Some(row.get(0).unwrap().to_owned()),
+        _ => None,
+    });
+    rows.collect()
+}
+
+async fn nothing_is_held(engine: &Engine) {
+    let begun = Instant::now();
+    loop {
+        let pools = engine.snapshots();
+        let held: u64 = pools
+            .iter()
+            .flat_map(|pool| &pool.scans)
+            .map(|scan| scan.chunks_held)
+            .sum();
+        let mut chunks = pools.iter().flat_map(|pool| &pool.chunks);
+        if held == 0 && chunks.all(|chunk| chunk.pinned.is_empty()) {
+            return;
+        }
+        assert!(
+            begun.elapsed() < Duration::from_secs(20),
+            "{held} chunks are held by clients that do not come back"
+        );
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// A scan of the whole table, beside whoever is there.
+async fn scan(server: &TestServer) -> Duration {
+    let client = server.connect().await;
+    let begun = Instant::now();
+    let sum = cells(
+        &client,
+        "SELECT sum(v) + sum(w) * 0 FROM t WHERE length(s) > 3",
+    )
+    .await;
+    assert_eq!(sum, [(3 * ROWS * (ROWS - 1) / 2).to_string()]);
+    begun.elapsed()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn idle_cursors_hold_nothing_and_go_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = engine(folder.path()).await;
+    let server = TestServer::start_on_engine(&engine).await;
+    let alone = scan(&server).await.max(scan(&server).await);
+    let range = ROWS / CURSORS;
+    let from = &server;
+    let cursors = (0..CURSORS).map(|n| async move {
+        let client = from.connect().await;
+        let n = n * range;
+        let sql = format!(
+            "BEGIN; DECLARE c CURSOR FOR SELECT * FROM t WHERE k >= {n} AND k < {}",
+            n + range
+        );
+        client.batch_execute(&sql).await.unwrap();
+        let first = cells(&client, "FETCH 1 FROM c").await;
+        (client, first)
+    });
+    let cursors = join_all(cursors).await;
+    // While they are fresh, those who wait take their places; afterwards nobody has to.
+    let fresh = scan(&server).await;
+    nothing_is_held(&engine).await;
+    let beside = scan(&server).await;
+    // A second for each of sixty chunks, two at a time, would be thirty.
+    for took in [fresh, beside] {
+        assert!(
+            took < 4 * alone + Duration::from_secs(8),
+            "{took:?}, {alone:?} alone"
+        );
+    }
+    let rest = cursors.into_iter().map(|(client, mut keys)| async move {
+        keys.extend(cells(&client, "FETCH 10 FROM c").await);
+        tokio::time::sleep(Duration::from_millis(900)).await;
+        keys.extend(cells(&client, "FETCH ALL FROM c").await);
+        keys
+    });
+    let mut keys: Vec<usize> = join_all(rest)
+        .await
+        .concat()
+        .iter()
+        .map(|key| key.parse().unwrap())
+        .collect();
+    keys.sort_unstable();
+    assert!(keys.into_iter().eq(0..ROWS), "each row once");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clients_that_do_not_read_hold_nothing_and_go_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = engine(folder.path()).await;
+    let server = TestServer::start_on_engine(&engine).await;
+    let alone = scan(&server).await;
+    let clients = (0..6).map(|_| async {
+        let (client, connection) = server.config().connect(NoTls).await.unwrap();
+        let mut connection = Box::pin(connection);
+        // More than the buffers of the sockets take.
+        let sql = "SELECT * FROM t UNION ALL SELECT * FROM t UNION ALL SELECT * FROM t";
+        {
+            let query = pin!(client.simple_query_raw(sql));
+            let both = join(&mut connection, query);
+            // The answer begins; the rest is not read.
+            tokio::select! {
+                _ = both => panic!("it was read to its end"),
+                () = tokio::time::sleep(Duration::from_millis(20)) => {}
+            }
+        }
+        (client, connection)
+    });
+    let stopped = join_all(clients).await;
+    nothing_is_held(&engine).await;
+    let beside = scan(&server).await;
+    assert!(
+        beside < 4 * alone + Duration::from_secs(8),
+        "{beside:?}, {alone:?} alone"
+    );
+    drop(stopped);
+
+    // One that pauses and reads on.
+    let (client, connection) = server.config().connect(NoTls).await.unwrap();
+    let paused = tokio::spawn(async move {
+        let mut connection = Box::pin(connection);
+        for _ in 0..3 {
+            let _ = tokio::time::timeout(Duration::from_millis(20), &mut connection).await;
+            tokio::time::sleep(Duration::from_millis(900)).await;
+        }
+        drop(connection.await);
+    });
+    let sql = "SELECT * FROM t UNION ALL SELECT * FROM t UNION ALL SELECT * FROM t";
+    let rows = client.simple_query_raw(sql).await.unwrap();
+    let rows = rows.try_filter(|message| {
+        futures::future::ready(matches!(message, SimpleQueryMessage::Row(_)))
+    });
+    assert_eq!(rows.count().await, 3 * ROWS);
+    paused.abort();
+}

@@ -1,0 +1,203 @@
+//! Promised: the time-outs end what their names say and nothing else. `idle_in_transaction_session_timeout` a session that says nothing
+//! in a transaction, `idle_session_timeout` one that says nothing outside; `statement_timeout` each FETCH and each Execute by itself, with
+//! the time between them uncounted, and the statement of a client that does not read; keepalive settings reach the socket.
+
+use std::pin::pin;
+use std::time::{Duration, Instant};
+
+use crate::common::{LONG, TestServer, state};
+use futures::future::join;
+use tokio::task::JoinHandle;
+use tokio_postgres::{Client, NoTls};
+
+/// A client, and how its connection ends.
+async fn connect(server: &TestServer) -> (Client, JoinHandle<Option<String>>) {
+    let (client, connection) = server.config().connect(NoTls).await.unwrap();
+    let ended = tokio::spawn(async move {
+        let error = connection.await.err()?;
+        Some(error.code()?.code().to_owned())
+    });
+    (client, ended)
+}
+
+async fn sleep(ms: u64) {
+    tokio::time::sleep(Duration::from_millis(ms)).await;
+}
+
+async fn ends_with(ended: JoinHandle<Option<String>>, code: &str) {
+    let ended = tokio::time::timeout(Duration::from_secs(20), ended).await;
+    let ended = ended.expect("the session ends").unwrap();
+    assert_eq!(ended.as_deref(), Some(code));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_says_nothing_in_a_transaction_is_sent_away_with_its_cursors() {
+    let server = TestServer::start().await;
+    for begun in [
+        "BEGIN; DECLARE c CURSOR FOR SELECT n FROM endless; FETCH 1 FROM c",
+        "BEGIN",
+        // A transaction that has failed is open until it is rolled back.
+        "BEGIN; SELECT 1/0",
+    ] {
+        let (client, ended) = connect(&server).await;
+        client
+            .batch_execute("SET idle_in_transaction_session_timeout = '300ms'")
+            .await
+            .unwrap();
+        // Outside of a transaction it does not count, nor does a statement's own time.
+        sleep(700).await;
+        client.batch_execute("BEGIN").await.unwrap();
+        let busy = "SELECT count(*) FROM endless WHERE n < 0";
+        client
+            .batch_execute("SET statement_timeout = '900ms'")
+            .await
+            .unwrap();
+        assert_eq!(state(client.batch_execute(busy).await), "57014");
+        client.batch_execute("ROLLBACK").await.unwrap();
+        let _ = client.batch_execute(begun).await;
+        ends_with(ended, "25P03").await;
+        server.all_dropped().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_says_nothing_outside_of_one_is_sent_away_by_another_setting() {
+    let server = TestServer::start().await;
+    let (client, ended) = connect(&server).await;
+    client
+        .batch_execute("SET idle_session_timeout = '300ms'; BEGIN")
+        .await
+        .unwrap();
+    sleep(700).await;
+    client.batch_execute("COMMIT").await.unwrap();
+    ends_with(ended, "57P05").await;
+    // Neither ends anybody by default, and 0 is none.
+    let (client, _ended) = connect(&server).await;
+    client
+        .batch_execute("SET idle_session_timeout = 5000; SET idle_session_timeout = 0")
+        .await
+        .unwrap();
+    sleep(300).await;
+    client.batch_execute("BEGIN").await.unwrap();
+    sleep(300).await;
+    client.batch_execute("COMMIT").await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_statement_timeout_counts_for_each_fetch() {
+    let server = TestServer::start().await;
+    let client = server.connect().await;
+    client
+        .batch_execute(
+            "SET statement_timeout = '500ms'; BEGIN; \
+             DECLARE c CURSOR FOR SELECT n FROM endless",
+        )
+        .await
+        .unwrap();
+    for _ in 0..3 {
+        client.batch_execute("FETCH 1000 FROM c").await.unwrap();
+        sleep(400).await;
+    }
+    let begun = Instant::now();
+    let all = client.simple_query("FETCH ALL FROM c").await;
+    assert_eq!(state(all), "57014");
+    assert!(begun.elapsed() < Duration::from_secs(10));
+    server.all_dropped().await;
+    assert_eq!(state(client.batch_execute("FETCH 1 FROM c").await), "25P02");
+    client.batch_execute("ROLLBACK").await.unwrap();
+
+    let slow = format!("BEGIN; DECLARE d CURSOR FOR {LONG}");
+    client.batch_execute(&slow).await.unwrap();
+    assert_eq!(state(client.batch_execute("FETCH 1 FROM d").await), "57014");
+    client.batch_execute("ROLLBACK").await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_statement_timeout_counts_for_each_execute_of_a_portal() {
+    let server = TestServer::start().await;
+    let mut client = server.connect().await;
+    client
+        .batch_execute("SET statement_timeout = '500ms'")
+        .await
+        .unwrap();
+    let transaction = client.transaction().await.unwrap();
+    let portal = transaction
+        .bind("SELECT n FROM endless", &[])
+        .await
+        .unwrap();
+    for n in 0..4 {
+        let rows = transaction.query_portal(&portal, 700).await.unwrap();
+        let first: i64 = rows[0].get(0);
+        assert_eq!((rows.len(), first), (700, n * 700));
+        sleep(300).await;
+    }
+    let all = transaction.query_portal(&portal, 0).await.map(drop);
+    assert_eq!(state(all), "57014");
+    server.all_dropped().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_statement_timeout_ends_what_a_client_does_not_read() {
+    let server = TestServer::start().await;
+    let (client, connection) = server.config().connect(NoTls).await.unwrap();
+    let mut connection = pin!(connection);
+    let set = client.batch_execute("SET statement_timeout = '1s'");
+    tokio::select! {
+        set = set => set.unwrap(),
+        _ = &mut connection => panic!("the connection ended"),
+    }
+    let query = pin!(client.simple_query_raw("SELECT n FROM endless"));
+    // Long enough to be heard, not long enough to be read.
+    let both = join(&mut connection, query);
+    assert!(
+        tokio::time::timeout(Duration::from_millis(50), both)
+            .await
+            .is_err()
+    );
+    server.some_live().await;
+    sleep(1000).await;
+    server.all_dropped().await;
+}
+
+#[tokio::test]
+async fn keepalive_settings_are_heard_and_checked() {
+    let server = TestServer::start().await;
+    let client = server.connect().await;
+    let show = async |name: &str| {
+        let row = client.query_one(&format!("SHOW {name}"), &[]).await;
+        row.unwrap().get::<_, String>(0)
+    };
+    assert_eq!(show("tcp_keepalives_idle").await, "60");
+    for (set, name, shown) in [
+        ("tcp_keepalives_idle = 7", "tcp_keepalives_idle", "7"),
+        ("tcp_keepalives_idle = '2min'", "tcp_keepalives_idle", "120"),
+        (
+            "tcp_keepalives_interval = 3",
+            "tcp_keepalives_interval",
+            "3",
+        ),
+        ("tcp_keepalives_count = 4", "tcp_keepalives_count", "4"),
+        ("tcp_user_timeout = '90s'", "tcp_user_timeout", "90000"),
+        ("tcp_keepalives_idle = 0", "tcp_keepalives_idle", "60"),
+        ("tcp_user_timeout TO DEFAULT", "tcp_user_timeout", "0"),
+    ] {
+        client.batch_execute(&format!("SET {set}")).await.unwrap();
+        assert_eq!(show(name).await, shown, "{set}");
+    }
+    for wrong in ["tcp_keepalives_count = 200", "tcp_keepalives_idle = 'soon'"] {
+        let set = client.batch_execute(&format!("SET {wrong}")).await;
+        assert_eq!(state(set), "22023", "{wrong}");
+    }
+    // The server's socket has a timer for probes (2), which the system shows where it is Linux's own.
+    let port = format!(":{:04X} ", server.addr.port());
+    if let Ok(sockets) = std::fs::read_to_string("/proc/net/tcp") {
+        let mut own = sockets.lines().filter(|line| {
+            let local = line
+                .split_whitespace()
+                .nth(1)
+                .map(|local| format!("{local} "));
+            local.is_some_and(|local| local.ends_with(&port)) && line.contains(" 01 ")
+        });
+        assert!(own.all(|line| line.contains(" 02:")), "{sockets}");
+    }
+}
