@@ -10,6 +10,7 @@ mod bench;
 mod bench_smooth;
 mod concurrent;
 mod demo;
+mod descriptors;
 mod failure;
 mod index;
 mod output;

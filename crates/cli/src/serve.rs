@@ -9,6 +9,7 @@ use coscan::Rights;
 use coscan_server::{Server, ServerConfig, SessionFactory, TlsFiles, stop_signal};
 
 use crate::args::{Settings, Tables};
+use crate::descriptors;
 use crate::failure::Failure;
 
 /// Options of `coscan serve`.
@@ -32,6 +33,9 @@ pub(crate) struct Options {
     /// The certificate's private key (PEM).
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
+    /// Refuse clients that do not use TLS.
+    #[arg(long, requires = "tls_cert")]
+    require_tls: bool,
     /// Listen beyond this machine even without a password.
     #[arg(long)]
     allow_insecure: bool,
@@ -80,11 +84,13 @@ pub(crate) fn run(options: Options) -> Result<(), Failure> {
     if let (Some(cert), Some(key)) = (options.tls_cert, options.tls_key) {
         config.tls = Some(TlsFiles { cert, key });
     }
+    config.tls_required = options.require_tls;
     config.allow_insecure = options.allow_insecure;
     config.rights = options.allowed.rights();
     if let Some(connections_max) = options.connections_max {
         config.connections_max = connections_max;
     }
+    config.connections_max = descriptors::connections(config.connections_max);
     config.query_runtime = Some(queries.handle().clone());
 
     let outcome = connections.block_on(async {

@@ -42,7 +42,7 @@ mod size;
 mod smooth;
 mod sort_credit;
 mod spill;
-mod statements;
+mod statement;
 mod stores;
 mod system_tables;
 
@@ -61,4 +61,8 @@ pub use own::{execute, forget_own};
 pub use rights::{Confinement, Right, Rights, check as check_rights};
 pub use session::Session;
 pub use settings::{CHUNK_BYTES_DEFAULT, SMALL_TABLE_BYTES_DEFAULT, Settings, parse_memory};
-pub use statements::split_statements;
+pub use statement::{
+    StatementError, StatementSize, StatementText, StatementTexts, on_large_stack, parse_statement,
+    plan_statement, reserve_statement, shape_datafusion, shape_statement, split_statements,
+    statement_texts,
+};

@@ -4,16 +4,21 @@ use std::sync::Arc;
 
 use datafusion::arrow::util::pretty::pretty_format_batches;
 use datafusion::catalog::TableProvider;
+use datafusion::error::DataFusionError;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::execute_stream;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::prelude::SessionContext;
-use futures::TryStreamExt;
+use futures::{StreamExt, TryStreamExt};
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::index::{find_indexes, index_statement};
 use crate::own::execute;
 use crate::register;
+use crate::statement::{
+    StatementText, on_large_stack, parse_datafusion, plan_statement, reserve_statement,
+};
 
 /// One user's view of an [`Engine`]: what SET changes is the session's own, tables are shared by all sessions.
 ///
@@ -70,11 +75,23 @@ impl Session {
     pub async fn sql(&self, text: &str) -> Result<SendableRecordBatchStream> {
         let about_index = index_statement(text)?;
         let text = about_index.as_ref().map_or(text, |index| &index.query);
-        let plan = self.context.state().create_logical_plan(text).await?;
-        let frame = execute(&self.context, plan).await?;
-        let context = Arc::new(frame.task_ctx());
-        let plan = frame.create_physical_plan().await?;
-        Ok(execute_stream(plan, context)?)
+        let state = self.context.state();
+        let text = StatementText::whole(text).map_err(DataFusionError::from)?;
+        let held = reserve_statement(&state.runtime_env().memory_pool, text)?;
+        let statement = parse_datafusion(&state, text)?;
+        let plan = plan_statement(&state, statement, text.size).await?;
+        let started = on_large_stack(async {
+            let frame = execute(&self.context, plan).await?;
+            let context = Arc::new(frame.task_ctx());
+            execute_stream(frame.create_physical_plan().await?, context)
+        });
+        let rows = started.await?;
+        let schema = rows.schema();
+        // The plan lives as long as its rows are asked for, and so does what is counted for it.
+        let rows = rows.inspect(move |_| {
+            let _ = &held;
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
     }
 
     /// The plan of a SQL query as text, with our scans in it.
@@ -84,9 +101,8 @@ impl Session {
     pub async fn explain(&self, text: &str) -> Result<String> {
         let stream = self.sql(&format!("EXPLAIN {text}")).await?;
         let batches: Vec<_> = stream.try_collect().await?;
-        let table = pretty_format_batches(&batches).map_err(|error| {
-            datafusion::error::DataFusionError::ArrowError(Box::new(error), None)
-        })?;
+        let table = pretty_format_batches(&batches)
+            .map_err(|error| DataFusionError::ArrowError(Box::new(error), None))?;
         Ok(table.to_string())
     }
 

@@ -91,6 +91,11 @@ pub(crate) async fn authenticate(
             format!("unknown SASL mechanism {method:?}"),
         ));
     }
+    check_binding(
+        &first.auth_method,
+        first.data.as_deref().unwrap_or_default(),
+        scram.supports_channel_binding(),
+    )?;
     let first = PasswordMessageFamily::SASLInitialResponse(first);
     let state = SASLState::ScramClientFirstReceived;
     let (challenge, state) = scram.process_scram_message(client, first, &state).await?;
@@ -100,6 +105,26 @@ pub(crate) async fn authenticate(
     let (outcome, _) = scram.process_scram_message(client, last, &state).await?;
     wire.put(&authentication(outcome))?;
     Ok(())
+}
+
+/// What the client says of channel binding fits the mechanism that it chose and the ones that it was offered
+/// (RFC 5802, section 6). A client that says `y` could bind and was not offered to: somebody took the offer away.
+fn check_binding(mechanism: &str, first: &[u8], offered: bool) -> Result<(), Failure> {
+    let flag = first.split(|byte| *byte == b',').next().unwrap_or_default();
+    let plus = mechanism == SCRAM_SHA_256_PLUS_METHOD;
+    let refused = match flag {
+        b"p=tls-server-end-point" if plus => return Ok(()),
+        b"n" if !plus => return Ok(()),
+        b"y" if !plus && !offered => return Ok(()),
+        b"y" if !plus => {
+            "the client supports channel binding, and thinks that the server does not: \
+             somebody in between may have changed the offer"
+        }
+        _ if plus => "SCRAM-SHA-256-PLUS binds to the channel by tls-server-end-point",
+        _ if flag.starts_with(b"p=") => "SCRAM-SHA-256 has no channel binding",
+        _ => "a SCRAM message begins with n, y or p=tls-server-end-point",
+    };
+    Err(Failure::fatal("28000", refused))
 }
 
 async fn answer(wire: &mut Wire) -> Result<PasswordMessageFamily, Failure> {
@@ -116,4 +141,31 @@ async fn answer(wire: &mut Wire) -> Result<PasswordMessageFamily, Failure> {
 
 pub(crate) fn authentication(message: Authentication) -> PgWireBackendMessage {
     PgWireBackendMessage::Authentication(message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn channel_binding_is_what_was_offered_and_chosen() {
+        let (plain, plus) = (SCRAM_SHA_256_METHOD, SCRAM_SHA_256_PLUS_METHOD);
+        let bound = "p=tls-server-end-point,,n=,r=x";
+        for (mechanism, first, offered, fits) in [
+            (plain, "n,,n=,r=x", true, true),
+            (plain, "n,,n=,r=x", false, true),
+            (plain, "y,,n=,r=x", false, true),
+            (plain, "y,,n=,r=x", true, false),
+            (plain, bound, true, false),
+            (plus, bound, true, true),
+            (plus, "p=tls-unique,,n=,r=x", true, false),
+            (plus, "n,,n=,r=x", true, false),
+            (plus, "y,,n=,r=x", true, false),
+            (plain, "", true, false),
+            (plain, "nn,,n=,r=x", true, false),
+        ] {
+            let checked = check_binding(mechanism, first.as_bytes(), offered);
+            assert_eq!(checked.is_ok(), fits, "{mechanism} {first} {offered}");
+        }
+    }
 }

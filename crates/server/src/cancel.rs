@@ -97,3 +97,6 @@ pub(crate) async fn passed(deadline: Option<Instant>) {
         None => std::future::pending::<()>().await,
     }
 }
+
+/// For a client that does not read its last message.
+pub(crate) const GOODBYE_TIMEOUT: Duration = Duration::from_secs(2);

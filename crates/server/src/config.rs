@@ -34,8 +34,10 @@ pub struct ServerConfig {
     pub user: Option<String>,
     /// The password, checked by SCRAM-SHA-256. `None` admits everyone.
     pub password: Option<String>,
-    /// Offers TLS. Clients may still connect without it: SCRAM never shows the password.
+    /// Offers TLS. Clients may still connect without it, unless it is required: SCRAM never shows the password.
     pub tls: Option<TlsFiles>,
+    /// Refuses clients that do not use TLS. Cancel requests without it are heard: they carry nothing but a key.
+    pub tls_required: bool,
     /// Allows listening beyond loopback without a password.
     pub allow_insecure: bool,
     /// Connections served at once; further ones are refused with SQLSTATE 53300.
@@ -59,6 +61,7 @@ impl ServerConfig {
             user: None,
             password: None,
             tls: None,
+            tls_required: false,
             allow_insecure: false,
             connections_max: CONNECTIONS_MAX_DEFAULT,
             grace: GRACE_DEFAULT,
@@ -75,6 +78,7 @@ impl fmt::Debug for ServerConfig {
             .field("user", &self.user)
             .field("password", &self.password.as_ref().map(|_| "…"))
             .field("tls", &self.tls)
+            .field("tls_required", &self.tls_required)
             .field("allow_insecure", &self.allow_insecure)
             .field("connections_max", &self.connections_max)
             .field("grace", &self.grace)

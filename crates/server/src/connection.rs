@@ -4,7 +4,7 @@
 //! messages are handled one at a time; while one is, [`supervise`] watches for whatever may end it.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pgwire::api::{
@@ -19,17 +19,19 @@ use pgwire::messages::{PgWireBackendMessage, PgWireFrontendMessage, ProtocolVers
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, watch};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::auth::{authenticate, authentication};
-use crate::cancel::{Interrupt, Phase, passed, reached, stopping};
+use crate::cancel::{GOODBYE_TIMEOUT, Interrupt, Phase, passed, reached, stopping};
 use crate::failure::Failure;
 use crate::keepalive::Keepalive;
+use crate::ledger::Ledger;
 use crate::listen::Shared;
 use crate::portal::Portals;
 use crate::query::guarded;
 use crate::session::Session;
 use crate::settings::Settings;
+use crate::strangers::Place;
 use crate::wire::Wire;
 
 /// A client that has been let in.
@@ -79,19 +81,27 @@ impl From<PgWireError> for Halt {
 }
 
 /// Serves one client until it leaves or the server stops.
-pub(crate) async fn serve(socket: TcpStream, shared: Arc<Shared>) {
+pub(crate) async fn serve(socket: TcpStream, place: Place, shared: Arc<Shared>) {
     if let Err(error) = Keepalive::default().apply(&socket) {
         log::debug!("a socket without keepalive: {error}");
     }
-    let negotiated = timeout(
-        STARTUP_TIMEOUT,
+    let deadline = Instant::now() + STARTUP_TIMEOUT;
+    let negotiated = timeout_at(
+        deadline,
         Wire::negotiate(socket, shared.tls.as_ref().map(|tls| tls.acceptor.clone())),
     );
-    let Ok(Ok(Some(mut wire))) = negotiated.await else {
-        return;
+    let mut wire = match negotiated.await {
+        Ok(Ok(Some(wire))) => wire,
+        Ok(Err(error)) => {
+            log::info!("a connection ended while it was negotiated: {error}");
+            return;
+        }
+        Ok(Ok(None)) | Err(_) => return,
     };
     let peer = wire.peer;
-    let admitted = match timeout(STARTUP_TIMEOUT, admit(&mut wire, &shared)).await {
+    // Kept until the last word to a client that is refused: they are bounded like all strangers.
+    let mut place = Some(place);
+    let admitted = match timeout_at(deadline, admit(&mut wire, &mut place, &shared)).await {
         Ok(Ok(Some(admitted))) => admitted,
         Ok(Ok(None)) => return,
         Ok(Err(failure)) => {
@@ -144,7 +154,11 @@ impl Admitted {
 }
 
 /// Everything up to the first `ReadyForQuery`. `None` for a client that wanted nothing more.
-async fn admit(wire: &mut Wire, shared: &Arc<Shared>) -> Result<Option<Admitted>, Failure> {
+async fn admit(
+    wire: &mut Wire,
+    place: &mut Option<Place>,
+    shared: &Arc<Shared>,
+) -> Result<Option<Admitted>, Failure> {
     let startup = match wire.next().await {
         Some(Ok(PgWireFrontendMessage::Startup(startup))) => startup,
         Some(Ok(PgWireFrontendMessage::CancelRequest(request))) => {
@@ -159,6 +173,10 @@ async fn admit(wire: &mut Wire, shared: &Arc<Shared>) -> Result<Option<Admitted>
         Some(Err(error)) => return Err(error.into()),
         None => return Ok(None),
     };
+    if shared.tls_required && !wire.secure {
+        let text = "this server requires TLS: connect with sslmode=require or stricter";
+        return Err(Failure::new("28000", text));
+    }
     let mut client = DefaultClient::<()>::new(wire.peer, wire.secure);
     let protocol = negotiate_protocol(wire, &startup).await?;
     client.set_protocol_version(protocol);
@@ -180,10 +198,14 @@ async fn admit(wire: &mut Wire, shared: &Arc<Shared>) -> Result<Option<Admitted>
     let Ok(slot) = Arc::clone(&shared.slots).try_acquire_owned() else {
         return Err(Failure::new("53300", "sorry, too many clients already"));
     };
+    if !place.take().is_some_and(Place::leave) {
+        return Ok(None);
+    }
     wire.authenticated();
 
     let (pid, secret) = shared.keys.generate(&client);
     let session = open_session(shared, user, pid, &startup).await?;
+    wire.account(&session.ledger)?;
     let (cancel, registered) = shared.cancels.register(pid, secret.clone());
     wire.put(&authentication(Authentication::Ok))?;
     for (name, value) in session.settings.reports(&session.context) {
@@ -258,11 +280,16 @@ async fn open_session(
             name => drop(settings.set(&context, &name.to_lowercase(), value).await?),
         }
     }
+    let ledger = Ledger::new(&context.runtime_env().memory_pool);
     Ok(Session {
         context,
         settings,
         parser: Arc::clone(&shared.parser),
         runtime: shared.queries.handle.clone(),
+        ledger,
+        aside: shared.aside.clone(),
+        at_hand: None,
+        prepared_in_sql: Mutex::default(),
     })
 }
 
@@ -336,12 +363,19 @@ impl Connection {
                 }
             };
             let extended = message.is_extended_query();
-            let failure = match self.handle(message).await {
+            let handled = self.handle(message).await;
+            self.session.at_hand = None;
+            let failure = match handled {
                 Ok(()) => continue,
                 Err(Halt::Gone) => return,
                 Err(Halt::Failed(failure)) => failure,
             };
             log::debug!("{}: {failure}", self.wire.peer);
+            let failure = if self.session.settings.may_name_files() {
+                failure
+            } else {
+                failure.without_folders()
+            };
             if failure.is_fatal() {
                 refuse(self.wire, failure).await;
                 return;
@@ -363,11 +397,11 @@ impl Connection {
         }
         match message {
             PgWireFrontendMessage::Query(query) => {
-                self.simple_query(&query.query).await?;
+                self.simple_query(query.query).await?;
                 Ok(self.wire.send(&ready(self.status)).await?)
             }
             PgWireFrontendMessage::Parse(parse) => self.parse(parse).await,
-            PgWireFrontendMessage::Bind(bind) => self.bind(bind),
+            PgWireFrontendMessage::Bind(bind) => self.bind(bind).await,
             PgWireFrontendMessage::Describe(describe) => self.describe(&describe),
             PgWireFrontendMessage::Execute(execute) => self.execute(execute).await,
             PgWireFrontendMessage::Close(close) => self.close(&close),
@@ -454,8 +488,6 @@ fn ready(status: TransactionStatus) -> PgWireBackendMessage {
 
 /// PostgreSQL's `authentication_timeout`.
 const STARTUP_TIMEOUT: Duration = Duration::from_secs(60);
-/// For a client that does not read its last message.
-const GOODBYE_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[cfg(test)]
 mod tests {

@@ -47,6 +47,9 @@ pub enum ServerError {
         /// What rustls said.
         source: tokio_rustls::rustls::Error,
     },
+    /// TLS is required, and there is no certificate to offer it with.
+    #[error("TLS is required, but there is no certificate: set one, or do not require TLS")]
+    TlsWithoutCertificate,
     /// No threads could be started for queries.
     #[error("cannot start threads for queries")]
     Threads {

@@ -17,14 +17,17 @@ use crate::connection::{Connection, Halt, supervise};
 use crate::encode::{columns, description};
 use crate::failure::Failure;
 use crate::params::{parameter_types, parameter_values};
+use crate::parse::Parsed;
 use crate::portal::{Portal, Prepared, State};
 use crate::session::{Outcome, plan_schema, show_schema};
 use crate::statement::Action;
 
 impl Connection {
     pub(crate) async fn parse(&mut self, message: Parse) -> Result<(), Halt> {
-        let mut actions = self.session.parse(&message.query)?;
-        if actions.len() > 1 {
+        let mut interrupt = self.interrupt().await;
+        let statements = self.session.parse(message.query);
+        let mut statements = supervise(&mut self.wire, &mut interrupt, statements).await?;
+        if statements.len() > 1 {
             let text = "cannot insert multiple commands into a prepared statement";
             return Err(Failure::syntax(text).into());
         }
@@ -33,7 +36,7 @@ impl Connection {
             .iter()
             .map(|oid| Type::from_oid(*oid))
             .collect();
-        let prepared = self.prepare(actions.pop(), &said).await?;
+        let prepared = self.prepare(statements.pop(), said).await?;
         self.portals
             .prepare(message.name.unwrap_or_default(), prepared)?;
         Ok(self
@@ -43,9 +46,13 @@ impl Connection {
 
     async fn prepare(
         &mut self,
-        action: Option<Action>,
-        said: &[Option<Type>],
+        statement: Option<Parsed>,
+        said: Vec<Option<Type>>,
     ) -> Result<Prepared, Halt> {
+        let (action, cost) = statement
+            .map(|Parsed { action, cost }| (action, cost))
+            .unzip();
+        self.session.at_hand.clone_from(&cost);
         if let Some(action) = &action {
             self.check_transaction(action)?;
         }
@@ -57,9 +64,12 @@ impl Connection {
                 },
             ) => {
                 let mut interrupt = self.interrupt().await;
-                let plan = self.session.plan(statement.as_ref().clone());
-                let plan = supervise(&mut self.wire, &mut interrupt, plan).await?;
-                let types = parameter_types(&plan, said)?;
+                let planned = async {
+                    let plan = self.session.plan(statement.as_ref().clone()).await?;
+                    let work = move || Ok((parameter_types(&plan, &said)?, plan));
+                    self.session.compute(work).await
+                };
+                let (types, plan) = supervise(&mut self.wire, &mut interrupt, planned).await?;
                 let answers_rows = action.as_ref().is_some_and(|action| action.tag().is_none());
                 let schema = answers_rows.then(|| plan_schema(&plan)).flatten();
                 (Some(plan), schema, types)
@@ -79,10 +89,11 @@ impl Connection {
             plan,
             types,
             schema,
+            cost,
         })
     }
 
-    pub(crate) fn bind(&mut self, message: Bind) -> Result<(), Halt> {
+    pub(crate) async fn bind(&mut self, message: Bind) -> Result<(), Halt> {
         let prepared = self
             .portals
             .statement(message.statement_name.as_deref().unwrap_or(""))?;
@@ -90,13 +101,22 @@ impl Connection {
             self.check_transaction(action)?;
         }
         let values = parameter_values(&prepared.types, &message)?;
-        let plan = match &prepared.plan {
-            Some(plan) if prepared.types.is_empty() => Some(plan.clone()),
-            Some(plan) => Some(
-                plan.clone()
-                    .replace_params_with_values(&values)
-                    .map_err(Failure::from)?,
-            ),
+        self.session.at_hand.clone_from(&prepared.cost);
+        let held = match &prepared.cost {
+            Some(cost) => {
+                let bytes = message.parameters.iter().flatten().map(bytes::Bytes::len);
+                Some(cost.copy(&self.session.ledger, bytes.sum())?)
+            }
+            None => None,
+        };
+        let plan = match prepared.plan.clone() {
+            Some(plan) if prepared.types.is_empty() => Some(plan),
+            Some(plan) => {
+                let work = move || Ok(plan.replace_params_with_values(&values)?);
+                let work = self.session.compute(work);
+                let mut interrupt = self.interrupt().await;
+                Some(supervise(&mut self.wire, &mut interrupt, work).await?)
+            }
             None => None,
         };
         let formats = message.result_column_format_codes;
@@ -108,6 +128,7 @@ impl Connection {
             formats,
             state: State::Bound(plan),
             hold: false,
+            _held: held,
         };
         self.portals
             .open(message.portal_name.unwrap_or_default(), portal)?;
@@ -157,6 +178,7 @@ impl Connection {
         let mut portal = self.portals.take(&name)?;
         let prepared = Arc::clone(&portal.prepared);
         let mut interrupt = self.interrupt().await;
+        self.session.at_hand.clone_from(&prepared.cost);
 
         if let State::Bound(plan) = &mut portal.state {
             let Some(action) = &prepared.action else {

@@ -9,9 +9,11 @@ use std::any::Any;
 use std::error::Error;
 use std::fmt;
 
+use coscan::StatementError;
 use datafusion::arrow::error::ArrowError;
 use datafusion::common::SchemaError;
 use datafusion::error::DataFusionError;
+use datafusion::sql::sqlparser::parser::ParserError;
 use pgwire::error::{ErrorInfo, PgWireError};
 use pgwire::messages::PgWireBackendMessage;
 
@@ -45,6 +47,14 @@ impl Failure {
     pub(crate) fn into_fatal(self) -> Self {
         Self {
             severity: "FATAL",
+            ..self
+        }
+    }
+
+    /// The same error with the names of files, and not where they are: that is for those who may use the server's files.
+    pub(crate) fn without_folders(self) -> Self {
+        Self {
+            message: without_folders(&self.message),
             ..self
         }
     }
@@ -91,6 +101,14 @@ impl fmt::Display for Failure {
     }
 }
 
+impl Error for Failure {}
+
+impl From<StatementError> for Failure {
+    fn from(error: StatementError) -> Self {
+        Self::new(statement_code(&error), error.to_string())
+    }
+}
+
 impl From<DataFusionError> for Failure {
     fn from(error: DataFusionError) -> Self {
         Self::new(code(&error), message(&error))
@@ -105,6 +123,14 @@ impl From<ArrowError> for Failure {
 
 impl From<PgWireError> for Failure {
     fn from(error: PgWireError) -> Self {
+        let error = match error {
+            // Ours, on its way through a decoder. What follows the message cannot be made sense of.
+            PgWireError::ApiError(ours) => match ours.downcast::<Self>() {
+                Ok(failure) => return failure.into_fatal(),
+                Err(other) => PgWireError::ApiError(other),
+            },
+            other => other,
+        };
         let info = ErrorInfo::from(error);
         let severity = if info.is_fatal() { "FATAL" } else { "ERROR" };
         // pgwire's codes are literals, but it hands them out as strings.
@@ -154,6 +180,11 @@ fn with_causes(error: &(dyn Error + 'static)) -> String {
 
 fn code(error: &DataFusionError) -> &'static str {
     match error {
+        DataFusionError::SQL(parser, _)
+            if matches!(parser.as_ref(), ParserError::RecursionLimitExceeded) =>
+        {
+            "54001"
+        }
         DataFusionError::SQL(..) => "42601",
         DataFusionError::Plan(text) => plan_code(text),
         DataFusionError::SchemaError(schema, _) => match schema.as_ref() {
@@ -177,6 +208,9 @@ fn code(error: &DataFusionError) -> &'static str {
         }
         DataFusionError::External(inner) => match inner.downcast_ref::<DataFusionError>() {
             Some(inner) => code(inner),
+            None if inner.is::<StatementError>() => inner
+                .downcast_ref::<StatementError>()
+                .map_or(INTERNAL, statement_code),
             None => match inner.downcast_ref::<coscan::Error>() {
                 Some(coscan::Error::IndexWrite { .. }) => "58030",
                 Some(coscan::Error::Denied { .. }) => "42501",
@@ -187,6 +221,14 @@ fn code(error: &DataFusionError) -> &'static str {
         DataFusionError::Shared(inner) => code(inner),
         DataFusionError::Collection(errors) => errors.first().map_or(INTERNAL, code),
         _ => INTERNAL,
+    }
+}
+
+fn statement_code(error: &StatementError) -> &'static str {
+    match error {
+        StatementError::Unended { .. } => "42601",
+        // Too complex.
+        _ => "54001",
     }
 }
 
@@ -244,6 +286,32 @@ fn arrow_code(error: &ArrowError) -> &'static str {
     }
 }
 
+/// Leaves of each path and URL in a text the last part.
+fn without_folders(text: &str) -> String {
+    let is_end = |c: char| c.is_whitespace() || "'\"`,;()[]{}<>=".contains(c);
+    let mut shown = String::with_capacity(text.len());
+    for piece in text.split_inclusive(is_end) {
+        let end = piece.trim_end_matches(is_end);
+        let word = end.trim_end_matches([':', '.']);
+        let name = word
+            .trim_end_matches('/')
+            .rsplit('/')
+            .next()
+            .unwrap_or(word);
+        let slashes = word.matches('/').count();
+        let is_path = word.contains("://")
+            || (slashes > 1 && (word.starts_with('/') || name.contains('.')))
+            || (slashes == 1 && word.starts_with('/') && name.contains('.'));
+        if is_path {
+            shown.push_str(name);
+            shown.push_str(&piece[word.len()..]);
+        } else {
+            shown.push_str(piece);
+        }
+    }
+    shown
+}
+
 const INTERNAL: &str = "XX000";
 const PGWIRE_CODES: &[&str] = &[
     "08P01", "58030", "26000", "XX000", "22023", "22P02", "28P01", "0A000", "28000", "57014",
@@ -262,6 +330,31 @@ mod tests {
         let wrapped = DataFusionError::Context("while it ran".into(), Box::new(inner));
         let external = DataFusionError::External(Box::new(wrapped));
         assert_eq!(Failure::from(external).code, "22012");
+    }
+
+    #[test]
+    fn folders_are_not_for_everyone() {
+        for (said, shown) in [
+            (
+                "/srv/data/t/part-0.parquet: row group 3, column name: bad page",
+                "part-0.parquet: row group 3, column name: bad page",
+            ),
+            (
+                "Object at location srv/data/x.parquet not found: No such file",
+                "Object at location x.parquet not found: No such file",
+            ),
+            (
+                "'s3://bucket/deep/x.parquet' is gone.",
+                "'x.parquet' is gone.",
+            ),
+            ("/srv/data/t/: no such folder", "t: no such folder"),
+            (
+                "cannot compute a/b + 1 / 0 or x/y",
+                "cannot compute a/b + 1 / 0 or x/y",
+            ),
+        ] {
+            assert_eq!(without_folders(said), shown);
+        }
     }
 
     #[test]

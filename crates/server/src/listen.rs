@@ -23,7 +23,10 @@ use crate::catalog::PgCatalog;
 use crate::config::{ServerConfig, SessionFactory};
 use crate::connection::serve;
 use crate::error::ServerError;
+use crate::parse::Aside;
 use crate::query::QueryRuntime;
+use crate::spare::Spare;
+use crate::strangers::Strangers;
 use crate::tls::Tls;
 
 /// A PostgreSQL server over DataFusion sessions, listening but not yet answering.
@@ -32,7 +35,6 @@ pub struct Server {
     local_addr: SocketAddr,
     shared: Arc<Shared>,
     phase: watch::Sender<Phase>,
-    connections_max: usize,
     grace: Duration,
 }
 
@@ -40,13 +42,16 @@ pub struct Server {
 pub(crate) struct Shared {
     pub(crate) factory: SessionFactory,
     pub(crate) tls: Option<Tls>,
+    pub(crate) tls_required: bool,
     pub(crate) verifier: Option<Arc<Verifier>>,
     pub(crate) catalog: PgCatalog,
     pub(crate) parser: Arc<PostgresCompatibilityParser>,
     pub(crate) cancels: Arc<ConnectionManager>,
     pub(crate) keys: RandomPidSecretKeyGenerator,
     pub(crate) slots: Arc<Semaphore>,
+    pub(crate) strangers: Strangers,
     pub(crate) phase: watch::Receiver<Phase>,
+    pub(crate) aside: Aside,
     pub(crate) queries: QueryRuntime,
     pub(crate) confinement: Confinement,
 }
@@ -66,6 +71,9 @@ impl Server {
         let listen = config.listen;
         if !listen.ip().is_loopback() && config.password.is_none() && !config.allow_insecure {
             return Err(ServerError::Unprotected { listen });
+        }
+        if config.tls_required && config.tls.is_none() {
+            return Err(ServerError::TlsWithoutCertificate);
         }
         let tls = config.tls.as_ref().map(Tls::load).transpose()?;
         let user = config.user;
@@ -89,7 +97,10 @@ impl Server {
             cancels: Arc::new(ConnectionManager::new()),
             keys: RandomPidSecretKeyGenerator::default(),
             slots: Arc::new(Semaphore::new(connections_max)),
+            strangers: Strangers::default(),
+            tls_required: config.tls_required,
             phase: phases,
+            aside: Aside::new(queries.handle.clone()),
             queries,
             confinement: Confinement::new(config.rights),
         });
@@ -98,7 +109,6 @@ impl Server {
             local_addr,
             shared,
             phase,
-            connections_max,
             grace: config.grace,
         })
     }
@@ -122,24 +132,30 @@ impl Server {
             listener,
             shared,
             phase,
-            connections_max,
             grace,
             ..
         } = self;
-        // Beyond those served there is room for strangers, cancel requests, and refusals.
-        let sockets_max = connections_max.saturating_add(STRANGERS_MAX);
         let mut connections = JoinSet::new();
+        let mut spare = Spare::take();
         tokio::pin!(stop);
         loop {
             tokio::select! {
                 () = &mut stop => break,
-                Some(ended) = connections.join_next() => log_panic(&ended),
-                accepted = listener.accept(), if connections.len() < sockets_max => match accepted {
-                    Ok((socket, _)) => drop(connections.spawn(serve(socket, Arc::clone(&shared)))),
+                Some(ended) = connections.join_next() => log_end(&ended),
+                // Bounded by N1 and the slots of those that were let in.
+                accepted = listener.accept() => match accepted {
+                    Ok((socket, peer)) => {
+                        let place = shared.strangers.enter(peer.ip());
+                        let number = place.number();
+                        let task = connections.spawn(serve(socket, place, Arc::clone(&shared)));
+                        shared.strangers.served_by(number, task);
+                    }
                     Err(error) => {
-                        // Out of file descriptors, most likely: others must close first.
                         log::warn!("cannot accept a connection: {error}");
-                        sleep(ACCEPT_PAUSE).await;
+                        spare.refuse(&listener, &error).await;
+                        if !shared.strangers.make_room() {
+                            sleep(ACCEPT_PAUSE).await;
+                        }
                     }
                 },
             }
@@ -153,7 +169,7 @@ impl Server {
             phase.send_replace(next);
             let drained = async {
                 while let Some(ended) = connections.join_next().await {
-                    log_panic(&ended);
+                    log_end(&ended);
                 }
             };
             if timeout(patience, drained).await.is_ok() {
@@ -180,14 +196,14 @@ pub async fn stop_signal() {
     }
 }
 
-fn log_panic(ended: &Result<(), JoinError>) {
-    if let Err(error) = ended {
+fn log_end(ended: &Result<(), JoinError>) {
+    if let Err(error) = ended
+        && !error.is_cancelled()
+    {
         log::error!("a connection ended badly: {error}");
     }
 }
 
-/// Sockets open beyond those served.
-const STRANGERS_MAX: usize = 64;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// How long cancelled statements may take to say so.
 const CANCEL_PATIENCE: Duration = Duration::from_secs(3);

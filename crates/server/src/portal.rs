@@ -11,6 +11,8 @@ use datafusion::logical_expr::LogicalPlan;
 use pgwire::api::Type;
 
 use crate::failure::Failure;
+use crate::ledger::Held;
+use crate::parse::Cost;
 use crate::rows::Rows;
 use crate::statement::Action;
 
@@ -23,6 +25,8 @@ pub(crate) struct Prepared {
     pub(crate) types: Vec<Type>,
     /// The columns of its rows, if it answers any.
     pub(crate) schema: Option<SchemaRef>,
+    /// What it costs to keep; `None` for what is kept elsewhere.
+    pub(crate) cost: Option<Arc<Cost>>,
 }
 
 /// A statement with its parameters, not run, running, or done.
@@ -31,6 +35,8 @@ pub(crate) struct Portal {
     pub(crate) formats: Vec<i16>,
     pub(crate) state: State,
     pub(crate) hold: bool,
+    /// What its plan holds.
+    pub(crate) _held: Option<Held>,
 }
 
 pub(crate) enum State {
@@ -143,6 +149,6 @@ fn no_portal(name: &str) -> Failure {
 }
 
 /// Far above what drivers cache; each holds a plan.
-const STATEMENTS_MAX: usize = 4096;
+pub(crate) const STATEMENTS_MAX: usize = 4096;
 /// Each open one holds a running query.
 const PORTALS_MAX: usize = 256;

@@ -10,6 +10,7 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use datafusion::arrow::datatypes::SchemaRef;
@@ -21,6 +22,7 @@ use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinHandle};
 
 use crate::failure::Failure;
+use crate::parse::Cost;
 
 /// Where queries run: threads of the embedder's, or of the server's own.
 pub(crate) struct QueryRuntime {
@@ -64,10 +66,16 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    pub(crate) fn start(runtime: &Handle, mut stream: SendableRecordBatchStream) -> Self {
+    /// `cost` is let go when the stream is.
+    pub(crate) fn start(
+        runtime: &Handle,
+        mut stream: SendableRecordBatchStream,
+        cost: Option<Arc<Cost>>,
+    ) -> Self {
         let schema = stream.schema();
         let (sender, batches) = mpsc::channel(BATCHES_AHEAD);
         let pump = Task::spawn(runtime, async move {
+            let _cost = cost;
             while let Some(batch) = stream.next().await {
                 let failed = batch.is_err();
                 if sender.send(batch.map_err(Failure::from)).await.is_err() || failed {
@@ -128,7 +136,8 @@ impl<T> Drop for Task<T> {
     }
 }
 
-fn ended(error: JoinError) -> Failure {
+/// Why a task did not end by itself.
+pub(crate) fn ended(error: JoinError) -> Failure {
     match error.try_into_panic() {
         Ok(payload) => Failure::panicked(payload.as_ref()),
         // Only the runtime's own shutdown aborts a task whose handle is still held.
@@ -141,7 +150,6 @@ const BATCHES_AHEAD: usize = 1;
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use datafusion::arrow::datatypes::Schema;
@@ -154,7 +162,7 @@ mod tests {
     ) -> Running {
         let schema = Arc::new(Schema::empty());
         let stream = Box::pin(RecordBatchStreamAdapter::new(schema, stream));
-        Running::start(&Handle::current(), stream)
+        Running::start(&Handle::current(), stream, None)
     }
 
     #[tokio::test]

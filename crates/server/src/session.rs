@@ -2,8 +2,8 @@
 //!
 //! Not here: when it is interrupted (`cancel.rs`), and how its rows travel (`rows.rs`).
 
-use std::collections::VecDeque;
-use std::sync::Arc;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use datafusion::arrow::array::{AsArray, StringArray};
 use datafusion::arrow::compute::sum;
@@ -16,10 +16,12 @@ use datafusion_postgres::datafusion_pg_catalog::sql::PostgresCompatibilityParser
 use tokio::runtime::Handle;
 
 use crate::failure::Failure;
+use crate::ledger::Ledger;
+use crate::parse::{Aside, Cost, Parsed, SHORT_BYTES, parse_all};
+use crate::portal::STATEMENTS_MAX;
 use crate::query::{Running, guarded};
 use crate::rows::{Rows, Source};
 use crate::settings::Settings;
-use crate::statement::{Action, parse};
 
 /// S1: owned by one connection.
 pub(crate) struct Session {
@@ -27,6 +29,12 @@ pub(crate) struct Session {
     pub(crate) settings: Settings,
     pub(crate) parser: Arc<PostgresCompatibilityParser>,
     pub(crate) runtime: Handle,
+    pub(crate) ledger: Ledger,
+    pub(crate) aside: Aside,
+    /// What the statement costs that is planned and run now.
+    pub(crate) at_hand: Option<Arc<Cost>>,
+    /// What the statements cost that SQL's PREPARE made, by name: DataFusion keeps their plans.
+    pub(crate) prepared_in_sql: Mutex<HashMap<String, Option<Arc<Cost>>>>,
 }
 
 /// What a statement answers.
@@ -37,20 +45,55 @@ pub(crate) enum Outcome {
 }
 
 impl Session {
-    pub(crate) fn parse(&self, sql: &str) -> Result<Vec<Action>, Failure> {
-        parse(&self.parser, sql)
+    /// Reads a text of statements.
+    pub(crate) async fn parse(&self, sql: String) -> Result<Vec<Parsed>, Failure> {
+        if sql.len() <= SHORT_BYTES {
+            return parse_all(&self.parser, &self.ledger, &sql);
+        }
+        let (parser, ledger) = (Arc::clone(&self.parser), self.ledger.clone());
+        let work = move || parse_all(&parser, &ledger, &sql);
+        self.aside.run(work).await
+    }
+
+    /// Whether the statement at hand takes long to plan.
+    pub(crate) fn is_large(&self) -> bool {
+        self.at_hand.as_ref().is_some_and(|cost| cost.is_large())
     }
 
     /// Plans a statement. Dropping the future stops the planning.
     pub(crate) async fn plan(&self, statement: DfStatement) -> Result<LogicalPlan, Failure> {
         let state = self.context.state();
+        let size = self.at_hand.as_ref().map(|cost| cost.size());
+        let size = size.unwrap_or_default();
         let plan = async move {
-            let plan = state.statement_to_plan(statement).await?;
+            let plan = coscan::plan_statement(&state, statement, size).await?;
             // Before anything else walks it.
             coscan::check_rights(&state, &plan)?;
             Ok(plan)
         };
-        guarded(&self.runtime, plan).await
+        self.guarded(plan).await
+    }
+
+    /// Computes with the plan of the statement at hand, where that holds nobody up.
+    pub(crate) async fn compute<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
+        if self.is_large() {
+            return self.aside.run(work).await;
+        }
+        work()
+    }
+
+    /// Plans, or starts a plan, where that holds nobody up.
+    async fn guarded<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = datafusion::error::Result<T>> + Send + 'static,
+    ) -> Result<T, Failure> {
+        if self.is_large() {
+            return self.aside.wait(async { Ok(work.await?) }).await;
+        }
+        guarded(&self.runtime, work).await
     }
 
     /// Starts a plan. `tag` is answered instead of its rows, if there is one; `announced` is what the client was told about its
@@ -62,15 +105,17 @@ impl Session {
         announced: Option<SchemaRef>,
         formats: &[i16],
     ) -> Result<Outcome, Failure> {
+        self.enter_prepared(&plan)?;
         let kind = tag.map_or_else(|| kind(&plan), Kind::Done);
         let context = self.context.clone();
-        let stream = guarded(&self.runtime, async move {
+        let stream = self.guarded(coscan::on_large_stack(async move {
             coscan::execute(&context, plan)
                 .await?
                 .execute_stream()
                 .await
-        });
-        let mut running = Running::start(&self.runtime, stream.await?);
+        }));
+        let cost = self.at_hand.clone();
+        let mut running = Running::start(&self.runtime, stream.await?, cost);
         match kind {
             Kind::Rows(tag) => {
                 let announced = announced.unwrap_or_else(|| Arc::clone(&running.schema));
@@ -113,6 +158,30 @@ impl Session {
             Source::Ready(VecDeque::from([batch])),
             "SHOW",
         )
+    }
+
+    /// Counts statements that SQL prepares.
+    fn enter_prepared(&self, plan: &LogicalPlan) -> Result<(), Failure> {
+        let mut prepared = self
+            .prepared_in_sql
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        match plan {
+            LogicalPlan::Statement(Statement::Prepare(prepare)) => {
+                if prepared.len() >= STATEMENTS_MAX {
+                    let text = format!("at most {STATEMENTS_MAX} statements");
+                    return Err(Failure::new("53400", text));
+                }
+                // Of a name that is taken the old plan stays, and DataFusion says so.
+                let cost = || self.at_hand.clone();
+                prepared.entry(prepare.name.clone()).or_insert_with(cost);
+            }
+            LogicalPlan::Statement(Statement::Deallocate(gone)) => {
+                prepared.remove(&gone.name);
+            }
+            _ => {}
+        }
+        Ok(())
     }
 }
 

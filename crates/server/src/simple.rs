@@ -10,6 +10,7 @@ use crate::cancel::Interrupt;
 use crate::connection::{Connection, Halt, supervise};
 use crate::encode::description;
 use crate::failure::Failure;
+use crate::parse::Parsed;
 use crate::portal::{Portal, Prepared, State};
 use crate::rows::{FLUSH_BYTES, Rows};
 use crate::session::Outcome;
@@ -17,17 +18,20 @@ use crate::statement::Action;
 
 impl Connection {
     /// A Query message. What follows a failed statement is not run.
-    pub(crate) async fn simple_query(&mut self, sql: &str) -> Result<(), Halt> {
+    pub(crate) async fn simple_query(&mut self, sql: String) -> Result<(), Halt> {
         self.portals.forget("");
         self.portals.close("");
-        let actions = self.session.parse(sql)?;
-        if actions.is_empty() {
+        let mut interrupt = self.interrupt().await;
+        let statements = self.session.parse(sql);
+        let statements = supervise(&mut self.wire, &mut interrupt, statements).await?;
+        if statements.is_empty() {
             self.wire.put(&PgWireBackendMessage::EmptyQueryResponse(
                 EmptyQueryResponse::new(),
             ))?;
         }
-        for action in actions {
+        for Parsed { action, cost } in statements {
             let mut interrupt = self.interrupt().await;
+            self.session.at_hand = Some(cost);
             match self.perform(&action, &[], &mut interrupt).await? {
                 Outcome::Done(tag) => self.complete(tag)?,
                 Outcome::Rows(mut rows) => {
@@ -157,12 +161,14 @@ impl Connection {
             plan: None,
             types: vec![],
             schema: None,
+            cost: self.session.at_hand.clone(),
         };
         let portal = Portal {
             prepared: prepared.into(),
             formats: vec![],
             state: State::Open(rows),
             hold,
+            _held: None,
         };
         Ok(self.portals.open(name.to_owned(), portal)?)
     }

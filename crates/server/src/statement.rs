@@ -5,14 +5,14 @@
 //! PostgreSQL's grammar does not know, or means differently (`CREATE EXTERNAL TABLE`, `COPY … TO`),
 //! is read again as DataFusion's own dialect.
 
-use coscan::IndexStatement;
+use coscan::{IndexStatement, StatementText};
 use datafusion::sql::parser::{DFParserBuilder, ResetStatement, Statement as DfStatement};
 use datafusion::sql::sqlparser::ast::{
     CloseCursor, DeclareType, DiscardObject, FetchDirection, Reset, Set, Statement as SqlStatement,
     Value, ValueWithSpan,
 };
-use datafusion::sql::sqlparser::dialect::GenericDialect;
-use datafusion::sql::sqlparser::parser::ParserError;
+use datafusion::sql::sqlparser::dialect::{GenericDialect, PostgreSqlDialect};
+use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion_postgres::datafusion_pg_catalog::sql::PostgresCompatibilityParser;
 
 use crate::failure::Failure;
@@ -70,45 +70,52 @@ impl Action {
     }
 }
 
-/// Splits `sql` into statements. Empty for nothing but spaces and comments.
+/// Reads one statement of a text; where `sql` has none but comments, nothing.
+///
+/// Its trees are made where they fit, and leave it only if they fit everywhere.
 pub(crate) fn parse(
     parser: &PostgresCompatibilityParser,
-    sql: &str,
-) -> Result<Vec<Action>, Failure> {
-    // What cannot be cut is for the parser to complain about.
-    let texts = coscan::split_statements(sql).unwrap_or_default();
-    let about_indexes = texts
-        .iter()
-        .map(|text| coscan::index_statement(text))
-        .collect::<Result<Vec<_>, _>>()?;
-    if about_indexes.iter().all(Option::is_none) {
-        return parse_sql(parser, sql);
+    statement: StatementText<'_>,
+) -> Result<Option<Action>, Failure> {
+    let (query, tag) = match coscan::index_statement(statement.text)? {
+        Some(IndexStatement { query, tag }) => (Some(query), tag),
+        None => (None, None),
+    };
+    let large = statement.size.is_large();
+    let mut actions = match &query {
+        Some(query) => parse_sql(parser, query, false)?,
+        None => coscan::parse_statement(statement, |sql| parse_sql(parser, sql, large))??,
+    };
+    if actions.len() > 1 {
+        return Err(Failure::syntax("this reads as several statements"));
     }
-    let mut actions = Vec::with_capacity(texts.len());
-    for (text, about_index) in texts.iter().zip(about_indexes) {
-        let Some(IndexStatement { query, tag }) = about_index else {
-            actions.extend(parse_sql(parser, text)?);
-            continue;
-        };
-        for action in parse_sql(parser, &query)? {
-            actions.push(match (action, tag) {
-                (Action::Plan(query), Some(tag)) => Action::Index { query, tag },
-                (action, _) => action,
-            });
-        }
-    }
-    Ok(actions)
+    Ok(match (actions.pop(), tag) {
+        (Some(Action::Plan(query)), Some(tag)) => Some(Action::Index { query, tag }),
+        (action, _) => action,
+    })
 }
 
-fn parse_sql(parser: &PostgresCompatibilityParser, sql: &str) -> Result<Vec<Action>, Failure> {
-    match parser.parse(sql) {
+/// `large`: without the rewrites of whole queries that clients send for the catalog. They are short, looking for them
+/// compares and copies all tokens, and what rewrites expressions must not see a chain that is not balanced yet.
+fn parse_sql(
+    parser: &PostgresCompatibilityParser,
+    sql: &str,
+    large: bool,
+) -> Result<Vec<Action>, Failure> {
+    let parsed = if large {
+        parse_large(parser, sql)?
+    } else {
+        parser.parse(sql)
+    };
+    match parsed {
         Ok(statements) if !statements.iter().any(is_foreign) => {
-            statements.into_iter().map(action).collect()
+            statements.into_iter().map(shaped).collect()
         }
         Ok(_) => parse_datafusion(sql)?
             .into_iter()
             .map(action_datafusion)
             .collect(),
+        Err(ParserError::RecursionLimitExceeded) => Err(too_deep()),
         // The generic dialect is a superset; if it cannot read the text either, PostgreSQL's
         // complaint is the one that the client understands.
         Err(error) => match parse_datafusion(sql) {
@@ -116,6 +123,27 @@ fn parse_sql(parser: &PostgresCompatibilityParser, sql: &str) -> Result<Vec<Acti
             Err(_) => Err(Failure::syntax(syntax_message(&error))),
         },
     }
+}
+
+/// The inner result is the parser's.
+fn parse_large(
+    parser: &PostgresCompatibilityParser,
+    sql: &str,
+) -> Result<Result<Vec<SqlStatement>, ParserError>, Failure> {
+    let mut statements = match Parser::parse_sql(&PostgreSqlDialect {}, sql) {
+        Ok(statements) => statements,
+        Err(error) => return Ok(Err(error)),
+    };
+    for statement in &mut statements {
+        coscan::shape_statement(statement)?;
+    }
+    let rewritten = statements.into_iter().map(|s| parser.rewrite(s));
+    Ok(Ok(rewritten.collect()))
+}
+
+fn shaped(mut statement: SqlStatement) -> Result<Action, Failure> {
+    coscan::shape_statement(&mut statement)?;
+    action(statement)
 }
 
 fn parse_datafusion(sql: &str) -> Result<Vec<DfStatement>, Failure> {
@@ -134,6 +162,10 @@ fn is_foreign(statement: &SqlStatement) -> bool {
     }
 }
 
+fn too_deep() -> Failure {
+    Failure::new("54001", "the statement is nested too deeply")
+}
+
 fn syntax_message(error: &ParserError) -> String {
     match error {
         ParserError::TokenizerError(text) | ParserError::ParserError(text) => text.clone(),
@@ -141,7 +173,8 @@ fn syntax_message(error: &ParserError) -> String {
     }
 }
 
-fn action_datafusion(statement: DfStatement) -> Result<Action, Failure> {
+fn action_datafusion(mut statement: DfStatement) -> Result<Action, Failure> {
+    coscan::shape_datafusion(&mut statement)?;
     match statement {
         DfStatement::Statement(statement) => action(*statement),
         DfStatement::Reset(ResetStatement::Variable(name)) => {
@@ -246,16 +279,25 @@ fn fetch_count(direction: &FetchDirection) -> Result<Option<usize>, Failure> {
 mod tests {
     use super::*;
 
+    fn all(sql: &str) -> Result<Vec<Action>, Failure> {
+        let parser = PostgresCompatibilityParser::new();
+        coscan::statement_texts(sql)
+            .filter_map(|statement| match statement {
+                Ok(statement) => parse(&parser, statement).transpose(),
+                Err(error) => Some(Err(error.into())),
+            })
+            .collect()
+    }
+
     fn one(sql: &str) -> Action {
-        let mut actions = parse(&PostgresCompatibilityParser::new(), sql).unwrap();
+        let mut actions = all(sql).unwrap();
         assert_eq!(actions.len(), 1, "{sql}");
         actions.remove(0)
     }
 
     #[test]
     fn comments_and_semicolons_are_nothing() {
-        let parser = PostgresCompatibilityParser::new();
-        assert!(parse(&parser, " ; -- nothing\n ;").unwrap().is_empty());
+        assert!(all(" ; -- nothing\n ;").unwrap().is_empty());
     }
 
     #[test]
@@ -270,10 +312,9 @@ mod tests {
 
     #[test]
     fn statements_about_indexes_stand_among_others() {
-        let parser = PostgresCompatibilityParser::new();
         let text = "BEGIN; create index i on t (a) ;SELECT ';'; SHOW INDEXES; -- done\nrefresh index i; \
                     CREATE EXTERNAL TABLE u STORED AS PARQUET LOCATION '/x'; DROP INDEX i";
-        let actions = parse(&parser, text).unwrap();
+        let actions = all(text).unwrap();
         let shown: Vec<&str> = actions
             .iter()
             .map(|action| match action {
@@ -301,7 +342,7 @@ mod tests {
             "DROP INDEX i; SELECT 'open",
             "SELECT 1; CREATE INDEX i ON t (a, b)",
         ] {
-            assert!(parse(&parser, wrong).is_err(), "{wrong}");
+            assert!(all(wrong).is_err(), "{wrong}");
         }
     }
 
@@ -339,7 +380,7 @@ mod tests {
 
     #[test]
     fn a_syntax_error_says_so() {
-        let failure = parse(&PostgresCompatibilityParser::new(), "SELEC 1").unwrap_err();
+        let failure = all("SELEC 1").unwrap_err();
         assert!(failure.to_string().contains("42601"), "{failure}");
     }
 }

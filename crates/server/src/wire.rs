@@ -7,6 +7,10 @@
 //! W1: before a client is authenticated its messages are at most `STARTUP_BYTES_MAX` long, so that
 //! strangers cannot make the server buffer gigabytes.
 //! W2: a malformed message is the end of its connection, whatever decoding it does.
+//! W3: what came before the TLS handshake is not taken for something that came through it: a client whose request for TLS
+//! is followed by more in plain text is refused (CVE-2021-23214).
+//! W4: a message counts toward the session's memory from the moment its length is known until the next one is asked for;
+//! what is read ahead is at most `AHEAD_BYTES_MAX`, and one message more.
 
 use std::collections::VecDeque;
 use std::io;
@@ -21,16 +25,26 @@ use pgwire::messages::{
     DecodeContext, PgWireBackendMessage, PgWireFrontendMessage, ProtocolVersion,
 };
 use pgwire::tokio::server::{MaybeTls, negotiate_tls};
+use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::codec::{Decoder, Encoder, Framed};
 
+use crate::failure::Failure;
 use crate::keepalive::Keepalive;
+use crate::ledger::{Held, Ledger};
 
 /// A negotiated connection.
 pub(crate) struct Wire {
     framed: Framed<MaybeTls, Codec>,
-    ahead: VecDeque<PgWireFrontendMessage>,
+    ahead: VecDeque<Received>,
+    ahead_bytes: usize,
+    /// What the client sends cannot be made sense of.
+    broken: bool,
+    /// What the message that was handed out last holds (W4).
+    current: Option<Held>,
+    /// What the connection holds when it does nothing.
+    _idle: Option<Held>,
     pub(crate) peer: SocketAddr,
     pub(crate) secure: bool,
 }
@@ -45,13 +59,25 @@ impl Wire {
             return Ok(None);
         };
         let (peer, secure) = (framed.socket_addr(), framed.is_secure());
+        if secure && !framed.read_buffer().is_empty() {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "W3: unencrypted data after the request for TLS",
+            ));
+        }
         let framed = framed.map_codec(|_| Codec {
             stage: Stage::Startup,
             context: context(),
+            ledger: None,
+            begun: None,
         });
         Ok(Some(Self {
             framed,
             ahead: VecDeque::new(),
+            ahead_bytes: 0,
+            broken: false,
+            current: None,
+            _idle: None,
             peer,
             secure,
         }))
@@ -59,17 +85,32 @@ impl Wire {
 
     /// The next message. `None` when the client has gone. Cancel safe.
     pub(crate) async fn next(&mut self) -> Option<PgWireResult<PgWireFrontendMessage>> {
-        match self.ahead.pop_front() {
-            Some(message) => Some(Ok(message)),
-            None => self.framed.next().await,
-        }
+        self.current = None;
+        let received = match self.ahead.pop_front() {
+            Some(received) => {
+                self.ahead_bytes -= received.bytes;
+                received
+            }
+            None => match self.framed.next().await? {
+                Ok(received) => received,
+                Err(error) => {
+                    self.broken = true;
+                    return Some(Err(error));
+                }
+            },
+        };
+        self.current = received.held;
+        Some(Ok(received.message))
     }
 
     /// Resolves when the client hangs up; reads ahead until then. Cancel safe.
     pub(crate) async fn hung_up(&mut self) {
-        while self.ahead.len() < AHEAD_MAX {
+        while self.ahead.len() < AHEAD_MAX && self.ahead_bytes < AHEAD_BYTES_MAX {
             match self.framed.next().await {
-                Some(Ok(message)) => self.ahead.push_back(message),
+                Some(Ok(received)) => {
+                    self.ahead_bytes += received.bytes;
+                    self.ahead.push_back(received);
+                }
                 Some(Err(_)) | None => return,
             }
         }
@@ -86,6 +127,16 @@ impl Wire {
     /// From here on, messages of any size the protocol allows.
     pub(crate) fn authenticated(&mut self) {
         self.framed.codec_mut().stage = Stage::Ready;
+    }
+
+    /// From here on, messages count toward a session's memory (W4), and so does what an idle connection holds.
+    ///
+    /// # Errors
+    /// If there is not even as much left.
+    pub(crate) fn account(&mut self, ledger: &Ledger) -> Result<(), Failure> {
+        self._idle = Some(ledger.hold("a connection", IDLE_BYTES)?);
+        self.framed.codec_mut().ledger = Some(ledger.clone());
+        Ok(())
     }
 
     /// Where rows are encoded straight into. Whole messages only.
@@ -124,9 +175,13 @@ impl Wire {
             .map_or(Ok(()), |socket| keepalive.apply(socket))
     }
 
-    /// Flushes and says goodbye.
+    /// Flushes and says goodbye. In the middle of a message it reads on until the client has heard it: a socket that is
+    /// closed with something unread takes the last word with it.
     pub(crate) async fn close(&mut self) -> PgWireResult<()> {
-        self.framed.close().await
+        self.framed.close().await?;
+        let mut rest = vec![0; 16 << 10];
+        while self.broken && self.framed.get_mut().read(&mut rest).await? > 0 {}
+        Ok(())
     }
 }
 
@@ -136,14 +191,39 @@ enum Stage {
     Ready,
 }
 
+/// A message, its length, and what it holds if it is long.
+struct Received {
+    message: PgWireFrontendMessage,
+    bytes: usize,
+    held: Option<Held>,
+}
+
 /// pgwire's messages, with our limits on their size.
 struct Codec {
     stage: Stage,
     context: DecodeContext,
+    /// Where messages are entered, once there is a session.
+    ledger: Option<Ledger>,
+    /// What a message holds whose end has not come yet.
+    begun: Option<Held>,
+}
+
+impl Codec {
+    /// Enters a message before its bytes are waited for.
+    fn begin(&mut self, bytes: usize) -> PgWireResult<()> {
+        let Some(ledger) = self.ledger.as_ref().filter(|_| bytes > SMALL_BYTES) else {
+            return Ok(());
+        };
+        if self.begun.is_none() {
+            let held = ledger.hold("a message", bytes * COPIES);
+            self.begun = Some(held.map_err(|failure| PgWireError::ApiError(Box::new(failure)))?);
+        }
+        Ok(())
+    }
 }
 
 impl Decoder for Codec {
-    type Item = PgWireFrontendMessage;
+    type Item = Received;
     type Error = PgWireError;
 
     fn decode(&mut self, source: &mut BytesMut) -> PgWireResult<Option<Self::Item>> {
@@ -160,16 +240,29 @@ impl Decoder for Codec {
         if !(least..=most).contains(&length) {
             return Err(PgWireError::MessageTooLarge(most, length));
         }
-        if source.len() < type_bytes + length {
+        let bytes = type_bytes + length;
+        self.begin(bytes)?;
+        if source.len() < bytes {
             return Ok(None);
         }
-        let mut message = source.split_to(type_bytes + length);
+        let held = self.begun.take();
+        let mut message = source.split_to(bytes);
+        if bytes > SMALL_BYTES {
+            // The buffer that grew for it goes with it.
+            *source = BytesMut::from(&source[..]);
+        }
         self.context.awaiting_frontend_ssl = false;
         self.context.awaiting_frontend_startup = matches!(self.stage, Stage::Startup);
         // W2: pgwire reads some fields without asking whether they are there, and panics.
         let context = &self.context;
         let decode = || PgWireFrontendMessage::decode(&mut message, context);
-        catch_unwind(AssertUnwindSafe(decode)).unwrap_or(Err(PgWireError::InvalidStartupMessage))
+        let decoded = catch_unwind(AssertUnwindSafe(decode))
+            .unwrap_or(Err(PgWireError::InvalidStartupMessage))?;
+        Ok(decoded.map(|message| Received {
+            message,
+            bytes,
+            held,
+        }))
     }
 }
 
@@ -185,8 +278,16 @@ fn context() -> DecodeContext {
     DecodeContext::new(ProtocolVersion::default())
 }
 
-/// Enough for drivers that pipeline; each message is bounded by `MESSAGE_BYTES_MAX`.
+/// Enough for drivers that pipeline.
 const AHEAD_MAX: usize = 64;
+/// Beyond this the client waits until its statements are handled.
+const AHEAD_BYTES_MAX: usize = 256 << 10;
+/// What a connection holds that does nothing: two buffers, a session, settings.
+const IDLE_BYTES: usize = 64 << 10;
+/// Messages up to this size are part of `IDLE_BYTES`.
+const SMALL_BYTES: usize = 8 << 10;
+/// A message is in the buffer while a text is copied out of it.
+const COPIES: usize = 2;
 /// PostgreSQL's own limit on startup packets (`MAX_STARTUP_PACKET_LENGTH`).
 const STARTUP_BYTES_MAX: usize = 10_000;
 /// Statements and parameters; a client that needs more should load a file.

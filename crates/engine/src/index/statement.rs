@@ -12,6 +12,8 @@ use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 
+use crate::statement::{StatementText, first_words, parse_statement};
+
 const DIALECT: PostgreSqlDialect = PostgreSqlDialect {};
 
 /// A statement about indexes, as it is carried out.
@@ -36,6 +38,19 @@ pub struct IndexStatement {
 /// `Plan` for one that asks for what there is not: several columns, UNIQUE, a partial index; and for several statements
 /// ([`split_statements`](crate::split_statements) cuts them).
 pub fn index_statement(sql: &str) -> Result<Option<IndexStatement>> {
+    // Most statements are told by their first two words; of the others every token is looked at.
+    let [first, second] = first_words(sql).map(str::to_ascii_uppercase);
+    let words = (first.as_str(), second.as_str());
+    if !FIRST_WORDS.contains(&words) {
+        return Ok(None);
+    }
+    let Ok(statement) = StatementText::whole(sql) else {
+        return Ok(None);
+    };
+    parse_statement(statement, about_index)?
+}
+
+fn about_index(sql: &str) -> Result<Option<IndexStatement>> {
     // What cannot be read is for DataFusion's parser to complain about.
     let Ok(mut tokens) = Tokenizer::new(&DIALECT, sql).tokenize() else {
         return Ok(None);
@@ -60,6 +75,16 @@ pub fn index_statement(sql: &str) -> Result<Option<IndexStatement>> {
         _ => Ok(None),
     }
 }
+
+const FIRST_WORDS: &[(&str, &str)] = &[
+    ("SHOW", "INDEXES"),
+    ("SHOW", "INDEX"),
+    ("SHOW", "INDICES"),
+    ("REFRESH", "INDEX"),
+    ("CREATE", "INDEX"),
+    ("CREATE", "UNIQUE"),
+    ("DROP", "INDEX"),
+];
 
 /// `REFRESH INDEX`, of which the parser does not know.
 fn refresh(name: Vec<Token>) -> Result<IndexStatement> {

@@ -40,5 +40,6 @@ mod replaced;
 mod s3;
 mod same_stamp;
 mod sessions;
+mod statements;
 mod thin_path;
 mod tpch_rows_equal;

@@ -55,6 +55,11 @@ pub(crate) struct Shown {
 }
 
 impl Settings {
+    /// Whether the session may name files of the server, and so be told of them.
+    pub(crate) fn may_name_files(&self) -> bool {
+        self.rights.files
+    }
+
     pub(crate) fn new(session: &SessionContext, user: &str, rights: Rights) -> Self {
         let initial = Arc::clone(session.state().config().options());
         Self {

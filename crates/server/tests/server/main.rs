@@ -13,6 +13,7 @@
 mod admission;
 mod common;
 mod cursors;
+mod hostile;
 mod idle;
 mod indexes;
 mod interruption;

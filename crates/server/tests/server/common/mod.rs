@@ -69,7 +69,7 @@ impl TestServer {
         Self::start_on(Arc::new(factory), Arc::default(), change).await
     }
 
-    async fn start_on(
+    pub(crate) async fn start_on(
         factory: SessionFactory,
         live: Arc<AtomicUsize>,
         change: impl FnOnce(&mut ServerConfig),

@@ -1,0 +1,44 @@
+//! How many files and sockets may the server have open?
+//!
+//! The soft limit of a shell is often 1,024, which 512 clients and their scans use up; the hard limit is what the
+//! administrator meant. Where that is low too, fewer connections are served, so that the files of those that are can be
+//! opened.
+
+/// Raises the limit as far as it goes. Answers how many connections it leaves room for, at most `wanted`.
+pub(crate) fn connections(wanted: usize) -> usize {
+    let limit = match rlimit::increase_nofile_limit(u64::MAX) {
+        Ok(limit) => usize::try_from(limit).unwrap_or(usize::MAX),
+        Err(error) => {
+            eprintln!("coscan: the limit on open files cannot be raised: {error}");
+            return wanted;
+        }
+    };
+    let room = room(limit);
+    if room < wanted {
+        eprintln!(
+            "coscan: {limit} files may be open at once: serving at most {room} connections instead of {wanted} (ulimit -n)"
+        );
+    }
+    room.min(wanted)
+}
+
+/// Half of the descriptors, if there are few, are for clients.
+fn room(limit: usize) -> usize {
+    limit.saturating_sub(FILES_KEPT).max(limit / 2).max(1)
+}
+
+/// Handles that devices keep, spill files, clients that are not let in yet, and what the process has anyway.
+const FILES_KEPT: usize = 1_024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_keep_their_part() {
+        assert_eq!(room(1 << 20), (1 << 20) - FILES_KEPT);
+        assert_eq!(room(1_024), 512);
+        assert_eq!(room(256), 128);
+        assert_eq!(room(0), 1);
+    }
+}

@@ -1,0 +1,60 @@
+//! Why a statement is refused for its form alone, before its meaning is looked at.
+
+/// A statement that cannot be cut out of its text, or asks for more than parsing and planning may cost.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StatementError {
+    /// A quote or a comment has no end.
+    #[error("{what} that begins at line {line}, column {column} does not end")]
+    Unended {
+        /// What it is.
+        what: &'static str,
+        /// The line it begins in, from 1.
+        line: usize,
+        /// The character of the line, from 1.
+        column: usize,
+    },
+    /// Comments stand in comments, too deep.
+    #[error("comments are nested more than {max} deep")]
+    CommentsNested {
+        /// How deep they may be.
+        max: usize,
+    },
+    /// The statement has too many operators, names and keywords.
+    #[error(
+        "the statement is too long: it has {terms} operators, names and keywords, and may have {max}; \
+         split it, or put the values into a table or a list of literals"
+    )]
+    TooLong {
+        /// How many it has.
+        terms: usize,
+        /// How many it may have.
+        max: usize,
+    },
+    /// An expression of the statement, or its chain of joins and set operations, is too deep.
+    #[error(
+        "the statement is too complex: {what} are chained or nested more than {max} deep; \
+         split it, or use AND, OR, IN or UNION ALL, whose chains may be long"
+    )]
+    TooDeep {
+        /// What is deep.
+        what: &'static str,
+        /// How deep it may be.
+        max: usize,
+    },
+    /// The plan has too many nodes, counting what views and common table expressions stand for.
+    #[error(
+        "the statement is too complex: views and common table expressions written out, \
+         its plan has more than {max} nodes"
+    )]
+    TooManyNodes {
+        /// How many it may have.
+        max: usize,
+    },
+}
+
+impl From<StatementError> for datafusion::error::DataFusionError {
+    fn from(error: StatementError) -> Self {
+        Self::External(Box::new(error))
+    }
+}

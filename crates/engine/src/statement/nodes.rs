@@ -1,0 +1,109 @@
+//! How deep and how large is a plan, with everything that it names written out?
+//!
+//! Depth adds up on the way from the root to a leaf: the optimizer merges projections, and puts the expressions of one into
+//! those of the other. So a view over a view over a view, each with a long expression, is as deep as all of them.
+//! A common table expression that is named twice is there twice: plans share nodes, optimizers don't.
+//!
+//! Runs on a large stack; goes no deeper than the limits.
+
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion, TreeNodeVisitor};
+use datafusion::error::Result;
+use datafusion::logical_expr::{Expr, LogicalPlan};
+
+use super::error::StatementError;
+use super::limits::{EXPRESSIONS_MAX, NODES_MAX, OPERATORS_MAX};
+
+/// Refuses a plan that is too deep or too large.
+///
+/// # Errors
+/// [`StatementError::TooDeep`], [`StatementError::TooManyNodes`].
+pub(super) fn check_plan(plan: &LogicalPlan) -> Result<()> {
+    Walk { nodes: 0 }.plan(plan, Depth::default())
+}
+
+struct Walk {
+    nodes: usize,
+}
+
+/// How many levels lie above, by kind.
+#[derive(Clone, Copy, Default)]
+struct Depth {
+    operators: usize,
+    expressions: usize,
+}
+
+impl Walk {
+    fn plan(&mut self, plan: &LogicalPlan, above: Depth) -> Result<()> {
+        self.nodes += 1;
+        if self.nodes > NODES_MAX {
+            return Err(StatementError::TooManyNodes { max: NODES_MAX }.into());
+        }
+        let operators = above.operators + 1;
+        limit("operators", operators, OPERATORS_MAX)?;
+        let mut here = Expressions {
+            walk: self,
+            above: Depth { operators, ..above },
+            depth: above.expressions,
+            deepest: above.expressions,
+        };
+        plan.apply_expressions(|expr| expr.visit(&mut here))?;
+        let below = Depth {
+            operators,
+            expressions: here.deepest,
+        };
+        for input in plan.inputs() {
+            self.plan(input, below)?;
+        }
+        Ok(())
+    }
+}
+
+/// The expressions of one operator.
+struct Expressions<'a> {
+    walk: &'a mut Walk,
+    above: Depth,
+    depth: usize,
+    deepest: usize,
+}
+
+impl<'n> TreeNodeVisitor<'n> for Expressions<'_> {
+    type Node = Expr;
+
+    fn f_down(&mut self, expr: &'n Expr) -> Result<TreeNodeRecursion> {
+        // A column alone adds nothing.
+        if !matches!(expr, Expr::Column(_) | Expr::Literal(..)) {
+            self.depth += 1;
+            limit("expressions", self.depth, EXPRESSIONS_MAX)?;
+        }
+        self.deepest = self.deepest.max(self.depth);
+        let subquery = match expr {
+            Expr::ScalarSubquery(subquery) => Some(subquery),
+            Expr::Exists(exists) => Some(&exists.subquery),
+            Expr::InSubquery(within) => Some(&within.subquery),
+            Expr::SetComparison(comparison) => Some(&comparison.subquery),
+            _ => None,
+        };
+        if let Some(subquery) = subquery {
+            let above = Depth {
+                expressions: self.depth,
+                ..self.above
+            };
+            self.walk.plan(&subquery.subquery, above)?;
+        }
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn f_up(&mut self, expr: &'n Expr) -> Result<TreeNodeRecursion> {
+        if !matches!(expr, Expr::Column(_) | Expr::Literal(..)) {
+            self.depth -= 1;
+        }
+        Ok(TreeNodeRecursion::Continue)
+    }
+}
+
+fn limit(what: &'static str, depth: usize, max: usize) -> Result<()> {
+    if depth > max {
+        return Err(StatementError::TooDeep { what, max }.into());
+    }
+    Ok(())
+}

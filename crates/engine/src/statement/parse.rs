@@ -1,0 +1,122 @@
+//! Parses and plans statements where their trees fit, whatever they are.
+
+use std::sync::Arc;
+
+use datafusion::error::Result;
+use datafusion::execution::SessionState;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::sql::parser::{CopyToSource, Statement as DfStatement};
+use datafusion::sql::sqlparser::ast::Statement;
+
+use super::error::StatementError;
+use super::limits::STACK_BYTES_MIN;
+use super::nodes::check_plan;
+use super::shape::{shape, shape_part};
+use super::size::StatementSize;
+use super::split::StatementText;
+use super::stack::{OnStack, with_stack};
+
+/// Does what `parse` does with a statement's text, on a stack that holds any tree that may come of it.
+///
+/// Trees that `parse` drops are dropped there. Those that it returns must have been through [`shape_statement`] or
+/// [`shape_datafusion`].
+///
+/// # Errors
+/// [`StatementError`] if the text is too much for any stack.
+pub fn parse_statement<T>(
+    statement: StatementText<'_>,
+    parse: impl FnOnce(&str) -> T,
+) -> Result<T, StatementError> {
+    statement.size.check()?;
+    let bytes = statement.size.stack_bytes();
+    Ok(with_stack(bytes, || parse(statement.text)))
+}
+
+/// Balances what can be balanced of a syntax tree.
+///
+/// # Errors
+/// [`StatementError::TooDeep`] if it is deep nevertheless.
+pub fn shape_statement(statement: &mut Statement) -> Result<(), StatementError> {
+    shape(statement)
+}
+
+/// The same for a statement of DataFusion's parser.
+///
+/// # Errors
+/// As [`shape_statement`].
+pub fn shape_datafusion(statement: &mut DfStatement) -> Result<(), StatementError> {
+    let mut statement = statement;
+    loop {
+        match statement {
+            DfStatement::Statement(statement) => return shape(statement),
+            DfStatement::Explain(explain) => statement = &mut explain.statement,
+            DfStatement::CopyTo(copy) => {
+                return match &mut copy.source {
+                    CopyToSource::Query(query) => shape_part(query.as_mut()),
+                    CopyToSource::Relation(_) => Ok(()),
+                };
+            }
+            DfStatement::CreateExternalTable(create) => {
+                shape_part(&mut create.columns)?;
+                shape_part(&mut create.constraints)?;
+                return shape_part(&mut create.order_exprs);
+            }
+            DfStatement::Reset(_) => return Ok(()),
+        }
+    }
+}
+
+/// Parses one statement in the session's dialect.
+///
+/// # Errors
+/// What the parser says, and [`StatementError`].
+pub(crate) fn parse_datafusion(
+    state: &SessionState,
+    statement: StatementText<'_>,
+) -> Result<DfStatement> {
+    let dialect = state.config_options().sql_parser.dialect;
+    parse_statement(statement, |text| {
+        let mut statement = state.sql_to_statement(text, &dialect)?;
+        shape_datafusion(&mut statement)?;
+        Ok(statement)
+    })?
+}
+
+/// Plans a statement of this size that has been shaped.
+///
+/// A shallow tree may become a deep plan: of common table expressions that name each other, each is below the next. The
+/// plan is no deeper than the statement has terms.
+///
+/// # Errors
+/// What the planner says, and [`StatementError`] if the plan is too deep or too large.
+pub async fn plan_statement(
+    state: &SessionState,
+    statement: DfStatement,
+    size: StatementSize,
+) -> Result<LogicalPlan> {
+    OnStack::new(size.stack_bytes(), async move {
+        let plan = state.statement_to_plan(statement).await?;
+        check_plan(&plan)?;
+        Ok(plan)
+    })
+    .await
+}
+
+/// Polls and drops a future where the plans that this module lets through can be optimized.
+pub fn on_large_stack<F: Future>(work: F) -> impl Future<Output = F::Output> {
+    OnStack::new(STACK_BYTES_MIN, work)
+}
+
+/// Counts what a statement's text, tree and plan take toward the session's memory.
+///
+/// # Errors
+/// `ResourcesExhausted` if there is not as much left.
+pub fn reserve_statement(
+    pool: &Arc<dyn MemoryPool>,
+    statement: StatementText<'_>,
+) -> Result<MemoryReservation> {
+    let reservation = MemoryConsumer::new("SQL").register(pool);
+    reservation.try_grow(statement.size.memory_bytes())?;
+    Ok(reservation)
+}

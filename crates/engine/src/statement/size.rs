@@ -1,0 +1,243 @@
+//! What may parsing and planning a statement cost?
+//!
+//! *Terms* are the pieces that can make a syntax tree deeper: operators, names, keywords. A literal after a comma or a
+//! bracket cannot, so a list of a million of them has few terms. The number of terms bounds the depth of the tree that
+//! the parser makes, and with it the stack that cloning and dropping the tree take; the number of pieces bounds the memory.
+//!
+//! The parser counts its own depth in most places and stops at 50. Where it does not (types in types, INTERVAL before
+//! INTERVAL, EXPLAIN before EXPLAIN, brackets of patterns, subscripts in a row) the text is refused here.
+//!
+//! And where the parser fails within `CAST(…)` it reads all of it again, as a call of a function named CAST. In 50 of them
+//! that are nested it would read the innermost 2^50 times; so nesting times length is limited, too.
+
+use super::error::StatementError;
+use super::limits::{
+    BRACKETS_MAX, LARGE_PIECES, PIECE_BYTES, READINGS_MAX, REPEATS_MAX, RETRIED_MIN,
+    STACK_BYTES_MIN, STACK_BYTES_PER_TERM, STATEMENT_BYTES, TERM_BYTES, TERMS_MAX, TEXT_COPIES,
+};
+use super::scan::{Kind, Piece};
+
+/// The size of a statement's text, by what it may become.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StatementSize {
+    /// Bytes of text.
+    bytes: usize,
+    /// Pieces that become tokens, spaces and comments included.
+    pieces: usize,
+    /// Pieces among them that may make the syntax tree deeper.
+    terms: usize,
+    /// The deepest that brackets stand in brackets, `<` of types included.
+    brackets: usize,
+    /// The deepest that brackets stand in brackets that the parser may read twice.
+    retried: usize,
+    /// The longest row of symbols and subscripts, or of one word again and again.
+    repeats: usize,
+}
+
+impl StatementSize {
+    /// A bound on the memory that the text's tokens, syntax tree and plan take together.
+    #[must_use]
+    pub fn memory_bytes(self) -> usize {
+        STATEMENT_BYTES
+            .saturating_add(self.bytes * TEXT_COPIES)
+            .saturating_add(self.pieces * PIECE_BYTES)
+            .saturating_add(self.terms * TERM_BYTES)
+    }
+
+    /// Whether it takes long to parse and plan, so that it should not hold up others.
+    #[must_use]
+    pub fn is_large(self) -> bool {
+        self.pieces > LARGE_PIECES
+    }
+
+    /// The stack on which its syntax tree may be made, cloned and dropped, whatever it is.
+    pub(super) fn stack_bytes(self) -> usize {
+        STACK_BYTES_MIN + self.terms * STACK_BYTES_PER_TERM
+    }
+
+    /// # Errors
+    /// [`StatementError::TooLong`] if its tree might not fit on any stack.
+    pub(super) fn check(self) -> Result<(), StatementError> {
+        let (terms, max) = (self.terms, TERMS_MAX);
+        if terms > max {
+            return Err(StatementError::TooLong { terms, max });
+        }
+        for (what, depth, max) in [
+            ("brackets, CASEs or types", self.brackets, BRACKETS_MAX),
+            ("words, signs or subscripts", self.repeats, REPEATS_MAX),
+        ] {
+            if depth > max {
+                return Err(StatementError::TooDeep { what, max });
+            }
+        }
+        let readings = 1_usize << self.retried;
+        if self.retried > RETRIED_MIN && self.pieces.saturating_mul(readings) > READINGS_MAX {
+            let (what, max) = ("CAST, CASE, NOT and functions like EXTRACT", RETRIED_MIN);
+            return Err(StatementError::TooDeep { what, max });
+        }
+        Ok(())
+    }
+}
+
+/// Adds up a statement's pieces.
+#[derive(Default)]
+pub(super) struct Sizing<'a> {
+    size: StatementSize,
+    before: Before,
+    /// Brackets open now: whether each is read twice where there is an error in it.
+    open: Vec<bool>,
+    retried: usize,
+    /// CASEs open now.
+    cases: usize,
+    /// The last piece that is no space.
+    last: &'a str,
+    /// Types open now: `ARRAY<ARRAY<`.
+    types: usize,
+    /// The last word, and how often it has come in a row.
+    word: (&'a str, usize),
+    /// Symbols and subscripts since the last word, comma or value.
+    symbols: usize,
+    explains: usize,
+}
+
+/// What stands before a piece, as far as it matters.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Before {
+    /// A comma or an opening bracket.
+    Separator,
+    /// A sign after one.
+    Sign,
+    #[default]
+    Other,
+}
+
+impl<'a> Sizing<'a> {
+    pub(super) fn add(&mut self, piece: Piece, text: &'a str) {
+        let body = &text[piece.start..piece.end];
+        self.nest(piece.kind, body);
+        let before = self.before;
+        self.size.pieces += 1;
+        let (terms, before) = match piece.kind {
+            Kind::Space => (0, before),
+            // The generic dialect reads what such a comment holds.
+            Kind::Comment if body.starts_with("/*!") => {
+                self.size.pieces += body.len();
+                (body.len(), Before::Other)
+            }
+            Kind::Comment => (0, before),
+            Kind::Comma => (0, Before::Separator),
+            // `a[1][1]` is deeper than `a`; brackets of the other kind have their own limit.
+            Kind::Open => (usize::from(body != "("), Before::Separator),
+            Kind::Semicolon | Kind::Close => (0, Before::Other),
+            Kind::Literal => (usize::from(before == Before::Other), Before::Other),
+            Kind::Word if before == Before::Separator && is_constant(body) => (0, Before::Other),
+            Kind::Symbol if before == Before::Separator && matches!(body, "-" | "+") => {
+                (0, Before::Sign)
+            }
+            // A sign that is not a literal's is an operator.
+            Kind::Word | Kind::Symbol => (1 + usize::from(before == Before::Sign), Before::Other),
+        };
+        self.size.terms += terms;
+        self.before = before;
+    }
+
+    /// Counts what the parser may call itself for without counting.
+    fn nest(&mut self, kind: Kind, body: &'a str) {
+        match kind {
+            Kind::Space | Kind::Comment => return,
+            Kind::Open if self.open.len() <= BRACKETS_MAX => {
+                let retried = body == "(" && is_one_of(self.word.0, READ_TWICE);
+                self.retried += usize::from(retried);
+                self.open.push(retried);
+            }
+            Kind::Close => self.retried -= usize::from(self.open.pop() == Some(true)),
+            Kind::Symbol if body == "<" && is_one_of(self.word.0, TYPES_OF_TYPES) => {
+                self.types += 1
+            }
+            Kind::Symbol if body == ">" => self.types = self.types.saturating_sub(1),
+            _ => {}
+        }
+        let in_subscript = kind == Kind::Literal && self.last == "[";
+        // A comparison, and no type.
+        self.types -= usize::from(kind == Kind::Literal && self.last == "<" && self.types > 0);
+        self.last = body;
+        match kind {
+            Kind::Symbol | Kind::Open | Kind::Close => {
+                self.symbols += usize::from(!"()".contains(body))
+            }
+            _ if in_subscript => {}
+            _ => self.symbols = 0,
+        }
+        self.word = match kind {
+            Kind::Word if body.eq_ignore_ascii_case(self.word.0) => (body, self.word.1 + 1),
+            Kind::Word => (body, 1),
+            _ => ("", 0),
+        };
+        match kind {
+            Kind::Word if body.eq_ignore_ascii_case("case") => self.cases += 1,
+            Kind::Word if body.eq_ignore_ascii_case("end") => {
+                self.cases = self.cases.saturating_sub(1);
+            }
+            _ => {}
+        }
+        self.explains += usize::from(kind == Kind::Word && body.eq_ignore_ascii_case("explain"));
+        let size = &mut self.size;
+        size.brackets = size.brackets.max(self.open.len() + self.types + self.cases);
+        size.retried = size.retried.max(self.retried);
+        let repeats = self.word.1.max(self.symbols).max(self.explains);
+        size.repeats = size.repeats.max(repeats);
+    }
+
+    pub(super) fn finish(self, text: &str) -> StatementSize {
+        StatementSize {
+            bytes: text.len(),
+            ..self.size
+        }
+    }
+}
+
+fn is_constant(word: &str) -> bool {
+    is_one_of(word, &["null", "true", "false"])
+}
+
+fn is_one_of(word: &str, words: &[&str]) -> bool {
+    words.iter().any(|one| word.eq_ignore_ascii_case(one))
+}
+
+/// Words after which `<` opens a type.
+const TYPES_OF_TYPES: &[&str] = &["array", "struct", "map", "table", "union", "list", "nested"];
+
+/// Words before a bracket that have a grammar of their own, and may be functions to the parser, too.
+const READ_TWICE: &[&str] = &[
+    "array",
+    "box",
+    "case",
+    "cast",
+    "ceil",
+    "circle",
+    "convert",
+    "exists",
+    "extract",
+    "floor",
+    "in",
+    "interval",
+    "lambda",
+    "line",
+    "lseg",
+    "map",
+    "match",
+    "not",
+    "overlay",
+    "path",
+    "point",
+    "polygon",
+    "position",
+    "prior",
+    "safe_cast",
+    "struct",
+    "substr",
+    "substring",
+    "trim",
+    "try_cast",
+    "try_convert",
+];

@@ -1,0 +1,151 @@
+//! Where does one statement end and the next begin?
+//!
+//! The text is cut at semicolons, where one in a string, a comment or a quoted name is no end; and it is cut, not printed
+//! again, so an error still points into what the user wrote.
+//! Bounds: nothing is kept of what is between statements, so 64 MiB of semicolons cost 64 MiB.
+
+use super::error::StatementError;
+use super::scan::{Kind, Scan};
+use super::size::{Sizing, StatementSize};
+
+/// One statement of a text, without its semicolon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StatementText<'a> {
+    /// The statement.
+    pub text: &'a str,
+    /// What it may cost.
+    pub size: StatementSize,
+}
+
+impl<'a> StatementText<'a> {
+    /// One statement that is known to be one.
+    ///
+    /// # Errors
+    /// If a string, a comment or a quoted name does not end.
+    pub(crate) fn whole(text: &'a str) -> Result<Self, StatementError> {
+        let mut scan = Scan::new(text);
+        let mut sizing = Sizing::default();
+        while let Some(piece) = scan.next()? {
+            sizing.add(piece, text);
+        }
+        let size = sizing.finish(text);
+        Ok(Self { text, size })
+    }
+}
+
+/// The statements of a text, one by one; empty ones are left out. After an error there are no more.
+pub struct StatementTexts<'a> {
+    text: &'a str,
+    scan: Scan<'a>,
+    ended: bool,
+}
+
+/// Cuts a text into statements.
+#[must_use]
+pub fn statement_texts(text: &str) -> StatementTexts<'_> {
+    StatementTexts {
+        text,
+        scan: Scan::new(text),
+        ended: false,
+    }
+}
+
+impl<'a> StatementTexts<'a> {
+    fn cut(&mut self) -> Result<Option<StatementText<'a>>, StatementError> {
+        let mut sizing = Sizing::default();
+        let mut start = None;
+        let mut empty = true;
+        while let Some(piece) = self.scan.next()? {
+            if piece.kind == Kind::Semicolon {
+                if !empty {
+                    return Ok(Some(self.statement(start, piece.start, sizing)));
+                }
+                (start, sizing) = (None, Sizing::default());
+                continue;
+            }
+            // A comment before a statement stays with it, for it may say what the parser is to do.
+            start.get_or_insert(piece.start);
+            empty = empty && matches!(piece.kind, Kind::Space | Kind::Comment);
+            sizing.add(piece, self.text);
+        }
+        let end = self.text.len();
+        Ok((!empty).then(|| self.statement(start, end, sizing)))
+    }
+
+    fn statement(&self, start: Option<usize>, end: usize, sizing: Sizing<'_>) -> StatementText<'a> {
+        let text = self.text[start.unwrap_or(end)..end].trim();
+        StatementText {
+            text,
+            size: sizing.finish(text),
+        }
+    }
+}
+
+impl<'a> Iterator for StatementTexts<'a> {
+    type Item = Result<StatementText<'a>, StatementError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.ended {
+            return None;
+        }
+        let cut = self.cut();
+        self.ended = !matches!(cut, Ok(Some(_)));
+        cut.transpose()
+    }
+}
+
+/// The first two words of a text that begins with two words; else nothing.
+pub(crate) fn first_words(text: &str) -> [&str; 2] {
+    let mut scan = Scan::new(text);
+    let mut word = || {
+        while let Ok(Some(piece)) = scan.next() {
+            match piece.kind {
+                Kind::Space | Kind::Comment => {}
+                Kind::Word => return &text[piece.start..piece.end],
+                _ => break,
+            }
+        }
+        ""
+    };
+    [word(), word()]
+}
+
+/// The statements of `text`, without their semicolons; empty ones are left out.
+///
+/// # Errors
+/// If a string, a comment or a quoted name does not end.
+pub fn split_statements(text: &str) -> Result<Vec<&str>, StatementError> {
+    statement_texts(text)
+        .map(|statement| Ok(statement?.text))
+        .collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests: a failure should panic")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_semicolons_between_statements_count() {
+        let text = "SELECT ';' AS \"a;b\"; -- no; comment\nSELECT 2 /* ; */ ;;\n ;SELECT 'ä;ö', 3";
+        let statements = split_statements(text).unwrap();
+        assert_eq!(
+            statements,
+            [
+                "SELECT ';' AS \"a;b\"",
+                "-- no; comment\nSELECT 2 /* ; */",
+                "SELECT 'ä;ö', 3"
+            ]
+        );
+        assert!(split_statements(" ; -- nothing\n ;").unwrap().is_empty());
+        assert_eq!(
+            split_statements("SELECT 'ü' ;SELECT 1").unwrap(),
+            ["SELECT 'ü'", "SELECT 1"]
+        );
+    }
+
+    #[test]
+    fn an_open_string_is_an_error() {
+        assert!(split_statements("SELECT 'oops").is_err());
+    }
+}

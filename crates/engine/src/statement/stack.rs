@@ -1,0 +1,59 @@
+//! Work on a stack that is big enough for it, wherever it is asked for.
+//!
+//! Syntax trees, expressions and plans are cloned, compared and dropped by derived code, which calls itself once per
+//! level and looks at no limit. A thread of Tokio has 2 MiB. So parsing and planning run on a stack of their own,
+//! as large as the statement may need, which costs a few microseconds to make and memory only as far as it is used.
+//! Refused: threads with large stacks, which every embedder would have to set up.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// Does `work` with at least `bytes` of stack.
+pub(crate) fn with_stack<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
+    stacker::maybe_grow(bytes, bytes + SLACK_BYTES, work)
+}
+
+/// A future that is polled, and dropped, with at least so many bytes of stack.
+pub(crate) struct OnStack<F> {
+    /// `None` only while it is dropped.
+    future: Option<Pin<Box<F>>>,
+    bytes: usize,
+}
+
+impl<F> OnStack<F> {
+    pub(crate) fn new(bytes: usize, future: F) -> Self {
+        Self {
+            future: Some(Box::pin(future)),
+            bytes,
+        }
+    }
+}
+
+impl<F: Future> Future for OnStack<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        let Self { future, bytes } = &mut *self;
+        with_stack(*bytes, || {
+            let Some(polled) = future.as_mut().map(|work| work.as_mut().poll(context)) else {
+                return Poll::Pending;
+            };
+            if polled.is_ready() {
+                // What it still holds goes here, too.
+                *future = None;
+            }
+            polled
+        })
+    }
+}
+
+impl<F> Drop for OnStack<F> {
+    fn drop(&mut self) {
+        if let Some(future) = self.future.take() {
+            with_stack(self.bytes, || drop(future));
+        }
+    }
+}
+
+/// Frames of the caller that may come before the check.
+const SLACK_BYTES: usize = 64 << 10;

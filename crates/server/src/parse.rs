@@ -1,0 +1,130 @@
+//! From a text of SQL to what a connection does, without holding anybody up.
+//!
+//! A long text takes seconds to read, and a long statement seconds to plan. Neither yields, so both run on threads of the
+//! query runtime that are there for blocking work: connections, and queries that run, keep theirs.
+//!
+//! Bounds: `LARGE_MAX` texts or statements at a time are worked on there, the others wait; a statement that is given up
+//! meanwhile keeps its place until its step is done. What statements hold is entered in the connection's ledger.
+
+use std::pin::pin;
+use std::sync::Arc;
+
+use coscan::StatementSize;
+use datafusion_postgres::datafusion_pg_catalog::sql::PostgresCompatibilityParser;
+use futures::future::{Either, select};
+use tokio::runtime::Handle;
+use tokio::sync::{Semaphore, oneshot};
+
+use crate::failure::Failure;
+use crate::ledger::{Held, Ledger};
+use crate::query::ended;
+use crate::statement::{Action, parse};
+
+/// A statement that was parsed.
+pub(crate) struct Parsed {
+    pub(crate) action: Action,
+    pub(crate) cost: Arc<Cost>,
+}
+
+/// What a statement costs while it is there.
+pub(crate) struct Cost {
+    size: StatementSize,
+    /// Kept for what its end gives back.
+    _held: Held,
+}
+
+impl Cost {
+    pub(crate) fn size(&self) -> StatementSize {
+        self.size
+    }
+
+    /// Whether its planning should hold up nobody.
+    pub(crate) fn is_large(&self) -> bool {
+        self.size.is_large()
+    }
+
+    /// What a copy of its plan holds, with parameters of so many bytes.
+    pub(crate) fn copy(&self, ledger: &Ledger, parameters: usize) -> Result<Held, Failure> {
+        ledger.hold("a portal", self.size.memory_bytes() + 2 * parameters)
+    }
+}
+
+/// Reads all statements of a text. Empty for nothing but spaces and comments.
+pub(crate) fn parse_all(
+    parser: &PostgresCompatibilityParser,
+    ledger: &Ledger,
+    sql: &str,
+) -> Result<Vec<Parsed>, Failure> {
+    let mut all = Vec::new();
+    for statement in coscan::statement_texts(sql) {
+        let statement = statement?;
+        if all.len() == STATEMENTS_MAX {
+            let text = format!("a text has at most {STATEMENTS_MAX} statements");
+            return Err(Failure::new("54000", text));
+        }
+        let size = statement.size;
+        let held = ledger.hold("a statement", size.memory_bytes())?;
+        if let Some(action) = parse(parser, statement)? {
+            let cost = Cost { size, _held: held };
+            all.push(Parsed {
+                action,
+                cost: cost.into(),
+            });
+        }
+    }
+    Ok(all)
+}
+
+/// Threads for what takes long.
+#[derive(Clone)]
+pub(crate) struct Aside {
+    runtime: Handle,
+    places: Arc<Semaphore>,
+}
+
+impl Aside {
+    pub(crate) fn new(runtime: Handle) -> Self {
+        Self {
+            runtime,
+            places: Arc::new(Semaphore::new(LARGE_MAX)),
+        }
+    }
+
+    /// Does work that does not wait for anything. If the future is dropped, its outcome is.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
+        self.wait(async move { work() }).await
+    }
+
+    /// Does work that waits now and then. If the future is dropped the work stops where it waits next.
+    pub(crate) async fn wait<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, Failure>> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let Ok(place) = Arc::clone(&self.places).acquire_owned().await else {
+            return Err(crate::cancel::stopping());
+        };
+        let (_alive, gone) = oneshot::channel::<()>();
+        let runtime = self.runtime.clone();
+        let done = self.runtime.spawn_blocking(move || {
+            let _place = place;
+            runtime.block_on(async {
+                match select(pin!(work), gone).await {
+                    Either::Left((outcome, _)) => outcome,
+                    // Nobody hears it.
+                    Either::Right(_) => Err(crate::cancel::stopping()),
+                }
+            })
+        });
+        done.await.map_err(ended)?
+    }
+}
+
+/// Statements in one text. Scripts are sent statement by statement.
+const STATEMENTS_MAX: usize = 20_000;
+/// Texts of this size are read before anybody notices.
+pub(crate) const SHORT_BYTES: usize = 1 << 10;
+/// Long ones at a time; each has a thread, beside those of the queries.
+const LARGE_MAX: usize = 2;

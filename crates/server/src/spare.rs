@@ -1,0 +1,51 @@
+//! A file descriptor kept for the moment when there are none left.
+//!
+//! A process that may open no more files cannot even accept a connection to say so: clients would wait until some other
+//! client leaves. The spare descriptor is given up, the connection accepted, refused and closed, and the descriptor taken
+//! back.
+
+use std::fs::File;
+use std::io;
+
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpListener;
+use tokio::time::timeout;
+
+use crate::cancel::GOODBYE_TIMEOUT;
+use crate::failure::Failure;
+
+/// One descriptor.
+pub(crate) struct Spare(Option<File>);
+
+impl Spare {
+    pub(crate) fn take() -> Self {
+        Self(File::open("/dev/null").ok())
+    }
+
+    /// Accepts the client that could not be accepted for want of descriptors, and tells it why.
+    pub(crate) async fn refuse(&mut self, listener: &TcpListener, error: &io::Error) {
+        let out_of_files = matches!(error.raw_os_error(), Some(EMFILE | ENFILE));
+        if !out_of_files || self.0.take().is_none() {
+            *self = Self::take();
+            return;
+        }
+        let refusal =
+            Failure::fatal("53300", "the server has no file descriptors left").into_message();
+        let goodbye = async {
+            let (mut socket, _) = listener.accept().await?;
+            let mut bytes = bytes::BytesMut::new();
+            refusal.encode(&mut bytes).map_err(io::Error::other)?;
+            socket.write_all(&bytes).await?;
+            socket.shutdown().await
+        };
+        if let Ok(Err(error)) = timeout(GOODBYE_TIMEOUT / 20, goodbye).await {
+            log::debug!("a client was not told that there are no descriptors: {error}");
+        }
+        *self = Self::take();
+    }
+}
+
+/// The process may open no more files.
+const EMFILE: i32 = 24;
+/// The system may open no more files.
+const ENFILE: i32 = 23;

@@ -1,0 +1,421 @@
+//! Promised: no statement, message or socket of one client ends the server or keeps others out. What is too much is refused
+//! with an error that says so, and the connection lives on; what a client makes the server hold is counted and bounded.
+
+use std::io::ErrorKind;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool};
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::prelude::{SessionConfig, SessionContext};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_postgres::Client;
+use tokio_postgres::config::SslMode;
+
+use crate::common::tls::{Trusting, certificate};
+use crate::common::{LONG, TestServer, connect, state};
+use coscan_server::{Server, ServerConfig, ServerError};
+
+const MANY: usize = 100_000;
+
+/// Chains that the parser makes left-deep, and others that it or the planner follow by calling themselves.
+fn chains() -> Vec<(&'static str, String, &'static [&'static str])> {
+    const ANSWERED: &[&str] = &[];
+    const COMPLEX: &[&str] = &["54001"];
+    const REFUSED: &[&str] = &["54001", "42601", "0A000", "42000", "42883", "42703"];
+    let many = |part: &str| part.repeat(MANY);
+    let numbered =
+        |part: &dyn Fn(usize) -> String, by: &str| (0..MANY).map(part).collect::<Vec<_>>().join(by);
+    let id = "SELECT count(*) FROM people WHERE";
+    let or = numbered(&|i| format!("id={i}"), " OR ");
+    let and = numbered(&|i| format!("id<>{}", i + 7), " AND ");
+    let others = numbered(&|i| format!("id%{}=1", i + 7), " OR ");
+    let union = numbered(&|i| format!("SELECT {i}"), " UNION ALL ");
+    let cte = |i: usize| {
+        let next = i + 1;
+        format!("c{next} AS (SELECT a.x FROM c{i} a UNION ALL SELECT b.x FROM c{i} b)")
+    };
+    let ctes: Vec<_> = (0..20_000).map(cte).collect();
+    let list = numbered(&|i| i.to_string(), ",");
+    vec![
+        ("OR", format!("{id} {or}"), ANSWERED),
+        ("AND", format!("{id} {and}"), ANSWERED),
+        ("IN", format!("{id} id IN ({list})"), ANSWERED),
+        ("OR of others", format!("{id} {others}"), COMPLEX),
+        ("UNION ALL", union, COMPLEX),
+        ("+", format!("SELECT 1{}", many("+1")), COMPLEX),
+        (
+            "||",
+            format!("SELECT name{} FROM people", many("||'a'")),
+            COMPLEX,
+        ),
+        (
+            "::",
+            format!("SELECT id{} FROM people", many("::int")),
+            COMPLEX,
+        ),
+        (
+            "->",
+            format!("SELECT name{} FROM people", many("->'a'")),
+            COMPLEX,
+        ),
+        (
+            "IS NULL",
+            format!("SELECT id{} FROM people", many(" IS NULL")),
+            COMPLEX,
+        ),
+        (
+            "LIKE",
+            format!("SELECT name{} FROM people", many(" LIKE 'a'")),
+            COMPLEX,
+        ),
+        (
+            "COLLATE",
+            format!("SELECT name{} FROM people", many(" COLLATE c")),
+            COMPLEX,
+        ),
+        (
+            "CASE",
+            format!("SELECT {}1{}", many("CASE WHEN true THEN "), many(" END")),
+            COMPLEX,
+        ),
+        (
+            "CAST",
+            format!("SELECT {}1{}", many("CAST("), many(" AS int)")),
+            COMPLEX,
+        ),
+        (
+            "25 CASTs",
+            format!("SELECT {}1", "CAST(".repeat(25)),
+            COMPLEX,
+        ),
+        ("NOT", format!("SELECT {}true", many("NOT ")), COMPLEX),
+        (
+            "brackets",
+            format!("SELECT {}1{}", many("("), many(")")),
+            COMPLEX,
+        ),
+        ("types", format!("SELECT 1::int{}", many("[]")), COMPLEX),
+        (
+            "ARRAY<",
+            format!("SELECT 1::{}int", many("array<")),
+            COMPLEX,
+        ),
+        ("[]", format!("SELECT name{}", many("[1]")), COMPLEX),
+        (
+            "INTERVAL",
+            format!("SELECT {}'1 day'", many("INTERVAL ")),
+            COMPLEX,
+        ),
+        ("EXPLAIN", format!("{}SELECT 1", many("EXPLAIN ")), COMPLEX),
+        ("comments", format!("{}SELECT 1", many("/*!")), COMPLEX),
+        (
+            "subqueries",
+            format!("SELECT * FROM {}people", many("(SELECT * FROM ")),
+            COMPLEX,
+        ),
+        (
+            "JOIN",
+            format!("SELECT 1 FROM people{}", many(" NATURAL JOIN people")),
+            COMPLEX,
+        ),
+        (
+            "comma",
+            format!("SELECT 1 FROM people{}", many(",people")),
+            COMPLEX,
+        ),
+        (
+            "EXCEPT",
+            format!("SELECT 1{}", many(" EXCEPT SELECT 1")),
+            COMPLEX,
+        ),
+        (
+            "a very long one",
+            format!("SELECT 1{}", "+1".repeat(600_000)),
+            COMPLEX,
+        ),
+        ("open", format!("SELECT 'a{}", many("''")), &["42601"]),
+        ("nonsense", format!("SELECT {}", many("* / ,")), REFUSED),
+    ]
+}
+
+async fn lives(client: &Client) {
+    let row = client.query_one("SELECT 7::int", &[]).await.unwrap();
+    assert_eq!(row.get::<_, i32>(0), 7);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn chains_are_answered_or_refused_by_both_protocols() {
+    let server = TestServer::start().await;
+    let (client, other) = (server.connect().await, server.connect().await);
+    for (name, sql, codes) in chains() {
+        let begun = Instant::now();
+        let simple = client.simple_query(&sql).await.map(drop);
+        let prepared = client.prepare(&sql).await;
+        let extended = match prepared {
+            Ok(statement) => client.query(&statement, &[]).await.map(drop),
+            Err(error) => Err(error),
+        };
+        for outcome in [simple, extended] {
+            if codes.is_empty() {
+                assert!(outcome.is_ok(), "{name}: {outcome:?}");
+            } else {
+                let code = state(outcome);
+                assert!(codes.contains(&code.as_str()), "{name}: {code}");
+            }
+        }
+        lives(&client).await;
+        lives(&other).await;
+        println!("{name}: {:?}", begun.elapsed());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn others_are_served_while_a_long_statement_is_planned() {
+    let server = TestServer::start().await;
+    let client = server.connect().await;
+    let long: Vec<_> = (0..4)
+        .map(|_| {
+            let config = server.config();
+            tokio::spawn(async move {
+                let client = connect(&config).await.unwrap();
+                let token = client.cancel_token();
+                let terms: Vec<_> = (0..9_000).map(|i| format!("id%{}=1", i + 7)).collect();
+                let sql = format!("SELECT count(*) FROM people WHERE {}", terms.join(" OR "));
+                let query = tokio::spawn(async move { client.simple_query(&sql).await.map(drop) });
+                tokio::time::sleep(Duration::from_millis(1500)).await;
+                let asked = Instant::now();
+                token.cancel_query(tokio_postgres::NoTls).await.unwrap();
+                let _ = query.await.unwrap();
+                asked.elapsed()
+            })
+        })
+        .collect();
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_millis(1500) {
+        let asked = Instant::now();
+        lives(&client).await;
+        lives(&server.connect().await).await;
+        let took = asked.elapsed();
+        assert!(took < Duration::from_secs(1), "{took:?}");
+    }
+    for query in long {
+        let took = query.await.unwrap();
+        assert!(took < Duration::from_secs(2), "cancel took {took:?}");
+    }
+}
+
+/// A server whose sessions share so much memory.
+async fn limited(bytes: usize) -> (TestServer, Arc<dyn MemoryPool>) {
+    let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(bytes));
+    let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::clone(&pool));
+    let runtime = runtime.build_arc().unwrap();
+    let factory = move || {
+        let config = SessionConfig::new().with_information_schema(true);
+        Ok(SessionContext::new_with_config_rt(
+            config,
+            Arc::clone(&runtime),
+        ))
+    };
+    let server = TestServer::start_on(Arc::new(factory), Arc::default(), |_| {}).await;
+    (server, pool)
+}
+
+#[tokio::test]
+async fn empty_statements_cost_nothing() {
+    let (server, _) = limited(512 << 20).await;
+    let client = server.connect().await;
+    let before = peak_bytes();
+    let many = ";".repeat((60 << 20) - 20);
+    assert!(client.simple_query(&many).await.is_ok());
+    assert!(
+        client
+            .simple_query(&format!("{many} SELECT 1"))
+            .await
+            .is_ok()
+    );
+    drop(many);
+    let took = peak_bytes() - before;
+    // 100 bytes of each would be six times as much; other tests run beside this one.
+    assert!(took < 2 << 30, "{took} bytes");
+}
+
+/// The most memory that the process had so far.
+fn peak_bytes() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("VmHWM"))
+        .unwrap();
+    line.split_whitespace()
+        .nth(1)
+        .unwrap()
+        .parse::<usize>()
+        .unwrap()
+        << 10
+}
+
+#[tokio::test]
+async fn what_a_client_makes_the_server_hold_is_counted_and_refused() {
+    let (server, pool) = limited(64 << 20).await;
+    let client = server.connect().await;
+    let idle = pool.reserved();
+    assert!(idle > 0, "a connection is counted");
+
+    let text = format!("SELECT '{}'", "x".repeat(40 << 20));
+    assert_eq!(state(client.simple_query(&text).await), "53200");
+    // What follows such a message cannot be told from it.
+    assert!(client.simple_query("SELECT 1").await.is_err());
+
+    let client = server.connect().await;
+    let statements = format!("{}SELECT 1", "SELECT 1;".repeat(15_000));
+    assert_eq!(state(client.simple_query(&statements).await), "53200");
+    lives(&client).await;
+
+    let mut kept = Vec::new();
+    let refused = loop {
+        let list = vec!["1"; 1000].join(",");
+        let sql = format!("SELECT 1 IN ({list}), {}", kept.len());
+        match client.prepare(&sql).await {
+            Ok(statement) => kept.push(statement),
+            Err(error) => break state(Err::<(), _>(error)),
+        }
+        assert!(kept.len() < 4096);
+    };
+    assert_eq!(refused, "53200");
+    assert!(pool.reserved() > 16 << 20);
+    client.simple_query("DEALLOCATE ALL").await.unwrap();
+    lives(&client).await;
+    drop(kept);
+    drop(client);
+    while pool.reserved() > 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// A startup message of protocol 3.0.
+const STARTUP: &[u8] = b"\0\0\0\x10\0\x03\0\0user\0x\0\0";
+const SSL_REQUEST: &[u8] = b"\0\0\0\x08\x04\xd2\x16\x2f";
+
+fn message(kind: u8, body: &[u8]) -> Vec<u8> {
+    let mut message = vec![kind];
+    message.extend(u32::try_from(body.len() + 4).unwrap().to_be_bytes());
+    message.extend(body);
+    message
+}
+
+#[tokio::test]
+async fn messages_are_read_ahead_up_to_a_bound() {
+    let server = TestServer::start().await;
+    let mut socket = TcpStream::connect(server.addr).await.unwrap();
+    socket.write_all(STARTUP).await.unwrap();
+    let mut query = LONG.as_bytes().to_vec();
+    query.push(0);
+    socket.write_all(&message(b'Q', &query)).await.unwrap();
+    // An unnamed statement of a megabyte, again and again.
+    let mut parse = vec![b'\0'];
+    parse.resize(1 << 20, b' ');
+    parse.extend([0, 0, 0]);
+    let parse = message(b'P', &parse);
+    let mut sent = 0;
+    loop {
+        let write = socket.write(&parse);
+        match tokio::time::timeout(Duration::from_secs(2), write).await {
+            Ok(written) => sent += written.unwrap(),
+            Err(_) => break,
+        }
+        assert!(sent < 48 << 20, "the server reads on");
+    }
+}
+
+#[tokio::test]
+async fn strangers_keep_nobody_out() {
+    let server = TestServer::start_with(|config| {
+        config.connections_max = 4;
+        config.password = Some("sesame".to_owned());
+    })
+    .await;
+    let mut config = server.config();
+    config.password("sesame");
+    let served = connect(&config).await.unwrap();
+    let mut strangers = Vec::new();
+    for number in 0..400 {
+        let mut socket = TcpStream::connect(server.addr).await.unwrap();
+        // Some say nothing, some begin.
+        if number % 2 == 0 {
+            socket.write_all(STARTUP).await.unwrap();
+        }
+        strangers.push(socket);
+    }
+    let begun = Instant::now();
+    lives(&connect(&config).await.unwrap()).await;
+    lives(&served).await;
+    assert!(
+        begun.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        begun.elapsed()
+    );
+    let mut gone = 0;
+    for socket in &strangers {
+        let mut byte = [0; 64];
+        loop {
+            match socket.try_read(&mut byte) {
+                Ok(0) => gone += 1,
+                Ok(_) => continue,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(_) => gone += 1,
+            }
+            break;
+        }
+    }
+    assert!(gone >= 200, "{gone} were sent away");
+}
+
+#[tokio::test]
+async fn plain_text_behind_a_request_for_tls_is_refused() {
+    let (_folder, files) = certificate();
+    let server = TestServer::start_with(|config| config.tls = Some(files.clone())).await;
+    for (behind, served) in [(STARTUP, false), (&b""[..], true)] {
+        let mut socket = TcpStream::connect(server.addr).await.unwrap();
+        let mut request = SSL_REQUEST.to_vec();
+        request.extend(behind);
+        socket.write_all(&request).await.unwrap();
+        let mut answer = [0];
+        socket.read_exact(&mut answer).await.unwrap();
+        assert_eq!(&answer, b"S");
+        let Ok(mut tls) = Trusting::new(&files).secure(socket).await else {
+            assert!(!served);
+            continue;
+        };
+        if served {
+            tls.write_all(STARTUP).await.unwrap();
+        }
+        let mut answer = [0];
+        let read = tokio::time::timeout(Duration::from_secs(5), tls.read(&mut answer)).await;
+        // `R`: what came in plain text, from whoever, was taken for the client's.
+        assert_eq!(matches!(read, Ok(Ok(1))), served, "{read:?} {answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn tls_can_be_required() {
+    let (_folder, files) = certificate();
+    let server = TestServer::start_with(|config| {
+        config.tls = Some(files.clone());
+        config.tls_required = true;
+    })
+    .await;
+    let mut config = server.config();
+    config.ssl_mode(SslMode::Disable);
+    assert_eq!(state(connect(&config).await.map(drop)), "28000");
+    config.ssl_mode(SslMode::Require);
+    let (client, connection) = config.connect(Trusting::new(&files)).await.unwrap();
+    tokio::spawn(connection);
+    lives(&client).await;
+
+    let mut config = ServerConfig::new(([127, 0, 0, 1], 0).into());
+    config.tls_required = true;
+    let bound = Server::bind(config, Arc::new(|| Ok(SessionContext::new()))).await;
+    assert!(matches!(bound, Err(ServerError::TlsWithoutCertificate)));
+}
