@@ -24,6 +24,9 @@ pub(super) const SETS_MAX: usize = 200;
 /// Chains of AND, OR or UNION that are not longer stay as they were written.
 pub(super) const CHAIN_KEPT: usize = 256;
 
+/// Common table expressions and subqueries in each other, written out. The parser stops at 50 of those in brackets.
+pub(super) const TABLES_MAX: usize = 200;
+
 /// Operands of one such chain, lists taken as one: a plan of 20,000 takes seconds, and more than in proportion.
 pub(super) const OPERANDS_MAX: usize = 10_000;
 

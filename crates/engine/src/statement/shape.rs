@@ -7,16 +7,19 @@
 //!
 //! Runs on a stack that holds the tree ([`super::stack`]). Visiting goes no deeper than `EXPRESSIONS_MAX`.
 
+use std::collections::{HashMap, VecDeque};
 use std::mem;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Ident, Query, Select, SetExpr, SetOperator, SetQuantifier, Statement,
-    TableFactor, Value, VisitMut, VisitorMut,
+    BinaryOperator, Expr, Ident, ObjectName, ObjectNamePart, Query, Select, SetExpr, SetOperator,
+    SetQuantifier, Statement, TableFactor, Value, VisitMut, VisitorMut,
 };
 
 use super::error::StatementError;
-use super::limits::{CHAIN_KEPT, EXPRESSIONS_MAX, JOINS_MAX, OPERANDS_MAX, SETS_MAX};
+use super::limits::{
+    CHAIN_KEPT, EXPRESSIONS_MAX, JOINS_MAX, NODES_MAX, OPERANDS_MAX, SETS_MAX, TABLES_MAX,
+};
 
 /// Balances the long chains of a statement.
 ///
@@ -39,6 +42,33 @@ pub(super) fn shape_part(statement: &mut impl VisitMut) -> Result<(), StatementE
 struct Shaper {
     expressions: usize,
     factors: usize,
+    /// The queries that the visit is in, the outermost first.
+    queries: Vec<InQuery>,
+    /// What each common table expression stands for, written out. Of several of one name, the most.
+    tables: HashMap<String, WrittenOut>,
+}
+
+/// A query that is visited.
+#[derive(Default)]
+struct InQuery {
+    /// The names of its common table expressions whose queries are still to come; they come before everything else.
+    tables: VecDeque<String>,
+    total: WrittenOut,
+}
+
+/// How large a query is when everything that it names is written out. The planner follows that, and two names in each of
+/// 40 common table expressions are 2^40 tables.
+#[derive(Clone, Copy, Default)]
+struct WrittenOut {
+    tables: usize,
+    depth: usize,
+}
+
+impl WrittenOut {
+    fn add(&mut self, named: Self) {
+        self.tables = self.tables.saturating_add(named.tables);
+        self.depth = self.depth.max(named.depth);
+    }
 }
 
 impl VisitorMut for Shaper {
@@ -56,6 +86,12 @@ impl VisitorMut for Shaper {
     }
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<StatementError> {
+        let tables = query.with.iter().flat_map(|with| &with.cte_tables);
+        let tables = tables.map(|table| table.alias.name.value.to_lowercase());
+        self.queries.push(InQuery {
+            tables: tables.collect(),
+            total: WrittenOut::default(),
+        });
         let mut bodies = vec![(1, query.body.as_mut())];
         while let Some((depth, body)) = bodies.pop() {
             balance_sets(body)?;
@@ -63,6 +99,44 @@ impl VisitorMut for Shaper {
                 limit("set operations", depth, SETS_MAX)?;
                 bodies.extend([(depth + 1, left.as_mut()), (depth + 1, right.as_mut())]);
             }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<StatementError> {
+        let Some(InQuery { mut total, .. }) = self.queries.pop() else {
+            return ControlFlow::Continue(());
+        };
+        total.tables = total.tables.saturating_add(1);
+        total.depth += 1;
+        if total.tables > NODES_MAX {
+            return ControlFlow::Break(StatementError::TooManyNodes { max: NODES_MAX });
+        }
+        limit("common table expressions", total.depth, TABLES_MAX)?;
+        let Some(outer) = self.queries.last_mut() else {
+            return ControlFlow::Continue(());
+        };
+        match outer.tables.pop_front() {
+            Some(name) => {
+                let known = self.tables.entry(name).or_default();
+                known.tables = known.tables.max(total.tables);
+                known.depth = known.depth.max(total.depth);
+            }
+            None => outer.total.add(total),
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_relation(&mut self, name: &mut ObjectName) -> ControlFlow<StatementError> {
+        let table = match name.0.as_slice() {
+            [ObjectNamePart::Identifier(name)] => self.tables.get(&name.value.to_lowercase()),
+            _ => None,
+        };
+        if let Some(query) = self.queries.last_mut() {
+            query.total.add(table.copied().unwrap_or(WrittenOut {
+                tables: 1,
+                depth: 0,
+            }));
         }
         ControlFlow::Continue(())
     }
@@ -371,12 +445,36 @@ mod tests {
         assert_eq!(shaped(&sql).unwrap(), sql);
     }
 
+    /// Common table expressions, each of which names the one before.
+    fn ctes(count: usize, from: &str) -> String {
+        let one = |i: usize| {
+            let before = from.replace("{}", &i.to_string());
+            format!("c{} AS (SELECT * FROM {before})", i + 1)
+        };
+        format!(
+            "WITH c0 AS (SELECT 1), {} SELECT * FROM c{count}",
+            chain(count, one, ", ")
+        )
+    }
+
+    #[test]
+    fn what_is_large_when_written_out_is_refused() {
+        let twice = "c{} a, (WITH x AS (SELECT * FROM C{}) SELECT * FROM x) b";
+        assert!(shaped(&ctes(10, twice)).is_ok());
+        assert!(shaped(&ctes(100, "c{}")).is_ok());
+        assert!(matches!(
+            shaped(&ctes(40, twice)),
+            Err(StatementError::TooManyNodes { .. })
+        ));
+    }
+
     #[test]
     fn what_is_deep_is_refused() {
         for sql in [
             format!("SELECT {}", chain(1_100, |i| i.to_string(), " + ")),
             format!("SELECT 1 FROM {}", chain(300, |_| "t".to_owned(), ", ")),
             chain(300, |i| format!("SELECT {i}"), " EXCEPT "),
+            ctes(300, "c{}"),
             format!("SELECT {}", chain(11_000, |i| format!("f({i})"), " OR ")),
         ] {
             let refused = shaped(&sql);

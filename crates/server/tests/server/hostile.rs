@@ -73,7 +73,7 @@ fn chains() -> Vec<(&'static str, String, &'static [&'static str])> {
         (
             "COLLATE",
             format!("SELECT name{} FROM people", many(" COLLATE c")),
-            COMPLEX,
+            REFUSED,
         ),
         (
             "CASE",
@@ -128,6 +128,22 @@ fn chains() -> Vec<(&'static str, String, &'static [&'static str])> {
         (
             "EXCEPT",
             format!("SELECT 1{}", many(" EXCEPT SELECT 1")),
+            COMPLEX,
+        ),
+        (
+            "WITH",
+            format!(
+                "WITH c0 AS (SELECT 1 AS x), {} SELECT 1 FROM c20000",
+                ctes.join(",")
+            ),
+            COMPLEX,
+        ),
+        (
+            "WITH twice",
+            format!(
+                "WITH c0 AS (SELECT 1 AS x), {} SELECT 1 FROM c40",
+                ctes[..40].join(",")
+            ),
             COMPLEX,
         ),
         (
