@@ -65,19 +65,13 @@ impl Abm {
             | Event::ChunksWithdrawn { scan: id, .. }
             | Event::ScanEnded { scan: id } => scan(id).map(drop),
             Event::ChunkProgressed { scan: id, chunk } | Event::ChunkLapsed { scan: id, chunk } => {
-                if scan(id)?.held.contains_key(chunk) {
-                    Ok(())
-                } else {
-                    Err(EventError::NotHeld(*id, *chunk))
-                }
+                let held = scan(id)?.held.contains_key(chunk);
+                held.then_some(()).ok_or(EventError::NotHeld(*id, *chunk))
             }
             Event::ChunkReleased { scan: id, chunk } => {
                 let scan = scan(id)?;
-                if scan.held.contains_key(chunk) || scan.lapsed.contains(chunk) {
-                    Ok(())
-                } else {
-                    Err(EventError::NotHeld(*id, *chunk))
-                }
+                let held = scan.held.contains_key(chunk) || scan.lapsed.contains(chunk);
+                held.then_some(()).ok_or(EventError::NotHeld(*id, *chunk))
             }
             Event::LoadCompleted {
                 table,
