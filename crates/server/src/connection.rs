@@ -470,16 +470,15 @@ pub(crate) async fn supervise<T>(
 }
 
 fn idle_for_too_long(in_transaction: bool) -> Failure {
-    match in_transaction {
-        true => Failure::fatal(
-            "25P03",
-            "terminating connection due to idle-in-transaction timeout",
-        ),
-        false => Failure::fatal(
-            "57P05",
-            "terminating connection due to idle-session timeout",
-        ),
-    }
+    let (state, what) = if in_transaction {
+        ("25P03", "idle-in-transaction")
+    } else {
+        ("57P05", "idle-session")
+    };
+    Failure::fatal(
+        state,
+        format!("terminating connection due to {what} timeout"),
+    )
 }
 
 fn ready(status: TransactionStatus) -> PgWireBackendMessage {

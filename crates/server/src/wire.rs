@@ -44,7 +44,7 @@ pub(crate) struct Wire {
     /// What the message that was handed out last holds (W4).
     current: Option<Held>,
     /// What the connection holds when it does nothing.
-    _idle: Option<Held>,
+    idle_held: Option<Held>,
     pub(crate) peer: SocketAddr,
     pub(crate) secure: bool,
 }
@@ -77,7 +77,7 @@ impl Wire {
             ahead_bytes: 0,
             broken: false,
             current: None,
-            _idle: None,
+            idle_held: None,
             peer,
             secure,
         }))
@@ -134,7 +134,7 @@ impl Wire {
     /// # Errors
     /// If there is not even as much left.
     pub(crate) fn account(&mut self, ledger: &Ledger) -> Result<(), Failure> {
-        self._idle = Some(ledger.hold("a connection", IDLE_BYTES)?);
+        self.idle_held = Some(ledger.hold("a connection", IDLE_BYTES)?);
         self.framed.codec_mut().ledger = Some(ledger.clone());
         Ok(())
     }

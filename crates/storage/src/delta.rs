@@ -1,6 +1,6 @@
 //! How many values do the lengths of a delta-encoded page of strings stand for, and how many bytes?
 //!
-//! Idea: parquet 59.3 makes room for as many lengths as the page's own header says, and DELTA_BYTE_ARRAY repeats the front of one
+//! Idea: parquet 59.3 makes room for as many lengths as the page's own header says, and `DELTA_BYTE_ARRAY` repeats the front of one
 //! value in the next, so a page of a megabyte can stand for terabytes. The lengths are gone through here, without keeping them.
 //! Not here: other encodings, whose values are as many as the page header says, and are made a batch at a time.
 //! Bounds: O(values), constant memory.
@@ -12,7 +12,7 @@ use parquet::basic::Encoding;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Strings {
     pub(crate) values: u64,
-    /// Their bytes together. Counted for DELTA_BYTE_ARRAY only; others have no more than the page.
+    /// Their bytes together. Counted for `DELTA_BYTE_ARRAY` only; others have no more than the page.
     pub(crate) bytes: u64,
 }
 
@@ -52,7 +52,7 @@ fn delta_byte_array(bytes: &[u8], values_max: u64) -> Option<Strings> {
     })
 }
 
-/// The numbers of a DELTA_BINARY_PACKED run of 32 bits.
+/// The numbers of a `DELTA_BINARY_PACKED` run of 32 bits.
 struct Lengths<'a> {
     bytes: &'a [u8],
     /// Where the next block begins, or the last one ended.

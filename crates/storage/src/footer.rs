@@ -51,7 +51,10 @@ const FOOTER_BYTES_MAX: u64 = 256 << 20;
 /// Parquet-mr writes no more into a row group, and far fewer by default.
 const ROW_GROUP_ROWS_MAX: i64 = i32::MAX as i64;
 
-/// Values of FIXED_LEN_BYTE_ARRAY: parquet makes room for a batch of them whatever the page holds. Vectors of 16,384 floats fit.
+/// Judges the bytes of a page index.
+type Check = fn(&[u8]) -> Result<(), Flaw>;
+
+/// Values of `FIXED_LEN_BYTE_ARRAY`: parquet makes room for a batch of them whatever the page holds. Vectors of 16,384 floats fit.
 const FIXED_BYTES_MAX: i32 = 64 << 10;
 
 /// A page has at least so many bytes, its header counted, and at most 2^31 values.
@@ -316,7 +319,7 @@ fn index_ranges(metadata: &ParquetMetaData, footer_start: u64) -> Result<Vec<Ind
     {
         let column_index = (column.column_index_offset(), column.column_index_length());
         let offset_index = (column.offset_index_offset(), column.offset_index_length());
-        let checks: [fn(&[u8]) -> Result<(), Flaw>; 2] = [check_column_index, check_offset_index];
+        let checks: [Check; 2] = [check_column_index, check_offset_index];
         for ((start, length), check) in [column_index, offset_index].into_iter().zip(checks) {
             let (Some(start), Some(length)) = (start, length) else {
                 continue;

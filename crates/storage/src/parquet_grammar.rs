@@ -80,6 +80,7 @@ impl Name {
     }
 
     /// By id, from 1.
+    #[allow(clippy::too_many_lines, clippy::unnecessary_wraps)] // A table, read line by line beside the format's own.
     fn fields(self) -> &'static [Option<Shape>] {
         const INT: Option<Shape> = Some(Int);
         const BOOL: Option<Shape> = Some(Bool);

@@ -125,7 +125,7 @@ pub(crate) struct PageClaims {
     pub(crate) level_bytes: i64,
     /// A page of version 2 can be left uncompressed, whatever its column chunk is.
     pub(crate) uncompressed_anyway: bool,
-    /// It holds strings whose lengths come first (DELTA_LENGTH_BYTE_ARRAY, DELTA_BYTE_ARRAY).
+    /// It holds strings whose lengths come first (`DELTA_LENGTH_BYTE_ARRAY`, `DELTA_BYTE_ARRAY`).
     pub(crate) lists_lengths: bool,
 }
 
@@ -451,7 +451,7 @@ mod tests {
     fn too_many_columns_are_refused() {
         // The schema: 200,000 elements that end at once.
         let mut bytes = vec![0x29, 0xfc, 0xc0, 0x9a, 0x0c];
-        bytes.extend([0; 200_001]);
+        bytes.resize(bytes.len() + 200_001, 0);
         assert_eq!(check_file_metadata(&bytes), Err("more than 100000 columns"));
     }
 

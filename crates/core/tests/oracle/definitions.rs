@@ -262,7 +262,7 @@ impl Oracle {
 impl Scan {
     /// Handed out and not released.
     fn in_hands(&self) -> usize {
-        self.held.len() + self.lapsed.len() as usize
+        self.held.len() + self.lapsed.len()
     }
 }
 

@@ -157,6 +157,7 @@ impl Oracle {
     }
 
     /// Step 2.
+    #[allow(clippy::too_many_lines)] // One arm an event.
     fn apply(&mut self, event: Event) {
         match event {
             Event::TableRegistered { table, layout } => {

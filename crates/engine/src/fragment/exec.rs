@@ -74,13 +74,13 @@ impl FragmentExec {
         parts: Parts,
     ) -> Self {
         let properties = Arc::clone(partial.properties());
-        let made = parts.clone();
+        let own = parts.clone();
         let make = move || {
-            let fragment = Arc::clone(&made.fragment);
-            let board = Arc::clone(&made.sharing.board);
-            let member = Arc::new(Member::new(fragment, board, made.sharing.cache_bytes));
+            let fragment = Arc::clone(&own.fragment);
+            let board = Arc::clone(&own.sharing.board);
+            let member = Arc::new(Member::new(fragment, board, own.sharing.cache_bytes));
             let remembers = Arc::clone(&member) as Arc<dyn Remembers>;
-            let scan = Execution::new(Arc::clone(&made.scan), made.scan_metrics.clone());
+            let scan = Execution::new(Arc::clone(&own.scan), own.scan_metrics.clone());
             Fragment {
                 scan: Arc::new(scan.with_memory(remembers)),
                 member,

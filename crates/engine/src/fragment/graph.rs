@@ -58,12 +58,20 @@ enum Source {
     },
 }
 
+/// What is known of a node's values in 64 bits.
+#[derive(Clone)]
+enum Known {
+    /// Nobody has asked.
+    Nothing,
+    TheyDoNotFit,
+    Values(Narrow),
+}
+
 /// The values of nodes for some rows.
 pub(crate) struct Frame {
     rows: usize,
     values: Vec<Option<ArrayRef>>,
-    /// Values in 64 bits; `Some(None)` where they do not fit.
-    narrow: Vec<Option<Option<Narrow>>>,
+    narrow: Vec<Known>,
 }
 
 /// Columns by position: those of the file, with the types to decode them to.
@@ -251,8 +259,10 @@ impl Graph {
         frame: &mut Frame,
         inputs: &dyn Fn(usize) -> Result<ArrayRef>,
     ) -> Result<Option<Narrow>> {
-        if let Some(known) = &frame.narrow[node] {
-            return Ok(known.clone());
+        match &frame.narrow[node] {
+            Known::Nothing => {}
+            Known::TheyDoNotFit => return Ok(None),
+            Known::Values(known) => return Ok(Some(known.clone())),
         }
         let narrow = match &self.nodes[node].source {
             Source::Input(input) => Narrow::of_array(&inputs(*input)?),
@@ -265,7 +275,7 @@ impl Graph {
             }
             Source::Compute { .. } => None,
         };
-        frame.narrow[node] = Some(narrow.clone());
+        frame.narrow[node] = narrow.clone().map_or(Known::TheyDoNotFit, Known::Values);
         Ok(narrow)
     }
 
@@ -289,7 +299,7 @@ impl Graph {
         Frame {
             rows,
             values: vec![None; self.nodes.len()],
-            narrow: vec![None; self.nodes.len()],
+            narrow: vec![Known::Nothing; self.nodes.len()],
         }
     }
 }

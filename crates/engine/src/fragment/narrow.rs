@@ -64,7 +64,7 @@ impl Narrow {
 
     fn bounded(values: ScalarBuffer<i64>, nulls: Option<NullBuffer>) -> Self {
         let (mut low, mut high) = (i64::MAX, i64::MIN);
-        for value in values.iter() {
+        for value in &values {
             low = low.min(*value);
             high = high.max(*value);
         }

@@ -5,7 +5,7 @@
 //! once for a set, however many members the set has. Set 0 is the empty one: rows that nobody wants.
 //! Not here: evaluation of predicates (`program.rs`).
 //! Bounds: at most `PREDICATES_MAX` predicates and `SETS_MAX` sets in a class.
-//! Source: the query sets of SharedDB (Giannikis et al., PVLDB 5(6), 2012); ours live as long as one chunk job.
+//! Source: the query sets of `SharedDB` (Giannikis et al., PVLDB 5(6), 2012); ours live as long as one chunk job.
 
 use std::collections::HashMap;
 

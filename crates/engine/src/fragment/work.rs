@@ -203,9 +203,9 @@ fn columns_of(
     group: &[Arc<dyn PhysicalExpr>],
     aggregates: &[Aggregate],
 ) -> Vec<ColumnRequest> {
-    let aggregated = aggregates.iter().map(|aggregate| &aggregate.planned);
-    let aggregated = aggregated.flat_map(|planned| planned.args.iter().chain(&planned.filter));
-    let exprs = conjuncts.iter().chain(group).chain(aggregated);
+    let planned = aggregates.iter().map(|aggregate| &aggregate.planned);
+    let args = planned.flat_map(|planned| planned.args.iter().chain(&planned.filter));
+    let exprs = conjuncts.iter().chain(group).chain(args);
     let mut used: Vec<usize> = exprs
         .flat_map(collect_columns)
         .map(|column| column.index())

@@ -73,6 +73,7 @@ struct Partition {
 }
 
 /// Where the partition is.
+#[allow(clippy::large_enum_variant)] // One a stream, most of the time in a chunk.
 enum At {
     Start,
     /// Between two chunks of run number `run`.

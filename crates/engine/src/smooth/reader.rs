@@ -52,6 +52,7 @@ struct Eye {
 }
 
 /// Where a reader is.
+#[allow(clippy::large_enum_variant)] // One a stream.
 enum At {
     Start,
     /// Reading what the index names.

@@ -152,7 +152,7 @@ impl<'a> Sizing<'a> {
             }
             Kind::Close => self.retried -= usize::from(self.open.pop() == Some(true)),
             Kind::Symbol if body == "<" && is_one_of(self.word.0, TYPES_OF_TYPES) => {
-                self.types += 1
+                self.types += 1;
             }
             Kind::Symbol if body == ">" => self.types = self.types.saturating_sub(1),
             _ => {}
@@ -163,7 +163,7 @@ impl<'a> Sizing<'a> {
         self.last = body;
         match kind {
             Kind::Symbol | Kind::Open | Kind::Close => {
-                self.symbols += usize::from(!"()".contains(body))
+                self.symbols += usize::from(!"()".contains(body));
             }
             _ if in_subscript => {}
             _ => self.symbols = 0,

@@ -268,7 +268,7 @@ async fn a_query_fails_only_for_its_own_rows() {
     let plain = plain(&[("t", &table.path())]).await;
     // q is zero in some rows; only the first query admits them.
     let failing = "SELECT g, sum(many / arrow_cast(q * 100, 'Int64')) FROM t GROUP BY g";
-    let fine = format!("{failing}").replace("GROUP BY", "WHERE q > 0 GROUP BY");
+    let fine = failing.replace("GROUP BY", "WHERE q > 0 GROUP BY");
     let expected = plain_rows(&plain, &fine).await;
     for _ in 0..5 {
         let failed = async {
@@ -421,9 +421,10 @@ fn query() -> impl Strategy<Value = String> {
             aggregates.dedup();
             let conditions: Vec<String> =
                 conditions.into_iter().map(|c| format!("({c})")).collect();
-            let conditions = match conditions.is_empty() {
-                true => String::new(),
-                false => format!(" WHERE {}", conditions.join(" AND ")),
+            let conditions = if conditions.is_empty() {
+                String::new()
+            } else {
+                format!(" WHERE {}", conditions.join(" AND "))
             };
             let aggregates = aggregates.join(", ");
             match groups {

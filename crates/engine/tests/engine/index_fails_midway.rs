@@ -80,7 +80,7 @@ async fn a_later_leaf_is_damaged() {
             let ordered = format!("{sql} ORDER BY k");
             let found = rows_in_order(&session, &ordered).await;
             let key = |row: &String| row.split('|').next().unwrap().parse::<i32>().unwrap();
-            assert!(found.iter().is_sorted_by_key(|row| key(row)), "{context}");
+            assert!(found.iter().is_sorted_by_key(key), "{context}");
             let mut found = found;
             found.sort_unstable();
             assert_eq!(found, expected, "{context}, ordered");

@@ -38,7 +38,10 @@ async fn drafts_of_dead_builds_go_and_nothing_else() {
     rows(&first, "CREATE INDEX i ON t (k)").await;
     let made = names(&indexes);
     assert_eq!(made.len(), 2, "its data and its manifest: {made:?}");
-    let data = made.iter().find(|name| name.ends_with(".index")).unwrap();
+    let data = made
+        .iter()
+        .find(|name| name.rsplit('.').next() == Some("index"))
+        .unwrap();
 
     let write = |name: &str| fs::write(indexes.join(name), "x").unwrap();
     // Killed while it wrote; killed when its manifest was in place; at work; and what nobody has locked.

@@ -46,7 +46,7 @@ fn chains_are_answered_or_refused_on_small_stacks() {
                 Ok(_) => {}
                 Err(error) if answered => panic!("{name} {n}: {error}"),
                 Err(error) if n == 100_000 => {
-                    assert!(error.contains("the statement is too"), "{name}: {error}")
+                    assert!(error.contains("the statement is too"), "{name}: {error}");
                 }
                 Err(_) => {}
             }
@@ -56,6 +56,7 @@ fn chains_are_answered_or_refused_on_small_stacks() {
     assert!(two.contains('2'), "{two}");
 }
 
+#[allow(clippy::too_many_lines)] // A list.
 fn chains(n: usize, t: &str) -> Vec<(&'static str, String)> {
     let many = |part: &str| part.repeat(n);
     let numbered =

@@ -79,9 +79,10 @@ impl Settings {
 
     /// How long the client may say nothing, in a transaction or outside of one.
     pub(crate) fn idle_timeout(&self, in_transaction: bool) -> Option<Duration> {
-        let name = match in_transaction {
-            true => "idle_in_transaction_session_timeout",
-            false => "idle_session_timeout",
+        let name = if in_transaction {
+            "idle_in_transaction_session_timeout"
+        } else {
+            "idle_session_timeout"
         };
         self.timeouts.get(name).copied()
     }

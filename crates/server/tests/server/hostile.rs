@@ -354,7 +354,7 @@ async fn strangers_keep_nobody_out() {
     .await;
     let mut config = server.config();
     config.password("sesame");
-    let served = connect(&config).await.unwrap();
+    let in_time = connect(&config).await.unwrap();
     let mut strangers = Vec::new();
     for number in 0..400 {
         let mut socket = TcpStream::connect(server.addr).await.unwrap();
@@ -366,7 +366,7 @@ async fn strangers_keep_nobody_out() {
     }
     let begun = Instant::now();
     lives(&connect(&config).await.unwrap()).await;
-    lives(&served).await;
+    lives(&in_time).await;
     assert!(
         begun.elapsed() < Duration::from_secs(10),
         "{:?}",

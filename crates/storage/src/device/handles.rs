@@ -191,6 +191,7 @@ impl Handles {
             .inspect_err(|_| self.forget(file))
     }
 
+    #[allow(clippy::unused_self)] // Tests ask it.
     fn answers_at_once(&self, handle: &Handle) -> bool {
         #[cfg(test)]
         if self.all_remote.load(Ordering::Relaxed) {

@@ -292,6 +292,7 @@ impl ChunkLease {
     }
 
     /// Whether another scan than the place's wants one of these columns of the chunk.
+    #[allow(clippy::unused_self)] // It is about the lease's chunk.
     pub(crate) fn others_want(
         &self,
         state: &State,
@@ -324,7 +325,7 @@ impl ChunkLease {
         let all = self.batches.rows();
         let make: MakeDecoder = match first {
             0 => make,
-            _ => Box::new(move || Ok(make()?.with_rows(&[rows..all]))),
+            _ => Box::new(move || Ok(make()?.with_rows(std::slice::from_ref(&(rows..all))))),
         };
         let shared = &place.scan.inner().shared;
         let (decode, memory) = (Arc::clone(&shared.decode), Arc::clone(&shared.memory));

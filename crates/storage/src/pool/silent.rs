@@ -19,10 +19,13 @@ pub trait Lapses: Send + Sync {
     fn lapse_if_silent(&self, now: Instant, wanted_after: Option<Duration>);
 }
 
+/// By number.
+type Entries = BTreeMap<u64, Weak<dyn Lapses>>;
+
 /// All that may lapse in a process.
 #[derive(Default)]
 pub(crate) struct Watched {
-    list: Mutex<(u64, BTreeMap<u64, Weak<dyn Lapses>>)>,
+    list: Mutex<(u64, Entries)>,
 }
 
 /// An entry of the list. It leaves when this is dropped.

@@ -235,7 +235,7 @@ mod tests {
         };
         // Pages that the extent touches: 53,248 bytes.
         let both = part(&[0, 1, 2, 3], &["c0", "c1"]);
-        let answer: Result<_> = largest(&[both.clone()], u64::MAX);
+        let answer: Result<_> = largest(std::slice::from_ref(&both), u64::MAX);
         assert_eq!(answer.unwrap(), Some((1, 2 * 8192 + 53_248)));
         let answer: Result<_> = largest(&[part(&[0, 3], &["c0", "c1", "none"])], u64::MAX);
         assert_eq!(answer.unwrap(), Some((0, 2 * 8192)));

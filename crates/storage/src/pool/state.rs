@@ -290,6 +290,7 @@ impl State {
         Ok(())
     }
 
+    #[allow(clippy::too_many_lines)] // One arm an action.
     fn carry_out(&mut self, action: Action, now: Time, effects: &mut Effects) {
         match action {
             Action::Load {

@@ -10,7 +10,7 @@ use arrow::array::{
 };
 use arrow::datatypes::{DataType, Field};
 use parquet::arrow::ArrowWriter;
-use parquet::basic::{Compression, Encoding};
+use parquet::basic::{BrotliLevel, Compression, Encoding, GzipLevel, ZstdLevel};
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
 use parquet::schema::types::ColumnPath;
 
@@ -26,10 +26,10 @@ pub(crate) fn files() -> Vec<Vec<u8>> {
 const COMPRESSIONS: [fn() -> Compression; 7] = [
     || Compression::UNCOMPRESSED,
     || Compression::SNAPPY,
-    || Compression::GZIP(Default::default()),
+    || Compression::GZIP(GzipLevel::default()),
     || Compression::LZ4_RAW,
-    || Compression::ZSTD(Default::default()),
-    || Compression::BROTLI(Default::default()),
+    || Compression::ZSTD(ZstdLevel::default()),
+    || Compression::BROTLI(BrotliLevel::default()),
     || Compression::LZ4,
 ];
 

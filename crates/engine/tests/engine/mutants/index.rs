@@ -118,7 +118,7 @@ fn mutate(kept: &[(PathBuf, Vec<u8>)], random: &mut Random) -> (String, bool) {
         .unwrap_or_default()
         .to_string_lossy()
         .into_owned();
-    let is_manifest = name.ends_with(".json");
+    let is_manifest = name.rsplit('.').next() == Some("json");
     let what = match random.below(4) {
         0 => {
             bytes.truncate(random.at(bytes.len()));

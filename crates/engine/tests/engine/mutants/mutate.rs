@@ -167,7 +167,7 @@ fn other_type(random: &mut Random) -> Value {
 fn edit_footer(bytes: &mut Vec<u8>, random: &mut Random) -> String {
     let mut footer = footer_of(bytes);
     let start = footer_start(bytes);
-    let edits: Vec<String> = (0..1 + random.below(3))
+    let edits: Vec<String> = (0..=random.below(3))
         .map(|_| edit(&mut footer, random))
         .collect();
     put_footer(bytes, start, &footer);

@@ -63,7 +63,9 @@ impl Value {
                     out.push(0xf0 | kind);
                     varint(out, size);
                 }
-                elements.iter().for_each(|element| element.write(out));
+                for element in elements {
+                    element.write(out);
+                }
             }
             Value::Struct(fields) => {
                 let mut last = 0;
@@ -73,7 +75,7 @@ impl Value {
                         out.push((delta as u8) << 4 | value.kind());
                     } else {
                         out.push(value.kind());
-                        varint(out, ((id << 1) ^ (id >> 15)) as u16 as u64);
+                        varint(out, u64::from(((id << 1) ^ (id >> 15)) as u16));
                     }
                     if !matches!(value, Value::Bool(_)) {
                         value.write(out);

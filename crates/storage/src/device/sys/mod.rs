@@ -40,7 +40,7 @@ pub(super) fn is_local(file: &File) -> bool {
         let mut found: libc::statfs = std::mem::zeroed();
         (libc::fstatfs(file.as_raw_fd(), &raw mut found), found)
     };
-    failed == 0 && LOCAL.iter().any(|magic| *magic == found.f_type)
+    failed == 0 && LOCAL.contains(&found.f_type)
 }
 
 /// The `f_type` of ext2 to ext4, XFS, btrfs, F2FS, ZFS, bcachefs, tmpfs, ramfs.
