@@ -315,7 +315,7 @@ impl CoreTable {
 
 /// So many views after it was asked for last, a file counts as unused where memory is short: queries over a part of a folder ask for different
 /// files, and their table should not be lost to that soon.
-const UNUSED_AFTER: u64 = 16;
+const UNUSED_AFTER: u64 = 8;
 
 /// Where a file's chunks are in a table.
 #[derive(Clone, Copy, Debug)]
