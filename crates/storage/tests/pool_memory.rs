@@ -180,3 +180,26 @@ async fn operators_leave_a_running_scan_its_largest_chunk() {
     );
     memory.release(taken);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failed_scan_gives_back_what_nobody_took() {
+    let (setup, _) = setup(4 << 20, Vec::new()).await;
+    let pool = pool(&setup, Policy::Relevance, StorageModel::Dsm, None);
+    let view = pool.table(&setup.files).unwrap();
+    let scan = start(&pool, &view, all(), &["k", "v"], 1);
+    // A consumer that asks, and does not look whether there is an answer.
+    let mut call = Box::pin(scan.next_chunk());
+    assert!(futures::poll!(&mut call).is_pending());
+    while pool.snapshot().scans[0].chunks_held == 0 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    setup
+        .shared
+        .memory()
+        .set_limit(largest_chunk(&setup) * 2 / 3);
+    assert_eq!(pool.snapshot().scans[0].chunks_held, 0);
+    assert!(matches!(
+        call.await,
+        Err(StorageError::ChunkTooLarge { .. })
+    ));
+}

@@ -77,11 +77,11 @@ impl State {
         else {
             return;
         };
-        scan.failure = Some(table.core.too_large(largest.chunk, largest.bytes, budget));
+        let error = table.core.too_large(largest.chunk, largest.bytes, budget);
         scan.largest = None;
-        effects.wakers.append(&mut scan.wakers);
         let all = u32::try_from(table.core.chunks.len()).unwrap_or(u32::MAX);
         let chunks = ChunkSet::from_range(0..all);
+        self.fail_scan(id, error, effects);
         Inner::log(self.handle(Event::ChunksWithdrawn { scan: id, chunks }, effects));
     }
 

@@ -204,6 +204,7 @@ impl BufferPool {
             pages: BTreeMap::new(),
             next_page: 0,
             pages_unwanted: Vec::new(),
+            untaken: Vec::new(),
             load_error: None,
             trace: config.record_trace.then(Traces::default),
             sched_ns: 0,

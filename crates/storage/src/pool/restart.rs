@@ -78,6 +78,7 @@ impl State {
         self.retired.clear();
         self.loads.clear();
         self.pages_unwanted.clear();
+        self.untaken.clear();
         self.load_error = None;
         // A log from here on would not replay.
         self.recording = None;

@@ -244,6 +244,8 @@ pub(crate) struct State {
     pub(crate) next_page: u64,
     /// Pages that the core serves though nobody wants them any more: to be taken back.
     pub(crate) pages_unwanted: Vec<PageRequestId>,
+    /// Chunks that were handed out to scans that failed before a consumer took them: to be given back.
+    pub(crate) untaken: Vec<(ScanId, ChunkId)>,
     /// Why the loads of a chunk failed last, for the `Fail` actions that follow.
     pub(crate) load_error: Option<StorageError>,
     pub(crate) trace: Option<Traces>,
@@ -286,6 +288,11 @@ impl State {
         }
         while let Some(request) = self.pages_unwanted.pop() {
             self.handle(Event::PageReleased { request }, effects)?;
+        }
+        while let Some((scan, chunk)) = self.untaken.pop() {
+            if self.abm.holds(scan, chunk) {
+                self.handle(Event::ChunkReleased { scan, chunk }, effects)?;
+            }
         }
         Ok(())
     }
@@ -380,11 +387,9 @@ impl State {
                 }
             }
             Action::Fail { scan, .. } => {
-                if let Some(state) = self.scans.get_mut(&scan) {
-                    let unknown = || StorageError::Internal("a load failed without a cause".into());
-                    state.failure = Some(self.load_error.clone().unwrap_or_else(unknown));
-                    effects.wakers.append(&mut state.wakers);
-                }
+                let unknown = || StorageError::Internal("a load failed without a cause".into());
+                let error = self.load_error.clone().unwrap_or_else(unknown);
+                self.fail_scan(scan, error, effects);
             }
             Action::ServePage { request } => self.page_served(request, effects),
             Action::DropPageRequest { request } => self.page_awaited(request),
@@ -444,6 +449,21 @@ impl State {
             state.metrics.chunks_lapsed += 1;
         }
         Inner::log(self.handle(Event::ChunkLapsed { scan, chunk }, effects));
+    }
+
+    /// The scan is over: its consumers are told why. What was handed out to it and not taken would stay pinned as long as anybody holds the
+    /// scan, and others might wait for that memory for ever; the next event gives it back.
+    pub(crate) fn fail_scan(&mut self, id: ScanId, error: StorageError, effects: &mut Effects) {
+        let Some(scan) = self.scans.get_mut(&id) else {
+            return;
+        };
+        scan.failure = Some(error);
+        effects.wakers.append(&mut scan.wakers);
+        for answer in scan.answers.drain(..) {
+            if let Answer::Chunk(handed) = answer {
+                self.untaken.push((id, handed.chunk));
+            }
+        }
     }
 
     /// No load owes this target any more; what came of it is dropped.
