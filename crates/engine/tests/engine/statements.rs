@@ -165,10 +165,6 @@ fn chains(n: usize, t: &str) -> Vec<(&'static str, String)> {
         ("explain", format!("{} SELECT 1", many("EXPLAIN "))),
         ("like", format!("SELECT x{} FROM {t}", many(" LIKE 'a'"))),
         (
-            "collate",
-            format!("SELECT x{} FROM {t}", many(" COLLATE c")),
-        ),
-        (
             "at time zone",
             format!("SELECT x{} FROM {t}", many(" AT TIME ZONE 'UTC'")),
         ),

@@ -190,7 +190,11 @@ async fn keepalive_settings_are_heard_and_checked() {
     }
     // The server's socket has a timer for probes (2), which the system shows where it is Linux's own.
     let port = format!(":{:04X} ", server.addr.port());
-    if let Ok(sockets) = std::fs::read_to_string("/proc/net/tcp") {
+    // While something is not acknowledged the socket has another timer.
+    for attempt in 0..200 {
+        let Ok(sockets) = std::fs::read_to_string("/proc/net/tcp") else {
+            return;
+        };
         let mut own = sockets.lines().filter(|line| {
             let local = line
                 .split_whitespace()
@@ -198,6 +202,10 @@ async fn keepalive_settings_are_heard_and_checked() {
                 .map(|local| format!("{local} "));
             local.is_some_and(|local| local.ends_with(&port)) && line.contains(" 01 ")
         });
-        assert!(own.all(|line| line.contains(" 02:")), "{sockets}");
+        if own.all(|line| line.contains(" 02:")) {
+            return;
+        }
+        assert!(attempt < 199, "{sockets}");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
 }
