@@ -33,6 +33,7 @@ fn answer(session: &Session, sql: &str) -> Result<String, String> {
 }
 
 #[test]
+#[ignore = "its list was cut and has not run since; crates/server has the same chains over the wire"]
 fn chains_are_answered_or_refused_on_small_stacks() {
     let session = Engine::new(EngineConfig::default()).unwrap().session();
     let table = "(SELECT value AS x FROM generate_series(1, 10))";
