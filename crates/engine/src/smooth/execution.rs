@@ -4,6 +4,7 @@
 //! cannot be used leaves everything to the scan that takes over.
 //! Not here: what a stream does (`stream.rs`), which pages are next (`probing.rs`).
 
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
 
 use arrow::array::ArrayRef;
@@ -16,6 +17,7 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::TaskContext;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
+use futures::FutureExt;
 use futures::future::{BoxFuture, join_all, try_join_all};
 use tokio::sync::{Mutex, OnceCell};
 
@@ -26,6 +28,7 @@ use super::probing::{Examined, Job, Left, Probing, SAMPLED_LEAVES};
 use super::rows::{PIECE_ROWS_MAX, ReadPages};
 use super::takeover::TakeOver;
 use crate::error::external;
+use crate::footers;
 use crate::index::{Cursor, Index};
 use crate::scan::{Execution, Running};
 
@@ -130,7 +133,8 @@ impl SmoothExecution {
         let runtime = context.runtime_env();
         SpawnedTask::spawn(async move {
             let opening = plan.questions().map(|question| async {
-                let opened = open_one(&plan, question, &runtime).await;
+                let opened = open_one(&plan, question, &runtime);
+                let opened = caught(&question.index.manifest.name, opened).await;
                 // Keys of another type than this table's are no fault of the index.
                 let at_fault = question.index.has_keys_of(&question.key);
                 let note = |error: &DataFusionError| {
@@ -144,7 +148,8 @@ impl SmoothExecution {
             let mut cursor = opened.min_by_key(Cursor::entries_at_most)?;
             cursor.begin();
             if plan.may_look_first() {
-                let looked = cursor.sample_ahead(SAMPLED_LEAVES).await;
+                let name = cursor.index().manifest.name.clone();
+                let looked = caught(&name, cursor.sample_ahead(SAMPLED_LEAVES)).await;
                 let note = |error: &DataFusionError| {
                     cursor.index().set_broken(&error.strip_backtrace());
                 };
@@ -153,6 +158,12 @@ impl SmoothExecution {
             Some(cursor)
         })
     }
+}
+
+/// Parquet's reader panics on some damaged files, which then are no index.
+async fn caught<T>(index: &str, reading: impl Future<Output = Result<T>>) -> Result<T> {
+    let read = AssertUnwindSafe(reading).catch_unwind().await;
+    read.unwrap_or_else(|panic| Err(footers::panicked(index, &*panic)))
 }
 
 async fn open_one(plan: &SmoothPlan, question: &Question, runtime: &RuntimeEnv) -> Result<Cursor> {

@@ -42,6 +42,16 @@ pub enum StatementError {
         /// How deep it may be.
         max: usize,
     },
+    /// A list that becomes the columns of an operator is too wide.
+    #[error("the statement is too wide: {what} has {columns} expressions, and may have {max}")]
+    TooWide {
+        /// Which list.
+        what: &'static str,
+        /// How many it has.
+        columns: usize,
+        /// How many it may have.
+        max: usize,
+    },
     /// The plan has too many nodes, counting what views and common table expressions stand for.
     #[error(
         "the statement is too complex: views and common table expressions written out, \

@@ -30,6 +30,10 @@ pub(super) const TABLES_MAX: usize = 200;
 /// Operands of one such chain, lists taken as one: a plan of 20,000 takes seconds, and more than in proportion.
 pub(super) const OPERANDS_MAX: usize = 10_000;
 
+/// Expressions in one list of a SELECT (its columns, GROUP BY, ORDER BY) and columns of VALUES: planning takes time
+/// quadratic in them. PostgreSQL's limit is 1,664.
+pub(super) const COLUMNS_MAX: usize = 5_000;
+
 /// Operators on one way from the root of a plan to a leaf.
 pub(super) const OPERATORS_MAX: usize = 500;
 

@@ -12,13 +12,15 @@ use std::mem;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Ident, ObjectName, ObjectNamePart, Query, Select, SetExpr, SetOperator,
-    SetQuantifier, Statement, TableFactor, Value, VisitMut, VisitorMut,
+    BinaryOperator, Expr, GroupByExpr, Ident, ObjectName, ObjectNamePart, OrderByKind, Query,
+    Select, SetExpr, SetOperator, SetQuantifier, Statement, TableFactor, Value, VisitMut,
+    VisitorMut,
 };
 
 use super::error::StatementError;
 use super::limits::{
-    CHAIN_KEPT, EXPRESSIONS_MAX, JOINS_MAX, NODES_MAX, OPERANDS_MAX, SETS_MAX, TABLES_MAX,
+    CHAIN_KEPT, COLUMNS_MAX, EXPRESSIONS_MAX, JOINS_MAX, NODES_MAX, OPERANDS_MAX, SETS_MAX,
+    TABLES_MAX,
 };
 
 /// Balances the long chains of a statement.
@@ -92,12 +94,20 @@ impl VisitorMut for Shaper {
             tables: tables.collect(),
             total: WrittenOut::default(),
         });
+        if let Some(OrderByKind::Expressions(by)) = query.order_by.as_ref().map(|by| &by.kind) {
+            width("ORDER BY", by.len())?;
+        }
         let mut bodies = vec![(1, query.body.as_mut())];
         while let Some((depth, body)) = bodies.pop() {
             balance_sets(body)?;
             if let SetExpr::SetOperation { left, right, .. } = body {
                 limit("set operations", depth, SETS_MAX)?;
                 bodies.extend([(depth + 1, left.as_mut()), (depth + 1, right.as_mut())]);
+            } else if let SetExpr::Values(values) = body {
+                width(
+                    "a row of VALUES",
+                    values.rows.first().map_or(0, |row| row.len()),
+                )?;
             }
         }
         ControlFlow::Continue(())
@@ -143,7 +153,11 @@ impl VisitorMut for Shaper {
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<StatementError> {
         let tables: usize = select.from.iter().map(|from| 1 + from.joins.len()).sum();
-        limit("joins", tables, JOINS_MAX)
+        limit("joins", tables, JOINS_MAX)?;
+        if let GroupByExpr::Expressions(by, _) = &select.group_by {
+            width("GROUP BY", by.len())?;
+        }
+        width("SELECT", select.projection.len())
     }
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<StatementError> {
@@ -166,6 +180,14 @@ impl VisitorMut for Shaper {
 fn limit(what: &'static str, depth: usize, max: usize) -> ControlFlow<StatementError> {
     if depth > max {
         return ControlFlow::Break(StatementError::TooDeep { what, max });
+    }
+    ControlFlow::Continue(())
+}
+
+fn width(what: &'static str, columns: usize) -> ControlFlow<StatementError> {
+    if columns > COLUMNS_MAX {
+        let max = COLUMNS_MAX;
+        return ControlFlow::Break(StatementError::TooWide { what, columns, max });
     }
     ControlFlow::Continue(())
 }

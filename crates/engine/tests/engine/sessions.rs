@@ -374,7 +374,6 @@ async fn operators_spill_when_the_budget_is_small() {
     assert!(!spills.starts_with("0,"), "{plan}");
 }
 
-#[ignore = "failed where statements were refused memory under a lowered limit; mended, and not run since"]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_memory_limit_moves_while_queries_run() {
     let (_folder, session) = table(config()).await;

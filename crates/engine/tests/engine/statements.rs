@@ -33,7 +33,6 @@ fn answer(session: &Session, sql: &str) -> Result<String, String> {
 }
 
 #[test]
-#[ignore = "its list was cut and has not run since; crates/server has the same chains over the wire"]
 fn chains_are_answered_or_refused_on_small_stacks() {
     let session = Engine::new(EngineConfig::default()).unwrap().session();
     let table = "(SELECT value AS x FROM generate_series(1, 10))";
@@ -179,6 +178,20 @@ fn chains(n: usize, t: &str) -> Vec<(&'static str, String)> {
         (
             "columns",
             format!("SELECT {} FROM {t}", numbered(&|i| format!("x+{i}"), ",")),
+        ),
+        (
+            "groups",
+            format!(
+                "SELECT count(*) FROM {t} GROUP BY {}",
+                numbered(&|i| format!("x+{i}"), ",")
+            ),
+        ),
+        (
+            "wide values",
+            format!(
+                "SELECT count(*) FROM (VALUES ({}))",
+                numbered(&|i| i.to_string(), ",")
+            ),
         ),
         (
             "ctes",

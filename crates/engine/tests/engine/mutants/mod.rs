@@ -174,7 +174,6 @@ fn a_few_thousand_files() {
 }
 
 #[test]
-#[ignore = "2 of 800 fail the query: parquet panics on an index whose embedded schema is crafted"]
 fn a_thousand_indexes() {
     let outcomes = run("index", 0..number("COSCAN_MUTANTS_COUNT", 800));
     println!("{outcomes:#?}");
