@@ -108,6 +108,7 @@ def figures(run):
     return {
         "total s": result.get("total_s"),
         "mean stream s": result.get("avg_stream_s"),
+        "P95 s": result.get("p95_s"),
         "normalised": result.get("avg_normalized_latency"),
         "read GB": scaled(report.get("read_bytes")),
         "CPU s": report.get("cpu_s"),

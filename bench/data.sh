@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Makes TPC-H lineitem as one Parquet file: data.sh SCALE  ->  $COSCAN_DATA/lineitem-sf<SCALE>.parquet
+# All eight tables, a file each: data.sh SCALE tpch  ->  $COSCAN_DATA/tpch-sf<SCALE>/
 #
 # Settings: zstd(1), row groups of 48 MiB before compression (about 760,000 rows), the generator's
 # page sizes, page index and dictionaries. The generator's own default (snappy, row groups of 7 MB)
@@ -8,16 +9,22 @@
 # An existing file is kept. Refuses when the disk would be left with less than `reserve_gb`.
 set -euo pipefail
 
-scale="${1:?usage: data.sh SCALE (for example 1, 10 or 40)}"
+scale="${1:?usage: data.sh SCALE [tpch] (for example 1, 10 or 40)}"
+what="${2:-lineitem}"
 data="${COSCAN_DATA:-$HOME/.cache/coscan/data}"
 venv="${COSCAN_VENV:-$HOME/.cache/coscan/venv}"
 row_group_bytes=$((48 * 1024 * 1024))
 reserve_gb=20
 mb_per_scale=180 # measured: 7.0 GB at scale 40
 
-out="$data/lineitem-sf$scale.parquet"
-if [ -f "$out" ]; then
-    echo "$out exists: $(stat -c %s "$out") bytes"
+tables=() out="$data/tpch-sf$scale" made=
+case "$what" in
+tpch) mb_per_scale=$((mb_per_scale * 2)) ;;
+lineitem) out="$data/lineitem-sf$scale.parquet" made=/lineitem.parquet tables=(--tables lineitem) ;;
+*) echo "data.sh: $what is neither lineitem nor tpch" >&2; exit 2 ;;
+esac
+if [ -e "$out" ]; then
+    echo "$out exists: $(du -sb "$out" | cut -f 1) bytes"
     exit 0
 fi
 mkdir -p "$data"
@@ -30,7 +37,8 @@ fi
 
 work="$(mktemp -d "$data/.making.XXXXXX")" # the final name appears only when the file is whole
 trap 'rm -rf "$work"' EXIT
-"$venv/bin/tpchgen-cli" parquet --scale-factor "$scale" --tables lineitem --quiet \
+chmod 755 "$work"
+"$venv/bin/tpchgen-cli" parquet --scale-factor "$scale" "${tables[@]}" --quiet \
     --compression 'zstd(1)' --row-group-bytes "$row_group_bytes" --output-dir "$work"
-mv "$work/lineitem.parquet" "$out"
-echo "$out made: $(stat -c %s "$out") bytes"
+mv "$work$made" "$out"
+echo "$out made: $(du -sb "$out" | cut -f 1) bytes"

@@ -24,6 +24,7 @@ import decimal
 import glob
 import hashlib
 import json
+import math
 import os
 import statistics
 import sys
@@ -52,8 +53,9 @@ class DuckDb:
             self.database.execute(f"set {name} = {quoted(value)}")
         if args.memory_limit:
             self.database.execute(f"set memory_limit = '{args.memory_limit}B'")
-        files = ", ".join(quoted(path) for path in args.files)
-        self.database.execute(f"create view {args.table} as select * from read_parquet([{files}])")
+        for table, files in args.tables.items():
+            files = ", ".join(quoted(path) for path in files)
+            self.database.execute(f"create view {table} as select * from read_parquet([{files}])")
 
     def session(self):
         cursor = self.database.cursor()
@@ -82,10 +84,11 @@ class DataFusion:
         if args.memory_limit:
             runtime = runtime.with_fair_spill_pool(args.memory_limit)
         self.context = datafusion.SessionContext(config, runtime)
-        if len(args.files) == 1:
-            self.context.register_parquet(args.table, args.files[0])
-        else:
-            self.context.register_listing_table(args.table, folder_of(args.files))
+        for table, files in args.tables.items():
+            if len(files) == 1:
+                self.context.register_parquet(table, files[0])
+            else:
+                self.context.register_listing_table(table, folder_of(files))
 
     def session(self):
         def query(sql):
@@ -164,6 +167,17 @@ def files_of(patterns):
     return list(dict.fromkeys(os.path.abspath(path) for path in found))
 
 
+def tables_of(workload, files):
+    """Table -> its files. A workload of several tables takes a file for each, called after it."""
+    names = workload.get("tables")
+    if not names:
+        return {workload.get("table", "lineitem"): files}
+    by_name = {os.path.basename(path).removesuffix(".parquet"): [path] for path in files}
+    if missing := set(names) - set(by_name):
+        raise ValueError(f"no file for {', '.join(sorted(missing))}")
+    return {name: by_name[name] for name in names}
+
+
 # ---------------------------------------------------------------- results
 
 def plain(value):
@@ -193,14 +207,23 @@ def summarise(records, standalone):
     normalized = [record["normalized"] for record in done if record["normalized"] is not None]
     starts = [first for first, _ in streams.values()]
     ends = [last for _, last in streams.values()]
+    total_s = max(ends) - min(starts)
+    latencies = sorted(record["latency_s"] for record in done)
     return {
+        "queries_per_hour": round(3600 * len(done) / total_s, 1),
+        "p95_s": percentile(latencies, 0.95),
         "avg_stream_s": rounded(statistics.fmean(last - first for first, last in streams.values())),
         "avg_normalized_latency": rounded(statistics.fmean(normalized)) if normalized else None,
-        "total_s": rounded(max(ends) - min(starts)),
+        "total_s": rounded(total_s),
         "failures": [{key: record[key] for key in ("stream", "position", "name", "error")}
                      for record in records if "error" in record],
         "queries": sorted(records, key=lambda record: (record["stream"], record["position"])),
     }
+
+
+def percentile(ascending, part):
+    """The least that at least this part of the values do not exceed; null if there is none."""
+    return ascending[max(0, math.ceil(part * len(ascending)) - 1)] if ascending else None
 
 
 def rounded(seconds):
@@ -345,8 +368,8 @@ def parse(argv):
 
 def run(args):
     workload = workloads.load(args.workload)
-    args.table = workload.get("table", "lineitem")
     args.files = files_of(args.data)
+    args.tables = tables_of(workload, args.files) if args.engine != "pg" else {}
 
     def make_engine():
         try:

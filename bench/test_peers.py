@@ -80,6 +80,7 @@ class Summary(unittest.TestCase):
         told = peers.summarise(self.copies(), {"F-01": 1.0, "S-01": 2.0})
         self.assertEqual(told["avg_stream_s"], 6.0)
         self.assertEqual(told["total_s"], 9.0)
+        self.assertEqual((told["queries_per_hour"], told["p95_s"]), (1200.0, 6.0))
         self.assertEqual(told["avg_normalized_latency"], round((2 + 2 + 6) / 3, 4))
         self.assertEqual(told["failures"], [])
 

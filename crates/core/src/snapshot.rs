@@ -62,15 +62,31 @@ impl Abm {
         chunk: ChunkId,
         columns: &ColumnSet,
     ) -> bool {
+        self.is_wanted_but_by(Some(scan), table, chunk, columns)
+    }
+
+    /// Whether any scan still needs one of these columns of a chunk, or holds it. Under NSM columns are not told apart.
+    #[must_use]
+    pub fn is_wanted(&self, table: TableId, chunk: ChunkId, columns: &ColumnSet) -> bool {
+        self.is_wanted_but_by(None, table, chunk, columns)
+    }
+
+    fn is_wanted_but_by(
+        &self,
+        scan: Option<ScanId>,
+        table: TableId,
+        chunk: ChunkId,
+        columns: &ColumnSet,
+    ) -> bool {
         let Some(table) = self.tables.get(&table) else {
             return false;
         };
         let mut needing = table.interest(chunk).iter().map(|slot| table.slot(slot));
         let holding = table.pins.get(&chunk).into_iter();
-        needing.any(|slot| slot.scan != scan && slot.columns.intersects(columns))
-            || holding
-                .flat_map(|pins| &pins.by)
-                .any(|(pinner, held)| *pinner != Pinner::Scan(scan) && held.intersects(columns))
+        needing.any(|slot| Some(slot.scan) != scan && slot.columns.intersects(columns))
+            || holding.flat_map(|pins| &pins.by).any(|(pinner, held)| {
+                scan.is_none_or(|scan| *pinner != Pinner::Scan(scan)) && held.intersects(columns)
+            })
     }
 
     /// Whether the core holds the shared extent in memory: its load completed, it did not fail, and it was not evicted. False for

@@ -93,6 +93,8 @@ async fn arrays_stay_from_the_second_scan_on() {
     let pool = pool(&setup, Policy::Relevance, StorageModel::Dsm, None);
     let view = pool.table(&setup.files).unwrap();
     let memory = setup.shared.memory();
+    // What is free is wanted by others.
+    memory.reserve(250 << 20);
     // From the third on nothing is decoded any more.
     for (begun, stays) in [(12, false), (12, true), (0, true)] {
         let scan = start(&pool, &view, (0..12).collect(), &["v"], 1);

@@ -62,6 +62,63 @@ async fn scans_go_on_while_the_limit_moves() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn idle_arrays_have_the_memory_that_nobody_wants() {
+    let limit = 2 << 20;
+    let (setup, _) = setup(limit, Vec::new()).await;
+    let memory = setup.shared.memory();
+    let pool = pool(&setup, Policy::Relevance, StorageModel::Dsm, None);
+    let view = pool.table(&setup.files).unwrap();
+    let read = async || {
+        let scan = start(&pool, &view, all(), &["v"], 1);
+        let read = consume(Arc::clone(&scan), Duration::ZERO).await.unwrap();
+        assert_eq!(read, (SUM, ROWS as u64));
+        scan.metrics().decode_begun
+    };
+    let arrays = 8 * ROWS as u64;
+    assert!(arrays > limit / 8, "more than are kept in place of frames");
+    // Kept from the first scan on.
+    assert_eq!(read().await, CHUNKS as u64);
+    assert_eq!(read().await, 0);
+    assert_eq!(read().await, 0);
+    let (decoded, frames) = (memory.decoded_bytes(), memory.frame_bytes());
+    assert!(decoded >= arrays, "{memory:?}");
+    // An operator gets all but the frames' memory and what arrays have in their place; frames stay.
+    let wanted = limit - frames - limit / 8 - limit / 32;
+    assert!(memory.try_reserve(wanted), "{memory:?}");
+    assert!(memory.decoded_bytes() < decoded, "{memory:?}");
+    assert!(memory.decoded_bytes() + wanted + memory.frame_bytes() <= limit);
+    assert_eq!(memory.frame_bytes(), frames);
+    // With memory short they are as few, and all come back with it.
+    assert!(read().await > 0);
+    assert!(memory.decoded_bytes() <= limit / 8 + arrays / CHUNKS as u64);
+    memory.release(wanted);
+    read().await;
+    assert_eq!(read().await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn idle_arrays_make_way_for_frames() {
+    let (all_columns, arrays) = (["k", "v", "s"], 8 * ROWS as u64);
+    let (setup, _) = setup(arrays + (700 << 10), Vec::new()).await;
+    let memory = setup.shared.memory();
+    let pool = pool(&setup, Policy::Relevance, StorageModel::Dsm, None);
+    let view = pool.table(&setup.files).unwrap();
+    let first = start(&pool, &view, all(), &["v"], 1);
+    consume(Arc::clone(&first), Duration::ZERO).await.unwrap();
+    assert!(memory.decoded_bytes() >= arrays, "{memory:?}");
+    let frames = memory.frame_bytes();
+    let second = start(&pool, &view, all(), &all_columns, 1);
+    let read = consume(Arc::clone(&second), Duration::ZERO).await.unwrap();
+    assert_eq!(read, (SUM, ROWS as u64));
+    assert!(2 * memory.frame_bytes() > 3 * frames, "{memory:?}");
+    assert!(memory.decoded_bytes() < arrays, "{memory:?}");
+    assert!(
+        memory.frame_bytes() + memory.decoded_bytes() <= memory.limit(),
+        "I3"
+    );
+}
+
 /// Bytes in memory of the largest chunk, all its columns.
 fn largest_chunk(setup: &world::Setup) -> u64 {
     let chunks = setup.files[0].chunks();

@@ -54,6 +54,10 @@ struct State {
     /// Where each reader is: the batch it asked for last.
     readers: BTreeMap<u64, usize>,
     next_reader: u64,
+    /// Bytes of batches that the budget counts as idle: those of all while nobody reads, else none.
+    idle: u64,
+    /// When the last reader left, in the budget's ticks.
+    left: u64,
 }
 
 /// One decoded segment, in the making.
@@ -94,6 +98,8 @@ impl DecodedSegment {
             wakers: Vec::new(),
             readers: BTreeMap::new(),
             next_reader: 0,
+            idle: 0,
+            left: 0,
         };
         Arc::new(Self {
             place,
@@ -113,6 +119,7 @@ impl DecodedSegment {
         let id = state.next_reader;
         state.next_reader += 1;
         state.lasting |= id > 0;
+        self.memory.remove_idle(std::mem::take(&mut state.idle));
         state.readers.insert(id, at);
         Some(Reader {
             segment: Arc::clone(self),
@@ -120,10 +127,21 @@ impl DecodedSegment {
         })
     }
 
-    /// Whether it is to be kept: somebody reads it, or there is room and readers may come who still find its first batch.
-    pub(crate) fn stays(&self, room: bool) -> bool {
+    /// Whether it is to be kept: somebody reads it, or there is room and readers may come who still find its first batch. What is
+    /// not decoded to its end holds more memory than is counted, so that it stays only where few arrays do.
+    pub(crate) fn stays(&self) -> bool {
         let state = self.state.lock();
-        !state.readers.is_empty() || room && state.lasting && state.first == 0
+        !state.readers.is_empty()
+            || state.lasting
+                && state.first == 0
+                && (self.memory.keeps_few_arrays()
+                    || state.is_whole() && self.memory.keeps_spare_arrays())
+    }
+
+    /// Bytes that are freed when it is dropped, and when its last reader left; `None` while somebody reads it.
+    pub(crate) fn idle(&self) -> Option<(u64, u64)> {
+        let state = self.state.lock();
+        state.readers.is_empty().then_some((state.left, state.idle))
     }
 
     /// Whether a newcomer can join.
@@ -152,6 +170,10 @@ impl DecodedSegment {
             self.produced.fetch_add(bytes, Ordering::Relaxed);
             self.memory.add_decoded(bytes);
             let mut state = self.state.lock();
+            if state.readers.is_empty() {
+                state.idle += bytes;
+                self.memory.add_idle(bytes);
+            }
             state.batches.push_back((array, bytes));
             let wakers = std::mem::take(&mut state.wakers);
             // Nobody reads on: a job must not run for a query that was cancelled.
@@ -184,6 +206,10 @@ impl State {
         self.first + self.batches.len()
     }
 
+    fn is_whole(&self) -> bool {
+        self.first == 0 && self.error.is_none() && matches!(self.decoder, Decoder::Done)
+    }
+
     /// Takes out the batches that every reader has passed, once the window for newcomers is over.
     fn passed(&mut self) -> Vec<(ArrayRef, u64)> {
         if self.decoded() < WINDOW {
@@ -209,7 +235,7 @@ impl Reader {
         let segment = &self.segment;
         let mut state = segment.state.lock();
         state.readers.insert(self.id, at);
-        let passed = if state.lasting && segment.memory.decoded_is_small() {
+        let passed = if state.lasting && segment.memory.keeps_arrays() {
             Vec::new()
         } else {
             state.passed()
@@ -246,13 +272,19 @@ impl Reader {
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        self.segment.state.lock().readers.remove(&self.id);
+        let segment = &self.segment;
+        let mut state = segment.state.lock();
+        if state.readers.remove(&self.id).is_some() && state.readers.is_empty() {
+            state.idle = state.batches.iter().map(|(_, bytes)| bytes).sum();
+            state.left = segment.memory.add_idle(state.idle);
+        }
     }
 }
 
 impl Drop for DecodedSegment {
     fn drop(&mut self) {
         let state = self.state.get_mut();
+        self.memory.remove_idle(state.idle);
         self.memory
             .remove_decoded(state.batches.iter().map(|(_, bytes)| bytes).sum());
     }

@@ -5,7 +5,7 @@
 //! passes a gate before it works on a chunk. A chunk that is open already costs next to nothing more, for its decode is shared:
 //! consumers of the same chunk pass together.
 //! Estimates are low where readers of one chunk are far apart, for all arrays between them are kept; so nobody passes either while the
-//! decoded arrays themselves exceed the capacity.
+//! arrays that are read exceed the capacity themselves.
 //! Who waits takes the passes of consumers that do not come back (`place.rs`), so that those who stop reading hold nobody up (I8).
 //! Bounds: the open chunks' estimates stay within the capacity, but one chunk may always be open, and nobody waits while no chunk
 //! closes for longer than `PATIENCE`: consumers that read, but slowly, are not waited for longer.
@@ -113,7 +113,7 @@ impl Gate {
         let more = bytes.saturating_sub(held);
         // A limit that grows is seen by the next who asks, and by those who wait when a chunk closes or their patience ends.
         let capacity = self.memory.limit() / IN_DECODE;
-        let full = open.bytes + more > capacity || self.memory.decoded_bytes() > capacity;
+        let full = open.bytes + more > capacity || self.memory.read_array_bytes() > capacity;
         if leases == 0 && !force && open.bytes > 0 && full {
             return false;
         }

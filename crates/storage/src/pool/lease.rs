@@ -5,8 +5,9 @@
 //! asked for. So a batch of a lease is the same whenever it is asked for, and the scan it came from hands the chunk to nobody else.
 //!
 //! L1: the frames of the leased columns stay in memory until the lease is dropped, or lapses. L2: a segment is decoded once for all leases
-//! that overlap in time, and for later ones while memory is plentiful and the frame is resident, if another scan wants it or the chunk
-//! has been wanted before: what is read once and no more would only take the place of what is read again. Who comes back late decodes
+//! that overlap in time, and for later ones while memory is plentiful and the frame is resident. Where nobody else wants the memory that
+//! holds for all; where arrays take the place of frames, for what another scan wants and for chunks that have been wanted before, for
+//! what is read once and no more would only take the place of what is read again. Who comes back late decodes
 //! the rest for itself, unless another's arrays are there. L3: a chunk's batches depend on its file, its rows and their number per
 //! batch alone.
 
@@ -318,8 +319,10 @@ impl ChunkLease {
         first: usize,
     ) -> Result<Arc<DecodedSegment>> {
         let make = self.decoder(state, root, column, self.batch_rows)?;
+        let shared = &place.scan.inner().shared;
         let lasting = first == 0
             && (place.origin != LoadOrigin::LoadedForMe
+                || shared.memory.keeps_spare_arrays()
                 || self.others_want(state, place, std::slice::from_ref(column)));
         let rows = self.batches.iter().take(first).sum();
         let all = self.batches.rows();
@@ -327,7 +330,6 @@ impl ChunkLease {
             0 => make,
             _ => Box::new(move || Ok(make()?.with_rows(std::slice::from_ref(&(rows..all))))),
         };
-        let shared = &place.scan.inner().shared;
         let (decode, memory) = (Arc::clone(&shared.decode), Arc::clone(&shared.memory));
         let produced = Arc::clone(&shared.decoded_bytes);
         let name = format!("{}, column {}", self.info().file.name(), column.name);

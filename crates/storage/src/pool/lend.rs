@@ -33,12 +33,8 @@ impl Lender for Inner {
         });
     }
 
-    fn drop_idle_arrays(self: Arc<Self>) {
-        self.with_state(|state, effects| {
-            for table in state.tables.values_mut() {
-                table.drop_idle_arrays(effects);
-            }
-        });
+    fn drop_idle_arrays(self: Arc<Self>, bytes: u64) {
+        self.with_state(|state, effects| state.drop_idle_arrays(bytes, effects));
     }
 
     fn drop_idle_tables(self: Arc<Self>, bytes: u64) {
@@ -47,7 +43,7 @@ impl Lender for Inner {
 
     fn limit_lowered(self: Arc<Self>, limit: u64) {
         let budget = limit.min(self.config.buffer_bytes_max.unwrap_or(u64::MAX));
-        Arc::clone(&self).drop_idle_arrays();
+        Arc::clone(&self).drop_idle_arrays(u64::MAX);
         self.with_state(|state, effects| {
             let stuck: Vec<(ScanId, LargestLoad)> = state
                 .scans

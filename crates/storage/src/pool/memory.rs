@@ -8,14 +8,17 @@
 //! What is known of files and tables (footers, page indexes, chunk maps) counts too, beyond [`METADATA_FREE`], and is kept for later up to
 //! [`MemoryBudget::metadata_bytes_max`]; what queries use stays, whatever it takes.
 //! Not here: what is evicted (coscan-core), spilling (DataFusion), which limits make sense (the engine).
+//! Arrays that nobody reads (*idle*) are a cache. Up to a part of the limit they count like those that are read. Beyond it they have only
+//! the memory that nobody else wants: they are kept while there is some, and make way to the byte, before frames do
+//! and before an operator is refused.
 //! Bounds: the pools keep at least `POOL_FLOOR` of the limit, and each at least what the largest load of its running scans needs,
 //! so that a query that hogs memory cannot stop all scans. By such a load, if operators had the memory before the scan began, the
 //! limit may be exceeded.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 /// A pool's side of the budget.
 pub(crate) trait Lender: Send + Sync {
@@ -27,8 +30,8 @@ pub(crate) trait Lender: Send + Sync {
     fn needs(&self) -> u64;
     /// What it may hold from now on; it evicts at once what it can.
     fn set_budget(self: Arc<Self>, bytes: u64);
-    /// Decoded arrays that nobody reads go.
-    fn drop_idle_arrays(self: Arc<Self>);
+    /// Decoded arrays that nobody reads go, the least valuable first, until at least so many bytes went or none is left.
+    fn drop_idle_arrays(self: Arc<Self>, bytes: u64);
     /// The limit of everything was lowered to this: what can never fit now fails, what is only kept for later goes.
     fn limit_lowered(self: Arc<Self>, limit: u64);
     /// Tables that nobody uses go, least recently used first, but not the last one: about so many bytes of what is known of them.
@@ -48,11 +51,19 @@ pub struct MemoryBudget {
     operators: AtomicU64,
     pages: AtomicU64,
     decoded: AtomicU64,
+    /// The part of `decoded` that nobody reads.
+    idle: AtomicU64,
+    /// Whether there was memory for idle arrays when it was looked last.
+    room: AtomicBool,
+    /// Counts what became idle.
+    ticks: AtomicU64,
     metadata: AtomicU64,
     /// What the pools were told last, in steps.
     told: AtomicU64,
     /// Held while the pools are told, so that the last word they hear is the latest.
     dividing: Mutex<()>,
+    /// Held while idle arrays are dropped.
+    making_way: Mutex<()>,
     lenders: Mutex<Vec<Weak<dyn Lender>>>,
     /// Who gives memory back before an operator is refused.
     reclaimed: Mutex<Vec<Weak<dyn Reclaim>>>,
@@ -60,8 +71,11 @@ pub struct MemoryBudget {
 
 /// The part of the limit that operators cannot take from the buffer pools, as a divisor.
 const POOL_FLOOR: u64 = 8;
-/// The part of the limit up to which decoded arrays are kept as a cache, as a divisor.
+/// The part of the limit up to which idle arrays count like those that are read, as a divisor. Arrays take several times the memory of
+/// their frames, so more is better spent on frames.
 const DECODED_KEPT: u64 = 8;
+/// So many steps of memory are left free when idle arrays make way: new ones come and go without a look at all of them.
+const STEPS_FREED: u64 = 2;
 /// What is known of files and tables does not count up to here: some hundred files, beside which no limit is worth setting.
 pub const METADATA_FREE: u64 = 1 << 20;
 /// The part of the limit above which what is known of files and tables goes, as far as nobody uses it, as a divisor.
@@ -128,6 +142,19 @@ impl MemoryBudget {
     #[must_use]
     pub fn decoded_bytes(&self) -> u64 {
         self.decoded.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of decoded arrays that somebody reads.
+    #[must_use]
+    pub fn read_array_bytes(&self) -> u64 {
+        let idle = self.idle.load(Ordering::Relaxed);
+        self.decoded_bytes().saturating_sub(idle)
+    }
+
+    /// Decoded arrays, but for what has only the memory that nobody else wants.
+    fn decoded_counted(&self) -> u64 {
+        let kept = self.decoded_bytes().min(self.limit() / DECODED_KEPT);
+        kept.max(self.read_array_bytes())
     }
 
     /// Bytes of footers, page indexes, chunk maps and tables, about. They count in the budget beyond [`METADATA_FREE`].
@@ -197,7 +224,7 @@ impl MemoryBudget {
             }
         }
         for pool in self.pools() {
-            pool.drop_idle_arrays();
+            pool.drop_idle_arrays(u64::MAX);
         }
         self.try_take(bytes, self.operators_max(), beyond)
     }
@@ -211,17 +238,19 @@ impl MemoryBudget {
     fn try_take(&self, bytes: u64, operators_max: u64, beyond: u64) -> bool {
         let operators = self.operators.fetch_add(bytes, Ordering::Relaxed) + bytes;
         let limit = self.limit() + beyond;
-        let all = || {
-            let read = self.page_bytes() + self.decoded_bytes() + self.frame_bytes();
-            operators + read + self.metadata_counted()
-        };
+        let all = || operators + self.held_beside_operators(&self.pools());
         let fits = operators <= operators_max && {
             self.tell();
             // The pools hear of changes in steps only; before anyone is refused, they shrink to the byte.
-            all() <= limit || {
-                self.divide();
-                all() <= limit
-            }
+            all() <= limit
+                || {
+                    self.make_way(&mut self.making_way.lock());
+                    all() <= limit
+                }
+                || {
+                    self.divide();
+                    all() <= limit
+                }
         };
         if !fits {
             self.release(bytes);
@@ -232,7 +261,7 @@ impl MemoryBudget {
     /// What operators may have now, all together, in bytes: all but decoded arrays, pages read by themselves, and what the pools keep in any case.
     #[must_use]
     pub fn operators_max(&self) -> u64 {
-        let others = self.page_bytes() + self.decoded_bytes() + self.metadata_counted();
+        let others = self.page_bytes() + self.decoded_counted() + self.metadata_counted();
         self.limit()
             .saturating_sub(others + self.floor(&self.pools()))
     }
@@ -272,10 +301,71 @@ impl MemoryBudget {
         self.decoded.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Whether decoded arrays may be kept for readers to come. Arrays take several times the memory of their frames, so where memory
-    /// is short it is better spent on frames.
-    pub(crate) fn decoded_is_small(&self) -> bool {
+    /// Notes that arrays are read no more, and gives the time of it, in things that became idle.
+    pub(crate) fn add_idle(&self, bytes: u64) -> u64 {
+        self.idle.fetch_add(bytes, Ordering::Relaxed);
+        self.ticks.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Notes that idle arrays are read again, or gone.
+    pub(crate) fn remove_idle(&self, bytes: u64) {
+        self.idle.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Whether arrays may be kept for readers to come, in place of frames if need be.
+    pub(crate) fn keeps_few_arrays(&self) -> bool {
         self.decoded_bytes() < self.limit() / DECODED_KEPT
+    }
+
+    /// Whether arrays may be kept for readers to come: there is memory that nobody else wants, or there are few.
+    pub(crate) fn keeps_arrays(&self) -> bool {
+        self.keeps_spare_arrays() || self.keeps_few_arrays()
+    }
+
+    /// Whether there is memory that nobody else wants.
+    pub(crate) fn keeps_spare_arrays(&self) -> bool {
+        self.room.load(Ordering::Relaxed)
+    }
+
+    fn step(&self) -> u64 {
+        self.limit() / STEPS
+    }
+
+    fn held_beside_operators(&self, pools: &[Arc<dyn Lender>]) -> u64 {
+        let frames: u64 = pools.iter().map(|pool| pool.held()).sum();
+        frames + self.page_bytes() + self.decoded_bytes() + self.metadata_counted()
+    }
+
+    /// Idle arrays beyond their part of the limit go as far as others want the memory.
+    fn make_way(&self, _one_at_a_time: &mut MutexGuard<'_, ()>) {
+        let pools = self.pools();
+        for pool in &pools {
+            let all = self.operator_bytes() + self.held_beside_operators(&pools);
+            let too_many = (all + self.step()).saturating_sub(self.limit());
+            let spare = self.decoded_bytes().saturating_sub(self.decoded_counted());
+            if too_many == 0 || spare == 0 {
+                return;
+            }
+            Arc::clone(pool).drop_idle_arrays(spare.min(too_many + STEPS_FREED * self.step()));
+        }
+    }
+
+    /// Sees whether there is memory for idle arrays, and has them make way where there is none. Not to be called under a pool's lock.
+    pub(crate) fn weigh_arrays(&self) {
+        self.weigh(&self.pools());
+    }
+
+    fn weigh(&self, pools: &[Arc<dyn Lender>]) {
+        let all = self.operator_bytes() + self.held_beside_operators(pools) + self.step();
+        let idle = self.decoded_bytes().saturating_sub(self.read_array_bytes());
+        let room = all.saturating_sub(idle) + STEPS_FREED * self.step() < self.limit();
+        self.room.store(room, Ordering::Relaxed);
+        // Whoever makes way already makes enough.
+        if all > self.limit()
+            && let Some(mut one) = self.making_way.try_lock()
+        {
+            self.make_way(&mut one);
+        }
     }
 
     /// From now on `holder` is asked to give memory back before an operator is refused any.
@@ -296,7 +386,9 @@ impl MemoryBudget {
 
     /// Divides the pools' share anew if it changed by a step. Not to be called under a pool's lock.
     pub(crate) fn tell(&self) {
-        if self.told.load(Ordering::Relaxed) != self.steps(self.pool_share(&self.pools())) {
+        let pools = self.pools();
+        self.weigh(&pools);
+        if self.told.load(Ordering::Relaxed) != self.steps(self.pool_share(&pools)) {
             self.divide();
         }
     }
@@ -314,16 +406,15 @@ impl MemoryBudget {
 
     /// What all pools together may hold.
     fn pool_share(&self, pools: &[Arc<dyn Lender>]) -> u64 {
-        let read = self.page_bytes() + self.decoded_bytes();
+        let read = self.page_bytes() + self.decoded_counted();
         let taken = self.operator_bytes() + read + self.metadata_counted();
         // Until the next step is told, others may take as much as a step.
-        let step = self.limit() / STEPS;
-        let left = self.limit().saturating_sub(taken + step);
+        let left = self.limit().saturating_sub(taken + self.step());
         left.max(self.floor(pools))
     }
 
     fn steps(&self, bytes: u64) -> u64 {
-        bytes / (self.limit() / STEPS).max(1)
+        bytes / self.step().max(1)
     }
 
     /// Active pools each get what they need, and share the rest alike; idle ones get nothing as soon as one is active.
@@ -390,7 +481,7 @@ mod tests {
             self.0.store(bytes, Ordering::Relaxed);
         }
 
-        fn drop_idle_arrays(self: Arc<Self>) {}
+        fn drop_idle_arrays(self: Arc<Self>, _bytes: u64) {}
 
         fn limit_lowered(self: Arc<Self>, _limit: u64) {}
     }

@@ -28,6 +28,7 @@ mod decode_pool;
 mod decoded;
 mod files;
 mod gate;
+mod idle_arrays;
 mod io_threads;
 mod lease;
 mod lend;
@@ -323,12 +324,16 @@ impl Inner {
             (result, woke || wants)
         };
         // First of all: a load that was decided on must be carried out whatever happens here.
+        let loads = !effects.loads.is_empty();
         for job in effects.loads {
             let device = job.device;
             self.shared.io.spawn_on(device, Arc::clone(self).load(job));
         }
         if changed {
             self.shared.memory.divide();
+        }
+        if loads {
+            self.shared.memory.weigh_arrays();
         }
         for waker in effects.wakers {
             waker.wake();

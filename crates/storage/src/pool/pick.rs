@@ -105,7 +105,7 @@ impl ChunkLease {
 
     /// Whether picking is still cheaper than arrays that stay for the next query; counts it, if so.
     fn may_pick(&self, state: &mut State, place: &Place, wanted: &[Range<usize>]) -> bool {
-        if !place.scan.inner().shared.memory.decoded_is_small() {
+        if !place.scan.inner().shared.memory.keeps_arrays() {
             return true;
         }
         let (mut first, mut touched) = (0, 0);

@@ -201,14 +201,13 @@ impl Place {
         self.scan.inner().with_state(|state, effects| {
             tell(state, effects);
             // Keep what others use; keep the rest only while there is room for it.
-            let room = self.scan.inner().shared.memory.decoded_is_small();
             if worked
                 && let Some(table) = state.tables.get_mut(&self.scan.table().table)
                 && let Some(list) = table.decoded.get_mut(&self.chunk)
             {
                 let (kept, dropped): (Vec<_>, Vec<_>) = std::mem::take(list)
                     .into_iter()
-                    .partition(|(_, segment)| segment.stays(room));
+                    .partition(|(_, segment)| segment.stays());
                 *list = kept;
                 if list.is_empty() {
                     table.decoded.remove(&self.chunk);

@@ -490,15 +490,6 @@ impl TableState {
         effects.dropped.extend(gone.map(|(_, segment)| segment));
     }
 
-    /// Drops the arrays that are kept for readers to come.
-    pub(crate) fn drop_idle_arrays(&mut self, effects: &mut Effects) {
-        self.decoded.retain(|_, list| {
-            let idle = list.extract_if(.., |(_, segment)| !segment.stays(false));
-            effects.dropped.extend(idle.map(|(_, segment)| segment));
-            !list.is_empty()
-        });
-    }
-
     pub(crate) fn new(core: CoreTable, known: Charge) -> Self {
         Self {
             core,
