@@ -11,7 +11,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use coscan_storage::pool::TableFile;
-use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::arrow::datatypes::{FieldRef, SchemaRef};
 use datafusion::common::ScalarValue;
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::FileScanConfig;
@@ -31,6 +31,8 @@ use datafusion::physical_expr_adapter::{
 };
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 
+use super::compact::compact;
+
 /// More conjuncts than this are evaluated as one: a set of them is kept in a `u64` per chunk.
 pub(crate) const CONJUNCTS_MAX: usize = 64;
 
@@ -48,8 +50,8 @@ pub(crate) struct TablePlan {
 pub(crate) struct FilePlan {
     /// The file's columns as they are decoded; root columns, in the file's order.
     pub(crate) schema: SchemaRef,
-    /// Per column: decimals that the file stores as integers of 64 bits, which may be decoded to such.
-    pub(crate) fits_64_bits: Vec<bool>,
+    /// Per column: the field that it is decoded to and kept as (`compact.rs`).
+    pub(crate) kept: Vec<FieldRef>,
     /// What must be true of a row, over `schema`. At most [`CONJUNCTS_MAX`].
     pub(crate) conjuncts: Vec<Conjunct>,
     /// The output columns, over `schema`.
@@ -155,7 +157,7 @@ impl TablePlan {
             conjuncts.push(Conjunct::new(conjunction(rest.into_iter().map(|c| c.expr))));
         }
         Ok(FilePlan {
-            fits_64_bits: fits_64_bits(&schema, file),
+            kept: schema.fields().iter().map(|f| compact(f, file)).collect(),
             schema,
             conjuncts,
             projection: projection.iter().map(|p| Arc::clone(&p.expr)).collect(),
@@ -185,29 +187,6 @@ impl TablePlan {
         Ok(schema)
     }
 }
-
-/// See [`FilePlan::fits_64_bits`].
-fn fits_64_bits(schema: &SchemaRef, file: &TableFile) -> Vec<bool> {
-    let parquet = file.metadata().file_metadata().schema_descr();
-    let roots = parquet.root_schema().get_fields();
-    let stored = |field: &Arc<arrow::datatypes::Field>| {
-        let DataType::Decimal128(precision, scale) = field.data_type() else {
-            return false;
-        };
-        let root = file.column(field.name()).and_then(|root| roots.get(root));
-        root.is_some_and(|root| {
-            root.is_primitive()
-                && root.get_physical_type() == parquet::basic::Type::INT64
-                && root.get_precision() == i32::from(*precision)
-                && root.get_scale() == i32::from(*scale)
-                && *precision <= DIGITS_OF_64_BITS
-        })
-    };
-    schema.fields().iter().map(stored).collect()
-}
-
-/// Decimals of so many digits fit 64 bits.
-const DIGITS_OF_64_BITS: u8 = 18;
 
 impl Conjunct {
     fn new(expr: Arc<dyn PhysicalExpr>) -> Self {

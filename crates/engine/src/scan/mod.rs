@@ -29,6 +29,7 @@ mod bloom;
 mod checked_reader;
 mod chunk_bounds;
 mod claims;
+mod compact;
 mod dynamic;
 mod execution;
 mod executions;

@@ -5,6 +5,7 @@
 //! passes the first conjunct never decodes the others' columns nor the projection's. What passed is filtered once, at the
 //! end, unless a conjunct can fail on rows that an earlier one excludes (a division, a cast): then it sees only the rows
 //! that are left, as in a row filter of the Parquet reader.
+//! Columns come in the form in which they are kept (`compact.rs`), and are widened where an expression is evaluated.
 //! Not here: where the columns come from (`stream.rs`, `smooth/`), which conjuncts are left (`prune.rs`).
 //! I1: a row leaves the pipeline iff every conjunct of the query is true for it; order is kept. Dynamic filters are hints of
 //! operators above, which check for themselves.
@@ -32,6 +33,7 @@ use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
 use datafusion::physical_plan::metrics::Time;
 use futures::future::BoxFuture;
 
+use super::compact::{mask_by_value, widen};
 use super::file_plan::FilePlan;
 use super::floats::is_float;
 
@@ -375,11 +377,11 @@ impl ColumnList<'_> {
         if let Some(position) = self.fields.iter().position(|f| *f == field) {
             return position;
         }
-        let arrow = Arc::clone(&self.plan.schema.fields()[field]);
+        let kept = Arc::clone(&self.plan.kept[field]);
         self.fields.push(field);
         self.requests.push(ColumnRequest {
-            name: arrow.name().clone(),
-            field: arrow,
+            name: kept.name().clone(),
+            field: kept,
         });
         self.requests.len() - 1
     }
@@ -460,7 +462,7 @@ impl Step {
                 (columns, filter.count())
             }
         };
-        let input = batch(&self.schema, columns, rows)?;
+        let input = self.input(&columns, rows)?;
         let values = self
             .exprs
             .iter()
@@ -471,10 +473,34 @@ impl Step {
 
     /// The one conjunct's value for each row, NULL as false.
     fn mask(&self, columns: Vec<ArrayRef>, rows: usize) -> Result<BooleanArray> {
-        let input = batch(&self.schema, columns, rows)?;
+        if let [column] = columns.as_slice()
+            && self.harmless
+        {
+            let wanted = self.schema.field(0).data_type();
+            let of_values = |values: ArrayRef| {
+                let rows = values.len();
+                self.mask_of(&batch(&self.schema, vec![values], rows)?)
+            };
+            if let Some(mask) = mask_by_value(column, wanted, of_values)? {
+                return Ok(mask);
+            }
+        }
+        self.mask_of(&self.input(&columns, rows)?)
+    }
+
+    /// What the expressions are evaluated over.
+    fn input(&self, columns: &[ArrayRef], rows: usize) -> Result<RecordBatch> {
+        let wanted = self.schema.fields().iter();
+        let columns = columns.iter().zip(wanted);
+        let columns = columns.map(|(column, field)| widen(column, field.data_type()));
+        batch(&self.schema, columns.collect::<Result<_>>()?, rows)
+    }
+
+    fn mask_of(&self, input: &RecordBatch) -> Result<BooleanArray> {
+        let rows = input.num_rows();
         let mut mask: Option<BooleanArray> = None;
         for expr in &self.exprs {
-            let values = expr.evaluate(&input)?.into_array(rows)?;
+            let values = expr.evaluate(input)?.into_array(rows)?;
             let values = as_boolean_array(&values)?;
             let values = match values.null_count() {
                 0 => values.clone(),

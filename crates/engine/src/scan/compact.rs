@@ -1,0 +1,125 @@
+//! In which form is a column decoded and kept?
+//!
+//! Idea: decoded arrays are the largest thing in memory, and taking memory is dear. So a column is kept in the narrowest
+//! form that its file proves to be enough: decimals of at most 18 digits as integers of 64 bits, strings whose pages all
+//! refer to a dictionary as references into it. A plan wants what DataFusion's reader gives; rows are widened to
+//! that when they leave a scan, after filters, and a conjunct over one such column of strings is evaluated once for each
+//! value of the dictionary instead of each row.
+//! Not here: arithmetic on narrow decimals (`fragment/`).
+//! I1: `widen` of what is decoded to the compact type equals what is decoded to the plan's type.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, DictionaryArray};
+use arrow::buffer::BooleanBuffer;
+use arrow::compute::{cast, take};
+use arrow::datatypes::{
+    ArrowNativeType, DataType, Decimal64Type, Decimal128Type, Field, FieldRef, Int32Type,
+};
+use coscan_storage::pool::TableFile;
+use datafusion::error::Result;
+use parquet::basic::{ConvertedType, Encoding, LogicalType, Type as Physical};
+use parquet::file::metadata::ColumnChunkMetaData;
+use parquet::schema::types::Type;
+
+/// Decimals of so many digits fit 64 bits.
+const DIGITS_OF_64_BITS: u8 = 18;
+
+/// A conjunct is evaluated for the values of a dictionary if there are at most one in so many rows.
+const ROWS_PER_VALUE: usize = 4;
+
+/// The field that a column of the file is decoded to; `field` is what the plan wants of it.
+pub(super) fn compact(field: &FieldRef, file: &TableFile) -> FieldRef {
+    let metadata = file.metadata();
+    let descriptor = metadata.file_metadata().schema_descr();
+    let roots = descriptor.root_schema().get_fields();
+    let root = file.column(field.name()).and_then(|at| roots.get(at));
+    let Some(root) = root.filter(|root| root.is_primitive()) else {
+        return Arc::clone(field);
+    };
+    let narrow = match field.data_type() {
+        DataType::Decimal128(precision, scale) if is_decimal_64(root, *precision, *scale) => {
+            DataType::Decimal64(*precision, *scale)
+        }
+        DataType::Utf8View | DataType::Utf8 if is_text(root) => {
+            let leaf = (0..descriptor.num_columns())
+                .find(|leaf| descriptor.get_column_root(*leaf).name() == root.name());
+            let groups = metadata.row_groups();
+            let refers = |leaf| groups.iter().all(|g| refers_to_dictionary(g.column(leaf)));
+            if groups.is_empty() || !leaf.is_some_and(refers) {
+                return Arc::clone(field);
+            }
+            DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
+        }
+        _ => return Arc::clone(field),
+    };
+    Arc::new(Field::clone(field).with_data_type(narrow))
+}
+
+fn is_decimal_64(root: &Type, precision: u8, scale: i8) -> bool {
+    root.get_physical_type() == Physical::INT64
+        && root.get_precision() == i32::from(precision)
+        && root.get_scale() == i32::from(scale)
+        && precision <= DIGITS_OF_64_BITS
+}
+
+fn is_text(root: &Type) -> bool {
+    let info = root.get_basic_info();
+    root.get_physical_type() == Physical::BYTE_ARRAY
+        && (matches!(info.logical_type_ref(), Some(LogicalType::String))
+            || info.logical_type_ref().is_none() && info.converted_type() == ConvertedType::UTF8)
+}
+
+/// Whether all data pages hold references; a writer that says nothing of its pages may have changed its mind on the way.
+fn refers_to_dictionary(column: &ColumnChunkMetaData) -> bool {
+    column.dictionary_page_offset().is_some()
+        && column.page_encoding_stats_mask().is_some_and(|mask| {
+            mask.is_only(Encoding::PLAIN_DICTIONARY) || mask.is_only(Encoding::RLE_DICTIONARY)
+        })
+}
+
+/// The array as the plan wants it; the same if it is that already.
+///
+/// # Errors
+/// If it cannot be: a bug.
+pub(super) fn widen(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef> {
+    match (array.data_type(), wanted) {
+        (has, wanted) if has == wanted => Ok(Arc::clone(array)),
+        (DataType::Decimal64(..), DataType::Decimal128(precision, scale)) => {
+            let narrow = array.as_primitive::<Decimal64Type>();
+            let wide = narrow.unary::<_, Decimal128Type>(i128::from);
+            Ok(Arc::new(wide.with_precision_and_scale(*precision, *scale)?))
+        }
+        (DataType::Dictionary(..), _) => {
+            let references = array.as_dictionary::<Int32Type>();
+            let values = cast(references.values(), wanted)?;
+            Ok(take(&values, references.keys(), None)?)
+        }
+        (_, wanted) => Ok(cast(array, wanted)?),
+    }
+}
+
+/// The mask of a conjunct over one column, from its value for each string of the column's dictionary; `None` where that does not pay.
+///
+/// # Errors
+/// What `of_values` says.
+pub(super) fn mask_by_value(
+    array: &ArrayRef,
+    wanted: &DataType,
+    of_values: impl FnOnce(ArrayRef) -> Result<BooleanArray>,
+) -> Result<Option<BooleanArray>> {
+    let Some(references) = array.as_any().downcast_ref::<DictionaryArray<Int32Type>>() else {
+        return Ok(None);
+    };
+    // A NULL has no value in the dictionary, and may pass.
+    let values = references.values();
+    let few = values.len() * ROWS_PER_VALUE <= references.len();
+    if !few || references.null_count() > 0 || values.null_count() > 0 {
+        return Ok(None);
+    }
+    let of_values = of_values(cast(values, wanted)?)?;
+    let passes: Vec<bool> = of_values.iter().map(|value| value == Some(true)).collect();
+    let keys = references.keys().values();
+    let mask = BooleanBuffer::collect_bool(keys.len(), |row| passes[keys[row].as_usize()]);
+    Ok(Some(mask.into()))
+}
