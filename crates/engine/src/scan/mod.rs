@@ -22,9 +22,13 @@
 //! | `float_scans.rs` | what DataFusion may conclude from such bounds |
 //! | `dynamic.rs` | chunks that a dynamic filter rules out meanwhile |
 //! | `pipeline.rs` | from columns to selected, projected rows |
+//! | `compact.rs` | in which form columns are decoded and kept |
+//! | `routed.rs`, `bits.rs` | the look-ups of a join that was built in partitions |
+//! | `few_rows.rs` | rows of which a few are left, put together over batches |
 //! | `metrics.rs` | what EXPLAIN ANALYZE shows |
 
 mod batches;
+mod bits;
 mod bloom;
 mod checked_reader;
 mod chunk_bounds;
@@ -43,6 +47,7 @@ mod pipeline;
 mod plain;
 mod positions;
 mod prune;
+mod routed;
 mod rule;
 mod source;
 mod spec;

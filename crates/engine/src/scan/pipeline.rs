@@ -13,6 +13,7 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow::buffer::BooleanBuffer;
@@ -33,9 +34,11 @@ use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
 use datafusion::physical_plan::metrics::Time;
 use futures::future::BoxFuture;
 
+use super::bits::scatter;
 use super::compact::{mask_by_value, widen};
 use super::file_plan::FilePlan;
 use super::floats::is_float;
+use super::routed;
 
 /// What is done with each batch of a chunk.
 pub(crate) struct Pipeline {
@@ -57,6 +60,39 @@ pub(crate) struct Step {
     harmless: bool,
     /// The output needs no column but those of this step and the steps before.
     saves_no_column: bool,
+    /// What a dynamic filter that is not harmless has done so far.
+    looked_up: Passing,
+}
+
+/// How many rows came to look-ups, and how many passed.
+#[derive(Default)]
+struct Passing {
+    rows: AtomicUsize,
+    passed: AtomicUsize,
+    /// Batches that were let through without a look.
+    skipped: AtomicUsize,
+}
+
+/// After so many rows it is judged whether look-ups pay.
+const JUDGED_AFTER: usize = 1 << 16;
+
+/// Of batches that are let through without a look, one in so many is looked at.
+const SAMPLED_ONE_IN: usize = 32;
+
+impl Passing {
+    fn add(&self, rows: usize, passed: usize) {
+        self.rows.fetch_add(rows, Ordering::Relaxed);
+        self.passed.fetch_add(passed, Ordering::Relaxed);
+    }
+
+    /// Whether the next batch is let through: three of four rows pass, and the join looks them up again.
+    fn lets_through(&self) -> bool {
+        let rows = self.rows.load(Ordering::Relaxed);
+        let passed = self.passed.load(Ordering::Relaxed);
+        rows >= JUDGED_AFTER
+            && passed / 3 > rows / 4
+            && self.skipped.fetch_add(1, Ordering::Relaxed) % SAMPLED_ONE_IN != 0
+    }
 }
 
 /// Which rows of a batch are left.
@@ -370,6 +406,7 @@ impl ColumnList<'_> {
             schema,
             harmless,
             saves_no_column: false,
+            looked_up: Passing::default(),
         })
     }
 
@@ -389,7 +426,7 @@ impl ColumnList<'_> {
 
 impl Step {
     /// Whether this is a dynamic filter that the operator that made it should rather apply alone: a join's hash look-ups cost
-    /// here what its own probe costs, and are made only where they may save columns. What is `harmless` is cheap, and stays, but
+    /// here what its own probe costs, and are made only where they may save columns and rule out rows. What is `harmless` is cheap, and stays, but
     /// for lists of floating-point keys: they compare bits, and the join that made them takes -0 for 0.
     ///
     /// # Errors
@@ -401,8 +438,9 @@ impl Step {
         match expr.downcast_ref::<DynamicFilterPhysicalExpr>() {
             Some(filter) => {
                 let filter = filter.current()?;
-                let is_dear = self.saves_no_column && !harmless(&filter);
-                Ok(is_dear || lists_floats(&filter, &self.schema))
+                let is_dear = !harmless(&filter);
+                let pays = !self.saves_no_column && !self.looked_up.lets_through();
+                Ok(is_dear && !pays || lists_floats(&filter, &self.schema))
             }
             None => Ok(false),
         }
@@ -500,19 +538,43 @@ impl Step {
         let rows = input.num_rows();
         let mut mask: Option<BooleanArray> = None;
         for expr in &self.exprs {
-            let values = expr.evaluate(input)?.into_array(rows)?;
-            let values = as_boolean_array(&values)?;
-            let values = match values.null_count() {
-                0 => values.clone(),
-                _ => prep_null_mask_filter(values),
+            let values = match expr.downcast_ref::<DynamicFilterPhysicalExpr>() {
+                Some(filter) => self.looked_up(&filter.current()?, input)?,
+                None => value_of(expr, input)?,
             };
             mask = Some(match mask {
                 None => values,
                 Some(before) => and(&before, &values)?,
             });
         }
-        Ok(mask.unwrap_or_else(|| BooleanArray::from(vec![true; rows])))
+        Ok(mask.unwrap_or_else(|| BooleanArray::from(BooleanBuffer::new_set(rows))))
     }
+
+    /// The mask of a dynamic filter as it is now.
+    fn looked_up(
+        &self,
+        filter: &Arc<dyn PhysicalExpr>,
+        input: &RecordBatch,
+    ) -> Result<BooleanArray> {
+        let mask = match routed::mask(filter.as_ref(), input)? {
+            Some(mask) => mask,
+            None => value_of(filter, input)?,
+        };
+        if !harmless(filter) {
+            self.looked_up.add(input.num_rows(), mask.true_count());
+        }
+        Ok(mask)
+    }
+}
+
+/// The expression's value for each row, NULL as false.
+fn value_of(expr: &Arc<dyn PhysicalExpr>, input: &RecordBatch) -> Result<BooleanArray> {
+    let values = expr.evaluate(input)?.into_array(input.num_rows())?;
+    let values = as_boolean_array(&values)?;
+    Ok(match values.null_count() {
+        0 => values.clone(),
+        _ => prep_null_mask_filter(values),
+    })
 }
 
 fn batch(schema: &SchemaRef, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
@@ -527,20 +589,6 @@ fn batch(schema: &SchemaRef, columns: Vec<ArrayRef>, rows: usize) -> Result<Reco
 /// A filter that is used for several columns.
 fn filter_of(mask: &BooleanArray) -> FilterPredicate {
     FilterBuilder::new(mask).optimize().build()
-}
-
-/// The rows of `before` for which `after`, which has one value per selected row of `before`, is true.
-fn scatter(before: &BooleanArray, after: &BooleanArray) -> BooleanArray {
-    let mut rank = 0;
-    before
-        .values()
-        .iter()
-        .map(|selected| {
-            let kept = selected && after.value(rank);
-            rank += usize::from(selected);
-            Some(kept)
-        })
-        .collect()
 }
 
 /// Comparisons and logic over columns and literals: cheap, and they fail for no row.
@@ -589,17 +637,4 @@ fn lists_floats(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> bool {
         Ok(list.is_some_and(|list| collect_columns(list.expr()).iter().any(may_be_float)))
     });
     lists.unwrap_or(true)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn scattering_undoes_filtering() {
-        let before = BooleanArray::from(vec![true, false, true, true, false]);
-        let after = BooleanArray::from(vec![false, true, true]);
-        let expected = BooleanArray::from(vec![false, false, true, true, false]);
-        assert_eq!(scatter(&before, &after), expected);
-    }
 }
