@@ -7,6 +7,7 @@
 #
 #   SCALE=10  SEED=1  CLIENTS=12  QUERIES=4  SETS=0 (sets of parameters per query; 0: drawn for each)
 #   ENGINES="duckdb datafusion coscan"  COSCAN=target/release/coscan  COSCAN_SETTINGS="coscan.state_cache=0"
+#   WARM_UP=yes   the workload runs once before the run that counts, for each engine (processor time is of both)
 #   PEER_MEMORY=  as in figure.sh  PORT=15432  LIMIT_S=1800
 set -uo pipefail
 
@@ -32,7 +33,7 @@ compared=()
 for engine in ${ENGINES:-duckdb datafusion coscan}; do
     result="$out/$engine"
     rm -f "$result.json" "$result.arena.json"
-    run=(--workload "$out/w.json" --json "$result.json")
+    run=(--workload "$out/w.json" --json "$result.json" ${WARM_UP:+--warm-up})
     if [ "$engine" = coscan ]; then
         for setting in ${COSCAN_SETTINGS:-}; do run+=(--set "$setting"); done
         tables=()

@@ -355,6 +355,7 @@ def parse(argv):
     parser.add_argument("--standalone-runs", type=int, default=1, help="of which the median is taken")
     parser.add_argument("--before-each", action="append", default=[], metavar="SQL",
                         help="before each standalone run (such as: empty the server's buffers)")
+    parser.add_argument("--warm-up", action="store_true", help="run the workload once before the run that counts")
     parser.add_argument("--quiet", action="store_true")
     args = parser.parse_args(argv)
     if args.engine != "pg" and not args.data:
@@ -398,6 +399,9 @@ def run(args):
         "standalone": standalone,
     }
     if not args.standalone_only:
+        if args.warm_up:
+            failed = [record for record in run_streams(engine, workload, tell) if "error" in record]
+            output["warm_up_failures"] = len(failed)
         output.update(summarise(run_streams(engine, workload, tell), standalone))
     engine.close()
     return output

@@ -25,6 +25,7 @@ use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
 
 use super::expr_key::{Key, KeyWriter};
 use super::narrow::{Narrow, Narrowed, Operand, narrowed};
+use crate::scan::widen;
 
 /// A node's position in its graph.
 pub(crate) type NodeId = usize;
@@ -78,7 +79,7 @@ pub(crate) struct Frame {
 #[derive(Clone, Copy)]
 pub(crate) struct FileColumns<'a> {
     pub(crate) schema: &'a Schema,
-    /// As the schema's, but for decimals that are decoded to 64 bits.
+    /// As the schema's, or narrower (`scan/compact.rs`).
     pub(crate) reads: &'a [FieldRef],
 }
 
@@ -208,7 +209,7 @@ impl Graph {
                         let wrong = || internal_datafusion_err!("an input cannot be widened");
                         narrow.widen(data_type).ok_or_else(wrong)?
                     }
-                    _ => array,
+                    _ => widen(&array, data_type)?,
                 }
             }
             Source::Compute {
@@ -247,6 +248,25 @@ impl Graph {
         };
         frame.values[node] = Some(Arc::clone(&value));
         Ok(value)
+    }
+
+    /// As [`Graph::value`], but a column that is kept as references to a dictionary stays so.
+    ///
+    /// # Errors
+    /// As [`Graph::value`].
+    pub(crate) fn value_as_kept(
+        &self,
+        node: NodeId,
+        frame: &mut Frame,
+        inputs: &dyn Fn(usize) -> Result<ArrayRef>,
+    ) -> Result<ArrayRef> {
+        if let Source::Input(input) = &self.nodes[node].source {
+            let array = inputs(*input)?;
+            if matches!(array.data_type(), DataType::Dictionary(..)) {
+                return Ok(array);
+            }
+        }
+        self.value(node, frame, inputs)
     }
 
     /// The node's values in 64 bits, if they are proved to fit.

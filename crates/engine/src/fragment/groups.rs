@@ -14,14 +14,17 @@ use arrow::array::{
     UInt32Array,
 };
 use arrow::datatypes::{
-    ArrowPrimitiveType, DataType, Date32Type, Date64Type, Field, Int8Type, Int16Type, Int32Type,
-    Int64Type, Schema, SchemaRef, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    ArrowNativeType, ArrowPrimitiveType, DataType, Date32Type, Date64Type, Field, Int8Type,
+    Int16Type, Int32Type, Int64Type, Schema, SchemaRef, UInt8Type, UInt16Type, UInt32Type,
+    UInt64Type,
 };
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 use datafusion::logical_expr::EmitTo;
 use datafusion::physical_plan::aggregates::group_values::{GroupValues, new_group_values};
 use datafusion::physical_plan::aggregates::order::GroupOrdering;
+
+use crate::scan::widen;
 
 /// Codes are found by looking at the known values one by one, so they are few.
 const CODES_MAX: usize = 32;
@@ -99,7 +102,7 @@ impl Groups {
         self.count
     }
 
-    /// Writes the group of each row to `groups`.
+    /// Writes the group of each row to `groups`. Keys may be references to a dictionary where the grouping is by what they refer to.
     ///
     /// # Errors
     /// What DataFusion's grouping fails with.
@@ -110,7 +113,7 @@ impl Groups {
         groups: &mut Vec<usize>,
     ) -> Result<()> {
         if let How::Table(table) = &mut self.how {
-            if table.assign(sets, keys, groups) {
+            if table.assign(sets, keys, &self.schema, groups) {
                 self.count = table.groups.len();
                 return Ok(());
             }
@@ -128,7 +131,10 @@ impl Groups {
         }
         if let How::Hash(hash) = &mut self.how {
             let mut columns: Vec<ArrayRef> = vec![Arc::new(UInt32Array::from(sets.to_vec()))];
-            columns.extend(keys.iter().map(Arc::clone));
+            let wanted = self.schema.fields().iter().skip(1);
+            for (key, field) in keys.iter().zip(wanted) {
+                columns.push(widen(key, field.data_type())?);
+            }
             groups.clear();
             hash.intern(&columns, groups)?;
             self.count = hash.len();
@@ -179,7 +185,13 @@ impl Table {
     }
 
     /// As [`Groups::assign`]; false, and nothing written, if the values do not fit the table.
-    fn assign(&mut self, sets: &[u32], keys: &[ArrayRef], groups: &mut Vec<usize>) -> bool {
+    fn assign(
+        &mut self,
+        sets: &[u32],
+        keys: &[ArrayRef],
+        schema: &Schema,
+        groups: &mut Vec<usize>,
+    ) -> bool {
         let mut cells = std::mem::take(&mut self.scratch);
         cells.clear();
         cells.resize(sets.len(), 0);
@@ -187,7 +199,8 @@ impl Table {
             .columns
             .iter_mut()
             .zip(keys)
-            .all(|(codes, key)| codes.add(key, &mut cells));
+            .zip(schema.fields().iter().skip(1))
+            .all(|((codes, key), field)| codes.add(key, field.data_type(), &mut cells));
         let fit = fit && cells.iter().all(|cell| (*cell as usize) < CELLS_MAX);
         if fit {
             groups.clear();
@@ -244,8 +257,9 @@ impl Table {
 
 impl Codes {
     /// Adds the codes of a column's values to the rows' cells; false if there are too many values, or one is too long.
-    fn add(&mut self, key: &ArrayRef, cells: &mut [u32]) -> bool {
+    fn add(&mut self, key: &ArrayRef, wanted: &DataType, cells: &mut [u32]) -> bool {
         match key.data_type() {
+            DataType::Dictionary(..) => self.add_references(key, wanted, cells),
             DataType::Utf8View => {
                 let strings: &StringViewArray = key.as_string_view();
                 let views = strings.views();
@@ -292,6 +306,39 @@ impl Codes {
         })
     }
 
+    /// Each value that is referred to gets its code once.
+    fn add_references(&mut self, key: &ArrayRef, wanted: &DataType, cells: &mut [u32]) -> bool {
+        let references = key.as_dictionary::<Int32Type>();
+        let Ok(values) = widen(references.values(), wanted) else {
+            return false;
+        };
+        let mut codes: Vec<Option<u32>> = vec![None; values.len()];
+        let mut of_null = None;
+        let keys = references.keys();
+        for (row, cell) in cells.iter_mut().enumerate() {
+            let at = (!keys.is_null(row)).then(|| keys.value(row).as_usize());
+            let at = at.filter(|at| !values.is_null(*at));
+            let known = at.map_or(&mut of_null, |at| &mut codes[at]);
+            let code = match *known {
+                Some(code) => code,
+                None => {
+                    let code = match at {
+                        None => self.code(None, || ScalarValue::try_from(wanted)),
+                        Some(at) => word_at(&values, at).and_then(|word| {
+                            self.code(Some(word), || ScalarValue::try_from_array(&values, at))
+                        }),
+                    };
+                    let Some(code) = code else {
+                        return false;
+                    };
+                    *known.insert(code)
+                }
+            };
+            *cell = cell.saturating_add(code);
+        }
+        true
+    }
+
     fn add_words(
         &mut self,
         key: &ArrayRef,
@@ -307,7 +354,7 @@ impl Codes {
             };
             let code = match last {
                 Some((known, code)) if known == word => code,
-                _ => match self.code(word, key, row) {
+                _ => match self.code(word, || ScalarValue::try_from_array(key, row)) {
                     Some(code) => code,
                     None => return false,
                 },
@@ -319,14 +366,17 @@ impl Codes {
     }
 
     /// What a value adds to its row's cell.
-    fn code(&mut self, word: Option<u128>, key: &ArrayRef, row: usize) -> Option<u32> {
+    fn code(
+        &mut self,
+        word: Option<u128>,
+        value: impl FnOnce() -> Result<ScalarValue>,
+    ) -> Option<u32> {
         let known = self.words.iter().position(|known| *known == word);
         let at = match known {
             Some(at) => at,
             None if self.words.len() >= CODES_MAX => return None,
             None => {
-                self.values
-                    .push(ScalarValue::try_from_array(key, row).ok()?);
+                self.values.push(value().ok()?);
                 self.words.push(word);
                 self.words.len() - 1
             }
@@ -334,6 +384,21 @@ impl Codes {
         #[allow(clippy::cast_possible_truncation)] // CODES_MAX is small.
         let cell = (at as u32).checked_mul(self.stride)?;
         Some(cell)
+    }
+}
+
+/// The word of a short string.
+fn word_at(strings: &ArrayRef, at: usize) -> Option<u128> {
+    match strings.data_type() {
+        DataType::Utf8View => {
+            let view = strings.as_string_view().views()[at];
+            (length_of(view) <= BYTES_MAX).then_some(view)
+        }
+        DataType::Utf8 => {
+            let bytes = strings.as_string::<i32>().value(at).as_bytes();
+            (bytes.len() <= BYTES_MAX).then(|| word_of(bytes))
+        }
+        _ => None,
     }
 }
 

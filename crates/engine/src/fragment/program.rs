@@ -440,7 +440,7 @@ impl Class {
     ) -> Result<(), Stop> {
         let rows = frame.rows();
         let keys = self.group.iter();
-        let keys = keys.map(|node| graph.value(*node, frame, input));
+        let keys = keys.map(|node| graph.value_as_kept(*node, frame, input));
         let keys = keys.collect::<Result<Vec<_>>>()?;
         if self
             .sets

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, FieldRef, SchemaRef};
+use arrow::datatypes::{FieldRef, SchemaRef};
 use coscan_storage::pool::ColumnRequest;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
@@ -147,8 +147,7 @@ impl FragmentPlan {
         }
         let keys = [&class, &predicate];
         let key = Key::of_list(keys.into_iter().chain(aggregates.iter().map(|a| &a.key)));
-        let reads = schema.fields().iter().zip(&file.kept);
-        let reads: Vec<FieldRef> = reads.map(|(field, kept)| read_as(field, kept)).collect();
+        let reads = file.kept.clone();
         let columns = columns_of(&reads, &conjuncts, &group, &aggregates);
         Some(Work {
             schema: Arc::clone(schema),
@@ -184,14 +183,6 @@ pub(crate) fn inline(
         ))
     });
     replaced.data()
-}
-
-/// A column as it is to be decoded: programs know decimals of 64 bits, but no dictionaries.
-fn read_as(field: &FieldRef, kept: &FieldRef) -> FieldRef {
-    match kept.data_type() {
-        DataType::Decimal64(..) => Arc::clone(kept),
-        _ => Arc::clone(field),
-    }
 }
 
 fn columns_of(

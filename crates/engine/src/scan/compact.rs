@@ -82,7 +82,7 @@ fn refers_to_dictionary(column: &ColumnChunkMetaData) -> bool {
 ///
 /// # Errors
 /// If it cannot be: a bug.
-pub(super) fn widen(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef> {
+pub(crate) fn widen(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef> {
     match (array.data_type(), wanted) {
         (has, wanted) if has == wanted => Ok(Arc::clone(array)),
         (DataType::Decimal64(..), DataType::Decimal128(precision, scale)) => {

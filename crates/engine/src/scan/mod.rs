@@ -54,6 +54,7 @@ mod spec;
 mod stream;
 
 pub(crate) use batches::{Batches, stream_of};
+pub(crate) use compact::widen;
 pub(crate) use execution::{Execution, Judged, Remembers, Run, Running};
 pub(crate) use executions::Executions;
 pub(crate) use file_plan::FilePlan;

@@ -91,7 +91,10 @@ impl Passing {
         let passed = self.passed.load(Ordering::Relaxed);
         rows >= JUDGED_AFTER
             && passed / 3 > rows / 4
-            && self.skipped.fetch_add(1, Ordering::Relaxed) % SAMPLED_ONE_IN != 0
+            && !self
+                .skipped
+                .fetch_add(1, Ordering::Relaxed)
+                .is_multiple_of(SAMPLED_ONE_IN)
     }
 }
 
@@ -208,7 +211,7 @@ impl Pipeline {
             }
             let arrays = self.fetch(&mut columns, source, step).await?;
             let _timer = computing.timer();
-            selection = step.narrow(arrays, rows, selection)?;
+            selection = step.narrow(&arrays, rows, selection)?;
         }
         Ok(Examined { columns, selection })
     }
@@ -452,7 +455,7 @@ impl Step {
     /// What the expression fails with.
     pub(crate) fn narrow(
         &self,
-        columns: Vec<ArrayRef>,
+        columns: &[ArrayRef],
         rows: usize,
         selection: Selection,
     ) -> Result<Selection> {
@@ -467,7 +470,7 @@ impl Step {
                     .iter()
                     .map(|c| filter.filter(c))
                     .collect::<Result<Vec<_>, _>>()?;
-                scatter(&before, &self.mask(columns, left)?)
+                scatter(&before, &self.mask(&columns, left)?)
             }
         };
         Ok(match mask.true_count() {
@@ -510,8 +513,8 @@ impl Step {
     }
 
     /// The one conjunct's value for each row, NULL as false.
-    fn mask(&self, columns: Vec<ArrayRef>, rows: usize) -> Result<BooleanArray> {
-        if let [column] = columns.as_slice()
+    fn mask(&self, columns: &[ArrayRef], rows: usize) -> Result<BooleanArray> {
+        if let [column] = columns
             && self.harmless
         {
             let wanted = self.schema.field(0).data_type();
@@ -523,7 +526,7 @@ impl Step {
                 return Ok(mask);
             }
         }
-        self.mask_of(&self.input(&columns, rows)?)
+        self.mask_of(&self.input(columns, rows)?)
     }
 
     /// What the expressions are evaluated over.
