@@ -11,11 +11,13 @@ Idea: a figure stands in one place, a file of results. Whether it meets its aim 
 typed: what falls short is bold. docs/results/README.md describes the files. A template in
 docs/templates is a page with lines of the form
 
-    <!-- results: SECTION -->                    every result of docs/results/SECTION, in order
+    <!-- results: SECTION -->                    every result of docs/results/SECTION, in order,
+                                                 or that nothing is measured yet
     <!-- headline -->                            one line for each result with a headline
     <!-- machine: NAME -->                       a machine of docs/machines.json, the page's default
 
-P1: every result is on exactly one page. P2: a result has no key that is not described.
+P1: every result is on exactly one page. P2: a result has no key that is not described. P3: no two
+results of a page ask the same, or their links would.
 """
 
 import argparse
@@ -40,7 +42,7 @@ REQUIRED = {"question", "commands", "commit", "date", "machine", "spread"}
 TABLE = {"title", "columns", "rows"}
 COLUMN = {"key", "title", "unit", "aim_of"}
 CELL = {"value", "unit", "low", "high", "runs", "at_most", "at_least", "text", "short", "paper"}
-REPORT = {"experiment", "seeds", "rows", "claims", "shown"}
+REPORT = {"experiment", "seeds", "rows", "claims", "held", "shown"}
 HEADLINE = {"question", "table", "row", "ours", "against", "against_title", "ratio"}
 
 UNITS_OF_TIME = ((Decimal(1), "s"), (Decimal("1e-3"), "ms"), (Decimal("1e-6"), "µs"), (Decimal("1e-9"), "ns"))
@@ -117,6 +119,8 @@ def page(template, sections, machines, shown):
         elif found := re.fullmatch(r"<!-- results: (\S+) -->", line):
             section = found.group(1)
             shown.append(section)
+            if section not in sections:
+                lines.append("Not measured yet.")
             for _, name, result in sorted(sections.get(section, []), key=lambda one: one[:2]):
                 lines += [*show(result, f"results/{section}/{name}.json", machine), ""]
             while lines and not lines[-1]:
@@ -125,6 +129,10 @@ def page(template, sections, machines, shown):
             lines += fill(f"Machine, unless a result names another: {machines[machine]}.")
         else:
             lines.append(line)
+    headings = [anchor(line.lstrip("# ")) for line in lines if line.startswith("#")]
+    twice = {heading for heading in headings if headings.count(heading) > 1}
+    if twice:
+        raise Wrong(f"P3: headings that are there twice: {sorted(twice)}")
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -252,12 +260,13 @@ def report_lines(report):
         if shown.search(row["label"]):
             paper = "" if row["paper"] is None else three(row["paper"])
             rows.append([row["label"], paper, ours(row), f"{three(row['p05'])} to {three(row['p95'])}"])
-    lines = grid(["figure", "paper", "ours", "5 % to 95 %"], rows) if rows else []
+    lines = [*grid(["figure", "paper", "ours", "5 % to 95 %"], rows), ""] if rows else []
     claims = report["claims"]
     failed = [claim for claim in claims if not claim["holds"]]
-    if claims:
-        held = f"{len(claims) - len(failed)} of {len(claims)} claims hold over {report['seeds']} seeds"
-        lines += ["", *fill(f"{held}." if not failed else f"{held}. **These fall short**:")]
+    if claims or "held" in report:
+        others = report.get("held", 0)
+        held = f"{others + len(claims) - len(failed)} of {others + len(claims)} claims hold over {report['seeds']} seeds"
+        lines += [*fill(f"{held}." if not failed else f"{held}. **These fall short**:")]
     if failed:
         lines.append("")
         for claim in failed:
