@@ -16,6 +16,9 @@ docs/templates is a page with lines of the form
     <!-- headline -->                            one line for each result with a headline
     <!-- machine: NAME -->                       a machine of docs/machines.json, the page's default
 
+README.md is written by hand, but for the lines below <!-- figures: SECTION/NAME ... -->, which are the
+headlines of these results (SECTION/NAME:0 is the first one alone).
+
 P1: every result is on exactly one page. P2: a result has no key that is not described. P3: no two
 results of a page ask the same, or their links would.
 """
@@ -83,7 +86,7 @@ def check(made):
         there = path.read_text(encoding="utf-8") if path.exists() else ""
         if there != text:
             wrong = 1
-            print(f"docs/{path.name} is not what docs/results say: run docs/tools/pages.py", file=sys.stderr)
+            print(f"{path.name} is not what docs/results say: run docs/tools/pages.py", file=sys.stderr)
             lines = difflib.unified_diff(there.splitlines(), text.splitlines(), "committed", "made", n=0, lineterm="")
             print("\n".join(list(lines)[:40]), file=sys.stderr)
     return wrong
@@ -101,6 +104,9 @@ def pages(docs):
     for name in PAGES:
         template = (docs / "templates" / f"{name}.in").read_text(encoding="utf-8")
         made[docs / name] = page(template, sections, machines, shown)
+    readme = docs.parent / "README.md"
+    if readme.exists():
+        made[readme] = figures(readme.read_text(encoding="utf-8"), sections)
     hidden = set(sections) - set(shown)
     twice = {section for section in shown if shown.count(section) > 1}
     if hidden or twice:
@@ -282,15 +288,33 @@ def ours(row):
     return f"**{text}**"
 
 
-def headline(results):
-    rows = []
-    for _, _, result in results:
-        for line in result.get("headline", []):
-            rows.append(headline_row(result, line))
+def figures(text, sections):
+    """The README with its tables of figures: each ends at the first line that is none of a table."""
+    by_name = {f"{section}/{name}": result for section, results in sections.items() for _, name, result in results}
+    lines, skipping = [], False
+    for line in text.splitlines():
+        skipping = skipping and (line.startswith("|") or not line)
+        if found := re.fullmatch(r"<!-- figures: (.+) -->", line):
+            chosen = []
+            for name in found.group(1).split():
+                name, _, at = name.partition(":")
+                if name not in by_name:
+                    raise Wrong(f"README.md: there is no result {name}")
+                lines_of = by_name[name].get("headline", [])
+                chosen.append((0, name, {**by_name[name], "headline": [lines_of[int(at)]] if at else lines_of}))
+            lines += [line, "", *headline(chosen, "docs/BENCHMARKS.md"), ""]
+            skipping = True
+        elif not skipping:
+            lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+def headline(results, page=""):
+    rows = [headline_row(result, line, page) for _, _, result in results for line in result.get("headline", [])]
     return grid(["question", "Coscan", "against", "ratio", "aim"], rows)
 
 
-def headline_row(result, line):
+def headline_row(result, line, page):
     table = result["tables"][line.get("table", 0)]
     row = table["rows"][line["row"]]
     titles = {column["key"]: column["title"] for column in table["columns"] if "key" in column}
@@ -302,7 +326,7 @@ def headline_row(result, line):
     against = text("against")
     if against:
         against = f"{line.get('against_title', titles[line['against']])}: {against}"
-    link = f"[{line['question']}](#{anchor(result['question'])})"
+    link = f"[{line['question']}]({page}#{anchor(result['question'])})"
     return [link, text("ours"), against, text("ratio"), cell_of(row, {"aim_of": line.get("ratio", line["ours"])}, units)]
 
 

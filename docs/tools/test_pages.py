@@ -96,6 +96,22 @@ class Pages(unittest.TestCase):
             with self.assertRaisesRegex(pages.Wrong, "P1.*other"):
                 pages.pages(docs(folder, {"other/a": result()}))
 
+    def test_the_readme_keeps_its_words_and_has_the_figures(self):
+        with tempfile.TemporaryDirectory() as parent:
+            folder = Path(parent) / "docs"
+            folder.mkdir()
+            docs(folder, {"s/b": result(headline=[{"question": "it", "row": 0, "ours": "ours"}])})
+            readme = Path(parent) / "README.md"
+            readme.write_text("# R\n\n<!-- figures: s/b -->\n\n| old |\n|---|\n| 9 |\n\nWords.\n", encoding="utf-8")
+            text = pages.pages(folder)[readme]
+            self.assertIn("| [it](docs/BENCHMARKS.md#how-fast) | **1.5 s** | ≤ 1.2 s |\n\nWords.\n", text)
+            self.assertNotIn("old", text)
+            readme.write_text(text, encoding="utf-8")
+            self.assertEqual(pages.pages(folder)[readme], text)
+            readme.write_text("<!-- figures: s/c -->\n", encoding="utf-8")
+            with self.assertRaisesRegex(pages.Wrong, "s/c"):
+                pages.pages(folder)
+
     def test_what_is_not_described_is_refused(self):
         wrong = [(result(speed=1), "P2"), (result(machine="there"), "machines.json"), (result(commit="new"), "commit"),
                  (result(notes=["One. Two."]), "notes"), (result(notes=["One."] * 3), "notes"), (result(commands=[]), "command")]
