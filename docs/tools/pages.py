@@ -16,8 +16,10 @@ docs/templates is a page with lines of the form
     <!-- headline -->                            one line for each result with a headline
     <!-- machine: NAME -->                       a machine of docs/machines.json, the page's default
 
-README.md is written by hand, but for the lines below <!-- figures: SECTION/NAME ... -->, which are the
-headlines of these results (SECTION/NAME:0 is the first one alone).
+README.md and docs/ROADMAP.md are written by hand, but for the tables below two marks:
+
+    <!-- figures: SECTION/NAME ... -->           the headlines of these results (SECTION/NAME:0 the first)
+    <!-- figures that fall short -->             every figure that misses its aim
 
 P1: every result is on exactly one page. P2: a result has no key that is not described. P3: no two
 results of a page ask the same, or their links would.
@@ -104,9 +106,9 @@ def pages(docs):
     for name in PAGES:
         template = (docs / "templates" / f"{name}.in").read_text(encoding="utf-8")
         made[docs / name] = page(template, sections, machines, shown)
-    readme = docs.parent / "README.md"
-    if readme.exists():
-        made[readme] = figures(readme.read_text(encoding="utf-8"), sections)
+    for path, page_from_there in ((docs.parent / "README.md", "docs/BENCHMARKS.md"), (docs / "ROADMAP.md", "BENCHMARKS.md")):
+        if path.exists():
+            made[path] = figures(path.read_text(encoding="utf-8"), sections, page_from_there)
     hidden = set(sections) - set(shown)
     twice = {section for section in shown if shown.count(section) > 1}
     if hidden or twice:
@@ -288,25 +290,53 @@ def ours(row):
     return f"**{text}**"
 
 
-def figures(text, sections):
-    """The README with its tables of figures: each ends at the first line that is none of a table."""
-    by_name = {f"{section}/{name}": result for section, results in sections.items() for _, name, result in results}
+def figures(text, sections, benchmarks):
+    """A page by hand with its tables of figures: each ends at the first line that is none of a table."""
     lines, skipping = [], False
     for line in text.splitlines():
         skipping = skipping and (line.startswith("|") or not line)
         if found := re.fullmatch(r"<!-- figures: (.+) -->", line):
-            chosen = []
-            for name in found.group(1).split():
-                name, _, at = name.partition(":")
-                if name not in by_name:
-                    raise Wrong(f"README.md: there is no result {name}")
-                lines_of = by_name[name].get("headline", [])
-                chosen.append((0, name, {**by_name[name], "headline": [lines_of[int(at)]] if at else lines_of}))
-            lines += [line, "", *headline(chosen, "docs/BENCHMARKS.md"), ""]
+            lines += [line, "", *headline(chosen(found.group(1).split(), sections), benchmarks), ""]
+            skipping = True
+        elif line == "<!-- figures that fall short -->":
+            lines += [line, "", *short(sections, benchmarks), ""]
             skipping = True
         elif not skipping:
             lines.append(line)
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def chosen(names, sections):
+    """Results with the headlines that are asked for: SECTION/NAME has all, SECTION/NAME:0 the first."""
+    by_name = {f"{section}/{name}": result for section, results in sections.items() for _, name, result in results}
+    for name in names:
+        name, _, at = name.partition(":")
+        if name not in by_name:
+            raise Wrong(f"there is no result {name}")
+        lines = by_name[name].get("headline", [])
+        yield 0, name, {**by_name[name], "headline": [lines[int(at)]] if at else lines}
+
+
+def short(sections, benchmarks):
+    """Every figure of a table that misses its aim."""
+    rows = []
+    for section, results in sorted(sections.items()):
+        for _, _, result in sorted(results, key=lambda one: one[:2]):
+            where = benchmarks.replace("BENCHMARKS", "REPRODUCTION") if "report" in result else benchmarks
+            link = f"[{result['question']}]({where}#{anchor(result['question'])})"
+            for table in result.get("tables", []):
+                rows += [[link, *line] for line in short_cells(table)]
+    return grid(["question", "of what", "figure", "aim"], rows)
+
+
+def short_cells(table):
+    units = {column["key"]: column.get("unit", "") for column in table["columns"] if "key" in column}
+    titles = {column["key"]: column["title"] for column in table["columns"] if "key" in column}
+    first = next(iter(titles))
+    for row in table["rows"]:
+        for key, cell in row.items():
+            if isinstance(cell, dict) and falls_short(cell):
+                yield [f"{row[first]}, {titles[key]}", cell_of(row, {"key": key}, units), cell_of(row, {"aim_of": key}, units)]
 
 
 def headline(results, page=""):

@@ -112,6 +112,18 @@ class Pages(unittest.TestCase):
             with self.assertRaisesRegex(pages.Wrong, "s/c"):
                 pages.pages(folder)
 
+    def test_the_roadmap_has_every_figure_that_falls_short(self):
+        good = result(question="Fine?")
+        good["tables"][0]["rows"][0]["ours"] = {"value": 1, "at_most": 1.2}
+        with tempfile.TemporaryDirectory() as parent:
+            folder = Path(parent) / "docs"
+            folder.mkdir()
+            docs(folder, {"s/b": result(), "s/c": good})
+            (folder / "ROADMAP.md").write_text("<!-- figures that fall short -->\n\nMore.\n", encoding="utf-8")
+            text = pages.pages(folder)[folder / "ROADMAP.md"]
+        self.assertIn("| [How fast?](BENCHMARKS.md#how-fast) | Q1, Coscan | **1.5 s** | ≤ 1.2 s |\n\nMore.\n", text)
+        self.assertNotIn("Fine?", text)
+
     def test_what_is_not_described_is_refused(self):
         wrong = [(result(speed=1), "P2"), (result(machine="there"), "machines.json"), (result(commit="new"), "commit"),
                  (result(notes=["One. Two."]), "notes"), (result(notes=["One."] * 3), "notes"), (result(commands=[]), "command")]
