@@ -29,6 +29,7 @@ import argparse
 import datetime
 import difflib
 import json
+import math
 import re
 import subprocess
 import sys
@@ -40,6 +41,7 @@ DOCS = Path(__file__).resolve().parent.parent
 PAGES = ("BENCHMARKS.md", "REPRODUCTION.md")
 WIDTH = 100
 NOTES_MAX = 2
+JSON_WIDTH = 140  # A row of a table on a line.
 
 RESULT = {"question", "order", "aims", "commands", "commit", "date", "machine", "beside", "spread",
           "tables", "report", "image", "notes", "headline"}
@@ -47,7 +49,8 @@ REQUIRED = {"question", "commands", "commit", "date", "machine", "spread"}
 TABLE = {"title", "columns", "rows"}
 COLUMN = {"key", "title", "unit", "aim_of"}
 CELL = {"value", "unit", "low", "high", "runs", "at_most", "at_least", "text", "short", "paper"}
-REPORT = {"experiment", "seeds", "rows", "claims", "held", "shown"}
+REPORT = {"experiment", "seeds", "rows", "claims", "shown", "pivots"}
+PIVOT = {"title", "pattern", "of_many"}
 HEADLINE = {"question", "table", "row", "ours", "against", "against_title", "ratio"}
 
 UNITS_OF_TIME = ((Decimal(1), "s"), (Decimal("1e-3"), "ms"), (Decimal("1e-6"), "µs"), (Decimal("1e-9"), "ns"))
@@ -262,24 +265,51 @@ def three(value):
 
 def report_lines(report):
     """What `coscan sim run X --json` wrote: figures beside the paper's, and the claims that fail."""
-    shown = re.compile(report.get("shown", ""))
-    rows = []
-    for row in report["rows"]:
-        if shown.search(row["label"]):
-            paper = "" if row["paper"] is None else three(row["paper"])
-            rows.append([row["label"], paper, ours(row), f"{three(row['p05'])} to {three(row['p95'])}"])
-    lines = [*grid(["figure", "paper", "ours", "5 % to 95 %"], rows), ""] if rows else []
+    lines = []
+    if report["rows"] and "pivots" not in report:
+        lines += [*figure_lines(report), ""]
+    for pivot in report.get("pivots", []):
+        lines += [f"**{pivot['title']}**", "", *pivot_lines(report["rows"], pivot), ""]
     claims = report["claims"]
     failed = [claim for claim in claims if not claim["holds"]]
-    if claims or "held" in report:
-        others = report.get("held", 0)
-        held = f"{others + len(claims) - len(failed)} of {others + len(claims)} claims hold over {report['seeds']} seeds"
+    if claims:
+        held = f"{len(claims) - len(failed)} of {len(claims)} claims hold"
         lines += [*fill(f"{held}." if not failed else f"{held}. **These fall short**:")]
     if failed:
         lines.append("")
         for claim in failed:
             lines += fill(f"- {claim['text']}: {claim['evidence']}", "  ")
     return lines
+
+
+def figure_lines(report):
+    shown = re.compile(report.get("shown", ""))
+    rows = []
+    for row in report["rows"]:
+        if shown.search(row["label"]):
+            paper = "" if row["paper"] is None else three(row["paper"])
+            rows.append([row["label"], paper, ours(row), f"{three(row['p05'])} to {three(row['p95'])}"])
+    return grid(["figure", "paper", "ours", "5 % to 95 %"], rows)
+
+
+def pivot_lines(rows, pivot):
+    """A table of our means: the groups of the pattern that begin with `row` and `column` say where each stands."""
+    cells, heads, names = {}, [], []
+    for row in rows:
+        if found := re.search(pivot["pattern"], row["label"]):
+            parts = found.groupdict()
+            head, name = (", ".join(parts[key] for key in sorted(parts) if key.startswith(kind)) for kind in ("column", "row"))
+            heads += [head] if head not in heads else []
+            names += [name] if name not in names else []
+            cells.setdefault((name, head), []).append(row["ours"])
+    show = {"highest": lambda values: three(max(values)), "geometric mean": geometric}.get(pivot.get("of_many"))
+    show = show or (lambda values: three(values[0]))
+    return grid(["", *heads], [[name, *(show(cells[name, head]) for head in heads)] for name in names])
+
+
+def geometric(values):
+    mean = math.exp(sum(math.log(value) for value in values) / len(values))
+    return f"{three(mean)} ({three(min(values))} to {three(max(values))})"
 
 
 def ours(row):
@@ -421,6 +451,8 @@ def validate(result, path, machines):
                     need(("low" in cell) == ("high" in cell), "a cell has low and high, or neither")
     if "report" in result:
         keys(result["report"], REPORT, "the report")
+        for pivot in result["report"].get("pivots", []):
+            keys(pivot, PIVOT, "a pivot")
     for line in result.get("headline", []):
         keys(line, HEADLINE, "a headline")
         line["row"] = int(line["row"])
@@ -453,10 +485,18 @@ def new(name):
 def take(source, name):
     path = DOCS / "results" / f"{name}.json"
     result = load(path)
-    shown = {"shown": result["report"]["shown"]} if "shown" in result.get("report", {}) else {}
-    result.update({**stamp(), "report": {**load(source), **shown}})
+    kept = {key: value for key, value in result.get("report", {}).items() if key in ("shown", "pivots")}
+    report = load(source)
+    for row in report["rows"]:
+        row.update({key: six(row[key]) for key in ("paper", "ours", "p05", "p95")})
+    result.update({**stamp(), "report": {**report, **kept}})
     path.write_text(pretty(result), encoding="utf-8")
     return 0
+
+
+def six(value):
+    """Six digits that count: more than any reader needs, and enough for a test to compare."""
+    return None if value is None else Decimal(f"{value:.6g}") if abs(value) < 1_000_000 else Decimal(f"{value:.0f}")
 
 
 def stamp():
@@ -467,7 +507,7 @@ def stamp():
 def pretty(value, depth=0):
     """JSON with one line for what fits on one, and every digit of a Decimal."""
     text = flat(value)
-    if depth and len(text) + depth <= WIDTH or not isinstance(value, (dict, list)):
+    if depth and len(text) + depth <= JSON_WIDTH or not isinstance(value, (dict, list)):
         return text
     inner = " " * (depth + 1)
     if isinstance(value, dict):

@@ -1,5 +1,7 @@
 """A result is shown as it is written: no digit is lost, and what falls short is bold."""
 
+import contextlib
+import io
 import json
 import tempfile
 import unittest
@@ -75,10 +77,24 @@ class Reports(unittest.TestCase):
         text = "\n".join(pages.report_lines({**read(self.report), "shown": "^[ab]"}))
         self.assertIn("| a (s) | 284 | 256 | 207 to 309 |", text)
         self.assertIn("| b | 1404 | **1054** | 854 to 1198 |", text)
-        self.assertIn("1 of 2 claims hold over 20 seeds. **These fall short**:", text)
+        self.assertIn("1 of 2 claims hold. **These fall short**:", text)
         self.assertIn("- two: seen", text)
         self.assertNotIn("hidden", text)
         self.assertNotIn("- one", text)
+
+
+    def test_a_pivot_has_its_places_from_the_labels(self):
+        rows = [{"label": f"{place}, {policy}, {share} %: price", "paper": None, "ours": value, "p05": value, "p95": value}
+                for place, policy, share, value in [("disk", "greedy", 1, 4), ("disk", "greedy", 5, 9), ("flash", "greedy", 1, 2),
+                                                    ("flash", "elastic", 1, 1.5), ("disk", "elastic", 1, 3)]]
+        pivot = {"title": "T", "pattern": "^(?P<column>disk|flash), (?P<row>[a-z]+), .*: price$", "of_many": "highest"}
+        self.assertEqual(pages.pivot_lines(read(rows), pivot)[0::2], ["|  | disk | flash |", "| greedy | 9.00 | 2.00 |"])
+        mean = pages.pivot_lines(read(rows), {**pivot, "of_many": "geometric mean"})
+        self.assertIn("| greedy | 6.00 (4.00 to 9.00) | 2.00 (2.00 to 2.00) |", mean)
+
+    def test_figures_that_are_taken_keep_six_digits(self):
+        self.assertEqual([str(pages.six(Decimal(x))) for x in ("99.9090909090909", "0.000123456789", "4186", "1234567.8")],
+                         ["99.9091", "0.000123457", "4186", "1234568"])
 
 
 class Pages(unittest.TestCase):
@@ -139,7 +155,9 @@ class Pages(unittest.TestCase):
             self.assertEqual(pages.check(made), 0)
             path = next(iter(made))
             path.write_text(path.read_text(encoding="utf-8").replace("1.5 s", "1.1 s"), encoding="utf-8")
-            self.assertEqual(pages.check(made), 1)
+            with contextlib.redirect_stderr(io.StringIO()) as said:
+                self.assertEqual(pages.check(made), 1)
+            self.assertIn("run docs/tools/pages.py", said.getvalue())
 
     def test_files_are_written_as_they_are_read(self):
         text = pages.pretty(read('{"a": 1.00, "b": ["long" ], "c": {"d": 0.0869}}'))
