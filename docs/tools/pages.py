@@ -3,12 +3,10 @@
 
     docs/tools/pages.py                          write the pages
     docs/tools/pages.py --check                  exit 1 if a page differs from its results
-    docs/tools/pages.py --new SECTION/NAME       a result to fill in, with today's date and commit
-    docs/tools/pages.py --take FILE SECTION/NAME put what `coscan sim run X --json FILE` wrote into
-                                                 that result, with today's date and commit
 
 Idea: a figure stands in one place, a file of results. Whether it meets its aim is computed, never
-typed: what falls short is bold. docs/results/README.md describes the files. A template in
+typed: what falls short is bold. docs/results/README.md describes the files, and
+take.py makes them. A template in
 docs/templates is a page with lines of the form
 
     <!-- results: SECTION -->                    every result of docs/results/SECTION, in order,
@@ -26,7 +24,6 @@ results of a page ask the same, or their links would.
 """
 
 import argparse
-import datetime
 import difflib
 import json
 import math
@@ -64,13 +61,7 @@ class Wrong(Exception):
 def main(arguments):
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--check", action="store_true")
-    parser.add_argument("--new", metavar="SECTION/NAME")
-    parser.add_argument("--take", nargs=2, metavar=("FILE", "SECTION/NAME"))
     options = parser.parse_args(arguments)
-    if options.new:
-        return new(options.new)
-    if options.take:
-        return take(Path(options.take[0]), options.take[1])
     try:
         made = pages(DOCS)
     except Wrong as wrong:
@@ -463,45 +454,7 @@ def sentences(text):
     return len(re.findall(r"[.!?](?:\s+(?=[A-Z`*])|$)", text.strip()))
 
 
-# New results
-
-
-def new(name):
-    path = DOCS / "results" / f"{name}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if path.exists():
-        print(f"{path} is there already", file=sys.stderr)
-        return 1
-    result = {"question": "?", "aims": [], "commands": ["?"], **stamp(), "machine": "vm2", "spread": "one run",
-              "tables": [{"columns": [{"key": "what", "title": ""}, {"key": "ours", "title": "Coscan"},
-                                      {"aim_of": "ours", "title": "aim"}],
-                          "rows": [{"what": "?", "ours": {"value": 0, "at_most": 1}}]}],
-              "notes": []}
-    path.write_text(pretty(result), encoding="utf-8")
-    print(path)
-    return 0
-
-
-def take(source, name):
-    path = DOCS / "results" / f"{name}.json"
-    result = load(path)
-    kept = {key: value for key, value in result.get("report", {}).items() if key in ("shown", "pivots")}
-    report = load(source)
-    for row in report["rows"]:
-        row.update({key: six(row[key]) for key in ("paper", "ours", "p05", "p95")})
-    result.update({**stamp(), "report": {**report, **kept}})
-    path.write_text(pretty(result), encoding="utf-8")
-    return 0
-
-
-def six(value):
-    """Six digits that count: more than any reader needs, and enough for a test to compare."""
-    return None if value is None else Decimal(f"{value:.6g}") if abs(value) < 1_000_000 else Decimal(f"{value:.0f}")
-
-
-def stamp():
-    commit = subprocess.check_output(["git", "rev-parse", "--short=7", "HEAD"], text=True, cwd=DOCS).strip()
-    return {"commit": commit, "date": datetime.date.today().isoformat()}
+# Files of results
 
 
 def pretty(value, depth=0):
