@@ -367,7 +367,10 @@ def headline(results, page=""):
 
 def headline_row(result, line, page):
     table = result["tables"][line.get("table", 0)]
-    row = table["rows"][line["row"]]
+    first = table["columns"][0]["key"]
+    row = next((row for row in table["rows"] if row.get(first) == line["row"]), None)
+    if row is None:
+        raise Wrong(f"{result['question']} has a headline of the row {line['row']!r}, which its table lacks")
     titles = {column["key"]: column["title"] for column in table["columns"] if "key" in column}
     units = {column["key"]: column.get("unit", "") for column in table["columns"] if "key" in column}
 
@@ -446,7 +449,6 @@ def validate(result, path, machines):
             keys(pivot, PIVOT, "a pivot")
     for line in result.get("headline", []):
         keys(line, HEADLINE, "a headline")
-        line["row"] = int(line["row"])
         line["table"] = int(line.get("table", 0))
 
 

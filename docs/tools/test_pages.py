@@ -95,13 +95,18 @@ class Reports(unittest.TestCase):
 
 class Pages(unittest.TestCase):
     def test_a_page_has_its_results_in_order_and_the_headline_links_to_them(self):
-        first = result(question="First?", order=1, headline=[{"question": "the first", "row": 0, "ours": "ours"}])
+        first = result(question="First?", order=1, headline=[{"question": "the first", "row": "Q1", "ours": "ours"}])
         with tempfile.TemporaryDirectory() as folder:
             folder = docs(folder, {"s/b": first, "s/a": result(question="Second?")})
             text = pages.pages(folder)[folder / "BENCHMARKS.md"]
         self.assertLess(text.index("### First?"), text.index("### Second?"))
         self.assertIn("| [the first](#first) | **1.5 s** | ≤ 1.2 s |", text)
         self.assertIn("[s/b.json](results/s/b.json): 0123abc, 2026-11-23; one run; on here.", text)
+
+    def test_a_headline_of_a_row_that_went_is_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with self.assertRaisesRegex(pages.Wrong, "Q9"):
+                pages.pages(docs(folder, {"s/a": result(headline=[{"question": "it", "row": "Q9", "ours": "ours"}])}))
 
     def test_a_result_that_no_page_shows_is_refused(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -112,7 +117,7 @@ class Pages(unittest.TestCase):
         with tempfile.TemporaryDirectory() as parent:
             folder = Path(parent) / "docs"
             folder.mkdir()
-            docs(folder, {"s/b": result(headline=[{"question": "it", "row": 0, "ours": "ours"}])})
+            docs(folder, {"s/b": result(headline=[{"question": "it", "row": "Q1", "ours": "ours"}])})
             readme = Path(parent) / "README.md"
             readme.write_text("# R\n\n<!-- figures: s/b -->\n\n| old |\n|---|\n| 9 |\n\nWords.\n", encoding="utf-8")
             text = pages.pages(folder)[readme]
