@@ -39,12 +39,14 @@ def main(arguments):
     try:
         result = pages.load(path) if path.exists() else skeleton()
         result.update(stamp())
+        if files:
+            result.pop("beside", None)
         taken = take([pages.load(pages.Path(file)) for file in files], result)
     except pages.Wrong as wrong:
         sys.exit(f"docs/tools/take.py: {wrong}")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(pages.pretty(taken), encoding="utf-8")
-    print(path)
+    print(f"{path}: do its notes hold for these figures, and did anything run beside them?")
     return pages.main([])
 
 
