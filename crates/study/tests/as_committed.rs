@@ -1,12 +1,12 @@
-//! Promised: the experiments show what `docs/results` says that they show, figure by figure and claim
-//! by claim.
+//! Promised: the experiments show what `docs/results` says that they show, figure by figure and
+//! claim by claim.
 //!
 //! Requests, bytes and virtual times are counts of what the core decided. So this is also the gate
-//! for a change that lets it decide otherwise: no clock is read, and nothing can flake. A claim that
-//! is excused today fails here once it holds.
+//! for a change that lets it decide otherwise: no clock is read, and nothing can flake. A claim
+//! that is excused today fails here once it holds.
 //!
-//! A change that is meant: `coscan sim run X --json FILE`, then `docs/tools/take.py SECTION/X FILE`,
-//! and the commit says why.
+//! A change that is meant: `coscan sim run X --json FILE`, then `docs/tools/take.py SECTION/X
+//! FILE`, and the commit says why.
 //! Not here: `coop-fig8`, which measures the machine that it runs on.
 
 use std::fs;

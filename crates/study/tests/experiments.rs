@@ -1,5 +1,5 @@
-//! Promised: a seed fixes what an experiment shows, every one of them can be drawn, and an unknown one
-//! is an error that names those there are.
+//! Promised: a seed fixes what an experiment shows, every one of them can be drawn, and an unknown
+//! one is an error that names those there are.
 //!
 //! Not here: what they show (`as_committed.rs`).
 
