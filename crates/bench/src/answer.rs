@@ -1,8 +1,9 @@
 //! Are two results the same rows?
 //!
-//! Everything is compared exactly but floats: their sums depend on the order of the rows, and a cooperative scan's order is
-//! free. A relative difference of 1e-9 is what adding up billions of doubles in another order can make; an error in a
-//! scan (a chunk lost or counted twice) is far larger.
+//! Everything is compared exactly but floats: their sums depend on the order of the rows, and a
+//! cooperative scan's order is free. A relative difference of 1e-9 is what adding up billions of
+//! doubles in another order can make; an error in a scan (a chunk lost or counted twice) is far
+//! larger.
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Float32Type, Float64Type};

@@ -1,7 +1,7 @@
 //! The engine as the benchmark sees it: the only file of this crate that touches it.
 //!
-//! An arena is one engine with one policy, one device and one table. It starts with nothing in memory: measuring "cold"
-//! means taking a new one.
+//! An arena is one engine with one policy, one device and one table. It starts with nothing in
+//! memory: measuring "cold" means taking a new one.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -60,7 +60,8 @@ impl Arena {
     /// A new engine with `table` at `path`.
     pub(crate) async fn open(config: &ArenaConfig, table: &str, path: &Path) -> Result<Self> {
         let failed = |error| BenchError::engine("starting the engine", error);
-        // The paper's policies share reads and nothing else; states that are remembered would hide the second read.
+        // The paper's policies share reads and nothing else; states that are remembered would hide
+        // the second read.
         let (name, share_fragments) = match config.policy.strip_suffix(FRAGMENTS) {
             Some(name) => (name, true),
             None => (config.policy.as_str(), false),

@@ -1,12 +1,14 @@
 //! Runs the cooperative-scan benchmark: the same workload under one policy after the other.
 //!
-//! Idea: everything that differs between two policies is the policy. The workload is drawn once, each policy gets a new
-//! engine with an empty buffer and the same device, and each class of query is measured alone first, since latency only
-//! means something beside that.
+//! Idea: everything that differs between two policies is the policy. The workload is drawn once,
+//! each policy gets a new engine with an empty buffer and the same device, and each class of query
+//! is measured alone first, since latency only means something beside that.
 //!
-//! B1: every query's rows are the same under all policies, and the same as plain DataFusion's; else the run fails.
+//! B1: every query's rows are the same under all policies, and the same as plain DataFusion's; else
+//! the run fails.
 //! B2: nothing runs beside the streams while they are measured: not the oracle, not another policy.
-//! Not here: what the queries are (`workload.rs`), what the figures mean (`results.rs`), the engine (`arena.rs`).
+//! Not here: what the queries are (`workload.rs`), what the figures mean (`results.rs`), the engine
+//! (`arena.rs`).
 //! Source: [CoopScans07 §5.1, §5.2].
 
 use std::collections::BTreeMap;
@@ -47,8 +49,9 @@ pub struct CoopOptions {
     pub delay: Duration,
     /// What the workload is drawn from.
     pub seed: u64,
-    /// The buffer: bytes, or a fraction of what the workload could touch (`nsm`: the table; `dsm`: the columns that its
-    /// queries name; a quarter of the table would be most of those columns, and nothing would be left to schedule).
+    /// The buffer: bytes, or a fraction of what the workload could touch (`nsm`: the table; `dsm`:
+    /// the columns that its queries name; a quarter of the table would be most of those columns,
+    /// and nothing would be left to schedule).
     pub buffer: Share,
     /// The device's limit in bytes per second.
     pub bandwidth: Option<u64>,
@@ -56,14 +59,15 @@ pub struct CoopOptions {
     pub latency: Duration,
     /// The size of a chunk in bytes on disk.
     pub chunk_bytes: u64,
-    /// Threads per query; None is the engine's own default. One is the paper's: its queries were single-threaded, and
-    /// concurrency comes from the streams.
+    /// Threads per query; None is the engine's own default. One is the paper's: its queries were
+    /// single-threaded, and concurrency comes from the streams.
     pub partitions: Option<usize>,
     /// Terms of extra arithmetic in SLOW.
     pub slow_arithmetic: u32,
     /// Whether plain DataFusion answers every query too.
     pub verify: bool,
-    /// Where the scheduler's log goes, for `coscan sim replay`; with several policies, `.POLICY` is added.
+    /// Where the scheduler's log goes, for `coscan sim replay`; with several policies, `.POLICY` is
+    /// added.
     pub record: Option<PathBuf>,
 }
 
@@ -132,7 +136,8 @@ pub async fn run(options: &CoopOptions, on_progress: OnProgress) -> Result<CoopR
     let representatives = plan.workload.representatives();
     begin("standalone", representatives.len());
     if let Some(query) = representatives.first() {
-        // The first query of a process also pays for pages of code and allocator that no later one does.
+        // The first query of a process also pays for pages of code and allocator that no later one
+        // does.
         plan.alone_once(query).await?;
     }
     for query in representatives {
@@ -157,7 +162,8 @@ pub async fn run(options: &CoopOptions, on_progress: OnProgress) -> Result<CoopR
         }
         measured.summarize(&results.standalone);
         let available = measured.total_s * cpu::cores() as f64;
-        // Until here it is the CPU time in seconds; how much that is of what there was is known only now.
+        // Until here it is the CPU time in seconds; how much that is of what there was is known
+        // only now.
         measured.cpu_fraction /= available.max(f64::MIN_POSITIVE);
         results.policies.insert(policy.clone(), measured);
     }
@@ -176,7 +182,8 @@ pub struct Calibration {
 /// Finds the arithmetic with which SLOW takes `ratio` times FAST's standalone time.
 ///
 /// # Errors
-/// A query fails, or [`BenchError::Calibration`] if no number of terms comes within [`CALIBRATION_TOLERANCE`].
+/// A query fails, or [`BenchError::Calibration`] if no number of terms comes within
+/// [`CALIBRATION_TOLERANCE`].
 pub async fn calibrate_slow(
     options: &CoopOptions,
     ratio: f64,
@@ -185,8 +192,8 @@ pub async fn calibrate_slow(
     on_progress(Progress::begun("calibration", CALIBRATIONS_MAX));
     let plan = Plan::new(options)?;
     let fast = plan.whole_table("F-100", 0).await?.as_secs_f64();
-    // The time is flat while the device hides the arithmetic and then linear, so: double until it is enough, then halve
-    // the interval. Each step is one scan of the table.
+    // The time is flat while the device hides the arithmetic and then linear, so: double until it
+    // is enough, then halve the interval. Each step is one scan of the table.
     let (mut low, mut high) = (0_u32, None::<u32>);
     let mut best = Calibration {
         slow_arithmetic: 0,
@@ -338,8 +345,8 @@ impl<'a> Plan<'a> {
         Arena::open(&config, TABLE, &self.options.table).await
     }
 
-    /// The query alone, with an empty buffer. A short one is measured several times and its median taken, since all
-    /// its latencies are divided by this.
+    /// The query alone, with an empty buffer. A short one is measured several times and its median
+    /// taken, since all its latencies are divided by this.
     async fn standalone(&self, query: &Query) -> Result<Duration> {
         let mut times = vec![self.alone_once(query).await?];
         while times.len() < STANDALONE_RUNS_MAX
@@ -501,8 +508,8 @@ async fn stream_of(
     Ok(done)
 }
 
-/// The arena's loads, labels read back as places in the list of queries. Times to a tenth of a millisecond: the file
-/// holds thousands of them.
+/// The arena's loads, labels read back as places in the list of queries. Times to a tenth of a
+/// millisecond: the file holds thousands of them.
 fn trace(arena: &Arena) -> Vec<(f64, u32, u32)> {
     let mut trace: Vec<(f64, u32, u32)> = arena
         .trace()
@@ -518,8 +525,8 @@ fn trace(arena: &Arena) -> Vec<(f64, u32, u32)> {
 
 /// The name under which the table is registered.
 const TABLE: &str = "lineitem";
-/// Alone, all policies read the same chunks in the same order but for `relevance`'s freedom to choose, so the time alone
-/// is taken under the plainest.
+/// Alone, all policies read the same chunks in the same order but for `relevance`'s freedom to
+/// choose, so the time alone is taken under the plainest.
 const STANDALONE_POLICY: &str = "normal";
 /// A class is measured until it has taken so long altogether, or so many times.
 const STANDALONE_ENOUGH: Duration = Duration::from_secs(1);

@@ -5,8 +5,9 @@ use std::time::Duration;
 /// User and system time of all threads, ended ones included, since the process started.
 pub(crate) fn process_time() -> Duration {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: the pointer is valid for writes of one rusage for the length of the call, and all-zero bytes are a valid
-    // rusage, so reading it is sound even if the call failed (it cannot, with RUSAGE_SELF).
+    // SAFETY: the pointer is valid for writes of one rusage for the length of the call, and
+    // all-zero bytes are a valid rusage, so reading it is sound even if the call failed (it cannot,
+    // with RUSAGE_SELF).
     #[allow(unsafe_code)]
     let usage = unsafe {
         libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr());

@@ -1,14 +1,16 @@
 //! What has `coscan demo` to change about the paper's experiment to show it in a few minutes?
 //!
-//! Idea: only time. In the paper a full scan of FAST took [`PAPER_SCAN`] and streams started [`PAPER_DELAY`] apart. A
-//! smaller table behind a proportionally slower device takes less time for the same number of chunks; dividing the delay
-//! by the same factor keeps every ratio: how many scans overlap, how far one gets before the next arrives, how much of the
-//! table the buffer holds. The device stays what all wait for, as long as the CPU keeps up.
+//! Idea: only time. In the paper a full scan of FAST took [`PAPER_SCAN`] and streams started
+//! [`PAPER_DELAY`] apart. A smaller table behind a proportionally slower device takes less time for
+//! the same number of chunks; dividing the delay by the same factor keeps every ratio: how many
+//! scans overlap, how far one gets before the next arrives, how much of the table the buffer holds.
+//! The device stays what all wait for, as long as the CPU keeps up.
 //!
-//! Not scaled: the CPU. It is some ten times faster than the paper's, so a query's own work weighs less here, and SLOW is
-//! only a little slower than FAST. The paper's ratio of standalone times, 1.7, takes some 70 terms of extra arithmetic
-//! (`coscan bench coop --calibrate-slow` finds it), and makes the CPU the limit, as it was in the paper; the demo's point
-//! is the device, also on a machine that does something else besides.
+//! Not scaled: the CPU. It is some ten times faster than the paper's, so a query's own work weighs
+//! less here, and SLOW is only a little slower than FAST. The paper's ratio of standalone times,
+//! 1.7, takes some 70 terms of extra arithmetic (`coscan bench coop --calibrate-slow` finds it),
+//! and makes the CPU the limit, as it was in the paper; the demo's point is the device, also on a
+//! machine that does something else besides.
 //! Source: [CoopScans07 §5.1, Table 2].
 
 use std::time::Duration;
@@ -23,11 +25,12 @@ pub const PAPER_SCAN: Duration = Duration::from_millis(20_370);
 pub const PAPER_DELAY: Duration = Duration::from_secs(3);
 /// Chunks of the paper's table: 4 GB in 16 MB.
 pub const PAPER_CHUNKS: u64 = 256;
-/// How long a full scan takes in the demo unless the bandwidth is given. Four policies then need about 50 times that.
+/// How long a full scan takes in the demo unless the bandwidth is given. Four policies then need
+/// about 50 times that.
 pub const DEMO_SCAN: Duration = Duration::from_secs(3);
 
-/// Bytes of a row group of the demo's table: such that a table of any size has about as many chunks as the paper's had
-/// ([`PAPER_CHUNKS`]), up to the size of the paper's chunks.
+/// Bytes of a row group of the demo's table: such that a table of any size has about as many chunks
+/// as the paper's had ([`PAPER_CHUNKS`]), up to the size of the paper's chunks.
 #[must_use]
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Clamped.
 pub fn row_group_bytes(scale: f64) -> u64 {
@@ -37,8 +40,9 @@ pub fn row_group_bytes(scale: f64) -> u64 {
         as u64
 }
 
-/// The scans by an index that the demo pictures: on a table of 20 MB and a device on which a page by itself costs ten in sequence, so that a
-/// full scan takes a second. Scales below 1 make the table smaller.
+/// The scans by an index that the demo pictures: on a table of 20 MB and a device on which a page
+/// by itself costs ten in sequence, so that a full scan takes a second. Scales below 1 make the
+/// table smaller.
 #[must_use]
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Between 0 and the rows.
 pub fn picture(scale: f64) -> PictureOptions {
@@ -82,7 +86,8 @@ pub struct Scaling {
 }
 
 impl Scaling {
-    /// `scan_bytes`: what a full scan of FAST reads. The bandwidth is derived unless given; the delay always is.
+    /// `scan_bytes`: what a full scan of FAST reads. The bandwidth is derived unless given; the
+    /// delay always is.
     #[must_use]
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Positive, below 2^63.
     pub fn new(scan_bytes: u64, bandwidth: Option<u64>) -> Self {

@@ -1,9 +1,10 @@
 //! What does the table look like on disk, and which of its bytes does a query need?
 //!
-//! Idea: a policy is judged against what must be read. The footers say how large each column of each row group is and
-//! which keys it holds, so what a query needs is known before it runs: the lower bound is the union over all queries,
-//! the upper bound their sum.
-//! Not here: how the engine cuts chunks (`coscan-storage`); the figures here are by row group, which is its default.
+//! Idea: a policy is judged against what must be read. The footers say how large each column of
+//! each row group is and which keys it holds, so what a query needs is known before it runs: the
+//! lower bound is the union over all queries, the upper bound their sum.
+//! Not here: how the engine cuts chunks (`coscan-storage`); the figures here are by row group,
+//! which is its default.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -89,7 +90,8 @@ impl Layout {
         u32::try_from(self.groups.len()).unwrap_or(u32::MAX)
     }
 
-    /// Bytes that a scan of the whole table at this speed reads. `whole_rows`: the storage model is `nsm`.
+    /// Bytes that a scan of the whole table at this speed reads. `whole_rows`: the storage model is
+    /// `nsm`.
     #[must_use]
     pub fn scan_bytes(&self, speed: Speed, whole_rows: bool) -> u64 {
         self.groups
@@ -156,8 +158,8 @@ impl Group {
         })
     }
 
-    /// Columns that the query reads here; none if its range misses this row group. The key is read only where the
-    /// range ends inside: elsewhere the statistics prove the condition.
+    /// Columns that the query reads here; none if its range misses this row group. The key is read
+    /// only where the range ends inside: elsewhere the statistics prove the condition.
     fn columns_for(&self, query: &Query) -> Vec<&'static str> {
         if query.keys.end() < self.keys.start() || query.keys.start() > self.keys.end() {
             return Vec::new();

@@ -1,7 +1,8 @@
-//! A random source whose numbers are the same in every version, on every machine, and easy to write again elsewhere.
+//! A random source whose numbers are the same in every version, on every machine, and easy to write
+//! again elsewhere.
 //!
-//! `rand` reserves the right to change its standard generator, and a workload is named by its seed in published
-//! figures, so the generator is written out here: `SplitMix64` [Steele14].
+//! `rand` reserves the right to change its standard generator, and a workload is named by its seed
+//! in published figures, so the generator is written out here: `SplitMix64` [Steele14].
 
 /// `SplitMix64`.
 #[derive(Clone, Debug)]
@@ -23,7 +24,8 @@ impl Random {
     }
 
     /// A number in `0..bound`, or 0 if `bound` is 0. The bias is at most `bound / 2^64`.
-    #[allow(clippy::cast_possible_truncation)] // The upper half of a 128-bit product fits in 64 bits.
+    // The upper half of a 128-bit product fits in 64 bits.
+    #[allow(clippy::cast_possible_truncation)]
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }

@@ -1,8 +1,9 @@
 //! What one run of the cooperative-scan benchmark says, in the form in which it is kept.
 //!
-//! Idea: the JSON file is the interface. The table, the report and every script read these types and nothing else, so a
-//! figure can be drawn again from a file alone.
-//! Units: seconds, bytes; a fraction is of 1. Times in a policy's part count from the first stream's start.
+//! Idea: the JSON file is the interface. The table, the report and every script read these types
+//! and nothing else, so a figure can be drawn again from a file alone.
+//! Units: seconds, bytes; a fraction is of 1. Times in a policy's part count from the first
+//! stream's start.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +41,8 @@ pub struct CoopResults {
     /// Chunks of the table.
     #[serde(default)]
     pub chunks: u32,
-    /// Bytes that the workload's queries could touch at all: every column in NSM, the columns they name in DSM.
+    /// Bytes that the workload's queries could touch at all: every column in NSM, the columns they
+    /// name in DSM.
     #[serde(default)]
     pub workload_bytes: u64,
     /// Bytes that at least one query needs: no policy can read less from a cold start.
@@ -52,7 +54,8 @@ pub struct CoopResults {
     /// CPUs that the process could use.
     #[serde(default)]
     pub cores: usize,
-    /// Whether plain DataFusion answered every query too. Policies are compared with each other in any case.
+    /// Whether plain DataFusion answered every query too. Policies are compared with each other in
+    /// any case.
     #[serde(default)]
     pub verified: bool,
     /// Seconds that each class takes alone, with an empty buffer.
@@ -64,7 +67,8 @@ pub struct CoopResults {
 /// The workload under one policy.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PolicyResults {
-    /// Mean over the streams of the time from a stream's first query to its last answer: throughput.
+    /// Mean over the streams of the time from a stream's first query to its last answer:
+    /// throughput.
     pub avg_stream_s: f64,
     /// Mean over the queries of latency divided by the class's standalone time: latency.
     pub avg_normalized_latency: f64,
@@ -133,7 +137,8 @@ impl CoopResults {
 impl PolicyResults {
     /// Derives the means, `total_s` and each query's count of loads from `queries` and `trace`.
     ///
-    /// `standalone` gives the classes' times alone; a class without one is not counted in the normalized latency.
+    /// `standalone` gives the classes' times alone; a class without one is not counted in the
+    /// normalized latency.
     pub fn summarize(&mut self, standalone: &BTreeMap<String, f64>) {
         for query in &mut self.queries {
             query.io_requests = 0;

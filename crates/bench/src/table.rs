@@ -1,7 +1,8 @@
 //! The comparison on a terminal: one column per policy, one row per figure.
 //!
-//! Idea: the paper's Table 2, with each policy's factor against `relevance` beside its value where a factor means
-//! something, so that the reader need not divide. Plain text: it goes into logs and mails as it is.
+//! Idea: the paper's Table 2, with each policy's factor against `relevance` beside its value where
+//! a factor means something, so that the reader need not divide. Plain text: it goes into logs and
+//! mails as it is.
 
 use std::fmt::Write as _;
 
@@ -59,7 +60,8 @@ pub(crate) struct Figure {
     pub(crate) compare: bool,
 }
 
-/// The system-wide figures, in the order of the paper's Table 2 and then what it had no need to show.
+/// The system-wide figures, in the order of the paper's Table 2 and then what it had no need to
+/// show.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Counts that were u64 before.
 pub(crate) fn figures() -> [Figure; 8] {
     let percent: fn(f64) -> String = |f| format!("{:.1} %", f * 100.0);

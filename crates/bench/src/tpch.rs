@@ -1,16 +1,20 @@
 //! TPC-H tables as Parquet files, made on this machine and kept.
 //!
-//! Idea: the generator can start anywhere, so one row group is one part of the table, generated, encoded and compressed
-//! by one thread; the file is the row groups in order. Nothing is sorted or copied, memory is bounded by a few row
-//! groups per thread (T1), and the same arguments give the same rows whatever the number of threads.
+//! Idea: the generator can start anywhere, so one row group is one part of the table, generated,
+//! encoded and compressed by one thread; the file is the row groups in order. Nothing is sorted or
+//! copied, memory is bounded by a few row groups per thread (T1), and the same arguments give the
+//! same rows whatever the number of threads.
 //!
-//! Layout, by reason: a row group is a chunk, the unit that Coscan schedules, so its size is an argument. zstd(1), as
-//! most writers of large tables choose: bytes are what concurrent scans wait for. The page index is written: smooth scans and the split of large row groups need it. No sort order is declared
-//! in the footer, although lineitem and orders have one: a declared order is an order that planners insist on, and a
-//! scan that must keep it cannot take chunks as they come.
+//! Layout, by reason: a row group is a chunk, the unit that Coscan schedules, so its size is an
+//! argument. zstd(1), as most writers of large tables choose: bytes are what concurrent scans wait
+//! for. The page index is written: smooth scans and the split of large row groups need it. No sort
+//! order is declared in the footer, although lineitem and orders have one: a declared order is an
+//! order that planners insist on, and a scan that must keep it cannot take chunks as they come.
 //!
-//! T1: at most three row groups per thread are in memory: one being made, one waiting, one being written.
-//! T2: a file has its final name only when it is whole; whatever else ends is removed or has another name.
+//! T1: at most three row groups per thread are in memory: one being made, one waiting, one being
+//! written.
+//! T2: a file has its final name only when it is whole; whatever else ends is removed or has
+//! another name.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -90,8 +94,10 @@ impl Table {
         }
     }
 
-    /// Rows at a scale factor. Lineitem's depend on the random number of lines per order: a good guess.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Far below 2^63, not negative.
+    /// Rows at a scale factor. Lineitem's depend on the random number of lines per order: a good
+    /// guess.
+    // Far below 2^63, not negative.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     fn rows(self, scale: f64) -> u64 {
         let per_scale = match self {
             Self::Lineitem => 6_000_000.0,
@@ -202,14 +208,16 @@ pub fn ensure(root: &Path, table: Table, options: &Generate, on_rows: OnRows) ->
 /// # Errors
 /// As [`ensure`].
 pub fn generate(path: &Path, table: Table, options: &Generate, on_rows: OnRows) -> Result<()> {
-    // T2. The process's id keeps two that make the same file at once apart; the last to finish wins, with equal bytes.
+    // T2. The process's id keeps two that make the same file at once apart; the last to finish
+    // wins, with equal bytes.
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let partial = Partial(path.with_file_name(format!(".{name}.{}.partial", std::process::id())));
     write(&partial.0, table, options, on_rows)?;
     std::fs::rename(&partial.0, path).map_err(|error| BenchError::io(path, error))
 }
 
-/// Removes an unfinished file. After the rename there is nothing of this name, and the error is ignored.
+/// Removes an unfinished file. After the rename there is nothing of this name, and the error is
+/// ignored.
 struct Partial(PathBuf);
 
 impl Drop for Partial {
@@ -266,8 +274,8 @@ fn write(path: &Path, table: Table, options: &Generate, on_rows: OnRows) -> Resu
                 );
             });
         }
-        // Part p is made by thread p mod threads, so taking turns gives the row groups in order. Dropping the
-        // receivers on the way out ends the threads at their next send.
+        // Part p is made by thread p mod threads, so taking turns gives the row groups in order.
+        // Dropping the receivers on the way out ends the threads at their next send.
         let written = (0..usize::try_from(parts).unwrap_or(0)).try_for_each(|part| {
             let chunks = lanes[part % threads]
                 .recv()
@@ -303,7 +311,8 @@ fn parts(table: Table, options: &Generate) -> i32 {
         .clamp(1, PARTS_MAX) as i32
 }
 
-/// One thread: makes its parts, one after the other, until done, told to stop, or nobody takes them any more.
+/// One thread: makes its parts, one after the other, until done, told to stop, or nobody takes them
+/// any more.
 fn encode(
     table: Table,
     scale: f64,

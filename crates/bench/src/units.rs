@@ -1,8 +1,8 @@
 //! Quantities as people write and read them: `200MB/s`, `25%`, `1.5GB`, `250ms`.
 //!
-//! Idea: one pair of functions per quantity, so that what the report prints can be typed back as an option.
-//! Decimal units are powers of 1000 and binary units (`MiB`) powers of 1024: a device's data sheet and a
-//! memory limit are both written the way their makers write them.
+//! Idea: one pair of functions per quantity, so that what the report prints can be typed back as an
+//! option. Decimal units are powers of 1000 and binary units (`MiB`) powers of 1024: a device's
+//! data sheet and a memory limit are both written the way their makers write them.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -21,7 +21,8 @@ pub enum Share {
 impl Share {
     /// The bytes that this share of `whole` is.
     #[must_use]
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // A fraction is never negative.
+    // A fraction is never negative.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     pub fn of(self, whole: u64) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes,
@@ -85,7 +86,8 @@ pub fn rate(bytes_per_second: u64) -> String {
 
 /// Seconds in the unit that suits them: `380 ms`, `2.35 s`, `4 min 12 s`.
 #[must_use]
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Durations are small and not negative.
+// Durations are small and not negative.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 pub fn seconds(seconds: f64) -> String {
     if seconds >= 120.0 {
         let whole = seconds.round() as u64;
@@ -140,7 +142,8 @@ fn split<'a>(mut value: f64, units: &[&'a str]) -> (f64, &'a str) {
 }
 
 /// A number followed by one of `units`; None when it is not, when it is negative, or beyond 2^63.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // The bounds are checked just before.
+// The bounds are checked just before.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 fn scaled(text: &str, units: &[(&str, f64)]) -> Option<u64> {
     let text = text.trim();
     let end = text

@@ -1,18 +1,21 @@
 //! Which queries does each stream ask, over which part of the table?
 //!
-//! The papers' workload: streams that each run a few queries one after the other, started some seconds apart "to better
-//! simulate queries entering an already-working system". A query is FAST (TPC-H Q6) or SLOW (TPC-H Q1 with extra
-//! arithmetic), over a contiguous part of the table of a given size at a random place.
+//! The papers' workload: streams that each run a few queries one after the other, started some
+//! seconds apart "to better simulate queries entering an already-working system". A query is FAST
+//! (TPC-H Q6) or SLOW (TPC-H Q1 with extra arithmetic), over a contiguous part of the table of a
+//! given size at a random place.
 //!
-//! Idea: a workload is a pure function of its specification and seed, and the function is the one of `bench/workload.py`,
-//! text for text: whatever Coscan is asked here, another engine can be asked there. `bench/README.md` owns the format.
+//! Idea: a workload is a pure function of its specification and seed, and the function is the one
+//! of `bench/workload.py`, text for text: whatever Coscan is asked here, another engine can be
+//! asked there. `bench/README.md` owns the format.
 //! Not here: running it (`coop.rs`), which also makes the streams wait for their starts.
-//! W1: a range holds its percentage of the key space (rounded down, at least one key) and lies inside it.
+//! W1: a range holds its percentage of the key space (rounded down, at least one key) and lies
+//! inside it.
 //! W2: the first k streams do not depend on how many follow.
-//! W3: all sums but SLOW's extra ones are of decimals, hence exact; those of floats depend on the order of the rows in
-//! their last digits, and whoever compares results must allow for it.
-//! Source: [CoopScans07 §5.1, §5.2.1]; we differ: TPC-H's substitution parameters are drawn for each query, so that no
-//! engine gains from having seen the very same query before.
+//! W3: all sums but SLOW's extra ones are of decimals, hence exact; those of floats depend on the
+//! order of the rows in their last digits, and whoever compares results must allow for it.
+//! Source: [CoopScans07 §5.1, §5.2.1]; we differ: TPC-H's substitution parameters are drawn for
+//! each query, so that no engine gains from having seen the very same query before.
 
 use std::fmt::{self, Write as _};
 use std::ops::RangeInclusive;
@@ -54,9 +57,10 @@ impl fmt::Display for Class {
 
 /// A SPEED-SIZE mix as in the paper's Figure 5.
 ///
-/// SPEED is a string of `F` and `S`; a query's speed is one of its letters, each as likely as any other, so `FFS` has
-/// twice as many FAST queries as SLOW. SIZE is `S` (1, 2, 5, 10, 20 %), `M` (1, 2, 10, 50, 100 %), `L` (10, 30, 50,
-/// 100 %), `T` (1, 10, 50, 100 %: the mix of the paper's Table 2), or a list of percentages.
+/// SPEED is a string of `F` and `S`; a query's speed is one of its letters, each as likely as any
+/// other, so `FFS` has twice as many FAST queries as SLOW. SIZE is `S` (1, 2, 5, 10, 20 %), `M` (1,
+/// 2, 10, 50, 100 %), `L` (10, 30, 50, 100 %), `T` (1, 10, 50, 100 %: the mix of the paper's Table
+/// 2), or a list of percentages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mix {
     speeds: Vec<Speed>,
@@ -176,7 +180,8 @@ pub struct WorkloadSpec {
 pub struct Query {
     /// Its speed and size.
     pub class: Class,
-    /// The clustering keys it reads. The statement has no such condition if that is the whole table.
+    /// The clustering keys it reads. The statement has no such condition if that is the whole
+    /// table.
     pub keys: RangeInclusive<i64>,
     /// The statement.
     pub sql: String,
@@ -362,8 +367,8 @@ pub struct QueryFile {
     pub sql: String,
 }
 
-/// TPC-H Q6. Draws year, discount and quantity. The literals are decimals cast from text: DataFusion reads a bare `0.05`
-/// as a float, and would cast the column row by row.
+/// TPC-H Q6. Draws year, discount and quantity. The literals are decimals cast from text:
+/// DataFusion reads a bare `0.05` as a float, and would cast the column row by row.
 fn fast(random: &mut Random, table: &str, condition: &str) -> String {
     let year = 1993 + random.below(5);
     let discount = 2 + random.below(8);
@@ -381,7 +386,8 @@ fn fast(random: &mut Random, table: &str, condition: &str) -> String {
 
 /// TPC-H Q1 and `terms` sums of square roots. Draws delta.
 ///
-/// No optimizer can save them: each root has an argument of its own, and a square root has no cheaper form.
+/// No optimizer can save them: each root has an argument of its own, and a square root has no
+/// cheaper form.
 fn slow(random: &mut Random, table: &str, condition: &str, terms: u32) -> String {
     let last = days_before_december(60 + random.below(61));
     let mut extra = String::new();

@@ -1,16 +1,19 @@
 //! The allocator, told to keep what it has.
 //!
-//! By default mimalloc gives freed pages back to the system after 10 ms. Frames and arrays come and go all the time, so most pages
-//! were given back only to be taken again, each at the price of a fault: three TPC-H Q6 in a row at SF 10 took 11.2 s instead of
-//! 2.8 s without any purging, nearly all of it in the kernel (one run of each, on a busy machine). Pages that stay free for a second
-//! are still given back: memory is shared with other programs. Large pages make the faults that remain fewer by up to 512 times.
+//! By default mimalloc gives freed pages back to the system after 10 ms. Frames and arrays come and
+//! go all the time, so most pages were given back only to be taken again, each at the price of a
+//! fault: three TPC-H Q6 in a row at SF 10 took 11.2 s instead of 2.8 s without any purging, nearly
+//! all of it in the kernel (one run of each, on a busy machine). Pages that stay free for a second
+//! are still given back: memory is shared with other programs. Large pages make the faults that
+//! remain fewer by up to 512 times.
 //!
 //! The only unsafe code of this crate: mimalloc's options are C functions.
 #![allow(unsafe_code)]
 
 use mimalloc::MiMalloc;
 
-/// Many threads allocate and free batches that others made, which is what the system's allocator is slowest at.
+/// Many threads allocate and free batches that others made, which is what the system's allocator is
+/// slowest at.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
@@ -25,8 +28,8 @@ const LARGE_PAGES: libmimalloc_sys::mi_option_t = libmimalloc_sys::mi_option_lar
 
 /// Sets the options. Call it first.
 pub(crate) fn keep_pages() {
-    // SAFETY: the functions only store a value for an option that mimalloc 2 and 3 have; they may be called at any time, and the
-    // `_default` ones leave a value alone that the environment set.
+    // SAFETY: the functions only store a value for an option that mimalloc 2 and 3 have; they may
+    // be called at any time, and the `_default` ones leave a value alone that the environment set.
     unsafe {
         libmimalloc_sys::mi_option_set_default(PURGE_DELAY, PURGE_DELAY_MS);
         libmimalloc_sys::mi_option_set_enabled_default(LARGE_PAGES, true);

@@ -34,7 +34,8 @@ impl FromStr for Table {
 /// The tables that statements may name.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Tables {
-    /// A table: a Parquet file, a folder, a glob, or a URL (s3://, http://). May be given several times.
+    /// A table: a Parquet file, a folder, a glob, or a URL (s3://, http://). May be given several
+    /// times.
     #[arg(short = 't', long = "table", value_name = "NAME=PATH")]
     tables: Vec<Table>,
 }
@@ -53,13 +54,15 @@ impl Tables {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Settings")]
 pub(crate) struct Settings {
-    /// Which scan is served and which chunk loaded next: normal, attach, pbm, pbm-sampling, elevator, relevance or relevance-2007.
+    /// Which scan is served and which chunk loaded next: normal, attach, pbm, pbm-sampling,
+    /// elevator, relevance or relevance-2007.
     #[arg(long, value_name = "NAME")]
     policy: Option<Policy>,
     /// What one load brings: nsm (all columns of a chunk) or dsm (the columns that scans need).
     #[arg(long, value_name = "NAME")]
     storage_model: Option<StorageModel>,
-    /// Memory for chunks, decoded columns and operators together: a size, or a share of the machine's [default: 70%, but 320 MiB are left].
+    /// Memory for chunks, decoded columns and operators together: a size, or a share of the
+    /// machine's [default: 70%, but 320 MiB are left].
     #[arg(long, value_name = "SIZE|%", value_parser = memory)]
     memory: Option<u64>,
     /// The size that a chunk is meant to have on disk [default: 16MiB].
@@ -77,7 +80,8 @@ pub(crate) struct Settings {
     /// Where indexes are kept: a folder or URL [default: the folder _coscan beside the table].
     #[arg(long, value_name = "PATH")]
     index_folder: Option<String>,
-    /// Where queries put what they have no memory for [default: the system's folder for temporary files].
+    /// Where queries put what they have no memory for [default: the system's folder for temporary
+    /// files].
     #[arg(long, value_name = "FOLDER")]
     spill_folder: Option<PathBuf>,
     /// Write what the scheduler hears and decides to a log, for `coscan sim replay`.

@@ -62,14 +62,15 @@ pub(crate) struct WorkloadArgs {
     /// What the workload is drawn from.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// The buffer: a size, or a share of the data that the workload could touch (nsm: the table; dsm: the columns that
-    /// its queries name).
+    /// The buffer: a size, or a share of the data that the workload could touch (nsm: the table;
+    /// dsm: the columns that its queries name).
     #[arg(long, value_name = "SIZE|%", default_value = "25%")]
     pub(crate) buffer: Share,
     /// Threads of each query; the papers' queries had one.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) partitions: u16,
-    /// Don't have plain DataFusion answer every query too. Results are still compared between the policies.
+    /// Don't have plain DataFusion answer every query too. Results are still compared between the
+    /// policies.
     #[arg(long)]
     pub(crate) no_verify: bool,
 }
@@ -118,7 +119,8 @@ struct CoopArgs {
     /// Terms of extra arithmetic in SLOW.
     #[arg(long, value_name = "N", default_value_t = coop::SLOW_ARITHMETIC_DEFAULT)]
     slow_arithmetic: u32,
-    /// Find the arithmetic with which SLOW takes so many times FAST's standalone time, print it, and use it.
+    /// Find the arithmetic with which SLOW takes so many times FAST's standalone time, print it,
+    /// and use it.
     #[arg(long, value_name = "RATIO", num_args = 0..=1, default_missing_value = "1.7")]
     calibrate_slow: Option<f64>,
     /// Write the results as JSON.
@@ -127,8 +129,8 @@ struct CoopArgs {
     /// Write the report.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Write what the scheduler hears and decides under each policy to a log, for `coscan sim replay`; with several policies to
-    /// FILE.POLICY.
+    /// Write what the scheduler hears and decides under each policy to a log, for `coscan sim
+    /// replay`; with several policies to FILE.POLICY.
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
     /// Write the workload in the form that bench/peers.py reads, and run nothing.
@@ -227,7 +229,8 @@ pub(crate) fn ensure_table(
     generate: &tpch::Generate,
 ) -> Result<PathBuf, Failure> {
     let (root, generate) = (root.to_owned(), generate.clone());
-    // Not `crate::block_on`, which would leave at once: the thread is waited for, so that its unfinished file is gone.
+    // Not `crate::block_on`, which would leave at once: the thread is waited for, so that its
+    // unfinished file is gone.
     crate::runtime("coscan")?.block_on(async move {
         let (stop, stopped) = std::sync::mpsc::channel::<()>();
         let mut work = tokio::task::spawn_blocking(move || {

@@ -1,4 +1,5 @@
-//! `coscan bench smooth`: every access path at every selectivity, or another of the paper's experiments, with every figure in a file.
+//! `coscan bench smooth`: every access path at every selectivity, or another of the paper's
+//! experiments, with every figure in a file.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -21,7 +22,8 @@ use crate::{args, bench, progress};
 /// Options of `coscan bench smooth`.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// What is run: every selectivity by every access path, or one of the paper's other experiments.
+    /// What is run: every selectivity by every access path, or one of the paper's other
+    /// experiments.
     #[arg(long, value_enum, value_name = "NAME", default_value = "selectivities")]
     experiment: What,
     /// Rows of the table.
@@ -51,7 +53,8 @@ pub(crate) struct Options {
     /// What `--device disk` is held to.
     #[arg(long, value_name = "RATE", default_value = "200MB/s", value_parser = units::parse_rate)]
     bandwidth: u64,
-    /// Time that `--device disk` adds to each request [default: such that a page by itself costs ten pages in sequence].
+    /// Time that `--device disk` adds to each request [default: such that a page by itself costs
+    /// ten pages in sequence].
     #[arg(long, value_name = "TIME", value_parser = units::parse_duration)]
     latency: Option<Duration>,
     /// The engine's memory: a size, or a share of the machine's.
@@ -69,7 +72,8 @@ pub(crate) struct Options {
     /// Write the results as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write a report of the selectivities, with a picture of which page each access path reads when.
+    /// Write a report of the selectivities, with a picture of which page each access path reads
+    /// when.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }

@@ -1,10 +1,12 @@
 //! Statements that run at once, and whose rows are asked for in the statements' order.
 //!
-//! The statement whose turn it is hands out its rows as they are asked for. The others run on meanwhile, since they share reads with it:
-//! what they produce is kept in memory up to `BATCHES_AHEAD` batches each, and from there on in a temporary file of the engine's.
-//! So however large the results are, memory is bounded and no statement waits for another.
-//! Refused: making the others wait. That ends the sharing, and they keep operator memory that the one whose turn it is may need.
-//! Errors of planning come before any row; one of a running statement comes in its turn, after its rows.
+//! The statement whose turn it is hands out its rows as they are asked for. The others run on
+//! meanwhile, since they share reads with it: what they produce is kept in memory up to
+//! `BATCHES_AHEAD` batches each, and from there on in a temporary file of the engine's. So however
+//! large the results are, memory is bounded and no statement waits for another.
+//! Refused: making the others wait. That ends the sharing, and they keep operator memory that the
+//! one whose turn it is may need. Errors of planning come before any row; one of a running
+//! statement comes in its turn, after its rows.
 //! Cancel safety: dropping a [`Running`] ends its statement.
 
 use std::sync::Arc;
@@ -123,7 +125,8 @@ async fn end(task: SpawnedTask<Result<Duration, Failure>>) -> Result<Duration, F
 struct Producer {
     session: Session,
     number: usize,
-    /// The statement whose turn it is. If it changes while it is looked at, rows go to a file that could have gone through memory.
+    /// The statement whose turn it is. If it changes while it is looked at, rows go to a file that
+    /// could have gone through memory.
     turn: Arc<AtomicUsize>,
     parts: mpsc::Sender<Part>,
 }
@@ -180,7 +183,8 @@ impl Producer {
     }
 }
 
-/// Enough for the results of dashboards, which are small, little enough for hundreds of statements: a batch has some 100 KB.
+/// Enough for the results of dashboards, which are small, little enough for hundreds of statements:
+/// a batch has some 100 KB.
 const BATCHES_AHEAD: usize = 4;
 
 /// Files are removed one by one as they are read.

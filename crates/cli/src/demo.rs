@@ -1,4 +1,5 @@
-//! `coscan demo`: the papers' experiment on a table made on the spot, in a few minutes, with nothing to set up.
+//! `coscan demo`: the papers' experiment on a table made on the spot, in a few minutes, with
+//! nothing to set up.
 
 use std::path::PathBuf;
 

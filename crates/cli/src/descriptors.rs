@@ -1,10 +1,11 @@
 //! How many files and sockets may the server have open?
 //!
-//! The soft limit of a shell is often 1,024, which 512 clients and their scans use up; the hard limit is what the
-//! administrator meant. Where that is low too, fewer connections are served, so that the files of those that are can be
-//! opened.
+//! The soft limit of a shell is often 1,024, which 512 clients and their scans use up; the hard
+//! limit is what the administrator meant. Where that is low too, fewer connections are served, so
+//! that the files of those that are can be opened.
 
-/// Raises the limit as far as it goes. Answers how many connections it leaves room for, at most `wanted`.
+/// Raises the limit as far as it goes. Answers how many connections it leaves room for, at most
+/// `wanted`.
 pub(crate) fn connections(wanted: usize) -> usize {
     let limit = match rlimit::increase_nofile_limit(u64::MAX) {
         Ok(limit) => usize::try_from(limit).unwrap_or(usize::MAX),
@@ -27,7 +28,8 @@ fn room(limit: usize) -> usize {
     limit.saturating_sub(FILES_KEPT).max(limit / 2).max(1)
 }
 
-/// Handles that devices keep, spill files, clients that are not let in yet, and what the process has anyway.
+/// Handles that devices keep, spill files, clients that are not let in yet, and what the process
+/// has anyway.
 const FILES_KEPT: usize = 1_024;
 
 #[cfg(test)]

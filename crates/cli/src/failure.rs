@@ -78,7 +78,8 @@ impl From<coscan::Error> for Failure {
 impl From<DataFusionError> for Failure {
     fn from(error: DataFusionError) -> Self {
         match error.find_root() {
-            // The engine's own errors are whole sentences; DataFusion would only call them external.
+            // The engine's own errors are whole sentences; DataFusion would only call them
+            // external.
             DataFusionError::External(ours) if ours.is::<coscan::Error>() => Self::new(ours),
             _ => Self::new(error),
         }

@@ -1,8 +1,8 @@
 //! The `coscan` command.
 //!
-//! One file per subcommand; each turns its options into calls of a library crate and shows what comes back. Results go to
-//! standard output, everything else to standard error. Exit codes: 0, 1 for a failure, 2 for options that make no sense,
-//! 130 after an interrupt.
+//! One file per subcommand; each turns its options into calls of a library crate and shows what
+//! comes back. Results go to standard output, everything else to standard error. Exit codes: 0, 1
+//! for a failure, 2 for options that make no sense, 130 after an interrupt.
 
 mod allocator;
 mod args;
@@ -34,7 +34,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Show what sharing reads does: the papers' workload under four policies, as a table and a report.
+    /// Show what sharing reads does: the papers' workload under four policies, as a table and a
+    /// report.
     Demo(demo::Options),
     /// Run SQL over Parquet files.
     Sql(sql::Options),
@@ -74,7 +75,8 @@ fn main() -> ExitCode {
 
 /// Runs a future on a new multi-threaded runtime until it ends or the user interrupts it.
 ///
-/// An interrupt drops the future, which cancels the queries in it; a second one ends the process at once, as usual.
+/// An interrupt drops the future, which cancels the queries in it; a second one ends the process at
+/// once, as usual.
 fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let runtime = runtime("coscan")?;
     let outcome = runtime.block_on(async {

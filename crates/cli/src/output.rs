@@ -1,8 +1,8 @@
 //! How rows are written: as a table, CSV, JSON lines or an Arrow stream.
 //!
-//! Idea: batches are written as they come. A table's columns are as wide as the first rows need ([`SAMPLE_ROWS`] of them,
-//! held back until they are complete or the result ends); later rows that are wider push their line out, and nothing waits
-//! for the last row.
+//! Idea: batches are written as they come. A table's columns are as wide as the first rows need
+//! ([`SAMPLE_ROWS`] of them, held back until they are complete or the result ends); later rows that
+//! are wider push their line out, and nothing waits for the last row.
 
 use std::io::Write;
 

@@ -53,8 +53,8 @@ pub(crate) fn rows(what: &str) -> ProgressBar {
     bar
 }
 
-/// A bar for what an engine's statements do: the chunks that their scans have consumed; or, while indexes are built, rows read and
-/// then entries written. It moves until it is dropped.
+/// A bar for what an engine's statements do: the chunks that their scans have consumed; or, while
+/// indexes are built, rows read and then entries written. It moves until it is dropped.
 pub(crate) struct Statements {
     bar: ProgressBar,
     poller: Option<tokio::task::JoinHandle<()>>,
@@ -99,7 +99,8 @@ impl Statements {
         }
     }
 
-    /// Takes the bar away if the rows that come now are shown on the same screen; beside rows that go to a file or pipe it stays.
+    /// Takes the bar away if the rows that come now are shown on the same screen; beside rows that
+    /// go to a file or pipe it stays.
     pub(crate) fn make_way(&mut self) {
         if io::stdout().is_terminal() {
             self.clear();
@@ -152,7 +153,8 @@ fn build_step(builds: &[IndexBuild]) -> Option<Step> {
     Some(Step { done, all, what })
 }
 
-/// What is known of scans so far. A scan that is not listed any more has ended, whatever it had left.
+/// What is known of scans so far. A scan that is not listed any more has ended, whatever it had
+/// left.
 #[derive(Default)]
 struct Seen {
     scans: BTreeMap<(usize, u64), (u64, u64)>,

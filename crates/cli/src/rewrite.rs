@@ -44,7 +44,8 @@ pub(crate) struct Options {
     /// Memory to use: a size, or a share of the machine's [default: 70%, but 320 MiB are left].
     #[arg(long, value_name = "SIZE|%", value_parser = args::memory)]
     memory: Option<u64>,
-    /// Where a sort puts what it has no memory for [default: the system's folder for temporary files].
+    /// Where a sort puts what it has no memory for [default: the system's folder for temporary
+    /// files].
     #[arg(long, value_name = "FOLDER")]
     spill_folder: Option<PathBuf>,
 }
@@ -77,7 +78,8 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     bench::print(&summary(options, &rewritten))
 }
 
-/// Half of the work is to read a row, half to write it. Without a total there is nothing to fill the bar with.
+/// Half of the work is to read a row, half to write it. Without a total there is nothing to fill
+/// the bar with.
 fn show(bar: &ProgressBar, progress: RewriteProgress) {
     if let Some(total) = progress.rows_total {
         bar.set_length(2 * total);

@@ -23,8 +23,8 @@ pub(crate) struct Options {
     /// The one user who may connect; without it, any name may.
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
-    /// A file whose first line is the password. It may also be in the environment as `COSCAN_PASSWORD`; it is never an
-    /// option, since every user of a machine can see those.
+    /// A file whose first line is the password. It may also be in the environment as
+    /// `COSCAN_PASSWORD`; it is never an option, since every user of a machine can see those.
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
     /// Offer TLS with this certificate chain (PEM).
@@ -51,14 +51,17 @@ pub(crate) struct Options {
 /// What clients may do beyond reading and making tables and views of their own.
 #[derive(Args)]
 struct Allowed {
-    /// Allow statements that change data, indexes or the tables that all clients see (INSERT, CREATE INDEX, DROP TABLE;
-    /// COPY TO takes --allow-files as well). Without it clients only read, and make tables and views of their own.
+    /// Allow statements that change data, indexes or the tables that all clients see (INSERT,
+    /// CREATE INDEX, DROP TABLE; COPY TO takes --allow-files as well). Without it clients only
+    /// read, and make tables and views of their own.
     #[arg(long)]
     allow_writes: bool,
-    /// Allow statements that name files of this machine (CREATE EXTERNAL TABLE, COPY, SET `coscan.index_folder`).
+    /// Allow statements that name files of this machine (CREATE EXTERNAL TABLE, COPY, SET
+    /// `coscan.index_folder`).
     #[arg(long)]
     allow_files: bool,
-    /// Allow settings that concern all clients (SET `coscan.memory`, options of DataFusion beyond harmless values).
+    /// Allow settings that concern all clients (SET `coscan.memory`, options of DataFusion beyond
+    /// harmless values).
     #[arg(long)]
     allow_engine_settings: bool,
 }
@@ -75,7 +78,8 @@ impl Allowed {
 
 /// Runs the command until a signal stops it.
 pub(crate) fn run(options: Options) -> Result<(), Failure> {
-    // Queries have threads of their own: a cancel request or a new connection must not wait for a busy query.
+    // Queries have threads of their own: a cancel request or a new connection must not wait for a
+    // busy query.
     let queries = crate::runtime("coscan-query")?;
     let connections = crate::runtime("coscan-connection")?;
     let mut config = ServerConfig::new(options.listen);

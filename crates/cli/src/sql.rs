@@ -22,7 +22,8 @@ use crate::progress;
 pub(crate) struct Options {
     #[command(flatten)]
     tables: Tables,
-    /// The statements, separated by semicolons. Without any, and without -f, they are read from standard input.
+    /// The statements, separated by semicolons. Without any, and without -f, they are read from
+    /// standard input.
     #[arg(value_name = "SQL")]
     statements: Vec<String>,
     /// Read statements from a file; `-` is standard input.
@@ -31,8 +32,8 @@ pub(crate) struct Options {
     /// How rows are written.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
-    /// Run all statements at once. Results are written in the statements' order; until its turn comes, a large one is kept in a temporary
-    /// file.
+    /// Run all statements at once. Results are written in the statements' order; until its turn
+    /// comes, a large one is kept in a temporary file.
     #[arg(long)]
     concurrent: bool,
     #[command(flatten)]

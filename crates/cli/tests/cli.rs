@@ -1,5 +1,6 @@
-//! Promised: `coscan sql` answers in every format, in order or at once; whatever goes wrong ends with a message on standard
-//! error and exit code 1, with nothing on standard output; pipes never see a progress bar.
+//! Promised: `coscan sql` answers in every format, in order or at once; whatever goes wrong ends
+//! with a message on standard error and exit code 1, with nothing on standard output; pipes never
+//! see a progress bar.
 
 #![allow(
     clippy::unwrap_used,
@@ -157,7 +158,8 @@ fn concurrent_statements_answer_in_their_order() {
     assert_eq!(text, expected);
 }
 
-/// Large results of statements at once are bounded in memory: until their turn comes they are in files.
+/// Large results of statements at once are bounded in memory: until their turn comes they are in
+/// files.
 #[cfg(target_os = "linux")]
 #[test]
 fn concurrent_statements_hold_little_memory() {
@@ -211,7 +213,8 @@ fn on_a_terminal(line: &str) -> String {
 #[test]
 fn the_progress_bar_is_shown_beside_rows_that_go_elsewhere() {
     let folder = tempfile::tempdir().unwrap();
-    // The first rows come at once, the last after many ticks of the bar, and the scan lasts as long.
+    // The first rows come at once, the last after many ticks of the bar, and the scan lasts as
+    // long.
     let t = table_of(folder.path(), 3_000_000);
     let (program, file) = (env!("CARGO_BIN_EXE_coscan"), folder.path().join("rows.csv"));
     let sql = "SELECT n, name, x FROM t LIMIT 3000000";

@@ -1,5 +1,6 @@
-//! Promised: `coscan demo`, `coscan bench coop` and `coscan bench smooth` make a table, a report and the JSON of the issue, and a failure leaves
-//! no half file. At a scale at which the figures mean nothing: what is tested is the path, not the speed.
+//! Promised: `coscan demo`, `coscan bench coop` and `coscan bench smooth` make a table, a report
+//! and the JSON of the issue, and a failure leaves no half file. At a scale at which the figures
+//! mean nothing: what is tested is the path, not the speed.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,5 +1,6 @@
-//! Promised: `coscan rewrite` keeps rows and their order (or sorts them), aligns the pages of all columns, keeps metadata, says in one
-//! line what it wrote; whatever goes wrong ends with a message that names the file, exit code 1, and nothing but what was there before.
+//! Promised: `coscan rewrite` keeps rows and their order (or sorts them), aligns the pages of all
+//! columns, keeps metadata, says in one line what it wrote; whatever goes wrong ends with a message
+//! that names the file, exit code 1, and nothing but what was there before.
 
 #![allow(
     clippy::unwrap_used,
@@ -30,7 +31,8 @@ use parquet::file::properties::WriterProperties;
 
 use common::{coscan, failure, stdout};
 
-/// `rows` rows from `first` on: n counts, key = n * 7919 % 1009 with NULLs, text is long and of many values, list has NULLs and empties.
+/// `rows` rows from `first` on: n counts, key = n * 7919 % 1009 with NULLs, text is long and of
+/// many values, list has NULLs and empties.
 fn table(first: i64, rows: i64) -> RecordBatch {
     let numbers = || first..first + rows;
     let key = |n: i64| (n % 13 > 0).then_some(n * 7919 % 1009);
@@ -106,7 +108,8 @@ fn footer(path: &Path) -> ParquetMetaData {
         .unwrap()
 }
 
-/// Every page of every leaf begins at a multiple of `page_rows` in its row group, and has a minimum and a maximum.
+/// Every page of every leaf begins at a multiple of `page_rows` in its row group, and has a minimum
+/// and a maximum.
 fn assert_aligned(path: &Path, page_rows: i64) {
     let footer = footer(path);
     let (offsets, columns) = (

@@ -1,6 +1,7 @@
-//! Promised: `coscan serve` answers PostgreSQL clients from cooperative scans: settings are a connection's own, 64 connections at once get
-//! their rows, a cancel request ends a scan, a damaged page is an error that says where and after which the connection lives on, and
-//! SIGTERM ends the server cleanly.
+//! Promised: `coscan serve` answers PostgreSQL clients from cooperative scans: settings are a
+//! connection's own, 64 connections at once get their rows, a cancel request ends a scan, a damaged
+//! page is an error that says where and after which the connection lives on, and SIGTERM ends the
+//! server cleanly.
 
 #![cfg(unix)]
 #![allow(
@@ -190,7 +191,8 @@ async fn a_cancel_request_ends_a_scan() {
     assert!(asked.elapsed() < Duration::from_secs(5), "{asked:?}");
     let error = outcome.unwrap_err();
     assert_eq!(error.code().unwrap().code(), "57014", "{error:?}");
-    // A join that compares and finds nothing yields now and then only: half a minute later at worst.
+    // A join that compares and finds nothing yields now and then only: half a minute later at
+    // worst.
     while rows(&observer, scans).await != ["0"] {
         assert!(asked.elapsed() < Duration::from_secs(120), "scans go on");
         tokio::time::sleep(Duration::from_millis(5)).await;

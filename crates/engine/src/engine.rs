@@ -1,7 +1,9 @@
-//! The engine: one per process. It owns memory, devices, buffers and tables; sessions only have settings.
+//! The engine: one per process. It owns memory, devices, buffers and tables; sessions only have
+//! settings.
 //!
-//! Buffers are made when a query first needs one: a pool for each policy and storage model in use. They share one memory
-//! budget, the devices and the threads; queries share reads with queries of the same pool and chunk size.
+//! Buffers are made when a query first needs one: a pool for each policy and storage model in use.
+//! They share one memory budget, the devices and the threads; queries share reads with queries of
+//! the same pool and chunk size.
 //! Not here: settings (`settings.rs`), scans (`scan/`).
 
 use std::collections::HashMap;
@@ -109,7 +111,8 @@ pub struct EngineMetrics {
     pub frame_bytes: u64,
     /// Chunk jobs that have begun.
     pub fragment_jobs: u64,
-    /// States of chunks that jobs gave to queries: at most as many for each job as queries wanted its chunk.
+    /// States of chunks that jobs gave to queries: at most as many for each job as queries wanted
+    /// its chunk.
     pub fragment_states: u64,
     /// States of chunks that queries found remembered.
     pub fragment_states_remembered: u64,
@@ -143,7 +146,8 @@ impl Engine {
             ..DeviceOptions::default()
         }));
         if let Some(path) = &config.record {
-            // Now rather than when the first pool is made: who asked for a log wants to hear that there will be none.
+            // Now rather than when the first pool is made: who asked for a log wants to hear that
+            // there will be none.
             File::create(path).map_err(|reason| Error::Record {
                 path: path.display().to_string(),
                 reason,
@@ -165,7 +169,8 @@ impl Engine {
             .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(disk))
             .with_memory_pool(Arc::new(SharedPool::new(budget)))
             .with_object_store_registry(stores)
-            // Files are listed anew for every query: a replaced or added file is seen by the next one.
+            // Files are listed anew for every query: a replaced or added file is seen by the next
+            // one.
             .with_object_list_cache_limit(0)
             .build_arc()?;
         let catalogs: Arc<dyn CatalogProviderList> = Arc::new(MemoryCatalogProviderList::new());
@@ -213,12 +218,13 @@ impl Engine {
         if let Some(partitions) = config.target_partitions {
             options = options.with_target_partitions(partitions);
         }
-        // Every sort sets this much aside to merge what it spilled; by default 10 MiB, which many sorts in a small budget
-        // could not have.
+        // Every sort sets this much aside to merge what it spilled; by default 10 MiB, which many
+        // sorts in a small budget could not have.
         let share = usize::try_from(self.memory().limit() / SORT_SHARE).unwrap_or(usize::MAX);
         let aside = &mut options.options_mut().execution.sort_spill_reservation_bytes;
         *aside = (*aside).min(share);
-        // Keys of a join's build side that an index is asked for; 150 by default. A list is looked up by hash, however long.
+        // Keys of a join's build side that an index is asked for; 150 by default. A list is looked
+        // up by hash, however long.
         let optimizer = &mut options.options_mut().optimizer;
         optimizer.hash_join_inlist_pushdown_max_distinct_values = JOIN_KEYS_MAX;
         let state = SessionStateBuilder::new()
@@ -265,7 +271,8 @@ impl Engine {
         pool.clone()
     }
 
-    /// Makes sure that files of the store at `url` can be read: stores of a foreign runtime become devices here.
+    /// Makes sure that files of the store at `url` can be read: stores of a foreign runtime become
+    /// devices here.
     pub(crate) fn ensure_device(
         &self,
         url: &ObjectStoreUrl,
@@ -313,14 +320,16 @@ impl Engine {
         self.pools().iter().flat_map(BufferPool::trace).collect()
     }
 
-    /// The pages that scans by an index have read by themselves so far, pool by pool, if the engine was configured to record them.
+    /// The pages that scans by an index have read by themselves so far, pool by pool, if the engine
+    /// was configured to record them.
     #[must_use]
     pub fn page_trace(&self) -> Vec<PageTrace> {
         let pools = self.pools();
         pools.iter().flat_map(BufferPool::page_trace).collect()
     }
 
-    /// Closes the logs of [`EngineConfig::record`] and waits until they are written. What happens after is not recorded. Blocks.
+    /// Closes the logs of [`EngineConfig::record`] and waits until they are written. What happens
+    /// after is not recorded. Blocks.
     pub fn finish_recording(&self) {
         for pool in self.pools() {
             pool.finish_recording();

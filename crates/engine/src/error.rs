@@ -84,7 +84,8 @@ fn needed(missing: &[Right]) -> String {
     }
 }
 
-/// What an error comes from in the end, such as a full disk: layers between say where they are, which a reader does not want to know.
+/// What an error comes from in the end, such as a full disk: layers between say where they are,
+/// which a reader does not want to know.
 pub(crate) fn innermost<'a>(
     error: &'a (dyn std::error::Error + 'static),
 ) -> &'a dyn std::error::Error {
@@ -100,7 +101,8 @@ pub(crate) fn external(error: StorageError) -> DataFusionError {
     DataFusionError::External(Box::new(error))
 }
 
-/// The storage error behind a query's failure, if it is one: it names the file, the row group and the column.
+/// The storage error behind a query's failure, if it is one: it names the file, the row group and
+/// the column.
 #[must_use]
 pub fn storage_error(error: &DataFusionError) -> Option<&StorageError> {
     let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error);

@@ -32,9 +32,10 @@ use crate::scan::{HideFloatBounds, MarkScans, SwapScans};
 pub trait CoscanExt {
     /// Adds the settings `coscan.*` and the rules that make Parquet scans cooperative.
     ///
-    /// Call it last: rules added afterwards run after the scans were replaced. The session keeps its own runtime; give it
-    /// [`Engine::runtime`] if its operators are to share the engine's memory budget. The engine must outlive the session's
-    /// queries: when the last [`Engine`] is dropped, scans are planned as DataFusion does.
+    /// Call it last: rules added afterwards run after the scans were replaced. The session keeps
+    /// its own runtime; give it [`Engine::runtime`] if its operators are to share the engine's
+    /// memory budget. The engine must outlive the session's queries: when the last [`Engine`] is
+    /// dropped, scans are planned as DataFusion does.
     #[must_use]
     fn with_coscan(self, engine: &Engine) -> Self;
 }

@@ -1,9 +1,11 @@
 //! The footers that DataFusion plans with, vouched for.
 //!
-//! DataFusion reads footers with parquet's own reader, which a few crafted bytes can make ask for more memory than there is: a failed
-//! allocation aborts the process. So they are read here, by coscan-storage, whose checks come first, and DataFusion is given what was
-//! read, in the cache where it would have kept it itself.
-//! Not here: pages (`scan/checked_reader.rs`), the footers of cooperative scans (`FileCache`, by the same reader).
+//! DataFusion reads footers with parquet's own reader, which a few crafted bytes can make ask for
+//! more memory than there is: a failed allocation aborts the process. So they are read here, by
+//! coscan-storage, whose checks come first, and DataFusion is given what was read, in the cache
+//! where it would have kept it itself.
+//! Not here: pages (`scan/checked_reader.rs`), the footers of cooperative scans (`FileCache`, by
+//! the same reader).
 //! Bounds: [`AT_ONCE`] footers at a time; DataFusion's cache has its own limit.
 
 use std::ops::Range;

@@ -14,9 +14,10 @@
 //! # }
 //! ```
 //!
-//! An [`Engine`] owns memory, devices and tables; each [`Session`] has settings of its own ([`Settings`], changed by SET).
-//! Queries are planned by DataFusion; scans of Parquet tables then are replaced by cooperative scans, which are scheduled
-//! together by the Active Buffer Manager of `coscan-core`. A DataFusion session of your own gets them by [`CoscanExt`].
+//! An [`Engine`] owns memory, devices and tables; each [`Session`] has settings of its own
+//! ([`Settings`], changed by SET). Queries are planned by DataFusion; scans of Parquet tables then
+//! are replaced by cooperative scans, which are scheduled together by the Active Buffer Manager of
+//! `coscan-core`. A DataFusion session of your own gets them by [`CoscanExt`].
 
 mod config;
 mod engine;

@@ -1,9 +1,11 @@
 //! What has a process left that was killed?
 //!
-//! Who makes something that is to go again locks a file of it (flock) for as long as he lives: the system lets go of the lock when the
-//! process ends, however it ends. So what has our name and a lock that can be taken belongs to nobody. Where locks are not known the
-//! owner goes on without, and nothing is removed.
-//! L1: only what has our name, belongs to our user, and has a lock file that nobody holds is removed.
+//! Who makes something that is to go again locks a file of it (flock) for as long as he lives: the
+//! system lets go of the lock when the process ends, however it ends. So what has our name and a
+//! lock that can be taken belongs to nobody. Where locks are not known the owner goes on without,
+//! and nothing is removed.
+//! L1: only what has our name, belongs to our user, and has a lock file that nobody holds is
+//! removed.
 //! Not here: what is locked (`spill.rs`, `index/litter.rs`, `rewrite/target.rs`).
 
 use std::fs::{self, File, TryLockError};

@@ -1,24 +1,27 @@
 //! How much memory may this process use?
 //!
-//! The smaller of the machine's and the control group's: a container that is allowed 2 GB on a machine of 256 GB gets
-//! killed when it believes the machine. Both versions of control groups are read; a limit that cannot be read is none.
+//! The smaller of the machine's and the control group's: a container that is allowed 2 GB on a
+//! machine of 256 GB gets killed when it believes the machine. Both versions of control groups are
+//! read; a limit that cannot be read is none.
 //! Not here: what the memory is used for (`coscan-storage`'s `MemoryBudget`).
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The share of the available memory that is used unless the user says otherwise. The rest is for what is not accounted:
-/// the allocator's slack, hash tables between two reservations, code, sockets, other processes.
+/// The share of the available memory that is used unless the user says otherwise. The rest is for
+/// what is not accounted: the allocator's slack, hash tables between two reservations, code,
+/// sockets, other processes.
 const DEFAULT_SHARE: f64 = 0.7;
 
-/// What is not accounted does not shrink with the memory: sixteen TPC-H streams took 200 MB of it in a group of 700 MB. So much is left, unless it is more than
-/// [`DEFAULT_SHARE`] itself.
+/// What is not accounted does not shrink with the memory: sixteen TPC-H streams took 200 MB of it
+/// in a group of 700 MB. So much is left, unless it is more than [`DEFAULT_SHARE`] itself.
 const UNACCOUNTED_BYTES: u64 = 320 << 20;
 
 /// Used when nothing can be learned about the machine.
 const FALLBACK_BYTES: u64 = 1 << 30;
 
-/// Memory the process may use in all, in bytes: the smaller of the machine's and the control group's limit.
+/// Memory the process may use in all, in bytes: the smaller of the machine's and the control
+/// group's limit.
 pub(crate) fn available_bytes() -> u64 {
     let machine = machine_bytes(&fs::read_to_string("/proc/meminfo").unwrap_or_default());
     let group = group_bytes(
@@ -32,7 +35,8 @@ pub(crate) fn available_bytes() -> u64 {
     }
 }
 
-/// The budget when none is configured: 70 % of [`available_bytes`], less where that leaves too little for the rest.
+/// The budget when none is configured: 70 % of [`available_bytes`], less where that leaves too
+/// little for the rest.
 pub(crate) fn default_budget_bytes() -> u64 {
     budget_bytes(available_bytes())
 }
@@ -71,7 +75,8 @@ fn group_bytes(root: &Path, membership: &str) -> Option<u64> {
         } else {
             continue;
         };
-        // Inside a container the path is often the host's and does not exist here; the root then is the container's own.
+        // Inside a container the path is often the host's and does not exist here; the root then is
+        // the container's own.
         let mut folder: PathBuf = base.join(path.trim_start_matches('/'));
         loop {
             let limit = fs::read_to_string(folder.join(file))

@@ -1,19 +1,23 @@
 //! DataFusion's operators and Coscan's buffer draw on one budget.
 //!
-//! An operator that wants memory gets it from what is free; if nothing is, the buffer gives up chunks that nobody reads; if
-//! that does not suffice, the operator is refused and spills. The buffer never takes memory back from an operator.
-//! Operators are fair to each other where it matters: the last quarter of what operators may have is for those that have less
-//! than their part of all that can spill. Without that, one sort that fills the memory leaves a second one nothing, not even
-//! something to spill. A sort that is about to spill merges what it holds: the merge gets what the sort gives back (`sort_credit.rs`),
-//! and by several keys needs half as much again or more, so sorts have half of what operators may have and leave the rest to merges.
-//! The merge of spilled runs, which DataFusion gives the same name, opens as many runs at
-//! once as it gets memory for, at least two; what it leaves is for what comes after it, which cannot make do with less.
-//! Chunks that are being read make way, but not at once. Whoever fails without memory gets some beyond the limit meanwhile; a sort that
-//! holds so little that it could not spill it is one of them.
+//! An operator that wants memory gets it from what is free; if nothing is, the buffer gives up
+//! chunks that nobody reads; if that does not suffice, the operator is refused and spills. The
+//! buffer never takes memory back from an operator. Operators are fair to each other where it
+//! matters: the last quarter of what operators may have is for those that have less than their part
+//! of all that can spill. Without that, one sort that fills the memory leaves a second one nothing,
+//! not even something to spill. A sort that is about to spill merges what it holds: the merge gets
+//! what the sort gives back (`sort_credit.rs`), and by several keys needs half as much again or
+//! more, so sorts have half of what operators may have and leave the rest to merges. The merge of
+//! spilled runs, which DataFusion gives the same name, opens as many runs at once as it gets memory
+//! for, at least two; what it leaves is for what comes after it, which cannot make do with less.
+//! Chunks that are being read make way, but not at once. Whoever fails without memory gets some
+//! beyond the limit meanwhile; a sort that holds so little that it could not spill it is one of
+//! them.
 //! Not here: the budget itself and how the buffer shrinks (`coscan-storage`).
-//! I3: what operators reserve by `try_grow`, frames, decoded columns, pages and loads in flight stay within the budget together, but for
-//! a sixteenth that is given beyond it to those that cannot spill, and another to sorts that hold little.
-//! `grow`, which DataFusion uses where it has the memory already, may exceed it; the buffer then shrinks.
+//! I3: what operators reserve by `try_grow`, frames, decoded columns, pages and loads in flight
+//! stay within the budget together, but for a sixteenth that is given beyond it to those that
+//! cannot spill, and another to sorts that hold little. `grow`, which DataFusion uses where it has
+//! the memory already, may exceed it; the buffer then shrinks.
 
 use std::fmt;
 use std::sync::Arc;
@@ -67,7 +71,8 @@ impl Manner {
     }
 }
 
-/// How much is given beyond the limit to those that cannot spill, as a divisor of it; and as much again to sorts that hold little.
+/// How much is given beyond the limit to those that cannot spill, as a divisor of it; and as much
+/// again to sorts that hold little.
 const BEYOND: usize = 16;
 
 impl SharedPool {
@@ -102,8 +107,9 @@ impl SharedPool {
         }
     }
 
-    /// Whether an operator may grow, as far as the others are concerned. The counters are read one after the other: a grant too
-    /// many or too few between them does no harm, the budget has the last word.
+    /// Whether an operator may grow, as far as the others are concerned. The counters are read one
+    /// after the other: a grant too many or too few between them does no harm, the budget has the
+    /// last word.
     fn is_fair(&self, reservation: &MemoryReservation, additional: usize) -> bool {
         let operators = usize::try_from(self.budget.operators_max()).unwrap_or(usize::MAX);
         let among =

@@ -1,9 +1,11 @@
 //! Which file of a table cannot be read, or does not fit the others?
 //!
-//! DataFusion's Parquet format says what is wrong with a footer or with two schemas, and not which files they are from. This is that format,
-//! with errors that name the file: when a table is registered or declared, and when a query collects statistics. A schema that cannot be inferred is
-//! inferred again file by file; nothing else costs more. Footers are read by `footers.rs`, which vouches for them. Bounds that a NaN may lie
-//! beyond are left out of the statistics (`scan/float_scans.rs`), once for a file and not in each plan.
+//! DataFusion's Parquet format says what is wrong with a footer or with two schemas, and not which
+//! files they are from. This is that format, with errors that name the file: when a table is
+//! registered or declared, and when a query collects statistics. A schema that cannot be inferred
+//! is inferred again file by file; nothing else costs more. Footers are read by `footers.rs`, which
+//! vouches for them. Bounds that a NaN may lie beyond are left out of the statistics
+//! (`scan/float_scans.rs`), once for a file and not in each plan.
 //! Not here: pages (`scan/plain.rs`, `coscan-storage`).
 
 use std::collections::HashMap;
@@ -82,7 +84,8 @@ impl NamedFiles {
         })
     }
 
-    /// Why files have no common schema: the first that has none, or whose schema does not fit those before.
+    /// Why files have no common schema: the first that has none, or whose schema does not fit those
+    /// before.
     async fn culprit(
         &self,
         state: &dyn Session,

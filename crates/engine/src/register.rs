@@ -1,9 +1,10 @@
 //! From a path, folder, glob or URL to a table, by name or by `CREATE EXTERNAL TABLE`.
 //!
-//! The files' format is known by their extension: Parquet if one has that or none has any; files of other extensions then are no part of the
-//! table. Nor are those in a folder whose names begin with `.` or `_` (Spark's `.x.parquet.crc` and `_metadata`, our `_coscan`). Folders named
-//! `key=value` become columns, of the type that all their values have. The schema is read once, when the table is registered; files are
-//! listed anew for every query.
+//! The files' format is known by their extension: Parquet if one has that or none has any; files of
+//! other extensions then are no part of the table. Nor are those in a folder whose names begin with
+//! `.` or `_` (Spark's `.x.parquet.crc` and `_metadata`, our `_coscan`). Folders named `key=value`
+//! become columns, of the type that all their values have. The schema is read once, when the table
+//! is registered; files are listed anew for every query.
 //! Not here: credentials (`stores.rs`), which file cannot be read (`named_files.rs`).
 
 use std::path::Path;
@@ -33,7 +34,8 @@ const VISIBLE: &str = "[!._]*";
 /// Makes a table of the files at `path`.
 ///
 /// # Errors
-/// If nothing is there, or a file is not what its extension says, or does not fit the others; the file is named if it is Parquet.
+/// If nothing is there, or a file is not what its extension says, or does not fit the others; the
+/// file is named if it is Parquet.
 pub(crate) async fn table_at(state: &SessionState, path: &str) -> Result<Arc<dyn TableProvider>> {
     let url = parse(path)?;
     let store = state.runtime_env().object_store(&url)?;
@@ -66,8 +68,9 @@ pub(crate) async fn table_at(state: &SessionState, path: &str) -> Result<Arc<dyn
     Ok(Arc::new(ListingTable::try_new(config)?.with_cache(cache)))
 }
 
-/// Makes the table that `CREATE EXTERNAL TABLE … STORED AS PARQUET` declares: DataFusion's, but that a file that cannot be read is named, and
-/// that hidden files of local folders are no part of it.
+/// Makes the table that `CREATE EXTERNAL TABLE … STORED AS PARQUET` declares: DataFusion's, but
+/// that a file that cannot be read is named, and that hidden files of local folders are no part of
+/// it.
 ///
 /// # Errors
 /// As DataFusion's.
@@ -97,9 +100,11 @@ pub(crate) async fn declared_table(
     factory.create(&state, &command).await
 }
 
-/// A location of Parquet files as DataFusion is to read it: a local folder without its hidden files.
+/// A location of Parquet files as DataFusion is to read it: a local folder without its hidden
+/// files.
 ///
-/// One on another store stays as it is, for there DataFusion knows no globs; so does one whose files have no extension.
+/// One on another store stays as it is, for there DataFusion knows no globs; so does one whose
+/// files have no extension.
 async fn without_hidden(state: &SessionState, location: &str) -> Result<String> {
     let url = ListingTableUrl::parse(location)?;
     let folder = format!("/{}", url.prefix());
@@ -114,9 +119,11 @@ async fn without_hidden(state: &SessionState, location: &str) -> Result<String> 
     }
 }
 
-/// The file whose extension says what all are: the first Parquet file, else the first of a format that is known, else the first.
+/// The file whose extension says what all are: the first Parquet file, else the first of a format
+/// that is known, else the first.
 ///
-/// Empty files do not count, as when the schema is inferred: they are markers of other tools. Nor do hidden ones in a folder.
+/// Empty files do not count, as when the schema is inferred: they are markers of other tools. Nor
+/// do hidden ones in a folder.
 async fn first_file(
     state: &SessionState,
     url: &ListingTableUrl,
@@ -201,8 +208,8 @@ async fn below(url: &ListingTableUrl, store: &dyn ObjectStore) -> Result<Option<
     Ok(None)
 }
 
-/// Whether a file in a folder is another tool's, or ours: its name, or that of a folder above it, begins with `.` or `_`. The `_` of a
-/// partition column is none.
+/// Whether a file in a folder is another tool's, or ours: its name, or that of a folder above it,
+/// begins with `.` or `_`. The `_` of a partition column is none.
 fn is_hidden(url: &ListingTableUrl, file: &object_store::path::Path) -> bool {
     let hidden =
         |name: &str| name.starts_with('.') || (name.starts_with('_') && !name.contains('='));

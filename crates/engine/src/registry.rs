@@ -1,4 +1,5 @@
-//! The object stores of an engine: made on first use, and known to DataFusion and to the devices alike.
+//! The object stores of an engine: made on first use, and known to DataFusion and to the devices
+//! alike.
 //!
 //! Not here: how a store is configured (`stores.rs`).
 
@@ -17,11 +18,13 @@ use crate::local_store::LocalStore;
 use crate::spill::SpillFolder;
 use crate::stores;
 
-/// DataFusion's registry, with our local store and with stores for `s3://` and `http://` made when first asked for.
+/// DataFusion's registry, with our local store and with stores for `s3://` and `http://` made when
+/// first asked for.
 pub(crate) struct Stores {
     inner: DefaultObjectStoreRegistry,
     devices: Arc<Devices>,
-    /// Lives as long as the runtime that has this registry, and so as long as anything may be spilled.
+    /// Lives as long as the runtime that has this registry, and so as long as anything may be
+    /// spilled.
     _spill: Option<SpillFolder>,
 }
 

@@ -20,7 +20,8 @@ use crate::statement::{
     StatementText, on_large_stack, parse_datafusion, plan_statement, reserve_statement,
 };
 
-/// One user's view of an [`Engine`]: what SET changes is the session's own, tables are shared by all sessions.
+/// One user's view of an [`Engine`]: what SET changes is the session's own, tables are shared by
+/// all sessions.
 ///
 /// It is cheap to clone; clones are the same session.
 #[derive(Clone)]
@@ -42,8 +43,8 @@ impl Session {
         Ok(Engine::new(crate::EngineConfig::default())?.session())
     }
 
-    /// Makes a table of a file, a folder, a glob (`data/*.parquet`) or a URL (`s3://`, `http://`), or replaces the one of
-    /// that name. All sessions of the engine see it.
+    /// Makes a table of a file, a folder, a glob (`data/*.parquet`) or a URL (`s3://`, `http://`),
+    /// or replaces the one of that name. All sessions of the engine see it.
     ///
     /// # Errors
     /// [`Error::Table`], which names the path.
@@ -68,7 +69,8 @@ impl Session {
         Ok(())
     }
 
-    /// Plans one SQL statement and starts it. Rows come as they are asked for; dropping the stream cancels the query.
+    /// Plans one SQL statement and starts it. Rows come as they are asked for; dropping the stream
+    /// cancels the query.
     ///
     /// # Errors
     /// What parsing and planning say; what running says comes through the stream.

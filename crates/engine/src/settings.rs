@@ -15,12 +15,14 @@
 //! | `coscan.smooth_sla` | a time | 10s | the trigger `sla` |
 //! | `coscan.smooth_region_max` | a size | 16 MiB | smooth scans |
 //! | `coscan.smooth_cache` | a size, `unlimited` | `unlimited` | smooth scans that give rows in the index's order |
+//! | `coscan.share_fragments` | `on`, `off` | `on` | the session's next queries |
+//! | `coscan.state_cache` | a size; 0 is none | 1/16 of the memory, at most 64 MiB | the session's next queries |
 //! | `coscan.index_folder` | a folder or a URL | empty: beside the table | where the session's next indexes are made, and looked for |
 //! | `coscan.label` | any text | empty | the session's next queries; shown in traces and `coscan.scans` |
 //!
-//! Queries share reads only with queries of the same policy, storage model and chunk size. A lower `coscan.memory` takes nothing from
-//! operators that run: chunks in the buffer go first, operators get no more until they fit again, and scans of which a chunk cannot
-//! fit at all fail.
+//! Queries share reads only with queries of the same policy, storage model and chunk size. A lower
+//! `coscan.memory` takes nothing from operators that run: chunks in the buffer go first, operators
+//! get no more until they fit again, and scans of which a chunk cannot fit at all fail.
 //! Not here: what an engine is built with (`config.rs`).
 
 use std::any::Any;
@@ -60,13 +62,15 @@ pub struct Settings {
     pub smooth_policy: SmoothPolicy,
     /// When a smooth scan begins to morph.
     pub smooth_trigger: SmoothTrigger,
-    /// How many rows are estimated: until then the trigger `optimizer` and the path `switch` fetch rows one by one.
+    /// How many rows are estimated: until then the trigger `optimizer` and the path `switch` fetch
+    /// rows one by one.
     pub smooth_estimate: u64,
     /// The time that the trigger `sla` keeps, in milliseconds.
     pub smooth_sla_ms: u64,
     /// Bytes on disk of a smooth scan's largest region.
     pub smooth_region_max: u64,
-    /// Bytes of rows that a smooth scan keeps until their turn, beyond which some go to disk; `None`: as many as the budget gives.
+    /// Bytes of rows that a smooth scan keeps until their turn, beyond which some go to disk;
+    /// `None`: as many as the budget gives.
     pub smooth_cache: Option<u64>,
     /// Whether work above scans is shared with other queries.
     pub(crate) share_fragments: bool,
@@ -86,12 +90,12 @@ pub struct Settings {
     rights: Rights,
 }
 
-/// Chunks of 16 MiB: at 200 MB/s a load takes 80 ms, far longer than a request's latency (so the device runs at full
-/// speed), and a buffer of a gigabyte still holds 64 of them to choose from.
+/// Chunks of 16 MiB: at 200 MB/s a load takes 80 ms, far longer than a request's latency (so the
+/// device runs at full speed), and a buffer of a gigabyte still holds 64 of them to choose from.
 pub const CHUNK_BYTES_DEFAULT: u64 = 16 << 20;
 
-/// Below half a chunk there is nothing to schedule: the scan is one short read, which the page cache keeps anyway, and
-/// DataFusion's reader starts it without asking anybody.
+/// Below half a chunk there is nothing to schedule: the scan is one short read, which the page
+/// cache keeps anyway, and DataFusion's reader starts it without asking anybody.
 pub const SMALL_TABLE_BYTES_DEFAULT: u64 = 8 << 20;
 
 /// The paper's estimate for its switch scan [SmoothScan18 §7.7].
@@ -115,7 +119,8 @@ pub(crate) const DEFAULT: &str = "default";
 /// No bound but the memory budget.
 const UNLIMITED: &str = "unlimited";
 
-/// A chunk smaller than a page of a disk's request makes no sense; it is allowed down to here for tests.
+/// A chunk smaller than a page of a disk's request makes no sense; it is allowed down to here for
+/// tests.
 const CHUNK_BYTES_MIN: u64 = 4 << 10;
 const CHUNK_BYTES_MAX: u64 = 1 << 30;
 
@@ -168,7 +173,8 @@ impl Settings {
         self.rights = rights;
     }
 
-    /// The folder that the engine was made with, and none, are everyone's; a local folder that is not there would be made.
+    /// The folder that the engine was made with, and none, are everyone's; a local folder that is
+    /// not there would be made.
     fn check_folder(&self, value: &str) -> Result<()> {
         if value.is_empty() || self.folder_default.as_deref() == Some(value) {
             return Ok(());
@@ -402,7 +408,8 @@ impl fmt::Debug for Settings {
 /// A memory budget: a size, or a share of what the process may use.
 ///
 /// # Errors
-/// `Configuration` for anything else, for less than a megabyte, and for more than the machine or control group has.
+/// `Configuration` for anything else, for less than a megabyte, and for more than the machine or
+/// control group has.
 pub fn parse_memory(text: &str) -> Result<u64> {
     let available = memory_limit::available_bytes();
     let bytes = match size::parse(text) {

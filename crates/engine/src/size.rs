@@ -1,7 +1,7 @@
 //! How sizes in bytes are written in settings and flags.
 //!
-//! `1048576`, `64KB`, `16 MiB`, `1.5GB`, `25%` of something. Decimal prefixes without an `i` are powers of 1000, as on the
-//! label of a disk; with an `i` they are powers of 1024.
+//! `1048576`, `64KB`, `16 MiB`, `1.5GB`, `25%` of something. Decimal prefixes without an `i` are
+//! powers of 1000, as on the label of a disk; with an `i` they are powers of 1024.
 
 /// What a size was given as.
 #[derive(Clone, Copy, Debug, PartialEq)]

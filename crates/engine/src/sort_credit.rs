@@ -1,11 +1,13 @@
 //! What an external sort gave back and may have again.
 //!
-//! A sort of DataFusion's is two consumers: the sort proper, which can spill, and its merge, which cannot. Before it spills, and at its
-//! end, a sort merges what it holds: batch after batch it gives memory back and its merge takes as much, or less. Were that free for
-//! others in between, the merge would be refused, and the query would fail because it sorts. So it stays the sort's own, as its *credit*;
-//! the budget does not hear of it. When the merge gives memory back, as much credit goes too.
-//! Pairs are known by how they register: the merge directly after its sort, on the same thread.
-//! What a merge merges, what its sort holds or runs that were spilled, shows when it begins.
+//! A sort of DataFusion's is two consumers: the sort proper, which can spill, and its merge, which
+//! cannot. Before it spills, and at its end, a sort merges what it holds: batch after batch it
+//! gives memory back and its merge takes as much, or less. Were that free for others in between,
+//! the merge would be refused, and the query would fail because it sorts. So it stays the sort's
+//! own, as its *credit*; the budget does not hear of it. When the merge gives memory back, as much
+//! credit goes too. Pairs are known by how they register: the merge directly after its sort, on the
+//! same thread. What a merge merges, what its sort holds or runs that were spilled, shows when it
+//! begins.
 //! Not here: what sorts get beyond their credit (`memory_pool.rs`).
 
 use std::collections::HashMap;

@@ -1,9 +1,11 @@
 //! Where do operators put what they have no memory for?
 //!
-//! In a folder of the engine's own, `coscan-spill-…`, in the folder that the configuration names, or in the system's for temporary
-//! files. It goes with the engine's runtime. A process that is killed leaves it, with all that was spilled; the next engine that uses the same place
-//! removes it, if nobody holds its lock (`litter.rs`).
-//! Not here: the files in it, which are DataFusion's, but for rows of smooth scans (`smooth/result_cache.rs`), which go there too.
+//! In a folder of the engine's own, `coscan-spill-…`, in the folder that the configuration names,
+//! or in the system's for temporary files. It goes with the engine's runtime. A process that is
+//! killed leaves it, with all that was spilled; the next engine that uses the same place removes
+//! it, if nobody holds its lock (`litter.rs`).
+//! Not here: the files in it, which are DataFusion's, but for rows of smooth scans
+//! (`smooth/result_cache.rs`), which go there too.
 
 use std::fs;
 use std::io;
@@ -25,8 +27,9 @@ pub(crate) struct SpillFolder {
 }
 
 impl SpillFolder {
-    /// Makes a folder, and removes those that were left behind. `None`: nothing can be written where the system has its temporary
-    /// files, so DataFusion may try when there is something to spill.
+    /// Makes a folder, and removes those that were left behind. `None`: nothing can be written
+    /// where the system has its temporary files, so DataFusion may try when there is something to
+    /// spill.
     ///
     /// # Errors
     /// [`Error::Spill`], if the folder that was asked for cannot be written to.

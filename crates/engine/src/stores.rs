@@ -1,8 +1,9 @@
 //! Object stores for URLs, configured the way the AWS tools are.
 //!
-//! `s3://bucket/...` takes `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`, `AWS_REGION`, `AWS_ENDPOINT_URL`,
-//! `AWS_ALLOW_HTTP`, `AWS_SKIP_SIGNATURE` and so on from the environment; without credentials there, those of the
-//! instance or container are used. `http://` and `https://` read from web servers that answer range requests.
+//! `s3://bucket/...` takes `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`,
+//! `AWS_REGION`, `AWS_ENDPOINT_URL`, `AWS_ALLOW_HTTP`, `AWS_SKIP_SIGNATURE` and so on from the
+//! environment; without credentials there, those of the instance or container are used. `http://`
+//! and `https://` read from web servers that answer range requests.
 //! Not here: the devices made of them (`coscan-storage`).
 
 use std::sync::Arc;

@@ -1,10 +1,12 @@
-//! What does decoding a column at a time, chunk by chunk, cost against parquet's own reader of all columns at once?
+//! What does decoding a column at a time, chunk by chunk, cost against parquet's own reader of all
+//! columns at once?
 //!
 //! ```text
 //! cargo run --release -p coscan-storage --example decode_speed [SCALE] [none|snappy|zstd] [TARGET_MIB] [ROUNDS]
 //! ```
-//! Rounds alternate between the contestants, and times are CPU times of the thread, so that other work on the machine
-//! disturbs the ratio little. Reported: the median of each, and the median of the ratios of neighbouring rounds.
+//! Rounds alternate between the contestants, and times are CPU times of the thread, so that other
+//! work on the machine disturbs the ratio little. Reported: the median of each, and the median of
+//! the ratios of neighbouring rounds.
 
 #![allow(
     clippy::unwrap_used,

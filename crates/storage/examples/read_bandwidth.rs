@@ -1,7 +1,8 @@
 //! How fast does a local device read?
 //!
-//! `cargo run --release -p coscan-storage --example read_bandwidth -- [FOLDER] [MIB]` writes a file there, reads it back in
-//! loads of 16 MiB, four at a time, by each engine, and then pages at random, one at a time.
+//! `cargo run --release -p coscan-storage --example read_bandwidth -- [FOLDER] [MIB]` writes a file
+//! there, reads it back in loads of 16 MiB, four at a time, by each engine, and then pages at
+//! random, one at a time.
 
 #![allow(
     clippy::single_range_in_vec_init,

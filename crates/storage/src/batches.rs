@@ -1,6 +1,7 @@
 //! The lengths of the arrays that every column of a chunk is decoded into.
 //!
-//! They are computed, not listed: a file may say that it has more rows than a list of their batches would fit into memory for.
+//! They are computed, not listed: a file may say that it has more rows than a list of their batches
+//! would fit into memory for.
 
 use std::ops::Range;
 
@@ -70,7 +71,8 @@ impl Batches {
         first + skipped..first + rows.min(skipped.saturating_add(self.batch_rows))
     }
 
-    /// The piece that batch `at` is in, and its first row counted from the piece's first; `None` past the end.
+    /// The piece that batch `at` is in, and its first row counted from the piece's first; `None`
+    /// past the end.
     #[must_use]
     pub fn place_of(&self, at: usize) -> Option<(usize, usize)> {
         if at >= self.len {

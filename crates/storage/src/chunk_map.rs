@@ -1,13 +1,16 @@
 //! Into which chunks does a Parquet file fall, and which bytes does each of them need?
 //!
-//! Idea: a chunk is worth one seek and one scheduling decision, so it should have about the target size whatever the
-//! writer chose. Neighbouring small row groups are joined. A row group above twice the target is cut between pages of its
-//! widest leaf, if the file has an offset index; pages of other leaves that straddle a cut, and dictionary pages, are
-//! shared by the chunks that they serve [CoopScans07 §6.1].
-//! Not here: reading the metadata (`footer.rs`), decoding (`decode.rs`), table-wide chunk ids (the pool).
+//! Idea: a chunk is worth one seek and one scheduling decision, so it should have about the target
+//! size whatever the writer chose. Neighbouring small row groups are joined. A row group above
+//! twice the target is cut between pages of its widest leaf, if the file has an offset index; pages
+//! of other leaves that straddle a cut, and dictionary pages, are shared by the chunks that they
+//! serve [CoopScans07 §6.1].
+//! Not here: reading the metadata (`footer.rs`), decoding (`decode.rs`), table-wide chunk ids (the
+//! pool).
 //! Bounds: O(row groups × leaves + pages); pure, no I/O.
 //! I1: the pieces of a file's chunks partition the rows of its row groups, in file order.
-//! I2: every byte of a column chunk that has rows is in exactly one own range of one chunk, or in one shared extent.
+//! I2: every byte of a column chunk that has rows is in exactly one own range of one chunk, or in
+//! one shared extent.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -27,7 +30,8 @@ pub struct FileChunks {
 /// A run of rows of one file: one row group, several joined, or a part of one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileChunk {
-    /// Its rows, ascending; only a chunk that is part of a split row group has a piece that is not a whole row group.
+    /// Its rows, ascending; only a chunk that is part of a split row group has a piece that is not
+    /// a whole row group.
     pub pieces: Vec<Piece>,
     /// Sum of the pieces' rows; never 0.
     pub rows: u64,
@@ -66,20 +70,24 @@ pub struct SharedPages {
     pub ranges: Vec<Range<u64>>,
 }
 
-/// Bytes on disk, over all columns, that a chunk should have: large enough that a disk's seek or a request to an object
-/// store costs little beside it, small enough that a buffer of a few hundred MiB holds chunks for several scans.
+/// Bytes on disk, over all columns, that a chunk should have: large enough that a disk's seek or a
+/// request to an object store costs little beside it, small enough that a buffer of a few hundred
+/// MiB holds chunks for several scans.
 pub const CHUNK_BYTES_DEFAULT: u64 = 16 << 20;
 
-/// Joining stops here whatever the bytes: columns of one repeated value take no space on disk and much when decoded.
+/// Joining stops here whatever the bytes: columns of one repeated value take no space on disk and
+/// much when decoded.
 pub const JOINED_ROWS_MAX: u64 = 4 << 20;
 
-/// A row group is cut into no more parts than that: a terabyte at the default target, and what a file claims to hold costs nothing here.
+/// A row group is cut into no more parts than that: a terabyte at the default target, and what a
+/// file claims to hold costs nothing here.
 const PARTS_MAX: u64 = 1 << 16;
 
 impl FileChunks {
     /// The chunks of the file whose metadata this is, of about `target_bytes` each.
     ///
-    /// Row groups without rows belong to no chunk. The metadata must have passed [`crate::read_footer`]'s validation.
+    /// Row groups without rows belong to no chunk. The metadata must have passed
+    /// [`crate::read_footer`]'s validation.
     #[must_use]
     pub fn new(metadata: &ParquetMetaData, target_bytes: u64) -> Self {
         let mut map = Mapper::new(metadata);
@@ -117,7 +125,8 @@ impl FileChunks {
             .filter(move |s| chunk <= s.last)
     }
 
-    /// Every range that decoding `column` of `chunk` needs, own and shared: ascending, merged where contiguous.
+    /// Every range that decoding `column` of `chunk` needs, own and shared: ascending, merged where
+    /// contiguous.
     #[must_use]
     pub fn ranges_of(&self, chunk: usize, column: usize) -> Vec<Range<u64>> {
         let mut ranges = self.chunks[chunk].columns[column].clone();
@@ -236,7 +245,8 @@ impl<'a> Mapper<'a> {
             place(0, cuts.len() - 2, start..offset_of(&locations[0]));
             for (number, location) in locations.iter().enumerate() {
                 let next = locations.get(number + 1);
-                // Bytes between two pages (there should be none) go with the page before them, for I2.
+                // Bytes between two pages (there should be none) go with the page before them, for
+                // I2.
                 let range = offset_of(location)..next.map_or(start + length, offset_of);
                 let from = first_row_of(location).min(rows - 1);
                 let to = next.map_or(rows, first_row_of).saturating_sub(1).max(from);
@@ -265,8 +275,8 @@ impl<'a> Mapper<'a> {
     }
 }
 
-/// The rows at which a row group is cut, its first row and its end included: at least 2, ascending, each but the last the
-/// first row of a page of the widest leaf.
+/// The rows at which a row group is cut, its first row and its end included: at least 2, ascending,
+/// each but the last the first row of a page of the widest leaf.
 fn cuts(
     row_group: &RowGroupMetaData,
     pages: &[OffsetIndexMetaData],

@@ -1,15 +1,18 @@
 //! From the bytes of one root column of one chunk to arrow arrays, a batch at a time.
 //!
-//! Idea: parquet's own array readers do the work; what they are given is a view of the file that holds just this
-//! segment. A schema of one root column makes the set-up independent of the table's width, and each piece of the chunk
-//! gets a reader of its own, so all columns of a chunk have the same batch boundaries ([`crate::Batches`]) and their arrays
-//! can be put together into record batches without copying.
-//! Not here: which bytes a segment needs (`chunk_map.rs`), threads, caching of the arrays. Page checksums are not verified:
-//! at crc32fast's 12 GB/s that would take 4 % of the decode time of TPC-H Q1 and 5 % of Q6 (snappy), 13 % of Q6 without
-//! compression (computed from its speed and the bytes per row), and arrow-rs's writer does not write them.
-//! Speed: 0.91 to 1.02 of parquet's reader of all columns at once, segment after segment; 1.00 to 1.06 a batch of each
-//! column at a time (`examples/decode_speed.rs`). What is above 1.02 is the dictionary: each part of a split row group
-//! decodes it anew, about 1 ms for one of 1 MB. So cutting far below the default target costs (1.3 to 1.5 at 4 MiB).
+//! Idea: parquet's own array readers do the work; what they are given is a view of the file that
+//! holds just this segment. A schema of one root column makes the set-up independent of the table's
+//! width, and each piece of the chunk gets a reader of its own, so all columns of a chunk have the
+//! same batch boundaries ([`crate::Batches`]) and their arrays can be put together into record
+//! batches without copying.
+//! Not here: which bytes a segment needs (`chunk_map.rs`), threads, caching of the arrays. Page
+//! checksums are not verified: at crc32fast's 12 GB/s that would take 4 % of the decode time of
+//! TPC-H Q1 and 5 % of Q6 (snappy), 13 % of Q6 without compression (computed from its speed and the
+//! bytes per row), and arrow-rs's writer does not write them.
+//! Speed: 0.91 to 1.02 of parquet's reader of all columns at once, segment after segment; 1.00 to
+//! 1.06 a batch of each column at a time (`examples/decode_speed.rs`). What is above 1.02 is the
+//! dictionary: each part of a split row group decodes it anew, about 1 ms for one of 1 MB. So
+//! cutting far below the default target costs (1.3 to 1.5 at 4 MiB).
 //! Bounds: holds the segment's bytes, one decompressed page and dictionary per leaf, one batch.
 //! I1: a decoder yields exactly the batches of [`crate::Batches`], or an error; never other rows.
 //! I2: damaged bytes give `BadPage`, never a panic: parquet 59.3 does panic on some of them.
@@ -48,7 +51,8 @@ pub struct SegmentDecoder {
     first_leaf: usize,
     batch_rows: usize,
     page_bytes_max: u64,
-    /// Pieces not begun, the next one last; of each the rows wanted, counted from its first, or all if there is no list.
+    /// Pieces not begun, the next one last; of each the rows wanted, counted from its first, or all
+    /// if there is no list.
     pieces: Vec<(Piece, Option<Vec<Range<usize>>>)>,
     open: Option<OpenPiece>,
 }
@@ -64,13 +68,15 @@ struct OpenPiece {
 impl SegmentDecoder {
     /// A decoder of root column `column` of `chunk`, in batches of at most `batch_rows` rows.
     ///
-    /// `field` is the arrow field to decode to: the file's own, or a coerced one (`Utf8View` for `Utf8`, microseconds for
-    /// INT96 ...). Its name does not matter, names of nested fields do. `buffers` are parts of the file that cover the
-    /// column's ranges of this chunk, own and shared; they may touch, and hold more, but not overlap.
+    /// `field` is the arrow field to decode to: the file's own, or a coerced one (`Utf8View` for
+    /// `Utf8`, microseconds for INT96 ...). Its name does not matter, names of nested fields do.
+    /// `buffers` are parts of the file that cover the column's ranges of this chunk, own and
+    /// shared; they may touch, and hold more, but not overlap.
     ///
     /// # Errors
     /// [`StorageError::BadPage`] if the column cannot be decoded to `field`'s type.
-    #[allow(clippy::too_many_arguments)] // Each is one fact about the segment; a struct of them would have one user.
+    // Each is one fact about the segment; a struct of them would have one user.
+    #[allow(clippy::too_many_arguments)]
     pub fn new(
         file: &str,
         metadata: &Arc<ParquetMetaData>,
@@ -126,8 +132,9 @@ impl SegmentDecoder {
         self
     }
 
-    /// Gives only these rows of the chunk, counted from its first: ascending, not empty, not touching. Values of other rows are skipped,
-    /// which is cheaper than decoding them; pages without a wanted row are not even decompressed.
+    /// Gives only these rows of the chunk, counted from its first: ascending, not empty, not
+    /// touching. Values of other rows are skipped, which is cheaper than decoding them; pages
+    /// without a wanted row are not even decompressed.
     #[must_use]
     pub fn with_rows(mut self, wanted: &[Range<usize>]) -> Self {
         let mut first = 0;
@@ -144,7 +151,8 @@ impl SegmentDecoder {
         self
     }
 
-    /// The next array, of at most `batch_rows` rows; it ends where the piece ends. `None` at the end, and after an error.
+    /// The next array, of at most `batch_rows` rows; it ends where the piece ends. `None` at the
+    /// end, and after an error.
     ///
     /// # Errors
     /// [`StorageError::BadPage`] if the bytes are damaged or do not hold the chunk's rows.
@@ -157,7 +165,8 @@ impl SegmentDecoder {
             },
         };
         let rows = open.rows_left.min(self.batch_rows);
-        // Why catch_unwind: see I2. The reader is dropped after a panic, so its state does not matter.
+        // Why catch_unwind: see I2. The reader is dropped after a panic, so its state does not
+        // matter.
         let array = catch_unwind(AssertUnwindSafe(|| open.reader.next()))
             .map_err(|panic| self.bad_page(open.row_group, panic_text(&*panic)))?
             .transpose()
@@ -172,7 +181,8 @@ impl SegmentDecoder {
         if open.rows_left > 0 {
             self.open = Some(open);
         } else if open.whole {
-            // The footer may say that there are fewer rows than there are, and other columns have them.
+            // The footer may say that there are fewer rows than there are, and other columns have
+            // them.
             let more = catch_unwind(AssertUnwindSafe(|| open.reader.next().transpose()));
             if !matches!(more, Ok(Ok(None))) {
                 let reason = format!("there are more rows than the {rows} that should be left");
@@ -249,7 +259,8 @@ impl SegmentDecoder {
     }
 }
 
-/// A few rows without the pages that their strings were decoded from: views would keep these in memory, uncounted.
+/// A few rows without the pages that their strings were decoded from: views would keep these in
+/// memory, uncounted.
 #[must_use]
 pub fn without_pages(rows: ArrayRef) -> ArrayRef {
     match rows.data_type() {
@@ -277,7 +288,8 @@ pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
     format!("the Parquet reader panicked: {}", text(panic))
 }
 
-/// One piece of one root column, as parquet's array readers want to see it: a row group whose leaves are the root's.
+/// One piece of one root column, as parquet's array readers want to see it: a row group whose
+/// leaves are the root's.
 struct PieceSource<'a> {
     metadata: &'a Arc<ParquetMetaData>,
     piece: &'a Piece,
@@ -297,10 +309,11 @@ impl PieceSource<'_> {
 
     /// The pages of a leaf that hold rows of the piece, and the row at which the last of them ends.
     ///
-    /// Their row numbers count from the row group's start, because the leaves of a nested column begin their pages at
-    /// different rows and one selection has to suit them all. If the piece begins after the first page, that one is listed
-    /// too: the reader finds the dictionary by it, then takes it to last until the first page of the piece, and skips it
-    /// unread. So pages that are not there are never asked for (what breaks in arrow-rs #10648).
+    /// Their row numbers count from the row group's start, because the leaves of a nested column
+    /// begin their pages at different rows and one selection has to suit them all. If the piece
+    /// begins after the first page, that one is listed too: the reader finds the dictionary by it,
+    /// then takes it to last until the first page of the piece, and skips it unread. So pages that
+    /// are not there are never asked for (what breaks in arrow-rs #10648).
     fn pages(&self, leaf: usize) -> Result<(Vec<PageLocation>, u64), ParquetError> {
         let all = page_index(self.metadata, self.piece.row_group)
             .map(|index| index[leaf].page_locations().as_slice())

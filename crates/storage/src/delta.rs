@@ -1,8 +1,10 @@
 //! How many values do the lengths of a delta-encoded page of strings stand for, and how many bytes?
 //!
-//! Idea: parquet 59.3 makes room for as many lengths as the page's own header says, and `DELTA_BYTE_ARRAY` repeats the front of one
-//! value in the next, so a page of a megabyte can stand for terabytes. The lengths are gone through here, without keeping them.
-//! Not here: other encodings, whose values are as many as the page header says, and are made a batch at a time.
+//! Idea: parquet 59.3 makes room for as many lengths as the page's own header says, and
+//! `DELTA_BYTE_ARRAY` repeats the front of one value in the next, so a page of a megabyte can stand
+//! for terabytes. The lengths are gone through here, without keeping them.
+//! Not here: other encodings, whose values are as many as the page header says, and are made a
+//! batch at a time.
 //! Bounds: O(values), constant memory.
 //! Source: parquet-format's Encodings.md, "Delta encoding" and "Delta Strings".
 
@@ -12,12 +14,13 @@ use parquet::basic::Encoding;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Strings {
     pub(crate) values: u64,
-    /// Their bytes together. Counted for `DELTA_BYTE_ARRAY` only; others have no more than the page.
+    /// Their bytes together. Counted for `DELTA_BYTE_ARRAY` only; others have no more than the
+    /// page.
     pub(crate) bytes: u64,
 }
 
-/// Of the values of a page, without its levels. `None` if the encoding is another, or the lengths cannot be followed, which parquet then
-/// will not either.
+/// Of the values of a page, without its levels. `None` if the encoding is another, or the lengths
+/// cannot be followed, which parquet then will not either.
 pub(crate) fn strings(encoding: Encoding, values: &[u8], values_max: u64) -> Option<Strings> {
     match encoding {
         Encoding::DELTA_LENGTH_BYTE_ARRAY => {
@@ -38,7 +41,8 @@ fn delta_byte_array(bytes: &[u8], values_max: u64) -> Option<Strings> {
     let mut end = Lengths::new(bytes)?;
     while end.next().is_some() {}
     let mut suffixes = Lengths::new(bytes.get(end.at..)?)?;
-    // Those that are not paired with prefixes are counted too: parquet keeps both lists before it compares them.
+    // Those that are not paired with prefixes are counted too: parquet keeps both lists before it
+    // compares them.
     let values = values.max(suffixes.left);
     let mut total: u64 = 0;
     while let (Some(prefix), Some(suffix)) = (prefixes.next(), suffixes.next()) {
@@ -66,7 +70,8 @@ struct Lengths<'a> {
     widths: std::slice::Iter<'a, u8>,
     mini_blocks: usize,
     per_mini_block: u64,
-    /// The present mini block: numbers left, where its bits begin, how wide they are, which is next.
+    /// The present mini block: numbers left, where its bits begin, how wide they are, which is
+    /// next.
     here: u64,
     bits_at: usize,
     width: u32,

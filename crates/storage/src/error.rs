@@ -3,7 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-/// An error of the storage layer. It is cheap to clone: one failed load reaches every scan that needed it (I7).
+/// An error of the storage layer. It is cheap to clone: one failed load reaches every scan that
+/// needed it (I7).
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StorageError {
@@ -43,7 +44,8 @@ pub enum StorageError {
         /// How long it was waited for, retries included.
         seconds: u64,
     },
-    /// The file system that holds the file does not answer at all: a server that is gone, a disk that hangs.
+    /// The file system that holds the file does not answer at all: a server that is gone, a disk
+    /// that hangs.
     #[error("{file}: its file system did not answer within {seconds} s")]
     NoAnswer {
         /// Path or URL.
@@ -54,7 +56,8 @@ pub enum StorageError {
     /// Bytes of a column did not come.
     #[error("{reason} (row group {row_group}, column {column})")]
     Unread {
-        /// The row group, from 0. Of several that were asked for at once the first that lacks bytes, as with the column.
+        /// The row group, from 0. Of several that were asked for at once the first that lacks
+        /// bytes, as with the column.
         row_group: usize,
         /// The root column's name.
         column: String,

@@ -1,15 +1,18 @@
 //! Reads a Parquet file's footer and page indexes, and vouches for them.
 //!
-//! Idea: one speculative read of the file's tail has the whole footer of most files; what lies further ahead takes one
-//! more read for the footer and one for the indexes. Everything that later code relies on is checked here, once per file
-//! version, so that a damaged footer is one clear error and not a panic somewhere in a scan. Some bytes would make parquet 59.3
-//! abort: `thrift_bounds.rs` keeps these from it. On others it panics, which becomes an error here.
+//! Idea: one speculative read of the file's tail has the whole footer of most files; what lies
+//! further ahead takes one more read for the footer and one for the indexes. Everything that later
+//! code relies on is checked here, once per file version, so that a damaged footer is one clear
+//! error and not a panic somewhere in a scan. Some bytes would make parquet 59.3 abort:
+//! `thrift_bounds.rs` keeps these from it. On others it panics, which becomes an error here.
 //! Not here: devices (the caller brings a [`RangeRead`]), caching, encrypted footers (refused).
-//! Bounds: at most 3 rounds of reads; a footer above [`FOOTER_BYTES_MAX`] is refused; page indexes above as much, or scattered over more
-//! than [`INDEX_SPREAD_MAX`], are left out, and the metadata then does not say where they are.
+//! Bounds: at most 3 rounds of reads; a footer above [`FOOTER_BYTES_MAX`] is refused; page indexes
+//! above as much, or scattered over more than [`INDEX_SPREAD_MAX`], are left out, and the metadata
+//! then does not say where they are.
 //! I1: every column chunk lies between the leading magic and the footer, and no two overlap.
-//! I2: row counts are not negative and add up; flat columns have a value per row, nested ones at least one.
-//! No row group has more than [`ROW_GROUP_ROWS_MAX`] rows, nor more than its bytes can stand for.
+//! I2: row counts are not negative and add up; flat columns have a value per row, nested ones at
+//! least one. No row group has more than [`ROW_GROUP_ROWS_MAX`] rows, nor more than its bytes can
+//! stand for.
 //! I3: page locations lie inside their column chunk, ascend in offset and row, and start at row 0.
 
 use std::future::Future;
@@ -37,12 +40,12 @@ pub trait RangeRead: Send + Sync {
     fn read(&self, ranges: &[Range<u64>]) -> impl Future<Output = Result<Vec<Bytes>>> + Send;
 }
 
-/// The first read takes this much of the file's end: the footers of 9 of 10 files fit, and it costs a device little more
-/// than its minimum.
+/// The first read takes this much of the file's end: the footers of 9 of 10 files fit, and it costs
+/// a device little more than its minimum.
 pub const TAIL_BYTES: u64 = 64 << 10;
 
-/// Page indexes are contiguous in the files of all known writers. When they span this many bytes more than they have,
-/// reading them would be reading the data.
+/// Page indexes are contiguous in the files of all known writers. When they span this many bytes
+/// more than they have, reading them would be reading the data.
 pub const INDEX_SPREAD_MAX: u64 = 1 << 20;
 
 /// The footers of files of 10,000 columns and 50 row groups have half of it.
@@ -54,7 +57,8 @@ const ROW_GROUP_ROWS_MAX: i64 = i32::MAX as i64;
 /// Judges the bytes of a page index.
 type Check = fn(&[u8]) -> Result<(), Flaw>;
 
-/// Values of `FIXED_LEN_BYTE_ARRAY`: parquet makes room for a batch of them whatever the page holds. Vectors of 16,384 floats fit.
+/// Values of `FIXED_LEN_BYTE_ARRAY`: parquet makes room for a batch of them whatever the page
+/// holds. Vectors of 16,384 floats fit.
 const FIXED_BYTES_MAX: i32 = 64 << 10;
 
 /// A page has at least so many bytes, its header counted, and at most 2^31 values.
@@ -67,12 +71,14 @@ const TRAILER_BYTES: u64 = 8;
 /// The magic at the file's start.
 const MAGIC_BYTES: u64 = 4;
 
-/// The metadata of a Parquet file of `file_bytes` bytes, with column and offset indexes if it has them for all columns.
+/// The metadata of a Parquet file of `file_bytes` bytes, with column and offset indexes if it has
+/// them for all columns.
 ///
 /// It is cancel safe: nothing but the reads is outstanding.
 ///
 /// # Errors
-/// [`StorageError::BadFooter`] if the file is not Parquet or its footer or an index is damaged; the reader's own errors.
+/// [`StorageError::BadFooter`] if the file is not Parquet or its footer or an index is damaged; the
+/// reader's own errors.
 pub async fn read_footer<R: RangeRead + ?Sized>(
     reader: &R,
     file: &str,

@@ -1,12 +1,14 @@
 //! Can a page of a Parquet file be decoded in the memory that there is?
 //!
-//! Idea: parquet 59.3 makes room for as many bytes as a page's header claims, for as many strings as a page's own lists of lengths
-//! claim, and unpacks GZIP and BROTLI until they end, whatever was claimed. A few bytes can so ask for more than there is, and a
-//! failed allocation aborts. So each page's claims are compared with what its bytes can hold, and with a limit, before parquet sees it.
-//! The header is looked at where parquet reads it, and judged where it asks for the page's bytes: a header that is not understood
-//! here is followed by no bytes.
+//! Idea: parquet 59.3 makes room for as many bytes as a page's header claims, for as many strings
+//! as a page's own lists of lengths claim, and unpacks GZIP and BROTLI until they end, whatever was
+//! claimed. A few bytes can so ask for more than there is, and a failed allocation aborts. So each
+//! page's claims are compared with what its bytes can hold, and with a limit, before parquet sees
+//! it. The header is looked at where parquet reads it, and judged where it asks for the page's
+//! bytes: a header that is not understood here is followed by no bytes.
 //! Not here: footers (`footer.rs`), panics (`decode.rs`).
-//! Bounds: two headers remembered; GZIP and BROTLI are unpacked twice where they could exceed the limit.
+//! Bounds: two headers remembered; GZIP and BROTLI are unpacked twice where they could exceed the
+//! limit.
 //! G1: no page is unpacked to more than the limit.
 
 use std::collections::VecDeque;
@@ -32,10 +34,12 @@ use crate::{Result, StorageError};
 /// What a page may have at most where no budget says less: what its header can claim.
 pub const PAGE_BYTES_MAX: u64 = i32::MAX as u64;
 
-/// What parquet makes of a value of a dictionary or a delta-encoded page, beside its bytes: a `Bytes`.
+/// What parquet makes of a value of a dictionary or a delta-encoded page, beside its bytes: a
+/// `Bytes`.
 const VALUE_BYTES: u64 = 32;
 
-// What a byte can stand for, with room to spare: 64 bytes of Snappy's copies take 3, LZ4's runs grow by 255 a byte, DEFLATE's by 1032.
+// What a byte can stand for, with room to spare: 64 bytes of Snappy's copies take 3, LZ4's runs
+// grow by 255 a byte, DEFLATE's by 1032.
 const SNAPPY_RATIO: u64 = 32;
 const LZ4_RATIO: u64 = 256;
 const GZIP_RATIO: u64 = 1040;
@@ -47,8 +51,8 @@ pub(crate) struct GuardedPages {
     pages: SerializedPageReader<GuardedBytes>,
     column: ColumnChunkMetaData,
     bytes_max: u64,
-    /// Of the pages that were listed: where the next one begins and the one behind it, or the rows end. Pages that are not listed say
-    /// only in their own headers how many rows they have.
+    /// Of the pages that were listed: where the next one begins and the one behind it, or the rows
+    /// end. Pages that are not listed say only in their own headers how many rows they have.
     listed: VecDeque<(u64, u64)>,
     /// The next page is the dictionary, which is listed nowhere.
     dictionary_first: bool,
@@ -96,7 +100,8 @@ impl GuardedPages {
 
     fn check(&self, page: &Page) -> Result<(), ParquetError> {
         let values = u64::from(page.num_values());
-        // A dictionary holds plain values, each of at least one byte; of those that are compared a list is made.
+        // A dictionary holds plain values, each of at least one byte; of those that are compared a
+        // list is made.
         let max = match page {
             Page::DictionaryPage { buf, .. } => {
                 (buf.len() as u64).min((self.bytes_max / VALUE_BYTES).max(SLACK_BYTES))
@@ -134,7 +139,8 @@ impl GuardedPages {
         self.listed.pop_front()
     }
 
-    /// Whether a page has as many rows as the list says: rows of other columns would be put beside its rows otherwise.
+    /// Whether a page has as many rows as the list says: rows of other columns would be put beside
+    /// its rows otherwise.
     fn check_rows(&self, page: &Page, listed: Option<(u64, u64)>) -> Result<(), ParquetError> {
         let nested = self.column.column_descr().max_rep_level() > 0;
         let rows = match page {
@@ -246,8 +252,8 @@ struct GuardedBytes {
     bytes_max: u64,
     /// Pages are asked for with their headers; else header and page are, one after the other.
     whole_pages: bool,
-    /// The headers read last: where their pages begin. Two, for after a header that was only looked at parquet begins to read at the
-    /// page, and what it then would say as a header is noted too.
+    /// The headers read last: where their pages begin. Two, for after a header that was only looked
+    /// at parquet begins to read at the page, and what it then would say as a header is noted too.
     headers: Mutex<[Option<(u64, PageClaims)>; 2]>,
 }
 
@@ -358,10 +364,11 @@ fn refused(reason: String) -> ParquetError {
     ParquetError::General(reason)
 }
 
-/// Checks bytes of a file that were read for another reader than ours: whatever of them is pages can be decoded in `bytes_max`.
+/// Checks bytes of a file that were read for another reader than ours: whatever of them is pages
+/// can be decoded in `bytes_max`.
 ///
-/// Each range of a column chunk must begin with a page's header, as those do that parquet's own readers ask for; ranges elsewhere are
-/// not looked at.
+/// Each range of a column chunk must begin with a page's header, as those do that parquet's own
+/// readers ask for; ranges elsewhere are not looked at.
 ///
 /// # Errors
 /// [`StorageError::BadPage`].

@@ -1,8 +1,10 @@
 //! What does a panic cost?
 //!
-//! Idea: a panic is a bug, and a bug costs the query that met it and nothing else. So each place that others wait for catches what
-//! panics there and gives those who wait a typed error; threads that serve everybody go on.
-//! Not here: the pool's lock (`pool/restart.rs`), Parquet's reader, whose panics mean damaged bytes (`decode.rs`).
+//! Idea: a panic is a bug, and a bug costs the query that met it and nothing else. So each place
+//! that others wait for catches what panics there and gives those who wait a typed error; threads
+//! that serve everybody go on.
+//! Not here: the pool's lock (`pool/restart.rs`), Parquet's reader, whose panics mean damaged bytes
+//! (`decode.rs`).
 //! X1: whoever waits for work that panicked is answered.
 
 use std::any::Any;

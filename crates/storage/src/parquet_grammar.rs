@@ -1,9 +1,11 @@
 //! Which fields do the structs of a Parquet file's metadata have, and of which types?
 //!
-//! Idea: parquet 59.3 reads a field that it knows as what it should be, whatever type the bytes declare. A walk that went by the
-//! declared type would then look at other bytes than parquet does, and a crafted footer could hide a list of a billion
-//! elements from it. So `thrift_bounds.rs` refuses a known field of another type, and this table says which are known.
-//! Not here: fields that parquet does not know. It skips these by their declared type, and so does the walk.
+//! Idea: parquet 59.3 reads a field that it knows as what it should be, whatever type the bytes
+//! declare. A walk that went by the declared type would then look at other bytes than parquet does,
+//! and a crafted footer could hide a list of a billion elements from it. So `thrift_bounds.rs`
+//! refuses a known field of another type, and this table says which are known.
+//! Not here: fields that parquet does not know. It skips these by their declared type, and so does
+//! the walk.
 //! Source: parquet.thrift of parquet-format 2.12.
 
 use Shape::{Binary, Bool, Byte, Double, Int, List, Struct};
@@ -80,7 +82,8 @@ impl Name {
     }
 
     /// By id, from 1.
-    #[allow(clippy::too_many_lines, clippy::unnecessary_wraps)] // A table, read line by line beside the format's own.
+    // A table, read line by line beside the format's own.
+    #[allow(clippy::too_many_lines, clippy::unnecessary_wraps)]
     fn fields(self) -> &'static [Option<Shape>] {
         const INT: Option<Shape> = Some(Int);
         const BOOL: Option<Shape> = Some(Bool);

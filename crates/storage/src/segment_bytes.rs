@@ -1,4 +1,5 @@
-//! The bytes of a segment, as parquet's readers want to see them: a file of which only some parts are there.
+//! The bytes of a segment, as parquet's readers want to see them: a file of which only some parts
+//! are there.
 
 use std::io::Read;
 use std::ops::Range;
@@ -26,7 +27,8 @@ impl SegmentBytes {
         Self { parts }
     }
 
-    /// Looks at what is there from `start` on, with what follows where a header may straddle two parts.
+    /// Looks at what is there from `start` on, with what follows where a header may straddle two
+    /// parts.
     pub(crate) fn with_bytes_at<T>(
         &self,
         start: u64,

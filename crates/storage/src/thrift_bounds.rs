@@ -1,13 +1,15 @@
 //! Can these Thrift bytes be given to parquet's decoder without it taking the process down?
 //!
-//! Idea: parquet 59.3 reserves memory for as many row groups, page locations and schema children as a list or a field
-//! claims, and follows the schema recursively. One flipped bit in such a count asks for more memory than there is, and a
-//! failed allocation or an overflowed stack aborts: no `catch_unwind` helps. So the bytes are walked once, without
-//! allocating, before they are decoded; `parquet_grammar.rs` keeps the walk on the bytes that parquet will look at.
-//! Not here: meaning, other than that of the schema's `num_children`; whatever passes may still be refused by parquet.
+//! Idea: parquet 59.3 reserves memory for as many row groups, page locations and schema children as
+//! a list or a field claims, and follows the schema recursively. One flipped bit in such a count
+//! asks for more memory than there is, and a failed allocation or an overflowed stack aborts: no
+//! `catch_unwind` helps. So the bytes are walked once, without allocating, before they are decoded;
+//! `parquet_grammar.rs` keeps the walk on the bytes that parquet will look at.
+//! Not here: meaning, other than that of the schema's `num_children`; whatever passes may still be
+//! refused by parquet.
 //! Bounds: O(bytes), recursion at most [`DEPTH_MAX`].
-//! I1: in bytes that pass, no list has more elements than there are bytes left, all lists together no more than
-//! [`ELEMENTS_MAX`], and a schema's children are all there.
+//! I1: in bytes that pass, no list has more elements than there are bytes left, all lists together
+//! no more than [`ELEMENTS_MAX`], and a schema's children are all there.
 //! I2: the walk and parquet agree on where each value ends.
 
 use crate::parquet_grammar::{Element, Name, Shape};
@@ -152,7 +154,8 @@ pub(crate) fn page_claims(bytes: &[u8]) -> Result<PageClaims, Flaw> {
     Ok(claims)
 }
 
-/// Checks that the pre-order list of `num_children` (0 for leaves) is one tree that is not too deep.
+/// Checks that the pre-order list of `num_children` (0 for leaves) is one tree that is not too
+/// deep.
 fn check_schema(children: &[i64]) -> Result<(), Flaw> {
     // For each open group how many of its children are to come.
     let mut open: Vec<i64> = Vec::new();
@@ -299,7 +302,8 @@ impl Walk<'_, '_> {
         Ok(())
     }
 
-    /// A value that parquet skips. Of truth values in lists it skips no byte, so such a list must be empty (I2).
+    /// A value that parquet skips. Of truth values in lists it skips no byte, so such a list must
+    /// be empty (I2).
     fn unknown(&mut self, kind: u8, depth: usize) -> Result<(), Flaw> {
         if depth > DEPTH_MAX {
             return Err(TOO_DEEP);
@@ -433,7 +437,8 @@ mod tests {
 
     #[test]
     fn nothing_is_hidden_from_the_walk() {
-        // The schema (field 2), declared as a number and as text: parquet reads a list all the same.
+        // The schema (field 2), declared as a number and as text: parquet reads a list all the
+        // same.
         assert_eq!(check_file_metadata(&[0x25, 0x02, 0x00]), Err(OTHER_TYPE));
         assert_eq!(
             check_file_metadata(&[0x28, 0x01, 0x4c, 0x00]),
@@ -457,7 +462,8 @@ mod tests {
 
     #[test]
     fn the_claims_of_a_page_header() {
-        // type 3, 100 bytes from 40, version 2 with 3 + 4 bytes of levels, not compressed; then a byte of the page.
+        // type 3, 100 bytes from 40, version 2 with 3 + 4 bytes of levels, not compressed; then a
+        // byte of the page.
         let bytes = [
             0x15, 0x06, 0x15, 0xc8, 0x01, 0x15, 0x50, 0x5c, 0x55, 0x06, 0x15, 0x08, 0x12, 0x00,
             0x00, 0x77,

@@ -1,5 +1,6 @@
-//! Promised: a device that holds its thread up, or panics, costs the queries that read from it and nobody else. Those of other devices go on,
-//! a query that is dropped is gone at once, and every query that waited for a panicking device is told.
+//! Promised: a device that holds its thread up, or panics, costs the queries that read from it and
+//! nobody else. Those of other devices go on, a query that is dropped is gone at once, and every
+//! query that waited for a panicking device is told.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

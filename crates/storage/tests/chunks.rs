@@ -1,5 +1,5 @@
-//! Promised: a file's chunks partition its rows and the bytes of its columns, and a chunk's own and shared ranges alone
-//! decode to exactly its rows, for every shape of file.
+//! Promised: a file's chunks partition its rows and the bytes of its columns, and a chunk's own and
+//! shared ranges alone decode to exactly its rows, for every shape of file.
 
 #![allow(clippy::unwrap_used)]
 #![allow(

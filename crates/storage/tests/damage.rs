@@ -1,4 +1,5 @@
-//! Promised: damaged bytes give an error that names the file, and never a panic, a hang, or rows that are not there.
+//! Promised: damaged bytes give an error that names the file, and never a panic, a hang, or rows
+//! that are not there.
 
 #![allow(clippy::unwrap_used)]
 #![allow(
@@ -57,7 +58,8 @@ fn footer_start(bytes: &Bytes) -> usize {
     bytes.len() - 8 - length as usize
 }
 
-/// Decodes all segments, or those of one column, of a file whose metadata passed validation; returns the errors.
+/// Decodes all segments, or those of one column, of a file whose metadata passed validation;
+/// returns the errors.
 fn decode(
     file: &File,
     bytes: &Bytes,
@@ -229,8 +231,8 @@ fn count_panic(panics: &mut Panics, error: &StorageError) {
     }
 }
 
-/// Every bit of the footer and the indexes: `footer.rs` relies on it that parquet refuses them without a panic.
-/// `cargo test --release -p coscan-storage --test damage -- --ignored --nocapture`
+/// Every bit of the footer and the indexes: `footer.rs` relies on it that parquet refuses them
+/// without a panic. `cargo test --release -p coscan-storage --test damage -- --ignored --nocapture`
 #[test]
 #[ignore = "minutes"]
 fn every_flipped_bit_in_a_footer() {
@@ -246,7 +248,8 @@ fn every_flipped_bit_in_a_footer() {
     }
 }
 
-/// Every byte of the pages; counts the panics that became errors, which are why `decode.rs` catches them.
+/// Every byte of the pages; counts the panics that became errors, which are why `decode.rs` catches
+/// them.
 #[test]
 #[ignore = "minutes"]
 fn every_damaged_byte_in_a_page() {

@@ -1,9 +1,11 @@
 //! Every device keeps the promises of the `Device` trait.
 //!
-//! One suite, run on each implementation: local files by `io_uring` and by threads, direct and buffered, on a disk and on a
-//! memory file system; object stores in memory, over local files and over S3 on loopback; and wrapped devices.
-//! Promised: exact bytes for any ranges (D1); an answer keeps no more memory than its pages (D2); typed errors for files that
-//! are missing, too short or replaced, and never another version's bytes; many reads at once; reads dropped half-way.
+//! One suite, run on each implementation: local files by `io_uring` and by threads, direct and
+//! buffered, on a disk and on a memory file system; object stores in memory, over local files and
+//! over S3 on loopback; and wrapped devices.
+//! Promised: exact bytes for any ranges (D1); an answer keeps no more memory than its pages (D2);
+//! typed errors for files that are missing, too short or replaced, and never another version's
+//! bytes; many reads at once; reads dropped half-way.
 
 #![allow(clippy::unwrap_used, reason = "it is a test")]
 #![allow(
@@ -84,7 +86,8 @@ impl Subject {
     }
 
     fn object(url: &str, place: Place, store: Arc<dyn ObjectStore>) -> Self {
-        // Small requests and pauses, so that splitting and retrying happen within the test's patience.
+        // Small requests and pauses, so that splitting and retrying happen within the test's
+        // patience.
         let options = ObjectOptions {
             request_bytes_max: 100_000,
             backoff_min: Duration::from_millis(1),
@@ -284,8 +287,9 @@ async fn missing(subject: &Subject) {
 }
 
 async fn replaced(subject: &Subject) {
-    // Each of these changes must be seen by a device that has never read the old version, and must never give a mixture
-    // or the new bytes to one that has. A device that still holds the old file may go on to read it.
+    // Each of these changes must be seen by a device that has never read the old version, and must
+    // never give a mixture or the new bytes to one that has. A device that still holds the old file
+    // may go on to read it.
     for len in [50_000, 40_000, 60_000] {
         for warm in [false, true] {
             for in_place in [false, true] {
@@ -353,7 +357,8 @@ async fn cancelled(subject: &Subject) {
         // From before the first poll to after the last.
         let _some_end = tokio::time::timeout(Duration::from_micros(i * 20), read).await;
     }
-    // Whatever was dropped, the next read is right, and no request is counted as outstanding for long.
+    // Whatever was dropped, the next read is right, and no request is counted as outstanding for
+    // long.
     let answers = subject.read(&file, &[1..LEN - 1]).await.unwrap();
     assert!(answers[0] == slice(&bytes, &(1..LEN - 1)));
     let end = std::time::Instant::now() + Duration::from_secs(10);
@@ -398,7 +403,8 @@ async fn local_uring_direct() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn local_uring_narrow() {
-    // Everything as small as it goes: pieces of two pages, two of them at once, one read, one handle.
+    // Everything as small as it goes: pieces of two pages, two of them at once, one read, one
+    // handle.
     let narrow = LocalOptions {
         queue_depth: 2,
         piece_bytes: 8192,

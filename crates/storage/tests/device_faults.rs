@@ -1,8 +1,9 @@
 //! Devices bear what networks and disks do.
 //!
-//! Promised: an object store's passing faults (errors, stalls, short answers) are retried and not seen; lasting ones end,
-//! within the bounds of the options, in an error that names file and range and keeps its source; a fault in one read
-//! disturbs no other. A throttled device is as slow as asked for, to a percent.
+//! Promised: an object store's passing faults (errors, stalls, short answers) are retried and not
+//! seen; lasting ones end, within the bounds of the options, in an error that names file and range
+//! and keeps its source; a fault in one read disturbs no other. A throttled device is as slow as
+//! asked for, to a percent.
 
 #![allow(clippy::unwrap_used, reason = "it is a test")]
 #![allow(
@@ -308,7 +309,8 @@ async fn keeps_the_bandwidth_on_the_real_clock() {
     for _ in 0..200 {
         device.read(&file, &[0..1_000_000]).await.unwrap();
     }
-    // Never faster, by more than the slack of 3 ms. How much slower depends on who else uses the machine.
+    // Never faster, by more than the slack of 3 ms. How much slower depends on who else uses the
+    // machine.
     let took = before.elapsed();
     println!("200 MB at 200 MB/s took {took:?}");
     assert!(took > Duration::from_millis(990), "{took:?}");

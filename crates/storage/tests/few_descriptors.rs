@@ -1,5 +1,5 @@
-//! Promised: where a process may open few files, a device keeps none open that nobody reads, and goes on.
-//! A test binary of its own, for the limit is the process's.
+//! Promised: where a process may open few files, a device keeps none open that nobody reads, and
+//! goes on. A test binary of its own, for the limit is the process's.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 #![allow(

@@ -1,6 +1,8 @@
-//! Promised: a consumer that does not come back holds neither frames nor the right to decode, whichever policy runs, and holds nobody up (I8).
-//! When it comes back it gets the rest of its chunk, from the batch where it stopped, each row once and in order where order was promised (I5).
-//! That holds wherever it stopped: before its first batch, in the middle of a call, between two chunks.
+//! Promised: a consumer that does not come back holds neither frames nor the right to decode,
+//! whichever policy runs, and holds nobody up (I8). When it comes back it gets the rest of its
+//! chunk, from the batch where it stopped, each row once and in order where order was promised
+//! (I5). That holds wherever it stopped: before its first batch, in the middle of a call, between
+//! two chunks.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 #![allow(
@@ -66,7 +68,8 @@ impl Reader {
                 self.lease = Some((lease, 0));
             }
             let (lease, at) = self.lease.as_mut().unwrap();
-            // What is asked for first in the middle of a chunk is read from its first batch on otherwise.
+            // What is asked for first in the middle of a chunk is read from its first batch on
+            // otherwise.
             let columns = if *at < 3 {
                 vec![column("k")]
             } else {

@@ -1,6 +1,7 @@
-//! Promised: the pages of a table partition its rows, whatever the columns needed; pages are read as they were written, from the device
-//! or from a chunk in memory, whole or some rows of them; a chunk in memory is not read again; a page that fails fails alone, and
-//! every request is taken back, so that the table can be scanned and dropped afterwards.
+//! Promised: the pages of a table partition its rows, whatever the columns needed; pages are read
+//! as they were written, from the device or from a chunk in memory, whole or some rows of them; a
+//! chunk in memory is not read again; a page that fails fails alone, and every request is taken
+//! back, so that the table can be scanned and dropped afterwards.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,5 +1,6 @@
-//! Promised: a lease gives single rows of its chunk, the same that whole batches have there, and decodes little for them; not where
-//! another scan wants the column or somebody has decoded it, for then whole batches cost no more, nor for ever.
+//! Promised: a lease gives single rows of its chunk, the same that whole batches have there, and
+//! decodes little for them; not where another scan wants the column or somebody has decoded it, for
+//! then whole batches cost no more, nor for ever.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,6 +1,7 @@
 //! What a buffer pool promises its consumers, on real Parquet files read through real devices:
-//! every scan gets every row exactly once, whatever the policy and however many run; concurrent scans share reads and decode;
-//! memory stays in budget; a failed read fails only the scans that need it; cancelled calls lose nothing.
+//! every scan gets every row exactly once, whatever the policy and however many run; concurrent
+//! scans share reads and decode; memory stays in budget; a failed read fails only the scans that
+//! need it; cancelled calls lose nothing.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 #![allow(

@@ -1,6 +1,7 @@
-//! Promised: the memory limit may be changed while scans run and operators hold memory. Every scan still gets its rows; frames go
-//! first; operators keep what they have and get nothing new until it fits; what can never fit fails with an error, and only that;
-//! and operators cannot take from a running scan what its largest chunk needs.
+//! Promised: the memory limit may be changed while scans run and operators hold memory. Every scan
+//! still gets its rows; frames go first; operators keep what they have and get nothing new until it
+//! fits; what can never fit fails with an error, and only that; and operators cannot take from a
+//! running scan what its largest chunk needs.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -221,7 +222,8 @@ async fn operators_leave_a_running_scan_its_largest_chunk() {
     memory.set_limit(4 * largest);
     let pool = pool(&setup, Policy::Relevance, StorageModel::Nsm, None);
     let view = pool.table(&setup.files).unwrap();
-    // As a hash join does: its build takes all it can get, then the scan begins that is to probe it.
+    // As a hash join does: its build takes all it can get, then the scan begins that is to probe
+    // it.
     let mut taken = 0;
     while memory.try_reserve(1 << 10) {
         taken += 1 << 10;

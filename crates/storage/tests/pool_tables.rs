@@ -1,5 +1,6 @@
-//! Promised: what the pool keeps of replaced files stays bounded. The old version's table is dropped, with its frames, when the last scan
-//! on it has ended, and not before; other files of the folder stay in memory; rows are always those of the version that was planned.
+//! Promised: what the pool keeps of replaced files stays bounded. The old version's table is
+//! dropped, with its frames, when the last scan on it has ended, and not before; other files of the
+//! folder stay in memory; rows are always those of the version that was planned.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

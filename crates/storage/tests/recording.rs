@@ -1,5 +1,6 @@
-//! Promised: a pool that records leaves a log that replays action for action, whatever policy, with faults too; a sink that fails or
-//! hangs ends the recording and harms no query; each pool has a log of its own.
+//! Promised: a pool that records leaves a log that replays action for action, whatever policy, with
+//! faults too; a sink that fails or hangs ends the recording and harms no query; each pool has a
+//! log of its own.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -38,8 +39,8 @@ fn replay_file(path: &Path) -> Replayed {
     }
 }
 
-/// Seven scans at once, two of them slow, one cancelled; all on one pool. With faults any of them may fail, for neighbouring columns
-/// are read with one request.
+/// Seven scans at once, two of them slow, one cancelled; all on one pool. With faults any of them
+/// may fail, for neighbouring columns are read with one request.
 async fn run(setup: &Setup, pool: &BufferPool, faults: bool) {
     let view = pool.table(&setup.files).unwrap();
     let count = view.chunks().len();

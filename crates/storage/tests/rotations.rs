@@ -1,6 +1,7 @@
-//! Promised: what is known of files and tables stays within its part of the memory budget, whatever clients do: folders whose files have ever
-//! new names, ever new settings, and both while a scan keeps a table. What queries still use stays, and rows are right.
-//! The heavy version (`--ignored`) looks at the memory of the process.
+//! Promised: what is known of files and tables stays within its part of the memory budget, whatever
+//! clients do: folders whose files have ever new names, ever new settings, and both while a scan
+//! keeps a table. What queries still use stays, and rows are right. The heavy version (`--ignored`)
+//! looks at the memory of the process.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -20,9 +21,11 @@ use parquet::file::properties::WriterProperties;
 use world::{Setup, consume, pool, setup, start};
 
 const LIMIT: u64 = 16 << 20;
-/// What is known may exceed its part by what is in use: a scan keeps its table, and a table its files until most of them are unused.
+/// What is known may exceed its part by what is in use: a scan keeps its table, and a table its
+/// files until most of them are unused.
 const IN_USE: u64 = 4 << 20;
-/// What a process may take beyond the budget: threads' stacks, the allocator's reserves, the test itself.
+/// What a process may take beyond the budget: threads' stacks, the allocator's reserves, the test
+/// itself.
 const BEYOND_BUDGET: u64 = 64 << 20;
 
 /// A file of ten chunks of ten rows, under a name of its own.

@@ -1,7 +1,7 @@
 //! `coscan sim chaos`: random worlds with faults, by the thousand, on every core.
 //!
-//! What is drawn and what must hold is coscan-sim's; this hands out seeds to threads and prints. The outcome does not depend on the
-//! threads: a failure is always that of the lowest seed.
+//! What is drawn and what must hold is coscan-sim's; this hands out seeds to threads and prints.
+//! The outcome does not depend on the threads: a failure is always that of the lowest seed.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,6 +1,7 @@
 //! Draws a figure as SVG.
 //!
-//! The legend stands between the title and the panels, once for all of them, for there it covers nothing.
+//! The legend stands between the title and the panels, once for all of them, for there it covers
+//! nothing.
 //! Not here: what is drawn (`figure.rs` and the experiments). Text is left to the reader's fonts.
 
 use plotters::coord::Shift;
@@ -11,7 +12,8 @@ use crate::error::StudyError;
 use crate::figure::{Axis, Figure, Mark, Panel};
 use crate::report::number;
 
-/// The policies' colours, distinguishable without colour vision [Okabe, Ito 2008]; black for the paper.
+/// The policies' colours, distinguishable without colour vision [Okabe, Ito 2008]; black for the
+/// paper.
 const COLORS: [RGBColor; 7] = [
     RGBColor(213, 94, 0),
     RGBColor(230, 159, 0),
@@ -27,7 +29,8 @@ const PANEL: (u32, u32) = (460, 320);
 /// A panel alone.
 const LARGE: (u32, u32) = (760, 480);
 const TITLE_HEIGHT: u32 = 36;
-/// Pixels of the legend: of a row, of a letter at most, and of a name's colour with the space around it.
+/// Pixels of the legend: of a row, of a letter at most, and of a name's colour with the space
+/// around it.
 const LEGEND_ROW: u32 = 18;
 const LEGEND_LETTER: u32 = 6;
 const LEGEND_SPACE: u32 = 36;

@@ -19,7 +19,8 @@ pub(crate) struct Options {
 /// Replays the log and prints what came of it.
 ///
 /// # Errors
-/// The file is no log, is damaged, or the core decides otherwise: then the error says at which event.
+/// The file is no log, is damaged, or the core decides otherwise: then the error says at which
+/// event.
 pub(crate) fn run(options: &Options) -> Result<(), StudyError> {
     let path = &options.file;
     let failed = |source| StudyError::Replay {

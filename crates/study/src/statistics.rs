@@ -20,7 +20,8 @@ impl Spread {
         }
     }
 
-    /// Whether a single observation lies within the 5th and 95th percentile, widened by a share on both sides.
+    /// Whether a single observation lies within the 5th and 95th percentile, widened by a share on
+    /// both sides.
     pub(crate) fn admits(&self, value: f64, share: f64) -> bool {
         value >= self.p05 * (1.0 - share) && value <= self.p95 * (1.0 + share)
     }

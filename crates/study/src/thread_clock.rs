@@ -1,7 +1,7 @@
 //! The one place that reads a clock of the host: what do the core's decisions cost?
 //!
-//! Idea: the CPU time of this thread, not the time of day: on a machine that does other things too, a decision during which the thread
-//! was put aside would count a thousand times.
+//! Idea: the CPU time of this thread, not the time of day: on a machine that does other things too,
+//! a decision during which the thread was put aside would count a thousand times.
 //! Reading the clock is a system call; what an empty measurement shows is taken off.
 
 use std::time::Duration;

@@ -1,7 +1,8 @@
-//! When was which chunk read, and for whom? The paper's Figure 4: one panel per policy, all on the same axes.
+//! When was which chunk read, and for whom? The paper's Figure 4: one panel per policy, all on the
+//! same axes.
 //!
-//! Idea: a scan that runs alone draws a slanted line; sixteen of them draw sixteen. What a policy does to that picture is
-//! what it does to the device.
+//! Idea: a scan that runs alone draws a slanted line; sixteen of them draw sixteen. What a policy
+//! does to that picture is what it does to the device.
 
 use std::fmt::Write as _;
 

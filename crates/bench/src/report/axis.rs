@@ -1,7 +1,8 @@
 //! Where does a value lie on a picture, and which values deserve a tick?
 //!
-//! Idea: a scale is a pure map from a domain to pixels, and its ticks are the round numbers (1, 2, 5 × 10ⁿ) inside the
-//! domain. A linear scale always starts at 0: a bar or a distance that starts elsewhere exaggerates differences.
+//! Idea: a scale is a pure map from a domain to pixels, and its ticks are the round numbers (1, 2,
+//! 5 × 10ⁿ) inside the domain. A linear scale always starts at 0: a bar or a distance that starts
+//! elsewhere exaggerates differences.
 
 use std::fmt::Write as _;
 

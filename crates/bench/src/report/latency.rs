@@ -1,7 +1,7 @@
 //! How long did queries of each class wait, and how evenly?
 //!
-//! Idea: every query is a dot, the mean is a bar, and the time alone is a line: spread and outliers are seen, not summed
-//! up. Logarithmic, since the classes span three orders of magnitude.
+//! Idea: every query is a dot, the mean is a bar, and the time alone is a line: spread and outliers
+//! are seen, not summed up. Logarithmic, since the classes span three orders of magnitude.
 
 use std::fmt::Write as _;
 

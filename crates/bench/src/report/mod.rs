@@ -1,8 +1,9 @@
 //! A run as one page that a person can read, keep and send: `report.html`.
 //!
-//! Idea: one file, no script, nothing fetched: it opens from a mail in ten years. Pictures are inline SVG, colours follow
-//! the reader's light or dark theme. Everything on the page comes from [`CoopResults`], so any JSON file can be drawn; a
-//! [`Picture`] of the other half of Coscan, scans by an index, may go with it. Their own page is `smooth.rs`.
+//! Idea: one file, no script, nothing fetched: it opens from a mail in ten years. Pictures are
+//! inline SVG, colours follow the reader's light or dark theme. Everything on the page comes from
+//! [`CoopResults`], so any JSON file can be drawn; a [`Picture`] of the other half of Coscan, scans
+//! by an index, may go with it. Their own page is `smooth.rs`.
 //! Not here: measuring (`coop.rs`) and the terminal's table (`table.rs`).
 //! Source: the pictures of [CoopScans07 Figures 4, 5, Table 2].
 

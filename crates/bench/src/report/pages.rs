@@ -1,7 +1,9 @@
-//! Which page was read when? [SmoothScan18 Figure 14]: a row of panels per query, a panel per access path.
+//! Which page was read when? [SmoothScan18 Figure 14]: a row of panels per query, a panel per
+//! access path.
 //!
-//! Idea: all panels of a query have the same axes, so that what takes long is wide and what jumps is scattered. Colours say how much was
-//! read at once, which is what a smooth scan changes while it runs.
+//! Idea: all panels of a query have the same axes, so that what takes long is wide and what jumps
+//! is scattered. Colours say how much was read at once, which is what a smooth scan changes while
+//! it runs.
 //! Bounds: a mark per half pixel, however many reads there were.
 
 use std::collections::BTreeSet;

@@ -1,16 +1,18 @@
 //! Which colour means what, on light and on dark paper?
 //!
-//! Idea: two families that colour-blind eyes tell apart (blue: FAST, orange: SLOW), and in each family the strength grows
-//! with the range: the query that reads everything stands out most. Policies have hues of their own, and `relevance`
-//! the strongest; so have access paths, with `smooth`, and what is read at once. Colours are custom
-//! properties, so a page follows the reader's theme by itself.
+//! Idea: two families that colour-blind eyes tell apart (blue: FAST, orange: SLOW), and in each
+//! family the strength grows with the range: the query that reads everything stands out most.
+//! Policies have hues of their own, and `relevance` the strongest; so have access paths, with
+//! `smooth`, and what is read at once. Colours are custom properties, so a page follows the
+//! reader's theme by itself.
 
 use std::fmt::Write as _;
 
 /// Light paper and dark paper.
 type Pair = (&'static str, &'static str);
 
-/// The style sheet's part that depends on which classes were run: `--class-0` and so on, in the order of `classes`.
+/// The style sheet's part that depends on which classes were run: `--class-0` and so on, in the
+/// order of `classes`.
 pub(super) fn properties(classes: &[String]) -> String {
     let (mut light, mut dark) = (String::new(), String::new());
     for (index, class) in classes.iter().enumerate() {

@@ -1,4 +1,5 @@
-//! Does a policy buy throughput with latency? One point per policy, the nearer to the lower left the better.
+//! Does a policy buy throughput with latency? One point per policy, the nearer to the lower left
+//! the better.
 
 use std::fmt::Write as _;
 
@@ -68,12 +69,14 @@ pub(super) fn figure(results: &CoopResults) -> String {
     out
 }
 
-/// The first place around a point that no other point's label or dot is near: right, above, below, left.
+/// The first place around a point that no other point's label or dot is near: right, above, below,
+/// left.
 fn label_place(points: &[(f64, f64)], index: usize) -> (&'static str, f64, f64) {
     let (x, y) = points[index];
     let near = |dx: f64, dy: f64| {
         points.iter().enumerate().any(|(other, point)| {
-            // A label is about 70 × 16; it must keep clear of other dots, and of labels right of them.
+            // A label is about 70 × 16; it must keep clear of other dots, and of labels right of
+            // them.
             other != index && (point.0 - (x + dx)).abs() < 76.0 && (point.1 - (y + dy)).abs() < 15.0
         })
     };

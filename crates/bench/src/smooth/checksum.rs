@@ -1,8 +1,9 @@
 //! Are these the rows that the query asked for?
 //!
-//! A row becomes a number, and numbers are added up and xored, so that the order of rows does not matter and a row that is lost, there twice
-//! or changed does. What it has to be is known without any file or engine: the table's rows are drawn from its seed again.
-//! Cheap (a multiplication per value), because it is part of the time that is measured, the same for every access path.
+//! A row becomes a number, and numbers are added up and xored, so that the order of rows does not
+//! matter and a row that is lost, there twice or changed does. What it has to be is known without
+//! any file or engine: the table's rows are drawn from its seed again. Cheap (a multiplication per
+//! value), because it is part of the time that is measured, the same for every access path.
 
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Int32Type};
@@ -137,7 +138,8 @@ fn hash(
         }
     }
     for hash in hashes {
-        // Sums of weighted values say nothing about rows until they are mixed: values could move between rows.
+        // Sums of weighted values say nothing about rows until they are mixed: values could move
+        // between rows.
         *hash = Random::new(*hash).next_u64();
     }
     Ok(())

@@ -1,9 +1,11 @@
 //! The table of the micro-benchmark: ten integer columns, of which the second is indexed.
 //!
-//! c1 counts the rows in the order of their insertion; c2 to c10 are uniform over 0 to 100,000, drawn from a seed, so every run and every
-//! machine has the same rows and `c2 < x` holds for a known share of them, scattered over all pages. Pages are aligned
-//! (`coscan::rewrite`) and not compressed: random integers hardly shrink, and bytes that all pages have alike let the device's price of a
-//! page be stated. A table is made once and kept; its folder's name says what it was made of.
+//! c1 counts the rows in the order of their insertion; c2 to c10 are uniform over 0 to 100,000,
+//! drawn from a seed, so every run and every machine has the same rows and `c2 < x` holds for a
+//! known share of them, scattered over all pages. Pages are aligned (`coscan::rewrite`) and not
+//! compressed: random integers hardly shrink, and bytes that all pages have alike let the device's
+//! price of a page be stated. A table is made once and kept; its folder's name says what it was
+//! made of.
 //! Source: [SmoothScan18 §7.3].
 
 use std::fs::File;
@@ -39,8 +41,8 @@ pub enum Keys {
     /// Uniform, everywhere alike.
     #[default]
     Uniform,
-    /// 0 in the first hundredth of the rows and in one row of 100,000 after that, uniform over the other values elsewhere
-    /// [SmoothScan18 §7.4, Figure 20].
+    /// 0 in the first hundredth of the rows and in one row of 100,000 after that, uniform over the
+    /// other values elsewhere [SmoothScan18 §7.4, Figure 20].
     Skewed,
 }
 
@@ -91,7 +93,8 @@ impl Spec {
         ))
     }
 
-    /// The table below `root`, made now if it is not there yet. `on_rows` hears how many rows have been made.
+    /// The table below `root`, made now if it is not there yet. `on_rows` hears how many rows have
+    /// been made.
     ///
     /// It is cancel safe: a file that was begun is removed.
     ///
@@ -150,7 +153,8 @@ impl Spec {
     /// Its rows, in order: the same each time.
     pub(crate) fn batches(&self) -> impl Iterator<Item = RecordBatch> + Send + use<> {
         let (rows, keys, schema) = (self.rows, self.keys, schema());
-        // A stream of numbers of its own for each column: they don't depend on how many rows are drawn at a time.
+        // A stream of numbers of its own for each column: they don't depend on how many rows are
+        // drawn at a time.
         let mut seeds = Random::new(self.seed);
         let mut columns: Vec<Random> = (KEY..COLUMNS)
             .map(|_| Random::new(seeds.next_u64()))

@@ -245,7 +245,8 @@ impl Run<'_> {
                 ordered(&label(*cap), &value)
             })
             .collect();
-        // Regions of one page never become a scan, so every entry of the index is checked, and a page is named by each of its rows.
+        // Regions of one page never become a scan, so every entry of the index is checked, and a
+        // page is named by each of its rows.
         let settings = [
             ("access_path", "smooth"),
             ("smooth_policy", "selectivity_increase"),
@@ -419,8 +420,9 @@ impl Run<'_> {
     }
 }
 
-/// What the model says of a smooth scan that knows what pages cost: where results are too rare for pages between them to pay, it stays
-/// in mode 1, fetching each page that holds some; else it is in mode 2 for all pages (eq. 16 to 27).
+/// What the model says of a smooth scan that knows what pages cost: where results are too rare for
+/// pages between them to pay, it stays in mode 1, fetching each page that holds some; else it is in
+/// mode 2 for all pages (eq. 16 to 27).
 fn smooth_cost(model: &CostModel, selectivity: f64) -> f64 {
     let shape = model.shape();
     let pages = shape.pages as f64;
@@ -436,8 +438,9 @@ fn smooth_cost(model: &CostModel, selectivity: f64) -> f64 {
     }
 }
 
-/// What fetching a page takes on average where this share of the pages is fetched, at random: a jump, as in the paper, or what lies since
-/// the page before where that is cheaper, for then the device reads on. The distance to the page before is geometric.
+/// What fetching a page takes on average where this share of the pages is fetched, at random: a
+/// jump, as in the paper, or what lies since the page before where that is cheaper, for then the
+/// device reads on. The distance to the page before is geometric.
 fn fetch_s(model: &CostModel, density: f64) -> f64 {
     let mut farther = 1.0;
     let mut seconds = 0.0;
@@ -450,8 +453,8 @@ fn fetch_s(model: &CostModel, density: f64) -> f64 {
     seconds + farther * model.random
 }
 
-/// How many entries were found to be of pages that were read, and what part of the query's time all checks took, as the operator
-/// measured it. Nothing where no entry was checked.
+/// How many entries were found to be of pages that were read, and what part of the query's time all
+/// checks took, as the operator measured it. Nothing where no entry was checked.
 fn checks_of_pages(median: &Median) -> Figure {
     let mut figure = Figure::measured(SINGLE_PAGES, median);
     let checks = median.of.metric("index_entries_seen");
@@ -477,7 +480,8 @@ const SINGLE_PAGES: &str = "page by page, in any order";
 const CACHE_PERCENT: f64 = 2.5;
 /// Memory in which all rows have room, over the table's size on disk.
 const IN_MEMORY: u64 = 4;
-/// Queries up to this value have more rows than switch scan's estimate: 0.009 % of the rows, as in the paper.
+/// Queries up to this value have more rows than switch scan's estimate: 0.009 % of the rows, as in
+/// the paper.
 const CLIFF: u32 = 9;
 /// Shares of the rows at which the model is compared.
 const MODEL_PERCENTS: [f64; 8] = [0.001, 0.002, 0.1, 1.0, 5.0, 20.0, 50.0, 100.0];

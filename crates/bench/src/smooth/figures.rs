@@ -1,7 +1,7 @@
 //! What an experiment shows: figures, and claims with their evidence.
 //!
-//! Idea: the JSON file is the interface, as in [`crate::results`]. A figure's name ends in its unit: `_s` seconds, `_bytes`,
-//! `_ratio`; without one it is a count.
+//! Idea: the JSON file is the interface, as in [`crate::results`]. A figure's name ends in its
+//! unit: `_s` seconds, `_bytes`, `_ratio`; without one it is a count.
 
 use std::collections::BTreeMap;
 
@@ -62,7 +62,8 @@ impl Figures {
         }
     }
 
-    /// Adds a claim about a ratio that is to be at most so much; one that could not be measured does not hold.
+    /// Adds a claim about a ratio that is to be at most so much; one that could not be measured
+    /// does not hold.
     pub(crate) fn at_most(&mut self, text: impl Into<String>, ratio: Option<f64>, most: f64) {
         self.claims.push(Claim {
             text: text.into(),

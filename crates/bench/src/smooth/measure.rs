@@ -1,11 +1,13 @@
 //! How long does one query take from an empty buffer, and what does it read?
 //!
-//! Idea: everything that differs between two measurements stands in their [`Case`]s. Each is measured in an engine of its own; local
-//! reads bypass the system's cache. Cases take turns within a repeat, so that a slow minute of the machine hits all of them, and the
-//! median counts.
+//! Idea: everything that differs between two measurements stands in their [`Case`]s. Each is
+//! measured in an engine of its own; local reads bypass the system's cache. Cases take turns within
+//! a repeat, so that a slow minute of the machine hits all of them, and the median counts.
 //!
-//! M1: the rows of every case are those that were asked for, in the order that was asked for; else the run fails.
-//! M2: a query that takes longer than the limit, or fails, is reported as such, and not repeated; the run goes on.
+//! M1: the rows of every case are those that were asked for, in the order that was asked for; else
+//! the run fails.
+//! M2: a query that takes longer than the limit, or fails, is reported as such, and not repeated;
+//! the run goes on.
 //! M3: nothing runs beside a query while it is measured.
 
 use std::collections::BTreeMap;
@@ -31,12 +33,13 @@ use crate::error::{BenchError, Result};
 pub enum DeviceKind {
     /// The machine's own device, as it is.
     Plain,
-    /// The same, made to jump as a disk does: a page by itself costs ten times a page in sequence. A page of a columnar file is a
-    /// request per column, so each pays its part of the nine.
+    /// The same, made to jump as a disk does: a page by itself costs ten times a page in sequence.
+    /// A page of a columnar file is a request per column, so each pays its part of the nine.
     Disk {
         /// Bytes per second.
         bandwidth: u64,
-        /// Time added to each request. None: such that a page by itself costs ten times a page in sequence.
+        /// Time added to each request. None: such that a page by itself costs ten times a page in
+        /// sequence.
         latency: Option<Duration>,
     },
 }
@@ -94,7 +97,8 @@ pub(crate) struct Case {
 /// What a query has to answer.
 #[derive(Clone, Debug)]
 pub(crate) enum Expected {
-    /// These rows of the micro-benchmark's table; with their keys ascending, if they were asked for in that order.
+    /// These rows of the micro-benchmark's table; with their keys ascending, if they were asked for
+    /// in that order.
     Rows { checksum: Checksum, ordered: bool },
     /// What other cases answered: few rows, which are kept ([`Measured::answer`]).
     Kept,
@@ -138,7 +142,8 @@ pub(crate) struct Measured {
 /// Neighbouring rows of the table that were read together.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Read {
-    /// Since the query was planned: when the load of a chunk was begun, and when pages had been read.
+    /// Since the query was planned: when the load of a chunk was begun, and when pages had been
+    /// read.
     pub(crate) time: Duration,
     /// Counted from the table's first.
     pub(crate) rows: Range<u64>,
@@ -149,7 +154,8 @@ pub(crate) struct Read {
 /// A case over its repeats.
 #[derive(Clone, Debug)]
 pub(crate) struct Median {
-    /// The repeat with the median time; of an even number, the shorter of the two in the middle. If one did not end, that one.
+    /// The repeat with the median time; of an even number, the shorter of the two in the middle. If
+    /// one did not end, that one.
     pub(crate) of: Measured,
     /// The shortest repeat.
     pub(crate) min: Option<Duration>,
@@ -227,7 +233,8 @@ impl Bench {
         Ok(())
     }
 
-    /// Runs the first case for nothing: the first query of a process also pays for pages of code and allocator that no later one does.
+    /// Runs the first case for nothing: the first query of a process also pays for pages of code
+    /// and allocator that no later one does.
     pub(crate) async fn warm_up(&self, cases: &[Case]) -> Result<()> {
         if let Some(first) = cases.first() {
             self.once(first).await?;

@@ -1,4 +1,5 @@
-//! The smooth scan's benchmarks: one table, one indexed column; every selectivity by every access path, and the paper's other experiments.
+//! The smooth scan's benchmarks: one table, one indexed column; every selectivity by every access
+//! path, and the paper's other experiments.
 //!
 //! | file | question |
 //! |---|---|

@@ -1,11 +1,14 @@
 //! Which page is read when, by each access path? The paper's Figure 14.
 //!
-//! Idea: two queries on one table, one that wants few rows and one that wants many: an index scan is right for the first and a full scan
-//! for the second, and a smooth scan is not told which it is. What is drawn is what the engine recorded while they ran: the loads of
-//! cooperative scans and the pages that were read by themselves.
+//! Idea: two queries on one table, one that wants few rows and one that wants many: an index scan
+//! is right for the first and a full scan for the second, and a smooth scan is not told which it
+//! is. What is drawn is what the engine recorded while they ran: the loads of cooperative scans and
+//! the pages that were read by themselves.
 //! Not here: drawing (`report/pages.rs`).
-//! Bounds: the full and the smooth scan run first, and the others are given up after [`PATIENCE`] times as long.
-//! Source: [SmoothScan18 §7.2, Figure 14]; we differ: the table is the micro-benchmark's, its query is the one of §7.3.
+//! Bounds: the full and the smooth scan run first, and the others are given up after [`PATIENCE`]
+//! times as long.
+//! Source: [SmoothScan18 §7.2, Figure 14]; we differ: the table is the micro-benchmark's, its query
+//! is the one of §7.3.
 
 use std::time::Duration;
 
@@ -68,7 +71,8 @@ pub struct PicturedPath {
     pub time_s: Option<f64>,
     /// Why it failed, if it did.
     pub error: Option<String>,
-    /// Reads in the order of time: when, first page, pages, whether it is a chunk of a cooperative scan.
+    /// Reads in the order of time: when, first page, pages, whether it is a chunk of a cooperative
+    /// scan.
     pub reads: Vec<(f64, u32, u32, bool)>,
 }
 
@@ -78,7 +82,8 @@ pub const PICTURED: [&str; 4] = ["full", "index", "sort", "smooth"];
 /// Full and smooth scan: no query makes them slow, so they say how long is worth waiting for.
 const FIRST: [&str; 2] = ["full", "smooth"];
 
-/// The others are given up after so many times what the slower of those took: more would not fit beside them.
+/// The others are given up after so many times what the slower of those took: more would not fit
+/// beside them.
 pub const PATIENCE: u32 = 3;
 
 /// However fast those are.
@@ -241,7 +246,8 @@ mod tests {
             assert_eq!(paths, PICTURED);
             let full = &query.paths[0];
             assert!(full.reads.iter().all(|(_, _, _, chunk)| *chunk));
-            // The others may be given up on a busy machine, so these run without the picture's patience.
+            // The others may be given up on a busy machine, so these run without the picture's
+            // patience.
             let bound = bound(rows_per_page * 100.0 / 500.0);
             let checksum = expected(&options.spec, &[bound])[0];
             let mut seen = Vec::new();
@@ -262,7 +268,8 @@ mod tests {
             assert!(scanned.is_superset(&named));
             assert!(index.reads.iter().all(|read| read.2 == 1 && !read.3));
             assert_eq!(pages(index).into_iter().collect::<BTreeSet<_>>(), named);
-            // Pages that it reads by themselves are read once, and between them and its chunks it reads all that hold results.
+            // Pages that it reads by themselves are read once, and between them and its chunks it
+            // reads all that hold results.
             let read: BTreeSet<u32> = pages(smooth).into_iter().collect();
             assert!(read.is_superset(&named));
             let singly = smooth.reads.iter().filter(|read| !read.3);

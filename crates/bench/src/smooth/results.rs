@@ -1,6 +1,7 @@
 //! What one run of the micro-benchmark says, in the form in which it is kept.
 //!
-//! Idea: the JSON file is the interface, as in [`crate::results`]. Units: seconds, bytes; a selectivity is in percent.
+//! Idea: the JSON file is the interface, as in [`crate::results`]. Units: seconds, bytes; a
+//! selectivity is in percent.
 
 use serde::{Deserialize, Serialize};
 
@@ -49,7 +50,8 @@ pub struct Point {
     pub order_by: bool,
     /// `full`, `index`, `sort`, `switch` or `smooth`.
     pub path: String,
-    /// From the query's text to its last row: the median of the repeats. None if it was given up or failed.
+    /// From the query's text to its last row: the median of the repeats. None if it was given up or
+    /// failed.
     pub time_s: Option<f64>,
     /// Pages that were read by an index, in the repeat that `time_s` is of; so are the others.
     pub pages_read: u64,

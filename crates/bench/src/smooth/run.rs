@@ -40,8 +40,8 @@ const FULL: &str = "full";
 /// Cancel safety: dropping the future cancels the query that runs.
 ///
 /// # Errors
-/// The table or its index cannot be opened or made, or [`crate::BenchError::Mismatch`] if a query's rows are not those that were asked
-/// for (M1).
+/// The table or its index cannot be opened or made, or [`crate::BenchError::Mismatch`] if a query's
+/// rows are not those that were asked for (M1).
 pub async fn run(
     options: &SmoothOptions,
     table: &Table,

@@ -1,4 +1,5 @@
-//! The run on a terminal: a row per selectivity, a column per access path, and what became of the promises.
+//! The run on a terminal: a row per selectivity, a column per access path, and what became of the
+//! promises.
 
 use std::fmt::Write as _;
 

@@ -1,7 +1,8 @@
 //! What do concurrent queries by an index read, mixed with full scans?
 //!
-//! Idea: the same queries, each in an engine of its own with all the memory, one after the other, so that nothing is shared and nothing
-//! is evicted by others; then at once in one engine. What devices delivered is compared.
+//! Idea: the same queries, each in an engine of its own with all the memory, one after the other,
+//! so that nothing is shared and nothing is evicted by others; then at once in one engine. What
+//! devices delivered is compared.
 //! M4: every query answers together what it answered alone.
 
 use std::time::{Duration, Instant};

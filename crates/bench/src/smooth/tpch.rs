@@ -1,8 +1,10 @@
 //! Does a smooth scan make TPC-H's queries robust?
 //!
-//! Five queries whose predicate on an indexed column is from 1 to 98 % of the rows: by a full scan, by an index scan and by a smooth scan.
-//! Indexes: `l_shipdate` and the keys that these queries join by, as in the paper, and `o_orderdate`, which is what Q4 filters by.
-//! Lineitem and orders are rewritten so that pages begin at the same rows in every column (`coscan::rewrite`).
+//! Five queries whose predicate on an indexed column is from 1 to 98 % of the rows: by a full scan,
+//! by an index scan and by a smooth scan.
+//! Indexes: `l_shipdate` and the keys that these queries join by, as in the paper, and
+//! `o_orderdate`, which is what Q4 filters by. Lineitem and orders are rewritten so that pages
+//! begin at the same rows in every column (`coscan::rewrite`).
 //! Source: [SmoothScan18 §7.2, Figure 13].
 
 use std::ops::ControlFlow;
@@ -27,7 +29,8 @@ pub struct TpchOptions {
     pub scale: f64,
     /// The engine's memory in bytes.
     pub memory_bytes: u64,
-    /// What is read from: the machine's own device, or that held to a bandwidth and a latency per request.
+    /// What is read from: the machine's own device, or that held to a bandwidth and a latency per
+    /// request.
     pub device: DeviceKind,
     /// How often each query is measured; at least once.
     pub repeats: usize,
@@ -35,7 +38,8 @@ pub struct TpchOptions {
     pub limit: Duration,
 }
 
-/// The queries' names and texts, by the share of the rows that their predicate on an indexed column leaves.
+/// The queries' names and texts, by the share of the rows that their predicate on an indexed column
+/// leaves.
 const QUERIES: [(&str, &str); 5] = [
     ("Q1", include_str!("../../../engine/tests/tpch/q01.sql")),
     ("Q4", include_str!("../../../engine/tests/tpch/q04.sql")),

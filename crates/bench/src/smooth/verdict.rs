@@ -1,7 +1,7 @@
 //! Is a smooth scan as good as was promised?
 //!
-//! Each promise is checked at every point that it speaks of, with and without ORDER BY apart, and is shown with the point that
-//! is nearest to breaking it.
+//! Each promise is checked at every point that it speaks of, with and without ORDER BY apart, and
+//! is shown with the point that is nearest to breaking it.
 
 use std::fmt;
 
@@ -91,7 +91,8 @@ impl Verdict {
     }
 }
 
-/// The verdicts on a run, first those without ORDER BY. There are none if no smooth scan was measured.
+/// The verdicts on a run, first those without ORDER BY. There are none if no smooth scan was
+/// measured.
 #[must_use]
 pub fn verdicts(results: &SmoothResults) -> Vec<Verdict> {
     let mut verdicts = Vec::new();

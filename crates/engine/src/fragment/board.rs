@@ -1,9 +1,11 @@
 //! Who else wants this chunk?
 //!
-//! The board knows the members of every table, and which classes are not to be shared: those whose groups are too many for
-//! states to be small, and those whose predicates cut rows into too many sets. Both are measured by jobs, not estimated.
+//! The board knows the members of every table, and which classes are not to be shared: those whose
+//! groups are too many for states to be small, and those whose predicates cut rows into too many
+//! sets. Both are measured by jobs, not estimated.
 //! Not here: what a job does (`job.rs`).
-//! Bounds: `AVOIDED_MAX` classes are remembered as not worth sharing; then all are forgotten and measured anew.
+//! Bounds: `AVOIDED_MAX` classes are remembered as not worth sharing; then all are forgotten and
+//! measured anew.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -139,8 +141,9 @@ impl Board {
         avoided.get(&(table, class.clone())).copied()
     }
 
-    /// Everybody who joins a job on the chunk in hand: the member that was handed it, and every other that wants it and needs
-    /// only columns that are in memory. The chunk is claimed for all of them, and withdrawn from the others' scans.
+    /// Everybody who joins a job on the chunk in hand: the member that was handed it, and every
+    /// other that wants it and needs only columns that are in memory. The chunk is claimed for all
+    /// of them, and withdrawn from the others' scans.
     pub(crate) fn gather(&self, table: TableKey, lease: &ChunkLease, host: Order) -> Vec<Order> {
         let chunk = lease.info().id();
         let mut classes = Classes::default();

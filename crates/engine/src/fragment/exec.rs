@@ -1,8 +1,9 @@
 //! The plan node: a cooperative scan with the partial aggregate that stands on it.
 //!
-//! Each partition is handed chunks by the buffer manager, begins a chunk job for each, and gives out the states that jobs
-//! left, its own and others'. Where sharing does not pay, or failed, a partition goes over to what the plan had before: the
-//! scan's rows through DataFusion's own partial aggregate, over what is left.
+//! Each partition is handed chunks by the buffer manager, begins a chunk job for each, and gives
+//! out the states that jobs left, its own and others'. Where sharing does not pay, or failed, a
+//! partition goes over to what the plan had before: the scan's rows through DataFusion's own
+//! partial aggregate, over what is left.
 //! Not here: which plans become this node (`recognise.rs`), jobs (`job.rs`).
 //! Cancel safety: dropping a stream ends what it waits for; jobs that others wait for go on.
 
@@ -40,7 +41,8 @@ use crate::scan::{
     Batches, Execution, Executions, PartitionMetrics, Remembers, Run, Running, ScanPlan, stream_of,
 };
 
-/// A scan and the partial aggregate on it, worked on chunk by chunk for all queries that want the same chunk.
+/// A scan and the partial aggregate on it, worked on chunk by chunk for all queries that want the
+/// same chunk.
 pub(crate) struct FragmentExec {
     /// The scan, as it would stand in the plan.
     scan: Arc<dyn ExecutionPlan>,

@@ -1,11 +1,14 @@
 //! When do two queries ask for the same expression?
 //!
-//! A key is a text that two expressions share only if they give the same values over the same file. Column names carry
-//! their types, functions carry the address of their implementation, which the key keeps alive, so that an address names
-//! one function for as long as any key holds it. Time zones are part of the keys of whole fragments (`work.rs`).
+//! A key is a text that two expressions share only if they give the same values over the same file.
+//! Column names carry their types, functions carry the address of their implementation, which the
+//! key keeps alive, so that an address names one function for as long as any key holds it. Time
+//! zones are part of the keys of whole fragments (`work.rs`).
 //! Not here: finding expressions that are equal but written differently (`a < b`, `b > a`).
-//! Bounds: keys of more than `KEY_BYTES_MAX` bytes are refused: comparing them would cost more than sharing saves.
-//! I9: only expressions on the allow-list below have a key; what is volatile or unknown is never shared.
+//! Bounds: keys of more than `KEY_BYTES_MAX` bytes are refused: comparing them would cost more than
+//! sharing saves.
+//! I9: only expressions on the allow-list below have a key; what is volatile or unknown is never
+//! shared.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -140,7 +143,8 @@ impl KeyWriter {
         exprs.iter().try_for_each(|expr| self.expr(expr, schema))
     }
 
-    /// Appends an expression over `schema`; `None` if it is not on the allow-list or the key grows too long.
+    /// Appends an expression over `schema`; `None` if it is not on the allow-list or the key grows
+    /// too long.
     pub(crate) fn expr(&mut self, expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Option<()> {
         if self.text.len() > KEY_BYTES_MAX {
             return None;

@@ -1,9 +1,11 @@
-//! The distinct expressions of all members of a chunk job, as one graph: each node is evaluated once a batch.
+//! The distinct expressions of all members of a chunk job, as one graph: each node is evaluated
+//! once a batch.
 //!
-//! Idea: an expression is cut into nodes wherever a part of it may be somebody else's too. What is evaluated lazily (CASE,
-//! AND, OR and functions that may skip arguments) stays whole: a part of it might fail for rows that the whole never asks.
-//! Decimals are computed in 64 bits where that is proved (`narrow.rs`).
-//! Values are kept in a [`Frame`], one for a batch, or for those rows of it that a class wants.
+//! Idea: an expression is cut into nodes wherever a part of it may be somebody else's too. What is
+//! evaluated lazily (CASE, AND, OR and functions that may skip arguments) stays whole: a part of it
+//! might fail for rows that the whole never asks. Decimals are computed in 64 bits where that is
+//! proved (`narrow.rs`). Values are kept in a [`Frame`], one for a batch, or for those rows of it
+//! that a class wants.
 //! Not here: which rows (`query_sets.rs`), aggregates (`program.rs`).
 
 use std::collections::HashMap;
@@ -467,7 +469,8 @@ mod tests {
                     prop_assert_eq!(found.data_type(), expected.data_type());
                     prop_assert_eq!(&found, &expected, "{}", expr);
                 }
-                // What DataFusion refuses may fit here only if no value shows the difference: it never may.
+                // What DataFusion refuses may fit here only if no value shows the difference: it
+                // never may.
                 (found, expected) => prop_assert_eq!(found.is_err(), expected.is_err(), "{}", expr),
             }
         }

@@ -1,11 +1,12 @@
 //! Which group does each row belong to?
 //!
-//! A group is a query set and the values of the grouping columns. Where these are short strings, integers, dates or
-//! booleans of which a chunk has few distinct values, each value gets a small code and the group is found by table; any
-//! other grouping is DataFusion's own ([`GroupValues`], by hash). Tables turn into hashes when values become many: groups keep
-//! their numbers.
+//! A group is a query set and the values of the grouping columns. Where these are short strings,
+//! integers, dates or booleans of which a chunk has few distinct values, each value gets a small
+//! code and the group is found by table; any other grouping is DataFusion's own ([`GroupValues`],
+//! by hash). Tables turn into hashes when values become many: groups keep their numbers.
 //! Bounds: a table has `CODES_MAX` codes a column and `CELLS_MAX` cells a set.
-//! G1: two rows are in one group iff they are in the same set and DataFusion would put them in one group.
+//! G1: two rows are in one group iff they are in the same set and DataFusion would put them in one
+//! group.
 
 use std::sync::Arc;
 
@@ -242,7 +243,8 @@ impl Table {
             let values = groups
                 .iter()
                 .map(|(_, cell)| column.values[code(*cell)].clone());
-            // Of no groups there is no value that says the type; the caller has no use for empty columns.
+            // Of no groups there is no value that says the type; the caller has no use for empty
+            // columns.
             if groups.is_empty() {
                 continue;
             }
@@ -256,7 +258,8 @@ impl Table {
 }
 
 impl Codes {
-    /// Adds the codes of a column's values to the rows' cells; false if there are too many values, or one is too long.
+    /// Adds the codes of a column's values to the rows' cells; false if there are too many values,
+    /// or one is too long.
     fn add(&mut self, key: &ArrayRef, wanted: &DataType, cells: &mut [u32]) -> bool {
         match key.data_type() {
             DataType::Dictionary(..) => self.add_references(key, wanted, cells),
@@ -402,7 +405,8 @@ fn word_at(strings: &ArrayRef, at: usize) -> Option<u128> {
     }
 }
 
-/// Whether values of the type can be compared as words. Floats cannot: `-0.0` and `0.0` are one group.
+/// Whether values of the type can be compared as words. Floats cannot: `-0.0` and `0.0` are one
+/// group.
 fn has_words(data_type: &DataType) -> bool {
     data_type.is_integer()
         || matches!(

@@ -1,10 +1,10 @@
 //! One chunk, worked on once for everybody who wants it.
 //!
-//! A job belongs to no query: it is a task of its own, which ends when the chunk is done or when nobody waits for it any
-//! more. It holds the lease of the member that was handed the chunk, and that of nobody else: for the other members the
-//! buffer manager has withdrawn the chunk.
-//! Cancel safety: however the task ends, by a panic or with its runtime, members whose states were not delivered get their
-//! chunk back (`member.rs`) and work on it alone.
+//! A job belongs to no query: it is a task of its own, which ends when the chunk is done or when
+//! nobody waits for it any more. It holds the lease of the member that was handed the chunk, and
+//! that of nobody else: for the other members the buffer manager has withdrawn the chunk.
+//! Cancel safety: however the task ends, by a panic or with its runtime, members whose states were
+//! not delivered get their chunk back (`member.rs`) and work on it alone.
 //! Bounds: one batch of each column, and the program's groups.
 
 use std::sync::Arc;

@@ -1,12 +1,13 @@
 //! A query's side of sharing: what is still to come, what has come, what has to be done alone.
 //!
-//! A member is one execution of a fragment. Its streams are handed chunks by the buffer manager and begin chunk jobs; jobs
-//! that other queries began serve it too. Each chunk is claimed by whoever works on it for this member (`scan/claims.rs`),
-//! so its rows are counted once, whoever counts them. A job that does not end well gives its chunks back: the member works
-//! on these alone, row by row, as it would have done without sharing, and gets the error that it would have got.
+//! A member is one execution of a fragment. Its streams are handed chunks by the buffer manager and
+//! begin chunk jobs; jobs that other queries began serve it too. Each chunk is claimed by whoever
+//! works on it for this member (`scan/claims.rs`), so its rows are counted once, whoever counts
+//! them. A job that does not end well gives its chunks back: the member works on these alone, row
+//! by row, as it would have done without sharing, and gets the error that it would have got.
 //! Not here: who else is a member (`board.rs`), jobs (`job.rs`).
-//! I5: a chunk is remembered, or served by one job, or worked on alone. I8: states wait for a member that does not read; they
-//! are few, and nobody waits for it.
+//! I5: a chunk is remembered, or served by one job, or worked on alone. I8: states wait for a
+//! member that does not read; they are few, and nobody waits for it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -28,7 +29,8 @@ use crate::scan::{FilePlan, Judged, Remembers, Running};
 /// A table as jobs know it: the buffer pool's number and the table's in it.
 pub(crate) type TableKey = (usize, TableId);
 
-/// States of so many rows may wait for a member's streams; jobs of others then serve it no more until it reads on.
+/// States of so many rows may wait for a member's streams; jobs of others then serve it no more
+/// until it reads on.
 const WAITING_ROWS_MAX: usize = 64 << 10;
 
 /// One execution of a fragment.
@@ -186,7 +188,8 @@ impl Member {
         let place = self.place.get()?;
         let position = *place.positions.get(&chunk)?;
         let running = place.running.upgrade()?;
-        // Under one lock: who finds the chunk claimed must find the job outstanding too, or it would not wait for it.
+        // Under one lock: who finds the chunk claimed must find the job outstanding too, or it
+        // would not wait for it.
         let mut ledger = self.ledger.lock();
         if !running.claims.claim(position) {
             return None;
@@ -241,7 +244,8 @@ impl Member {
         Ok(Some(concat_batches(&self.plan.schema, &states)?))
     }
 
-    /// Waits until no job works for the member; then takes the chunks that jobs gave back. Cancel safe.
+    /// Waits until no job works for the member; then takes the chunks that jobs gave back. Cancel
+    /// safe.
     pub(crate) async fn settled(&self) -> Vec<usize> {
         loop {
             let changed = self.changed.notified();

@@ -1,11 +1,14 @@
 //! Decimals in 64 bits, where that is proved.
 //!
-//! A decimal of up to 18 digits is an integer of 64 bits and a scale. DataFusion computes with 128 bits and checks every
-//! operation. Here the least and greatest value of each column of a batch are looked up, which costs a fraction of one
-//! addition; interval arithmetic over these says whether an expression can leave 64 bits; if it cannot, it is computed in 64 bits,
-//! unchecked. The bounds are those of the very values, not those that a file claims, so a file that lies changes nothing.
-//! Not here: sums (`sums.rs`), what is done where nothing is proved (`graph.rs`: DataFusion's own expressions).
-//! N1: values are DataFusion's, digit by digit: scales are those of its types, and what does not fit is refused.
+//! A decimal of up to 18 digits is an integer of 64 bits and a scale. DataFusion computes with 128
+//! bits and checks every operation. Here the least and greatest value of each column of a batch are
+//! looked up, which costs a fraction of one addition; interval arithmetic over these says whether
+//! an expression can leave 64 bits; if it cannot, it is computed in 64 bits, unchecked. The bounds
+//! are those of the very values, not those that a file claims, so a file that lies changes nothing.
+//! Not here: sums (`sums.rs`), what is done where nothing is proved (`graph.rs`: DataFusion's own
+//! expressions).
+//! N1: values are DataFusion's, digit by digit: scales are those of its types, and what does not
+//! fit is refused.
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Decimal64Array, Decimal128Array};
 use arrow::buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
@@ -165,7 +168,8 @@ impl NarrowOp {
         }
     }
 
-    /// The result, if it is proved to fit 64 bits. `known` are the values of the operands that are nodes.
+    /// The result, if it is proved to fit 64 bits. `known` are the values of the operands that are
+    /// nodes.
     pub(crate) fn apply(&self, known: &[Option<Narrow>; 2], rows: usize) -> Option<Narrow> {
         let [first, second] = self.operands();
         let first = Side::of(first?, known, 0)?;
@@ -281,7 +285,8 @@ pub(crate) enum Narrowed {
     Comparison(NarrowComparison),
 }
 
-/// The operation of an expression of which `operands` are the children: nodes, or the literals that they are.
+/// The operation of an expression of which `operands` are the children: nodes, or the literals that
+/// they are.
 pub(crate) fn narrowed(
     expr: &Arc<dyn PhysicalExpr>,
     operands: &[Option<NodeId>],

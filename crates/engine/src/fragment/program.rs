@@ -1,13 +1,16 @@
 //! What a chunk job computes: for all members at once, batch by batch.
 //!
-//! A program is made of the works of the members of one job. Each distinct conjunct is evaluated once a batch, predicates
-//! become query sets (`query_sets.rs`), each class finds the groups of its rows once (`groups.rs`) and feeds each distinct
-//! aggregate once. In the end each member gets the groups whose set admits it; one group may come as several rows, which the
-//! final aggregate above merges.
+//! A program is made of the works of the members of one job. Each distinct conjunct is evaluated
+//! once a batch, predicates become query sets (`query_sets.rs`), each class finds the groups of its
+//! rows once (`groups.rs`) and feeds each distinct aggregate once. In the end each member gets the
+//! groups whose set admits it; one group may come as several rows, which the final aggregate above
+//! merges.
 //! Not here: threads, who the members are (`job.rs`), what is remembered (`state_cache.rs`).
-//! Bounds: `GROUPS_MAX` groups a class, and beyond `GROUPS_FEW` at most one group for `ROWS_PER_GROUP` rows; `STATE_BYTES_MAX` of
-//! states. Beyond that the program stops and says so, because states would be no smaller than rows.
-//! I5: every row of every batch is counted for a member iff every conjunct of its work is true for the row.
+//! Bounds: `GROUPS_MAX` groups a class, and beyond `GROUPS_FEW` at most one group for
+//! `ROWS_PER_GROUP` rows; `STATE_BYTES_MAX` of states. Beyond that the program stops and says so,
+//! because states would be no smaller than rows.
+//! I5: every row of every batch is counted for a member iff every conjunct of its work is true for
+//! the row.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -43,10 +46,12 @@ const STATE_BYTES_MAX: usize = 1 << 20;
 const ACCUMULATOR_BYTES_MAX: usize = 16 << 20;
 /// So few groups are small whatever the rows.
 const GROUPS_FEW: usize = 256;
-/// Otherwise there must be this many rows, wanted or not, for each group and each predicate that cuts the rows into sets.
+/// Otherwise there must be this many rows, wanted or not, for each group and each predicate that
+/// cuts the rows into sets.
 const ROWS_PER_GROUP: usize = 8;
-/// Rows are copied out where fewer than this share of a batch is wanted, in tenths; else all rows are computed and those that
-/// nobody wants are forgotten in the end. Copying a row's columns costs about a fifth of computing its aggregates.
+/// Rows are copied out where fewer than this share of a batch is wanted, in tenths; else all rows
+/// are computed and those that nobody wants are forgotten in the end. Copying a row's columns costs
+/// about a fifth of computing its aggregates.
 const DENSE_TENTHS: usize = 8;
 
 /// The program of one chunk job.
@@ -272,7 +277,8 @@ impl Program {
         Ok(all)
     }
 
-    /// Takes out what each work leaves, by its position among the works the program was made of. No rows where none passed.
+    /// Takes out what each work leaves, by its position among the works the program was made of. No
+    /// rows where none passed.
     ///
     /// # Errors
     /// See [`Stop`].
@@ -610,8 +616,9 @@ fn sums(aggregate: &Aggregate, work: &Work, graph: &mut Graph) -> Result<Option<
     }))
 }
 
-/// An accumulator of the states of many groups. Its states are merged by what DataFusion has above: an accumulator of many
-/// groups again, or, without grouping, one of a single group, which not every function prepares for states without a value.
+/// An accumulator of the states of many groups. Its states are merged by what DataFusion has above:
+/// an accumulator of many groups again, or, without grouping, one of a single group, which not
+/// every function prepares for states without a value.
 fn accumulator_of(planned: &PlannedAggregate, work: &Work) -> Result<Box<dyn GroupsAccumulator>> {
     let function = Arc::clone(&planned.function);
     let suits = !work.group.is_empty() || has_one_meaning(planned, work)?;
@@ -622,8 +629,8 @@ fn accumulator_of(planned: &PlannedAggregate, work: &Work) -> Result<Box<dyn Gro
     Ok(Box::new(GroupsAccumulatorAdapter::new(make)))
 }
 
-/// Whether a function is known to merge states that are null, and to mean the same with groups and without: the least of
-/// floating-point numbers that are not all numbers is another with groups.
+/// Whether a function is known to merge states that are null, and to mean the same with groups and
+/// without: the least of floating-point numbers that are not all numbers is another with groups.
 fn has_one_meaning(planned: &PlannedAggregate, work: &Work) -> Result<bool> {
     let function = &planned.function;
     let of = |known: &[Arc<AggregateUDF>]| known.iter().any(|known| **known == *function.fun());

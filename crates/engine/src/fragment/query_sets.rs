@@ -1,11 +1,13 @@
 //! Which members does each row qualify for?
 //!
-//! The predicates of a class are the bits of a word. A row's word says which of them admit it; rows with equal words have
-//! the same *query set*. Sets are numbered as they are met, and the number is one more grouping column: a group is counted
-//! once for a set, however many members the set has. Set 0 is the empty one: rows that nobody wants.
+//! The predicates of a class are the bits of a word. A row's word says which of them admit it; rows
+//! with equal words have the same *query set*. Sets are numbered as they are met, and the number is
+//! one more grouping column: a group is counted once for a set, however many members the set has.
+//! Set 0 is the empty one: rows that nobody wants.
 //! Not here: evaluation of predicates (`program.rs`).
 //! Bounds: at most `PREDICATES_MAX` predicates and `SETS_MAX` sets in a class.
-//! Source: the query sets of `SharedDB` (Giannikis et al., PVLDB 5(6), 2012); ours live as long as one chunk job.
+//! Source: the query sets of `SharedDB` (Giannikis et al., PVLDB 5(6), 2012); ours live as long as
+//! one chunk job.
 
 use std::collections::HashMap;
 
@@ -111,7 +113,8 @@ impl QuerySets {
         self.words[set as usize] >> predicate & 1 == 1
     }
 
-    /// Writes the number of each row's set to `sets`. `predicates` say, by bit, which of the `rows` rows they admit.
+    /// Writes the number of each row's set to `sets`. `predicates` say, by bit, which of the `rows`
+    /// rows they admit.
     ///
     /// # Errors
     /// If there are more than `SETS_MAX` sets.

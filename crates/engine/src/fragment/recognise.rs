@@ -1,11 +1,11 @@
 //! Which part of a plan is a fragment?
 //!
-//! A partial aggregate over a cooperative scan in shared delivery, with nothing between but projections and what spreads rows over
-//! partitions: what it leaves of
-//! a set of chunks is a merge of what it leaves of each. The pair becomes a [`FragmentExec`]; the final aggregate above it
+//! A partial aggregate over a cooperative scan in shared delivery, with nothing between but
+//! projections and what spreads rows over partitions: what it leaves of a set of chunks is a merge
+//! of what it leaves of each. The pair becomes a [`FragmentExec`]; the final aggregate above it
 //! stays DataFusion's.
-//! Not fragments: grouping sets, aggregates that heed an order, limits, scans with dynamic filters (what passes depends on
-//! when), and whatever an expression key does not exist for.
+//! Not fragments: grouping sets, aggregates that heed an order, limits, scans with dynamic filters
+//! (what passes depends on when), and whatever an expression key does not exist for.
 
 use std::sync::Arc;
 
@@ -30,7 +30,8 @@ use crate::engine::WeakEngine;
 use crate::scan::{CScanSource, Delivery, ScanPlan};
 use crate::settings::Settings;
 
-/// Puts fragments in the place of partial aggregates on cooperative scans. Runs after scans were swapped.
+/// Puts fragments in the place of partial aggregates on cooperative scans. Runs after scans were
+/// swapped.
 #[derive(Debug)]
 pub(crate) struct ShareFragments {
     engine: WeakEngine,
@@ -191,7 +192,8 @@ fn spread(node: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn ExecutionPlan>> {
     spreads.then(|| repartition.input())
 }
 
-/// A cooperative scan of which every partition takes whichever chunk comes next, and what it reads does not change meanwhile.
+/// A cooperative scan of which every partition takes whichever chunk comes next, and what it reads
+/// does not change meanwhile.
 fn cooperative_scan(node: &Arc<dyn ExecutionPlan>) -> Option<(&Arc<ScanPlan>, &CScanSource)> {
     let source = node.downcast_ref::<DataSourceExec>()?.data_source();
     let source = source.as_ref().downcast_ref::<CScanSource>()?;

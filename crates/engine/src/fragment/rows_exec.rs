@@ -1,4 +1,5 @@
-//! The rows of a scan that is under way, as a plan: what DataFusion's partial aggregate is put on when a fragment goes alone.
+//! The rows of a scan that is under way, as a plan: what DataFusion's partial aggregate is put on
+//! when a fragment goes alone.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,12 +1,14 @@
 //! What did a fragment leave of a chunk that somebody has worked on already?
 //!
-//! States are small and order does not matter, so a chunk's state is as good as its rows for ever, as long as the file is the
-//! same. A dashboard that refreshes, or a query that another has asked before, takes the states and touches only chunks that
-//! nobody has worked on: files that are new, ends of ranges.
+//! States are small and order does not matter, so a chunk's state is as good as its rows for ever,
+//! as long as the file is the same. A dashboard that refreshes, or a query that another has asked
+//! before, takes the states and touches only chunks that nobody has worked on: files that are new,
+//! ends of ranges.
 //! Not here: what a key says (`work.rs`); when the cache is asked (`member.rs`).
-//! Bounds: at most the bytes that the session who inserts allows (`coscan.state_cache`), counted in the engine's memory
-//! budget. What is cheapest to make again per byte goes first, and what was used long ago before what was used since
-//! [GreedyDual-Size: Cao, Irani, USITS 1997]. All of it goes before an operator is refused memory.
+//! Bounds: at most the bytes that the session who inserts allows (`coscan.state_cache`), counted in
+//! the engine's memory budget. What is cheapest to make again per byte goes first, and what was
+//! used long ago before what was used since [GreedyDual-Size: Cao, Irani, USITS 1997]. All of it
+//! goes before an operator is refused memory.
 //! I9: a state is found only under the version of its file, its chunk and the key of its work.
 
 use std::collections::{BTreeMap, HashMap};
@@ -104,7 +106,8 @@ impl StateCache {
         Some(entry.states.clone())
     }
 
-    /// Remembers the state that a work left of a chunk, and what it took to make it. `bytes_max` is what the cache may hold.
+    /// Remembers the state that a work left of a chunk, and what it took to make it. `bytes_max` is
+    /// what the cache may hold.
     pub(crate) fn insert(
         &self,
         chunk: &ChunkInfo,

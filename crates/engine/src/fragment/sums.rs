@@ -1,9 +1,11 @@
 //! Counts and sums of decimals, group by group.
 //!
-//! What most aggregates of a report are: `count`, `sum` and `avg` of decimals. Rows of a batch are counted once a batch for all
-//! of them; values that are known in 64 bits are summed in 64 bits, in four lanes, so that rows of one group do not wait for each
-//! other, and added to the wide sum once a batch. The states are those of DataFusion's own partial aggregates.
-//! Not here: other aggregates, and those with FILTER or DISTINCT: DataFusion's accumulators (`program.rs`).
+//! What most aggregates of a report are: `count`, `sum` and `avg` of decimals. Rows of a batch are
+//! counted once a batch for all of them; values that are known in 64 bits are summed in 64 bits, in
+//! four lanes, so that rows of one group do not wait for each other, and added to the wide sum once
+//! a batch. The states are those of DataFusion's own partial aggregates.
+//! Not here: other aggregates, and those with FILTER or DISTINCT: DataFusion's accumulators
+//! (`program.rs`).
 //! N2: sums are modulo 2^128, as DataFusion's are, so the order of rows does not matter.
 
 use std::sync::Arc;
@@ -289,7 +291,8 @@ mod tests {
             groups in 1usize..6,
             narrow in any::<bool>(),
         ) {
-            // Every group has rows in every batch: DataFusion takes one without rows for one with a sum of 0.
+            // Every group has rows in every batch: DataFusion takes one without rows for one with a
+            // sum of 0.
             let groups = batches.iter().map(Vec::len).fold(groups, usize::min);
             let data_type = DataType::Decimal128(18, 2);
             let schema = Arc::new(Schema::new(vec![Field::new("v", data_type.clone(), true)]));

@@ -1,8 +1,9 @@
 //! What a fragment does with one chunk, in terms of the chunk's file.
 //!
-//! The planner's fragment speaks of the scan's output. A [`Work`] is the same in terms of one file's columns, with the
-//! conjuncts that statistics did not prove for the chunk: all that a chunk job needs, and all that decides what state a
-//! chunk leaves. Two works with equal [`Work::key`]s leave equal states for a chunk.
+//! The planner's fragment speaks of the scan's output. A [`Work`] is the same in terms of one
+//! file's columns, with the conjuncts that statistics did not prove for the chunk: all that a chunk
+//! job needs, and all that decides what state a chunk leaves. Two works with equal [`Work::key`]s
+//! leave equal states for a chunk.
 //! Not here: which plans are fragments (`recognise.rs`), evaluation (`program.rs`).
 //! I9: a work exists only where every expression has a key (`expr_key.rs`).
 
@@ -28,7 +29,8 @@ pub(crate) struct FragmentPlan {
     pub(crate) group: Vec<Arc<dyn PhysicalExpr>>,
     /// What is computed for each group.
     pub(crate) aggregates: Vec<PlannedAggregate>,
-    /// Group columns, then the states of each aggregate: the schema of DataFusion's partial aggregate.
+    /// Group columns, then the states of each aggregate: the schema of DataFusion's partial
+    /// aggregate.
     pub(crate) schema: SchemaRef,
     /// What expressions may depend on besides their inputs.
     pub(crate) time_zone: String,
@@ -84,8 +86,8 @@ pub(crate) struct Aggregate {
 }
 
 impl FragmentPlan {
-    /// The fragment's work on chunks of a file of which the conjuncts `residual` (a set of positions) are not proved. `None` if an
-    /// expression has no key.
+    /// The fragment's work on chunks of a file of which the conjuncts `residual` (a set of
+    /// positions) are not proved. `None` if an expression has no key.
     ///
     /// # Errors
     /// If an expression names a column that the scan does not give: a bug.

@@ -1,10 +1,12 @@
 //! How is an index built?
 //!
-//! The indexed column is read by a cooperative scan, which shares its reads with whatever runs; each row's position is added
-//! (`entries.rs`); what comes is sorted by DataFusion's external sort, within the memory budget; merged with what an old index has
-//! (`merge.rs`); and written (`draft.rs`). The file is then read back once, for the checksums of the manifest; and the manifest put in place (`commit.rs`).
-//! Dropping the build leaves the old state.
-//! Not here: when (`functions.rs`). Bounds: memory as the sort's, one row group of entries in the writer.
+//! The indexed column is read by a cooperative scan, which shares its reads with whatever runs;
+//! each row's position is added (`entries.rs`); what comes is sorted by DataFusion's external sort,
+//! within the memory budget; merged with what an old index has (`merge.rs`); and written
+//! (`draft.rs`). The file is then read back once, for the checksums of the manifest; and the
+//! manifest put in place (`commit.rs`). Dropping the build leaves the old state.
+//! Not here: when (`functions.rs`). Bounds: memory as the sort's, one row group of entries in the
+//! writer.
 
 use std::sync::Arc;
 
@@ -76,8 +78,9 @@ impl Order<'_> {
     /// Builds it; `None` if there is one and that is no error.
     ///
     /// # Errors
-    /// `Plan` for a table that is no Parquet table, a column that is not there or has no order, an index that exists or is being built;
-    /// what reading and sorting say; what writing says, with the index and the folder named.
+    /// `Plan` for a table that is no Parquet table, a column that is not there or has no order, an
+    /// index that exists or is being built; what reading and sorting say; what writing says, with
+    /// the index and the folder named.
     pub(super) async fn build(&self) -> Result<Option<Arc<Index>>> {
         let table = self.table().await?;
         let scan = self.scan(&table).await?;
@@ -174,7 +177,8 @@ impl Order<'_> {
         }
     }
 
-    /// All entries in their order: what is kept, merged with those of the other files; and a manifest that names the files.
+    /// All entries in their order: what is kept, merged with those of the other files; and a
+    /// manifest that names the files.
     async fn entries(
         &self,
         scan: &ScanPlan,
@@ -265,7 +269,8 @@ impl Order<'_> {
         Ok(())
     }
 
-    /// The table to be indexed. Views are none: what their columns are called says nothing about files.
+    /// The table to be indexed. Views are none: what their columns are called says nothing about
+    /// files.
     async fn table(&self) -> Result<Arc<dyn TableProvider>> {
         let reference = TableReference::parse_str(self.table);
         let name = reference.table().to_owned();
@@ -288,7 +293,8 @@ impl Order<'_> {
         ))
     }
 
-    /// Where the index is to be: where it was, in the folder that the session names, or beside the table.
+    /// Where the index is to be: where it was, in the folder that the session names, or beside the
+    /// table.
     async fn folder(&self, table: &Arc<dyn TableProvider>) -> Result<Folder> {
         let files = table.downcast_ref::<ListingTable>();
         let files = files.ok_or_else(|| self.nothing_to_index())?;

@@ -1,10 +1,11 @@
 //! Which indexes are there?
 //!
-//! An index belongs to files, not to a table's name: whoever scans a file that it covers, at the version that it covers, may use it.
-//! Not here: where and when they are looked for (`folder.rs`, `discovery.rs`), building (`build.rs`), which index a query uses
-//! (`smooth/plan.rs`).
-//! C1: the manifest on disk decides; an index that was found broken stays listed, with the reason, and is used no more until
-//! REFRESH mends it.
+//! An index belongs to files, not to a table's name: whoever scans a file that it covers, at the
+//! version that it covers, may use it.
+//! Not here: where and when they are looked for (`folder.rs`, `discovery.rs`), building
+//! (`build.rs`), which index a query uses (`smooth/plan.rs`).
+//! C1: the manifest on disk decides; an index that was found broken stays listed, with the reason,
+//! and is used no more until REFRESH mends it.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -63,8 +64,8 @@ impl Index {
         )
     }
 
-    /// Whether its keys are in the order of values of this type, and compare with them; true if nobody knows: the manifest is an old one, and
-    /// its data was not opened yet.
+    /// Whether its keys are in the order of values of this type, and compare with them; true if
+    /// nobody knows: the manifest is an old one, and its data was not opened yet.
     pub(crate) fn has_keys_of(&self, column: &DataType) -> bool {
         match self.key.get() {
             Some(written) => is_ordered_alike(written, column),
@@ -108,7 +109,8 @@ impl Indexes {
         self.known.lock().values().cloned().collect()
     }
 
-    /// The one of this name, if there is one; of several, the one in the folder that the session names.
+    /// The one of this name, if there is one; of several, the one in the folder that the session
+    /// names.
     ///
     /// # Errors
     /// `Plan` if there are several and none of them there.
@@ -153,7 +155,8 @@ impl Indexes {
         self.known.lock().remove(&key);
     }
 
-    /// Reads the manifests in a folder, and removes what killed processes have left there. One that cannot be read is left out, with a word in the log.
+    /// Reads the manifests in a folder, and removes what killed processes have left there. One that
+    /// cannot be read is left out, with a word in the log.
     pub(crate) async fn discover(&self, folder: &Folder, store: &Arc<dyn ObjectStore>) {
         litter::sweep(folder);
         let listed: Vec<_> = match store.list(Some(&folder.path)).try_collect::<Vec<_>>().await {
@@ -177,7 +180,8 @@ impl Indexes {
         }
     }
 
-    /// The manifest of this name that is in a folder now, whoever put it there; its index is known from now on.
+    /// The manifest of this name that is in a folder now, whoever put it there; its index is known
+    /// from now on.
     ///
     /// # Errors
     /// Why it cannot be read, or is none.

@@ -1,9 +1,10 @@
 //! How does an index come into being, or not at all?
 //!
-//! Its data is there, as a draft; its manifest is put in place, which is the commit (X1). Once the put has begun it is carried
-//! through, whoever waits for it. From then on the data stays unless it is certain that no manifest names it:
-//! a put that failed on the way back may have worked, so after one that failed the folder is asked whose manifest is there. The old data goes
-//! when the new manifest is durable (`local_store/disk.rs`), and not before.
+//! Its data is there, as a draft; its manifest is put in place, which is the commit (X1). Once the
+//! put has begun it is carried through, whoever waits for it. From then on the data stays unless it
+//! is certain that no manifest names it: a put that failed on the way back may have worked, so
+//! after one that failed the folder is asked whose manifest is there. The old data goes when the
+//! new manifest is durable (`local_store/disk.rs`), and not before.
 //! Not here: how the data is written, and removed if there is no commit (`draft.rs`).
 
 use std::hash::{BuildHasher, RandomState};
@@ -73,7 +74,8 @@ async fn put(
         let exists = matches!(error, object_store::Error::AlreadyExists { .. });
         match found {
             Ok(Some(found)) if found == manifest => {
-                // In place, but perhaps not to stay: until that is certain the data of the old index stays too.
+                // In place, but perhaps not to stay: until that is certain the data of the old
+                // index stays too.
                 let again = store.put_opts(&target, sealed, PutMode::Overwrite.into());
                 if again.await.is_err() {
                     return Err(unwritten(name, &folder, error));

@@ -1,10 +1,11 @@
 //! Which rows does an index name for a predicate?
 //!
-//! The predicate is over the key. Leaves that cannot hold a matching key are left out by DataFusion's pruning, asked of the page index;
-//! those that are left lie side by side for a range, and are read ahead, twice as many with every step, so that a point query reads
-//! one leaf and a long range reads at the device's speed. Each leaf's checksum is compared with the manifest's before it is
-//! believed. Entries come in the order of (key, position), or the other way round, for which leaves are gone through from the last to
-//! the first.
+//! The predicate is over the key. Leaves that cannot hold a matching key are left out by
+//! DataFusion's pruning, asked of the page index; those that are left lie side by side for a range,
+//! and are read ahead, twice as many with every step, so that a point query reads one leaf and a
+//! long range reads at the device's speed. Each leaf's checksum is compared with the manifest's
+//! before it is believed. Entries come in the order of (key, position), or the other way round, for
+//! which leaves are gone through from the last to the first.
 //! Not here: what is done about the rows (`smooth/`).
 //! Bounds: at most [`AHEAD_MAX`] leaves in a read, two reads at once.
 
@@ -111,12 +112,12 @@ struct LeafReader {
 }
 
 impl Cursor {
-    /// Opens an index for a predicate over one column, which is the index's and of type `key` here, to be gone through in this order. No leaf
-    /// is read yet.
+    /// Opens an index for a predicate over one column, which is the index's and of type `key` here,
+    /// to be gone through in this order. No leaf is read yet.
     ///
     /// # Errors
-    /// The index cannot be read, or is not what was written: then a scan must do. Or its keys are of another type, which [`Index::has_keys_of`]
-    /// knows from now on.
+    /// The index cannot be read, or is not what was written: then a scan must do. Or its keys are
+    /// of another type, which [`Index::has_keys_of`] knows from now on.
     pub(crate) async fn open(
         index: &Arc<Index>,
         pool: &BufferPool,
@@ -231,8 +232,8 @@ impl Cursor {
         }
     }
 
-    /// The first keys of these of the leaves that may match, as the page index has them: perhaps cut off, and so before them, but in order.
-    /// `None` if it has not all of them.
+    /// The first keys of these of the leaves that may match, as the page index has them: perhaps
+    /// cut off, and so before them, but in order. `None` if it has not all of them.
     pub(crate) fn first_keys(&self, of: &[usize]) -> Option<ArrayRef> {
         let (smallest, largest) = self.reader.bounds()?;
         let order = self.reader.order;
@@ -254,7 +255,8 @@ impl Cursor {
         Ok(())
     }
 
-    /// Some leaves that are not read yet, evenly spread; `None` if there are not many more than that.
+    /// Some leaves that are not read yet, evenly spread; `None` if there are not many more than
+    /// that.
     ///
     /// # Errors
     /// As [`Cursor::next`].
@@ -306,8 +308,8 @@ impl Cursor {
 }
 
 impl LeafReader {
-    /// The smallest and the largest key of each leaf, as the page index has them: perhaps cut off, and so smaller and larger. `None` if it has
-    /// not all of them.
+    /// The smallest and the largest key of each leaf, as the page index has them: perhaps cut off,
+    /// and so smaller and larger. `None` if it has not all of them.
     fn bounds(&self) -> Option<(ArrayRef, ArrayRef)> {
         let metadata = self.file.metadata();
         let parquet = metadata.file_metadata().schema_descr();
@@ -347,7 +349,8 @@ impl LeafReader {
                 )));
             }
         }
-        // All at once: decoding has threads of its own, and one after the other each leaf would wait for its turn on them.
+        // All at once: decoding has threads of its own, and one after the other each leaf would
+        // wait for its turn on them.
         let decoding = (0..leaves.len()).map(|at| read.decode(at, &columns, None));
         let decoded = try_join_all(decoding).await.map_err(external)?;
         let matching = decoded.iter().map(|arrays| {

@@ -1,9 +1,11 @@
 //! When are indexes looked for?
 //!
-//! Those beside a table when the table is made; those in the folder that a session names (`coscan.index_folder`) before its next query
-//! is planned, and again when a table is made. So what one process built serves the next. One that turned out to be broken is looked
-//! up again before every query, until it is another one or gone; all of them when somebody wants the list. A table is made by
-//! [`Session::register`](crate::Session::register) or by `CREATE EXTERNAL TABLE … STORED AS PARQUET`.
+//! Those beside a table when the table is made; those in the folder that a session names
+//! (`coscan.index_folder`) before its next query is planned, and again when a table is made. So
+//! what one process built serves the next. One that turned out to be broken is looked up again
+//! before every query, until it is another one or gone; all of them when somebody wants the list. A
+//! table is made by [`Session::register`](crate::Session::register) or by `CREATE EXTERNAL TABLE …
+//! STORED AS PARQUET`.
 //! Not here: which index a query uses (`smooth/plan.rs`).
 
 use std::sync::Arc;
@@ -73,8 +75,8 @@ async fn look_through(engine: &Engine, folder: &Folder, runtime: &RuntimeEnv) {
     }
 }
 
-/// An index may have been refreshed, or dropped, by somebody else. One that is open can be used all the same, as long as its data is
-/// there; one that is not is broken.
+/// An index may have been refreshed, or dropped, by somebody else. One that is open can be used all
+/// the same, as long as its data is there; one that is not is broken.
 pub(crate) async fn look_again(
     engine: &Engine,
     runtime: &RuntimeEnv,

@@ -1,9 +1,10 @@
 //! How is the data of an index written, so that nothing of it is left if it never becomes one?
 //!
-//! Under a name that nothing else has. A request to the store, once begun, is carried through in a task of its own, for one that is
-//! dropped may still be done: a local file comes into being on another thread, after whatever removes it. So whoever gives a build up is rid of it at
-//! once, and the draft is removed when its last request has ended. A store that never answers keeps the draft; sorted entries
-//! are not held by it.
+//! Under a name that nothing else has. A request to the store, once begun, is carried through in a
+//! task of its own, for one that is dropped may still be done: a local file comes into being on
+//! another thread, after whatever removes it. So whoever gives a build up is rid of it at once, and
+//! the draft is removed when its last request has ended. A store that never answers keeps the
+//! draft; sorted entries are not held by it.
 //! Not here: what makes a draft an index (`commit.rs`), what is written (`build.rs`).
 
 use std::panic::resume_unwind;
@@ -26,8 +27,8 @@ use super::build::is_whole_number;
 use super::litter::Claim;
 use super::manifest::{KEY, POSITION, is_text};
 
-/// Entries in a leaf: 4096 of eight bytes or fewer are 16 to 32 KiB, which costs little beside a request, and the page index of a
-/// hundred million entries stays at a megabyte.
+/// Entries in a leaf: 4096 of eight bytes or fewer are 16 to 32 KiB, which costs little beside a
+/// request, and the page index of a hundred million entries stays at a megabyte.
 const LEAF_ROWS: usize = 4096;
 /// Entries in a row group: as many as the writer holds in memory, some megabytes.
 const GROUP_ROWS: usize = 1 << 20;

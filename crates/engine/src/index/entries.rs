@@ -1,6 +1,7 @@
 //! What are the entries of a table's files?
 //!
-//! A cooperative scan of the column, each key with its row's position, without NULL keys; in whatever order chunks come.
+//! A cooperative scan of the column, each key with its row's position, without NULL keys; in
+//! whatever order chunks come.
 //! Not here: their order (`build.rs`), which files (`merge.rs`).
 
 use std::collections::VecDeque;
@@ -77,7 +78,8 @@ impl PartitionStream for EntriesOf {
             chunk: None,
         };
         let batches = stream::try_unfold(entries, |mut entries| async move {
-            // Boxed: the compiler cannot prove the nested futures `Send` for every lifetime at once.
+            // Boxed: the compiler cannot prove the nested futures `Send` for every lifetime at
+            // once.
             let next: BoxFuture<'_, Result<Option<RecordBatch>>> = Box::pin(entries.next());
             Ok(next.await?.map(|batch| (batch, entries)))
         });

@@ -1,6 +1,7 @@
 //! Where are indexes kept?
 //!
-//! In the folder `_coscan` beside a table's files, or in the one that `coscan.index_folder` names: for tables that nobody may write beside.
+//! In the folder `_coscan` beside a table's files, or in the one that `coscan.index_folder` names:
+//! for tables that nobody may write beside.
 //! Not here: when they are looked for (`discovery.rs`).
 
 use std::sync::Arc;

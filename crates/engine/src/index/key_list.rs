@@ -1,7 +1,8 @@
 //! Which leaves can hold a key of a list?
 //!
-//! DataFusion's pruning makes a disjunction of a list, one term a key, evaluated recursively: right for a few keys, a stack overflow for
-//! ten thousand. A leaf has a smallest and a largest key, so a look into the sorted list answers.
+//! DataFusion's pruning makes a disjunction of a list, one term a key, evaluated recursively: right
+//! for a few keys, a stack overflow for ten thousand. A leaf has a smallest and a largest key, so a
+//! look into the sorted list answers.
 //! Bounds: O(log keys) a leaf.
 
 use std::cmp::Ordering;
@@ -16,7 +17,8 @@ use datafusion::physical_expr::{PhysicalExpr, split_conjunction};
 /// Lists up to this length are pruned by DataFusion.
 pub(super) const SHORT_LIST_MAX: usize = 20;
 
-/// The longer lists among the conjuncts of a predicate over the key alone: their keys, ascending, without NULL.
+/// The longer lists among the conjuncts of a predicate over the key alone: their keys, ascending,
+/// without NULL.
 pub(super) fn long_lists(predicate: &Arc<dyn PhysicalExpr>) -> Vec<ArrayRef> {
     let lists = split_conjunction(predicate).into_iter();
     lists.filter_map(keys).collect()
@@ -37,7 +39,8 @@ fn keys(conjunct: &Arc<dyn PhysicalExpr>) -> Option<ArrayRef> {
     sort(&keys, None).ok()
 }
 
-/// For each leaf, whether a key of the list lies between its smallest and its largest key; true where those are not known.
+/// For each leaf, whether a key of the list lies between its smallest and its largest key; true
+/// where those are not known.
 pub(super) fn may_hold(keys: &ArrayRef, smallest: &ArrayRef, largest: &ArrayRef) -> Vec<bool> {
     let leaves = smallest.len();
     let ascending = SortOptions::default();

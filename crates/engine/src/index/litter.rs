@@ -1,10 +1,13 @@
 //! What becomes of a draft whose process was killed?
 //!
-//! Who writes one in a local folder holds a lock file beside it, `….index.lock`, until it is an index or gone. A lock file that nobody holds is
-//! that of a process that was killed: whoever looks through the folder next removes it, and the data, if no manifest names them.
-//! The lock is taken first and the manifests are read then, for the killed process may have committed.
-//! Not here: stores other than local ones, which have no locks; what is left there no manifest names, and it costs space only.
-//! L2: data is removed only with its lock held, and if each manifest in the folder was read and names other data.
+//! Who writes one in a local folder holds a lock file beside it, `….index.lock`, until it is an
+//! index or gone. A lock file that nobody holds is that of a process that was killed: whoever looks
+//! through the folder next removes it, and the data, if no manifest names them. The lock is taken
+//! first and the manifests are read then, for the killed process may have committed.
+//! Not here: stores other than local ones, which have no locks; what is left there no manifest
+//! names, and it costs space only.
+//! L2: data is removed only with its lock held, and if each manifest in the folder was read and
+//! names other data.
 
 use std::collections::HashSet;
 use std::fs;
@@ -31,7 +34,8 @@ impl Claim {
     /// For the data of this name, which is not there yet; `None` where there are no locks.
     pub(super) fn new(folder: &Folder, data: &str) -> Option<Self> {
         let folder = local(folder)?;
-        // The first index makes the folder; that above it is the table's. Whether this fails the lock tells.
+        // The first index makes the folder; that above it is the table's. Whether this fails the
+        // lock tells.
         let _ = fs::create_dir(&folder);
         let path = folder.join(format!("{data}{LOCK_SUFFIX}"));
         match Lock::create(&path) {

@@ -1,8 +1,9 @@
 //! What is written about an index, and how damage is noticed.
 //!
-//! An index is two files in one folder: `NAME.index.json`, the manifest, and the Parquet file that it names. The data is written
-//! first, under a name of its own; putting the manifest in place is the commit, so whoever reads sees the old index or the new one,
-//! and a crash leaves the old. The manifest has the CRC-32 of each leaf, of the data's footer and page indexes, and of itself: a
+//! An index is two files in one folder: `NAME.index.json`, the manifest, and the Parquet file that
+//! it names. The data is written first, under a name of its own; putting the manifest in place is
+//! the commit, so whoever reads sees the old index or the new one, and a crash leaves the old. The
+//! manifest has the CRC-32 of each leaf, of the data's footer and page indexes, and of itself: a
 //! flipped bit in an index would else lose rows without a word.
 //! Not here: where the folder is (`catalog.rs`).
 
@@ -49,7 +50,8 @@ pub(crate) struct Manifest {
     pub(crate) table: String,
     /// The indexed column.
     pub(crate) column: String,
-    /// The type of its keys, as Arrow shows it. None in manifests of versions that did not write it: then the data tells when it is opened.
+    /// The type of its keys, as Arrow shows it. None in manifests of versions that did not write
+    /// it: then the data tells when it is opened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     key: Option<String>,
     /// The files that it covers, in the order of their rows' positions.
@@ -113,8 +115,9 @@ impl Manifest {
         }
     }
 
-    /// Whether its keys are in the order of values of this type, and compare with them; true if it does not say. A table may be declared with
-    /// other types than its files have, and another session's table of the same files with those of the index.
+    /// Whether its keys are in the order of values of this type, and compare with them; true if it
+    /// does not say. A table may be declared with other types than its files have, and another
+    /// session's table of the same files with those of the index.
     pub(super) fn has_keys_of(&self, column: &DataType) -> bool {
         let is = |written: &String, data_type: &DataType| *written == data_type.to_string();
         self.key.as_ref().is_none_or(|written| {
@@ -146,7 +149,8 @@ impl Manifest {
     /// The position of the first row of each of these files, all of them covered.
     pub(crate) fn first_rows(&self, files: &[Arc<TableFile>]) -> Arc<[u64]> {
         let first_row = |file: &Arc<TableFile>| self.first_row(file.store(), file.version());
-        // A file that is not covered would be a fault of whoever asks: its rows are never asked for by position.
+        // A file that is not covered would be a fault of whoever asks: its rows are never asked for
+        // by position.
         files
             .iter()
             .map(|file| first_row(file).unwrap_or(0))
@@ -185,7 +189,8 @@ impl Manifest {
         Ok(sealed.manifest)
     }
 
-    /// Positions of rows can be added up, and an index has no more entries than its files have rows.
+    /// Positions of rows can be added up, and an index has no more entries than its files have
+    /// rows.
     fn is_consistent(&self) -> bool {
         let mut rows = self.files.iter().map(|file| file.rows);
         let rows = rows.try_fold(0, u64::checked_add);

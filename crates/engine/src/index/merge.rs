@@ -1,9 +1,10 @@
 //! How does REFRESH keep what an index has?
 //!
-//! Where files were only added, an index's entries are still those of its files, and still sorted: they are read back, leaf by leaf and
-//! checksum by checksum, and merged with the sorted entries of the new files. The new files' positions follow the old ones', so no
-//! position changes, wherever the files stand in their folder: a position means what the manifest says.
-//! Where a file changed or went, or the index turns out to be damaged, all is built anew.
+//! Where files were only added, an index's entries are still those of its files, and still sorted:
+//! they are read back, leaf by leaf and checksum by checksum, and merged with the sorted entries of
+//! the new files. The new files' positions follow the old ones', so no position changes, wherever
+//! the files stand in their folder: a position means what the manifest says. Where a file changed
+//! or went, or the index turns out to be damaged, all is built anew.
 //! Not here: reading and sorting new files (`build.rs`).
 
 use std::fmt;
@@ -30,7 +31,8 @@ use super::catalog::Index;
 use super::cursor::{ASCENDING, Cursor, Entries};
 use crate::scan::ScanPlan;
 
-/// Whether all files of an index are there as they were, and the column has its type, so that its entries can be kept.
+/// Whether all files of an index are there as they were, and the column has its type, so that its
+/// entries can be kept.
 pub(super) fn can_keep(index: &Index, scan: &ScanPlan) -> bool {
     let covered = scan.files.iter().filter(|file| covers(index, scan, file));
     let of_its_type = index.has_keys_of(scan.schema.field(0).data_type());
@@ -111,7 +113,8 @@ impl PartitionStream for KeptStream {
         let start = (self.kept.clone(), Arc::clone(&self.schema), None);
         let batches = stream::try_unfold(start, |(kept, schema, cursor)| async move {
             let key = schema.field(0).data_type();
-            // Boxed: the compiler cannot prove the nested futures `Send` for every lifetime at once.
+            // Boxed: the compiler cannot prove the nested futures `Send` for every lifetime at
+            // once.
             let next: BoxFuture<'_, Result<Option<(Entries, Cursor)>>> = Box::pin(async {
                 let mut cursor: Cursor = match cursor {
                     Some(cursor) => cursor,

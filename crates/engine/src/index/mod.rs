@@ -1,4 +1,5 @@
-//! Secondary indexes on Parquet tables: made by `CREATE INDEX`, kept beside the table, used by smooth scans.
+//! Secondary indexes on Parquet tables: made by `CREATE INDEX`, kept beside the table, used by
+//! smooth scans.
 //!
 //! | file | what it answers |
 //! |---|---|
@@ -18,8 +19,9 @@
 //! | `cursor.rs` | which rows an index names |
 //! | `key_list.rs` | which leaves can hold a key of a list |
 //!
-//! An index is a Parquet file of (key, position), sorted by both: its footer is the root, its page index the inner level, its
-//! pages the leaves. NULL keys are left out. Contract: `docs/design/index.md`.
+//! An index is a Parquet file of (key, position), sorted by both: its footer is the root, its page
+//! index the inner level, its pages the leaves. NULL keys are left out. Contract:
+//! `docs/design/index.md`.
 
 mod build;
 mod catalog;

@@ -1,7 +1,7 @@
 //! How far are the indexes that are being built?
 //!
-//! First all rows are read and sorted, then their entries are written. Whoever wants to show it asks
-//! ([`Engine::index_builds`](crate::Engine::index_builds)); a build only counts.
+//! First all rows are read and sorted, then their entries are written. Whoever wants to show it
+//! asks ([`Engine::index_builds`](crate::Engine::index_builds)); a build only counts.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 pub struct IndexBuild {
     /// The index's name.
     pub name: String,
-    /// Rows to be read: those of the table, or of its new files if a REFRESH keeps the others' entries; 0 until the files are open.
+    /// Rows to be read: those of the table, or of its new files if a REFRESH keeps the others'
+    /// entries; 0 until the files are open.
     pub rows: u64,
     /// Rows of which the key was read.
     pub rows_read: u64,

@@ -1,8 +1,8 @@
 //! Which statements are about indexes, and what they ask for.
 //!
-//! DataFusion plans `CREATE INDEX` but runs it nowhere, refuses `DROP INDEX`, and does not know the others. So such a statement is
-//! turned into a query of a table function of ours (`functions.rs`) before DataFusion sees it; what the function returns is what
-//! the statement returns.
+//! DataFusion plans `CREATE INDEX` but runs it nowhere, refuses `DROP INDEX`, and does not know the
+//! others. So such a statement is turned into a query of a table function of ours (`functions.rs`)
+//! before DataFusion sees it; what the function returns is what the statement returns.
 
 use datafusion::error::{DataFusionError, Result};
 use datafusion::sql::sqlparser::ast::{
@@ -35,8 +35,8 @@ pub struct IndexStatement {
 /// | `SHOW INDEXES` | `SELECT * FROM coscan.indexes` |
 ///
 /// # Errors
-/// `Plan` for one that asks for what there is not: several columns, UNIQUE, a partial index; and for several statements
-/// ([`split_statements`](crate::split_statements) cuts them).
+/// `Plan` for one that asks for what there is not: several columns, UNIQUE, a partial index; and
+/// for several statements ([`split_statements`](crate::split_statements) cuts them).
 pub fn index_statement(sql: &str) -> Result<Option<IndexStatement>> {
     // Most statements are told by their first two words; of the others every token is looked at.
     let [first, second] = first_words(sql).map(str::to_ascii_uppercase);

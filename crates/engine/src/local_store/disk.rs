@@ -1,7 +1,9 @@
 //! What does a durable change of a folder take, call by call?
 //!
-//! Every step after which power may fail is a call of [`Disk`], so that a test can lose what was not synced at each of them.
-//! D1: `replace` and `remove` return when the change survives a power loss; before, the old state or the new one does.
+//! Every step after which power may fail is a call of [`Disk`], so that a test can lose what was
+//! not synced at each of them.
+//! D1: `replace` and `remove` return when the change survives a power loss; before, the old state
+//! or the new one does.
 
 use std::fmt::Debug;
 use std::fs::{self, File, OpenOptions};
@@ -117,8 +119,8 @@ pub(super) fn stage(disk: &dyn Disk, target: &Path) -> io::Result<(File, PathBuf
     Err(io::ErrorKind::AlreadyExists.into())
 }
 
-/// A staged file gets its name (D1). On an error it has that name or is gone; or, if it is not known whether the name survives a power loss,
-/// it has it now.
+/// A staged file gets its name (D1). On an error it has that name or is gone; or, if it is not
+/// known whether the name survives a power loss, it has it now.
 pub(super) fn put_in_place(
     disk: &dyn Disk,
     file: &File,

@@ -1,11 +1,15 @@
-//! Local files as an object store: when are two files the same version, and when is a write there to stay?
+//! Local files as an object store: when are two files the same version, and when is a write there
+//! to stay?
 //!
-//! It is `object_store`'s local store but for two things. *Versions*: that one tells a file by size, modification time and inode, and DataFusion's
-//! caches by size and time alone, which `cp -p`, `rsync -t` and `mv` keep. Here a file's time is that of its last
-//! change (ctime), which no program sets, and its tag names inode, size and both times; so whoever compares any of them sees another
-//! file. What else changes that time (chmod, a new hard link, a rename) makes a version too: caches then read once more. *Writes*: they are
-//! synced, file and folder, before they are reported (`disk.rs`).
-//! Not here: reading data, which devices do (`coscan_storage::device`); they know the same versions.
+//! It is `object_store`'s local store but for two things. *Versions*: that one tells a file by
+//! size, modification time and inode, and DataFusion's caches by size and time alone, which `cp
+//! -p`, `rsync -t` and `mv` keep. Here a file's time is that of its last change (ctime), which no
+//! program sets, and its tag names inode, size and both times; so whoever compares any of them sees
+//! another file. What else changes that time (chmod, a new hard link, a rename) makes a version
+//! too: caches then read once more. *Writes*: they are synced, file and folder, before they are
+//! reported (`disk.rs`).
+//! Not here: reading data, which devices do (`coscan_storage::device`); they know the same
+//! versions.
 
 mod disk;
 mod upload;

@@ -1,9 +1,11 @@
 //! Memory for what sessions make.
 //!
-//! Every byte is reserved in the engine's pool, so tables in memory make chunks go and operators spill as any operator does. What sessions
-//! that are held to rights make is more: it stays while they are idle, so all of it together is held to a part of the
-//! budget, and the rest serves queries.
-//! O1: what is held was granted, by the pool and within the part, and is given back when its owner goes.
+//! Every byte is reserved in the engine's pool, so tables in memory make chunks go and operators
+//! spill as any operator does. What sessions that are held to rights make is more: it stays while
+//! they are idle, so all of it together is held to a part of the budget, and the rest serves
+//! queries.
+//! O1: what is held was granted, by the pool and within the part, and is given back when its owner
+//! goes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +16,8 @@ use datafusion::execution::memory_pool::{
     MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation,
 };
 
-/// What sessions make may hold this part of the budget, as a divisor: what stays is to be much less than what works.
+/// What sessions make may hold this part of the budget, as a divisor: what stays is to be much less
+/// than what works.
 const SHARE: usize = 4;
 
 /// What all sessions of a server hold together.

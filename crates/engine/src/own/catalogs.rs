@@ -1,8 +1,9 @@
 //! One session's names, over those that all sessions share.
 //!
-//! Catalogs and schemas are looked up below each time, so what others may change is seen as it is now. A name of the session's own comes first.
-//! The system schema is shown as it is.
-//! Not here: which statement is refused (`../rights/plan.rs`). O2 holds even if nobody has asked there.
+//! Catalogs and schemas are looked up below each time, so what others may change is seen as it is
+//! now. A name of the session's own comes first. The system schema is shown as it is.
+//! Not here: which statement is refused (`../rights/plan.rs`). O2 holds even if nobody has asked
+//! there.
 //! O2: without the right to write nothing below changes.
 //! O3: each name is paid for when it is made.
 

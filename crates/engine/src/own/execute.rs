@@ -1,8 +1,8 @@
 //! How a statement is carried out that makes names.
 //!
-//! As DataFusion does, but that rights are checked, that the rows of CREATE TABLE … AS are counted while they come, that TEMPORARY is what
-//! names of a session's own are anyway, and that views over views are held to a size: each names another twice, and twenty would be a
-//! million nodes.
+//! As DataFusion does, but that rights are checked, that the rows of CREATE TABLE … AS are counted
+//! while they come, that TEMPORARY is what names of a session's own are anyway, and that views over
+//! views are held to a size: each names another twice, and twenty would be a million nodes.
 
 use std::sync::Arc;
 
@@ -75,8 +75,8 @@ pub async fn execute(context: &SessionContext, plan: LogicalPlan) -> Result<Data
     Ok(done)
 }
 
-/// Forgets what a session has made: tables, views, schemas. Nothing happens to a session that is not held to rights, for it
-/// has nothing of its own.
+/// Forgets what a session has made: tables, views, schemas. Nothing happens to a session that is
+/// not held to rights, for it has nothing of its own.
 pub fn forget_own(context: &SessionContext) {
     if let Some(own) = context.state().config().get_extension::<OwnNames>() {
         own.forget();

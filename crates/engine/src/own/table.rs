@@ -1,7 +1,8 @@
 //! A table in memory, of which every byte is counted.
 //!
-//! DataFusion's `MemTable` does the work; it counts nothing, and it deletes and updates when the statement is planned, so that EXPLAIN would. Here
-//! changes wait for their execution. Batches are counted with all of the buffers that they keep, even those that they share.
+//! DataFusion's `MemTable` does the work; it counts nothing, and it deletes and updates when the
+//! statement is planned, so that EXPLAIN would. Here changes wait for their execution. Batches are
+//! counted with all of the buffers that they keep, even those that they share.
 //! O4: a table's `held` is what its batches keep; a change that fails leaves both as they were.
 
 use std::collections::HashMap;

@@ -85,7 +85,8 @@ pub enum RewriteError {
         /// Why not.
         source: ParquetError,
     },
-    /// A page does not begin where it must. Nothing that a user does leads here: the encoder cuts pages in a way that we don't know of.
+    /// A page does not begin where it must. Nothing that a user does leads here: the encoder cuts
+    /// pages in a way that we don't know of.
     #[error(
         "internal error: {path}: {column}: a page does not begin at a multiple of {page_rows} rows"
     )]

@@ -16,8 +16,8 @@ pub struct PageLayout {
     pub page_rows: usize,
     /// A row group has at most so many rows, rounded up to whole pages.
     pub row_group_rows: usize,
-    /// A row group is meant to have at most so many bytes on disk. An estimate from the row groups before it; the first one is
-    /// closed when its arrays have so many bytes in memory.
+    /// A row group is meant to have at most so many bytes on disk. An estimate from the row groups
+    /// before it; the first one is closed when its arrays have so many bytes in memory.
     pub row_group_bytes: u64,
     /// How pages are compressed.
     pub compression: PageCompression,
@@ -35,21 +35,23 @@ pub enum PageCompression {
     Zstd,
 }
 
-/// 2,048 rows of ten integers are 80 KiB over all columns: on a disk a jump costs ten times as much as such a page, so a
-/// page more or less hardly matters, and a query that wants 1 row of 20,000 still skips most pages. Below a thousand rows
-/// headers, index entries and compression that starts anew begin to cost more than they save.
+/// 2,048 rows of ten integers are 80 KiB over all columns: on a disk a jump costs ten times as much
+/// as such a page, so a page more or less hardly matters, and a query that wants 1 row of 20,000
+/// still skips most pages. Below a thousand rows headers, index entries and compression that starts
+/// anew begin to cost more than they save.
 pub const PAGE_ROWS_DEFAULT: usize = 2048;
 
-/// As in most writers. Pages are what is read, so row groups may be large: each costs a dictionary per column and an entry
-/// per column in the footer.
+/// As in most writers. Pages are what is read, so row groups may be large: each costs a dictionary
+/// per column and an entry per column in the footer.
 pub const ROW_GROUP_ROWS_DEFAULT: usize = 1 << 20;
 
-/// Bounds the memory of whoever writes or reads a row group as a whole; wide tables get there before they have
-/// [`ROW_GROUP_ROWS_DEFAULT`].
+/// Bounds the memory of whoever writes or reads a row group as a whole; wide tables get there
+/// before they have [`ROW_GROUP_ROWS_DEFAULT`].
 pub const ROW_GROUP_BYTES_DEFAULT: u64 = 128 << 20;
 
-/// Whoever reads one page of a dictionary-encoded column reads the dictionary too. 64 KiB are 0.3 ms at 200 MB/s: less than the jump
-/// that such a read has paid already. What does not fit has so many values that the dictionary would save little.
+/// Whoever reads one page of a dictionary-encoded column reads the dictionary too. 64 KiB are 0.3
+/// ms at 200 MB/s: less than the jump that such a read has paid already. What does not fit has so
+/// many values that the dictionary would save little.
 pub(crate) const DICTIONARY_BYTES_MAX: usize = 64 << 10;
 
 /// A page is read as a whole: beyond this it is no page but a row group.
@@ -90,7 +92,8 @@ impl PageLayout {
         Ok(())
     }
 
-    /// What parquet's writer is told. Pages are cut by rows and nothing else: the byte limit is out of reach.
+    /// What parquet's writer is told. Pages are cut by rows and nothing else: the byte limit is out
+    /// of reach.
     pub(crate) fn properties(
         &self,
         dictionaries: bool,

@@ -1,8 +1,9 @@
 //! Parquet whose pages begin at the same rows in every column.
 //!
-//! Most writers end a page when it has so many bytes, so the pages of two columns have nothing to do with each other, and to read
-//! some rows of all columns is to read other rows beside them. Here a page is a run of `page_rows` rows, the same run in every column
-//! of a row group: one that can be read by itself, which is what page-wise access wants (docs/design/smooth.md).
+//! Most writers end a page when it has so many bytes, so the pages of two columns have nothing to
+//! do with each other, and to read some rows of all columns is to read other rows beside them. Here
+//! a page is a run of `page_rows` rows, the same run in every column of a row group: one that can
+//! be read by itself, which is what page-wise access wants (docs/design/smooth.md).
 //!
 //! | file | question |
 //! |---|---|
@@ -14,8 +15,10 @@
 //! | `place.rs` | what does the target's name mean? |
 //! | `target.rs` | when is the file seen? |
 //!
-//! Kept: the rows and their order, Arrow's types, metadata of columns; the key-value metadata of a single file.
-//! Not kept: bloom filters, declared sort orders (row groups are cut anew), annotations of Parquet that Arrow has no name for.
+//! Kept: the rows and their order, Arrow's types, metadata of columns; the key-value metadata of a
+//! single file.
+//! Not kept: bloom filters, declared sort orders (row groups are cut anew), annotations of Parquet
+//! that Arrow has no name for.
 //! Source: [SmoothScan18 §3], whose pages are a row store's.
 
 mod error;
@@ -53,7 +56,8 @@ use crate::error::Result;
 pub struct RewriteOptions {
     /// How the new file is laid out.
     pub layout: PageLayout,
-    /// Columns to sort by, ascending, NULL last; the footer then states that order. Rows that are equal in them come in any order.
+    /// Columns to sort by, ascending, NULL last; the footer then states that order. Rows that are
+    /// equal in them come in any order.
     /// Empty: the order of the source.
     pub sort_by: Vec<String>,
     /// Whether a file at the target may be replaced.
@@ -89,12 +93,13 @@ pub struct Rewritten {
 /// At least so often is progress told while nothing can be written.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Writes the rows at `source` (a Parquet file, a folder, a glob or a URL) to the file at `target` (a path or a URL), with pages that
-/// begin at the same rows in every column.
+/// Writes the rows at `source` (a Parquet file, a folder, a glob or a URL) to the file at `target`
+/// (a path or a URL), with pages that begin at the same rows in every column.
 ///
-/// Rows stay in their order, files taken in the order of their paths, unless `options` say otherwise. The memory is the engine's: a
-/// sort spills, row groups end early where it is short. The file appears when it is whole; if `target` is the source's only file and
-/// may be replaced, it is replaced then.
+/// Rows stay in their order, files taken in the order of their paths, unless `options` say
+/// otherwise. The memory is the engine's: a sort spills, row groups end early where it is short.
+/// The file appears when it is whole; if `target` is the source's only file and may be replaced, it
+/// is replaced then.
 ///
 /// It is cancel safe: a local file that was begun is removed when the future is dropped.
 ///
@@ -133,8 +138,9 @@ pub async fn rewrite(
     .await
 }
 
-/// Writes rows from anywhere to a file at `target`, with pages as [`rewrite()`] makes them. A file that is there is replaced only if
-/// `replace` says so. `on_rows` hears how many rows have been written.
+/// Writes rows from anywhere to a file at `target`, with pages as [`rewrite()`] makes them. A file
+/// that is there is replaced only if `replace` says so. `on_rows` hears how many rows have been
+/// written.
 ///
 /// It is cancel safe, as [`rewrite()`] is.
 ///

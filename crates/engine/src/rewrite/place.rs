@@ -1,7 +1,8 @@
 //! What does the target's name mean, and where would the file lie?
 //!
-//! A path, or a URL of a store. Links in a local path's folder are resolved, so that it can be compared with the source's files; a link
-//! that is the file's own name is replaced, not followed. Nothing is opened here (`target.rs`).
+//! A path, or a URL of a store. Links in a local path's folder are resolved, so that it can be
+//! compared with the source's files; a link that is the file's own name is replaced, not followed.
+//! Nothing is opened here (`target.rs`).
 
 use std::error::Error;
 use std::io;

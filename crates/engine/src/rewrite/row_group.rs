@@ -1,19 +1,22 @@
 //! Rows to column chunks whose pages all begin at multiples of `page_rows`.
 //!
-//! parquet's writer closes a page when a batch has been written that brought it to the row limit, so pages are as long as batches
-//! let them be, in each column differently. Three things would misalign them:
+//! parquet's writer closes a page when a batch has been written that brought it to the row limit,
+//! so pages are as long as batches let them be, in each column differently. Three things would
+//! misalign them:
 //!
-//! - a batch that reaches over the end of a page: parts of lists are counted by values, and the page becomes longer. So no piece that
-//!   we hand over crosses the end of a page.
+//! - a batch that reaches over the end of a page: parts of lists are counted by values, and the
+//!   page becomes longer. So no piece that we hand over crosses the end of a page.
 //! - a limit in bytes: there is none (`layout.rs`).
-//! - a dictionary that is full: the column falls back to plain values in the middle of a page, and that page ends there.
-//!   A column for which that happens is encoded again without a dictionary, and gets none in later row groups either. A dictionary
-//!   that serves some pages of a chunk only would have to be read for the others too.
+//! - a dictionary that is full: the column falls back to plain values in the middle of a page, and
+//!   that page ends there. A column for which that happens is encoded again without a dictionary,
+//!   and gets none in later row groups either. A dictionary that serves some pages of a chunk only
+//!   would have to be read for the others too.
 //!
-//! Every column is a task of its own, so a row group is encoded by as many threads as there are cores. Encoding twice costs a column
-//! without few values one row group's time per file.
+//! Every column is a task of its own, so a row group is encoded by as many threads as there are
+//! cores. Encoding twice costs a column without few values one row group's time per file.
 //! Not here: when a row group is full, where its bytes go (`writer.rs`).
-//! I1: the pages of a chunk that leaves this file begin at multiples of `page_rows`, all of them: read off its offset index.
+//! I1: the pages of a chunk that leaves this file begin at multiples of `page_rows`, all of them:
+//! read off its offset index.
 //! I2: no piece of an array crosses the end of a page.
 //! I3: all data pages of a chunk that has a dictionary use it.
 
@@ -51,7 +54,8 @@ impl Gathered {
     }
 }
 
-/// Encodes the row groups of one file, and remembers which of its columns have too many values for a dictionary.
+/// Encodes the row groups of one file, and remembers which of its columns have too many values for
+/// a dictionary.
 pub(crate) struct Encoder {
     schema: SchemaRef,
     page_rows: usize,
@@ -110,7 +114,8 @@ impl Encoder {
         }
     }
 
-    /// A task for every root column of the row group, in order. `index` is the row group's place in the file.
+    /// A task for every root column of the row group, in order. `index` is the row group's place in
+    /// the file.
     ///
     /// # Errors
     /// A column's type cannot be encoded.
@@ -188,7 +193,8 @@ impl ColumnTask {
     }
 }
 
-/// Writes the pieces of a root column by the writers of its leaves; leaves without one are left out.
+/// Writes the pieces of a root column by the writers of its leaves; leaves without one are left
+/// out.
 fn write(
     field: &FieldRef,
     pieces: &[ArrayRef],

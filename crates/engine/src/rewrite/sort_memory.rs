@@ -1,11 +1,13 @@
 //! Memory for a sort that is larger than memory.
 //!
-//! Idea: a block of the engine's memory is reserved for the sort as a whole, and shared out inside by DataFusion's own rule. A sort that is
-//! about to spill first merges all that it holds, in memory; that merge cannot make do with less than the sort had, and gets it as the
-//! sort gives it back. The engine's pool, which must leave something to everybody's queries, holds merges to half of what operators
-//! have, and refuses it. Here is only one query, and its merge may have all that the sort gives back.
-//! Bounds: the block is half of the engine's memory, or less if other queries have it; the row group that is gathered above the sort is
-//! outside of it.
+//! Idea: a block of the engine's memory is reserved for the sort as a whole, and shared out inside
+//! by DataFusion's own rule. A sort that is about to spill first merges all that it holds, in
+//! memory; that merge cannot make do with less than the sort had, and gets it as the sort gives it
+//! back. The engine's pool, which must leave something to everybody's queries, holds merges to half
+//! of what operators have, and refuses it. Here is only one query, and its merge may have all that
+//! the sort gives back.
+//! Bounds: the block is half of the engine's memory, or less if other queries have it; the row
+//! group that is gathered above the sort is outside of it.
 
 use std::sync::Arc;
 
@@ -25,8 +27,8 @@ pub(crate) struct SortMemory {
     _block: MemoryReservation,
 }
 
-/// The largest part of the engine's memory that is asked for, and the smallest, as divisors: below it the sort would write more and smaller
-/// runs than it could merge at once.
+/// The largest part of the engine's memory that is asked for, and the smallest, as divisors: below
+/// it the sort would write more and smaller runs than it could merge at once.
 const PARTS: [usize; 5] = [2, 4, 8, 16, 32];
 
 impl SortMemory {
@@ -51,7 +53,8 @@ impl SortMemory {
             .with_memory_pool(Arc::new(FairSpillPool::new(block.size())))
             .build_arc()?;
         let state = session.context().state();
-        // One sort, fed by as many readers as there are cores: several would be merged by an operator that cannot spill.
+        // One sort, fed by as many readers as there are cores: several would be merged by an
+        // operator that cannot spill.
         let config = state.config().clone().with_repartition_sorts(false);
         let state = SessionStateBuilder::new_from_existing(state)
             .with_config(config)

@@ -1,8 +1,10 @@
 //! What is rewritten: Parquet files as one stream of rows, in the files' order or sorted.
 //!
-//! DataFusion's own reader is used, by one partition where the order is to be kept: a cooperative scan hands out chunks as they come.
-//! Files are read in the order of their paths. Types stay what the files say (DataFusion would read strings as views), and so does
-//! their metadata, unless several files disagree about it. The values of folders named `key=value` become columns, the last ones.
+//! DataFusion's own reader is used, by one partition where the order is to be kept: a cooperative
+//! scan hands out chunks as they come. Files are read in the order of their paths. Types stay what
+//! the files say (DataFusion would read strings as views), and so does their metadata, unless
+//! several files disagree about it. The values of folders named `key=value` become columns, the
+//! last ones.
 
 use std::sync::Arc;
 
@@ -33,7 +35,8 @@ use crate::{Session, register};
 pub(crate) struct Source {
     /// The columns.
     pub(crate) schema: SchemaRef,
-    /// The key-value metadata of the source's only file, without the Arrow schema, which is written anew.
+    /// The key-value metadata of the source's only file, without the Arrow schema, which is written
+    /// anew.
     pub(crate) key_values: Vec<KeyValue>,
     plan: Arc<dyn ExecutionPlan>,
     context: SessionContext,
@@ -45,11 +48,13 @@ pub(crate) struct Source {
 const ARROW_SCHEMA: &str = "ARROW:schema";
 
 impl Source {
-    /// Opens the files at `path`, to be read in the order of `sort_by`, or in their own if it is empty.
+    /// Opens the files at `path`, to be read in the order of `sort_by`, or in their own if it is
+    /// empty.
     ///
     /// # Errors
-    /// [`RewriteError::Source`] if there is nothing, or something that is not Parquet; [`RewriteError::NoColumn`],
-    /// [`RewriteError::Unordered`]; [`RewriteError::InsideSource`] if the target would be one of several files of the source.
+    /// [`RewriteError::Source`] if there is nothing, or something that is not Parquet;
+    /// [`RewriteError::NoColumn`], [`RewriteError::Unordered`]; [`RewriteError::InsideSource`] if
+    /// the target would be one of several files of the source.
     pub(crate) async fn open(
         engine: &Engine,
         path: &str,
@@ -132,7 +137,8 @@ impl Source {
         statistics.num_rows.get_value().map(|rows| *rows as u64)
     }
 
-    /// A way to ask how many rows have been read so far: where they are sorted, all are before the first one is written.
+    /// A way to ask how many rows have been read so far: where they are sorted, all are before the
+    /// first one is written.
     pub(crate) fn rows_read(&self) -> impl Fn() -> u64 + Send + 'static {
         let plan = Arc::clone(&self.plan);
         move || rows_read(plan.as_ref())
@@ -213,7 +219,8 @@ fn resolved(url: &ListingTableUrl) -> ListingTableUrl {
     again().unwrap_or_else(|| url.clone())
 }
 
-/// The order by the column of that name, exactly as it is written, if there can be one: ascending, NULL last, as ORDER BY has it.
+/// The order by the column of that name, exactly as it is written, if there can be one: ascending,
+/// NULL last, as ORDER BY has it.
 fn sortable(path: &str, schema: &SchemaRef, name: &str) -> Result<SortExpr, RewriteError> {
     let Ok(field) = schema.field_with_name(name) else {
         let known: Vec<_> = schema

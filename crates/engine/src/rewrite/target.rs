@@ -1,12 +1,14 @@
 //! Where a rewritten file goes: a local file or an object, seen by others only when it is whole.
 //!
-//! A local file is written under another name beside its target, synced, and renamed, and the folder is synced too. One that is
-//! given up, by an error or because the future is dropped, is removed; a process that is killed leaves its `.NAME.*.part` behind,
-//! which the next one that writes the same file removes. An object appears when its upload is
-//! completed; an upload that is dropped is left to the store's own rules, one that fails is aborted.
-//! Bounds: one write is under way at a time; nothing more is taken for an object while `UPLOADS_MAX` parts of `PART_BYTES` are on
-//! their way.
-//! Two that write the same object at once: the later one stays. Two that write the same local file: one is refused, unless both replace.
+//! A local file is written under another name beside its target, synced, and renamed, and the
+//! folder is synced too. One that is given up, by an error or because the future is dropped, is
+//! removed; a process that is killed leaves its `.NAME.*.part` behind, which the next one that
+//! writes the same file removes. An object appears when its upload is completed; an upload that is
+//! dropped is left to the store's own rules, one that fails is aborted.
+//! Bounds: one write is under way at a time; nothing more is taken for an object while
+//! `UPLOADS_MAX` parts of `PART_BYTES` are on their way.
+//! Two that write the same object at once: the later one stays. Two that write the same local file:
+//! one is refused, unless both replace.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -99,7 +101,8 @@ impl Target {
     /// Makes the file appear.
     ///
     /// # Errors
-    /// [`RewriteError::Write`], or [`RewriteError::Exists`] if a file has come up meanwhile that must not be replaced.
+    /// [`RewriteError::Write`], or [`RewriteError::Exists`] if a file has come up meanwhile that
+    /// must not be replaced.
     pub(crate) async fn finish(self) -> Result<(), RewriteError> {
         let failed = |error| write_error(&self.text, error);
         match self.sink {
@@ -154,7 +157,8 @@ fn local(text: &str, path: PathBuf, replace: bool) -> Result<Sink, RewriteError>
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
-        // As for any new file, less the user's umask; by default a temporary file is its owner's alone.
+        // As for any new file, less the user's umask; by default a temporary file is its owner's
+        // alone.
         builder.permissions(std::fs::Permissions::from_mode(0o666));
     }
     let (file, part) = builder
@@ -170,8 +174,8 @@ fn local(text: &str, path: PathBuf, replace: bool) -> Result<Sink, RewriteError>
     })
 }
 
-/// Removes the drafts of this file that killed processes have left: those that nobody has locked. Between its making and its lock a draft
-/// is younger than a minute.
+/// Removes the drafts of this file that killed processes have left: those that nobody has locked.
+/// Between its making and its lock a draft is younger than a minute.
 fn sweep(folder: &Path, prefix: &str) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name();

@@ -1,5 +1,6 @@
-//! Promised: pages begin at multiples of `page_rows` in every leaf, whatever the types, the values and the batches; rows and their order
-//! stay; memory bounds row groups; a file is seen whole or not at all, on disk and in a store.
+//! Promised: pages begin at multiples of `page_rows` in every leaf, whatever the types, the values
+//! and the batches; rows and their order stay; memory bounds row groups; a file is seen whole or
+//! not at all, on disk and in a store.
 
 use std::fs::File;
 use std::path::Path;
@@ -147,7 +148,8 @@ fn read(path: &Path) -> RecordBatch {
     concat_batches(&schema, &batches).unwrap()
 }
 
-/// Whether all pages of all leaves begin at multiples of `page_rows`; the first that does not, otherwise.
+/// Whether all pages of all leaves begin at multiples of `page_rows`; the first that does not,
+/// otherwise.
 fn misaligned(footer: &ParquetMetaData, page_rows: usize) -> Option<String> {
     let index = footer.offset_index().unwrap();
     for (number, group) in footer.row_groups().iter().enumerate() {
@@ -239,7 +241,8 @@ async fn dictionaries_hold_whole_chunks_and_are_small() {
     assert!(dictionaries("few").iter().all(small));
     assert!(dictionaries("list.list.item").iter().all(small));
     assert!(dictionaries("long").iter().all(Option::is_none));
-    // Half of it is one value; where there are more, plain pages are used and a dictionary is not tried again.
+    // Half of it is one value; where there are more, plain pages are used and a dictionary is not
+    // tried again.
     let late = dictionaries("late");
     assert!(
         small(&late[0]) && late[2].is_none() && late[3].is_none(),
@@ -247,8 +250,8 @@ async fn dictionaries_hold_whole_chunks_and_are_small() {
     );
 }
 
-/// Why rows are cut at the ends of pages, and why a column is encoded again when its dictionary is full. If this fails, parquet's
-/// writer has changed, and `row_group.rs` may have become simpler.
+/// Why rows are cut at the ends of pages, and why a column is encoded again when its dictionary is
+/// full. If this fails, parquet's writer has changed, and `row_group.rs` may have become simpler.
 #[test]
 fn parquets_own_writer_misaligns_lists_and_full_dictionaries() {
     let folder = tempfile::tempdir().unwrap();

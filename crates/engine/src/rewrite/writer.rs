@@ -1,11 +1,13 @@
 //! Batches of any length to a file of row groups.
 //!
-//! Batches are cut where pages end; at the end of a page it is decided whether the row group is full: by rows, by the bytes that it is
-//! expected to have, or because memory is short. Then its columns are encoded side by side and written in order, each as soon as it and
-//! those before it are ready.
+//! Batches are cut where pages end; at the end of a page it is decided whether the row group is
+//! full: by rows, by the bytes that it is expected to have, or because memory is short. Then its
+//! columns are encoded side by side and written in order, each as soon as it and those before it
+//! are ready.
 //! Not here: the pages (`row_group.rs`), the file (`target.rs`).
-//! Bounds: in memory are the arrays of one row group, at most a quarter of the engine's memory or one page over all columns, whichever
-//! is more, and an encoded column per core. Where memory is short the row group ends early.
+//! Bounds: in memory are the arrays of one row group, at most a quarter of the engine's memory or
+//! one page over all columns, whichever is more, and an encoded column per core. Where memory is
+//! short the row group ends early.
 //! I4: all row groups but the last have a multiple of `page_rows` rows.
 
 use std::io::{self, Write};
@@ -53,12 +55,13 @@ pub(crate) struct PageWriter {
     written: Rewritten,
 }
 
-/// A row group is closed before it has this part of the engine's memory: the sort below it, the reader and the columns that are being
-/// encoded need theirs.
+/// A row group is closed before it has this part of the engine's memory: the sort below it, the
+/// reader and the columns that are being encoded need theirs.
 const MEMORY_SHARE: u64 = 4;
 
 impl PageWriter {
-    /// Begins a file with these columns and this metadata, whose rows are sorted by the columns of `sort_by`.
+    /// Begins a file with these columns and this metadata, whose rows are sorted by the columns of
+    /// `sort_by`.
     ///
     /// # Errors
     /// [`RewriteError::Encode`] for a type that Parquet does not have.
@@ -154,7 +157,8 @@ impl PageWriter {
         self.target.abandon().await;
     }
 
-    /// Keeps rows of one page. Memory that there is not is taken all the same, since the page has to end; the row group ends with it.
+    /// Keeps rows of one page. Memory that there is not is taken all the same, since the page has
+    /// to end; the row group ends with it.
     fn hold(&mut self, rows: &RecordBatch, bytes: usize) {
         if self.memory.try_grow(bytes).is_err() {
             self.memory.grow(bytes);
@@ -171,7 +175,8 @@ impl PageWriter {
             || self.expected_bytes() >= u128::from(self.layout.row_group_bytes)
     }
 
-    /// What the row group will have on disk, if it is encoded as those before it; the first one is taken to be as large as its arrays.
+    /// What the row group will have on disk, if it is encoded as those before it; the first one is
+    /// taken to be as large as its arrays.
     fn expected_bytes(&self) -> u128 {
         let held = self.memory.size() as u128;
         match self.ratio {

@@ -16,7 +16,8 @@ use super::{Rights, check};
 use crate::own::{Allowance, OwnCatalogs};
 use crate::settings::Settings;
 
-/// Holds sessions to rights, and what they make to a part of memory, all of them together. A server has one.
+/// Holds sessions to rights, and what they make to a part of memory, all of them together. A server
+/// has one.
 #[derive(Clone, Debug)]
 pub struct Confinement {
     rights: Rights,
@@ -39,8 +40,9 @@ impl Confinement {
         self.rights
     }
 
-    /// The same session, held to the rights. Names that it makes lie over those that it saw, are seen by nobody else, and go with it.
-    /// Statements are to be run by [`execute`](crate::execute), which says what is refused, and why.
+    /// The same session, held to the rights. Names that it makes lie over those that it saw, are
+    /// seen by nobody else, and go with it. Statements are to be run by
+    /// [`execute`](crate::execute), which says what is refused, and why.
     #[must_use]
     pub fn session(&self, context: &SessionContext) -> SessionContext {
         let state = context.state();

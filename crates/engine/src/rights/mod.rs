@@ -1,11 +1,13 @@
 //! What may a session do to others?
 //!
-//! Everyone may read the tables that all share and make names of his own (`own/`). Three rights add to that; a session that a server
-//! makes for a client has the rights that the server was started with, one of the user's own process has no limits and no names of
-//! its own. Rights never change during a session, so what was checked when a statement was prepared still holds when it runs.
-//! Not here: which statement needs which right (`plan.rs`), which setting (`settings.rs`). The table for people, which a test checks
-//! row by row, is `docs/design/rights.md`.
-//! R1: a statement is checked with everything in it: subqueries, what EXPLAIN, PREPARE and CREATE … AS are about.
+//! Everyone may read the tables that all share and make names of his own (`own/`). Three rights add
+//! to that; a session that a server makes for a client has the rights that the server was started
+//! with, one of the user's own process has no limits and no names of its own. Rights never change
+//! during a session, so what was checked when a statement was prepared still holds when it runs.
+//! Not here: which statement needs which right (`plan.rs`), which setting (`settings.rs`). The
+//! table for people, which a test checks row by row, is `docs/design/rights.md`.
+//! R1: a statement is checked with everything in it: subqueries, what EXPLAIN, PREPARE and CREATE …
+//! AS are about.
 //! R2: what writes checks itself when it is planned, too, for it may be hidden in a view.
 
 mod confined;
@@ -30,7 +32,8 @@ pub struct Rights {
     pub writes: bool,
     /// To name files and URLs that the server reaches.
     pub files: bool,
-    /// To change what concerns the whole engine: `coscan.memory`, and options of `datafusion.*` beyond harmless values.
+    /// To change what concerns the whole engine: `coscan.memory`, and options of `datafusion.*`
+    /// beyond harmless values.
     pub engine_settings: bool,
 }
 
@@ -88,7 +91,8 @@ impl Rights {
         Err(denied(what(), missing))
     }
 
-    /// Whether a session with these rights may SET a setting to a value, or RESET it, for which there is no value.
+    /// Whether a session with these rights may SET a setting to a value, or RESET it, for which
+    /// there is no value.
     ///
     /// # Errors
     /// [`Error::Denied`], which names the right that is missing.

@@ -1,7 +1,7 @@
 //! Which statement needs which right?
 //!
-//! Decided on the plan, not on the text: a plan has every statement in it that would run, whatever it is wrapped in. What is not known
-//! to be harmless is refused.
+//! Decided on the plan, not on the text: a plan has every statement in it that would run, whatever
+//! it is wrapped in. What is not known to be harmless is refused.
 //! Not here: settings (`settings.rs`).
 
 use datafusion::catalog::SchemaProvider;
@@ -19,7 +19,8 @@ use std::sync::Arc;
 use super::{Right, Rights, denied};
 use crate::own::{MemoryTable, OwnSchema};
 
-/// Nodes of a plan. An expression after WITH that names the one before twice doubles them, so forty are more than can be walked.
+/// Nodes of a plan. An expression after WITH that names the one before twice doubles them, so forty
+/// are more than can be walked.
 const PLAN_NODES_MAX: usize = 1_000_000;
 
 /// Whether the session may run the plan.
@@ -58,7 +59,8 @@ pub fn check(state: &SessionState, plan: &LogicalPlan) -> Result<()> {
     Ok(())
 }
 
-/// The schema and the name that a CREATE OR REPLACE puts something else at, if it is one that all sessions see.
+/// The schema and the name that a CREATE OR REPLACE puts something else at, if it is one that all
+/// sessions see.
 pub(crate) fn replaces_shared(
     state: &SessionState,
     plan: &LogicalPlan,

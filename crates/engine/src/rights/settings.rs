@@ -1,8 +1,9 @@
 //! Which setting may a session change, and how far?
 //!
-//! Most of `datafusion.*` concerns the session's own queries alone. Some options make one query take what all share, however small the
-//! data: an array of as many elements as the option says, a task for each of a million partitions, a recursion that the stack
-//! ends. These have harmless values, which DataFusion's defaults are among; others need the right to change the engine.
+//! Most of `datafusion.*` concerns the session's own queries alone. Some options make one query
+//! take what all share, however small the data: an array of as many elements as the option says, a
+//! task for each of a million partitions, a recursion that the stack ends. These have harmless
+//! values, which DataFusion's defaults are among; others need the right to change the engine.
 //! Not here: the settings of Coscan themselves (`../settings.rs`).
 
 use std::num::NonZero;
@@ -96,7 +97,8 @@ const BOUNDS: &[Bound] = &[
         "datafusion.execution.hash_join_buffering_capacity",
         64.0 * MIB,
     ),
-    // An array with a place for each key between the smallest and the largest, even if there are few.
+    // An array with a place for each key between the smallest and the largest, even if there are
+    // few.
     most(
         "datafusion.execution.perfect_hash_join_small_build_threshold",
         1_048_576.0,

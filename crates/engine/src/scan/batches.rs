@@ -12,7 +12,8 @@ use futures::{StreamExt, stream};
 
 /// Finds batches. Dropping it cancels what it does.
 pub(crate) trait Batches: Send + 'static {
-    /// The next batch; `None` at the end. Boxed: the compiler cannot prove the nested futures `Send` for every lifetime at once.
+    /// The next batch; `None` at the end. Boxed: the compiler cannot prove the nested futures
+    /// `Send` for every lifetime at once.
     fn next(&mut self) -> BoxFuture<'_, Result<Option<RecordBatch>>>;
 
     /// Hears how many rows went out.

@@ -7,7 +7,8 @@ use arrow::buffer::BooleanBuffer;
 
 const WORD: usize = u64::BITS as usize;
 
-/// The rows of `before` for which `after`, which has one value per selected row of `before`, is true. Neither has nulls.
+/// The rows of `before` for which `after`, which has one value per selected row of `before`, is
+/// true. Neither has nulls.
 pub(super) fn scatter(before: &BooleanArray, after: &BooleanArray) -> BooleanArray {
     let chunks = after.values().bit_chunks();
     // One word more, so that a window of 64 bits always has a next word.

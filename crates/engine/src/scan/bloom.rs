@@ -1,12 +1,14 @@
 //! Which chunks do bloom filters rule out?
 //!
-//! A predicate that asks for certain values of a column (`=`, `IN`) excludes the row groups whose bloom filter knows that none of
-//! them is there. Filters are read only when such a predicate is left with row groups that statistics could not exclude, and only theirs.
-//! As in DataFusion, `datafusion.execution.parquet.bloom_filter_on_read` switches it off.
-//! Not here: reading filters (`coscan-storage`); statistics (`prune.rs`), which come first, for they cost no read.
+//! A predicate that asks for certain values of a column (`=`, `IN`) excludes the row groups whose
+//! bloom filter knows that none of them is there. Filters are read only when such a predicate is
+//! left with row groups that statistics could not exclude, and only theirs. As in DataFusion,
+//! `datafusion.execution.parquet.bloom_filter_on_read` switches it off.
+//! Not here: reading filters (`coscan-storage`); statistics (`prune.rs`), which come first, for
+//! they cost no read.
 //! Bounds: filters of `GROUPS_AT_ONCE` row groups are in memory at a time.
-//! I1: a chunk is ruled out only if each of its row groups is. I2: columns of floating-point numbers are not asked for: a filter
-//! knows bits, and -0 equals 0.
+//! I1: a chunk is ruled out only if each of its row groups is. I2: columns of floating-point
+//! numbers are not asked for: a filter knows bits, and -0 equals 0.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -74,7 +76,8 @@ pub(crate) async fn prune(
 /// What can be asked of a file's bloom filters.
 struct Questions {
     pruning: Arc<PruningPredicate>,
-    /// The columns of which the predicate asks for certain values and which have filters somewhere: (name, leaf).
+    /// The columns of which the predicate asks for certain values and which have filters somewhere:
+    /// (name, leaf).
     columns: Vec<(String, usize)>,
 }
 

@@ -1,11 +1,14 @@
-//! Is what DataFusion's Parquet reader gets still of the file that was planned on, and can it be decoded?
+//! Is what DataFusion's Parquet reader gets still of the file that was planned on, and can it be
+//! decoded?
 //!
-//! DataFusion reads a file by its path, whatever is there by now. Here a registered device reads instead, which checks the version itself;
-//! a plain local disk is read by DataFusion, through the page cache, and the file looked at after every read: if it still is the
-//! planned version, so are the bytes.
-//! Footers are read, checked and cached by coscan-storage, and pages are looked at before they are handed on: a crafted page can make
-//! parquet's reader ask for more memory than there is.
-//! C1: every range of data that is handed on is of the planned version, and its pages can be decoded in the memory that there is.
+//! DataFusion reads a file by its path, whatever is there by now. Here a registered device reads
+//! instead, which checks the version itself; a plain local disk is read by DataFusion, through the
+//! page cache, and the file looked at after every read: if it still is the planned version, so are
+//! the bytes.
+//! Footers are read, checked and cached by coscan-storage, and pages are looked at before they are
+//! handed on: a crafted page can make parquet's reader ask for more memory than there is.
+//! C1: every range of data that is handed on is of the planned version, and its pages can be
+//! decoded in the memory that there is.
 
 use std::fmt;
 use std::ops::Range;
@@ -45,7 +48,8 @@ struct CheckedReader {
     store: ObjectStoreUrl,
     /// A registered device reads, and checks, itself.
     registered: Option<Arc<dyn Device>>,
-    /// Who is asked about the file otherwise, once known: to find out is to ask the file's mount, which may take for ever.
+    /// Who is asked about the file otherwise, once known: to find out is to ask the file's mount,
+    /// which may take for ever.
     local: Option<Arc<dyn Device>>,
     /// The file, once its footer was asked for.
     open: Option<Arc<TableFile>>,

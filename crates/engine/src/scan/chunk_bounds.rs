@@ -1,13 +1,15 @@
 //! What do a file's statistics say about a chunk that is a part of a row group?
 //!
-//! Row groups far above the target size are cut into chunks between pages, and the page index has bounds and null counts of every page.
-//! A chunk's bounds are those of all pages that hold one of its rows. Pages of different columns begin at different rows, so the
-//! pages of a column may reach beyond the chunk: bounds then are wider than the chunk's own, which is still true of every row of it.
-//! Null counts have no such slack: they are given only where they are certain (no page has nulls, every page is all nulls, or the
-//! pages end where the chunk does).
+//! Row groups far above the target size are cut into chunks between pages, and the page index has
+//! bounds and null counts of every page. A chunk's bounds are those of all pages that hold one of
+//! its rows. Pages of different columns begin at different rows, so the pages of a column may reach
+//! beyond the chunk: bounds then are wider than the chunk's own, which is still true of every row
+//! of it. Null counts have no such slack: they are given only where they are certain (no page has
+//! nulls, every page is all nulls, or the pages end where the chunk does).
 //! Not here: what is concluded from it (`prune.rs`); whole row groups.
 //! Bounds: O(pages) per column and question.
-//! I1: what is not known is null, and concludes nothing: files without a column index, pages without bounds or null counts.
+//! I1: what is not known is null, and concludes nothing: files without a column index, pages
+//! without bounds or null counts.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -75,7 +77,8 @@ impl<'a> PartStatistics<'a> {
         StatisticsConverter::try_new(&column.name, self.schema, parquet).ok()
     }
 
-    /// For each part, what `judge` makes of the column's pages that hold rows of it; `Null` where there is no page index.
+    /// For each part, what `judge` makes of the column's pages that hold rows of it; `Null` where
+    /// there is no page index.
     fn each<T>(
         &self,
         converter: &StatisticsConverter<'_>,
@@ -173,7 +176,8 @@ impl<'a> Pages<'a> {
         self.nulls(page) == Some(self.rows[page + 1] - self.rows[page])
     }
 
-    /// The least or greatest value of the part's pages; `None` if it has none but nulls, or a page does not say.
+    /// The least or greatest value of the part's pages; `None` if it has none but nulls, or a page
+    /// does not say.
     fn bound(&self, values: &ArrayRef, part: &Piece, end: End) -> Option<ScalarValue> {
         let mut bound: Option<ScalarValue> = None;
         for page in self.of(part).filter(|page| !self.is_all_null(*page)) {

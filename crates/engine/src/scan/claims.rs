@@ -1,7 +1,8 @@
 //! Who works on a chunk for an execution?
 //!
-//! A chunk's rows are counted once for a query, whoever counts them: a stream of the query that was handed the chunk, or a
-//! chunk job that another query began. Whoever it is claims the chunk first; who comes second leaves it alone.
+//! A chunk's rows are counted once for a query, whoever counts them: a stream of the query that was
+//! handed the chunk, or a chunk job that another query began. Whoever it is claims the chunk first;
+//! who comes second leaves it alone.
 //! I5: a chunk is worked on for an execution by exactly one of those who claim it.
 
 use parking_lot::Mutex;

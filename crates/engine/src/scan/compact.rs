@@ -1,10 +1,11 @@
 //! In which form is a column decoded and kept?
 //!
-//! Idea: decoded arrays are the largest thing in memory, and taking memory is dear. So a column is kept in the narrowest
-//! form that its file proves to be enough: decimals of at most 18 digits as integers of 64 bits, strings whose pages all
-//! refer to a dictionary as references into it. A plan wants what DataFusion's reader gives; rows are widened to
-//! that when they leave a scan, after filters, and a conjunct over one such column of strings is evaluated once for each
-//! value of the dictionary instead of each row.
+//! Idea: decoded arrays are the largest thing in memory, and taking memory is dear. So a column is
+//! kept in the narrowest form that its file proves to be enough: decimals of at most 18 digits as
+//! integers of 64 bits, strings whose pages all refer to a dictionary as references into it. A plan
+//! wants what DataFusion's reader gives; rows are widened to that when they leave a scan, after
+//! filters, and a conjunct over one such column of strings is evaluated once for each value of the
+//! dictionary instead of each row.
 //! Not here: arithmetic on narrow decimals (`fragment/`).
 //! I1: `widen` of what is decoded to the compact type equals what is decoded to the plan's type.
 
@@ -70,7 +71,8 @@ fn is_text(root: &Type) -> bool {
             || info.logical_type_ref().is_none() && info.converted_type() == ConvertedType::UTF8)
 }
 
-/// Whether all data pages hold references; a writer that says nothing of its pages may have changed its mind on the way.
+/// Whether all data pages hold references; a writer that says nothing of its pages may have changed
+/// its mind on the way.
 fn refers_to_dictionary(column: &ColumnChunkMetaData) -> bool {
     column.dictionary_page_offset().is_some()
         && column.page_encoding_stats_mask().is_some_and(|mask| {
@@ -99,7 +101,8 @@ pub(crate) fn widen(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef> {
     }
 }
 
-/// The mask of a conjunct over one column, from its value for each string of the column's dictionary; `None` where that does not pay.
+/// The mask of a conjunct over one column, from its value for each string of the column's
+/// dictionary; `None` where that does not pay.
 ///
 /// # Errors
 /// What `of_values` says.

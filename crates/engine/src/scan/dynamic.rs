@@ -1,9 +1,11 @@
 //! Which chunks has a dynamic filter ruled out since the scan began?
 //!
-//! A `TopK` or the build side of a join narrows its filter while the scan runs. When a filter has changed, a stream that is
-//! between two chunks judges the chunks again and the chunks that fell away are withdrawn from the scan, so that
-//! they are neither loaded for it nor handed to it. Rows of the other chunks are tested one by one, as for any conjunct.
-//! Bounds: a sweep costs O(row groups + pages); sweeps together take at most 1/20 of the time, however often filters change.
+//! A `TopK` or the build side of a join narrows its filter while the scan runs. When a filter has
+//! changed, a stream that is between two chunks judges the chunks again and the chunks that fell
+//! away are withdrawn from the scan, so that they are neither loaded for it nor handed to it. Rows
+//! of the other chunks are tested one by one, as for any conjunct.
+//! Bounds: a sweep costs O(row groups + pages); sweeps together take at most 1/20 of the time,
+//! however often filters change.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -47,7 +49,8 @@ struct WatchedFile {
 const SWEEP_SHARE: u32 = 20;
 
 impl DynamicPruner {
-    /// Watches the dynamic filters of `files`: (file, its plan, its chunks in order). `None` if there is none to watch.
+    /// Watches the dynamic filters of `files`: (file, its plan, its chunks in order). `None` if
+    /// there is none to watch.
     pub(crate) fn new(
         plan: &ScanPlan,
         files: Vec<(Arc<TableFile>, Arc<FilePlan>, Vec<usize>)>,
@@ -89,7 +92,8 @@ impl DynamicPruner {
         })
     }
 
-    /// The chunks ruled out since `seen` of them were known; sweeps first if a filter has changed and it is time.
+    /// The chunks ruled out since `seen` of them were known; sweeps first if a filter has changed
+    /// and it is time.
     pub(crate) fn ruled_out(&self, seen: usize) -> Vec<usize> {
         let mut state = self.state.lock();
         let changed = state

@@ -1,8 +1,9 @@
 //! One execution of a cooperative scan: what its streams share.
 //!
-//! The first stream that is polled opens the files (their footers are cached), judges every chunk, groups those wanted
-//! by the columns that are still needed of them, and announces the scan to the buffer manager. The other streams wait for
-//! that. When the last stream is dropped the scan ends, wherever it was.
+//! The first stream that is polled opens the files (their footers are cached), judges every chunk,
+//! groups those wanted by the columns that are still needed of them, and announces the scan to the
+//! buffer manager. The other streams wait for that. When the last stream is dropped the scan ends,
+//! wherever it was.
 //! Not here: what is done with a chunk (`stream.rs`, `pipeline.rs`).
 //! I1: every chunk that is not pruned is in exactly one run.
 
@@ -41,7 +42,8 @@ pub(crate) struct Execution {
 
 /// Somebody who knows what is to be known of some chunks, so that they need not be read.
 pub(crate) trait Remembers: Send + Sync {
-    /// Whether this chunk need not be read; asked once for each chunk that is wanted, in the table's order.
+    /// Whether this chunk need not be read; asked once for each chunk that is wanted, in the
+    /// table's order.
     ///
     /// # Errors
     /// If the chunk's file does not fit the plan: a bug.
@@ -106,14 +108,17 @@ impl Execution {
         }
     }
 
-    /// The open execution; the first caller opens it. Cancel safe: another caller then opens it instead.
+    /// The open execution; the first caller opens it. Cancel safe: another caller then opens it
+    /// instead.
     ///
     /// # Errors
-    /// The same for all streams: a file that cannot be opened or is no longer the one that was planned on.
+    /// The same for all streams: a file that cannot be opened or is no longer the one that was
+    /// planned on.
     pub(crate) async fn running(&self) -> Result<Arc<Running>> {
         self.running
             .get_or_init(|| {
-                // Boxed: the compiler cannot prove the nested futures `Send` for every lifetime at once.
+                // Boxed: the compiler cannot prove the nested futures `Send` for every lifetime at
+                // once.
                 let start: BoxFuture<'_, Result<Running>> = Box::pin(self.start());
                 async { start.await.map(Arc::new).map_err(Arc::new) }
             })
@@ -327,7 +332,8 @@ fn make_pipelines(
     Ok(())
 }
 
-/// Chunks that are enough for the limit: some of which every row counts. `None` if there is no limit or they do not suffice.
+/// Chunks that are enough for the limit: some of which every row counts. `None` if there is no
+/// limit or they do not suffice.
 fn limited(
     plan: &ScanPlan,
     table: &TableView,
@@ -396,7 +402,8 @@ fn runs_of(
     }
 }
 
-/// Where a chunk begins in its file: DataFusion gives a row group to the range that holds its first page.
+/// Where a chunk begins in its file: DataFusion gives a row group to the range that holds its first
+/// page.
 fn begin(file: &TableFile, chunk: &FileChunk) -> u64 {
     let Some(piece) = chunk.pieces.first() else {
         return 0;

@@ -1,7 +1,7 @@
 //! The executions of one plan, one after the other.
 //!
-//! Streams of one execution share it and keep it alive; the plan does not, so that the last stream to go ends the scan, however long
-//! the plan lives.
+//! Streams of one execution share it and keep it alive; the plan does not, so that the last stream
+//! to go ends the scan, however long the plan lives.
 
 use std::sync::Arc;
 
@@ -47,8 +47,8 @@ impl<E: Send + Sync + 'static> Executions<E> {
     /// The execution that this partition's stream belongs to.
     ///
     /// # Errors
-    /// If the plan is executed while an execution of it has not opened all its partitions: streams of the two could not
-    /// be told apart.
+    /// If the plan is executed while an execution of it has not opened all its partitions: streams
+    /// of the two could not be told apart.
     pub(crate) fn open(&self, partition: usize) -> Result<Arc<E>> {
         let mut current = self.opening.lock();
         let again = current

@@ -1,10 +1,13 @@
 //! If few rows of a chunk pass the conjuncts, does a lone scan decode whole columns for them?
 //!
-//! Idea: the conjuncts look at the whole chunk first; what they find is put aside. If that is little at the end of the chunk, the other
-//! columns are decoded at these rows only. Where another scan wants them too, their decode is shared instead, batch by batch
-//! (`ChunkLease::pick` decides). As soon as it is too much for that, the columns are decoded batch by batch as ever, and nothing was wasted but the wait.
+//! Idea: the conjuncts look at the whole chunk first; what they find is put aside. If that is
+//! little at the end of the chunk, the other columns are decoded at these rows only. Where another
+//! scan wants them too, their decode is shared instead, batch by batch (`ChunkLease::pick`
+//! decides). As soon as it is too much for that, the columns are decoded batch by batch as ever,
+//! and nothing was wasted but the wait.
 //! Not here: the conjuncts (`pipeline.rs`), the decode (coscan-storage).
-//! Bounds: puts aside at most one in [`FEW_ONE_IN`] of a chunk's rows, and no more than a limit asks for beyond one batch.
+//! Bounds: puts aside at most one in [`FEW_ONE_IN`] of a chunk's rows, and no more than a limit
+//! asks for beyond one batch.
 //! I1: rows leave in the chunk's order, each once.
 
 use std::ops::Range;
@@ -70,7 +73,8 @@ impl FewRows {
         }
         if self.rows + found <= self.rows_max && pipeline.lacks_output(&examined) {
             let kept = pipeline.found(&examined, rows)?;
-            // Who reads along with others must not fall behind them: arrays that all have passed are dropped.
+            // Who reads along with others must not fall behind them: arrays that all have passed
+            // are dropped.
             if !self.found.is_empty() || !source.lease.is_shared(&pipeline.missing(&kept)) {
                 self.rows += found;
                 self.found.push((source.batch, kept));

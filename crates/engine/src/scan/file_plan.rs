@@ -1,9 +1,10 @@
 //! What must happen to one file's rows so that they become rows of the scan?
 //!
-//! The scan's predicate and projection speak of the table: of partition columns that are in no file, of columns this file
-//! may lack, of types it may store differently. Here both are rewritten to the file as it is, the way DataFusion's own
-//! Parquet opener does it (literals for partition columns, then the expression adapter, then the simplifier), and the
-//! predicate is taken apart into conjuncts, which later are proved, pruned by and evaluated one by one.
+//! The scan's predicate and projection speak of the table: of partition columns that are in no
+//! file, of columns this file may lack, of types it may store differently. Here both are rewritten
+//! to the file as it is, the way DataFusion's own Parquet opener does it (literals for partition
+//! columns, then the expression adapter, then the simplifier), and the predicate is taken apart
+//! into conjuncts, which later are proved, pruned by and evaluated one by one.
 //! Not here: statistics (`prune.rs`), evaluation (`pipeline.rs`).
 //! I1: a row of the file is in the scan's output iff every conjunct is true for it.
 
@@ -165,7 +166,8 @@ impl TablePlan {
         })
     }
 
-    /// The file's columns as DataFusion's reader would decode them: views where the table has views, INT96 as configured.
+    /// The file's columns as DataFusion's reader would decode them: views where the table has
+    /// views, INT96 as configured.
     fn physical_schema(&self, meta: &PartitionedFile, file: &TableFile) -> Result<SchemaRef> {
         let mut options = ArrowReaderOptions::new();
         if let Some(schema) = &meta.arrow_schema {

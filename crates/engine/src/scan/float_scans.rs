@@ -1,11 +1,14 @@
 //! What of the statistics of floating-point columns may DataFusion itself use?
 //!
-//! DataFusion takes Parquet's bounds, which ignore NaN, for those of all values. It answers MIN and MAX from them, takes a column of equal bounds for
-//! a constant, orders files by them, and its reader prunes by them. So [`HideFloatBounds`] takes them out of a plan before any
-//! other rule sees it, and [`guarded`] has DataFusion's reader prune only by conjuncts for which they count (`floats.rs`).
+//! DataFusion takes Parquet's bounds, which ignore NaN, for those of all values. It answers MIN and
+//! MAX from them, takes a column of equal bounds for a constant, orders files by them, and its
+//! reader prunes by them. So [`HideFloatBounds`] takes them out of a plan before any other rule
+//! sees it, and [`guarded`] has DataFusion's reader prune only by conjuncts for which they count
+//! (`floats.rs`).
 //! Not here: pruning of cooperative scans (`prune.rs`).
-//! N1: DataFusion concludes nothing from a bound of a floating-point column that a NaN may lie beyond. N2: a scan that filters keeps every
-//! conjunct that is not a hint: dynamic filters are checked by the operators that made them.
+//! N1: DataFusion concludes nothing from a bound of a floating-point column that a NaN may lie
+//! beyond. N2: a scan that filters keeps every conjunct that is not a hint: dynamic filters are
+//! checked by the operators that made them.
 
 use std::sync::Arc;
 
@@ -57,7 +60,8 @@ impl PhysicalOptimizerRule for HideFloatBounds {
     }
 }
 
-/// The statistics of files of this schema without bounds that NaN may lie beyond; `None` if there are none.
+/// The statistics of files of this schema without bounds that NaN may lie beyond; `None` if there
+/// are none.
 pub(crate) fn hide(statistics: &Statistics, schema: &SchemaRef) -> Option<Statistics> {
     let columns = || statistics.column_statistics.iter().zip(schema.fields());
     let to_hide = |column: &ColumnStatistics| {
@@ -126,7 +130,8 @@ fn without_bounds(scan: &FileScanConfig) -> Option<FileScanConfig> {
     Some(builder.with_statistics(table.unwrap_or(of_table)).build())
 }
 
-/// The scan that DataFusion's reader may run: it prunes by no bound that does not count. `None` if it is this one.
+/// The scan that DataFusion's reader may run: it prunes by no bound that does not count. `None` if
+/// it is this one.
 pub(crate) fn guarded(scan: &FileScanConfig, source: &ParquetSource) -> Option<FileScanConfig> {
     let predicate = source.filter()?;
     let schema = source.table_schema().table_schema();
@@ -149,7 +154,8 @@ pub(crate) fn guarded(scan: &FileScanConfig, source: &ParquetSource) -> Option<F
     options.global.bloom_filter_on_read = false;
     let filters = options.global.pushdown_filters;
     if filters && !all_count {
-        // All of the predicate stays that does not change. What changes is looked at whatever the options say.
+        // All of the predicate stays that does not change. What changes is looked at whatever the
+        // options say.
         options.global.pruning = false;
         options.global.enable_page_index = false;
     }

@@ -1,11 +1,14 @@
 //! May the bounds of a floating-point column say that a predicate holds for no row?
 //!
-//! Parquet's bounds ignore NaN, and DataFusion orders NaN above every number, or below if its sign bit is set. So a row group of the bounds 1 and
-//! 2 may hold rows of `f > 50`, and bounds tell nothing. They do where the predicate holds for no NaN: of `f = 3` or `f BETWEEN 3 AND 4`
-//! no row is a NaN, and every other value is within the bounds. `f > 50` holds for no NaN below the numbers, so the lower bound counts.
+//! Parquet's bounds ignore NaN, and DataFusion orders NaN above every number, or below if its sign
+//! bit is set. So a row group of the bounds 1 and 2 may hold rows of `f > 50`, and bounds tell
+//! nothing. They do where the predicate holds for no NaN: of `f = 3` or `f BETWEEN 3 AND 4` no row
+//! is a NaN, and every other value is within the bounds. `f > 50` holds for no NaN below the
+//! numbers, so the lower bound counts.
 //! Not here: what is concluded from bounds (`prune.rs`); DataFusion's own scans (`float_scans.rs`).
-//! N1: a bound of a column counts only if the predicate holds for no row in which the column is a NaN beyond it. N2: a bound that
-//! is NaN is no bound: some writers compare with the first value. Zeros need no care: -0 equals 0 in every comparison.
+//! N1: a bound of a column counts only if the predicate holds for no row in which the column is a
+//! NaN beyond it. N2: a bound that is NaN is no bound: some writers compare with the first value.
+//! Zeros need no care: -0 equals 0 in every comparison.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -46,8 +49,8 @@ impl Ends {
     }
 }
 
-/// The floating-point columns of a predicate, by position, and which of their bounds count for it (N1). Dynamic filters in it count for
-/// nothing: take a snapshot first.
+/// The floating-point columns of a predicate, by position, and which of their bounds count for it
+/// (N1). Dynamic filters in it count for nothing: take a snapshot first.
 pub(crate) fn bounds_that_count(
     predicate: &Arc<dyn PhysicalExpr>,
     schema: &Schema,

@@ -1,7 +1,8 @@
 //! Which sorts are needless, once scans can give their rows in order?
 //!
-//! A scan by an index gives rows in the order of its key if it is asked to. When plans are made nobody knows of that yet, so sorts stand
-//! where they are needless, and here they go: above the scan, and above a repartitioning by hash of its rows, which merge joins have.
+//! A scan by an index gives rows in the order of its key if it is asked to. When plans are made
+//! nobody knows of that yet, so sorts stand where they are needless, and here they go: above the
+//! scan, and above a repartitioning by hash of its rows, which merge joins have.
 //! Not here: what such an order costs (`smooth/ordered.rs`).
 //! Source: [SmoothScan18 §4.2], interesting orders.
 
@@ -41,7 +42,8 @@ pub(super) fn push_down(
     Ok(single.data)
 }
 
-/// What a sort of repartitioned rows becomes if they can come in order: one stream of them is divided, and each part is in order too.
+/// What a sort of repartitioned rows becomes if they can come in order: one stream of them is
+/// divided, and each part is in order too.
 fn ordered_before_repartitioning(
     node: &Arc<dyn ExecutionPlan>,
 ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
@@ -67,8 +69,8 @@ fn ordered_before_repartitioning(
     Ok(Some(Arc::new(divided)))
 }
 
-/// What a merge of one partition merges: where `PushdownSort` replaced a sort by a scan in the order wanted, it leaves a merge above
-/// it, and a buffer that holds up to a gigabyte.
+/// What a merge of one partition merges: where `PushdownSort` replaced a sort by a scan in the
+/// order wanted, it leaves a merge above it, and a buffer that holds up to a gigabyte.
 fn without_merge_of_one(node: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
     let merge = node.downcast_ref::<SortPreservingMergeExec>()?;
     let buffer = merge.input().downcast_ref::<BufferExec>()?;

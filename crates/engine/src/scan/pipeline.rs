@@ -1,14 +1,17 @@
 //! From a batch of a chunk's columns to rows of the scan.
 //!
-//! A pipeline is made once per file and set of conjuncts still to be evaluated. Conjuncts run in the query's order, each
-//! over the columns it names only; those columns are asked for when their conjunct's turn comes, so a chunk in which no row
-//! passes the first conjunct never decodes the others' columns nor the projection's. What passed is filtered once, at the
-//! end, unless a conjunct can fail on rows that an earlier one excludes (a division, a cast): then it sees only the rows
-//! that are left, as in a row filter of the Parquet reader.
-//! Columns come in the form in which they are kept (`compact.rs`), and are widened where an expression is evaluated.
-//! Not here: where the columns come from (`stream.rs`, `smooth/`), which conjuncts are left (`prune.rs`).
-//! I1: a row leaves the pipeline iff every conjunct of the query is true for it; order is kept. Dynamic filters are hints of
-//! operators above, which check for themselves.
+//! A pipeline is made once per file and set of conjuncts still to be evaluated. Conjuncts run in
+//! the query's order, each over the columns it names only; those columns are asked for when their
+//! conjunct's turn comes, so a chunk in which no row passes the first conjunct never decodes the
+//! others' columns nor the projection's. What passed is filtered once, at the end, unless a
+//! conjunct can fail on rows that an earlier one excludes (a division, a cast): then it sees only
+//! the rows that are left, as in a row filter of the Parquet reader.
+//! Columns come in the form in which they are kept (`compact.rs`), and are widened where an
+//! expression is evaluated.
+//! Not here: where the columns come from (`stream.rs`, `smooth/`), which conjuncts are left
+//! (`prune.rs`).
+//! I1: a row leaves the pipeline iff every conjunct of the query is true for it; order is kept.
+//! Dynamic filters are hints of operators above, which check for themselves.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -56,7 +59,8 @@ pub(crate) struct Step {
     /// Positions in [`Pipeline::columns`], in the order of `schema`.
     pub(crate) columns: Vec<usize>,
     schema: SchemaRef,
-    /// Cannot fail, and costs about what filtering a column does: may be evaluated for rows that are already excluded.
+    /// Cannot fail, and costs about what filtering a column does: may be evaluated for rows that
+    /// are already excluded.
     harmless: bool,
     /// The output needs no column but those of this step and the steps before.
     saves_no_column: bool,
@@ -85,7 +89,8 @@ impl Passing {
         self.passed.fetch_add(passed, Ordering::Relaxed);
     }
 
-    /// Whether the next batch is let through: three of four rows pass, and the join looks them up again.
+    /// Whether the next batch is let through: three of four rows pass, and the join looks them up
+    /// again.
     fn lets_through(&self) -> bool {
         let rows = self.rows.load(Ordering::Relaxed);
         let passed = self.passed.load(Ordering::Relaxed);
@@ -144,7 +149,8 @@ pub(crate) trait Columns: Send + Sync {
     /// The arrays of these columns, all of them with all rows of the batch.
     fn fetch(&self, requests: Vec<ColumnRequest>) -> BoxFuture<'_, Result<Vec<ArrayRef>>>;
 
-    /// The same with these rows of the batch only; `None` where that is no cheaper, because others want all of them.
+    /// The same with these rows of the batch only; `None` where that is no cheaper, because others
+    /// want all of them.
     fn fetch_rows(
         &self,
         _requests: Vec<ColumnRequest>,
@@ -154,12 +160,14 @@ pub(crate) trait Columns: Send + Sync {
     }
 }
 
-/// Rows are picked out by the decoder if at most one in so many is wanted: skipping a few costs more than decoding them.
+/// Rows are picked out by the decoder if at most one in so many is wanted: skipping a few costs
+/// more than decoding them.
 const PICKED_ONE_IN: usize = 16;
 
 impl Pipeline {
-    /// The rows of a batch that are selected and that every conjunct is true for, projected to `schema`, and which they are.
-    /// Columns are fetched when their step comes, and only while rows are left. `computing` times what is done with them.
+    /// The rows of a batch that are selected and that every conjunct is true for, projected to
+    /// `schema`, and which they are. Columns are fetched when their step comes, and only while rows
+    /// are left. `computing` times what is done with them.
     ///
     /// # Errors
     /// What fetching says and what an expression fails with.
@@ -190,7 +198,8 @@ impl Pipeline {
         Ok((self.gather(&[found], arrays, schema)?, examined.selection))
     }
 
-    /// Which of the selected rows of a batch every conjunct is true for, and the columns that had to be fetched to know.
+    /// Which of the selected rows of a batch every conjunct is true for, and the columns that had
+    /// to be fetched to know.
     ///
     /// # Errors
     /// As [`Pipeline::rows`].
@@ -275,7 +284,7 @@ impl Pipeline {
             .collect()
     }
 
-    /// They, at the rows found, from whole columns.
+    /// The missing columns at the selected rows, gathered from whole-column arrays.
     ///
     /// # Errors
     /// What fetching says.
@@ -290,7 +299,8 @@ impl Pipeline {
         Ok(arrays.collect::<Result<_, _>>()?)
     }
 
-    /// The output for the rows found in some batches; `missing` are the columns that they lacked, at all these rows.
+    /// The output for the rows found in some batches; `missing` are the columns that they lacked,
+    /// at all these rows.
     ///
     /// # Errors
     /// What an expression fails with.
@@ -345,7 +355,8 @@ impl Pipeline {
             .collect())
     }
 
-    /// The pipeline for chunks of a file in which the conjuncts in the set `residual` must be evaluated.
+    /// The pipeline for chunks of a file in which the conjuncts in the set `residual` must be
+    /// evaluated.
     ///
     /// # Errors
     /// If an expression names a column that the file's schema does not have: a bug.
@@ -428,9 +439,10 @@ impl ColumnList<'_> {
 }
 
 impl Step {
-    /// Whether this is a dynamic filter that the operator that made it should rather apply alone: a join's hash look-ups cost
-    /// here what its own probe costs, and are made only where they may save columns and rule out rows. What is `harmless` is cheap, and stays, but
-    /// for lists of floating-point keys: they compare bits, and the join that made them takes -0 for 0.
+    /// Whether this is a dynamic filter that the operator that made it should rather apply alone: a
+    /// join's hash look-ups cost here what its own probe costs, and are made only where they may
+    /// save columns and rule out rows. What is `harmless` is cheap, and stays, but for lists of
+    /// floating-point keys: they compare bits, and the join that made them takes -0 for 0.
     ///
     /// # Errors
     /// If the filter as it is now does not fit the columns: a bug.
@@ -449,7 +461,8 @@ impl Step {
         }
     }
 
-    /// Narrows `selection` by this step's one conjunct. `columns` are this step's columns for all `rows` rows.
+    /// Narrows `selection` by this step's one conjunct. `columns` are this step's columns for all
+    /// `rows` rows.
     ///
     /// # Errors
     /// What the expression fails with.
@@ -480,7 +493,8 @@ impl Step {
         })
     }
 
-    /// The expressions' values for the selected rows, as a batch of `schema`. `columns` are this step's columns for all rows.
+    /// The expressions' values for the selected rows, as a batch of `schema`. `columns` are this
+    /// step's columns for all rows.
     ///
     /// # Errors
     /// What an expression fails with.

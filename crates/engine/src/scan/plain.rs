@@ -1,8 +1,10 @@
 //! Plain scans: those of small tables, which are left to DataFusion's own reader.
 //!
-//! It reads a file by its path, whatever is there by now, and says of a damaged page neither the file nor the place. So what it reads is
-//! checked (`checked_reader.rs`), and a scan that failed is looked into: the columns it reads are read once more by our own
-//! reader, whose errors name file, row group and column. A scan that succeeds pays nothing for that. A panic is an error like others.
+//! It reads a file by its path, whatever is there by now, and says of a damaged page neither the
+//! file nor the place. So what it reads is checked (`checked_reader.rs`), and a scan that failed is
+//! looked into: the columns it reads are read once more by our own reader, whose errors name file,
+//! row group and column. A scan that succeeds pays nothing for that. A panic is an error like
+//! others.
 //! Not here: which scans are plain (`rule.rs`), what they tell the planner (`source.rs`).
 //! Bounds: at most one second read per stream that failed.
 
@@ -25,8 +27,9 @@ use crate::engine::Engine;
 use crate::error::{external, storage_error};
 use crate::settings::Settings;
 
-/// The scan that `rule.rs` found to be understood, with readers that check, and the plan by which the same columns of the same files
-/// are read by us. `None` if its files are not each covered exactly once.
+/// The scan that `rule.rs` found to be understood, with readers that check, and the plan by which
+/// the same columns of the same files are read by us. `None` if its files are not each covered
+/// exactly once.
 ///
 /// # Errors
 /// If the projection or an option is invalid.

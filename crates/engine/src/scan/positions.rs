@@ -1,6 +1,7 @@
 //! Where in its table is a batch of a chunk?
 //!
-//! A row's position is its number within its file plus the position that the file's first row was given. Indexes name rows by it.
+//! A row's position is its number within its file plus the position that the file's first row was
+//! given. Indexes name rows by it.
 
 use coscan_storage::Batches;
 use coscan_storage::pool::ChunkInfo;

@@ -1,16 +1,20 @@
 //! Which chunks can hold no row of the answer, and which conjuncts hold for all rows of a chunk?
 //!
-//! Both questions are asked of statistics: the row groups', and for a chunk that is a part of a row group also its pages' (`chunk_bounds.rs`). *Pruning* is DataFusion's own: `PruningPredicate` proves that a
-//! conjunction is true for no row. *Proving* turns it around, as DataFusion does for its "fully matched" row groups, but
-//! for each conjunct by itself: if `NOT c OR x IS NULL` is true for no row, then c is true for every row, need not be
-//! evaluated, and its columns need not be read. A range on the column by which a table is clustered so costs something at
-//! its two ends only.
-//! A chunk is pruned, or a conjunct proved for it, when that is so for each of its row groups, or for the part that it is.
-//! Not here: when dynamic filters are looked at again (`dynamic.rs`); which bounds of floating-point columns count (`floats.rs`).
-//! I1: a proof holds for every row. Statistics may be bounds only (truncated), which is enough; they ignore NaN, so no
-//! floating-point column takes part in proofs; they may be missing, and a missing null count is not zero; a comparison with NULL
-//! takes no part; and row groups written by old writers, whose bounds may have been taken in another order than the type's,
-//! prove nothing.
+//! Both questions are asked of statistics: the row groups', and for a chunk that is a part of a row
+//! group also its pages' (`chunk_bounds.rs`). *Pruning* is DataFusion's own: `PruningPredicate`
+//! proves that a conjunction is true for no row. *Proving* turns it around, as DataFusion does for
+//! its "fully matched" row groups, but for each conjunct by itself: if `NOT c OR x IS NULL` is true
+//! for no row, then c is true for every row, need not be evaluated, and its columns need not be
+//! read. A range on the column by which a table is clustered so costs something at its two ends
+//! only.
+//! A chunk is pruned, or a conjunct proved for it, when that is so for each of its row groups, or
+//! for the part that it is.
+//! Not here: when dynamic filters are looked at again (`dynamic.rs`); which bounds of
+//! floating-point columns count (`floats.rs`).
+//! I1: a proof holds for every row. Statistics may be bounds only (truncated), which is enough;
+//! they ignore NaN, so no floating-point column takes part in proofs; they may be missing, and a
+//! missing null count is not zero; a comparison with NULL takes no part; and row groups written by
+//! old writers, whose bounds may have been taken in another order than the type's, prove nothing.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -92,7 +96,8 @@ pub(crate) fn judge(
     verdicts
 }
 
-/// For each of `which` of the chunks of a file, whether the predicate may be true for some row of it.
+/// For each of `which` of the chunks of a file, whether the predicate may be true for some row of
+/// it.
 pub(crate) fn may_match(
     metadata: &ParquetMetaData,
     chunks: &[FileChunk],
@@ -137,7 +142,8 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    /// For each of these chunks, false if statistics exclude that the predicate is true for any row of it.
+    /// For each of these chunks, false if statistics exclude that the predicate is true for any row
+    /// of it.
     fn may_hold(
         &self,
         predicate: &Arc<dyn PhysicalExpr>,
@@ -203,7 +209,8 @@ impl Judge<'_> {
         verdicts.ok()
     }
 
-    /// Whether the bounds of the columns of `expr` in this chunk were taken in the type's own order.
+    /// Whether the bounds of the columns of `expr` in this chunk were taken in the type's own
+    /// order.
     fn trusts(&self, expr: &Arc<dyn PhysicalExpr>, chunk: &FileChunk) -> bool {
         let metadata = self.metadata;
         chunk.pieces.iter().all(|piece| {
@@ -228,8 +235,8 @@ fn negation(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Option<Arc<dyn Phy
     PhysicalExprSimplifier::new(schema).simplify(negated).ok()
 }
 
-/// Whether a proof may be tried at all: comparisons of columns with values that are not NULL, of types whose order
-/// statistics know (I1).
+/// Whether a proof may be tried at all: comparisons of columns with values that are not NULL, of
+/// types whose order statistics know (I1).
 fn provable(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> bool {
     let mut understood = true;
     let walked = expr.apply(|node| {
@@ -285,7 +292,8 @@ fn ordered(data_type: &DataType) -> bool {
         )
 }
 
-/// Whether the bounds of the columns of `expr` in this row group were taken in the type's own order.
+/// Whether the bounds of the columns of `expr` in this row group were taken in the type's own
+/// order.
 fn trustworthy(
     expr: &Arc<dyn PhysicalExpr>,
     group: &RowGroupMetaData,

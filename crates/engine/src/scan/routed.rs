@@ -1,8 +1,9 @@
 //! The look-ups of a join that was built in partitions.
 //!
-//! Such a join pushes `CASE hash(keys) % n WHEN 0 THEN … WHEN 1 THEN … ELSE … END` into the scan of its probe side. DataFusion's
-//! CASE interleaves the branches' results value by value, which costs more than the look-ups (a quarter of all processor
-//! time of the TPC-H mix in memory); here each branch sees its rows, and its bits are put where they are.
+//! Such a join pushes `CASE hash(keys) % n WHEN 0 THEN … WHEN 1 THEN … ELSE … END` into the scan of
+//! its probe side. DataFusion's CASE interleaves the branches' results value by value, which costs
+//! more than the look-ups (a quarter of all processor time of the TPC-H mix in memory); here each
+//! branch sees its rows, and its bits are put where they are.
 //! I1: the same mask as the expression's own, NULL as false.
 
 use arrow::array::{Array, AsArray, BooleanArray, RecordBatch, UInt64Array};

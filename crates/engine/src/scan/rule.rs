@@ -1,14 +1,16 @@
 //! Which scans become cooperative?
 //!
-//! Two rules. [`MarkScans`] runs first: it marks the Parquet scans that will be replaced, and has every conjunct that the
-//! Parquet reader could evaluate pushed down into them, because our scan evaluates conjuncts exactly, proves some of them
-//! by statistics, and decodes a column only where an earlier conjunct left something. Scans that are not marked (small
-//! tables, cooperative scans switched off, anything not understood) are planned as by stock DataFusion, filter above and
-//! all. [`SwapScans`] runs last and replaces the marked scans by [`CScanSource`], ordered where an order was promised; those of
-//! small tables stay DataFusion's, in one that says where they failed.
+//! Two rules. [`MarkScans`] runs first: it marks the Parquet scans that will be replaced, and has
+//! every conjunct that the Parquet reader could evaluate pushed down into them, because our scan
+//! evaluates conjuncts exactly, proves some of them by statistics, and decodes a column only where
+//! an earlier conjunct left something. Scans that are not marked (small tables, cooperative scans
+//! switched off, anything not understood) are planned as by stock DataFusion, filter above and all.
+//! [`SwapScans`] runs last and replaces the marked scans by [`CScanSource`], ordered where an order
+//! was promised; those of small tables stay DataFusion's, in one that says where they failed.
 //!
-//! The mark is a key in the scan's write options, which reading ignores: it survives whatever planning does to the scan.
-//! A marked scan that is not replaced after all is still a correct DataFusion scan, which filters exactly too.
+//! The mark is a key in the scan's write options, which reading ignores: it survives whatever
+//! planning does to the scan. A marked scan that is not replaced after all is still a correct
+//! DataFusion scan, which filters exactly too.
 
 use std::sync::Arc;
 
@@ -119,7 +121,8 @@ impl PhysicalOptimizerRule for SwapScans {
         })?;
         let mut plan = swapped.data;
         if by_index {
-            // Scans by an index can give rows in its order, which makes sorts needless that were needed before.
+            // Scans by an index can give rows in its order, which makes sorts needless that were
+            // needed before.
             plan = interesting_orders::push_down(plan, config)?;
         }
         let left = plan.transform_up(|node| {
@@ -192,7 +195,8 @@ fn understood(scan: &FileScanConfig, source: &ParquetSource) -> bool {
         && files_of(scan).is_some_and(|(files, _)| !files.is_empty())
 }
 
-/// About how many bytes of its files a scan reads: their size times the share of the columns it projects or filters by.
+/// About how many bytes of its files a scan reads: their size times the share of the columns it
+/// projects or filters by.
 fn needed_bytes(scan: &FileScanConfig, source: &ParquetSource) -> u64 {
     let files = scan.file_groups.iter().flat_map(FileGroup::iter);
     let bytes: u64 = files
@@ -216,7 +220,8 @@ fn needed_bytes(scan: &FileScanConfig, source: &ParquetSource) -> u64 {
     let weight = |column: usize| -> f64 {
         match statistics.get(column).map(|s| &s.byte_size) {
             Some(Precision::Exact(bytes) | Precision::Inexact(bytes)) => *bytes as f64,
-            // Unknown sizes are taken as alike; mixed with known ones they hardly count, and the scan looks smaller.
+            // Unknown sizes are taken as alike; mixed with known ones they hardly count, and the
+            // scan looks smaller.
             _ => 1.0,
         }
     };

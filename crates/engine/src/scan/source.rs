@@ -1,9 +1,11 @@
 //! `CScan`: the data source that stands where DataFusion's Parquet scan stood.
 //!
-//! All planning questions (schema, statistics, orderings, partitioning) are answered by the scan that was replaced; only
-//! reading is ours, and of small tables not even that (`plain.rs`). One plan may be executed several times, one execution after the other: each has an [`Execution`] of
+//! All planning questions (schema, statistics, orderings, partitioning) are answered by the scan
+//! that was replaced; only reading is ours, and of small tables not even that (`plain.rs`). One
+//! plan may be executed several times, one execution after the other: each has an [`Execution`] of
 //! its own, which its streams share and keep alive (`executions.rs`).
-//! Not here: when a scan is replaced (`rule.rs`), what an execution does (`execution.rs`, `stream.rs`, `crate::smooth`).
+//! Not here: when a scan is replaced (`rule.rs`), what an execution does (`execution.rs`,
+//! `stream.rs`, `crate::smooth`).
 
 use std::any::Any;
 use std::fmt;
@@ -31,7 +33,8 @@ use super::spec::{Delivery, ScanPlan};
 use super::stream;
 use crate::smooth::{self, ProbeSideExecution, ProbeSidePlan, SmoothExecution, SmoothPlan};
 
-/// A cooperative scan of Parquet files, one by an index, or DataFusion's own made to say where it failed, as a DataFusion data source.
+/// A cooperative scan of Parquet files, one by an index, or DataFusion's own made to say where it
+/// failed, as a DataFusion data source.
 pub(crate) struct CScanSource {
     /// The scan that was replaced; it answers the planner's questions.
     original: FileScanConfig,

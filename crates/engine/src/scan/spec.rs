@@ -1,6 +1,7 @@
 //! What a cooperative scan is to do, fixed at planning: files, partitions, predicate, delivery.
 //!
-//! Not here: whether a scan may be cooperative (`rule.rs`), what one execution of it holds (`execution.rs`).
+//! Not here: whether a scan may be cooperative (`rule.rs`), what one execution of it holds
+//! (`execution.rs`).
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -23,7 +24,8 @@ use crate::settings::Settings;
 pub(crate) enum Delivery {
     /// Every partition takes whichever chunk comes next: nobody above minds where a row comes from.
     Shared,
-    /// Every partition gets the chunks of its own files, in any order: the files' split over partitions means something.
+    /// Every partition gets the chunks of its own files, in any order: the files' split over
+    /// partitions means something.
     Partitioned,
     /// Every partition gets the chunks of its own files in the files' order.
     Ordered,
@@ -64,7 +66,8 @@ pub(crate) struct FilePart {
 }
 
 impl ScanPlan {
-    /// The plan of a scan that `rule.rs` found to be understood. `None` if its files are not each covered exactly once.
+    /// The plan of a scan that `rule.rs` found to be understood. `None` if its files are not each
+    /// covered exactly once.
     ///
     /// # Errors
     /// If the projection or an option is invalid.
@@ -98,7 +101,8 @@ impl ScanPlan {
         }))
     }
 
-    /// The plan for some of the files, in as many partitions; `None` if it is none of them. Without a limit: who splits a scan sees to it.
+    /// The plan for some of the files, in as many partitions; `None` if it is none of them. Without
+    /// a limit: who splits a scan sees to it.
     pub(crate) fn only(&self, wanted: impl Fn(&PartitionedFile) -> bool) -> Option<Self> {
         let kept: Vec<usize> = (0..self.files.len())
             .filter(|file| wanted(&self.files[*file]))
@@ -147,7 +151,8 @@ impl ScanPlan {
     }
 }
 
-/// Sessions with a runtime of their own list local files by a store that knows less of their versions than ours does.
+/// Sessions with a runtime of their own list local files by a store that knows less of their
+/// versions than ours does.
 fn know_in_full(file: &mut PartitionedFile) {
     let listed = FileVersion::from(&file.object_meta);
     if let Some(version) = known_in_full(&listed) {
@@ -156,7 +161,8 @@ fn know_in_full(file: &mut PartitionedFile) {
     }
 }
 
-/// The distinct files of a scan and each partition's parts of them; `None` unless the parts cover each file exactly once.
+/// The distinct files of a scan and each partition's parts of them; `None` unless the parts cover
+/// each file exactly once.
 pub(crate) fn files_of(
     config: &FileScanConfig,
 ) -> Option<(Vec<PartitionedFile>, Vec<Vec<FilePart>>)> {

@@ -1,6 +1,7 @@
 //! One partition of a cooperative scan: chunk after chunk, batch after batch, through the pipeline.
 //!
-//! Cancel safety: dropping the stream drops the chunk it holds and its share of the scan; the last one ends the scan.
+//! Cancel safety: dropping the stream drops the chunk it holds and its share of the scan; the last
+//! one ends the scan.
 //! Bounds: one chunk, one batch of its columns and one batch of output at a time.
 //! I1: every row of every chunk handed out goes through the chunk's pipeline exactly once.
 
@@ -68,7 +69,8 @@ struct Partition {
     /// Rows on their way out; `None` once everything is in it and it was finished.
     output: Option<LimitedBatchCoalescer>,
     at: At,
-    /// How many of the chunks ruled out by dynamic filters were already withdrawn from the present scan.
+    /// How many of the chunks ruled out by dynamic filters were already withdrawn from the present
+    /// scan.
     withdrawn: usize,
 }
 

@@ -1,7 +1,8 @@
 //! One execution of a scan by an index: what its streams share.
 //!
-//! The first stream that is polled opens the table's files and the index, both at once, and divides the table into pages. An index that
-//! cannot be used leaves everything to the scan that takes over.
+//! The first stream that is polled opens the table's files and the index, both at once, and divides
+//! the table into pages. An index that cannot be used leaves everything to the scan that takes
+//! over.
 //! Not here: what a stream does (`stream.rs`), which pages are next (`probing.rs`).
 
 use std::panic::AssertUnwindSafe;
@@ -67,13 +68,16 @@ impl SmoothExecution {
         }
     }
 
-    /// The open execution; the first caller opens it. Cancel safe: another caller then opens it instead.
+    /// The open execution; the first caller opens it. Cancel safe: another caller then opens it
+    /// instead.
     ///
     /// # Errors
-    /// The same for all streams: a file of the table that cannot be opened. (An index that cannot be is no error.)
+    /// The same for all streams: a file of the table that cannot be opened. (An index that cannot
+    /// be is no error.)
     pub(crate) async fn open(&self, context: &Arc<TaskContext>) -> Result<Arc<Open>> {
         let opened = self.open.get_or_init(|| {
-            // Boxed: the compiler cannot prove the nested futures `Send` for every lifetime at once.
+            // Boxed: the compiler cannot prove the nested futures `Send` for every lifetime at
+            // once.
             let start: BoxFuture<'_, Result<Open>> = Box::pin(self.start(context));
             async { start.await.map(Arc::new).map_err(Arc::new) }
         });
@@ -100,7 +104,8 @@ impl SmoothExecution {
             };
             PageMap::new(&running.table, |chunk| columns[chunk].as_deref(), first_row)
         };
-        // Positions are those of the index that is asked, which is not known yet if there are several.
+        // Positions are those of the index that is asked, which is not known yet if there are
+        // several.
         let early = (plan.others.is_empty()).then(|| map_of(&plan.question.index));
         let cursor = opening.await.map_err(|error| {
             DataFusionError::Execution(format!("opening an index was given up: {error}"))
@@ -126,8 +131,8 @@ impl SmoothExecution {
         })
     }
 
-    /// Begins to open the index, of several the one with the fewest entries, and to look at a few leaves if that may be the first question;
-    /// `None` comes if none can be used.
+    /// Begins to open the index, of several the one with the fewest entries, and to look at a few
+    /// leaves if that may be the first question; `None` comes if none can be used.
     fn open_index(&self, context: &Arc<TaskContext>) -> SpawnedTask<Option<Cursor>> {
         let plan = Arc::clone(&self.plan);
         let runtime = context.runtime_env();
@@ -180,7 +185,8 @@ async fn open_one(plan: &SmoothPlan, question: &Question, runtime: &RuntimeEnv) 
 }
 
 impl Open {
-    /// What to read next. Once a scan takes over, its description is in [`Open::take_over`] and this says that there is nothing more.
+    /// What to read next. Once a scan takes over, its description is in [`Open::take_over`] and
+    /// this says that there is nothing more.
     pub(crate) async fn next_job(&self, plan: &SmoothPlan, metrics: &SmoothMetrics) -> Job {
         let job = match &self.probing {
             Some(probing) => probing.lock().await.next_job(&self.map).await,
@@ -203,7 +209,8 @@ impl Open {
         }
     }
 
-    /// Keys that divide the index into ranges, in the order of the scan; `None` if they are not known.
+    /// Keys that divide the index into ranges, in the order of the scan; `None` if they are not
+    /// known.
     pub(crate) async fn bounds(&self) -> Option<ArrayRef> {
         self.probing.as_ref()?.lock().await.bounds()
     }
@@ -308,7 +315,8 @@ impl Open {
 pub(crate) struct Prices {
     /// Bytes on disk of what is needed of a page, on average.
     pub(crate) page_bytes: u64,
-    /// Bytes of memory that a page takes which is read by itself, about: reads are of whole sectors.
+    /// Bytes of memory that a page takes which is read by itself, about: reads are of whole
+    /// sectors.
     pub(crate) page_alone_bytes: u64,
     /// What the device's meters say, in nanoseconds.
     pub(crate) believed: PageCosts,
@@ -325,7 +333,8 @@ fn prices(running: &Running, map: &PageMap, columns: &[Option<Vec<String>>]) -> 
     }
     let pages = u64::from(map.len()).max(1);
     let page_bytes = (bytes / pages).max(1);
-    // A page in the middle stands for all: how many requests it takes by itself, and how many bytes with what lies between.
+    // A page in the middle stands for all: how many requests it takes by itself, and how many bytes
+    // with what lies between.
     let sample = (0..map.len())
         .map(|n| (n + map.len() / 2) % map.len())
         .find_map(|n| {

@@ -1,9 +1,11 @@
 //! Which rows has a scan by an index given one by one?
 //!
-//! Whoever reads a whole page or chunk later leaves those rows out: a region after mode 0, and the scan that takes over when the index
-//! fails or `switch` changes over. Positions come in the order of the keys, so in none that helps.
+//! Whoever reads a whole page or chunk later leaves those rows out: a region after mode 0, and the
+//! scan that takes over when the index fails or `switch` changes over. Positions come in the order
+//! of the keys, so in none that helps.
 //! Not here: pages that were read whole (`coscan_core::smooth::SeenRows`).
-//! Bounds: two bytes a row, and at most 8 KiB for 65,536 rows of the table, however many of them were given.
+//! Bounds: two bytes a row, and at most 8 KiB for 65,536 rows of the table, however many of them
+//! were given.
 //! F1: a row is in the set iff it was part of a job that was given out.
 
 use std::collections::BTreeMap;
@@ -147,7 +149,8 @@ mod tests {
     fn few_and_many_rows_are_told_from_the_others() {
         let mut set = FetchedRows::default();
         let mut model: BTreeSet<u64> = BTreeSet::new();
-        // Steps that are prime to the span visit it in no order; the first block gets many rows, the others few.
+        // Steps that are prime to the span visit it in no order; the first block gets many rows,
+        // the others few.
         let dense = (0..20_000).map(|n| n * 7_919 % 65_521);
         let sparse = (0..3_000).map(|n| 65_000 + n * 104_729 % 200_000);
         for position in dense.chain(sparse) {

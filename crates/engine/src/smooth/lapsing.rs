@@ -1,8 +1,8 @@
 //! A read of pages that gives its memory back if nobody comes for it.
 //!
-//! Reads of a scan by an index are under way ahead of its stream. If the stream is not polled any more (an idle cursor), what they
-//! brought, or have pinned, would stay. So a read that could go on and is not polled for `lapse_after` is dropped; polled again, it
-//! begins anew.
+//! Reads of a scan by an index are under way ahead of its stream. If the stream is not polled any
+//! more (an idle cursor), what they brought, or have pinned, would stay. So a read that could go on
+//! and is not polled for `lapse_after` is dropped; polled again, it begins anew.
 //! Not here: chunks in a consumer's hands, which lapse by themselves (coscan-storage, `place.rs`).
 //! L1: what is read is looked at only when the read is complete, so beginning anew repeats no row.
 
@@ -74,7 +74,8 @@ impl<T> Lapses for Read<T> {
     fn lapse_if_silent(&self, now: Instant, wanted_after: Option<Duration>) {
         let patience = wanted_after.map_or(self.lapse_after, |wanted| wanted.min(self.lapse_after));
         let silent = |since: Instant| now.saturating_duration_since(since) >= patience;
-        // Whoever polls it now is not silent. (Looked at under the lock: a read that waits for the device again must not go.)
+        // Whoever polls it now is not silent. (Looked at under the lock: a read that waits for the
+        // device again must not go.)
         let lapsed = self.under_way.try_lock().and_then(|mut read| {
             let lapses = self.ready.lock().is_some_and(silent);
             lapses.then(|| read.take())

@@ -24,7 +24,8 @@ pub(crate) struct SmoothMetrics {
     pub(crate) entries_seen: Count,
     /// Rows fetched one by one (mode 0).
     pub(crate) rows_fetched: Count,
-    /// Pages looked at, and those of them that held results: the second over the first is the morphing accuracy.
+    /// Pages looked at, and those of them that held results: the second over the first is the
+    /// morphing accuracy.
     pub(crate) pages_read: Count,
     pub(crate) pages_with_results: Count,
     /// Pages that statistics ruled out.

@@ -16,7 +16,8 @@
 //! | `ordered.rs`, `result_cache.rs` | rows in the order of the key; those found before their turn |
 //! | `metrics.rs`, `region_sizes.rs`, `index_used.rs` | what EXPLAIN ANALYZE shows |
 //!
-//! The state machine is `coscan_core::smooth`; pages are read by `coscan_storage`. Contract: `docs/design/smooth.md`.
+//! The state machine is `coscan_core::smooth`; pages are read by `coscan_storage`. Contract:
+//! `docs/design/smooth.md`.
 
 mod execution;
 mod fetched_rows;

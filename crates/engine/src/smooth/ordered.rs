@@ -1,11 +1,13 @@
 //! A scan by an index with its rows in the order of the key.
 //!
-//! The index names rows in the order of their keys, up or down, but a page read for one of them holds others whose turn comes later; those wait
-//! in the [`ResultCache`], by ranges of keys. The scan goes through the index up to the end of a range; then all rows of that
-//! range have been found, for each was named, and are given, sorted. So a sort of everything is never needed: what is sorted is
-//! a range at a time, which fits into memory.
-//! When a cooperative scan takes over, its rows come in any order: they go into the cache, and are given range by range at its end.
-//! One partition; files that the index does not cover would break the order, so such scans are not planned.
+//! The index names rows in the order of their keys, up or down, but a page read for one of them
+//! holds others whose turn comes later; those wait in the [`ResultCache`], by ranges of keys. The
+//! scan goes through the index up to the end of a range; then all rows of that range have been
+//! found, for each was named, and are given, sorted. So a sort of everything is never needed: what
+//! is sorted is a range at a time, which fits into memory.
+//! When a cooperative scan takes over, its rows come in any order: they go into the cache, and are
+//! given range by range at its end. One partition; files that the index does not cover would break
+//! the order, so such scans are not planned.
 //! Source: [SmoothScan18 §4.2].
 
 use std::sync::Arc;

@@ -1,11 +1,13 @@
 //! Which index serves a scan, and what is it asked?
 //!
-//! An index serves a scan if it covers files of it, at the versions listed, its keys are of the column's type, and the predicate has a conjunct on its column that a
-//! range of keys answers: =, IN, BETWEEN, <, <=, >, >=, LIKE with a prefix, and OR of those. Of several the one with the narrowest
-//! kind of conjunct comes first; others that cover the same files are opened with it, and the one whose leaves that may match have the fewest
-//! entries is asked, of equals the first. A scan in the order of an index keeps to that one. All conjuncts on the column go to the index;
-//! every row is tested with the whole predicate again, so what an index cannot decide does no harm. Files that it does not cover are scanned
-//! beside.
+//! An index serves a scan if it covers files of it, at the versions listed, its keys are of the
+//! column's type, and the predicate has a conjunct on its column that a range of keys answers: =,
+//! IN, BETWEEN, <, <=, >, >=, LIKE with a prefix, and OR of those. Of several the one with the
+//! narrowest kind of conjunct comes first; others that cover the same files are opened with it, and
+//! the one whose leaves that may match have the fewest entries is asked, of equals the first. A
+//! scan in the order of an index keeps to that one. All conjuncts on the column go to the index;
+//! every row is tested with the whole predicate again, so what an index cannot decide does no harm.
+//! Files that it does not cover are scanned beside.
 //! Not here: when (`scan/rule.rs`), how (`execution.rs`).
 
 use std::cmp::Reverse;
@@ -34,7 +36,8 @@ pub(crate) struct SmoothPlan {
     pub(crate) path: AccessPath,
     /// The narrowest by its form.
     pub(crate) question: Question,
-    /// Others that answer for the same files: once they are open, the fewest entries decide. At most [`CANDIDATES_MAX`] with the first.
+    /// Others that answer for the same files: once they are open, the fewest entries decide. At
+    /// most [`CANDIDATES_MAX`] with the first.
     pub(crate) others: Vec<Question>,
     /// The scan of the files that the index covers.
     pub(crate) covered: Arc<ScanPlan>,
@@ -61,7 +64,8 @@ pub(crate) struct Question {
 pub(crate) struct KeyOrder {
     /// Where the column is in the output.
     pub(crate) column: usize,
-    /// Up or down; NULL keys match no predicate that an index serves, so where they would stand does not matter.
+    /// Up or down; NULL keys match no predicate that an index serves, so where they would stand
+    /// does not matter.
     pub(crate) options: SortOptions,
 }
 
@@ -132,8 +136,8 @@ impl SmoothPlan {
         }
     }
 
-    /// Whether the index may be asked how many pages it names before the first of them is read. Who wants a few rows wants the first of
-    /// them soon.
+    /// Whether the index may be asked how many pages it names before the first of them is read. Who
+    /// wants a few rows wants the first of them soon.
     pub(crate) fn may_look_first(&self) -> bool {
         let settings = &self.covered.settings;
         self.path == AccessPath::Smooth
@@ -232,7 +236,8 @@ impl fmt::Display for SmoothPlan {
     }
 }
 
-/// The indexes that a scan may use: whole, of files that it reads, with keys of the column's type in this table.
+/// The indexes that a scan may use: whole, of files that it reads, with keys of the column's type
+/// in this table.
 pub(super) fn serving(plan: &ScanPlan) -> impl Iterator<Item = Arc<Index>> + '_ {
     let may_use =
         plan.settings.access_path != AccessPath::Full && plan.delivery == Delivery::Shared;
@@ -262,7 +267,8 @@ fn covers(
         .is_some()
 }
 
-/// Indexes that are opened to see which of them has the fewest entries: each costs the read of its page index, all at once.
+/// Indexes that are opened to see which of them has the fewest entries: each costs the read of its
+/// page index, all at once.
 const CANDIDATES_MAX: usize = 4;
 
 /// How narrow a conjunct is, by its form alone.

@@ -1,11 +1,14 @@
 //! A scan on the probe side of a join: by an index, if the join wants few keys.
 //!
-//! A hash join whose build side is small tells the other side which keys it wants, before it asks for the first row (DataFusion's
-//! dynamic filters). If they come as a list and there is an index on their column, the scan asks the index for all of them at once:
-//! an index nested loops join that reads no page twice. Else it is the cooperative scan that it would have been. All streams
+//! A hash join whose build side is small tells the other side which keys it wants, before it asks
+//! for the first row (DataFusion's dynamic filters). If they come as a list and there is an index
+//! on their column, the scan asks the index for all of them at once: an index nested loops join
+//! that reads no page twice. Else it is the cooperative scan that it would have been. All streams
 //! of an execution do the same: what the first finds when it is polled.
-//! Not here: which indexes there are (`crate::index`), how an index is gone through (`execution.rs`).
-//! Source: [SmoothScan18 §4.2], smooth scan as the inner input of a join; we differ: keys are asked for together, not one by one.
+//! Not here: which indexes there are (`crate::index`), how an index is gone through
+//! (`execution.rs`).
+//! Source: [SmoothScan18 §4.2], smooth scan as the inner input of a join; we differ: keys are asked
+//! for together, not one by one.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -67,7 +70,8 @@ impl ProbeSidePlan {
         })
     }
 
-    /// The scan by the index of which the fewest keys are wanted now; `None` if there is no list of keys.
+    /// The scan by the index of which the fewest keys are wanted now; `None` if there is no list of
+    /// keys.
     fn by_index(&self) -> Option<SmoothPlan> {
         let lists = self.candidates.iter().filter_map(|candidate| {
             let wanted = snapshot_physical_expr(Arc::clone(&candidate.conjunct)).ok()?;
@@ -106,8 +110,8 @@ fn is_dynamic_over(conjunct: &Arc<dyn PhysicalExpr>, column: &str) -> bool {
         && DynamicFilterTracking::classify(conjunct).contains_dynamic_filter()
 }
 
-/// Keys of which a row must have one for this to be true; `None` if it does not say. (A hash join over several partitions says for each
-/// hash which keys have it.)
+/// Keys of which a row must have one for this to be true; `None` if it does not say. (A hash join
+/// over several partitions says for each hash which keys have it.)
 fn keys(expr: &Arc<dyn PhysicalExpr>, column: &str) -> Option<Vec<ScalarValue>> {
     let value =
         |expr: &Arc<dyn PhysicalExpr>| Some(expr.downcast_ref::<Literal>()?.value().clone());

@@ -1,11 +1,14 @@
 //! Which pages are read next?
 //!
-//! One for all streams of an execution: it goes through the entries of the index and says what to read, as a [`Job`]; streams carry
-//! jobs out, several at once, and tell what they found. The state machine (`coscan_core::smooth`) decides for the access path
-//! `smooth`; the other paths are a few lines each.
-//! Once a smooth scan's region is a quarter of a chunk, or the index fails, a cooperative scan takes over what is left
-//! (`takeover.rs`); an elastic one thinks about that at the beginning too, if the index may name most pages. First a few leaves of the rest of the index are looked at. If knowing all of it promises to save more than going
-//! through it takes, the whole rest is gone through, and only what it names is read (`rest.rs`).
+//! One for all streams of an execution: it goes through the entries of the index and says what to
+//! read, as a [`Job`]; streams carry jobs out, several at once, and tell what they found. The state
+//! machine (`coscan_core::smooth`) decides for the access path `smooth`; the other paths are a few
+//! lines each.
+//! Once a smooth scan's region is a quarter of a chunk, or the index fails, a cooperative scan
+//! takes over what is left (`takeover.rs`); an elastic one thinks about that at the beginning too,
+//! if the index may name most pages. First a few leaves of the rest of the index are looked at. If
+//! knowing all of it promises to save more than going through it takes, the whole rest is gone
+//! through, and only what it names is read (`rest.rs`).
 //! Not here: reading (`execution.rs`), rows (`rows.rs`).
 //! P1: each page is in one region, or left to the takeover, or holds no row that the index names.
 
@@ -84,11 +87,13 @@ pub(crate) struct Probing {
     switch_rows_left: u64,
     /// The rows fetched one by one (Tuple ID cache).
     fetched: Arc<FetchedRows>,
-    /// Rows taken from the index to be fetched, by page, that are in no job yet: a call that is dropped loses none of them.
+    /// Rows taken from the index to be fetched, by page, that are in no job yet: a call that is
+    /// dropped loses none of them.
     gathered: BTreeMap<u32, Vec<u64>>,
     /// How many.
     gathered_rows: usize,
-    /// Once all pages are known that the index names: those that are still to be read by themselves, ascending.
+    /// Once all pages are known that the index names: those that are still to be read by
+    /// themselves, ascending.
     sorted: Option<VecDeque<PageRun>>,
     /// Until then, while the rest of the index is gone through.
     named: Option<Named>,
@@ -103,7 +108,8 @@ pub(crate) struct Probing {
     before: usize,
     /// Positions taken from the entries at hand, descending.
     ahead: Vec<u64>,
-    /// Regions of one job: more with every job that was looked at, so that there is evidence before much is on its way.
+    /// Regions of one job: more with every job that was looked at, so that there is evidence before
+    /// much is on its way.
     regions_max: usize,
     read_ahead: ReadAhead,
     /// In which order entries come.
@@ -111,11 +117,12 @@ pub(crate) struct Probing {
     metrics: SmoothMetrics,
 }
 
-/// A scan takes over from regions of this part of a chunk on, as a divisor. It reads whole chunks, so what regions have read of them is
-/// read again: 10 % of a full scan of 58 chunks when regions had to be as large as a chunk, on a disk held to 200 MB/s.
+/// A scan takes over from regions of this part of a chunk on, as a divisor. It reads whole chunks,
+/// so what regions have read of them is read again: 10 % of a full scan of 58 chunks when regions
+/// had to be as large as a chunk, on a disk held to 200 MB/s.
 const TAKE_OVER_PART: u64 = 4;
-/// Leaves that are looked at before a scan takes over: 32,768 entries, which miss few chunks that hold a share of the results worth
-/// mentioning.
+/// Leaves that are looked at before a scan takes over: 32,768 entries, which miss few chunks that
+/// hold a share of the results worth mentioning.
 pub(super) const SAMPLED_LEAVES: usize = 8;
 
 impl Probing {
@@ -145,7 +152,8 @@ impl Probing {
         let mut smooth = SmoothScan::new(map.len(), options);
         smooth.set_costs(believed);
         metrics.index_leaves.add(cursor.leaves());
-        // More entries than pages may name most of them, and there is no need to find that out by reading.
+        // More entries than pages may name most of them, and there is no need to find that out by
+        // reading.
         let looks_first = plan.may_look_first() && cursor.entries_at_most() >= pages;
         Self {
             path: plan.path,
@@ -180,7 +188,7 @@ impl Probing {
     /// What to read next. Cancel safe.
     ///
     /// # Errors
-    /// None that the index causes: then a scan takes over.
+    /// Index errors are not returned: the take-over scan reads the remaining pages.
     pub(crate) async fn next_job(&mut self, map: &PageMap) -> Job {
         match self.try_next_job(map).await {
             Ok(job) => job,
@@ -251,7 +259,8 @@ impl Probing {
                     pages += size as usize;
                     regions.push(runs);
                 }
-                // The state machine asks for none after the first region; if it did, the row is given by itself.
+                // The state machine asks for none after the first region; if it did, the row is
+                // given by itself.
                 Probe::Row => self.gather(page, next),
             }
             if regions.len() >= self.regions_max || pages >= pages_max {
@@ -281,7 +290,8 @@ impl Probing {
         Ok(self.rows())
     }
 
-    /// The next position, in the table's order as far as entries are at hand; none if it is not in the chunk in which these pages begin.
+    /// The next position, in the table's order as far as entries are at hand; none if it is not in
+    /// the chunk in which these pages begin.
     async fn peek_position(
         &mut self,
         map: &PageMap,
@@ -308,8 +318,9 @@ impl Probing {
         Ok(next)
     }
 
-    /// Takes the entries at hand, as far as they are before the bound, to be gone through in the table's order: pages that lie close are read
-    /// together. Entries of pages that were read are left out at once; a page that is read meanwhile is found by its probe.
+    /// Takes the entries at hand, as far as they are before the bound, to be gone through in the
+    /// table's order: pages that lie close are read together. Entries of pages that were read are
+    /// left out at once; a page that is read meanwhile is found by its probe.
     fn sort_ahead(&mut self, map: &PageMap) {
         if !self.ahead.is_empty() {
             return;
@@ -405,8 +416,9 @@ impl Probing {
         (!job.is_empty()).then(|| Job::Regions(vec![job]))
     }
 
-    /// First keys of ranges of entries, in the order of the scan: of the first leaves one each, then of twice as many, up to a number that divides the
-    /// index into about [`RANGES`]. `None` if the index does not tell.
+    /// First keys of ranges of entries, in the order of the scan: of the first leaves one each,
+    /// then of twice as many, up to a number that divides the index into about [`RANGES`]. `None`
+    /// if the index does not tell.
     pub(crate) fn bounds(&self) -> Option<ArrayRef> {
         let cursor = self.cursor.as_ref()?;
         let most = cursor.leaves().div_ceil(RANGES).max(RANGE_LEAVES_MIN);
@@ -480,8 +492,9 @@ impl Probing {
         }
     }
 
-    /// Before a scan takes over: would it read much that the index does not name? A few leaves, spread over what is left of the index, tell
-    /// whether it is worth while to go through all of it.
+    /// Before a scan takes over: would it read much that the index does not name? A few leaves,
+    /// spread over what is left of the index, tell whether it is worth while to go through all of
+    /// it.
     async fn look_ahead_and_take_over(&mut self, map: &PageMap) -> Result<Job> {
         let Some(cursor) = &mut self.cursor else {
             return Ok(self.take_over(self.read()));
@@ -508,7 +521,8 @@ impl Probing {
         Ok(self.next_of_rest(map))
     }
 
-    /// The next pages that are read by themselves; after them the scan takes over, if anything is left to it.
+    /// The next pages that are read by themselves; after them the scan takes over, if anything is
+    /// left to it.
     fn next_of_rest(&mut self, map: &PageMap) -> Job {
         if let Some(job) = self.next_run() {
             return job;
@@ -538,7 +552,8 @@ impl Probing {
         })
     }
 
-    /// Per page, whether the entries that are left name a row of it. Cancel safe: another call goes on where this was.
+    /// Per page, whether the entries that are left name a row of it. Cancel safe: another call goes
+    /// on where this was.
     async fn named(&mut self, map: &PageMap) -> Result<Vec<bool>> {
         self.go_on_to(None)?;
         loop {
@@ -616,10 +631,11 @@ fn index_rows(settings: &Settings, map: &PageMap, page_bytes: u64, believed: Pag
     }
 }
 
-/// Ranges of keys in which an ordered scan gives its rows, about: few enough that rows go to them in long runs, many enough that one
-/// is small beside what memory there is.
+/// Ranges of keys in which an ordered scan gives its rows, about: few enough that rows go to them
+/// in long runs, many enough that one is small beside what memory there is.
 const RANGES: usize = 64;
-/// Leaves of a range, but for the first ranges: below 32,768 rows a range is not worth its overhead.
+/// Leaves of a range, but for the first ranges: below 32,768 rows a range is not worth its
+/// overhead.
 const RANGE_LEAVES_MIN: usize = 8;
 /// Of an entry of the index, about: the model wants to know, and it hardly matters.
 const KEY_BYTES: u64 = 8;

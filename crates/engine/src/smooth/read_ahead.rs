@@ -1,6 +1,7 @@
 //! How much of a scan by an index is on its way at once?
 //!
-//! Enough to keep a flash disk busy, and little beside what memory there is: pages are read into memory that nobody is asked for.
+//! Enough to keep a flash disk busy, and little beside what memory there is: pages are read into
+//! memory that nobody is asked for.
 //! Not here: which pages these are (`probing.rs`), and who begins the reads (`reader.rs`).
 //! Bounds: about an eighth of the memory, but one job per stream in any case.
 
@@ -10,13 +11,13 @@ use super::execution::Prices;
 const JOBS_MAX: usize = 16;
 /// Of the memory, what pages on their way may take, as a divisor.
 const MEMORY_PART: u64 = 8;
-/// Pages of large regions on their way, over all streams: what was begun with large regions is read before a sparse part of the table
-/// can make them small again.
+/// Pages of large regions on their way, over all streams: what was begun with large regions is read
+/// before a sparse part of the table can make them small again.
 const REGION_PAGES_MAX: usize = 128;
 /// Pages of one job where they lie apart: those of rows, or small regions.
 const APART_MAX: usize = 16;
-/// Jobs on their way where all pages are known, and pages of each: few and large, for a job is a request per column. Sixteen jobs of 12 pages
-/// took a disk 1.7 times as long as sixteen of 128.
+/// Jobs on their way where all pages are known, and pages of each: few and large, for a job is a
+/// request per column. Sixteen jobs of 12 pages took a disk 1.7 times as long as sixteen of 128.
 const SORTED_JOBS_MAX: usize = 4;
 const SORTED_PAGES_MAX: u32 = 128;
 
@@ -65,7 +66,8 @@ impl ReadAhead {
     }
 }
 
-/// Bytes of pages on their way, over all scans, beyond which no further read is begun (but one a stream).
+/// Bytes of pages on their way, over all scans, beyond which no further read is begun (but one a
+/// stream).
 pub(super) fn pages_bytes_max(memory_bytes: u64) -> u64 {
     memory_bytes / MEMORY_PART
 }

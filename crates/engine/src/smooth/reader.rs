@@ -1,9 +1,11 @@
 //! The rows of one stream of a scan by an index, as they are found.
 //!
-//! The streams of an execution take jobs from one [`Probing`](super::probing::Probing), each with several reads on their way; when it
-//! has no more, they share the cooperative scan that takes over, if there is one.
+//! The streams of an execution take jobs from one [`Probing`](super::probing::Probing), each with
+//! several reads on their way; when it has no more, they share the cooperative scan that takes
+//! over, if there is one.
 //! Cancel safety: dropping the reader drops its reads, its chunk and its share of the scan.
-//! Bounds: as many reads are on their way as `read_ahead.rs` says; they lapse if the stream is not polled (`lapsing.rs`).
+//! Bounds: as many reads are on their way as `read_ahead.rs` says; they lapse if the stream is not
+//! polled (`lapsing.rs`).
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -1,6 +1,7 @@
 //! How large were the regions of a smooth scan, one after the other? Shown by EXPLAIN ANALYZE.
 //!
-//! Runs of regions of one size, as `1×12 2×4 4 … 64×30`: the first and the last of them, so it is short however long the scan is.
+//! Runs of regions of one size, as `1×12 2×4 4 … 64×30`: the first and the last of them, so it is
+//! short however long the scan is.
 
 use std::any::Any;
 use std::collections::VecDeque;

@@ -1,8 +1,9 @@
 //! How is the rest of a table read, once regions are so large that a scan might as well?
 //!
-//! A cooperative scan reads whole chunks. Where the index names few pages of a chunk those are read by themselves instead, in the
-//! table's order; so a table dense at one end and sparse elsewhere is not scanned to its end, however large regions had become.
-//! What decides is what pages cost here (`DeviceCosts`).
+//! A cooperative scan reads whole chunks. Where the index names few pages of a chunk those are read
+//! by themselves instead, in the table's order; so a table dense at one end and sparse elsewhere is
+//! not scanned to its end, however large regions had become. What decides is what pages cost here
+//! (`DeviceCosts`).
 //! Not here: which pages the index names (`probing.rs`), the scan (`takeover.rs`).
 
 use coscan_core::smooth::{PageCosts, SeenRows};
@@ -52,8 +53,9 @@ pub(super) struct Rest {
     pub(super) done: Vec<bool>,
 }
 
-/// About what knowing all named pages would save over scanning every chunk that is not read, in the unit of the costs. `sampled` are positions
-/// that the index names; for each of them there are `scale`.
+/// About what knowing all named pages would save over scanning every chunk that is not read, in the
+/// unit of the costs. `sampled` are positions that the index names; for each of them there are
+/// `scale`.
 pub(super) fn saving(
     map: &PageMap,
     is_read: impl Fn(u32) -> bool,

@@ -1,15 +1,21 @@
 //! Rows that were found before their turn came: the Result Cache.
 //!
-//! Partitioned by ranges of keys, whose bounds are keys from the index's own page index, so that skew in the data is skew in the
-//! bounds. A range is taken out whole when its turn comes, and is sorted only then. When memory is short the last ranges are
-//! written to disk first, for their turn is furthest, until half of the memory is free; a range has one file, to which its rows are
-//! appended in no order, and is read back whole. One that does not fit into memory is sorted in parts, which are merged. Rows are given
-//! to their ranges many at a time ([`STAGED_ROWS`]). Once all rows were found, ranges are read back and sorted ahead of their turn, some at once.
+//! Partitioned by ranges of keys, whose bounds are keys from the index's own page index, so that
+//! skew in the data is skew in the bounds. A range is taken out whole when its turn comes, and is
+//! sorted only then. When memory is short the last ranges are written to disk first, for their turn
+//! is furthest, until half of the memory is free; a range has one file, to which its rows are
+//! appended in no order, and is read back whole. One that does not fit into memory is sorted in
+//! parts, which are merged. Rows are given to their ranges many at a time ([`STAGED_ROWS`]). Once
+//! all rows were found, ranges are read back and sorted ahead of their turn, some at once.
 //! Not here: when a range is complete (`ordered.rs`).
-//! Bounds: memory is taken from the budget before a row is kept, and is at most `bytes_max`, but for one batch; what does not fit is on disk. Beside that
-//! there are copies for a moment: of the staged rows, of what is being written, of one column of the range that is given, and of each that is sorted ahead.
-//! R1: a row is in the range its key is in. R2: ranges are taken in the order of their keys, up or down.
-//! Source: [SmoothScan18 §4.1]; we differ: rows need not be looked up one by one, for ranges are complete when they are taken.
+//! Bounds: memory is taken from the budget before a row is kept, and is at most `bytes_max`, but
+//! for one batch; what does not fit is on disk. Beside that there are copies for a moment: of the
+//! staged rows, of what is being written, of one column of the range that is given, and of each
+//! that is sorted ahead.
+//! R1: a row is in the range its key is in. R2: ranges are taken in the order of their keys, up or
+//! down.
+//! Source: [SmoothScan18 §4.1]; we differ: rows need not be looked up one by one, for ranges are
+//! complete when they are taken.
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;
@@ -123,13 +129,16 @@ impl Range {
     }
 }
 
-/// Rows that are sorted and given to their ranges at a time: enough that each range gets a run worth an array.
+/// Rows that are sorted and given to their ranges at a time: enough that each range gets a run
+/// worth an array.
 const STAGED_ROWS: usize = 64 << 10;
 
-/// Ranges that are read back and sorted ahead of their turn at once: that, and what is done with the rows, is work for a few cores.
+/// Ranges that are read back and sorted ahead of their turn at once: that, and what is done with
+/// the rows, is work for a few cores.
 const AHEAD_MAX: usize = 2;
 
-/// A range's file is followed by another beyond this size, so that what was read back leaves the disk.
+/// A range's file is followed by another beyond this size, so that what was read back leaves the
+/// disk.
 const SPILL_FILE_BYTES: usize = 64 << 20;
 
 impl ResultCache {
@@ -167,13 +176,15 @@ impl ResultCache {
         }
     }
 
-    /// Divides the keys at these, which are in the order of the rows. To be called before anything is inserted.
+    /// Divides the keys at these, which are in the order of the rows. To be called before anything
+    /// is inserted.
     pub(crate) fn set_bounds(&mut self, bounds: ArrayRef) {
         self.ranges.resize_with(bounds.len() + 1, Range::default);
         self.bounds = Some(bounds);
     }
 
-    /// Where the first range that is left ends: the bounds, and which of them; `None` if it has no end.
+    /// Where the first range that is left ends: the bounds, and which of them; `None` if it has no
+    /// end.
     pub(crate) fn bound(&self) -> Option<(ArrayRef, usize)> {
         let bounds = self.bounds.as_ref()?;
         (self.taken < bounds.len()).then(|| (Arc::clone(bounds), self.taken))
@@ -187,7 +198,8 @@ impl ResultCache {
     /// Keeps rows.
     ///
     /// # Errors
-    /// If they can neither be kept in memory nor written to disk; `Internal` for a row of a range that was taken out.
+    /// If they can neither be kept in memory nor written to disk; `Internal` for a row of a range
+    /// that was taken out.
     pub(crate) fn insert(&mut self, batch: RecordBatch) -> Result<()> {
         if batch.num_rows() == 0 {
             return Ok(());
@@ -378,7 +390,8 @@ impl ResultCache {
         }
     }
 
-    /// Rows in memory, sorted as they are asked for. Their memory is given to the stream, which gives it back when it ends.
+    /// Rows in memory, sorted as they are asked for. Their memory is given to the stream, which
+    /// gives it back when it ends.
     fn sorted(&self, batches: Vec<RecordBatch>, bytes: usize) -> Result<SendableRecordBatchStream> {
         let sorting = self.sorting();
         let rows = sorting.in_order(batches)?;
@@ -520,8 +533,8 @@ fn narrow(bytes: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
-/// The same rows, which keep no memory but their own: views of texts share the buffers of all rows that they were taken from, and
-/// other texts are taken into buffers as large as those.
+/// The same rows, which keep no memory but their own: views of texts share the buffers of all rows
+/// that they were taken from, and other texts are taken into buffers as large as those.
 fn compact(batch: RecordBatch) -> Result<RecordBatch> {
     let (schema, columns, _) = batch.into_parts();
     let columns = columns.into_iter().map(|column| {
@@ -532,7 +545,8 @@ fn compact(batch: RecordBatch) -> Result<RecordBatch> {
     Ok(RecordBatch::try_new(schema, columns.collect())?)
 }
 
-/// The first of `count` for which this is true, if it is true for all after it; `count` if for none.
+/// The first of `count` for which this is true, if it is true for all after it; `count` if for
+/// none.
 fn first(count: usize, holds: impl Fn(usize) -> bool) -> usize {
     let (mut low, mut high) = (0, count);
     while low < high {
@@ -568,7 +582,8 @@ mod tests {
             .with_memory_pool(pool)
             .build_arc()
             .unwrap();
-        // Of what is on disk a batch of each run is in memory at once, and what the reader read along with it.
+        // Of what is on disk a batch of each run is in memory at once, and what the reader read
+        // along with it.
         let config = SessionConfig::new().with_batch_size(256);
         let context = TaskContext::default()
             .with_runtime(runtime)
@@ -619,7 +634,8 @@ mod tests {
         keys.collect()
     }
 
-    /// With so much memory all is kept, and with so little, or so little allowed, nearly all is written to disk.
+    /// With so much memory all is kept, and with so little, or so little allowed, nearly all is
+    /// written to disk.
     #[tokio::test]
     async fn ranges_come_sorted_and_whole_whatever_the_memory() {
         for (bytes, bytes_max, found_all) in [

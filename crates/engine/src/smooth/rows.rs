@@ -1,7 +1,7 @@
 //! Which rows of pages are in the answer?
 //!
-//! Whoever looks at a page looks at all its rows, with the whole predicate, in mode 0 at the rows that the index named; rows that were
-//! given already are left out.
+//! Whoever looks at a page looks at all its rows, with the whole predicate, in mode 0 at the rows
+//! that the index named; rows that were given already are left out.
 //! Bounds: a piece of at most [`PIECE_ROWS_MAX`] rows is decoded at once.
 
 use std::ops::Range;
@@ -18,7 +18,8 @@ use futures::future::BoxFuture;
 use crate::error::external;
 use crate::scan::{Columns, Pipeline, Selection};
 
-/// Rows that are decoded at once: enough that setting up the decoder costs nothing, few enough for the cores' caches.
+/// Rows that are decoded at once: enough that setting up the decoder costs nothing, few enough for
+/// the cores' caches.
 pub(crate) const PIECE_ROWS_MAX: u64 = 32 << 10;
 
 /// Pages of one chunk that were read.

@@ -1,8 +1,10 @@
 //! What is left when a cooperative scan takes over?
 //!
-//! A smooth scan whose regions are nearly as large as chunks reads as a full scan does, so it becomes one: it registers the chunks that it has
-//! not done with the buffer manager, shares their loads with whoever else wants them, and takes them as they come. Pages that it
-//! has read, and rows that it has given, are left out. The same is done, from the start, when an index cannot be used.
+//! A smooth scan whose regions are nearly as large as chunks reads as a full scan does, so it
+//! becomes one: it registers the chunks that it has not done with the buffer manager, shares their
+//! loads with whoever else wants them, and takes them as they come. Pages that it has read, and
+//! rows that it has given, are left out. The same is done, from the start, when an index cannot be
+//! used.
 
 use std::sync::Arc;
 

@@ -1,6 +1,7 @@
 //! Why a statement is refused for its form alone, before its meaning is looked at.
 
-/// A statement that cannot be cut out of its text, or asks for more than parsing and planning may cost.
+/// A statement that cannot be cut out of its text, or asks for more than parsing and planning may
+/// cost.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StatementError {

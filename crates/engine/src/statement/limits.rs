@@ -1,7 +1,8 @@
 //! How much one statement may ask for. Each number says what it protects.
 //!
-//! The stack of whoever runs a plan decides the depths: an embedder's thread has 2 MiB, and an operator or expression
-//! takes up to 1 KiB of it per level. Measured by `tests/engine/statements.rs`, which runs what is just allowed there.
+//! The stack of whoever runs a plan decides the depths: an embedder's thread has 2 MiB, and an
+//! operator or expression takes up to 1 KiB of it per level. Measured by
+//! `tests/engine/statements.rs`, which runs what is just allowed there.
 
 /// Terms of a statement: chains of 100,000 are read, then balanced or refused for what they are.
 pub(super) const TERMS_MAX: usize = 600_000;
@@ -24,24 +25,27 @@ pub(super) const SETS_MAX: usize = 200;
 /// Chains of AND, OR or UNION that are not longer stay as they were written.
 pub(super) const CHAIN_KEPT: usize = 256;
 
-/// Common table expressions and subqueries in each other, written out. The parser stops at 50 of those in brackets.
+/// Common table expressions and subqueries in each other, written out. The parser stops at 50 of
+/// those in brackets.
 pub(super) const TABLES_MAX: usize = 200;
 
-/// Operands of one such chain, lists taken as one: a plan of 20,000 takes seconds, and more than in proportion.
+/// Operands of one such chain, lists taken as one: a plan of 20,000 takes seconds, and more than in
+/// proportion.
 pub(super) const OPERANDS_MAX: usize = 10_000;
 
-/// Expressions in one list of a SELECT (its columns, GROUP BY, ORDER BY) and columns of VALUES: planning takes time
-/// quadratic in them. PostgreSQL's limit is 1,664.
+/// Expressions in one list of a SELECT (its columns, GROUP BY, ORDER BY) and columns of VALUES:
+/// planning takes time quadratic in them. PostgreSQL's limit is 1,664.
 pub(super) const COLUMNS_MAX: usize = 5_000;
 
 /// Operators on one way from the root of a plan to a leaf.
 pub(super) const OPERATORS_MAX: usize = 500;
 
-/// Operators of a plan with everything written out that is named twice. 40 common table expressions that each name the
-/// one before twice would otherwise be 2^40 of them.
+/// Operators of a plan with everything written out that is named twice. 40 common table expressions
+/// that each name the one before twice would otherwise be 2^40 of them.
 pub(super) const NODES_MAX: usize = 200_000;
 
-/// Above so many pieces a statement takes milliseconds to parse, and plans where it holds up nobody.
+/// Above so many pieces a statement takes milliseconds to parse, and plans where it holds up
+/// nobody.
 pub(super) const LARGE_PIECES: usize = 4_000;
 
 /// What parsing 50 levels of brackets takes, and planning a statement of usual size.
@@ -56,13 +60,15 @@ pub(super) const TEXT_COPIES: usize = 3;
 /// A token, in the two lists that there are at a time.
 pub(super) const PIECE_BYTES: usize = 256;
 
-/// A term's nodes in the syntax tree, the logical plan, and the one that an optimizer rule makes of it.
+/// A term's nodes in the syntax tree, the logical plan, and the one that an optimizer rule makes of
+/// it.
 pub(super) const TERM_BYTES: usize = 1_024;
 
 /// The least that a statement takes while it is there.
 pub(super) const STATEMENT_BYTES: usize = 8 << 10;
 
-/// So many brackets that are read twice where there is an error in them may stand in each other, whatever their length.
+/// So many brackets that are read twice where there is an error in them may stand in each other,
+/// whatever their length.
 pub(super) const RETRIED_MIN: usize = 3;
 
 /// Tokens that the parser may read, again and again, before it gives up: about a second.

@@ -1,8 +1,9 @@
 //! How deep and how large is a plan, with everything that it names written out?
 //!
-//! Depth adds up on the way from the root to a leaf: the optimizer merges projections, and puts the expressions of one into
-//! those of the other. So a view over a view over a view, each with a long expression, is as deep as all of them.
-//! A common table expression that is named twice is there twice: plans share nodes, optimizers don't.
+//! Depth adds up on the way from the root to a leaf: the optimizer merges projections, and puts the
+//! expressions of one into those of the other. So a view over a view over a view, each with a long
+//! expression, is as deep as all of them. A common table expression that is named twice is there
+//! twice: plans share nodes, optimizers don't.
 //!
 //! Runs on a large stack; goes no deeper than the limits.
 

@@ -17,10 +17,11 @@ use super::size::StatementSize;
 use super::split::StatementText;
 use super::stack::{OnStack, with_stack};
 
-/// Does what `parse` does with a statement's text, on a stack that holds any tree that may come of it.
+/// Does what `parse` does with a statement's text, on a stack that holds any tree that may come of
+/// it.
 ///
-/// Trees that `parse` drops are dropped there. Those that it returns must have been through [`shape_statement`] or
-/// [`shape_datafusion`].
+/// Trees that `parse` drops are dropped there. Those that it returns must have been through
+/// [`shape_statement`] or [`shape_datafusion`].
 ///
 /// # Errors
 /// [`StatementError`] if the text is too much for any stack.
@@ -85,8 +86,8 @@ pub(crate) fn parse_datafusion(
 
 /// Plans a statement of this size that has been shaped.
 ///
-/// A shallow tree may become a deep plan: of common table expressions that name each other, each is below the next. The
-/// plan is no deeper than the statement has terms.
+/// A shallow tree may become a deep plan: of common table expressions that name each other, each is
+/// below the next. The plan is no deeper than the statement has terms.
 ///
 /// # Errors
 /// What the planner says, and [`StatementError`] if the plan is too deep or too large.

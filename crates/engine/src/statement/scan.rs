@@ -1,13 +1,15 @@
 //! What is a text of SQL made of, piece by piece, without keeping any?
 //!
-//! The parser's tokenizer makes 100 bytes of every semicolon and space, before anybody can say how many there are. This
-//! scan reads the same text, keeps nothing, and tells enough to cut it into statements and to bound what parsing costs.
+//! The parser's tokenizer makes 100 bytes of every semicolon and space, before anybody can say how
+//! many there are. This scan reads the same text, keeps nothing, and tells enough to cut it into
+//! statements and to bound what parsing costs.
 //!
-//! Not here: names, keywords, operators of several characters. Each character of an operator is a piece, so a count of
-//! pieces is never below the tokenizer's.
-//! Quotes and comments are the generic dialect's, which are PostgreSQL's and backticks. A test compares both, piece by
-//! piece, on random texts.
-//! Bounds: linear time, no memory. Comments nest `COMMENTS_MAX` deep: the tokenizer calls itself for what a comment holds.
+//! Not here: names, keywords, operators of several characters. Each character of an operator is a
+//! piece, so a count of pieces is never below the tokenizer's.
+//! Quotes and comments are the generic dialect's, which are PostgreSQL's and backticks. A test
+//! compares both, piece by piece, on random texts.
+//! Bounds: linear time, no memory. Comments nest `COMMENTS_MAX` deep: the tokenizer calls itself
+//! for what a comment holds.
 
 use super::error::StatementError;
 
@@ -53,7 +55,8 @@ impl<'a> Scan<'a> {
     /// The next piece; `None` at the end.
     ///
     /// # Errors
-    /// [`StatementError::Unended`] for a quote or comment that does not end; nothing can be read after it.
+    /// [`StatementError::Unended`] for a quote or comment that does not end; nothing can be read
+    /// after it.
     pub(super) fn next(&mut self) -> Result<Option<Piece>, StatementError> {
         let start = self.at;
         let Some(first) = self.peek(0) else {
@@ -115,7 +118,8 @@ impl<'a> Scan<'a> {
         StatementError::Unended { what, line, column }
     }
 
-    /// From a quote up to the one that ends it. A doubled quote is one within; so is one behind a backslash, with `escapes`.
+    /// From a quote up to the one that ends it. A doubled quote is one within; so is one behind a
+    /// backslash, with `escapes`.
     fn quoted(&mut self, quote: u8, escapes: bool, kind: Kind) -> Result<Kind, StatementError> {
         let start = self.at;
         self.at += 1;

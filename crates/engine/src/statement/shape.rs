@@ -1,11 +1,12 @@
 //! Makes a syntax tree shallow where that changes nothing, and refuses it where it stays deep.
 //!
-//! The parser makes `a OR b OR c` left-deep, so a chain of 100,000 is a tree of depth 100,000. AND, OR and UNION are
-//! associative: a long chain of one of them becomes a balanced tree over the same operands in the same order, 17 deep.
-//! For the rest (`+` may overflow, `||` has types) the depth is limited.
-//! Short chains stay as they are, so that plans and names of columns do.
+//! The parser makes `a OR b OR c` left-deep, so a chain of 100,000 is a tree of depth 100,000. AND,
+//! OR and UNION are associative: a long chain of one of them becomes a balanced tree over the same
+//! operands in the same order, 17 deep. For the rest (`+` may overflow, `||` has types) the depth
+//! is limited. Short chains stay as they are, so that plans and names of columns do.
 //!
-//! Runs on a stack that holds the tree ([`super::stack`]). Visiting goes no deeper than `EXPRESSIONS_MAX`.
+//! Runs on a stack that holds the tree ([`super::stack`]). Visiting goes no deeper than
+//! `EXPRESSIONS_MAX`.
 
 use std::collections::{HashMap, VecDeque};
 use std::mem;
@@ -53,13 +54,14 @@ struct Shaper {
 /// A query that is visited.
 #[derive(Default)]
 struct InQuery {
-    /// The names of its common table expressions whose queries are still to come; they come before everything else.
+    /// The names of its common table expressions whose queries are still to come; they come before
+    /// everything else.
     tables: VecDeque<String>,
     total: WrittenOut,
 }
 
-/// How large a query is when everything that it names is written out. The planner follows that, and two names in each of
-/// 40 common table expressions are 2^40 tables.
+/// How large a query is when everything that it names is written out. The planner follows that, and
+/// two names in each of 40 common table expressions are 2^40 tables.
 #[derive(Clone, Copy, Default)]
 struct WrittenOut {
     tables: usize,
@@ -245,8 +247,9 @@ fn balance_expression(expr: &mut Expr) -> ControlFlow<StatementError> {
     nothing
 }
 
-/// Neighbours that compare one column with literals of one kind, as a list: `a = 1 OR a = 2` is `a IN (1, 2)`, and
-/// `a <> 1 AND a <> 2` is `a NOT IN (1, 2)`. DataFusion does the same, in time quadratic in their number.
+/// Neighbours that compare one column with literals of one kind, as a list: `a = 1 OR a = 2` is `a
+/// IN (1, 2)`, and `a <> 1 AND a <> 2` is `a NOT IN (1, 2)`. DataFusion does the same, in time
+/// quadratic in their number.
 fn as_lists(operands: Vec<Expr>, op: &BinaryOperator) -> Vec<Expr> {
     let (comparison, negated) = match op {
         BinaryOperator::Or => (BinaryOperator::Eq, false),
@@ -441,7 +444,8 @@ mod tests {
         }
         for by in [" UNION ", " UNION ALL "] {
             let sql = chain(1_000, |i| format!("SELECT {i}"), by);
-            // Balanced, the right side of each is in brackets of its own when it is printed, or not: the order counts.
+            // Balanced, the right side of each is in brackets of its own when it is printed, or
+            // not: the order counts.
             let printed = shaped(&sql).unwrap().replace(['(', ')'], "");
             assert_eq!(printed, sql);
         }

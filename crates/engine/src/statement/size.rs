@@ -1,14 +1,17 @@
 //! What may parsing and planning a statement cost?
 //!
-//! *Terms* are the pieces that can make a syntax tree deeper: operators, names, keywords. A literal after a comma or a
-//! bracket cannot, so a list of a million of them has few terms. The number of terms bounds the depth of the tree that
-//! the parser makes, and with it the stack that cloning and dropping the tree take; the number of pieces bounds the memory.
+//! *Terms* are the pieces that can make a syntax tree deeper: operators, names, keywords. A literal
+//! after a comma or a bracket cannot, so a list of a million of them has few terms. The number of
+//! terms bounds the depth of the tree that the parser makes, and with it the stack that cloning and
+//! dropping the tree take; the number of pieces bounds the memory.
 //!
-//! The parser counts its own depth in most places and stops at 50. Where it does not (types in types, INTERVAL before
-//! INTERVAL, EXPLAIN before EXPLAIN, brackets of patterns, subscripts in a row) the text is refused here.
+//! The parser counts its own depth in most places and stops at 50. Where it does not (types in
+//! types, INTERVAL before INTERVAL, EXPLAIN before EXPLAIN, brackets of patterns, subscripts in a
+//! row) the text is refused here.
 //!
-//! And where the parser fails within `CAST(…)` it reads all of it again, as a call of a function named CAST. In 50 of them
-//! that are nested it would read the innermost 2^50 times; so nesting times length is limited, too.
+//! And where the parser fails within `CAST(…)` it reads all of it again, as a call of a function
+//! named CAST. In 50 of them that are nested it would read the innermost 2^50 times; so nesting
+//! times length is limited, too.
 
 use super::error::StatementError;
 use super::limits::{
@@ -207,7 +210,8 @@ fn is_one_of(word: &str, words: &[&str]) -> bool {
 /// Words after which `<` opens a type.
 const TYPES_OF_TYPES: &[&str] = &["array", "struct", "map", "table", "union", "list", "nested"];
 
-/// Words before a bracket that have a grammar of their own, and may be functions to the parser, too.
+/// Words before a bracket that have a grammar of their own, and may be functions to the parser,
+/// too.
 const READ_TWICE: &[&str] = &[
     "array",
     "box",

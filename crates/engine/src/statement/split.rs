@@ -1,7 +1,7 @@
 //! Where does one statement end and the next begin?
 //!
-//! The text is cut at semicolons, where one in a string, a comment or a quoted name is no end; and it is cut, not printed
-//! again, so an error still points into what the user wrote.
+//! The text is cut at semicolons, where one in a string, a comment or a quoted name is no end; and
+//! it is cut, not printed again, so an error still points into what the user wrote.
 //! Bounds: nothing is kept of what is between statements, so 64 MiB of semicolons cost 64 MiB.
 
 use super::error::StatementError;

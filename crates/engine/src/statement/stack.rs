@@ -1,8 +1,9 @@
 //! Work on a stack that is big enough for it, wherever it is asked for.
 //!
-//! Syntax trees, expressions and plans are cloned, compared and dropped by derived code, which calls itself once per
-//! level and looks at no limit. A thread of Tokio has 2 MiB. So parsing and planning run on a stack of their own,
-//! as large as the statement may need, which costs a few microseconds to make and memory only as far as it is used.
+//! Syntax trees, expressions and plans are cloned, compared and dropped by derived code, which
+//! calls itself once per level and looks at no limit. A thread of Tokio has 2 MiB. So parsing and
+//! planning run on a stack of their own, as large as the statement may need, which costs a few
+//! microseconds to make and memory only as far as it is used.
 //! Refused: threads with large stacks, which every embedder would have to set up.
 
 use std::pin::Pin;

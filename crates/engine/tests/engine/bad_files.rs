@@ -1,5 +1,6 @@
-//! Promised: a file that is missing, not Parquet, truncated, damaged or replaced gives an error that names it (and the row
-//! group and column, where there is one), and harms no query that does not need it.
+//! Promised: a file that is missing, not Parquet, truncated, damaged or replaced gives an error
+//! that names it (and the row group and column, where there is one), and harms no query that does
+//! not need it.
 
 use crate::common;
 use std::fs;

@@ -1,5 +1,6 @@
-//! Promised: bloom filters prune the chunks of row groups in which a value cannot be, as far as plain DataFusion prunes row groups by
-//! them; they are read only for predicates that ask for values, can be switched off, and never change an answer, damaged or not.
+//! Promised: bloom filters prune the chunks of row groups in which a value cannot be, as far as
+//! plain DataFusion prunes row groups by them; they are read only for predicates that ask for
+//! values, can be switched off, and never change an answer, damaged or not.
 
 use std::fs;
 use std::path::Path;

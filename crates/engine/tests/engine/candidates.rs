@@ -1,5 +1,6 @@
-//! Promised: where several indexes answer a query the one with the fewest entries for it is asked, whatever the form of its conjuncts; of equals the
-//! one with the narrowest form; one that turns out to be damaged is left out; rows are plain DataFusion's in any case.
+//! Promised: where several indexes answer a query the one with the fewest entries for it is asked,
+//! whatever the form of its conjuncts; of equals the one with the narrowest form; one that turns
+//! out to be damaged is left out; rows are plain DataFusion's in any case.
 
 use std::fs;
 use std::path::Path;

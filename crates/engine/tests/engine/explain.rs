@@ -1,5 +1,5 @@
-//! Promised: EXPLAIN ANALYZE says of every scan where its chunks came from, what was read and decoded for it, what it got from others'
-//! work, and how long it waited.
+//! Promised: EXPLAIN ANALYZE says of every scan where its chunks came from, what was read and
+//! decoded for it, what it got from others' work, and how long it waited.
 
 use std::sync::Arc;
 

@@ -1,5 +1,6 @@
-//! Promised: a device that fails, gives too little or does not answer fails the queries that need what it did not give, with an error
-//! that names the file, the row group and the column; other queries get their rows, and when the device is well again so do those.
+//! Promised: a device that fails, gives too little or does not answer fails the queries that need
+//! what it did not give, with an error that names the file, the row group and the column; other
+//! queries get their rows, and when the device is well again so do those.
 
 use std::io;
 use std::path::Path;

@@ -1,5 +1,6 @@
-//! Promised: where few rows of a chunk pass the predicate, a lone query decodes the other columns at these rows only, and EXPLAIN ANALYZE
-//! says of how many; where no row passes, not at all. The rows are plain DataFusion's, in its order where there is one.
+//! Promised: where few rows of a chunk pass the predicate, a lone query decodes the other columns
+//! at these rows only, and EXPLAIN ANALYZE says of how many; where no row passes, not at all. The
+//! rows are plain DataFusion's, in its order where there is one.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -38,7 +39,8 @@ fn write(path: &Path) {
     common::write(path, schema, &[batch], GROUP_ROWS);
 }
 
-/// Chunks of some pages of a row group, or one of all row groups; in batches of which a few rows touch few.
+/// Chunks of some pages of a row group, or one of all row groups; in batches of which a few rows
+/// touch few.
 async fn session(path: &Path, chunk_bytes: u64) -> Session {
     let config = EngineConfig {
         chunk_bytes,
@@ -110,7 +112,8 @@ async fn rows_are_plain_datafusions() {
             "SELECT note, k FROM t WHERE (x < 9000 OR x > 19000) AND (x < 30000 OR k % 500 = 3)",
             // One run of rows across batches.
             "SELECT name FROM t WHERE x BETWEEN 8100 AND 8300",
-            // A conjunct that fails on rows that another one excludes; an output column that the conjuncts had; none that they lacked.
+            // A conjunct that fails on rows that another one excludes; an output column that the
+            // conjuncts had; none that they lacked.
             "SELECT name FROM t WHERE k > 59000 AND 100 / (k - 77) >= 0 AND x % 7 = 1",
             "SELECT name, note FROM t WHERE name LIKE '%77 has%' AND note IS NOT NULL",
             "SELECT name FROM t WHERE name LIKE '%777 has%'",

@@ -1,5 +1,6 @@
-//! Promised: NaN of either sign, -0, infinities and NULL in floating-point columns are in the answer wherever they are for DataFusion without any
-//! pruning and without statistics, whatever reads the files: cooperative scans of every policy and access path, DataFusion's reader for
+//! Promised: NaN of either sign, -0, infinities and NULL in floating-point columns are in the
+//! answer wherever they are for DataFusion without any pruning and without statistics, whatever
+//! reads the files: cooperative scans of every policy and access path, DataFusion's reader for
 //! small tables, and plans without cooperative scans.
 
 use std::path::{Path, PathBuf};
@@ -217,7 +218,8 @@ fn condition(random: &mut StdRng, depth: u32) -> String {
     }
 }
 
-/// A query, and how many of its rows are compared: those of a sort are in order, and without a LIMIT for the oracle.
+/// A query, and how many of its rows are compared: those of a sort are in order, and without a
+/// LIMIT for the oracle.
 fn query(random: &mut StdRng) -> (String, Option<usize>) {
     let condition = condition(random, 2);
     let column = one(random, &["f", "g", "h"]);

@@ -1,5 +1,6 @@
-//! Promised: a folder is a table of its Parquet files, whatever other tools left beside them; one whose files lie further down says so.
-//! By `CREATE EXTERNAL TABLE` too, and there too a file that is no Parquet is named.
+//! Promised: a folder is a table of its Parquet files, whatever other tools left beside them; one
+//! whose files lie further down says so. By `CREATE EXTERNAL TABLE` too, and there too a file that
+//! is no Parquet is named.
 
 use std::fs;
 use std::path::Path;
@@ -22,7 +23,8 @@ fn write(path: &Path, from: i64) {
     common::write(path, schema, &[batch.expect("a batch")], 500);
 }
 
-/// What Spark, macOS, people and we leave beside Parquet files. Some come first when files are listed, some end in `.parquet`.
+/// What Spark, macOS, people and we leave beside Parquet files. Some come first when files are
+/// listed, some end in `.parquet`.
 fn litter(folder: &Path) {
     for name in [
         ".part-0.parquet.crc",

@@ -1,5 +1,6 @@
-//! Promised: a DataFusion session of somebody else gets cooperative scans by `with_coscan`, and keeps its own runtime: memory pool, object
-//! stores, files; its scans share reads with the engine's other sessions.
+//! Promised: a DataFusion session of somebody else gets cooperative scans by `with_coscan`, and
+//! keeps its own runtime: memory pool, object stores, files; its scans share reads with the
+//! engine's other sessions.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
-//! Promised: aggregates of queries that run at once work on a chunk once for all of them, and what they left is remembered;
-//! yet every query gives plain DataFusion's rows, whatever the table, the grouping, the predicates, whoever else runs, is
-//! cancelled or fails.
+//! Promised: aggregates of queries that run at once work on a chunk once for all of them, and what
+//! they left is remembered; yet every query gives plain DataFusion's rows, whatever the table, the
+//! grouping, the predicates, whoever else runs, is cancelled or fails.
 
 use std::fs;
 use std::path::PathBuf;
@@ -33,7 +33,8 @@ impl Table {
     }
 }
 
-/// Rows of an awkward table: few groups and many, nulls, decimals at the edge of their type, floats that are not numbers.
+/// Rows of an awkward table: few groups and many, nulls, decimals at the edge of their type, floats
+/// that are not numbers.
 fn batch(from: i64, rows: i64, wide: bool) -> RecordBatch {
     let each = |f: &dyn Fn(i64) -> Option<i64>| -> Vec<Option<i64>> {
         (from..from + rows).map(f).collect()
@@ -306,7 +307,8 @@ async fn cancelled_members_harm_nobody() {
                 .unwrap();
             async move {
                 if at % 3 == 0 {
-                    // Dropped at some point of its life: before the first chunk, or with chunks in work.
+                    // Dropped at some point of its life: before the first chunk, or with chunks in
+                    // work.
                     let mut stream = session.sql(&sql(n)).await.unwrap();
                     let wait = std::time::Duration::from_micros((round * 300) as u64);
                     let _ended = tokio::time::timeout(wait, stream.next()).await;

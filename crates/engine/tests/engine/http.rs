@@ -1,5 +1,6 @@
-//! Promised: a Parquet file on a web server that answers range requests is a table, read cooperatively; a file that is not there, a
-//! server that cannot list folders and one that dies in the middle of an answer are errors that name the URL.
+//! Promised: a Parquet file on a web server that answers range requests is a table, read
+//! cooperatively; a file that is not there, a server that cannot list folders and one that dies in
+//! the middle of an answer are errors that name the URL.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -73,7 +74,8 @@ impl Server {
         format!("{}/data/x.parquet", self.url)
     }
 
-    /// The next answer breaks off after half of its bytes, and is the last. HEAD is answered still, so that a query can be planned.
+    /// The next answer breaks off after half of its bytes, and is the last. HEAD is answered still,
+    /// so that a query can be planned.
     fn die(&self) {
         *self.life.lock().expect("no panic") = Life::Dying;
     }

@@ -1,5 +1,6 @@
-//! Promised: a stream that is not read any more holds no frame, no page and no right to decode, and when it is read on it gives plain
-//! DataFusion's rows, each once: whole scans, few rows, unions, joins, and scans by an index.
+//! Promised: a stream that is not read any more holds no frame, no page and no right to decode, and
+//! when it is read on it gives plain DataFusion's rows, each once: whole scans, few rows, unions,
+//! joins, and scans by an index.
 
 use std::path::Path;
 use std::sync::Arc;

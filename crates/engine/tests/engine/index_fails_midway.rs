@@ -1,5 +1,5 @@
-//! Promised: an index that fails after it has named rows, whatever the access path, costs time: each row is given once, in order where an
-//! order was asked for.
+//! Promised: an index that fails after it has named rows, whatever the access path, costs time:
+//! each row is given once, in order where an order was asked for.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,7 @@
-//! Promised: a build that fails, is given up, or meets another one leaves the old state or the new one; nothing of it is taken for an
-//! index, and little of it is left; the next build works. Columns that change their type or go, in a file or in the table's declaration,
-//! cost an index's use and no rows.
+//! Promised: a build that fails, is given up, or meets another one leaves the old state or the new
+//! one; nothing of it is taken for an index, and little of it is left; the next build works.
+//! Columns that change their type or go, in a file or in the table's declaration, cost an index's
+//! use and no rows.
 
 use std::fmt;
 use std::fs;
@@ -343,7 +344,8 @@ async fn a_build_can_be_given_up_at_any_time() {
             }
         }
         assert!(given_up > 3, "{sql}: given up {given_up} times");
-        // Who gave up hears of what came into being when it builds the next time, and others when they look.
+        // Who gave up hears of what came into being when it builds the next time, and others when
+        // they look.
         let exists = "CREATE INDEX IF NOT EXISTS i ON t (k)";
         assert!(run(&session, exists).await.unwrap().is_empty());
         let later = self::session(&table, common::config()).await;
@@ -542,7 +544,8 @@ async fn a_column_may_change_its_type_or_go() {
     }
 }
 
-/// The files are what they were, and their table is declared with another type than the index has keys of.
+/// The files are what they were, and their table is declared with another type than the index has
+/// keys of.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_column_may_be_declared_of_another_type() {
     let folder = folder_of_numbers();
@@ -656,7 +659,8 @@ fn forget_the_type(folder: &Path, index: &str) {
     fs::write(&path, older).unwrap();
 }
 
-/// A table of another type asks first, before anybody knows the type of an index whose manifest does not say it.
+/// A table of another type asks first, before anybody knows the type of an index whose manifest
+/// does not say it.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_old_index_is_whole_for_the_tables_of_its_type() {
     let folder = tempfile::tempdir().unwrap();

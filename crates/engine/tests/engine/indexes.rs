@@ -1,6 +1,7 @@
-//! Promised: whatever access path, policy, trigger, page layout and memory, a query by an index gives plain DataFusion's rows, each once, in
-//! order where an order was asked for; files that changed or came after the index was built are scanned; a damaged index is
-//! noticed and costs time, not rows; indexes outlive their session, and what cannot be indexed is refused by name.
+//! Promised: whatever access path, policy, trigger, page layout and memory, a query by an index
+//! gives plain DataFusion's rows, each once, in order where an order was asked for; files that
+//! changed or came after the index was built are scanned; a damaged index is noticed and costs
+//! time, not rows; indexes outlive their session, and what cannot be indexed is refused by name.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -451,7 +452,8 @@ async fn indexes_are_kept_in_the_folder_that_a_session_names() {
     let configured = session(&table, config).await;
     assert_eq!(rows(&configured, "SHOW INDEXES").await.len(), 1);
 
-    // Of two of one name the one in the folder that is named is meant; it is refreshed where it is, whatever is named.
+    // Of two of one name the one in the folder that is named is meant; it is refreshed where it is,
+    // whatever is named.
     run(&other, "SET coscan.index_folder = ''").await.unwrap();
     run(&other, "REFRESH INDEX i").await.unwrap();
     run(&other, "CREATE INDEX i ON t (s)").await.unwrap();
@@ -492,7 +494,8 @@ async fn an_index_is_refreshed_on_its_own_table_only() {
     assert!(!second.path.join("_coscan").exists());
 }
 
-/// One file, a folder, a pattern, several places, a folder of a partition: what was built over it is found by whoever names it so.
+/// One file, a folder, a pattern, several places, a folder of a partition: what was built over it
+/// is found by whoever names it so.
 #[tokio::test(flavor = "multi_thread")]
 async fn indexes_of_external_tables_are_found() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Promised: a join's dynamic filter is evaluated in the scan where that saves columns, and left to the join where it saves none;
-//! the query's own conjuncts always are, however many there are.
+//! Promised: a join's dynamic filter is evaluated in the scan where that saves columns, and left to
+//! the join where it saves none; the query's own conjuncts always are, however many there are.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +12,8 @@ use crate::common::{self, config, plain, plain_rows, rows};
 use crate::predicates::rows_of_explain;
 
 const ROWS: i64 = 60_000;
-/// More distinct keys than DataFusion makes a list of (150), fewer than `ROWS`, from the whole range of keys.
+/// More distinct keys than DataFusion makes a list of (150), fewer than `ROWS`, from the whole
+/// range of keys.
 const BUILD_ROWS: i64 = 2_000;
 
 fn write(path: &Path, keys: impl Iterator<Item = i64> + Clone) {

@@ -1,5 +1,6 @@
-//! Promised: what a killed process has left goes with the next one that looks there, and nothing else: drafts of indexes by their lock
-//! files, and folders of spilled rows (`coscan-cli`'s tests kill a process). What is spilled goes where the configuration says, and with the engine.
+//! Promised: what a killed process has left goes with the next one that looks there, and nothing
+//! else: drafts of indexes by their lock files, and folders of spilled rows (`coscan-cli`'s tests
+//! kill a process). What is spilled goes where the configuration says, and with the engine.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -44,7 +45,8 @@ async fn drafts_of_dead_builds_go_and_nothing_else() {
         .unwrap();
 
     let write = |name: &str| fs::write(indexes.join(name), "x").unwrap();
-    // Killed while it wrote; killed when its manifest was in place; at work; and what nobody has locked.
+    // Killed while it wrote; killed when its manifest was in place; at work; and what nobody has
+    // locked.
     for name in ["d-1-2.index", "d-1-2.index#1", "d-1-2.index.lock"] {
         write(name);
     }

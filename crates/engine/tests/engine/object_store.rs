@@ -1,5 +1,6 @@
-//! Promised: a table on S3 is registered by its URL with the credentials of the environment, scanned cooperatively, shared between
-//! queries, seen anew when an object changes; what is not there or not allowed is an error that names the URL.
+//! Promised: a table on S3 is registered by its URL with the credentials of the environment,
+//! scanned cooperatively, shared between queries, seen anew when an object changes; what is not
+//! there or not allowed is an error that names the URL.
 
 use std::fs;
 use std::path::Path;
@@ -31,7 +32,8 @@ fn write(path: &Path, from: i64) {
     common::write(path, schema, &[batch.expect("a batch")], 3000);
 }
 
-/// Set for the process that does the work: it finds the server by the variables that the AWS tools know.
+/// Set for the process that does the work: it finds the server by the variables that the AWS tools
+/// know.
 const BUCKET: &str = "COSCAN_TEST_BUCKET";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -41,7 +43,8 @@ async fn a_table_on_s3_end_to_end() {
     }
     let package = concat!(env!("CARGO_MANIFEST_DIR"), "/../storage/tests/s3-server");
     let server = S3Server::start(package.as_ref(), &std::env::temp_dir());
-    // The environment of a process cannot be changed safely while it runs; another one is given it from the start.
+    // The environment of a process cannot be changed safely while it runs; another one is given it
+    // from the start.
     let again = Command::new(std::env::current_exe().expect("this program"))
         .args([
             "--exact",

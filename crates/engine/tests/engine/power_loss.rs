@@ -1,5 +1,6 @@
-//! Promised: when power fails, at whatever step and whatever was not synced then is lost, an index is the old one or the new one, what a
-//! statement reported done is done, and rows are right. The same holds for a process that is killed, and for two of them on one folder.
+//! Promised: when power fails, at whatever step and whatever was not synced then is lost, an index
+//! is the old one or the new one, what a statement reported done is done, and rows are right. The
+//! same holds for a process that is killed, and for two of them on one folder.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -232,7 +233,8 @@ fn add(folder: &Path, name: &str, seed: u64) {
     write(&folder.join("t").join(name), &[rows], Layout::Aligned);
 }
 
-/// One statement during which power fails after so many calls. Whether it failed before the statement had ended.
+/// One statement during which power fails after so many calls. Whether it failed before the
+/// statement had ended.
 async fn one_loss(statement: &str, after: usize, names: Names) -> bool {
     let context = format!("{statement}, power fails after {after}, names {names:?}");
     let folder = tempfile::tempdir().unwrap();

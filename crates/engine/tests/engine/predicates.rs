@@ -1,5 +1,6 @@
-//! Promised: whatever the predicate and the projection, over files with nulls, NaN, missing columns and columns in another
-//! order or type, a cooperative scan gives plain DataFusion's rows; conjuncts that statistics prove are not even read.
+//! Promised: whatever the predicate and the projection, over files with nulls, NaN, missing columns
+//! and columns in another order or type, a cooperative scan gives plain DataFusion's rows;
+//! conjuncts that statistics prove are not even read.
 
 use crate::common;
 use std::path::Path;
@@ -28,7 +29,8 @@ fn nullable<T>(random: &mut StdRng, share: f64, value: T) -> Option<T> {
     (!random.random_bool(share)).then_some(value)
 }
 
-/// One file: its columns in random order, sometimes without one of them, sometimes with a narrower type, clustered by k.
+/// One file: its columns in random order, sometimes without one of them, sometimes with a narrower
+/// type, clustered by k.
 fn file(random: &mut StdRng, path: &Path, first_key: i64) -> i64 {
     let rows = random.random_range(1..3000);
     let nulls = *[0.0, 0.0, 0.1, 1.0]

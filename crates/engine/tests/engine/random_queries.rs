@@ -1,5 +1,6 @@
-//! Promised: whatever the table's pages, the predicate, the access path, policy, trigger, memory, order and limit, a query by an index gives
-//! plain DataFusion's rows, each once, in order where an order was asked for. What fails is shrunk to the settings and queries that matter.
+//! Promised: whatever the table's pages, the predicate, the access path, policy, trigger, memory,
+//! order and limit, a query by an index gives plain DataFusion's rows, each once, in order where an
+//! order was asked for. What fails is shrunk to the settings and queries that matter.
 
 use coscan::EngineConfig;
 use proptest::prelude::*;
@@ -160,7 +161,8 @@ async fn ask(world: &World) {
     }
 }
 
-/// Rows come in the order that was asked for, and with a limit they are the first ones; those of one key are in any order.
+/// Rows come in the order that was asked for, and with a limit they are the first ones; those of
+/// one key are in any order.
 fn check_order(found: &[String], in_order: &[String], columns: &str, order: &str, context: &str) {
     let Some(column) = order.split_whitespace().nth(2) else {
         return;

@@ -1,4 +1,5 @@
-//! Promised: pages that a scan by an index reads by themselves take little of the memory, by every access path, however large they are.
+//! Promised: pages that a scan by an index reads by themselves take little of the memory, by every
+//! access path, however large they are.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -71,7 +72,8 @@ async fn pages_on_their_way_are_few_beside_memory() {
             };
             assert!(found == expected, "{access_path}, {page_rows}");
             assert!(most > 0, "{access_path}, {page_rows}: no pages were read");
-            // An eighth, or a job for each of the four streams if that is more, and what reads of whole sectors bring besides.
+            // An eighth, or a job for each of the four streams if that is more, and what reads of
+            // whole sectors bring besides.
             assert!(most <= MEMORY / 4, "{access_path}, {page_rows}: {most}");
         }
         memory_comes_back(&session).await;

@@ -1,6 +1,7 @@
-//! Promised: a file that is written over in the middle of a scan fails the queries that still need it, with an error that names it; one
-//! that is replaced by a rename, so that the old file still can be read, gives the rows of the version that was planned, all of
-//! them. Queries that need other files of the table are not harmed, and the next query sees the new version.
+//! Promised: a file that is written over in the middle of a scan fails the queries that still need
+//! it, with an error that names it; one that is replaced by a rename, so that the old file still
+//! can be read, gives the rows of the version that was planned, all of them. Queries that need
+//! other files of the table are not harmed, and the next query sees the new version.
 
 use std::fs;
 use std::path::Path;
@@ -36,7 +37,8 @@ fn write(path: &Path, from: i64) {
     common::write(path, schema, &[batch.expect("a batch")], 500);
 }
 
-/// An engine that leaves tables as small as these to DataFusion's reader, which reads a row group when it gets to it.
+/// An engine that leaves tables as small as these to DataFusion's reader, which reads a row group
+/// when it gets to it.
 fn small_tables() -> EngineConfig {
     EngineConfig {
         small_table_bytes: EngineConfig::default().small_table_bytes,
@@ -144,7 +146,8 @@ async fn replaced_in_the_middle(policy: Policy, model: StorageModel, how: How) {
     write(&folder.path().join("b.parquet"), 1_000_000);
     let aside = tempfile::tempdir().expect("a folder");
     let new = aside.path().join("new.parquet");
-    // Longer than the coarsest file system clock we know of: DataFusion's caches know versions by size and time only.
+    // Longer than the coarsest file system clock we know of: DataFusion's caches know versions by
+    // size and time only.
     tokio::time::sleep(std::time::Duration::from_millis(12)).await;
     write(&new, 2_000_000);
     let slow = EngineConfig {

@@ -1,5 +1,6 @@
-//! Promised: a file that another one took the place of is another version, whatever kept its size and modification time (`cp -p`, `rsync -t`,
-//! `mv`): counts, bounds, rows and indexes are the new file's, in every session that knew the old one.
+//! Promised: a file that another one took the place of is another version, whatever kept its size
+//! and modification time (`cp -p`, `rsync -t`, `mv`): counts, bounds, rows and indexes are the new
+//! file's, in every session that knew the old one.
 
 use std::fs::{self, File};
 use std::path::Path;

@@ -1,5 +1,6 @@
-//! Promised: limits and orders hold, a dropped query leaves nothing behind, settings are the session's own and refuse nonsense,
-//! small tables are planned as DataFusion does, system tables show what runs.
+//! Promised: limits and orders hold, a dropped query leaves nothing behind, settings are the
+//! session's own and refuse nonsense, small tables are planned as DataFusion does, system tables
+//! show what runs.
 
 use crate::common;
 use std::path::Path;
@@ -392,8 +393,8 @@ async fn the_memory_limit_moves_while_queries_run() {
         );
     }
     assert_eq!(session.engine().memory().limit(), 12 << 20);
-    // Sorts hold memory and scans run while the limit falls and rises. Scans do not mind; a sort may spill, or be refused where it
-    // cannot (in its last merge), and then says so.
+    // Sorts hold memory and scans run while the limit falls and rises. Scans do not mind; a sort
+    // may spill, or be refused where it cannot (in its last merge), and then says so.
     let sorts = async {
         for _ in 0..3 {
             let stream = other.sql(sorted).await.expect("planned");

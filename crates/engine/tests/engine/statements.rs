@@ -1,5 +1,6 @@
-//! Promised: no statement overflows a stack. Chains of 100,000 terms are answered or refused with an error that says so,
-//! a list of a million literals works, and the time is in proportion to the length.
+//! Promised: no statement overflows a stack. Chains of 100,000 terms are answered or refused with
+//! an error that says so, a list of a million literals works, and the time is in proportion to the
+//! length.
 
 use coscan::{Engine, EngineConfig, Session};
 use futures::TryStreamExt;

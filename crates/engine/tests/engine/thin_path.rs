@@ -1,4 +1,5 @@
-//! The shortest way through everything: a file is registered, scanned cooperatively, filtered, summed.
+//! The shortest way through everything: a file is registered, scanned cooperatively, filtered,
+//! summed.
 
 use crate::common;
 use std::sync::Arc;

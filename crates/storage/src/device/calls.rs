@@ -1,12 +1,17 @@
-//! Calls into the kernel that may never return: `open`, `stat`, `fstat`, `close` on a mount whose server is gone.
+//! Calls into the kernel that may never return: `open`, `stat`, `fstat`, `close` on a mount whose
+//! server is gone.
 //!
-//! Idea: whoever asks waits here for an answer from one of the mount's own threads, and no longer than the time-out. A thread that hangs in
-//! the kernel cannot be called back; it is left behind, and the mount's other threads go on. When all of them hang, so does this mount, and
-//! nothing else: no thread that serves queries, other devices or timers ever makes such a call.
-//! Refused: the runtime's blocking threads. They are shared by all devices, and a runtime that is dropped waits for them for ever.
+//! Idea: whoever asks waits here for an answer from one of the mount's own threads, and no longer
+//! than the time-out. A thread that hangs in the kernel cannot be called back; it is left behind,
+//! and the mount's other threads go on. When all of them hang, so does this mount, and nothing
+//! else: no thread that serves queries, other devices or timers ever makes such a call.
+//! Refused: the runtime's blocking threads. They are shared by all devices, and a runtime that is
+//! dropped waits for them for ever.
 //! Not here: reads (`sys`), which have threads or a ring of their own.
-//! Bounds: at most [`THREADS_MAX`] threads per mount, none after [`IDLE`] without a call; at most [`WAITING_MAX`] questions wait.
-//! K1: every question ends, by answer or by time-out, also where a call panics. K2: dropping a question waits for nothing.
+//! Bounds: at most [`THREADS_MAX`] threads per mount, none after [`IDLE`] without a call; at most
+//! [`WAITING_MAX`] questions wait.
+//! K1: every question ends, by answer or by time-out, also where a call panics. K2: dropping a
+//! question waits for nothing.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -23,7 +28,8 @@ use crate::panics;
 
 /// Enough to hide the latency of a network's file system while a folder of files is opened.
 const THREADS_MAX: usize = 8;
-/// More would only be questions that time out: a mount that answers has answered thousands within the time-out.
+/// More would only be questions that time out: a mount that answers has answered thousands within
+/// the time-out.
 const WAITING_MAX: usize = 4096;
 /// How long a thread waits for the next call.
 const IDLE: Duration = Duration::from_secs(10);
@@ -83,7 +89,8 @@ impl Calls {
         })
     }
 
-    /// Makes a call that may hang, and waits for its answer. Cancel safe: a call that has not begun is not made.
+    /// Makes a call that may hang, and waits for its answer. Cancel safe: a call that has not begun
+    /// is not made.
     pub(super) async fn ask<T: Send + 'static>(
         &self,
         call: impl FnOnce() -> io::Result<T> + Send + 'static,
@@ -99,7 +106,8 @@ impl Calls {
 
     /// Closes a file. Nobody waits for it.
     pub(super) fn close(&self, file: File) {
-        // Without a thread there is nothing better than to close it here, which the failed call's drop has done.
+        // Without a thread there is nothing better than to close it here, which the failed call's
+        // drop has done.
         let _closed = self.shared.add(Box::new(Closing { file }));
     }
 

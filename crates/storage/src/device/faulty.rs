@@ -1,9 +1,10 @@
 //! How does this behave on a device that fails?
 //!
-//! A wrapper that injects faults by a plan: rules in order, each with a condition, a fault and how often it strikes. The
-//! first rule that applies to a read is the one that strikes. The plan is deterministic: reads are numbered in the order
-//! in which they are polled first.
-//! Not here: random plans (a test draws its rules from its seed), faults below the device (bad sectors of a real disk).
+//! A wrapper that injects faults by a plan: rules in order, each with a condition, a fault and how
+//! often it strikes. The first rule that applies to a read is the one that strikes. The plan is
+//! deterministic: reads are numbered in the order in which they are polled first.
+//! Not here: random plans (a test draws its rules from its seed), faults below the device (bad
+//! sectors of a real disk).
 
 use std::io;
 use std::ops::Range;

@@ -1,16 +1,20 @@
 //! Open files, and whether each still is the version it was opened as.
 //!
-//! Opening a file walks its path and may block; a scan reads the same few files thousands of times. So handles are kept,
-//! by file version, up to a bound.
-//! On a local file system `fstat` of an open file is answered from memory, and asked where it is needed. Any other may ask a server, and
-//! wait for it for ever; there every call goes through `calls.rs`, `close` too.
+//! Opening a file walks its path and may block; a scan reads the same few files thousands of times.
+//! So handles are kept, by file version, up to a bound.
+//! On a local file system `fstat` of an open file is answered from memory, and asked where it is
+//! needed. Any other may ask a server, and wait for it for ever; there every call goes through
+//! `calls.rs`, `close` too.
 //! Not here: reading.
-//! Bounds: at most `open_max` files are kept open (reads that still run may hold a few more), and none where descriptors run out.
-//! H1: a handle is used for a version only after its file was found to be that version (`local_version.rs`).
+//! Bounds: at most `open_max` files are kept open (reads that still run may hold a few more), and
+//! none where descriptors run out.
+//! H1: a handle is used for a version only after its file was found to be that version
+//! (`local_version.rs`).
 //!
-//! What H1 cannot see: a file rewritten in place, at the same size, within the resolution of its file system's clock
-//! (nanoseconds since Linux 6.13, up to 4 ms before); and a file replaced under its name while a handle to the old one is
-//! open. The latter is harmless: the handle still reads the version that was asked for, as a whole.
+//! What H1 cannot see: a file rewritten in place, at the same size, within the resolution of its
+//! file system's clock (nanoseconds since Linux 6.13, up to 4 ms before); and a file replaced under
+//! its name while a handle to the old one is open. The latter is harmless: the handle still reads
+//! the version that was asked for, as a whole.
 
 use std::collections::HashMap;
 use std::fs::{File, Metadata, OpenOptions};
@@ -83,7 +87,8 @@ impl Drop for OpenFile {
 #[derive(Debug)]
 pub(super) struct Handles {
     open: Mutex<Open>,
-    /// Whether files are opened with `O_DIRECT`. Turned off for good when the file system refuses it.
+    /// Whether files are opened with `O_DIRECT`. Turned off for good when the file system refuses
+    /// it.
     direct: AtomicBool,
     open_max: usize,
     calls: Arc<Calls>,
@@ -163,7 +168,8 @@ impl Handles {
         self.calls.ask(move || open(&path, direct, calls)).await
     }
 
-    /// Fails, and forgets the handle, unless the open file is still this version (H1). Cached pages of the part `unneeded` may go.
+    /// Fails, and forgets the handle, unless the open file is still this version (H1). Cached pages
+    /// of the part `unneeded` may go.
     ///
     /// # Errors
     /// `Replaced`, `Read`, `NoAnswer`.
@@ -218,7 +224,8 @@ impl Handles {
         if handle.direct != self.direct() {
             return; // Direct reads were refused while it was being opened.
         }
-        // A linear search among a few hundred, only when a file is opened: less than the opening costs.
+        // A linear search among a few hundred, only when a file is opened: less than the opening
+        // costs.
         if open.handles.len() >= self.open_max
             && let Some(oldest) = open.handles.iter().min_by_key(|(_, (_, used))| *used)
         {

@@ -1,16 +1,20 @@
 //! Local files, read past the page cache.
 //!
-//! The buffer manager decides what stays in memory. The page cache would hold the same bytes a second time, evict by its
-//! own rule, and hide what was read; so files are opened with `O_DIRECT`, and reads go through one `io_uring` per device.
-//! Direct reads are also what the kernel's control groups throttle and account exactly.
+//! The buffer manager decides what stays in memory. The page cache would hold the same bytes a
+//! second time, evict by its own rule, and hide what was read; so files are opened with `O_DIRECT`,
+//! and reads go through one `io_uring` per device. Direct reads are also what the kernel's control
+//! groups throttle and account exactly.
 //!
-//! Two fallbacks, each also to be had on demand: where the file system refuses `O_DIRECT`, buffered reads; where the kernel
-//! refuses `io_uring`, `preadv` on threads (`positional.rs`).
-//! Not here: open files and their versions (`handles.rs`), layout in memory (`scatter.rs`), unsafe code (`sys`).
-//! Bounds: `reads_max` reads hold memory at once, the others wait for admission; `queue_depth` pieces are in the kernel; a
-//! read that takes longer than `read_timeout` fails, and so does one that waits as long for admission while no other ends.
-//! L1: a read succeeds only if its file was the asked-for version before and after. L2: each answer owns its memory: it
-//! holds the pages that its range touches and nothing else ([`footprint`](super::footprint)).
+//! Two fallbacks, each also to be had on demand: where the file system refuses `O_DIRECT`, buffered
+//! reads; where the kernel refuses `io_uring`, `preadv` on threads (`positional.rs`).
+//! Not here: open files and their versions (`handles.rs`), layout in memory (`scatter.rs`), unsafe
+//! code (`sys`).
+//! Bounds: `reads_max` reads hold memory at once, the others wait for admission; `queue_depth`
+//! pieces are in the kernel; a read that takes longer than `read_timeout` fails, and so does one
+//! that waits as long for admission while no other ends.
+//! L1: a read succeeds only if its file was the asked-for version before and after. L2: each answer
+//! owns its memory: it holds the pages that its range touches and nothing else
+//! ([`footprint`](super::footprint)).
 
 use std::fs;
 use std::io;
@@ -57,13 +61,15 @@ pub struct LocalOptions {
     pub queue_depth: u16,
     /// Threads of the positional engine.
     pub threads: u16,
-    /// The size of a piece. 1 MiB is near what a disk takes as one command, and spreads a chunk over a RAID's members.
+    /// The size of a piece. 1 MiB is near what a disk takes as one command, and spreads a chunk
+    /// over a RAID's members.
     pub piece_bytes: u64,
     /// The most reads that are admitted, and hold memory, at once.
     pub reads_max: usize,
     /// The most files kept open.
     pub handles_max: usize,
-    /// After this long from admission a read fails. Long enough for `reads_max` chunks of 16 MiB at 20 MB/s.
+    /// After this long from admission a read fails. Long enough for `reads_max` chunks of 16 MiB at
+    /// 20 MB/s.
     pub read_timeout: Duration,
 }
 
@@ -133,7 +139,8 @@ impl LocalDevice {
         Self::of_number(number, calls, options, start_ring).map_err(fail)
     }
 
-    /// The device with this number, whose calls that may hang are made by `calls`. Asks its file systems nothing.
+    /// The device with this number, whose calls that may hang are made by `calls`. Asks its file
+    /// systems nothing.
     pub(super) fn of_number(
         number: u64,
         calls: Arc<Calls>,
@@ -162,7 +169,8 @@ impl LocalDevice {
         self.handles.direct()
     }
 
-    /// One attempt, with the file open. The outer result is the device's, the inner one the kernel's.
+    /// One attempt, with the file open. The outer result is the device's, the inner one the
+    /// kernel's.
     async fn attempt(
         &self,
         file: &FileVersion,
@@ -170,7 +178,8 @@ impl LocalDevice {
         ranges: &[Range<u64>],
     ) -> Result<Outcome, StorageError> {
         let permit = self.admit(file, ranges).await?;
-        // Runs must not share a page, so a gap below a page is always joined; it would be read anyway.
+        // Runs must not share a page, so a gap below a page is always joined; it would be read
+        // anyway.
         let runs = plan(ranges, self.request_cost_bytes().max(PAGE), u64::MAX);
         let scatter = Scatter::new(ranges, &runs, self.piece_bytes, SINK_BYTES);
         let wanted = ranges.iter().map(|range| range.end - range.start).sum();
@@ -191,8 +200,8 @@ impl LocalDevice {
         }
     }
 
-    /// Waits for room: as long as reads end, else until the time-out. The reads of a disk that hangs keep their room, and those
-    /// behind them would wait for ever (D3).
+    /// Waits for room: as long as reads end, else until the time-out. The reads of a disk that
+    /// hangs keep their room, and those behind them would wait for ever (D3).
     async fn admit(
         &self,
         file: &FileVersion,
@@ -219,7 +228,8 @@ impl LocalDevice {
         }
     }
 
-    /// From now on it takes reads and carries none out, like a disk that hangs. Positional engine only.
+    /// From now on it takes reads and carries none out, like a disk that hangs. Positional engine
+    /// only.
     #[cfg(test)]
     pub(crate) fn hang(&self) {
         let Engine::Pool(pool) = &self.engine else {
@@ -261,14 +271,17 @@ impl Device for LocalDevice {
             let handle = self.handles.open(file).await?;
             past_end(handles::name_of(&file.location), file.size, ranges)?;
             let outcome = self.attempt(file, &handle, ranges).await?;
-            // Buffered, the bytes are in our frames and in the page cache. There they would be held twice, outside the budget, and push out
-            // what other programs use. On a memory file system there is nothing to drop, and the kernel does nothing.
+            // Buffered, the bytes are in our frames and in the page cache. There they would be held
+            // twice, outside the budget, and push out what other programs use. On a memory file
+            // system there is nothing to drop, and the kernel does nothing.
             let unneeded = (!handle.direct).then(|| hull(ranges));
-            // Before the outcome is looked at: a file that was cut short is first of all not the version asked for.
+            // Before the outcome is looked at: a file that was cut short is first of all not the
+            // version asked for.
             self.handles.verify(&handle, file, unneeded).await?;
             match outcome {
                 Ok(answers) => return Ok(answers),
-                // Some file systems take the flag and refuse the read. This ends: the next handle is not direct.
+                // Some file systems take the flag and refuse the read. This ends: the next handle
+                // is not direct.
                 Err(Failure::Io { source, .. })
                     if handle.direct && source.raw_os_error() == Some(libc::EINVAL) =>
                 {
@@ -388,8 +401,8 @@ fn block_device(number: u64) -> String {
 const LATENCY: Duration = Duration::from_micros(100);
 /// Of one `NVMe` disk or a good cloud volume.
 const BYTES_PER_SECOND: f64 = 1e9;
-/// A gap below a page is read anyway. The upper bound keeps a mismeasured device (a throttle makes the first bytes of a
-/// burst look free) from reading the columns between.
+/// A gap below a page is read anyway. The upper bound keeps a mismeasured device (a throttle makes
+/// the first bytes of a burst look free) from reading the columns between.
 const REQUEST_COST_BYTES: RangeInclusive<u64> = PAGE..=256 << 10;
 /// Gaps go here, in as many segments as it takes: at most 4 per merged gap.
 const SINK_BYTES: u64 = 64 << 10;
@@ -405,7 +418,8 @@ mod tests {
 
     use super::*;
 
-    /// What the kernel says where a container runtime or an administrator forbids `io_uring`, and what an old one says.
+    /// What the kernel says where a container runtime or an administrator forbids `io_uring`, and
+    /// what an old one says.
     const REFUSALS: [i32; 2] = [libc::EPERM, libc::ENOSYS];
 
     fn refused(

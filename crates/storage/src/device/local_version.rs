@@ -1,9 +1,11 @@
 //! When are two local files the same version?
 //!
-//! Size, modification time and inode are what most programs compare, and what `cp -p`, `rsync -t` and `mv` keep. The time of the last change
-//! (ctime) they cannot set, so a version's time is that, where the file system has it; its tag names all four.
-//! Versions that come from `object_store`'s own listing know less: they are compared by what they know.
-//! V1: two versions of ours that are equal are of one inode that was not changed in between, by the file system's clock.
+//! Size, modification time and inode are what most programs compare, and what `cp -p`, `rsync -t`
+//! and `mv` keep. The time of the last change (ctime) they cannot set, so a version's time is that,
+//! where the file system has it; its tag names all four. Versions that come from `object_store`'s
+//! own listing know less: they are compared by what they know.
+//! V1: two versions of ours that are equal are of one inode that was not changed in between, by the
+//! file system's clock.
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
@@ -29,8 +31,8 @@ pub fn local_version(location: &Path, metadata: &Metadata) -> FileVersion {
     }
 }
 
-/// The version that a local file has now, if it is still the one that a store has listed which knows less; `None` if it is not, or if it was
-/// listed by who knows all.
+/// The version that a local file has now, if it is still the one that a store has listed which
+/// knows less; `None` if it is not, or if it was listed by who knows all.
 #[must_use]
 pub fn known_in_full(file: &FileVersion) -> Option<FileVersion> {
     if parts(file).count() == PARTS {
@@ -41,7 +43,8 @@ pub fn known_in_full(file: &FileVersion) -> Option<FileVersion> {
     is_now(file, &now).then_some(now)
 }
 
-/// Whether an open file is this version. What has lost its last name was changed by that and by nobody else: no program can open it any more.
+/// Whether an open file is this version. What has lost its last name was changed by that and by
+/// nobody else: no program can open it any more.
 pub(super) fn is_version(metadata: &Metadata, file: &FileVersion) -> bool {
     let now = local_version(&file.location, metadata);
     let nameless = || {
@@ -54,7 +57,8 @@ pub(super) fn is_version(metadata: &Metadata, file: &FileVersion) -> bool {
     is_now(file, &now) || nameless()
 }
 
-/// Whether a version is the one that [`local_version()`] found: it equals it, or was made by somebody who knows less.
+/// Whether a version is the one that [`local_version()`] found: it equals it, or was made by
+/// somebody who knows less.
 pub(super) fn is_now(file: &FileVersion, now: &FileVersion) -> bool {
     if file == now {
         return true;

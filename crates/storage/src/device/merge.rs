@@ -1,12 +1,14 @@
 //! Which requests fetch these ranges at the least cost?
 //!
-//! Ranges that touch are joined. A gap is read only when that is cheaper than a second request. A request has a maximum
-//! size, so that large ranges arrive as several requests at once.
-//! Not here: what a request costs ([`Device::request_cost_bytes`](super::Device::request_cost_bytes)), alignment to
-//! pages (`scatter.rs`), issuing.
+//! Ranges that touch are joined. A gap is read only when that is cheaper than a second request. A
+//! request has a maximum size, so that large ranges arrive as several requests at once.
+//! Not here: what a request costs
+//! ([`Device::request_cost_bytes`](super::Device::request_cost_bytes)), alignment to pages
+//! (`scatter.rs`), issuing.
 //! Bounds: one pass; at most one request per range plus one per `request_bytes_max` bytes.
-//! M1: every wanted byte is in exactly one part of one request. M2: requests are ascending, do not overlap, and begin and
-//! end with a wanted byte. M3: no request is longer than `request_bytes_max`.
+//! M1: every wanted byte is in exactly one part of one request. M2: requests are ascending, do not
+//! overlap, and begin and end with a wanted byte. M3: no request is longer than
+//! `request_bytes_max`.
 
 use std::ops::Range;
 
@@ -55,8 +57,8 @@ impl Request {
     }
 }
 
-/// The requests that fetch `wanted`, which must be ascending and not overlapping; empty ranges get no part.
-/// Ranges are joined where they touch or the gap between them is below `gap_bytes`.
+/// The requests that fetch `wanted`, which must be ascending and not overlapping; empty ranges get
+/// no part. Ranges are joined where they touch or the gap between them is below `gap_bytes`.
 ///
 /// # Panics
 /// If `request_bytes_max` is 0.
@@ -121,7 +123,8 @@ mod tests {
         })
     }
 
-    /// Byte by byte: a wanted byte joins the open request if it is near enough and there is room, else opens one.
+    /// Byte by byte: a wanted byte joins the open request if it is near enough and there is room,
+    /// else opens one.
     fn naive(wanted: &[Range<u64>], gap: u64, max: u64) -> Vec<Range<u64>> {
         let mut requests: Vec<Range<u64>> = Vec::new();
         for byte in wanted.iter().cloned().flatten() {

@@ -1,11 +1,13 @@
 //! What does a device do, and how fast is it?
 //!
-//! Counts requests and bytes, tracks how long at least one request was outstanding, and estimates latency and bandwidth
-//! so that others can weigh a second request against a longer one ([`Meter::request_cost_bytes`]).
+//! Counts requests and bytes, tracks how long at least one request was outstanding, and estimates
+//! latency and bandwidth so that others can weigh a second request against a longer one
+//! ([`Meter::request_cost_bytes`]).
 //!
-//! Idea: latency is what a small request takes that finds the device idle; bandwidth is what comes per second of busy
-//! time while requests are large. Both are exponentially weighted, and start from what the kind of device usually shows,
-//! because the first plan is made before the first read.
+//! Idea: latency is what a small request takes that finds the device idle; bandwidth is what comes
+//! per second of busy time while requests are large. Both are exponentially weighted, and start
+//! from what the kind of device usually shows, because the first plan is made before the first
+//! read.
 //! Not here: who asked, and for what (the buffer manager's statistics).
 //! Bounds: constant size; one short critical section when a read begins and one when it ends.
 
@@ -14,7 +16,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-// Tokio's clock, so that a paused test clock moves the meter too. Without a runtime it is the real clock.
+// Tokio's clock, so that a paused test clock moves the meter too. Without a runtime it is the real
+// clock.
 use tokio::time::Instant;
 
 /// The meter of one device. Clones share their numbers.
@@ -114,8 +117,9 @@ impl Meter {
         }
     }
 
-    /// Notes that `requests` requests for `bytes` bytes went out, `bytes_wanted` of which somebody asked for.
-    /// Call [`InFlight::complete`] when they succeeded; dropping the guard notes that they failed.
+    /// Notes that `requests` requests for `bytes` bytes went out, `bytes_wanted` of which somebody
+    /// asked for. Call [`InFlight::complete`] when they succeeded; dropping the guard notes that
+    /// they failed.
     #[must_use]
     pub fn begin(&self, requests: u64, bytes: u64, bytes_wanted: u64) -> InFlight {
         let now = Instant::now();
@@ -156,8 +160,8 @@ impl Meter {
         }
     }
 
-    /// The bytes that the device could have read in the time a further request costs, held within `bounds`: a gap
-    /// between two ranges is worth reading exactly while it is smaller.
+    /// The bytes that the device could have read in the time a further request costs, held within
+    /// `bounds`: a gap between two ranges is worth reading exactly while it is smaller.
     #[must_use]
     pub fn request_cost_bytes(&self, bounds: &RangeInclusive<u64>) -> u64 {
         let state = self.state.lock();
@@ -256,9 +260,11 @@ fn ratio(part: Duration, whole: Duration) -> f64 {
     (part.as_secs_f64() / whole.as_secs_f64()).clamp(0.0, 1.0)
 }
 
-/// Of a new sample. A quarter follows a change of bandwidth (a throttle set, a neighbour gone) within ten samples.
+/// Of a new sample. A quarter follows a change of bandwidth (a throttle set, a neighbour gone)
+/// within ten samples.
 const WEIGHT: f64 = 0.25;
-/// Up to here a request's time is latency on every device we know: 64 KiB take 0.3 ms even at 200 MB/s.
+/// Up to here a request's time is latency on every device we know: 64 KiB take 0.3 ms even at 200
+/// MB/s.
 const LATENCY_SAMPLE_BYTES_MAX: u64 = 64 << 10;
 /// From here on a request's time is mostly transfer on a local disk.
 const BANDWIDTH_REQUEST_BYTES_MIN: u64 = 256 << 10;

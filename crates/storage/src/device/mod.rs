@@ -1,8 +1,9 @@
 //! What bytes are read from: disks, mount points, buckets.
 //!
-//! A [`Device`] is something with a bandwidth and a queue of its own. It reads exact ranges of files at a known version,
-//! meters what it does, and says what a further request costs. Everything above it (chunk loads, footers, page requests)
-//! reads through this trait, so that a bench can slow a device down ([`Throttled`]) and a test can break it ([`Faulty`]).
+//! A [`Device`] is something with a bandwidth and a queue of its own. It reads exact ranges of
+//! files at a known version, meters what it does, and says what a further request costs. Everything
+//! above it (chunk loads, footers, page requests) reads through this trait, so that a bench can
+//! slow a device down ([`Throttled`]) and a test can break it ([`Faulty`]).
 //!
 //! | file | what it answers |
 //! |---|---|
@@ -20,9 +21,10 @@
 //! | `sys` | the unsafe code |
 //!
 //! Not here: what to read and when (the buffer manager), retries across devices.
-//! D1: an answer is the asked-for bytes of the asked-for version, or an error. D2: each answer owns its memory alone, at
-//! most [`footprint`] bytes, so that dropping one frees it whatever was read along with it. D3: every read ends, by answer
-//! or by time-out. D4: what a device waits for holds up no thread but its own: neither a call nor dropping what it gave may block.
+//! D1: an answer is the asked-for bytes of the asked-for version, or an error. D2: each answer owns
+//! its memory alone, at most [`footprint`] bytes, so that dropping one frees it whatever was read
+//! along with it. D3: every read ends, by answer or by time-out. D4: what a device waits for holds
+//! up no thread but its own: neither a call nor dropping what it gave may block.
 
 mod calls;
 mod faulty;
@@ -65,7 +67,8 @@ pub struct FileVersion {
     pub location: Path,
     /// Its size in bytes.
     pub size: u64,
-    /// When it was last modified, in nanoseconds since 1970; of a local file, when it was last changed in any way ([`local_version()`]).
+    /// When it was last modified, in nanoseconds since 1970; of a local file, when it was last
+    /// changed in any way ([`local_version()`]).
     pub modified_ns: i128,
     /// The store's tag of this version, if it gives one.
     pub e_tag: Option<String>,
@@ -88,7 +91,8 @@ impl FileVersion {
         }
     }
 
-    /// Whether this is the version that [`Device::stat`] found. A local file's may have been listed by a store that knows less of it.
+    /// Whether this is the version that [`Device::stat`] found. A local file's may have been listed
+    /// by a store that knows less of it.
     #[must_use]
     pub fn is_still(&self, now: &Self) -> bool {
         local_version::is_now(self, now)
@@ -116,14 +120,15 @@ pub trait Device: Send + Sync + Debug {
     /// What it is and how it is read: `/dev/vda (io_uring, O_DIRECT)`, `s3://bucket`.
     fn name(&self) -> &str;
 
-    /// One scatter-gather request: the bytes of each range, in order. Ranges are ascending and do not overlap; they may
-    /// be empty. Without a wanted byte nothing is read or checked.
+    /// One scatter-gather request: the bytes of each range, in order. Ranges are ascending and do
+    /// not overlap; they may be empty. Without a wanted byte nothing is read or checked.
     ///
     /// Cancel safe: dropping the future may waste the read, and does nothing else.
     ///
     /// # Errors
-    /// `NotFound`; `Replaced` if the file is not, or during the read ceases to be, this version; `ShortRead` for a range
-    /// that ends past the end; `Read`; `TimedOut`; `ShutDown`; `Internal` for ranges that descend or overlap.
+    /// `NotFound`; `Replaced` if the file is not, or during the read ceases to be, this version;
+    /// `ShortRead` for a range that ends past the end; `Read`; `TimedOut`; `ShutDown`; `Internal`
+    /// for ranges that descend or overlap.
     async fn read(
         &self,
         file: &FileVersion,
@@ -139,8 +144,8 @@ pub trait Device: Send + Sync + Debug {
     /// Its meter.
     fn meter(&self) -> &Meter;
 
-    /// The gap up to which reading two ranges as one is cheaper than a second request: measured bandwidth times measured
-    /// latency, within bounds that fit the kind of device.
+    /// The gap up to which reading two ranges as one is cheaper than a second request: measured
+    /// bandwidth times measured latency, within bounds that fit the kind of device.
     fn request_cost_bytes(&self) -> u64;
 }
 

@@ -1,9 +1,11 @@
 //! Which mount is a path on, as far as its name says?
 //!
-//! A question to a file system may hang, and so may the question which file system it is. So paths are told apart by their names alone:
-//! each mount point has its own threads for the calls that may hang (`calls.rs`), and one that hangs takes no other along. A path through a
-//! symbolic link into another mount counts to the mount that holds the link.
-//! Bounds: the kernel's table of mounts is read at most once in [`FRESH`]; as many entries are kept as there were mounts.
+//! A question to a file system may hang, and so may the question which file system it is. So paths
+//! are told apart by their names alone: each mount point has its own threads for the calls that may
+//! hang (`calls.rs`), and one that hangs takes no other along. A path through a symbolic link into
+//! another mount counts to the mount that holds the link.
+//! Bounds: the kernel's table of mounts is read at most once in [`FRESH`]; as many entries are kept
+//! as there were mounts.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

@@ -1,14 +1,16 @@
 //! Object stores: S3 and its like, HTTP servers, memory.
 //!
-//! A read becomes a few ranged requests at once. Each asks for exactly the version that the scan was planned on
-//! (`If-Match`), and each answer's size, tag and date are looked at again, because not every server knows the header. A
-//! request that fails or stalls is tried again after a growing pause.
-//! Not here: credentials, connection pools, signing (the `object_store` crate). A store brings retries of its own for
-//! refused connections and 5xx answers; `request_timeout` bounds them too.
-//! Bounds: `requests_max` requests outstanding; each at most `request_bytes_max` long, tried at most `attempts_max` times,
-//! with at most `request_timeout` per attempt and `backoff_max` between two.
-//! O1: bytes of another version never reach an answer. O2: the answer to a range is one allocation of its own; the pieces
-//! that a large range arrives in are filled in place.
+//! A read becomes a few ranged requests at once. Each asks for exactly the version that the scan
+//! was planned on (`If-Match`), and each answer's size, tag and date are looked at again, because
+//! not every server knows the header. A request that fails or stalls is tried again after a growing
+//! pause.
+//! Not here: credentials, connection pools, signing (the `object_store` crate). A store brings
+//! retries of its own for refused connections and 5xx answers; `request_timeout` bounds them too.
+//! Bounds: `requests_max` requests outstanding; each at most `request_bytes_max` long, tried at
+//! most `attempts_max` times, with at most `request_timeout` per attempt and `backoff_max` between
+//! two.
+//! O1: bytes of another version never reach an answer. O2: the answer to a range is one allocation
+//! of its own; the pieces that a large range arrives in are filled in place.
 
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
@@ -32,7 +34,8 @@ use crate::StorageError;
 /// How an [`ObjectDevice`] reads.
 #[derive(Clone, Debug)]
 pub struct ObjectOptions {
-    /// The most requests outstanding. A cloud store gives some 80 MB/s per connection: 16 fill a 10 Gbit/s network.
+    /// The most requests outstanding. A cloud store gives some 80 MB/s per connection: 16 fill a 10
+    /// Gbit/s network.
     pub requests_max: usize,
     /// The longest request. AWS advises 8 to 16 MiB per request for throughput.
     pub request_bytes_max: u64,
@@ -191,7 +194,8 @@ impl ObjectDevice {
                 Failed::ForGood(self.replaced(file))
             }
             error => {
-                // What the store does not know how to do, or does not let us do, it will not learn in a second.
+                // What the store does not know how to do, or does not let us do, it will not learn
+                // in a second.
                 let again = matches!(error, Error::Generic { .. } | Error::JoinError { .. });
                 let error = StorageError::Read {
                     file: name,
@@ -207,8 +211,8 @@ impl ObjectDevice {
         }
     }
 
-    /// The last attempt failed: says whether it is because the object changed (a range past a shrunk object's end is a
-    /// plain error on most stores), and how long it was waited for.
+    /// The last attempt failed: says whether it is because the object changed (a range past a
+    /// shrunk object's end is a plain error on most stores), and how long it was waited for.
     async fn diagnose(
         &self,
         file: &FileVersion,
@@ -360,7 +364,8 @@ async fn each_chunk(answer: GetResult, mut take: impl FnMut(&Bytes)) -> Result<(
     Ok(())
 }
 
-/// Whether an answer comes from the version: same size, and same tag, or same date where there is no tag to compare.
+/// Whether an answer comes from the version: same size, and same tag, or same date where there is
+/// no tag to compare.
 fn is_version(meta: &ObjectMeta, file: &FileVersion) -> bool {
     if meta.size != file.size {
         return false;
@@ -395,9 +400,9 @@ fn size(range: &Range<u64>) -> usize {
 const LATENCY: Duration = Duration::from_millis(30);
 /// Of one connection.
 const BYTES_PER_SECOND: f64 = 80e6;
-/// Requests overlap, so that a further one costs a slot for a while, not the device's whole bandwidth: beyond 1 MiB the
-/// gap would cost more than it saves, on any store. And a cent buys 25,000 requests: below 64 KiB money does not matter
-/// either way, but the slot does.
+/// Requests overlap, so that a further one costs a slot for a while, not the device's whole
+/// bandwidth: beyond 1 MiB the gap would cost more than it saves, on any store. And a cent buys
+/// 25,000 requests: below 64 KiB money does not matter either way, but the slot does.
 const REQUEST_COST_BYTES: RangeInclusive<u64> = 64 << 10..=1 << 20;
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! Reads by `preadv` on a few threads, where `io_uring` is not to be had.
 //!
-//! Container runtimes often forbid `io_uring`. A blocking read per thread keeps as many requests outstanding as there are
-//! threads, which is what `io_uring` would do with a shallower queue; it costs a context switch per piece.
+//! Container runtimes often forbid `io_uring`. A blocking read per thread keeps as many requests
+//! outstanding as there are threads, which is what `io_uring` would do with a shallower queue; it
+//! costs a context switch per piece.
 //! Not here: what is read and where to (`sys::Transfer`).
 //! Bounds: a fixed number of threads; the queue holds what the device admits.
 

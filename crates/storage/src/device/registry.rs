@@ -1,8 +1,8 @@
 //! Which device holds a file?
 //!
-//! A local file belongs to the block device that its file system is on (`st_dev`), so that two disks have two queues and
-//! two meters, and one disk one, however many tables are on it. Everything else belongs to the object store registered
-//! for its URL.
+//! A local file belongs to the block device that its file system is on (`st_dev`), so that two
+//! disks have two queues and two meters, and one disk one, however many tables are on it.
+//! Everything else belongs to the object store registered for its URL.
 //! Not here: building object stores from URLs and credentials (the engine), reading.
 //! Bounds: at most 65536 devices ([`DeviceId`] is a `u16`); a device is never removed.
 //! R1: a device id, once given out, means the same device for the registry's life.
@@ -80,8 +80,8 @@ impl Devices {
         }
     }
 
-    /// Serves URLs below `url` (`s3://bucket`) from an object store. A store that was registered for it before keeps its
-    /// id and serves those who have it, but no new lookup.
+    /// Serves URLs below `url` (`s3://bucket`) from an object store. A store that was registered
+    /// for it before keeps its id and serves those who have it, but no new lookup.
     ///
     /// # Errors
     /// `Internal` if there are 65536 devices.
@@ -94,8 +94,9 @@ impl Devices {
         self.register(url, self.throttled(Arc::new(device)))
     }
 
-    /// Serves URLs below `url` from this device, as it is: for wrappers, tests, and devices of other makes. The longest
-    /// registered prefix of a file's URL wins, and wins over `st_dev`: `file:///mnt/a` is a device of its own.
+    /// Serves URLs below `url` from this device, as it is: for wrappers, tests, and devices of
+    /// other makes. The longest registered prefix of a file's URL wins, and wins over `st_dev`:
+    /// `file:///mnt/a` is a device of its own.
     ///
     /// # Errors
     /// `Internal` if there are 65536 devices.
@@ -112,19 +113,20 @@ impl Devices {
         self.known.lock().registered.contains_key(&key(url))
     }
 
-    /// The device that was registered for the file at `location` of the store at `url`, if one was; a local disk is not.
+    /// The device that was registered for the file at `location` of the store at `url`, if one was;
+    /// a local disk is not.
     #[must_use]
     pub fn registered_for(&self, url: &str, location: &Path) -> Option<Arc<dyn Device>> {
         let found = self.known.lock().longest_prefix(&key(url), location);
         found.map(|(_, device)| device)
     }
 
-    /// The device that holds the file at `location` of the store at `url`. For a local file this is a `stat` call, made beside this
-    /// thread. Cancel safe.
+    /// The device that holds the file at `location` of the store at `url`. For a local file this is
+    /// a `stat` call, made beside this thread. Cancel safe.
     ///
     /// # Errors
-    /// `NotFound` or `Read` for a local file that is not there or not to be had, `NoAnswer` where its mount hangs; `Read` for a URL
-    /// that no store is registered for.
+    /// `NotFound` or `Read` for a local file that is not there or not to be had, `NoAnswer` where
+    /// its mount hangs; `Read` for a URL that no store is registered for.
     pub async fn device_for(
         &self,
         url: &str,
@@ -176,7 +178,8 @@ impl Devices {
         if let Some(found) = known.local.get(&number).and_then(|&id| known.with(id)) {
             return Ok(found);
         }
-        // Under the lock, so that a disk does not get two queues: it starts a thread or a few, and asks the disk nothing.
+        // Under the lock, so that a disk does not get two queues: it starts a thread or a few, and
+        // asks the disk nothing.
         let device = LocalDevice::of_number(number, calls, options, Ring::start);
         let device = device.map_err(|source| unreadable(location, source.into()))?;
         let device = Arc::new(device);

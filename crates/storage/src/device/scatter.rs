@@ -1,12 +1,14 @@
 //! How does one read of whole pages fill a buffer per range?
 //!
-//! Direct I/O reads whole pages into page-aligned memory, but ranges begin and end anywhere, and each must own its memory:
-//! a frame that is evicted should give its bytes back though its neighbour in the same read stays. So each range gets a
-//! buffer of the pages it touches, and a run of joined ranges is read with one vectored read that goes through those
-//! buffers in turn. A page that two ranges touch is read into the first one's buffer, and the second's share of it, less
+//! Direct I/O reads whole pages into page-aligned memory, but ranges begin and end anywhere, and
+//! each must own its memory: a frame that is evicted should give its bytes back though its
+//! neighbour in the same read stays. So each range gets a buffer of the pages it touches, and a run
+//! of joined ranges is read with one vectored read that goes through those buffers in turn. A page
+//! that two ranges touch is read into the first one's buffer, and the second's share of it, less
 //! than a page, is copied afterwards. Gaps are read into a sink that nobody looks at.
 //! Not here: memory, files, errors. This is arithmetic, tested on vectors.
-//! Bounds: at most one segment per page, so a piece of 1 MiB has at most 256: below `IOV_MAX`, which is 1024.
+//! Bounds: at most one segment per page, so a piece of 1 MiB has at most 256: below `IOV_MAX`,
+//! which is 1024.
 //! S1: the segments of a piece are adjacent in the file, whole pages, and at most `piece_bytes`.
 //! S2: after all pieces and then all copies, in order, each buffer holds its range's bytes.
 
@@ -14,13 +16,15 @@ use std::ops::Range;
 
 use super::merge::Request;
 
-/// The unit of direct I/O. Every block device's logical block divides it, and it is the unit of the memory that is held.
+/// The unit of direct I/O. Every block device's logical block divides it, and it is the unit of the
+/// memory that is held.
 pub(super) const PAGE: u64 = 4096;
 
 /// A plan of reads and copies.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Scatter {
-    /// Per wanted range the file bytes that its buffer covers, whole pages; empty for an empty range.
+    /// Per wanted range the file bytes that its buffer covers, whole pages; empty for an empty
+    /// range.
     pub(super) buffers: Vec<Range<u64>>,
     pub(super) pieces: Vec<Piece>,
     pub(super) copies: Vec<Copy>,
@@ -56,8 +60,8 @@ pub(super) struct Copy {
 }
 
 impl Scatter {
-    /// Lays out the `runs` that [`plan`](super::merge::plan) made of `wanted` without a maximum size and with a gap of
-    /// at least a page, so that no two runs touch the same page.
+    /// Lays out the `runs` that [`plan`](super::merge::plan) made of `wanted` without a maximum
+    /// size and with a gap of at least a page, so that no two runs touch the same page.
     pub(super) fn new(
         wanted: &[Range<u64>],
         runs: &[Request],

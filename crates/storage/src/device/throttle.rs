@@ -1,13 +1,15 @@
 //! How would this run on a slower device?
 //!
-//! One server with a latency and a bandwidth: requests are served one after another in the order they came, each takes
-//! `latency + bytes / bandwidth`, and the answer is handed over when the modelled device would have finished. The real
-//! read runs meanwhile, and must be faster for the model to hold.
+//! One server with a latency and a bandwidth: requests are served one after another in the order
+//! they came, each takes `latency + bytes / bandwidth`, and the answer is handed over when the
+//! modelled device would have finished. The real read runs meanwhile, and must be faster for the
+//! model to hold.
 //!
-//! The model keeps its own time: `free_at` advances by exactly what each request costs, so that late timers do not add
-//! up. A caller that asks again as soon as it has its answer finds the device free a timer's lateness ago; within
-//! [`SLACK`] such a request starts when the device became free, not when it was asked for. Without that a single
-//! sequential reader of 1 MiB at 200 MB/s would measure a fifth less than 200 MB/s.
+//! The model keeps its own time: `free_at` advances by exactly what each request costs, so that
+//! late timers do not add up. A caller that asks again as soon as it has its answer finds the
+//! device free a timer's lateness ago; within [`SLACK`] such a request starts when the device
+//! became free, not when it was asked for. Without that a single sequential reader of 1 MiB at 200
+//! MB/s would measure a fifth less than 200 MB/s.
 //! Not here: bursts, reordering, caches, concurrency inside a device (use several).
 //! Bounds: the wait is the backlog; the number of callers bounds it.
 //! T1: over any time the bytes handed out are at most bandwidth × (time + `SLACK`).
@@ -64,8 +66,8 @@ impl Throttled {
         }
     }
 
-    /// When a read of so many requests and bytes, asked for now, is answered. Takes that time from the device, also if
-    /// the caller goes away: a disk does not stop either.
+    /// When a read of so many requests and bytes, asked for now, is answered. Takes that time from
+    /// the device, also if the caller goes away: a disk does not stop either.
     fn serve(&self, requests: u64, bytes: u64) -> Instant {
         let now = Instant::now();
         let requests = u32::try_from(requests).unwrap_or(u32::MAX);

@@ -7,7 +7,8 @@ use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
 
-/// The S3 server, on loopback, until it is dropped. Key `test`, secret `test-secret`, one bucket named `bucket`.
+/// The S3 server, on loopback, until it is dropped. Key `test`, secret `test-secret`, one bucket
+/// named `bucket`.
 pub(crate) struct S3Server {
     process: Child,
     port: u16,

@@ -1,4 +1,5 @@
-//! What the tests of the buffer pool share: a file, a pool over devices that can fail, consumers that count and sum.
+//! What the tests of the buffer pool share: a file, a pool over devices that can fail, consumers
+//! that count and sum.
 #![allow(dead_code)] // Every test binary uses its own part.
 
 use std::sync::Arc;

@@ -1,6 +1,8 @@
-//! How far from the best possible? Bytes and time of every policy over what no schedule could go below, on the workloads of Tables 2 and 3.
+//! How far from the best possible? Bytes and time of every policy over what no schedule could go
+//! below, on the workloads of Tables 2 and 3.
 //!
-//! The union bounds all schedules; Belady's figure bounds evictions only, in the order in which that policy handed out chunks.
+//! The union bounds all schedules; Belady's figure bounds evictions only, in the order in which
+//! that policy handed out chunks.
 
 use coscan_core::{Policy, TurnLimit};
 use coscan_sim::{Bounds, Outcome, Scenario};

@@ -1,7 +1,9 @@
-//! `relevance`, which takes turns, against the paper's, in the fifteen mixes of Figure 5, on two machines.
+//! `relevance`, which takes turns, against the paper's, in the fifteen mixes of Figure 5, on two
+//! machines.
 //!
-//! The paper's machine reads 80 ms for a chunk that costs SLOW 137 ms of CPU. The other is a machine of today with compressed files: it has
-//! room for the whole table, decode is half of a scan's CPU time, and scans that begin on a chunk together share it.
+//! The paper's machine reads 80 ms for a chunk that costs SLOW 137 ms of CPU. The other is a
+//! machine of today with compressed files: it has room for the whole table, decode is half of a
+//! scan's CPU time, and scans that begin on a chunk together share it.
 
 use coscan_core::Policy;
 use coscan_sim::Scenario;
@@ -34,7 +36,8 @@ const MACHINES: [Machine; 2] = [
     },
 ];
 
-/// The engine keeps the first 16 batches of a chunk for newcomers: a sixth of the 100 ms that a chunk takes, at least.
+/// The engine keeps the first 16 batches of a chunk for newcomers: a sixth of the 100 ms that a
+/// chunk takes, at least.
 const WINDOW_NS: u64 = 15_000_000;
 
 /// Of a mix that is to be won: better on both dimensions in so many of the fifteen.

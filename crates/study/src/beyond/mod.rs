@@ -5,7 +5,8 @@ use coscan_core::TurnLimit;
 pub(crate) mod bounds;
 pub(crate) mod mixes;
 
-/// As in the engine on two cores: as many chunks in work. A query always works on what it was handed, so no turn ends by itself.
+/// As in the engine on two cores: as many chunks in work. A query always works on what it was
+/// handed, so no turn ends by itself.
 const TURNS: TurnLimit = TurnLimit {
     chunks_max: 2,
     length_ns_max: 3_600_000_000_000,

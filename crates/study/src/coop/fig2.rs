@@ -1,7 +1,7 @@
 //! Figure 2: how likely is it that a randomly filled buffer holds a chunk that a query can use?
 //!
-//! Equation (1) against the core itself: a scan of random chunks fills the buffer, a query over a range asks for its first chunk, and
-//! either it is handed one at once or not.
+//! Equation (1) against the core itself: a scan of random chunks fills the buffer, a query over a
+//! range asks for its first chunk, and either it is handed one at once or not.
 
 use coscan_core::{
     Abm, Action, ChunkId, ChunkLayout, ChunkSet, ColumnId, ColumnSet, DeviceId, Event, Part,
@@ -98,7 +98,8 @@ impl Core {
             consumers: 1,
             ordered: false,
         };
-        // What the second scan lacks must not be brought before it asks, for it would take the place of what is there.
+        // What the second scan lacks must not be brought before it asks, for it would take the
+        // place of what is there.
         self.loads = scan == ScanId(0);
         self.tell(Event::ScanRegistered { scan, spec });
     }

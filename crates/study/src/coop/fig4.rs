@@ -1,7 +1,8 @@
 //! Figure 4: which chunks does each policy read when?
 //!
 //! Table 2's workload in the arrangement of seed 0 is drawn; the claims are decided over all seeds.
-//! A *front* is a run of loads of neighbouring chunks, ascending, each at most [`MEMORY`] loads after the one before.
+//! A *front* is a run of loads of neighbouring chunks, ascending, each at most [`MEMORY`] loads
+//! after the one before.
 
 use std::collections::BTreeMap;
 
@@ -130,7 +131,8 @@ fn panel(place: usize, accesses: &[Access]) -> Panel {
     }
 }
 
-/// Loads of a SLOW full scan and a FAST one that comes 3 s later under attach, if nothing is ever evicted and with Table 2's buffer.
+/// Loads of a SLOW full scan and a FAST one that comes 3 s later under attach, if nothing is ever
+/// evicted and with Table 2's buffer.
 fn detached() -> (f64, f64) {
     let loads = |buffer| {
         let mut random = Random::new(0);

@@ -1,7 +1,9 @@
-//! Figure 5: fifteen mixes of query speeds and range sizes, throughput and latency relative to relevance.
+//! Figure 5: fifteen mixes of query speeds and range sizes, throughput and latency relative to
+//! relevance.
 //!
-//! The paper names the mixes `SPEED-SIZE`: five mixtures of FAST and SLOW, three sets of ranges. Which five it does not say in full; ours
-//! go from fast only to slow only. Each query's speed and range is drawn.
+//! The paper names the mixes `SPEED-SIZE`: five mixtures of FAST and SLOW, three sets of ranges.
+//! Which five it does not say in full; ours go from fast only to slow only. Each query's speed and
+//! range is drawn.
 
 use coscan_core::Policy;
 use coscan_sim::{Random, Scenario, streams};

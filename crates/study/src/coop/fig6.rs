@@ -1,6 +1,7 @@
 //! Figure 6: what does each policy make of buffers from an eighth of the table to all of it?
 //!
-//! A table of 2 GB, 8 streams of 4 queries over 1, 10, 50 and 100 %: fast ones only (disk-intensive), or fast and slow (CPU-intensive).
+//! A table of 2 GB, 8 streams of 4 queries over 1, 10, 50 and 100 %: fast ones only
+//! (disk-intensive), or fast and slow (CPU-intensive).
 
 use coscan_core::Policy;
 use coscan_sim::{Random, Scenario, streams};

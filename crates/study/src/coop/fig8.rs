@@ -1,8 +1,9 @@
 //! Figure 8: what do the core's decisions cost, and how much of the execution time is that?
 //!
-//! 16 streams of 4 FAST queries over 1, 10 or 100 % of a table of 2 GB, cut into ever more chunks. The cost is what the real core
-//! takes on this machine, in CPU time of the thread, measured around every event; the execution time is that of the simulated machine.
-//! So this experiment alone depends on where it runs. One seed for every number of chunks: the cost hardly depends on it.
+//! 16 streams of 4 FAST queries over 1, 10 or 100 % of a table of 2 GB, cut into ever more chunks.
+//! The cost is what the real core takes on this machine, in CPU time of the thread, measured around
+//! every event; the execution time is that of the simulated machine. So this experiment alone
+//! depends on where it runs. One seed for every number of chunks: the cost hardly depends on it.
 
 use coscan_core::Policy;
 use coscan_sim::{Random, Scenario, streams};

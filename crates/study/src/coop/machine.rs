@@ -1,17 +1,23 @@
 //! The machine and the tables of [CoopScans07 §5.1], and where each parameter comes from.
 //!
-//! One set of parameters for all policies and experiments. What the paper does not state follows from its Table 2:
-//! - *Bandwidth.* "Slightly over 200 MB/s"; a FAST full scan alone takes 20.37 s for "over 4 GB", 256 chunks of 16 MiB.
-//! - *CPU per byte read.* CPU use times total time times two cores is 482, 457, 441 and 447 core-seconds under the four policies, which
-//!   made 4186, 2325, 1404 and 1842 requests. The four points lie on a line (residuals below 0.5 %): 421 core-seconds of
-//!   query work and 14.7 ms per request of 16 MiB. Reading itself costs CPU.
-//! - *SLOW.* Alone it is CPU-bound: 35.27 s for a full scan less the first load, 35.2 core-seconds; 11.73 tables' worth of SLOW is run.
-//! - *FAST.* What is left of the 421 core-seconds, over 12.79 tables' worth: 0.8 core-seconds for a full scan.
-//! - *Positioning.* Under `normal` 4186 requests took 453 s, 108 ms each, 80 ms of them transfer: 28 ms for the four disks to seek, with
-//!   the rotation of the last one.
-//! - *Favoured.* Under relevance S-01 takes 0.55 s, though it needs 0.4 core-seconds and the cores are shared by half a dozen SLOW
-//!   scans; S-10 takes three times its time alone. The scheduler of the time (Linux 2.6 before 23) put threads that had slept ahead
-//!   of others for up to a second of CPU; 0.9 s.
+//! One set of parameters for all policies and experiments. What the paper does not state follows
+//! from its Table 2:
+//! - *Bandwidth.* "Slightly over 200 MB/s"; a FAST full scan alone takes 20.37 s for "over 4 GB",
+//!   256 chunks of 16 MiB.
+//! - *CPU per byte read.* CPU use times total time times two cores is 482, 457, 441 and 447
+//!   core-seconds under the four policies, which made 4186, 2325, 1404 and 1842 requests. The four
+//!   points lie on a line (residuals below 0.5 %): 421 core-seconds of query work and 14.7 ms per
+//!   request of 16 MiB. Reading itself costs CPU.
+//! - *SLOW.* Alone it is CPU-bound: 35.27 s for a full scan less the first load, 35.2 core-seconds;
+//!   11.73 tables' worth of SLOW is run.
+//! - *FAST.* What is left of the 421 core-seconds, over 12.79 tables' worth: 0.8 core-seconds for a
+//!   full scan.
+//! - *Positioning.* Under `normal` 4186 requests took 453 s, 108 ms each, 80 ms of them transfer:
+//!   28 ms for the four disks to seek, with the rotation of the last one.
+//! - *Favoured.* Under relevance S-01 takes 0.55 s, though it needs 0.4 core-seconds and the cores
+//!   are shared by half a dozen SLOW scans; S-10 takes three times its time alone. The scheduler of
+//!   the time (Linux 2.6 before 23) put threads that had slept ahead of others for up to a second
+//!   of CPU; 0.9 s.
 
 use coscan_core::{
     AbmConfig, ChunkLayout, ChunkSet, ColumnSet, DeviceId, Part, Policy, StorageModel, TableLayout,
@@ -105,9 +111,10 @@ pub(crate) fn columns(
 
 /// The scheduler as the paper has it: whatever is available is handed out, at once.
 ///
-/// `loads_max` bounds nothing: every scan's read is in the device's queue, which serves them in the order they came. With a single
-/// load outstanding, scans that have come to the same place get a turn each and overtake the others together: `normal` then makes
-/// 2930 requests in Table 2 where the paper's made 4186. The other policies hardly depend on it.
+/// `loads_max` bounds nothing: every scan's read is in the device's queue, which serves them in the
+/// order they came. With a single load outstanding, scans that have come to the same place get a
+/// turn each and overtake the others together: `normal` then makes 2930 requests in Table 2 where
+/// the paper's made 4186. The other policies hardly depend on it.
 pub(crate) fn scheduler(policy: Policy, model: StorageModel, budget_bytes: u64) -> AbmConfig {
     AbmConfig {
         policy,

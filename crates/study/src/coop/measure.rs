@@ -1,4 +1,5 @@
-//! What the paper's tables say of a run: stream time, normalised latency, total time, CPU use, requests.
+//! What the paper's tables say of a run: stream time, normalised latency, total time, CPU use,
+//! requests.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +35,8 @@ pub(crate) struct Class {
     pub(crate) requests: f64,
 }
 
-/// Standalone times, simulated with the parameters of a scenario. Queries that differ only in where they read take the same.
+/// Standalone times, simulated with the parameters of a scenario. Queries that differ only in where
+/// they read take the same.
 #[derive(Debug, Default)]
 pub(crate) struct Standalone {
     known: BTreeMap<(u64, u64, u64), u64>,

@@ -1,6 +1,8 @@
-//! Tables 2 and 3 of the paper, whose workload is 16 streams of 4 queries: what they say, the queries, and our figures beside theirs.
+//! Tables 2 and 3 of the paper, whose workload is 16 streams of 4 queries: what they say, the
+//! queries, and our figures beside theirs.
 //!
-//! Not here: what a query reads, and which sentences about the table hold (`table2.rs`, `table3.rs`).
+//! Not here: what a query reads, and which sentences about the table hold (`table2.rs`,
+//! `table3.rs`).
 
 use coscan_sim::{Query, Random};
 
@@ -21,7 +23,8 @@ pub(crate) struct PaperTable {
     pub(crate) latency_s: [(f64, [f64; 4]); 8],
 }
 
-/// The classes of queries in the tables: their speed, the percentage that they read, and how many there are.
+/// The classes of queries in the tables: their speed, the percentage that they read, and how many
+/// there are.
 pub(crate) const CLASSES: [(Speed, u32, usize); 8] = [
     (Speed::Fast, 1, 9),
     (Speed::Fast, 10, 7),

@@ -1,6 +1,7 @@
 //! Table 2: 16 streams of 4 queries, FAST and SLOW, ranges of 1, 10, 50 and 100 %, four policies.
 //!
-//! The query counts are the table's; where the queries read and how they are arranged is drawn from the seed.
+//! The query counts are the table's; where the queries read and how they are arranged is drawn from
+//! the seed.
 
 use coscan_core::Policy;
 use coscan_sim::{Random, Scenario, streams};

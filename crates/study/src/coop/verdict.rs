@@ -1,4 +1,5 @@
-//! Verdicts that several experiments share: is a figure of the paper within ours, and do the policies rank as in the paper?
+//! Verdicts that several experiments share: is a figure of the paper within ours, and do the
+//! policies rank as in the paper?
 
 use super::machine::POLICIES;
 use super::measure::{Figures, Runs};
@@ -13,7 +14,8 @@ pub(crate) const ATTACH: usize = 1;
 pub(crate) const ELEVATOR: usize = 2;
 pub(crate) const RELEVANCE: usize = 3;
 
-/// By how much the range of our arrangements is widened before the paper's single one has to lie in it.
+/// By how much the range of our arrangements is widened before the paper's single one has to lie in
+/// it.
 const WIDENED: f64 = 0.15;
 
 /// One of the figures that the paper's tables give for every policy.
@@ -23,7 +25,8 @@ pub(crate) struct SystemFigure {
     pub(crate) paper: [f64; 4],
 }
 
-/// Rows, a panel and claims for the system-wide figures of a table: each is within ours, and the policies rank alike.
+/// Rows, a panel and claims for the system-wide figures of a table: each is within ours, and the
+/// policies rank alike.
 pub(crate) fn system_figures(
     report: &mut Report,
     runs: &Runs,

@@ -1,7 +1,9 @@
-//! Between index scan and full scan: what a smooth scan costs where results lie at random, from one page in ten thousand to all of them.
+//! Between index scan and full scan: what a smooth scan costs where results lie at random, from one
+//! page in ten thousand to all of them.
 //!
-//! The index names pages in random order (its key has nothing to do with the rows' order). Compared are a full scan, and an index scan that
-//! reads no page twice: the better of the two is what a perfect optimizer would choose if rows are wanted in key order.
+//! The index names pages in random order (its key has nothing to do with the rows' order). Compared
+//! are a full scan, and an index scan that reads no page twice: the better of the two is what a
+//! perfect optimizer would choose if rows are wanted in key order.
 
 use coscan_core::smooth::{PageCosts, SmoothPolicy};
 use coscan_sim::Random;

@@ -1,4 +1,5 @@
-//! [SmoothScan18] with the state machine that the engine will run, over tables that are nothing but pages with results and without.
+//! [SmoothScan18] with the state machine that the engine will run, over tables that are nothing but
+//! pages with results and without.
 
 use std::ops::Range;
 
@@ -54,7 +55,8 @@ const KINDS: [(&str, SmoothPolicy, bool); 4] = [
     ("elastic that knows the device", POLICIES[2].1, true),
 ];
 
-/// A scan that begins to morph at once. `costs`: what it is told of the device; the paper's are told nothing.
+/// A scan that begins to morph at once. `costs`: what it is told of the device; the paper's are
+/// told nothing.
 fn eager(
     pages: u32,
     policy: SmoothPolicy,
@@ -73,8 +75,8 @@ fn eager(
     scan
 }
 
-/// Reads what the scan wants when the index names `page`: the runs of pages and their price. Each region is a jump, and so is a gap of pages seen
-/// already, unless reading through it is cheaper.
+/// Reads what the scan wants when the index names `page`: the runs of pages and their price. Each
+/// region is a jump, and so is a gap of pages seen already, unless reading through it is cheaper.
 fn read(scan: &mut SmoothScan, page: u32, costs: PageCosts) -> Option<(Vec<Range<u32>>, f64)> {
     let Probe::Region(runs) = scan.probe(page) else {
         return None;
@@ -88,7 +90,8 @@ fn read(scan: &mut SmoothScan, page: u32, costs: PageCosts) -> Option<(Vec<Range
     Some((runs, cost))
 }
 
-/// Reads and examines, with nothing else on its way. `results` says in how many pages of a region there are results.
+/// Reads and examines, with nothing else on its way. `results` says in how many pages of a region
+/// there are results.
 fn step(
     scan: &mut SmoothScan,
     page: u32,

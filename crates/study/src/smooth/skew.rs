@@ -1,8 +1,10 @@
-//! Figure 20: the beginning of the table holds results in every page, the rest of it in few. What does a scan read that was misled?
+//! Figure 20: the beginning of the table holds results in every page, the rest of it in few. What
+//! does a scan read that was misled?
 //!
-//! Two tables: the paper's, a tenth as large, and the one that is measured by hand on the engine (`docs/BENCHMARKS.md`), whose rest is 17 times
-//! as dense. Several regions may be on their way: so many are asked for before the first of them is examined.
-//! The oracle reads the pages that hold results in the table's order, and through gaps where that is cheaper than a jump.
+//! Two tables: the paper's, a tenth as large, and the one that is measured by hand on the engine
+//! (`docs/BENCHMARKS.md`), whose rest is 17 times as dense. Several regions may be on their way: so
+//! many are asked for before the first of them is examined. The oracle reads the pages that hold
+//! results in the table's order, and through gaps where that is cheaper than a jump.
 
 use std::collections::VecDeque;
 
@@ -206,7 +208,8 @@ pub(crate) fn run(seeds: u64) -> Report {
 }
 
 fn claims(report: &mut Report, cases: &[Case]) {
-    // The largest mean of the elastic policy that knows the device, where the dense part comes first.
+    // The largest mean of the elastic policy that knows the device, where the dense part comes
+    // first.
     let worst = |device: &str, tables: &[Table], of: fn(&Case) -> f64| {
         let of_policy = cases.iter().filter(|case| {
             case.kind == KNOWS

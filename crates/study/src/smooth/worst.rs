@@ -1,6 +1,8 @@
-//! Figures 8 to 12: the distributions of results that are worst for each policy, made up by an adversary that sees the state machine.
+//! Figures 8 to 12: the distributions of results that are worst for each policy, made up by an
+//! adversary that sees the state machine.
 //!
-//! The oracle reads the pages that hold results, and only them, in sequence. The index names a page in every region; jumps between regions are random.
+//! The oracle reads the pages that hold results, and only them, in sequence. The index names a page
+//! in every region; jumps between regions are random.
 
 use std::ops::Range;
 

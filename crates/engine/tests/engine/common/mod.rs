@@ -1,5 +1,6 @@
 //! What the engine's tests share: data, engines, rows that can be compared.
-#![allow(dead_code, unreachable_pub)] // Every test binary uses its own part, as a module of its own.
+// Every test binary uses its own part, as a module of its own.
+#![allow(dead_code, unreachable_pub)]
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -71,7 +72,8 @@ pub async fn rows_in_order(session: &Session, sql: &str) -> Vec<String> {
         .unwrap_or_else(|error| panic!("{sql}: {error}"))
 }
 
-/// Operators hold no memory, or soon will not: those of a query that ended early are dropped by tasks of their own.
+/// Operators hold no memory, or soon will not: those of a query that ended early are dropped by
+/// tasks of their own.
 pub async fn memory_comes_back(session: &Session) {
     let come = async {
         while session.engine().metrics().operator_bytes > 0 {

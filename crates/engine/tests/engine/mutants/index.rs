@@ -40,7 +40,8 @@ pub(crate) fn run(seeds: Range<u64>) {
             for (sql, right) in &right {
                 match caught(sql, rows(&session, sql)).await {
                     Ok(rows) if rows == *right => {}
-                    // An index that was built to mislead may name too few rows, but none that do not match.
+                    // An index that was built to mislead may name too few rows, but none that do
+                    // not match.
                     Ok(rows) if crafted && is_part(&rows, right, sql) => outcome = "fewer rows",
                     Ok(rows) => wrong(&format!("{sql}: {} rows, not {}", rows.len(), right.len())),
                     Err(error) if error.contains("panicked") => wrong(&error),
@@ -188,7 +189,8 @@ fn seal(bytes: &mut Vec<u8>) {
     *bytes = format!("{}\"crc32\": {crc}\n}}", &text[..end]).into_bytes();
 }
 
-/// A manifest whose checksums of the data are those of these bytes, where leaves are in the places of the index that was built.
+/// A manifest whose checksums of the data are those of these bytes, where leaves are in the places
+/// of the index that was built.
 fn agreeing(manifest: &[u8], data: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(manifest).into_owned();
     let number = |name: &str| -> usize {

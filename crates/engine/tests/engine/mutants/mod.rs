@@ -1,8 +1,9 @@
-//! Promised: a file that was damaged or crafted gives an error, or the rows that plain DataFusion reads from it; never a panic that
-//! is not an error, an abort, a hang, or another row.
+//! Promised: a file that was damaged or crafted gives an error, or the rows that plain DataFusion
+//! reads from it; never a panic that is not an error, an abort, a hang, or another row.
 //!
-//! The mutants of a run of seeds are looked at by a child process with a bound on its memory, because a failed allocation or an
-//! overflowed stack takes the process with it. What the child was at when it died, its seed, is printed; it alone is run by
+//! The mutants of a run of seeds are looked at by a child process with a bound on its memory,
+//! because a failed allocation or an overflowed stack takes the process with it. What the child was
+//! at when it died, its seed, is printed; it alone is run by
 //!
 //! ```text
 //! COSCAN_MUTANTS=SEED..SEED+1 cargo test --release -p coscan --test engine -- --exact mutants::child --ignored --nocapture
@@ -29,8 +30,8 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-/// Memory that a child may map: what its budget takes, what plain DataFusion takes of such files, and the program. Far below what
-/// a crafted count asks for.
+/// Memory that a child may map: what its budget takes, what plain DataFusion takes of such files,
+/// and the program. Far below what a crafted count asks for.
 const ADDRESS_SPACE_KIB: u64 = 6 << 20;
 
 /// A mutant takes milliseconds; the child itself gives a query 20 s.

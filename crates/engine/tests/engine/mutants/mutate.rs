@@ -1,5 +1,5 @@
-//! What a seed makes of a Parquet file: bytes changed anywhere, or the metadata taken apart, changed and written again, so that the file
-//! agrees with itself again as far as its lengths go.
+//! What a seed makes of a Parquet file: bytes changed anywhere, or the metadata taken apart,
+//! changed and written again, so that the file agrees with itself again as far as its lengths go.
 
 use super::random::Random;
 use super::thrift::{STRUCT, Value, varint};
@@ -241,7 +241,8 @@ fn edit_page_index(bytes: &mut Vec<u8>, random: &mut Random) -> String {
     format!("index {offset_field} of column {at} of group {group}: {what}")
 }
 
-/// Changes a page's header or the first bytes of its data; the column chunk is then written behind the data.
+/// Changes a page's header or the first bytes of its data; the column chunk is then written behind
+/// the data.
 fn edit_page(bytes: &mut Vec<u8>, random: &mut Random) -> String {
     let mut footer = footer_of(bytes);
     let end = footer_start(bytes);

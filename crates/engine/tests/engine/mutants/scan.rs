@@ -1,4 +1,5 @@
-//! Mutants of Parquet files: read by the engine, and by plain DataFusion where the engine gave rows.
+//! Mutants of Parquet files: read by the engine, and by plain DataFusion where the engine gave
+//! rows.
 
 use std::fs;
 use std::io::Write;
@@ -102,7 +103,8 @@ pub(crate) fn run(seeds: Range<u64>) {
             let path = folder.path().join(format!("{seed}.parquet"));
             fs::write(&path, &mutant.bytes).expect("written");
             let session = &sessions[usize::from(random.below(3) == 0)];
-            // Where the metadata lies, pruning finds other rows than are there, and each reader prunes at its own places.
+            // Where the metadata lies, pruning finds other rows than are there, and each reader
+            // prunes at its own places.
             for setting in ["pruning", "enable_page_index", "bloom_filter_on_read"] {
                 let name = format!("datafusion.execution.parquet.{setting}");
                 let value = if mutant.lies { "false" } else { "true" };

@@ -1,4 +1,5 @@
-//! Parquet's metadata as a tree that can be edited and written again: Thrift's compact protocol without any meaning.
+//! Parquet's metadata as a tree that can be edited and written again: Thrift's compact protocol
+//! without any meaning.
 
 /// A value. What is written is what was read, unless somebody changed it.
 #[derive(Clone, Debug, PartialEq)]
@@ -9,7 +10,8 @@ pub(crate) enum Value {
     Int(u8, i64),
     Double([u8; 8]),
     Binary(Vec<u8>),
-    /// The type of the elements, how many more or fewer the header claims than there are, and those there are.
+    /// The type of the elements, how many more or fewer the header claims than there are, and those
+    /// there are.
     List(u8, i64, Vec<Value>),
     Struct(Vec<(i16, Value)>),
 }

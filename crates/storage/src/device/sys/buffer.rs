@@ -83,7 +83,8 @@ struct Part {
 
 impl AsRef<[u8]> for Part {
     fn as_ref(&self) -> &[u8] {
-        // SAFETY: `into_bytes` was promised that the part is initialised and no longer written, and checked its bounds.
+        // SAFETY: `into_bytes` was promised that the part is initialised and no longer written, and
+        // checked its bounds.
         unsafe { std::slice::from_raw_parts(self.buffer.start.as_ptr().add(self.from), self.len) }
     }
 }

@@ -1,13 +1,16 @@
-//! The only unsafe code of the device layer: memory that the kernel writes into, and the calls that let it.
+//! The only unsafe code of the device layer: memory that the kernel writes into, and the calls that
+//! let it.
 //!
-//! A read that has been handed to the kernel cannot be taken back, but a future can be dropped at any time. So the memory
-//! belongs to the [`Job`], every [`Transfer`] keeps its job alive, and whoever carries transfers out (`ring.rs`, the
-//! thread pool of `positional.rs`) keeps a transfer until the kernel is done with it. The future only holds the receiving
-//! end of a channel.
+//! A read that has been handed to the kernel cannot be taken back, but a future can be dropped at
+//! any time. So the memory belongs to the [`Job`], every [`Transfer`] keeps its job alive, and
+//! whoever carries transfers out (`ring.rs`, the thread pool of `positional.rs`) keeps a transfer
+//! until the kernel is done with it. The future only holds the receiving end of a channel.
 //!
-//! U1: from the moment a transfer is made until its job is answered, the job's buffers are only accessed by the kernel.
+//! U1: from the moment a transfer is made until its job is answered, the job's buffers are only
+//! accessed by the kernel.
 //! U2: a job's memory is not freed while a transfer of it exists.
-//! U3: bytes of a buffer are read only if a transfer that covers them ended well, or they were copied from such bytes.
+//! U3: bytes of a buffer are read only if a transfer that covers them ended well, or they were
+//! copied from such bytes.
 
 #![expect(
     unsafe_code,
@@ -27,15 +30,16 @@ pub(super) use transfer::{Failure, Job, Outcome, Transfer};
 
 /// Tells the kernel that reads of this file follow no order, so that it reads nothing ahead.
 pub(super) fn advise_random(file: &File) {
-    // SAFETY: the descriptor is open for as long as `file` is borrowed; no memory is passed. A refusal is harmless:
-    // it is advice.
+    // SAFETY: the descriptor is open for as long as `file` is borrowed; no memory is passed. A
+    // refusal is harmless: it is advice.
     unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_RANDOM) };
 }
 
-/// Whether the file is on a file system of this machine, which answers questions about open files from memory. Not overlays: what is below
-/// one may be anything.
+/// Whether the file is on a file system of this machine, which answers questions about open files
+/// from memory. Not overlays: what is below one may be anything.
 pub(super) fn is_local(file: &File) -> bool {
-    // SAFETY: all zeroes is a valid `statfs`, and the kernel fills it; the descriptor is open for as long as `file` is borrowed.
+    // SAFETY: all zeroes is a valid `statfs`, and the kernel fills it; the descriptor is open for
+    // as long as `file` is borrowed.
     let (failed, found) = unsafe {
         let mut found: libc::statfs = std::mem::zeroed();
         (libc::fstatfs(file.as_raw_fd(), &raw mut found), found)

@@ -1,9 +1,10 @@
 //! One `io_uring`, driven by one thread.
 //!
-//! Callers put transfers into an inbox and ring an eventfd. The thread keeps a read of that eventfd in the ring, so that
-//! one wait covers both completions and arrivals.
-//! Bounds: at most `depth` transfers are in the kernel; the rest wait in the order they came. How many can wait is bounded
-//! by the reads that the device admits. A transfer that nobody wants any more is dropped when its turn comes.
+//! Callers put transfers into an inbox and ring an eventfd. The thread keeps a read of that eventfd
+//! in the ring, so that one wait covers both completions and arrivals.
+//! Bounds: at most `depth` transfers are in the kernel; the rest wait in the order they came. How
+//! many can wait is bounded by the reads that the device admits. A transfer that nobody wants any
+//! more is dropped when its turn comes.
 //! R1: a transfer stays in its slot from submission to completion (U2).
 
 use std::collections::VecDeque;
@@ -72,7 +73,9 @@ impl Ring {
         {
             let mut inbox = self.shared.inbox.lock();
             if inbox.closed {
-                return; // The ring is dead: the transfers' jobs are dropped, and their callers see the device shut down.
+                // The ring is dead: the transfers' jobs are dropped, and their callers see the
+                // device shut down.
+                return;
             }
             inbox.transfers.extend(transfers);
         }
@@ -111,7 +114,8 @@ fn build(depth: u16) -> io::Result<IoUring> {
         .setup_single_issuer()
         .setup_defer_taskrun()
         .build(entries)
-        // Kernels before 6.1 do not know these flags; they only save interrupts of the ring's thread.
+        // Kernels before 6.1 do not know these flags; they only save interrupts of the ring's
+        // thread.
         .or_else(|error| match error.raw_os_error() {
             Some(libc::EINVAL) => IoUring::new(entries),
             _ => Err(error),
@@ -162,7 +166,8 @@ impl Driver {
             }
             self.reap();
         }
-        // SAFETY: each is dropped once, here, and not used afterwards. No read and no bell is in the kernel any more.
+        // SAFETY: each is dropped once, here, and not used afterwards. No read and no bell is in
+        // the kernel any more.
         unsafe {
             ManuallyDrop::drop(&mut self.ring);
             ManuallyDrop::drop(&mut self.slots);
@@ -177,14 +182,15 @@ impl Driver {
     }
 
     fn fill_queue(&mut self) {
-        // A closed ring's bell has rung its last: it is not armed again, so that the thread can end.
+        // A closed ring's bell has rung its last: it is not armed again, so that the thread can
+        // end.
         if !self.bell_armed && !self.closed {
             let (fd, to) = (self.shared.bell.as_raw_fd(), &raw mut **self.rings);
             let entry = opcode::Read::new(types::Fd(fd), to.cast(), 8)
                 .build()
                 .user_data(BELL);
-            // SAFETY: `shared` keeps the descriptor open and `rings` the memory until the bell's completion; if the
-            // thread gives up before, both are leaked.
+            // SAFETY: `shared` keeps the descriptor open and `rings` the memory until the bell's
+            // completion; if the thread gives up before, both are leaked.
             self.bell_armed = unsafe { self.ring.submission().push(&entry) }.is_ok();
         }
         while let Some(slot) = self.free.pop() {
@@ -198,8 +204,9 @@ impl Driver {
                 continue;
             }
             let entry = transfer.entry().user_data(u64::from(slot));
-            // SAFETY: the transfer goes into its slot and stays there until the completion is reaped (R1). It keeps its
-            // file open and its memory alive (U2); its list of segments is on the heap and is not changed meanwhile.
+            // SAFETY: the transfer goes into its slot and stays there until the completion is
+            // reaped (R1). It keeps its file open and its memory alive (U2); its list of segments
+            // is on the heap and is not changed meanwhile.
             if unsafe { self.ring.submission().push(&entry) }.is_err() {
                 // No room until the kernel has taken the entries.
                 self.waiting.push_front(transfer);
@@ -232,7 +239,8 @@ impl Driver {
         }
     }
 
-    /// The ring is broken. What waits fails; what is in the kernel stays there, its memory leaked (U2).
+    /// The ring is broken. What waits fails; what is in the kernel stays there, its memory leaked
+    /// (U2).
     fn give_up(mut self, error: &io::Error) {
         log::error!("io_uring stopped: {error}");
         let mut inbox = self.shared.inbox.lock();
@@ -250,7 +258,8 @@ impl Driver {
     }
 }
 
-/// Errors after which waiting again is right: a signal, or a kernel that is short of memory for now.
+/// Errors after which waiting again is right: a signal, or a kernel that is short of memory for
+/// now.
 fn is_transient(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),

@@ -103,8 +103,9 @@ fn fill(wanted: &[Range<u64>], scatter: &Scatter, buffers: Vec<AlignedBuffer>) -
             from_at + len <= from.len() && to_at + len <= to.len(),
             "S2: copies stay inside"
         );
-        // SAFETY: both parts are inside their buffers, which are distinct allocations; we own both, and the kernel is
-        // done with them (U1). The source is part of a wanted range or its page, which a transfer filled (U3).
+        // SAFETY: both parts are inside their buffers, which are distinct allocations; we own both,
+        // and the kernel is done with them (U1). The source is part of a wanted range or its page,
+        // which a transfer filled (U3).
         unsafe {
             std::ptr::copy_nonoverlapping(from.as_ptr().add(from_at), to.as_ptr().add(to_at), len);
         }
@@ -117,8 +118,8 @@ fn fill(wanted: &[Range<u64>], scatter: &Scatter, buffers: Vec<AlignedBuffer>) -
             if range.is_empty() {
                 return Bytes::new();
             }
-            // SAFETY: by S2 transfers and copies filled the wanted range, and each transfer that ended well brought all
-            // that it needed (U3). No transfer is left (U1).
+            // SAFETY: by S2 transfers and copies filled the wanted range, and each transfer that
+            // ended well brought all that it needed (U3). No transfer is left (U1).
             unsafe { buffer.into_bytes(at(range.start - pages.start), at(range.end - range.start)) }
         })
         .collect()
@@ -136,7 +137,8 @@ pub(crate) struct Transfer {
     segments: Vec<libc::iovec>,
 }
 
-// SAFETY: the pointers lead into buffers of `job`, which is `Send` and `Sync` and which the transfer keeps alive (U2).
+// SAFETY: the pointers lead into buffers of `job`, which is `Send` and `Sync` and which the
+// transfer keeps alive (U2).
 unsafe impl Send for Transfer {}
 
 impl Transfer {
@@ -178,7 +180,8 @@ impl Transfer {
             let (fd, offset) = (self.job.file.as_raw_fd(), self.resume_at());
             let offset = i64::try_from(offset).unwrap_or(i64::MAX);
             let count = libc::c_int::try_from(self.segments.len()).unwrap_or(libc::c_int::MAX);
-            // SAFETY: the segments are memory of the job, which lives on (U2) and which nobody else touches (U1).
+            // SAFETY: the segments are memory of the job, which lives on (U2) and which nobody else
+            // touches (U1).
             let came = unsafe { libc::preadv(fd, self.segments.as_ptr(), count, offset) };
             let came = usize::try_from(came).map_err(|_| io::Error::last_os_error());
             match self.advance(came) {
@@ -188,7 +191,8 @@ impl Transfer {
         }
     }
 
-    /// The read to hand to a ring. The transfer must be kept, in place of its segments, until the read has ended.
+    /// The read to hand to a ring. The transfer must be kept, in place of its segments, until the
+    /// read has ended.
     pub(super) fn entry(&self) -> io_uring::squeue::Entry {
         let fd = io_uring::types::Fd(self.job.file.as_raw_fd());
         let count = u32::try_from(self.segments.len()).unwrap_or(u32::MAX);

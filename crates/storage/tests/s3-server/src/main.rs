@@ -1,5 +1,6 @@
-//! Serves a folder as S3 on a port of 127.0.0.1, which it prints. The folders in it are the buckets.
-//! It ends when its standard input does, so that it does not outlive the test that started it.
+//! Serves a folder as S3 on a port of 127.0.0.1, which it prints. The folders in it are the
+//! buckets. It ends when its standard input does, so that it does not outlive the test that started
+//! it.
 
 use std::error::Error;
 

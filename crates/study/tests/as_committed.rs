@@ -1,0 +1,123 @@
+//! Promised: the experiments show what `docs/results` says that they show, figure by figure and
+//! claim by claim.
+//!
+//! Requests, bytes and virtual times are counts of what the core decided. So this is also the gate
+//! for a change that lets it decide otherwise: no clock is read, and nothing can flake. A claim
+//! that is excused today fails here once it holds.
+//!
+//! A change that is meant: `coscan sim run X --json FILE`, then `docs/tools/take.py SECTION/X
+//! FILE`, and the commit says why.
+//! Not here: `coop-fig8`, which measures the machine that it runs on.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use coscan_study::{Report, experiment, experiments};
+use serde_json::Value;
+
+/// Figures are committed with six digits.
+const OFF_MAX: f64 = 1e-5;
+
+/// What the machine decides.
+const MEASURED: &str = "coop-fig8";
+
+/// `docs/results/*/NAME.json`.
+fn committed_path(name: &str) -> Option<PathBuf> {
+    let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/results");
+    let sections = fs::read_dir(results).expect("docs/results is there");
+    let mut paths = sections
+        .flatten()
+        .map(|section| section.path().join(format!("{name}.json")));
+    paths.find(|path| path.is_file())
+}
+
+fn committed(name: &str) -> Value {
+    let path = committed_path(name).expect("every experiment has a result in docs/results");
+    let text = fs::read(path).expect("it was just found");
+    let mut result: Value = serde_json::from_slice(&text).expect("it is JSON");
+    result["report"].take()
+}
+
+/// A line for each figure or claim that differs.
+fn differences(report: &Report, committed: &Value) -> Vec<String> {
+    let mut differing = Vec::new();
+    let rows = committed["rows"].as_array().expect("a report has rows");
+    let claims = committed["claims"].as_array().expect("a report has claims");
+    if rows.len() != report.rows.len() || claims.len() != report.claims.len() {
+        differing.push("other rows or claims than are committed".to_owned());
+    }
+    for (row, was) in report.rows.iter().zip(rows) {
+        if was["label"] != row.label.as_str() {
+            differing.push(format!("{} is {} there", row.label, was["label"]));
+        }
+        for (what, is) in [("ours", row.ours), ("p05", row.p05), ("p95", row.p95)] {
+            let was = was[what].as_f64().expect("figures are numbers");
+            if (is - was).abs() > OFF_MAX * is.abs().max(was.abs()) {
+                differing.push(format!("{}: {what} is {is}, was {was}", row.label));
+            }
+        }
+    }
+    for (claim, was) in report.claims.iter().zip(claims) {
+        if was["text"] != claim.text.as_str() || was["holds"] != claim.holds {
+            let (holds, evidence) = (claim.holds, &claim.evidence);
+            differing.push(format!(
+                "{}: holds {holds} ({evidence}), was {was}",
+                claim.text
+            ));
+        }
+    }
+    differing
+}
+
+fn check(name: &str) {
+    let committed = committed(name);
+    let seeds = committed["seeds"].as_u64().expect("a report has its seeds");
+    let report = experiment(name).expect("it exists").run(seeds);
+    let differing = differences(&report, &committed);
+    assert!(
+        differing.is_empty(),
+        "{name}: docs/tools/take.py commits what is meant\n{}",
+        differing.join("\n")
+    );
+}
+
+macro_rules! as_committed {
+    ($($test:ident: $experiment:literal;)*) => {
+        $(#[test] fn $test() { check($experiment); })*
+
+        #[test]
+        fn every_experiment_is_compared() {
+            for experiment in experiments() {
+                let known = [$($experiment,)* MEASURED];
+                assert!(known.contains(&experiment.name), "{} is not compared", experiment.name);
+            }
+        }
+    };
+}
+
+as_committed! {
+    intro: "coop-intro";
+    fig2: "coop-fig2";
+    table2: "coop-table2";
+    fig4: "coop-fig4";
+    fig5: "coop-fig5";
+    fig6: "coop-fig6";
+    fig7: "coop-fig7";
+    table3: "coop-table3";
+    table4: "coop-table4";
+    mixes: "beyond-mixes";
+    bounds: "beyond-bounds";
+    worst: "smooth-worst";
+    density: "smooth-density";
+    skew: "smooth-skew";
+}
+
+#[test]
+fn a_figure_and_a_claim_that_change_are_told() {
+    let committed = committed("coop-intro");
+    let mut report = experiment("coop-intro").expect("it exists").run(1);
+    assert_eq!(differences(&report, &committed), Vec::<String>::new());
+    report.rows[0].ours *= 1.001;
+    report.claims[0].holds = false;
+    assert_eq!(differences(&report, &committed).len(), 2);
+}

@@ -1,0 +1,187 @@
+#!/usr/bin/env python3
+"""Puts what an experiment wrote into docs/results, with today's date and commit, and makes the pages.
+
+    docs/tools/take.py SECTION/NAME                  a result to fill in by hand
+    docs/tools/take.py SECTION/NAME FILE ...         figures of one run, or of several: medians, and
+                                                     each run's figure
+
+Idea: what a result says about its figures stays (question, aims, commands, notes); the figures are the
+files'. An aim stays with its row and column. FILE is what one of these wrote:
+
+    coscan sim run X --json FILE                     the report, rows and claims
+    bench/figure.sh, bench/mix.sh                    figures.json: engines side by side
+    bench/alone.py, together.py, idle.py --json FILE Coscan beside plain DataFusion, or beside cursors
+"""
+
+import datetime
+import statistics
+import subprocess
+import sys
+from decimal import Decimal
+
+import pages
+
+ENGINES = {"coscan": "Coscan", "duckdb": "DuckDB 2.0", "datafusion": "DataFusion 55"}
+# Keys of bench/compare.py's figures, as rows.
+FIGURES = [("mean stream s", "mean stream time", "s"), ("normalised", "mean normalized latency", ""),
+           ("P95 s", "P95", "s"), ("total s", "total time", "s"), ("read GB", "bytes read", "GB"),
+           ("CPU s", "processor time", "s"), ("anon GB", "memory of its own", "GB"), ("failures", "failures", "")]
+PLAIN = [{"key": "what", "title": ""}, {"key": "coscan", "title": "Coscan", "unit": "s"},
+         {"key": "plain", "title": "plain DataFusion", "unit": "s"}, {"key": "ratio", "title": "ratio"},
+         {"aim_of": "ratio", "title": "aim"}]
+
+
+def main(arguments):
+    if not arguments:
+        sys.exit(__doc__)
+    name, *files = arguments
+    path = pages.DOCS / "results" / f"{name}.json"
+    try:
+        result = pages.load(path) if path.exists() else skeleton()
+        result.update(stamp())
+        if files:
+            result.pop("beside", None)
+        taken = take([pages.load(pages.Path(file)) for file in files], result)
+    except pages.Wrong as wrong:
+        sys.exit(f"docs/tools/take.py: {wrong}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(pages.pretty(taken), encoding="utf-8")
+    print(f"{path}: do its notes hold for these figures, and did anything run beside them?")
+    return pages.main([])
+
+
+def take(runs, result):
+    """The result with the figures of these runs."""
+    if not runs:
+        return result
+    if "experiment" in runs[0]:
+        return taken_report(runs[0], result)
+    for knows, make in ((lambda run: "runs" in run and "base" in run, engines),
+                        (lambda run: run.get("format") == "coscan-alone", alone),
+                        (lambda run: run.get("format") == "coscan-together", together),
+                        (lambda run: "cursors" in run, idle)):
+        if all(map(knows, runs)):
+            table = make(runs)
+            old = next(iter(result.get("tables", [])), {"rows": []})
+            aims(old["rows"], table["rows"])
+            counted = "one run" if len(runs) == 1 else f"medians of {len(runs)} runs, the least and the most"
+            return {**result, "spread": counted, "tables": [table, *result.get("tables", [])[1:]]}
+    raise pages.Wrong("no file of a kind that is known, or files of several kinds; the first lines say which there are")
+
+
+def taken_report(report, result):
+    for row in report["rows"]:
+        row.update({key: six(row[key]) for key in ("paper", "ours", "p05", "p95")})
+    kept = {key: value for key, value in result.get("report", {}).items() if key in ("shown", "pivots")}
+    rest = {key: value for key, value in result.items() if key not in ("report", "tables")}
+    return {**rest, "spread": f"{report['seeds']} arrangements", "report": {**report, **kept}}
+
+
+def engines(runs):
+    """A column for each engine, and Coscan over DuckDB within a run."""
+    names = [name for name in ENGINES if any(name in run["runs"] for run in runs)]
+    rows = []
+    for key, what, unit in FIGURES:
+        row = {"what": what} | ({"unit": unit} if unit else {})
+        for name in names:
+            found = [run["runs"][name][key] for run in runs if run["runs"].get(name, {}).get(key) is not None]
+            if found:
+                row[name] = cell(found)
+        both = [(run["runs"].get("coscan", {}).get(key), run["runs"].get("duckdb", {}).get(key)) for run in runs]
+        ratios = [ours / theirs for ours, theirs in both if ours is not None and theirs]
+        if ratios and key != "failures":
+            row["ratio"] = {**as_cell(cell(ratios, 2)), "unit": ""}
+        if len(row) > 1 + bool(unit):
+            rows.append(row)
+    states = {name: {run["runs"][name]["state"] for run in runs if run["runs"].get(name, {}).get("state")} for name in names}
+    if any(states.values()):
+        rows.append({"what": "ended"} | {name: ", ".join(sorted(said)) for name, said in states.items() if said})
+    columns = [{"key": "what", "title": ""}, *({"key": name, "title": ENGINES[name]} for name in names)]
+    if any("ratio" in row for row in rows):
+        columns += [{"key": "ratio", "title": "Coscan / DuckDB"}, {"aim_of": "ratio", "title": "aim"}]
+    return {"columns": columns, "rows": rows}
+
+
+def alone(runs):
+    rows = []
+    for name in ["total", *runs[0]["queries"]]:
+        each = [run["total"] if name == "total" else run["queries"][name] for run in runs]
+        label = f"{len(runs[0]['queries'])} queries" if name == "total" else name.upper()
+        row = {"what": label, **{side: cell([one[side] for one in each], 3) for side in ("coscan", "plain")}}
+        row["ratio"] = cell([one["ratio"] for one in each], 2)
+        if name == "total" and len(runs) == 1:
+            low, high = (cell([runs[0]["rounds"][key]], 2) for key in ("ratio_min", "ratio_max"))
+            row["ratio"] = {"value": row["ratio"], "low": low, "high": high}
+        rows.append(row)
+    return {"columns": PLAIN, "rows": rows}
+
+
+def together(runs):
+    """A row for each query and number of them."""
+    rows = {}
+    for run in runs:
+        rows.setdefault(f"{run['queries']} × {run['query'].upper()}", []).append(run)
+    made = []
+    for what, each in rows.items():
+        row = {"what": what, **{side: cell([one[side]["user"] + one[side]["kernel"] for one in each]) for side in ("coscan", "plain")}}
+        made.append({**row, "ratio": cell([one["cpu_ratio"]["median"] for one in each], 2)})
+    return {"columns": [{"key": "what", "title": "processor time of"}, *PLAIN[1:]], "rows": made}
+
+
+def idle(runs):
+    row = {"what": f"{runs[0]['cursors']} cursors", "alone": cell([run["alone_s"] for run in runs]),
+           "beside": cell([run["beside_s"] for run in runs]),
+           "ratio": {**as_cell(cell([run["ratio"] for run in runs], 2)), "at_most": Decimal("1.2")}}
+    return {"columns": [{"key": "what", "title": "a scan beside"}, {"key": "alone", "title": "alone", "unit": "s"},
+                        {"key": "beside", "title": "beside them", "unit": "s"}, {"key": "ratio", "title": "ratio"},
+                        {"aim_of": "ratio", "title": "aim"}], "rows": [row]}
+
+
+def cell(values, places=None):
+    """The median; with several runs, each of them too."""
+    shown = [rounded(value, places) for value in values]
+    middle = rounded(statistics.median(values), places)
+    return middle if len(shown) == 1 else {"value": middle, "runs": shown}
+
+
+def rounded(value, places):
+    """Three digits that count, or so many places."""
+    value = Decimal(value)
+    if places is None:
+        places = 0 if abs(value) >= 1000 or value == value.to_integral_value() else 1 if abs(value) >= 100 else 2
+    return Decimal(f"{value:.{places}f}")
+
+
+def as_cell(value):
+    return value if isinstance(value, dict) else {"value": value}
+
+
+def aims(old, new):
+    """What a figure must reach stays with its row and column."""
+    by_name = {row.get("what"): row for row in old}
+    for row in new:
+        for key, was in by_name.get(row["what"], {}).items():
+            kept = {bound: was[bound] for bound in ("at_most", "at_least") if isinstance(was, dict) and bound in was}
+            if kept and key in row:
+                row[key] = {**as_cell(row[key]), **kept}
+
+
+def six(value):
+    """Six digits that count: more than any reader needs, and enough for a test to compare."""
+    return None if value is None else Decimal(f"{value:.6g}") if abs(value) < 1_000_000 else Decimal(f"{value:.0f}")
+
+
+def skeleton():
+    table = {"columns": [{"key": "what", "title": ""}, {"key": "ours", "title": "Coscan"}, {"aim_of": "ours", "title": "aim"}],
+             "rows": [{"what": "?", "ours": {"value": 0, "at_most": 1}}]}
+    return {"question": "?", "aims": [], "commands": ["?"], **stamp(), "machine": "vm2", "spread": "one run",
+            "tables": [table], "notes": []}
+
+
+def stamp():
+    commit = subprocess.check_output(["git", "rev-parse", "--short=7", "HEAD"], text=True, cwd=pages.DOCS).strip()
+    return {"commit": commit, "date": datetime.date.today().isoformat()}
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

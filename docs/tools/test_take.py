@@ -1,0 +1,68 @@
+"""Figures are the files', aims and words are the result's."""
+
+import json
+import unittest
+from decimal import Decimal
+
+import pages
+import take
+
+
+def read(value):
+    return json.loads(json.dumps(value), parse_float=Decimal, parse_int=Decimal)
+
+
+def figures(coscan, duckdb):
+    run = lambda s: {"mean stream s": s, "total s": 2 * s, "read GB": None, "failures": 0, "state": ""}
+    return read({"base": "duckdb", "differences": 0, "runs": {"duckdb": run(duckdb), "coscan": run(coscan),
+                                                              "datafusion": {"state": "killed for memory"}}})
+
+
+OLD = {"question": "How long?", "commit": "0123abc", "tables": [{"columns": [], "rows": [
+    {"what": "mean stream time", "ratio": {"value": Decimal("0.9"), "at_most": Decimal("0.65")}}]}]}
+
+
+class Take(unittest.TestCase):
+    def test_an_aim_stays_with_its_row_and_the_ratio_is_of_one_run(self):
+        table = take.take([figures(108.1, 142.9)], OLD)["tables"][0]
+        self.assertEqual(table["rows"][0], {"what": "mean stream time", "unit": "s", "coscan": Decimal("108.1"), "duckdb": Decimal("142.9"),
+                                            "ratio": {"value": Decimal("0.76"), "unit": "", "at_most": Decimal("0.65")}})
+        self.assertEqual(table["rows"][-1], {"what": "ended", "datafusion": "killed for memory"})
+        self.assertIn("| mean stream time | 108.1 s | 142.9 s |  | **0.76** | ≤ 0.65 |", pages.table_lines(table))
+
+    def test_of_several_runs_there_is_the_median_and_each(self):
+        result = take.take([figures(100, 200), figures(120, 100), figures(110, 200)], OLD)
+        row = result["tables"][0]["rows"][0]
+        self.assertEqual(row["coscan"], {"value": Decimal("110"), "runs": [Decimal("100"), Decimal("120"), Decimal("110")]})
+        self.assertEqual(row["ratio"]["value"], Decimal("0.55"))
+        self.assertEqual(result["spread"], "medians of 3 runs, the least and the most")
+        self.assertEqual(result["question"], "How long?")
+
+    def test_lone_queries_begin_with_all_of_them(self):
+        query = {"coscan": 0.5, "plain": 1.0, "ratio": 0.5}
+        run = read({"format": "coscan-alone", "queries": {"q1": query}, "total": query, "rounds": {"ratio_min": 0.4, "ratio_max": 0.6}})
+        rows = take.take([run], {})["tables"][0]["rows"]
+        self.assertEqual([row["what"] for row in rows], ["1 queries", "Q1"])
+        self.assertEqual(rows[0]["ratio"], {"value": Decimal("0.50"), "low": Decimal("0.40"), "high": Decimal("0.60")})
+
+    def test_cursors_and_queries_at_once_are_known(self):
+        run = read({"cursors": 64, "fresh_s": 1.1, "alone_s": 1.0, "beside_s": 1.3, "ratio": 1.3, "within": False})
+        self.assertIn("**1.30**", pages.table_lines(take.take([run], {})["tables"][0])[2])
+        side = {"user": 2.0, "kernel": 0.5, "wall": 1.0}
+        run = read({"format": "coscan-together", "query": "q6", "queries": 8, "coscan": side, "plain": side,
+                    "cpu_ratio": {"median": 1.0, "min": 1.0, "max": 1.0}})
+        self.assertEqual(take.take([run], {})["tables"][0]["rows"][0]["coscan"], Decimal("2.50"))
+
+    def test_a_report_keeps_what_is_shown_and_six_digits(self):
+        report = read({"experiment": "x", "seeds": 20, "rows": [{"label": "a", "paper": None, "ours": 99.9090909090909, "p05": 1, "p95": 2}], "claims": []})
+        taken = take.take([report], {"report": {"shown": "^a", "rows": []}})
+        self.assertEqual(taken["report"]["shown"], "^a")
+        self.assertEqual(str(taken["report"]["rows"][0]["ours"]), "99.9091")
+
+    def test_what_is_not_known_is_refused(self):
+        with self.assertRaises(pages.Wrong):
+            take.take([{"speed": 1}], {})
+
+
+if __name__ == "__main__":
+    unittest.main()
