@@ -103,7 +103,8 @@ impl Groups {
         self.count
     }
 
-    /// Writes the group of each row to `groups`. Keys may be references to a dictionary where the grouping is by what they refer to.
+    /// Writes the group of each row to `groups`. Keys may be references to a dictionary where the
+    /// grouping is by what they refer to.
     ///
     /// # Errors
     /// What DataFusion's grouping fails with.
