@@ -261,7 +261,7 @@ async fn open_session(
     let (owned, name) = (Arc::clone(shared), user.to_owned());
     let open = async move {
         let session = owned.confinement.session(&(owned.factory)()?);
-        owned.catalog.install(&session, &name, pid)
+        Ok(owned.catalog.install(&session, &name, pid))
     };
     // Not among the queries: a client is let in however busy they are.
     let context = guarded(&Handle::current(), open).await?;
@@ -284,7 +284,6 @@ async fn open_session(
     Ok(Session {
         context,
         settings,
-        parser: Arc::clone(&shared.parser),
         runtime: shared.queries.handle.clone(),
         ledger,
         aside: shared.aside.clone(),
@@ -421,6 +420,7 @@ impl Connection {
             _ => TransactionStatus::Error,
         };
         self.described = false;
+        self.session.settings.forget_wishes();
         self.wire.put(&failure.into_message())?;
         if extended {
             self.skipping = true;

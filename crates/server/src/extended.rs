@@ -14,12 +14,14 @@ use pgwire::messages::extendedquery::{
 use pgwire::messages::response::EmptyQueryResponse;
 
 use crate::connection::{Connection, Halt, supervise};
+use crate::dialect::Written;
 use crate::encode::{columns, description};
 use crate::failure::Failure;
 use crate::params::{parameter_types, parameter_values};
 use crate::parse::Parsed;
 use crate::portal::{Portal, Prepared, State};
 use crate::session::{Outcome, plan_schema, show_schema};
+use crate::simple::copied;
 use crate::statement::Action;
 
 impl Connection {
@@ -49,9 +51,14 @@ impl Connection {
         statement: Option<Parsed>,
         said: Vec<Option<Type>>,
     ) -> Result<Prepared, Halt> {
-        let (action, cost) = statement
-            .map(|Parsed { action, cost }| (action, cost))
-            .unzip();
+        let (action, cost, written) = match statement {
+            Some(Parsed {
+                action,
+                cost,
+                written,
+            }) => (Some(action), Some(cost), written),
+            None => (None, None, Written::new()),
+        };
         self.session.at_hand.clone_from(&cost);
         if let Some(action) = &action {
             self.check_transaction(action)?;
@@ -61,16 +68,21 @@ impl Connection {
                 Action::Plan(statement)
                 | Action::Index {
                     query: statement, ..
+                }
+                | Action::Copy {
+                    query: statement, ..
                 },
             ) => {
                 let mut interrupt = self.interrupt().await;
                 let planned = async {
                     let plan = self.session.plan(statement.as_ref().clone()).await?;
-                    let work = move || Ok((parameter_types(&plan, &said)?, plan));
+                    let work = move || Ok((parameter_types(&plan, &said, &written)?, plan));
                     self.session.compute(work).await
                 };
                 let (types, plan) = supervise(&mut self.wire, &mut interrupt, planned).await?;
-                let answers_rows = action.as_ref().is_some_and(|action| action.tag().is_none());
+                let answers_rows = action
+                    .as_ref()
+                    .is_some_and(|action| action.tag().is_none() && action.copy_format().is_none());
                 let schema = answers_rows.then(|| plan_schema(&plan)).flatten();
                 (Some(plan), schema, types)
             }
@@ -189,11 +201,18 @@ impl Connection {
             let outcome = match plan.take() {
                 Some(plan) => {
                     self.check_transaction(action)?;
+                    self.session.settings.forget_wishes();
                     let announced = prepared.schema.clone();
-                    let start = self
-                        .session
-                        .start(plan, action.tag(), announced, &portal.formats);
-                    supervise(&mut self.wire, &mut interrupt, start).await?
+                    let formats = match action.copy_format() {
+                        Some(_) => &[],
+                        None => portal.formats.as_slice(),
+                    };
+                    let start = self.session.start(plan, action.tag(), announced, formats);
+                    let mut outcome = supervise(&mut self.wire, &mut interrupt, start).await?;
+                    if let Some(format) = action.copy_format() {
+                        copied(&mut outcome, format)?;
+                    }
+                    outcome
                 }
                 None => {
                     // The client has asked for the description itself, or does not want it.
@@ -204,14 +223,28 @@ impl Connection {
                 }
             };
             match outcome {
-                Outcome::Done(tag) => return self.complete(tag),
-                Outcome::Rows(rows) => portal.state = State::Open(rows),
+                Outcome::Done(tag) => {
+                    self.grant_settings().await?;
+                    return self.complete(tag);
+                }
+                Outcome::Rows(rows) => {
+                    self.start_copy(&rows)?;
+                    portal.state = State::Open(rows);
+                }
             }
         }
         match &mut portal.state {
             State::Open(rows) => {
+                // What is copied out is copied whole.
+                let max = if rows.copy_format().is_some() {
+                    usize::MAX
+                } else {
+                    max
+                };
                 let sent = self.send_rows(rows, max, &mut interrupt).await?;
+                self.grant_settings().await?;
                 if sent.complete {
+                    self.end_copy(rows)?;
                     let tag = rows.tag;
                     self.complete(format!("{tag} {}", sent.rows))?;
                     portal.state = State::Done(tag);

@@ -236,6 +236,17 @@ fn plan_code(text: &str) -> &'static str {
     let has = |part: &str| text.contains(part);
     if has("table '") && has("not found") {
         "42P01"
+    } else if has("does not exist") {
+        // The words of our own functions (`catalog/functions/oids.rs`).
+        if has("relation ") {
+            "42P01"
+        } else if has("schema ") {
+            "3F000"
+        } else if has("function ") {
+            "42883"
+        } else {
+            "42704"
+        }
     } else if has("Invalid function") || has("No function matches") {
         "42883"
     } else if has("already exists") {
@@ -251,7 +262,8 @@ fn plan_code(text: &str) -> &'static str {
 
 /// Names that nothing knows are `undefined_object`; values that do not fit are invalid.
 pub(crate) fn configuration_code(text: &str) -> &'static str {
-    if text.contains("not found") || text.contains("Could not find") {
+    let unknown = ["not found", "Could not find", "unrecognized"];
+    if unknown.iter().any(|words| text.contains(words)) {
         "42704"
     } else {
         "22023"

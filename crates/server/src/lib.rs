@@ -16,11 +16,11 @@
 //! # }
 //! ```
 //!
-//! pgwire supplies the messages, TLS negotiation, SCRAM and cancel keys; datafusion-postgres the
-//! `pg_catalog` tables, the SQL rewrites that clients' catalog queries need, and the decoding of
-//! parameters. The handlers of both are not used, because they collect a portal's rows before they
-//! send the first, cancel only while planning, notice a vanished client only when they write,
-//! swallow failed `SET`s, and share one session among all connections.
+//! pgwire supplies the messages, TLS negotiation, SCRAM and cancel keys; datafusion-postgres
+//! PostgreSQL's own rows of `pg_catalog`, and the decoding of most parameters. The handlers of
+//! both are not used, because they collect a portal's rows before they send the first, cancel only
+//! while planning, notice a vanished client only when they write, swallow failed `SET`s, and share
+//! one session among all connections.
 //!
 //! S1: a session belongs to one connection; nothing a client sets is seen by another.
 //! S2: memory held for a result is bounded by a few record batches, however long it is.
@@ -33,6 +33,8 @@ mod cancel;
 mod catalog;
 mod config;
 mod connection;
+mod copy;
+mod dialect;
 mod encode;
 mod error;
 mod extended;

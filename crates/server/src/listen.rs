@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use coscan::Confinement;
-use datafusion_postgres::datafusion_pg_catalog::sql::PostgresCompatibilityParser;
 use pgwire::api::{ConnectionManager, RandomPidSecretKeyGenerator};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -45,7 +44,6 @@ pub(crate) struct Shared {
     pub(crate) tls_required: bool,
     pub(crate) verifier: Option<Arc<Verifier>>,
     pub(crate) catalog: PgCatalog,
-    pub(crate) parser: Arc<PostgresCompatibilityParser>,
     pub(crate) cancels: Arc<ConnectionManager>,
     pub(crate) keys: RandomPidSecretKeyGenerator,
     pub(crate) slots: Arc<Semaphore>,
@@ -93,7 +91,6 @@ impl Server {
             tls,
             verifier,
             catalog,
-            parser: Arc::new(PostgresCompatibilityParser::new()),
             cancels: Arc::new(ConnectionManager::new()),
             keys: RandomPidSecretKeyGenerator::default(),
             slots: Arc::new(Semaphore::new(connections_max)),

@@ -8,10 +8,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
+use datafusion::arrow::datatypes::{DataType, Field, TimeUnit};
 use datafusion::common::ParamValues;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
 use datafusion::scalar::ScalarValue;
 use datafusion_postgres::arrow_pg::datatypes::df::deserialize_parameters;
 use pgwire::api::Type;
@@ -20,16 +21,20 @@ use pgwire::api::stmt::StoredStatement;
 use pgwire::messages::data::{FORMAT_CODE_BINARY, FORMAT_CODE_TEXT};
 use pgwire::messages::extendedquery::Bind;
 
-use crate::encode::{numeric_text, pg_type};
+use crate::dialect::{AS_ARRAY, Written, elements};
+use crate::encode::{array_of, element_of, numeric_text, pg_type};
 use crate::failure::Failure;
 
-/// The types of `$1`, `$2`, … of a plan: as the client said, else as their use suggests, else text.
+/// The types of `$1`, `$2`, … of a plan: as the client said, else as the statement has `written`
+/// them in a cast, else as their use suggests, else text.
 pub(crate) fn parameter_types(
     plan: &LogicalPlan,
     client: &[Option<Type>],
+    written: &Written,
 ) -> Result<Vec<Type>, Failure> {
     let used = inferred(plan)?;
-    let count = used.keys().last().copied().unwrap_or(0).max(client.len());
+    let last = used.keys().chain(written.keys()).max().copied();
+    let count = last.unwrap_or(0).max(client.len());
     if count > PARAMETERS_MAX {
         return Err(Failure::new(
             "54000",
@@ -43,7 +48,9 @@ pub(crate) fn parameter_types(
             .flatten()
             .filter(|said| *said != Type::UNKNOWN);
         let suggested = || used.get(&(index + 1)).cloned().flatten();
-        said.or_else(suggested).unwrap_or(Type::TEXT)
+        said.or_else(|| written.get(&(index + 1)).cloned().flatten())
+            .or_else(suggested)
+            .unwrap_or(Type::TEXT)
     };
     Ok((0..count).map(one).collect())
 }
@@ -71,14 +78,32 @@ pub(crate) fn parameter_values(types: &[Type], bind: &Bind) -> Result<ParamValue
             [all] => all,
             ref each => each[index],
         };
-        wire.push(
-            Value {
-                pg_type: pg_type.clone(),
-                value: value.clone(),
-                format,
-            }
-            .readable()?,
-        );
+        wire.push(Value {
+            pg_type: pg_type.clone(),
+            value: value.clone(),
+            format,
+        });
+    }
+    Ok(ParamValues::from(scalars(wire)?))
+}
+
+/// What the values mean.
+fn scalars(values: Vec<Value>) -> Result<Vec<ScalarValue>, Failure> {
+    let types: Vec<_> = values.iter().map(|value| value.pg_type.clone()).collect();
+    let mut arrays = BTreeMap::new();
+    let mut wire = Vec::with_capacity(values.len());
+    for (index, value) in values.into_iter().enumerate() {
+        if let Some(element) = element_of(&value.pg_type) {
+            arrays.insert(index, array(&element, &value)?);
+            // Stands in its place until it is put there.
+            wire.push(Value {
+                pg_type: Type::TEXT,
+                value: None,
+                format: FORMAT_CODE_TEXT,
+            });
+        } else {
+            wire.push(value.readable()?);
+        }
     }
     let bind = Bind::new(
         None,
@@ -93,12 +118,117 @@ pub(crate) fn parameter_values(types: &[Type], bind: &Bind) -> Result<ParamValue
     let ParamValues::List(values) = values else {
         return Err(Failure::protocol("parameters have no order"));
     };
-    let values: Vec<_> = values
+    values
         .into_iter()
         .zip(types)
-        .map(|(value, pg_type)| as_numeric(value.value().clone(), pg_type))
-        .collect::<Result<_, _>>()?;
-    Ok(ParamValues::from(values))
+        .enumerate()
+        .map(|(index, (value, pg_type))| match arrays.remove(&index) {
+            Some(array) => Ok(array),
+            None => as_numeric(value.value().clone(), &pg_type),
+        })
+        .collect()
+}
+
+/// The list that a value of an array type is.
+fn array(element: &Type, value: &Value) -> Result<ScalarValue, Failure> {
+    let nothing = arrow_type(element);
+    let Some(raw) = &value.value else {
+        return Ok(ScalarValue::new_null_list(nothing, true, 1));
+    };
+    let found = if value.format == FORMAT_CODE_BINARY {
+        binary_elements(raw)?
+    } else {
+        let text = std::str::from_utf8(raw)
+            .map_err(|_| Failure::new("22021", "an array that is not UTF-8"))?;
+        let malformed = || Failure::new("22P02", format!("malformed array literal: {text:?}"));
+        let texts = elements(text).ok_or_else(malformed)?;
+        texts
+            .into_iter()
+            .map(|text| text.map(Bytes::from))
+            .collect()
+    };
+    let found = found.into_iter().map(|raw| Value {
+        pg_type: element.clone(),
+        value: raw,
+        format: value.format,
+    });
+    let found = scalars(found.collect())?;
+    // Numerics come with digits of their own; the array has the most of them.
+    let scale = found.iter().filter_map(|value| match value {
+        ScalarValue::Decimal128(Some(_), _, scale) => Some(*scale),
+        _ => None,
+    });
+    let data_type = match (scale.max(), found.iter().find(|value| !value.is_null())) {
+        (Some(scale), _) => DataType::Decimal128(38, scale),
+        (None, Some(value)) => value.data_type(),
+        (None, None) => nothing,
+    };
+    let found = found
+        .into_iter()
+        .map(|value| {
+            if value.is_null() {
+                ScalarValue::try_from(&data_type)
+            } else {
+                value.cast_to(&data_type)
+            }
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok(ScalarValue::List(ScalarValue::new_list(
+        &found, &data_type, true,
+    )))
+}
+
+/// The elements of an array in PostgreSQL's binary format.
+fn binary_elements(raw: &Bytes) -> Result<Vec<Option<Bytes>>, Failure> {
+    let wrong = || Failure::new("22P03", "not an array in binary");
+    let mut rest = raw.clone();
+    let number = |rest: &mut Bytes| rest.try_get_i32().map_err(|_| wrong());
+    let dimensions = number(&mut rest)?;
+    // Whether there are NULLs, and the type of the elements, which the parameter's type says.
+    number(&mut rest)?;
+    number(&mut rest)?;
+    match dimensions {
+        0 => return Ok(vec![]),
+        1 => {}
+        _ => return Err(Failure::unsupported("arrays of arrays are not supported")),
+    }
+    let count = usize::try_from(number(&mut rest)?).map_err(|_| wrong())?;
+    number(&mut rest)?;
+    // Each has a length at least: a count cannot make us reserve more than was sent.
+    if count > rest.remaining() / 4 {
+        return Err(wrong());
+    }
+    (0..count)
+        .map(|_| match number(&mut rest)? {
+            -1 => Ok(None),
+            length => {
+                let length = usize::try_from(length).map_err(|_| wrong())?;
+                if length > rest.remaining() {
+                    return Err(wrong());
+                }
+                Ok(Some(rest.split_to(length)))
+            }
+        })
+        .collect()
+}
+
+/// What values of a type are read as, where there is none to show it.
+fn arrow_type(pg_type: &Type) -> DataType {
+    match *pg_type {
+        Type::BOOL => DataType::Boolean,
+        Type::INT2 => DataType::Int16,
+        Type::INT4 | Type::OID => DataType::Int32,
+        Type::INT8 => DataType::Int64,
+        Type::FLOAT4 => DataType::Float32,
+        Type::FLOAT8 => DataType::Float64,
+        Type::NUMERIC => DataType::Decimal128(38, 10),
+        Type::DATE => DataType::Date32,
+        Type::TIME => DataType::Time64(TimeUnit::Microsecond),
+        Type::TIMESTAMP => DataType::Timestamp(TimeUnit::Microsecond, None),
+        Type::TIMESTAMPTZ => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
+        Type::BYTEA => DataType::Binary,
+        _ => DataType::Utf8,
+    }
 }
 
 /// A parameter as it came.
@@ -134,7 +264,7 @@ impl Value {
                     format: FORMAT_CODE_TEXT,
                 })
             }
-            Type::NAME | Type::BPCHAR | Type::UNKNOWN => Ok(Self {
+            Type::NAME | Type::BPCHAR | Type::CHAR | Type::UNKNOWN => Ok(Self {
                 pg_type: Type::TEXT,
                 value,
                 format,
@@ -217,6 +347,39 @@ fn inferred(plan: &LogicalPlan) -> Result<BTreeMap<usize, Option<Type>>, Failure
                     && let Some(unknown @ None) = fields.get_mut(&placeholder.id)
                 {
                     *unknown = Some(pg_type(&cast.field));
+                }
+                // Functions of the catalog say what they take.
+                if let Expr::ScalarFunction(call) = expr {
+                    let given: Vec<_> = call
+                        .args
+                        .iter()
+                        .map(|argument| match argument {
+                            Expr::Placeholder(_) => DataType::Null,
+                            // Only what a parameter is taken as is asked for.
+                            _ => DataType::Utf8,
+                        })
+                        .collect();
+                    let taken = call.func.coerce_types(&given).unwrap_or_default();
+                    for (argument, taken) in call.args.iter().zip(taken) {
+                        if let Expr::Placeholder(placeholder) = argument
+                            && !matches!(taken, DataType::Null | DataType::Utf8)
+                            && let Some(unknown @ None) = fields.get_mut(&placeholder.id)
+                        {
+                            *unknown = Some(pg_type(&Field::new("", taken, true)));
+                        }
+                    }
+                }
+                // `x = ANY($1)`: an array of what x is.
+                if let Expr::ScalarFunction(call) = expr
+                    && call.name() == AS_ARRAY
+                    && let [Expr::Placeholder(placeholder), like] = call.args.as_slice()
+                    && let Some(unknown @ None) = fields.get_mut(&placeholder.id)
+                {
+                    *unknown = node
+                        .inputs()
+                        .iter()
+                        .find_map(|input| like.to_field(input.schema()).ok())
+                        .and_then(|(_, field)| array_of(&pg_type(&field)));
                 }
                 Ok(TreeNodeRecursion::Continue)
             })

@@ -10,11 +10,11 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use coscan::StatementSize;
-use datafusion_postgres::datafusion_pg_catalog::sql::PostgresCompatibilityParser;
 use futures::future::{Either, select};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, oneshot};
 
+use crate::dialect::{Written, written_parameters};
 use crate::failure::Failure;
 use crate::ledger::{Held, Ledger};
 use crate::query::ended;
@@ -24,6 +24,8 @@ use crate::statement::{Action, parse};
 pub(crate) struct Parsed {
     pub(crate) action: Action,
     pub(crate) cost: Arc<Cost>,
+    /// The parameters in its text.
+    pub(crate) written: Written,
 }
 
 /// What a statement costs while it is there.
@@ -50,11 +52,7 @@ impl Cost {
 }
 
 /// Reads all statements of a text. Empty for nothing but spaces and comments.
-pub(crate) fn parse_all(
-    parser: &PostgresCompatibilityParser,
-    ledger: &Ledger,
-    sql: &str,
-) -> Result<Vec<Parsed>, Failure> {
+pub(crate) fn parse_all(ledger: &Ledger, sql: &str) -> Result<Vec<Parsed>, Failure> {
     let mut all = Vec::new();
     for statement in coscan::statement_texts(sql) {
         let statement = statement?;
@@ -64,11 +62,13 @@ pub(crate) fn parse_all(
         }
         let size = statement.size;
         let held = ledger.hold("a statement", size.memory_bytes())?;
-        if let Some(action) = parse(parser, statement)? {
+        let written = written_parameters(statement.text);
+        if let Some(action) = parse(statement)? {
             let cost = Cost { size, _held: held };
             all.push(Parsed {
                 action,
                 cost: cost.into(),
+                written,
             });
         }
     }

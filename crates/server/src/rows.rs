@@ -13,6 +13,9 @@ use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::arrow::record_batch::RecordBatch;
 
+use pgwire::messages::PgWireBackendMessage;
+
+use crate::copy::CopyFormat;
 use crate::encode::{CellWriter, Column, cell_writer, columns, pg_type, with_length};
 use crate::failure::Failure;
 use crate::query::Running;
@@ -24,6 +27,10 @@ pub(crate) struct Rows {
     announced: SchemaRef,
     source: Source,
     writer: Option<RowWriter>,
+    /// How the rows are copied out; `None` for messages of a result.
+    copy: Option<CopyFormat>,
+    /// Whether a row has been written.
+    begun: bool,
     /// The word before the count in the tag that ends the result.
     pub(crate) tag: &'static str,
 }
@@ -55,8 +62,29 @@ impl Rows {
             announced,
             source,
             writer: None,
+            copy: None,
+            begun: false,
             tag,
         })
+    }
+
+    /// Makes the rows ones that are copied out. `COPY` is then what ends them.
+    pub(crate) fn copy_as(&mut self, format: CopyFormat) -> Result<(), Failure> {
+        self.reformat(&[i16::from(format.is_binary())])?;
+        self.copy = Some(format);
+        self.tag = "COPY";
+        Ok(())
+    }
+
+    /// What ends the copying out, if the rows are.
+    pub(crate) fn copy_end(&self) -> Vec<PgWireBackendMessage> {
+        let copy = self.copy.as_ref();
+        copy.map_or_else(Vec::new, |format| format.end(self.begun))
+    }
+
+    /// How the rows are copied out, if they are.
+    pub(crate) fn copy_format(&self) -> Option<&CopyFormat> {
+        self.copy.as_ref()
     }
 
     /// The rows to come in other formats.
@@ -111,7 +139,15 @@ impl Rows {
             return Ok(0);
         };
         let mut written = 0;
-        while written < max && out.len() < FLUSH_BYTES && writer.put_row(out)? {
+        while written < max && out.len() < FLUSH_BYTES {
+            let head = if self.begun { None } else { self.copy.as_ref() };
+            let head = head.map_or(&[][..], CopyFormat::head);
+            let copy = self.copy.as_ref();
+            let copy = copy.map(|format| (format, self.columns.as_slice(), head));
+            if !writer.put_row(copy, out)? {
+                break;
+            }
+            self.begun = true;
             written += 1;
         }
         if writer.next == writer.rows {
@@ -153,23 +189,36 @@ impl RowWriter {
     }
 
     /// Encodes one row; false after the last. On failure nothing of the row stays in `out`.
-    fn put_row(&mut self, out: &mut BytesMut) -> Result<bool, Failure> {
+    fn put_row(
+        &mut self,
+        copy: Option<(&CopyFormat, &[Column], &[u8])>,
+        out: &mut BytesMut,
+    ) -> Result<bool, Failure> {
         if self.next == self.rows {
             return Ok(false);
         }
         let start = out.len();
         let row = self.next;
-        out.put_u8(b'D');
+        let mut cells = self.cells.iter().map(|(write, nulls)| {
+            let is_null = nulls.as_ref().is_some_and(|nulls| nulls.is_null(row));
+            (!is_null).then_some(write)
+        });
+        out.put_u8(if copy.is_some() { b'd' } else { b'D' });
         // The message's length counts itself, a value's does not.
         out.put_i32(0);
-        out.put_i16(self.width);
-        let result = self.cells.iter().try_for_each(|(write, nulls)| {
-            if nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
-                out.put_i32(-1);
-                return Ok(());
-            }
-            with_length(out, |out| write(row, out))
-        });
+        let result = if let Some((format, columns, head)) = copy {
+            out.put_slice(head);
+            format.put_row(columns, cells, row, out)
+        } else {
+            out.put_i16(self.width);
+            cells.try_for_each(|cell| match cell {
+                Some(write) => with_length(out, |out| write(row, out)),
+                None => {
+                    out.put_i32(-1);
+                    Ok(())
+                }
+            })
+        };
         let length = i32::try_from(out.len() - start - 1);
         let (Ok(()), Ok(length)) = (result, length) else {
             out.truncate(start);

@@ -12,7 +12,6 @@ use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::logical_expr::{DdlStatement, LogicalPlan, Statement, WriteOp};
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement as DfStatement;
-use datafusion_postgres::datafusion_pg_catalog::sql::PostgresCompatibilityParser;
 use tokio::runtime::Handle;
 
 use crate::failure::Failure;
@@ -27,7 +26,6 @@ use crate::settings::Settings;
 pub(crate) struct Session {
     pub(crate) context: SessionContext,
     pub(crate) settings: Settings,
-    pub(crate) parser: Arc<PostgresCompatibilityParser>,
     pub(crate) runtime: Handle,
     pub(crate) ledger: Ledger,
     pub(crate) aside: Aside,
@@ -48,10 +46,10 @@ impl Session {
     /// Reads a text of statements.
     pub(crate) async fn parse(&self, sql: String) -> Result<Vec<Parsed>, Failure> {
         if sql.len() <= SHORT_BYTES {
-            return parse_all(&self.parser, &self.ledger, &sql);
+            return parse_all(&self.ledger, &sql);
         }
-        let (parser, ledger) = (Arc::clone(&self.parser), self.ledger.clone());
-        let work = move || parse_all(&parser, &ledger, &sql);
+        let ledger = self.ledger.clone();
+        let work = move || parse_all(&ledger, &sql);
         self.aside.run(work).await
     }
 

@@ -8,6 +8,7 @@ use pgwire::messages::startup::ParameterStatus;
 
 use crate::cancel::Interrupt;
 use crate::connection::{Connection, Halt, supervise};
+use crate::copy::CopyFormat;
 use crate::encode::description;
 use crate::failure::Failure;
 use crate::parse::Parsed;
@@ -29,16 +30,24 @@ impl Connection {
                 EmptyQueryResponse::new(),
             ))?;
         }
-        for Parsed { action, cost } in statements {
+        for Parsed { action, cost, .. } in statements {
             let mut interrupt = self.interrupt().await;
             self.session.at_hand = Some(cost);
             match self.perform(&action, &[], &mut interrupt).await? {
-                Outcome::Done(tag) => self.complete(tag)?,
+                Outcome::Done(tag) => {
+                    self.grant_settings().await?;
+                    self.complete(tag)?;
+                }
                 Outcome::Rows(mut rows) => {
-                    self.wire.put(&description(&rows.columns))?;
+                    match rows.copy_format() {
+                        Some(_) => self.start_copy(&rows)?,
+                        None => self.wire.put(&description(&rows.columns))?,
+                    }
                     let sent = self
                         .send_rows(&mut rows, usize::MAX, &mut interrupt)
                         .await?;
+                    self.end_copy(&rows)?;
+                    self.grant_settings().await?;
                     self.complete(format!("{} {}", rows.tag, sent.rows))?;
                 }
             }
@@ -64,6 +73,12 @@ impl Connection {
                 let statement = statement.as_ref().clone();
                 return self.run(statement, action.tag(), formats, interrupt).await;
             }
+            Action::Copy { query, format } => {
+                let query = query.as_ref().clone();
+                let mut outcome = self.run(query, None, &[], interrupt).await?;
+                copied(&mut outcome, format)?;
+                return Ok(outcome);
+            }
             Action::Show(name) => {
                 return Ok(Outcome::Rows(Box::new(session.show(name, formats)?)));
             }
@@ -74,8 +89,14 @@ impl Connection {
                 self.status = TransactionStatus::Transaction;
                 "BEGIN"
             }
-            Action::Commit => self.end_transaction("COMMIT"),
-            Action::Rollback => self.end_transaction("ROLLBACK"),
+            Action::Commit => {
+                self.end_local_settings().await?;
+                self.end_transaction("COMMIT")
+            }
+            Action::Rollback => {
+                self.end_local_settings().await?;
+                self.end_transaction("ROLLBACK")
+            }
             Action::RollbackTo if self.status == TransactionStatus::Idle => {
                 let text = "ROLLBACK TO SAVEPOINT needs a transaction block";
                 return Err(Failure::new("25P01", text).into());
@@ -86,7 +107,11 @@ impl Connection {
             }
             Action::Savepoint(tag) => tag,
             Action::Set(set) => {
-                let report = session.settings.apply(&session.context, set).await?;
+                let in_transaction = self.status != TransactionStatus::Idle;
+                let report = session
+                    .settings
+                    .apply(&session.context, set, in_transaction)
+                    .await?;
                 self.report(report)?;
                 "SET"
             }
@@ -182,6 +207,7 @@ impl Connection {
         interrupt: &mut Interrupt,
     ) -> Result<Outcome, Halt> {
         let session = &self.session;
+        session.settings.forget_wishes();
         let started = async {
             let plan = session.plan(statement).await?;
             session.start(plan, tag, None, formats).await
@@ -286,6 +312,24 @@ impl Connection {
         }
     }
 
+    /// Tells that rows are copied out from here on, if they are.
+    pub(crate) fn start_copy(&mut self, rows: &Rows) -> Result<(), Halt> {
+        if let Some(format) = rows.copy_format() {
+            for message in format.start(&rows.columns)? {
+                self.wire.put(&message)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells that all rows are copied out, if they were.
+    pub(crate) fn end_copy(&mut self, rows: &Rows) -> Result<(), Halt> {
+        for message in rows.copy_end() {
+            self.wire.put(&message)?;
+        }
+        Ok(())
+    }
+
     /// Ends a statement with its tag.
     pub(crate) fn complete(&mut self, tag: String) -> Result<(), Halt> {
         let complete = CommandComplete::new(tag);
@@ -320,6 +364,24 @@ impl Connection {
         Ok(())
     }
 
+    /// Undoes SET LOCAL.
+    async fn end_local_settings(&mut self) -> Result<(), Halt> {
+        let session = &mut self.session;
+        let reports = session.settings.end_transaction(&session.context).await?;
+        self.report(reports)
+    }
+
+    /// Carries out what `set_config()` asked for.
+    pub(crate) async fn grant_settings(&mut self) -> Result<(), Halt> {
+        let in_transaction = self.status != TransactionStatus::Idle;
+        let session = &mut self.session;
+        let reports = session
+            .settings
+            .grant(&session.context, in_transaction)
+            .await?;
+        self.report(reports)
+    }
+
     fn end_transaction(&mut self, tag: &'static str) -> &'static str {
         let failed = self.status == TransactionStatus::Error;
         self.status = TransactionStatus::Idle;
@@ -332,6 +394,14 @@ impl Connection {
         if self.status == TransactionStatus::Idle {
             self.portals.end_transaction();
         }
+    }
+}
+
+/// Makes the rows of a statement ones that are copied out.
+pub(crate) fn copied(outcome: &mut Outcome, format: &CopyFormat) -> Result<(), Failure> {
+    match outcome {
+        Outcome::Rows(rows) => rows.copy_as(format.clone()),
+        Outcome::Done(_) => Err(Failure::syntax("COPY needs a query")),
     }
 }
 

@@ -1,20 +1,21 @@
 //! From SQL text to what a connection does: settings, transactions and cursors are the connection's
 //! own; everything else is a plan for DataFusion.
 //!
-//! Text is read as PostgreSQL first, with the rewrites that clients' catalog queries need. What
-//! PostgreSQL's grammar does not know, or means differently (`CREATE EXTERNAL TABLE`, `COPY … TO`),
-//! is read again as DataFusion's own dialect.
+//! Text is read as PostgreSQL first, with the rewrites that clients' queries need (`dialect`). What
+//! PostgreSQL's grammar does not know, or means differently (`CREATE EXTERNAL TABLE`, `COPY … TO` a
+//! file), is read again as DataFusion's own dialect.
 
 use coscan::{IndexStatement, StatementText};
 use datafusion::sql::parser::{DFParserBuilder, ResetStatement, Statement as DfStatement};
 use datafusion::sql::sqlparser::ast::{
-    CloseCursor, DeclareType, DiscardObject, FetchDirection, Reset, Set, Statement as SqlStatement,
-    Value, ValueWithSpan,
+    CloseCursor, CopyTarget, DeclareType, DiscardObject, FetchDirection, Reset, Set,
+    Statement as SqlStatement, Value, ValueWithSpan,
 };
 use datafusion::sql::sqlparser::dialect::{GenericDialect, PostgreSqlDialect};
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
-use datafusion_postgres::datafusion_pg_catalog::sql::PostgresCompatibilityParser;
 
+use crate::copy::{CopyFormat, copy_to_stdout};
+use crate::dialect::{parse_postgres, rewrite};
 use crate::failure::Failure;
 
 /// One statement.
@@ -27,12 +28,18 @@ pub(crate) enum Action {
         query: Box<DfStatement>,
         tag: &'static str,
     },
+    /// A query whose rows are copied out.
+    Copy {
+        query: Box<DfStatement>,
+        format: CopyFormat,
+    },
     Begin,
     Commit,
     Rollback,
     /// To a savepoint: revives a failed transaction.
     RollbackTo,
-    /// Savepoints: accepted, since there is nothing to undo. The tag to answer with.
+    /// Savepoints and UNLISTEN: accepted, since there is nothing to undo or to stop. The tag to
+    /// answer with.
     Savepoint(&'static str),
     Set(Box<Set>),
     /// The setting's name; `all` for every one.
@@ -68,23 +75,28 @@ impl Action {
             _ => None,
         }
     }
+
+    /// How the rows are copied out, if they are.
+    pub(crate) fn copy_format(&self) -> Option<&CopyFormat> {
+        match self {
+            Self::Copy { format, .. } => Some(format),
+            _ => None,
+        }
+    }
 }
 
 /// Reads one statement of a text; where `sql` has none but comments, nothing.
 ///
 /// Its trees are made where they fit, and leave it only if they fit everywhere.
-pub(crate) fn parse(
-    parser: &PostgresCompatibilityParser,
-    statement: StatementText<'_>,
-) -> Result<Option<Action>, Failure> {
+pub(crate) fn parse(statement: StatementText<'_>) -> Result<Option<Action>, Failure> {
     let (query, tag) = match coscan::index_statement(statement.text)? {
         Some(IndexStatement { query, tag }) => (Some(query), tag),
         None => (None, None),
     };
     let large = statement.size.is_large();
     let mut actions = match &query {
-        Some(query) => parse_sql(parser, query, false)?,
-        None => coscan::parse_statement(statement, |sql| parse_sql(parser, sql, large))??,
+        Some(query) => parse_sql(query, false)?,
+        None => coscan::parse_statement(statement, |sql| parse_sql(sql, large))??,
     };
     if actions.len() > 1 {
         return Err(Failure::syntax("this reads as several statements"));
@@ -95,17 +107,12 @@ pub(crate) fn parse(
     })
 }
 
-/// `large`: without the rewrites of whole queries that clients send for the catalog. They are short, looking for them
-/// compares and copies all tokens, and what rewrites expressions must not see a chain that is not balanced yet.
-fn parse_sql(
-    parser: &PostgresCompatibilityParser,
-    sql: &str,
-    large: bool,
-) -> Result<Vec<Action>, Failure> {
+/// `large`: what rewrites expressions must not see a chain that is not balanced yet.
+fn parse_sql(sql: &str, large: bool) -> Result<Vec<Action>, Failure> {
     let parsed = if large {
-        parse_large(parser, sql)?
+        parse_large(sql)?
     } else {
-        parser.parse(sql)
+        parse_postgres(sql)
     };
     match parsed {
         Ok(statements) if !statements.iter().any(is_foreign) => {
@@ -126,19 +133,16 @@ fn parse_sql(
 }
 
 /// The inner result is the parser's.
-fn parse_large(
-    parser: &PostgresCompatibilityParser,
-    sql: &str,
-) -> Result<Result<Vec<SqlStatement>, ParserError>, Failure> {
+fn parse_large(sql: &str) -> Result<Result<Vec<SqlStatement>, ParserError>, Failure> {
     let mut statements = match Parser::parse_sql(&PostgreSqlDialect {}, sql) {
         Ok(statements) => statements,
         Err(error) => return Ok(Err(error)),
     };
     for statement in &mut statements {
         coscan::shape_statement(statement)?;
+        rewrite(statement);
     }
-    let rewritten = statements.into_iter().map(|s| parser.rewrite(s));
-    Ok(Ok(rewritten.collect()))
+    Ok(Ok(statements))
 }
 
 fn shaped(mut statement: SqlStatement) -> Result<Action, Failure> {
@@ -155,7 +159,9 @@ fn parse_datafusion(sql: &str) -> Result<Vec<DfStatement>, Failure> {
 /// Statements that both grammars read, of which DataFusion's reading is the one it can plan.
 fn is_foreign(statement: &SqlStatement) -> bool {
     match statement {
-        SqlStatement::Copy { .. } => true,
+        SqlStatement::Copy { target, .. } => {
+            !matches!(target, CopyTarget::Stdin | CopyTarget::Stdout)
+        }
         SqlStatement::CreateTable(create) => create.external,
         SqlStatement::Explain { statement, .. } => is_foreign(statement),
         _ => false,
@@ -185,6 +191,10 @@ fn action_datafusion(mut statement: DfStatement) -> Result<Action, Failure> {
 }
 
 fn action(statement: SqlStatement) -> Result<Action, Failure> {
+    if let Some((query, format)) = copy_to_stdout(&statement)? {
+        let query = Box::new(query);
+        return Ok(Action::Copy { query, format });
+    }
     Ok(match statement {
         SqlStatement::StartTransaction { .. } => Action::Begin,
         SqlStatement::Commit { .. } => Action::Commit,
@@ -194,6 +204,7 @@ fn action(statement: SqlStatement) -> Result<Action, Failure> {
         SqlStatement::Rollback { .. } => Action::RollbackTo,
         SqlStatement::Savepoint { .. } => Action::Savepoint("SAVEPOINT"),
         SqlStatement::ReleaseSavepoint { .. } => Action::Savepoint("RELEASE"),
+        SqlStatement::UNLISTEN { .. } => Action::Savepoint("UNLISTEN"),
         SqlStatement::Set(set) => Action::Set(Box::new(set)),
         SqlStatement::ShowVariable { variable } => {
             let words: Vec<_> = variable
@@ -280,10 +291,9 @@ mod tests {
     use super::*;
 
     fn all(sql: &str) -> Result<Vec<Action>, Failure> {
-        let parser = PostgresCompatibilityParser::new();
         coscan::statement_texts(sql)
             .filter_map(|statement| match statement {
-                Ok(statement) => parse(&parser, statement).transpose(),
+                Ok(statement) => parse(statement).transpose(),
                 Err(error) => Some(Err(error.into())),
             })
             .collect()

@@ -13,4 +13,4 @@ mod types;
 
 pub(crate) use cell::{CellWriter, cell_writer, with_length};
 pub(crate) use numeric::numeric_text;
-pub(crate) use types::{Column, columns, description, pg_type};
+pub(crate) use types::{Column, array_of, columns, description, element_of, modifier, pg_type};

@@ -62,6 +62,7 @@ pub(crate) static KNOWN: &[Known] = &[
     known("client_min_messages", "notice", Rule::Kept),
     reported("client_encoding", "UTF8", Rule::Fixed(ENCODINGS)),
     reported("DateStyle", "ISO, MDY", Rule::Fixed(DATE_STYLES)),
+    known("default_table_access_method", "heap", Rule::ReadOnly),
     known(
         "default_transaction_isolation",
         "read committed",
@@ -75,6 +76,8 @@ pub(crate) static KNOWN: &[Known] = &[
     reported("integer_datetimes", "on", Rule::ReadOnly),
     reported("IntervalStyle", "postgres", Rule::Fixed(&["postgres"])),
     reported("is_superuser", "off", Rule::ReadOnly),
+    // There is no compiler of expressions to switch on; drivers switch it off.
+    known("jit", "off", Rule::Kept),
     known("lc_collate", "C", Rule::ReadOnly),
     known("lc_ctype", "C", Rule::ReadOnly),
     known("lc_messages", "C", Rule::Kept),
@@ -83,6 +86,7 @@ pub(crate) static KNOWN: &[Known] = &[
     known("lc_time", "C", Rule::Kept),
     known("lock_timeout", "0", Rule::Kept),
     known("max_identifier_length", "63", Rule::ReadOnly),
+    known("max_index_keys", "32", Rule::ReadOnly),
     known("row_security", "on", Rule::Kept),
     reported("scram_iterations", "4096", Rule::ReadOnly),
     known("search_path", "\"$user\", public", Rule::SearchPath),

@@ -9,7 +9,9 @@
 //! C2: `RESET ALL` and `DISCARD ALL` are the session's: `coscan.memory`, which all sessions share, goes back to what the engine
 //! was made with only if it is named.
 
+mod board;
 mod known;
+mod local;
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -24,9 +26,11 @@ use datafusion::prelude::SessionContext;
 use datafusion::sql::sqlparser::ast::{ContextModifier, Expr, Set, Value};
 
 use self::known::{KNOWN, Known, Rule};
+use self::local::Local;
 use crate::failure::{Failure, configuration_code};
 use crate::keepalive::Keepalive;
 
+pub(crate) use self::board::Board;
 pub(crate) use self::known::VERSION;
 
 /// One connection's settings.
@@ -42,6 +46,9 @@ pub(crate) struct Settings {
     user: String,
     /// C1.
     rights: Rights,
+    board: Arc<Board>,
+    /// What SET LOCAL changed in this transaction, and what it was (`local.rs`).
+    local: Local,
 }
 
 /// A setting that the client is told about when it changes (`ParameterStatus`).
@@ -61,15 +68,28 @@ impl Settings {
     }
 
     pub(crate) fn new(session: &SessionContext, user: &str, rights: Rights) -> Self {
-        let initial = Arc::clone(session.state().config().options());
-        Self {
+        let state = session.state();
+        let initial = Arc::clone(state.config().options());
+        let settings = Self {
             changed: BTreeMap::new(),
             initial,
             timeouts: BTreeMap::new(),
             keepalive: Keepalive::default(),
             user: user.to_owned(),
             rights,
-        }
+            board: state.config().get_extension().unwrap_or_default(),
+            local: Local::default(),
+        };
+        settings.put_up(session);
+        settings
+    }
+
+    /// Shows queries what is set.
+    fn put_up(&self, session: &SessionContext) {
+        let values = KNOWN
+            .iter()
+            .map(|known| (known.name, self.value(session, known)));
+        self.board.put_up(values.collect());
     }
 
     /// How long a statement may take.
@@ -106,15 +126,9 @@ impl Settings {
         &mut self,
         session: &SessionContext,
         set: &Set,
+        in_transaction: bool,
     ) -> Result<Report, Failure> {
         match set {
-            Set::SingleAssignment {
-                scope: Some(ContextModifier::Local),
-                ..
-            }
-            | Set::SetTimeZone { local: true, .. } => {
-                Err(Failure::unsupported("SET LOCAL is not supported; use SET"))
-            }
             Set::SingleAssignment {
                 scope: Some(ContextModifier::Global),
                 ..
@@ -122,21 +136,21 @@ impl Settings {
                 "settings belong to one connection; use SET",
             )),
             Set::SingleAssignment {
-                variable, values, ..
+                scope,
+                variable,
+                values,
+                ..
             } => {
                 let name = variable.to_string().to_lowercase().replace('"', "");
-                match values.as_slice() {
-                    [value] if is_default(value) => self.reset(session, &name).await,
-                    values => {
-                        let texts = values.iter().map(text).collect::<Result<Vec<_>, _>>()?;
-                        self.set(session, &name, &texts.join(", ")).await
-                    }
-                }
+                let local = matches!(scope, Some(ContextModifier::Local));
+                self.assign(session, &name, values, local.then_some(in_transaction))
+                    .await
             }
-            Set::SetTimeZone { value, .. } if is_default(value) => {
-                self.reset(session, "timezone").await
+            Set::SetTimeZone { local, value } => {
+                let value = std::slice::from_ref(value);
+                self.assign(session, "timezone", value, local.then_some(in_transaction))
+                    .await
             }
-            Set::SetTimeZone { value, .. } => self.set(session, "timezone", &text(value)?).await,
             Set::SetNames { charset_name, .. } => {
                 self.set(session, "client_encoding", &charset_name.value)
                     .await
@@ -147,6 +161,32 @@ impl Settings {
                 role_name: None, ..
             } => Ok(None),
             other => Err(Failure::unsupported(format!("not supported: SET {other}"))),
+        }
+    }
+
+    /// `SET name = values`. `local`: to the end of the transaction, if there is one.
+    async fn assign(
+        &mut self,
+        session: &SessionContext,
+        name: &str,
+        values: &[Expr],
+        local: Option<bool>,
+    ) -> Result<Report, Failure> {
+        let value = match values {
+            [value] if is_default(value) => None,
+            values => {
+                let texts = values.iter().map(text).collect::<Result<Vec<_>, _>>()?;
+                Some(texts.join(", "))
+            }
+        };
+        match local {
+            Some(false) => return Ok(None),
+            Some(true) => self.remember(session, name)?,
+            None => self.forget(name),
+        }
+        match value {
+            Some(value) => self.set(session, name, &value).await,
+            None => self.reset(session, name).await,
         }
     }
 
@@ -204,6 +244,7 @@ impl Settings {
             }
         };
         self.changed.insert(known.name, kept);
+        self.put_up(session);
         Ok(known
             .reported
             .then(|| (known.name, self.value(session, known))))
@@ -241,6 +282,7 @@ impl Settings {
             }
             _ => {}
         }
+        self.put_up(session);
         Ok(known
             .reported
             .then(|| (known.name, self.value(session, known))))
@@ -404,6 +446,11 @@ fn entries(options: &ConfigOptions) -> Vec<ConfigEntry> {
 fn entry(options: &ConfigOptions, name: &str) -> Result<Option<String>, Failure> {
     let entry = entries(options).into_iter().find(|entry| entry.key == name);
     entry.map(|entry| entry.value).ok_or_else(|| unknown(name))
+}
+
+/// The value of an option as text; `None` if there is no such option, or it has no value.
+pub(crate) fn entry_text(options: &ConfigOptions, name: &str) -> Option<String> {
+    entry(options, &name.to_lowercase()).ok().flatten()
 }
 
 /// Sets an option of the session's configuration, and refreshes the functions that depend on it.

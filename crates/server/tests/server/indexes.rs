@@ -79,25 +79,8 @@ async fn statements_about_indexes_run_in_order_with_others() {
                 REFRESH INDEX i; SHOW INDEXES; DROP INDEX i; SELECT count(*) FROM coscan.indexes;";
     let found = answers(&client, text).await;
     let expected = [
-        "count(*):",
-        "0",
-        ".",
-        ".",
-        "count(*):",
-        "1",
-        ".",
-        ".",
-        "k:",
-        "77",
-        ".",
-        ".",
-        "index:",
-        "i",
-        ".",
-        ".",
-        "count(*):",
-        "0",
-        ".",
+        "count:", "0", ".", ".", "count:", "1", ".", ".", "k:", "77", ".", ".", "index:", "i", ".",
+        ".", "count:", "0", ".",
     ];
     assert_eq!(found, expected);
     // What cannot be read keeps all from running; what fails keeps those after it from running.

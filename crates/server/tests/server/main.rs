@@ -11,7 +11,9 @@
 )]
 
 mod admission;
+mod catalog;
 mod common;
+mod copy;
 mod cursors;
 mod hostile;
 mod idle;

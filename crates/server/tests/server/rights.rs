@@ -78,9 +78,18 @@ const CASES: &[(&str, &[&str])] = &[
         &["DISCARD ALL", "DISCARD TEMP", "RESET ALL"],
     ),
     (
+        "COPY TO STDOUT",
+        &[
+            "COPY t TO STDOUT",
+            "COPY (SELECT k FROM v) TO STDOUT (FORMAT csv)",
+        ],
+    ),
+    (
         "SET, RESET of a setting of the session",
         &[
             "SET coscan.policy = 'normal'; RESET coscan.policy; SET coscan.label = 'me'",
+            "BEGIN; SET LOCAL coscan.policy = 'normal'; COMMIT",
+            "SELECT set_config('coscan.policy', 'normal', false), current_setting('coscan.policy')",
             "SET datafusion.execution.batch_size = 100; SET statement_timeout = '5s'",
         ],
     ),
@@ -126,6 +135,7 @@ const CASES: &[(&str, &[&str])] = &[
             "SELECT * FROM coscan_drop_index('j', 'false')",
             "EXPLAIN ANALYZE SELECT * FROM coscan_create_index('i', 't', 'k', 'false')",
             "CREATE VIEW own AS SELECT * FROM coscan_drop_index('j', 'false'); SELECT * FROM own",
+            "COPY (SELECT * FROM coscan_drop_index('j', 'false')) TO STDOUT",
             "PREPARE p AS SELECT * FROM coscan_drop_index('j', 'false'); EXECUTE p",
             "CREATE TABLE own AS SELECT * FROM coscan_drop_index('j', 'false')",
         ],
@@ -164,6 +174,8 @@ const CASES: &[(&str, &[&str])] = &[
         &[
             "SET coscan.memory = '32MiB'",
             "RESET coscan.memory; SET coscan.memory TO '40MiB'",
+            "SELECT set_config('coscan.memory', '32MiB', false)",
+            "BEGIN; SET LOCAL coscan.memory = '48MiB'; SET coscan.memory = '32MiB'; COMMIT",
         ],
     ),
     (
@@ -404,7 +416,7 @@ async fn every_row_of_the_page_holds_with_every_combination_of_options() {
                 let told = format!("{sql}\n  with {rights:?}");
                 let before = world.seen(&other).await;
                 let client = server.connect().await;
-                let done = client.batch_execute(&world.filled(sql)).await;
+                let done = carry_out(&client, &world.filled(sql)).await;
                 let is_refused = row.needs.is_none() || !missing.is_empty();
                 if is_refused {
                     let error = done.expect_err(&told);
@@ -432,6 +444,15 @@ async fn every_row_of_the_page_holds_with_every_combination_of_options() {
             }
         }
     }
+}
+
+/// Runs the statements of a text; one that is copied out stands alone.
+async fn carry_out(client: &Client, sql: &str) -> Result<(), tokio_postgres::Error> {
+    if !sql.contains("TO STDOUT") {
+        return client.batch_execute(sql).await;
+    }
+    let rows = std::pin::pin!(client.copy_out(sql).await?);
+    rows.try_for_each(|_| async { Ok(()) }).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

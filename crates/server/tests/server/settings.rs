@@ -65,7 +65,8 @@ async fn wrong_settings_are_refused() {
         ("SET TIME ZONE 'Mars/Olympus'", "22023"),
         ("SET statement_timeout = 'soon'", "22023"),
         ("SET server_version = '9.1'", "55P02"),
-        ("SET LOCAL work_mem = '1GB'", "0A000"),
+        ("BEGIN; SET LOCAL nothing = 'x'", "42704"),
+        ("ROLLBACK; SET GLOBAL work_mem = '1GB'", "0A000"),
     ] {
         assert_eq!(state(client.simple_query(sql).await), code, "{sql}");
     }

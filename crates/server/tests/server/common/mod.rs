@@ -1,5 +1,6 @@
 //! A server over small tables, and clients of it.
 
+pub(crate) mod tables;
 pub(crate) mod tls;
 
 use std::net::SocketAddr;
@@ -166,6 +167,8 @@ fn session(live: &Arc<AtomicUsize>) -> Result<SessionContext, DataFusionError> {
         .with_option_extension(CoscanOptions::default());
     let context = SessionContext::new_with_config(config);
     context.register_batch("people", people())?;
+    context.register_batch("kinds", tables::kinds())?;
+    tables::register_view(&context)?;
     let endless = Endless {
         schema: endless_schema(),
         live: Arc::clone(live),

@@ -1,0 +1,167 @@
+//! `as_array` and `subscripts`, which the dialect's rewriting calls (`dialect/arrays.rs`).
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, ListArray, StringArray};
+use datafusion::arrow::buffer::{NullBuffer, OffsetBuffer};
+use datafusion::arrow::compute::{CastOptions, cast, cast_with_options};
+use datafusion::arrow::datatypes::{DataType, Field, Int32Type, Int64Type};
+use datafusion::common::plan_err;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::logical_expr::{
+    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+use datafusion::prelude::SessionContext;
+
+use crate::dialect::{AS_ARRAY, SUBSCRIPTS, elements};
+
+pub(super) fn register(session: &SessionContext) {
+    session.register_udf(ScalarUDF::new_from_impl(AsList {
+        signature: Signature::user_defined(Volatility::Immutable),
+    }));
+    session.register_udf(ScalarUDF::new_from_impl(Subscripts {
+        signature: Signature::user_defined(Volatility::Immutable),
+    }));
+}
+
+/// The text of an array as one of elements like the second argument. An array stays as it is.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct AsList {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for AsList {
+    fn name(&self) -> &str {
+        AS_ARRAY
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, given: &[DataType]) -> Result<DataType> {
+        match given {
+            // What it is compared as is decided by the comparison: 1 is not 1.5 cut off.
+            [array, _] if array.is_list() => Ok(array.clone()),
+            [_, DataType::Null] => Ok(DataType::new_list(DataType::Utf8, true)),
+            [_, element] => Ok(DataType::new_list(element.clone(), true)),
+            _ => plan_err!("{AS_ARRAY} takes an array and a value"),
+        }
+    }
+
+    fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
+        match given {
+            [array, element] if array.is_list() => Ok(vec![array.clone(), element.clone()]),
+            [_, element] => Ok(vec![DataType::Utf8, element.clone()]),
+            _ => plan_err!("{AS_ARRAY} takes an array and a value"),
+        }
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let target = args.return_type().clone();
+        let [array, _] = args.args.as_slice() else {
+            return plan_err!("{AS_ARRAY} takes an array and a value");
+        };
+        let constant = matches!(array, ColumnarValue::Scalar(_));
+        let array = array.to_array(if constant { 1 } else { args.number_rows })?;
+        let lists: ArrayRef = match array.as_string_opt::<i32>() {
+            Some(texts) => Arc::new(read(texts)?),
+            None => array,
+        };
+        // Not safe: an element that is no number is an error, not a NULL.
+        let options = CastOptions {
+            safe: false,
+            ..Default::default()
+        };
+        let lists = cast_with_options(&lists, &target, &options)?;
+        if constant {
+            let scalar = datafusion::scalar::ScalarValue::try_from_array(&lists, 0)?;
+            return Ok(ColumnarValue::Scalar(scalar));
+        }
+        Ok(ColumnarValue::Array(lists))
+    }
+}
+
+fn read(texts: &StringArray) -> Result<ListArray> {
+    let mut found: Vec<Option<String>> = vec![];
+    let mut lengths = Vec::with_capacity(texts.len());
+    for text in texts {
+        let before = found.len();
+        if let Some(text) = text {
+            let Some(read) = elements(text) else {
+                let message = format!("malformed array literal: \"{text}\"");
+                return Err(DataFusionError::Execution(message));
+            };
+            found.extend(read);
+        }
+        lengths.push(found.len() - before);
+    }
+    let field = Arc::new(Field::new_list_field(DataType::Utf8, true));
+    Ok(ListArray::try_new(
+        field,
+        OffsetBuffer::from_lengths(lengths),
+        Arc::new(StringArray::from(found)),
+        texts
+            .nulls()
+            .cloned()
+            .map(|nulls| NullBuffer::new(nulls.into_inner())),
+    )?)
+}
+
+/// 1, 2, … for each element of an array.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Subscripts {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for Subscripts {
+    fn name(&self) -> &str {
+        SUBSCRIPTS
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::new_list(DataType::Int32, true))
+    }
+
+    fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
+        match given {
+            [list, _] if list.is_list() => Ok(vec![list.clone(), DataType::Int64]),
+            // PostgreSQL's vectors, which the catalog keeps as text.
+            [DataType::Utf8 | DataType::Null, _] => Ok(vec![DataType::Utf8, DataType::Int64]),
+            _ => plan_err!("{SUBSCRIPTS} takes an array and a dimension"),
+        }
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let arrays = ColumnarValue::values_to_arrays(&args.args)?;
+        let [array, dimensions] = arrays.as_slice() else {
+            return plan_err!("{SUBSCRIPTS} takes an array and a dimension");
+        };
+        // The coercion leaves a bare NULL without a type.
+        let dimensions = cast(dimensions, &DataType::Int64)?;
+        let dimensions = dimensions.as_primitive::<Int64Type>();
+        let list = DataType::new_list(DataType::Utf8, true);
+        let lists: ListArray = match array.as_string_opt::<i32>() {
+            Some(texts) => {
+                let braced: StringArray = texts
+                    .iter()
+                    .map(|text| text.map(|text| format!("{{{}}}", text.replace(' ', ","))))
+                    .collect();
+                read(&braced)?
+            }
+            None if array.data_type() == &list => array.as_list::<i32>().clone(),
+            None => cast(array, &list)?.as_list::<i32>().clone(),
+        };
+        let subscripts = ListArray::from_iter_primitive::<Int32Type, _, _>(
+            lists.iter().zip(dimensions).map(|(list, dimension)| {
+                let elements = if dimension? == 1 { list?.len() } else { 0 };
+                Some((1..=i32::try_from(elements).unwrap_or(i32::MAX)).map(Some))
+            }),
+        );
+        Ok(ColumnarValue::Array(Arc::new(subscripts)))
+    }
+}

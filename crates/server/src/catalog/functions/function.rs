@@ -1,0 +1,316 @@
+//! A scalar function of PostgreSQL's, by its arguments, its result and what it does with a row.
+
+use std::cell::OnceCell;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, ArrayRef, AsArray};
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Int32Type, Int64Type};
+use datafusion::common::plan_err;
+use datafusion::config::ConfigOptions;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::logical_expr::{
+    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    Volatility,
+};
+use datafusion::scalar::ScalarValue;
+use datafusion_postgres::arrow_pg::datatypes::PG_OID_ALIAS_KEY;
+
+use crate::catalog::model::{Model, Relation};
+
+/// What an argument is taken as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Take {
+    /// A number or its digits.
+    Number,
+    Text,
+    Bool,
+    /// A number stays one, anything else is text.
+    NumberOrText,
+    /// As it comes.
+    Any,
+}
+
+/// What a function answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Give {
+    Oid,
+    Number,
+    Text,
+    Texts,
+    Bool,
+}
+
+impl Give {
+    fn data_type(self) -> DataType {
+        match self {
+            Self::Oid => DataType::Int32,
+            Self::Number => DataType::Int64,
+            Self::Text => DataType::Utf8,
+            Self::Texts => DataType::new_list(DataType::Utf8, true),
+            Self::Bool => DataType::Boolean,
+        }
+    }
+}
+
+/// One row's arguments, and the session's configuration.
+pub(super) struct Row<'a> {
+    arguments: &'a [ArrayRef],
+    row: usize,
+    relations: &'a OnceCell<Vec<Relation>>,
+    pub(super) options: &'a ConfigOptions,
+}
+
+impl Row<'_> {
+    pub(super) fn len(&self) -> usize {
+        self.arguments.len()
+    }
+
+    /// The relations as they are when the first row of a batch asks.
+    pub(super) fn relations(&self, model: &Model) -> &[Relation] {
+        self.relations.get_or_init(|| model.relations())
+    }
+
+    pub(super) fn text(&self, index: usize) -> Option<&str> {
+        let texts = self.arguments.get(index)?.as_string_opt::<i32>()?;
+        texts.is_valid(self.row).then(|| texts.value(self.row))
+    }
+
+    pub(super) fn number(&self, index: usize) -> Option<i64> {
+        let numbers = self.arguments.get(index)?.as_primitive_opt::<Int64Type>()?;
+        numbers.is_valid(self.row).then(|| numbers.value(self.row))
+    }
+
+    /// An oid: numbers above the signed range are the negative ones here.
+    pub(super) fn oid(&self, index: usize) -> Option<i32> {
+        let number = self.number(index)?;
+        i32::try_from(number)
+            .ok()
+            .or_else(|| u32::try_from(number).ok().map(u32::cast_signed))
+    }
+
+    pub(super) fn bool(&self, index: usize) -> Option<bool> {
+        let values = self.arguments.get(index)?.as_boolean_opt()?;
+        values.is_valid(self.row).then(|| values.value(self.row))
+    }
+
+    pub(super) fn value(&self, index: usize) -> Result<ScalarValue> {
+        match self.arguments.get(index) {
+            Some(array) => ScalarValue::try_from_array(array, self.row),
+            None => Ok(ScalarValue::Null),
+        }
+    }
+}
+
+type Body = Arc<dyn Fn(&Row<'_>) -> Result<ScalarValue> + Send + Sync>;
+
+/// See the file's header.
+pub(super) struct Function {
+    name: &'static str,
+    takes: &'static [Take],
+    /// How many of the arguments may be left out, or any number may follow.
+    optional: Optional,
+    gives: Give,
+    body: Body,
+    signature: Signature,
+}
+
+/// Which arguments a call may leave out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Optional {
+    Last(usize),
+    /// `has_…_privilege(user, …)`.
+    First,
+    /// The last may be repeated, or left out.
+    Repeated,
+}
+
+impl Function {
+    pub(super) fn new(
+        name: &'static str,
+        takes: &'static [Take],
+        gives: Give,
+        body: impl Fn(&Row<'_>) -> Result<ScalarValue> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            name,
+            takes,
+            optional: Optional::Last(0),
+            gives,
+            body: Arc::new(body),
+            signature: Signature::user_defined(Volatility::Stable),
+        }
+    }
+
+    pub(super) fn optional(mut self, optional: Optional) -> Self {
+        self.optional = optional;
+        self
+    }
+
+    /// Run once for each row, and not before the query runs.
+    pub(super) fn volatile(mut self) -> Self {
+        self.signature = Signature::user_defined(Volatility::Volatile);
+        self
+    }
+
+    pub(super) fn into_udf(self) -> ScalarUDF {
+        ScalarUDF::new_from_impl(self)
+    }
+
+    /// What each of `given` arguments is taken as.
+    fn taken(&self, given: usize) -> Option<Vec<Take>> {
+        let all = self.takes.len();
+        match self.optional {
+            Optional::Last(left) => (all.saturating_sub(left)..=all)
+                .contains(&given)
+                .then(|| self.takes[..given].to_vec()),
+            Optional::First if given == all => Some(self.takes.to_vec()),
+            Optional::First if given + 1 == all => Some(self.takes[1..].to_vec()),
+            Optional::First => None,
+            Optional::Repeated => {
+                let last = *self.takes.last()?;
+                let takes = self.takes.iter().copied().chain(std::iter::repeat(last));
+                (given + 1 >= all).then(|| takes.take(given).collect())
+            }
+        }
+    }
+}
+
+impl ScalarUDFImpl for Function {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(self.gives.data_type())
+    }
+
+    fn return_field_from_args(&self, _: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        let mut field = Field::new(self.name, self.gives.data_type(), true);
+        if self.gives == Give::Oid {
+            field.set_metadata([(PG_OID_ALIAS_KEY.to_owned(), "oid".to_owned())].into());
+        }
+        Ok(Arc::new(field))
+    }
+
+    fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
+        let Some(takes) = self.taken(given.len()) else {
+            return plan_err!("{}() does not take {} arguments", self.name, given.len());
+        };
+        Ok(takes
+            .into_iter()
+            .zip(given)
+            .map(|(take, given)| match take {
+                Take::Number => DataType::Int64,
+                Take::Text => DataType::Utf8,
+                Take::Bool => DataType::Boolean,
+                Take::NumberOrText if given.is_integer() => DataType::Int64,
+                Take::NumberOrText => DataType::Utf8,
+                Take::Any => given.clone(),
+            })
+            .collect())
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let constant = args
+            .args
+            .iter()
+            .all(|argument| matches!(argument, ColumnarValue::Scalar(_)));
+        let rows = if constant && self.signature.volatility != Volatility::Volatile {
+            1
+        } else {
+            args.number_rows
+        };
+        let arguments = args
+            .args
+            .iter()
+            .map(|argument| {
+                let array = argument.to_array(rows)?;
+                // A bare NULL is left as one by the coercion.
+                if array.data_type() == &DataType::Null {
+                    return Ok(cast(&array, &DataType::Utf8)?);
+                }
+                Ok(array)
+            })
+            .collect::<Result<Vec<_>>>()?;
+        let relations = OnceCell::new();
+        let values = (0..rows)
+            .map(|row| {
+                (self.body)(&Row {
+                    arguments: &arguments,
+                    row,
+                    relations: &relations,
+                    options: &args.config_options,
+                })
+            })
+            .collect::<Result<Vec<_>>>()?;
+        if values.is_empty() {
+            let empty = datafusion::arrow::array::new_empty_array(&self.gives.data_type());
+            return Ok(ColumnarValue::Array(empty));
+        }
+        if constant && rows == 1 {
+            return values
+                .into_iter()
+                .next()
+                .map(ColumnarValue::Scalar)
+                .ok_or_else(|| DataFusionError::Internal("no row".to_owned()));
+        }
+        Ok(ColumnarValue::Array(ScalarValue::iter_to_array(values)?))
+    }
+}
+
+impl fmt::Debug for Function {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Function").field(&self.name).finish()
+    }
+}
+
+/// Within one session a name is one function.
+impl PartialEq for Function {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Function {}
+
+impl Hash for Function {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}
+
+pub(super) fn text(value: Option<impl Into<String>>) -> ScalarValue {
+    ScalarValue::Utf8(value.map(Into::into))
+}
+
+pub(super) fn oid(value: Option<i32>) -> ScalarValue {
+    ScalarValue::Int32(value)
+}
+
+pub(super) fn boolean(value: Option<bool>) -> ScalarValue {
+    ScalarValue::Boolean(value)
+}
+
+/// The first column of a batch that has the name.
+pub(super) fn oids_by_name<'a>(
+    batch: &'a datafusion::arrow::record_batch::RecordBatch,
+    name: &str,
+) -> impl Iterator<Item = (i32, &'a str)> {
+    let oids = batch
+        .column_by_name("oid")
+        .and_then(|column| column.as_primitive_opt::<Int32Type>());
+    let names = batch
+        .column_by_name(name)
+        .and_then(|column| column.as_string_opt::<i32>());
+    oids.zip(names)
+        .into_iter()
+        .flat_map(|(oids, names)| oids.iter().zip(names.iter()))
+        .filter_map(|(oid, name)| Some((oid?, name?)))
+}

@@ -1,0 +1,223 @@
+//! PostgreSQL's functions about its catalog and session, for one connection.
+//!
+//! A function about what Coscan does not have answers what PostgreSQL answers where there is none:
+//! NULL for a comment, a default or a sequence. One whose answer is not known (the size of a table)
+//! answers NULL too, and never an invented number.
+
+mod arrays;
+mod format_type;
+mod function;
+mod json;
+mod oids;
+mod only_value;
+mod privileges;
+mod session;
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::prelude::SessionContext;
+use datafusion::scalar::ScalarValue;
+
+use self::function::{Function, Give, Optional, Row, Take, boolean, oid, text};
+use super::model::Model;
+use super::tables::Shipped;
+use crate::dialect::LIKE_PATTERN;
+use crate::settings::Board;
+
+/// What the functions know.
+#[derive(Clone)]
+pub(super) struct Known {
+    pub(super) model: Model,
+    pub(super) shipped: Arc<Shipped>,
+    pub(super) board: Arc<Board>,
+    /// The connection's process id.
+    pub(super) pid: i32,
+}
+
+pub(super) fn register(session: &SessionContext, known: &Known) {
+    let groups = [
+        nothing(),
+        plain(),
+        oids::functions(known),
+        privileges::functions(known),
+        session::functions(known),
+        json::functions(),
+    ];
+    for function in groups.into_iter().flatten() {
+        session.register_udf(function.into_udf());
+    }
+    arrays::register(session);
+    session.register_udaf(only_value::udaf());
+}
+
+use Take::{Bool, Number, NumberOrText, Text};
+
+/// Functions about what there is none of, and about what nobody counted.
+fn nothing() -> Vec<Function> {
+    let no_text = |name, takes, left| {
+        Function::new(name, takes, Give::Text, |_: &Row<'_>| {
+            Ok(text(None::<String>))
+        })
+        .optional(Optional::Last(left))
+    };
+    let no_number = |name, takes, left| {
+        Function::new(name, takes, Give::Number, |_: &Row<'_>| {
+            Ok(ScalarValue::Int64(None))
+        })
+        .optional(Optional::Last(left))
+    };
+    vec![
+        no_text("obj_description", &[Number, Text], 1),
+        no_text("shobj_description", &[Number, Text], 0),
+        no_text("col_description", &[Number, Number], 0),
+        no_text("pg_get_expr", &[Text, Number, Bool], 1),
+        no_text("pg_get_serial_sequence", &[Text, Text], 0),
+        no_text("pg_get_partkeydef", &[Number], 0),
+        no_text("pg_get_partition_constraintdef", &[Number], 0),
+        no_text("pg_get_indexdef", &[Number, Number, Bool], 2),
+        no_text("pg_get_constraintdef", &[Number, Bool], 1),
+        no_text("pg_get_triggerdef", &[Number, Bool], 1),
+        no_text("pg_get_ruledef", &[Number, Bool], 1),
+        no_text("pg_get_statisticsobjdef", &[Number], 0),
+        no_text("pg_get_statisticsobjdef_columns", &[Number], 0),
+        no_text("pg_get_function_result", &[Number], 0),
+        no_text("pg_get_function_arguments", &[Number], 0),
+        no_text("pg_get_function_identity_arguments", &[Number], 0),
+        no_text("pg_get_functiondef", &[Number], 0),
+        no_text("pg_advisory_unlock_all", &[], 0),
+        no_number("pg_table_size", &[Number], 0),
+        no_number("pg_relation_size", &[Number, Text], 1),
+        no_number("pg_total_relation_size", &[Number], 0),
+        no_number("pg_indexes_size", &[Number], 0),
+        no_number("pg_database_size", &[NumberOrText], 0),
+        no_number("pg_tablespace_size", &[NumberOrText], 0),
+        no_number("pg_stat_get_numscans", &[Number], 0),
+        no_number("txid_current", &[], 0),
+    ]
+}
+
+/// Functions of their arguments alone.
+fn plain() -> Vec<Function> {
+    vec![
+        Function::new("pg_encoding_to_char", &[Number], Give::Text, |row| {
+            Ok(text(
+                row.number(0)
+                    .map(|code| if code == 6 { "UTF8" } else { "" }),
+            ))
+        }),
+        Function::new("pg_char_to_encoding", &[Text], Give::Number, |row| {
+            let code = row.text(0).map(|name| {
+                let utf8 = ["utf8", "utf-8", "unicode"].contains(&name.to_lowercase().as_str());
+                if utf8 { 6 } else { -1 }
+            });
+            Ok(ScalarValue::Int64(code))
+        }),
+        // PostgreSQL's own, which are nowhere else.
+        Function::new("pg_tablespace_location", &[Number], Give::Text, |row| {
+            Ok(text(row.number(0).map(|_| "")))
+        }),
+        Function::new("pg_size_pretty", &[Number], Give::Text, |row| {
+            Ok(text(row.number(0).map(size_pretty)))
+        }),
+        Function::new("quote_literal", &[Text], Give::Text, |row| {
+            Ok(text(row.text(0).map(quote_literal)))
+        }),
+        Function::new("quote_nullable", &[Text], Give::Text, |row| {
+            let quoted = row.text(0).map_or_else(|| "NULL".to_owned(), quote_literal);
+            Ok(text(Some(quoted)))
+        }),
+        Function::new(LIKE_PATTERN, &[Text, Text], Give::Text, |row| {
+            let escape = row.text(1).and_then(|escape| escape.chars().next());
+            Ok(text(
+                row.text(0).map(|pattern| like_pattern(pattern, escape)),
+            ))
+        }),
+        Function::new("pg_relation_is_publishable", &[Number], Give::Bool, |row| {
+            Ok(boolean(row.number(0).map(|_| false)))
+        }),
+        Function::new("pg_is_other_temp_schema", &[Number], Give::Bool, |row| {
+            Ok(boolean(row.number(0).map(|_| false)))
+        }),
+        // Sessions have no schema of their own.
+        Function::new("pg_my_temp_schema", &[], Give::Oid, |_| Ok(oid(Some(0)))),
+    ]
+}
+
+fn quote_literal(text: &str) -> String {
+    let escape = if text.contains('\\') { "E" } else { "" };
+    format!(
+        "{escape}'{}'",
+        text.replace('\\', "\\\\").replace('\'', "''")
+    )
+}
+
+/// A pattern of LIKE in which a backslash escapes instead of `escape`; of `None` nothing does.
+fn like_pattern(pattern: &str, escape: Option<char>) -> String {
+    let mut out = String::with_capacity(pattern.len());
+    let mut rest = pattern.chars();
+    while let Some(character) = rest.next() {
+        if Some(character) == escape {
+            let escaped = rest.next().unwrap_or(character);
+            if matches!(escaped, '%' | '_' | '\\') {
+                out.push('\\');
+            }
+            out.push(escaped);
+        } else {
+            if character == '\\' {
+                out.push('\\');
+            }
+            out.push(character);
+        }
+    }
+    out
+}
+
+/// Bytes with a unit, each unit used up to ten thousand of it.
+fn size_pretty(bytes: i64) -> String {
+    const UNITS: &[&str] = &["bytes", "kB", "MB", "GB", "TB", "PB"];
+    let (mut amount, mut unit) = (i128::from(bytes), 0);
+    while amount.abs() >= 10 * 1024 && unit + 1 < UNITS.len() {
+        // Rounded to the nearest, halves away from zero.
+        let half = if amount < 0 { -512 } else { 512 };
+        amount = (amount + half) / 1024;
+        unit += 1;
+    }
+    format!("{amount} {}", UNITS[unit])
+}
+
+/// A list of the session's own making.
+fn texts(values: &[String]) -> ScalarValue {
+    let values: Vec<_> = values
+        .iter()
+        .map(|value| ScalarValue::from(value.as_str()))
+        .collect();
+    ScalarValue::List(ScalarValue::new_list(&values, &DataType::Utf8, true))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        assert_eq!(size_pretty(0), "0 bytes");
+        assert_eq!(size_pretty(10_239), "10239 bytes");
+        assert_eq!(size_pretty(10_240), "10 kB");
+        assert_eq!(size_pretty(-20_000_000), "-19 MB");
+    }
+
+    #[test]
+    fn patterns() {
+        assert_eq!(like_pattern("a/%b%//", Some('/')), "a\\%b%/");
+        assert_eq!(like_pattern("a\\%", Some('/')), "a\\\\%");
+        assert_eq!(like_pattern("a/\\_", Some('/')), "a\\\\_");
+        assert_eq!(like_pattern("/%", None), "/%");
+    }
+
+    #[test]
+    fn literals() {
+        assert_eq!(quote_literal("a'b"), "'a''b'");
+        assert_eq!(quote_literal("a\\b"), "E'a\\\\b'");
+    }
+}

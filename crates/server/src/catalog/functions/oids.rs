@@ -1,0 +1,250 @@
+//! From names to oids and back: `regclass` and its like, `to_regclass`, `pg_get_userbyid`, and what
+//! is visible.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use datafusion::error::{DataFusionError, Result};
+
+use super::Take::{Bool, Number, NumberOrText, Text};
+use super::format_type::Types;
+use super::function::{Function, Give, Optional, Row, boolean, oid, oids_by_name, text};
+use super::{Known, session};
+use crate::catalog::model::{Model, PG_CATALOG, named};
+use crate::catalog::rows::OWNER;
+use crate::dialect::OidKind;
+
+/// Names and oids of everything, as they are now.
+#[derive(Clone)]
+struct Names {
+    model: Model,
+    types: Arc<Types>,
+    procedures: Arc<HashMap<String, i32>>,
+}
+
+pub(super) fn functions(known: &Known) -> Vec<Function> {
+    let names = Names {
+        model: known.model.clone(),
+        types: Arc::new(Types::new(&known.shipped.types)),
+        procedures: Arc::new(
+            oids_by_name(&known.shipped.procedures, "proname")
+                .map(|(oid, name)| (name.to_owned(), oid))
+                .collect(),
+        ),
+    };
+    let mut functions = vec![];
+    for kind in OidKind::ALL {
+        let (one, other, third) = (names.clone(), names.clone(), names.clone());
+        functions.push(Function::new(
+            kind.oid_function(),
+            &[NumberOrText],
+            Give::Oid,
+            move |row| match row.text(0) {
+                Some(name) => one.required(kind, name, row).map(|found| oid(Some(found))),
+                None => Ok(oid(row.oid(0))),
+            },
+        ));
+        functions.push(Function::new(
+            kind.name_function(),
+            &[NumberOrText],
+            Give::Text,
+            move |row| {
+                let found = match row.text(0) {
+                    Some(name) => other.required(kind, name, row)?,
+                    None => match row.oid(0) {
+                        Some(found) => found,
+                        None => return Ok(text(None::<String>)),
+                    },
+                };
+                Ok(text(Some(other.name(kind, found, row))))
+            },
+        ));
+        functions.push(Function::new(
+            to_function(kind),
+            &[Text],
+            Give::Oid,
+            move |row| {
+                let found = row.text(0).and_then(|name| third.oid(kind, name, row));
+                Ok(oid(found))
+            },
+        ));
+    }
+    functions.extend(shown(&names));
+    functions.extend(visible(&names));
+    functions
+}
+
+fn to_function(kind: OidKind) -> &'static str {
+    match kind {
+        OidKind::Class => "to_regclass",
+        OidKind::Type => "to_regtype",
+        OidKind::Namespace => "to_regnamespace",
+        OidKind::Procedure => "to_regproc",
+        OidKind::Role => "to_regrole",
+    }
+}
+
+/// What shows an object to people.
+fn shown(names: &Names) -> Vec<Function> {
+    let (by_id, types, views) = (names.clone(), Arc::clone(&names.types), names.clone());
+    vec![
+        Function::new("pg_get_userbyid", &[Number], Give::Text, move |row| {
+            let name = row.oid(0).map(|oid| match oid {
+                OWNER => by_id.model.user.clone(),
+                other => format!("unknown (OID={other})"),
+            });
+            Ok(text(name))
+        }),
+        Function::new("format_type", &[Number, Number], Give::Text, move |row| {
+            let modifier = row
+                .number(1)
+                .and_then(|m| i32::try_from(m).ok())
+                .unwrap_or(-1);
+            Ok(text(row.oid(0).map(|oid| types.format(oid, modifier))))
+        }),
+        Function::new(
+            "pg_get_viewdef",
+            &[NumberOrText, Bool],
+            Give::Text,
+            move |row| {
+                let found = match row.text(0) {
+                    Some(name) => views.oid(OidKind::Class, name, row),
+                    None => row.oid(0),
+                };
+                let mut relations = row.relations(&views.model).iter();
+                let view = found.and_then(|oid| relations.find(|r| r.oid == oid));
+                Ok(text(view.and_then(|view| views.model.definition(view))))
+            },
+        )
+        .optional(Optional::Last(1)),
+    ]
+}
+
+/// What a name without a schema finds. Whatever PostgreSQL ships is in `pg_catalog`.
+fn visible(names: &Names) -> Vec<Function> {
+    let names = names.clone();
+    let table = Function::new("pg_table_is_visible", &[Number], Give::Bool, move |row| {
+        let mut relations = row.relations(&names.model).iter();
+        let found = row.oid(0).and_then(|oid| relations.find(|r| r.oid == oid));
+        let path = session::search_path(row.options, true);
+        Ok(boolean(found.map(|r| path.contains(&r.namespace.name))))
+    });
+    let always = |name| {
+        Function::new(name, &[Number], Give::Bool, |row: &Row<'_>| {
+            Ok(boolean(row.number(0).map(|_| true)))
+        })
+    };
+    let others = [
+        "pg_type_is_visible",
+        "pg_function_is_visible",
+        "pg_operator_is_visible",
+        "pg_opclass_is_visible",
+        "pg_opfamily_is_visible",
+        "pg_collation_is_visible",
+        "pg_conversion_is_visible",
+        "pg_ts_config_is_visible",
+        "pg_ts_dict_is_visible",
+        "pg_ts_parser_is_visible",
+        "pg_ts_template_is_visible",
+        "pg_statistics_obj_is_visible",
+    ];
+    std::iter::once(table).chain(others.map(always)).collect()
+}
+
+impl Names {
+    /// An error that says what is not there, with PostgreSQL's words.
+    fn required(&self, kind: OidKind, name: &str, row: &Row<'_>) -> Result<i32> {
+        self.oid(kind, name, row).ok_or_else(|| {
+            let what = match kind {
+                OidKind::Class => "relation",
+                OidKind::Type => "type",
+                OidKind::Namespace => "schema",
+                OidKind::Procedure => "function",
+                OidKind::Role => "role",
+            };
+            DataFusionError::Plan(format!("{what} \"{name}\" does not exist"))
+        })
+    }
+
+    fn oid(&self, kind: OidKind, name: &str, row: &Row<'_>) -> Option<i32> {
+        if let Ok(digits) = name.trim().parse() {
+            return Some(digits);
+        }
+        if name == "-" {
+            return Some(0);
+        }
+        let plain = |name: &str| {
+            let name = name.strip_prefix("pg_catalog.").unwrap_or(name);
+            name.trim_matches('"').to_owned()
+        };
+        match kind {
+            OidKind::Class => {
+                let path = session::search_path(row.options, true);
+                named(row.relations(&self.model), name, &path).map(|relation| relation.oid)
+            }
+            OidKind::Type => self.types.oid(&plain(name)),
+            OidKind::Namespace => self
+                .model
+                .namespaces()
+                .into_iter()
+                .find(|space| space.name == name.trim_matches('"'))
+                .map(|space| space.oid),
+            OidKind::Procedure => {
+                let name = plain(name);
+                let name = name.split('(').next().unwrap_or(&name);
+                self.procedures.get(name).copied()
+            }
+            OidKind::Role => (name.trim_matches('"') == self.model.user).then_some(OWNER),
+        }
+    }
+
+    /// As PostgreSQL shows it: with its schema where the search path does not lead to it, and by
+    /// its number where there is no such object.
+    fn name(&self, kind: OidKind, oid: i32, row: &Row<'_>) -> String {
+        if oid == 0 {
+            return "-".to_owned();
+        }
+        let found = match kind {
+            OidKind::Class => row
+                .relations(&self.model)
+                .iter()
+                .find(|r| r.oid == oid)
+                .map(|r| {
+                    let path = session::search_path(row.options, true);
+                    if path.contains(&r.namespace.name) || r.namespace.name == PG_CATALOG {
+                        quoted(&r.name)
+                    } else {
+                        format!("{}.{}", quoted(&r.namespace.name), quoted(&r.name))
+                    }
+                }),
+            OidKind::Type => Some(self.types.format(oid, -1)),
+            OidKind::Namespace => {
+                let spaces = self.model.namespaces().into_iter();
+                spaces
+                    .filter(|s| s.oid == oid)
+                    .map(|s| quoted(&s.name))
+                    .next()
+            }
+            OidKind::Procedure => self
+                .procedures
+                .iter()
+                .find(|(_, found)| **found == oid)
+                .map(|(name, _)| name.clone()),
+            OidKind::Role => (oid == OWNER).then(|| quoted(&self.model.user)),
+        };
+        found.unwrap_or_else(|| oid.to_string())
+    }
+}
+
+/// In quotes, unless it would be read as itself without them.
+fn quoted(name: &str) -> String {
+    let plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
+        && name
+            .chars()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    if plain {
+        name.to_owned()
+    } else {
+        format!("\"{}\"", name.replace('"', "\"\""))
+    }
+}

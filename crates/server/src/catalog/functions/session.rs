@@ -1,0 +1,93 @@
+//! Functions about the session: who, where, and its settings.
+
+use datafusion::config::ConfigOptions;
+use datafusion::error::DataFusionError;
+
+use super::Known;
+use super::Take::{Bool, Text};
+use super::function::{Function, Give, Optional, Row, boolean, text};
+use crate::settings::{Board, VERSION, entry_text};
+
+pub(super) fn functions(known: &Known) -> Vec<Function> {
+    let constant = |name, value: String| {
+        Function::new(name, &[], Give::Text, move |_: &Row<'_>| {
+            Ok(text(Some(value.clone())))
+        })
+    };
+    let (reading, writing, pid) = (known.board.clone(), known.board.clone(), known.pid);
+    vec![
+        constant("current_database", known.model.database.clone()),
+        constant("session_user", known.model.user.clone()),
+        constant("version", VERSION.to_owned()),
+        constant("pg_client_encoding", "UTF8".to_owned()),
+        constant("getdatabaseencoding", "UTF8".to_owned()),
+        Function::new("pg_backend_pid", &[], Give::Number, move |_| {
+            Ok(datafusion::scalar::ScalarValue::Int64(Some(i64::from(pid))))
+        }),
+        Function::new("pg_is_in_recovery", &[], Give::Bool, |_| {
+            Ok(boolean(Some(false)))
+        }),
+        Function::new("current_schema", &[], Give::Text, |row| {
+            Ok(text(search_path(row.options, false).into_iter().next()))
+        }),
+        Function::new("current_schemas", &[Bool], Give::Texts, |row| {
+            Ok(super::texts(&search_path(
+                row.options,
+                row.bool(0) == Some(true),
+            )))
+        }),
+        Function::new("current_setting", &[Text, Bool], Give::Text, move |row| {
+            current_setting(&reading, row)
+        })
+        .optional(Optional::Last(1)),
+        Function::new("set_config", &[Text, Text, Bool], Give::Text, move |row| {
+            // NULL sets a setting back to its default, which is the empty text for most.
+            let value = row.text(1).unwrap_or_default();
+            let Some(name) = row.text(0) else {
+                return Ok(text(Some(value)));
+            };
+            if !name.contains('.') && writing.value(name).is_none() {
+                return Err(unknown(name));
+            }
+            if !writing.want(name, value, row.bool(2) == Some(true)) {
+                let message = "set_config() was asked for too much in one statement";
+                return Err(DataFusionError::ResourcesExhausted(message.to_owned()));
+            }
+            Ok(text(Some(value)))
+        })
+        .volatile(),
+    ]
+}
+
+fn current_setting(
+    board: &Board,
+    row: &Row<'_>,
+) -> datafusion::error::Result<datafusion::scalar::ScalarValue> {
+    let Some(name) = row.text(0) else {
+        return Ok(text(None::<String>));
+    };
+    let found = if name.contains('.') {
+        entry_text(row.options, name)
+    } else {
+        board.value(name)
+    };
+    if found.is_none() && row.bool(1) != Some(true) {
+        return Err(unknown(name));
+    }
+    Ok(text(found))
+}
+
+fn unknown(name: &str) -> DataFusionError {
+    let message = format!("unrecognized configuration parameter \"{name}\"");
+    DataFusionError::Configuration(message)
+}
+
+/// The schemas in which a name without one is looked up.
+pub(super) fn search_path(options: &ConfigOptions, implicit: bool) -> Vec<String> {
+    let own = options.catalog.default_schema.clone();
+    if implicit {
+        vec!["pg_catalog".to_owned(), own]
+    } else {
+        vec![own]
+    }
+}

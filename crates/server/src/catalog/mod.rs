@@ -1,0 +1,190 @@
+//! `pg_catalog`, and the functions clients expect, added to one connection's session.
+//!
+//! One model of what there is ([`model`]) is behind all of it: the tables that list databases,
+//! schemas, relations and columns ([`rows`]), PostgreSQL's own types and functions and the tables
+//! of what Coscan has not ([`tables`]), and the functions from names to oids and back
+//! ([`functions`]). Clients' queries are planned and run on these like any other.
+//!
+//! Sessions may share their catalogs, so `pg_catalog` is not registered there: it would keep each
+//! session alive in a cycle. The session sees its catalogs through [`Overlay`] instead, with
+//! `pg_catalog` on top and what lies below untouched.
+//!
+//! Not here: making clients' queries plannable; that is the parser's rewriting (`dialect`).
+
+mod functions;
+mod grid;
+mod model;
+mod rows;
+mod tables;
+
+use std::sync::{Arc, OnceLock};
+
+use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider};
+use datafusion::error::Result;
+use datafusion::execution::SessionStateBuilder;
+use datafusion::logical_expr::ScalarUDF;
+use datafusion::prelude::SessionContext;
+use datafusion_postgres::datafusion_pg_catalog::pg_catalog::PgCatalogStaticTables;
+use datafusion_postgres::datafusion_pg_catalog::pg_catalog::array_bounds_udf::{
+    create_array_lower_udf, create_array_upper_udf,
+};
+use datafusion_postgres::datafusion_pg_catalog::pg_catalog::generate_series_arg_coercion::CoerceIntArgsToBigInt;
+use datafusion_postgres::datafusion_pg_catalog::pg_catalog::oid_type_planner::PgOidTypePlanner;
+use datafusion_postgres::datafusion_pg_catalog::pg_catalog::quote_ident_udf::{
+    create_parse_ident_udf, create_quote_ident_udf,
+};
+
+use self::functions::Known;
+use self::model::{Model, PG_CATALOG};
+use self::tables::{PgSchema, Shipped};
+use crate::settings::Board;
+use crate::yielding::YieldingJoins;
+
+/// What all sessions share: the static tables, decoded once, and the functions.
+pub(crate) struct PgCatalog {
+    statics: Arc<PgCatalogStaticTables>,
+    shipped: Arc<Shipped>,
+    functions: Vec<ScalarUDF>,
+}
+
+impl PgCatalog {
+    pub(crate) fn load() -> Result<Self> {
+        let statics = Arc::new(PgCatalogStaticTables::try_new()?);
+        Ok(Self {
+            shipped: Arc::new(Shipped::load(&statics)?),
+            statics,
+            functions: vec![
+                create_array_lower_udf(),
+                create_array_upper_udf(),
+                create_parse_ident_udf(),
+                create_quote_ident_udf(),
+            ],
+        })
+    }
+
+    /// The same session, with `pg_catalog` for `user`, whose connection has process id `pid`.
+    pub(crate) fn install(&self, session: &SessionContext, user: &str, pid: i32) -> SessionContext {
+        let state = session.state();
+        let database = state.config_options().catalog.default_catalog.clone();
+        let below = Arc::clone(state.catalog_list());
+        let board = Arc::new(Board::default());
+        let model = Model {
+            below: Arc::clone(&below),
+            database: database.clone(),
+            user: user.to_owned(),
+            describes_itself: state.config_options().catalog.information_schema,
+            pg: Arc::new(OnceLock::new()),
+        };
+        let pg: Arc<dyn SchemaProvider> = Arc::new(PgSchema {
+            model: model.clone(),
+            shipped: Arc::clone(&self.shipped),
+            board: Arc::clone(&board),
+        });
+        // Set once, right here; the model is shared with nobody else yet.
+        let _ = model.pg.set(Arc::downgrade(&pg));
+
+        let overlay = Arc::new(Overlay {
+            below,
+            database,
+            pg,
+        });
+        let mut builder = SessionStateBuilder::new_from_existing(state);
+        // Not by `with_config`, which would have the default schema made anew.
+        if let Some(config) = builder.config() {
+            config.set_extension(Arc::clone(&board));
+        }
+        let state = builder
+            .with_catalog_list(overlay)
+            .with_type_planner(Arc::new(PgOidTypePlanner))
+            .with_physical_optimizer_rule(Arc::new(YieldingJoins))
+            .build();
+        let session = SessionContext::new_with_state(state);
+        for function in &self.functions {
+            session.register_udf(function.clone());
+        }
+        let known = Known {
+            model,
+            shipped: Arc::clone(&self.shipped),
+            board,
+            pid,
+        };
+        functions::register(&session, &known);
+        session.register_udtf(
+            "pg_get_keywords",
+            Arc::clone(&self.statics.pg_get_keywords) as _,
+        );
+        CoerceIntArgsToBigInt::widen(&session);
+        session
+    }
+}
+
+/// The session's catalogs, with `pg_catalog` in the default one.
+#[derive(Debug)]
+struct Overlay {
+    below: Arc<dyn CatalogProviderList>,
+    database: String,
+    pg: Arc<dyn SchemaProvider>,
+}
+
+impl CatalogProviderList for Overlay {
+    fn register_catalog(
+        &self,
+        name: String,
+        catalog: Arc<dyn CatalogProvider>,
+    ) -> Option<Arc<dyn CatalogProvider>> {
+        self.below.register_catalog(name, catalog)
+    }
+
+    fn catalog_names(&self) -> Vec<String> {
+        CatalogProviderList::catalog_names(self.below.as_ref())
+    }
+
+    fn catalog(&self, name: &str) -> Option<Arc<dyn CatalogProvider>> {
+        let below = self.below.catalog(name)?;
+        if name != self.database {
+            return Some(below);
+        }
+        Some(Arc::new(OverlaidCatalog {
+            below,
+            pg: Arc::clone(&self.pg),
+        }))
+    }
+}
+
+#[derive(Debug)]
+struct OverlaidCatalog {
+    below: Arc<dyn CatalogProvider>,
+    pg: Arc<dyn SchemaProvider>,
+}
+
+impl CatalogProvider for OverlaidCatalog {
+    fn schema_names(&self) -> Vec<String> {
+        let mut names = self.below.schema_names();
+        names.push(PG_CATALOG.to_owned());
+        names
+    }
+
+    fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
+        if name == PG_CATALOG {
+            Some(Arc::clone(&self.pg))
+        } else {
+            self.below.schema(name)
+        }
+    }
+
+    fn register_schema(
+        &self,
+        name: &str,
+        schema: Arc<dyn SchemaProvider>,
+    ) -> Result<Option<Arc<dyn SchemaProvider>>> {
+        self.below.register_schema(name, schema)
+    }
+
+    fn deregister_schema(
+        &self,
+        name: &str,
+        cascade: bool,
+    ) -> Result<Option<Arc<dyn SchemaProvider>>> {
+        self.below.deregister_schema(name, cascade)
+    }
+}

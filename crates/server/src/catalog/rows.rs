@@ -1,0 +1,449 @@
+//! The rows of the tables of `pg_catalog` that tell of this server: databases, schemas, relations,
+//! columns, the one role, settings.
+//!
+//! Columns are PostgreSQL 16's. What it would say of something that Coscan does not have is said
+//! here as by a PostgreSQL that does not use it; `dialect/facts.rs` counts on that.
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::Field;
+use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::error::Result;
+use pgwire::api::Type;
+
+use super::grid::{Cell, Columns, Kind, batch};
+use super::model::{Model, PG_CATALOG};
+use crate::encode::{modifier, pg_type};
+use crate::settings::Board;
+
+/// Such a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Told {
+    Attribute,
+    Authid,
+    Class,
+    Database,
+    Namespace,
+    Roles,
+    Settings,
+    Tables,
+    User,
+    Views,
+}
+
+impl Told {
+    pub(super) fn of(name: &str) -> Option<Self> {
+        Some(match name {
+            "pg_attribute" => Self::Attribute,
+            "pg_authid" => Self::Authid,
+            "pg_class" => Self::Class,
+            "pg_database" => Self::Database,
+            "pg_namespace" => Self::Namespace,
+            "pg_roles" => Self::Roles,
+            "pg_settings" => Self::Settings,
+            "pg_tables" => Self::Tables,
+            "pg_user" => Self::User,
+            "pg_views" => Self::Views,
+            _ => return None,
+        })
+    }
+
+    pub(super) fn columns(self) -> Columns {
+        match self {
+            Self::Attribute => ATTRIBUTE,
+            Self::Authid => AUTHID,
+            Self::Class => CLASS,
+            Self::Database => DATABASE,
+            Self::Namespace => NAMESPACE,
+            Self::Roles => ROLES,
+            Self::Settings => SETTINGS,
+            Self::Tables => TABLES,
+            Self::User => USER,
+            Self::Views => VIEWS,
+        }
+    }
+
+    pub(super) async fn read(self, model: Model, board: Arc<Board>) -> Result<RecordBatch> {
+        let rows = match self {
+            Self::Attribute => attributes(&model).await?,
+            Self::Authid => vec![role(&model, &[Cell::Null, Cell::Null])],
+            Self::Class => classes(&model).await?,
+            Self::Database => databases(&model),
+            Self::Namespace => namespaces(&model),
+            Self::Roles => vec![role(&model, &["********".into(), Cell::Null, Cell::Null])],
+            Self::Settings => board
+                .all()
+                .into_iter()
+                .map(|(name, value)| vec![name.into(), value.into()])
+                .collect(),
+            Self::Tables => tables(&model, false).await?,
+            Self::User => vec![vec![
+                model.user.as_str().into(),
+                OWNER.into(),
+                false.into(),
+                false.into(),
+                false.into(),
+                false.into(),
+            ]],
+            Self::Views => tables(&model, true).await?,
+        };
+        batch(self.columns(), &rows)
+    }
+}
+
+fn databases(model: &Model) -> Vec<Vec<Cell>> {
+    let row = |(oid, name): (i32, String)| {
+        vec![
+            oid.into(),
+            name.into(),
+            OWNER.into(),
+            UTF8.into(),
+            "c".into(),
+            false.into(),
+            true.into(),
+            (-1).into(),
+            1.into(),
+            1.into(),
+            DEFAULT_TABLESPACE.into(),
+            "C".into(),
+            "C".into(),
+        ]
+    };
+    model.databases().into_iter().map(row).collect()
+}
+
+fn namespaces(model: &Model) -> Vec<Vec<Cell>> {
+    let spaces = model.namespaces().into_iter();
+    spaces
+        .map(|space| vec![space.oid.into(), space.name.into(), OWNER.into()])
+        .collect()
+}
+
+fn role(model: &Model, last: &[Cell]) -> Vec<Cell> {
+    let mut row: Vec<Cell> = vec![OWNER.into(), model.user.as_str().into()];
+    // Superuser, inherit, create roles, create databases, log in, replicate, bypass row security.
+    row.extend([false, true, false, false, true, false, false].map(Cell::from));
+    row.push((-1).into());
+    row.extend_from_slice(last);
+    row
+}
+
+async fn classes(model: &Model) -> Result<Vec<Vec<Cell>>> {
+    let mut rows = vec![];
+    for relation in model.relations() {
+        let Some(opened) = model.open(&relation).await? else {
+            continue;
+        };
+        let persistence = if opened.is_temporary { "t" } else { "p" };
+        let (kind, access) = if opened.is_view {
+            ("v", 0)
+        } else {
+            ("r", HEAP)
+        };
+        let is_own = relation.namespace.name == PG_CATALOG;
+        let identity = if opened.is_view || is_own { "n" } else { "d" };
+        let width = i32::try_from(opened.schema.fields().len()).unwrap_or(i32::MAX);
+        rows.push(vec![
+            relation.oid.into(),
+            relation.name.into(),
+            relation.namespace.oid.into(),
+            0.into(),
+            0.into(),
+            OWNER.into(),
+            access.into(),
+            0.into(),
+            0.into(),
+            0.into(),
+            // Never counted, as PostgreSQL says it.
+            (-1).into(),
+            0.into(),
+            0.into(),
+            false.into(),
+            false.into(),
+            persistence.into(),
+            kind.into(),
+            width.into(),
+            0.into(),
+            false.into(),
+            false.into(),
+            false.into(),
+            false.into(),
+            false.into(),
+            true.into(),
+            identity.into(),
+            false.into(),
+            0.into(),
+            0.into(),
+            0.into(),
+        ]);
+    }
+    Ok(rows)
+}
+
+async fn attributes(model: &Model) -> Result<Vec<Vec<Cell>>> {
+    let mut rows = vec![];
+    for relation in model.relations() {
+        let Some(opened) = model.open(&relation).await? else {
+            continue;
+        };
+        for (index, field) in opened.schema.fields().iter().enumerate() {
+            let number = i32::try_from(index + 1).unwrap_or(i32::MAX);
+            let not_null = !field.is_nullable() && !opened.is_view;
+            rows.push(attribute(relation.oid, number, field, not_null));
+        }
+    }
+    Ok(rows)
+}
+
+fn attribute(relation: i32, number: i32, field: &Field, not_null: bool) -> Vec<Cell> {
+    let pg_type = pg_type(field);
+    let (length, by_value, align, storage) = layout(&pg_type);
+    let is_text = [Type::TEXT, Type::TEXT_ARRAY].contains(&pg_type);
+    let is_array = field.data_type().is_list();
+    vec![
+        relation.into(),
+        field.name().as_str().into(),
+        i32::try_from(pg_type.oid()).unwrap_or_default().into(),
+        length.into(),
+        number.into(),
+        (-1).into(),
+        modifier(field.data_type()).into(),
+        i32::from(is_array).into(),
+        by_value.into(),
+        align.into(),
+        storage.into(),
+        "".into(),
+        not_null.into(),
+        false.into(),
+        false.into(),
+        "".into(),
+        "".into(),
+        false.into(),
+        true.into(),
+        0.into(),
+        (-1).into(),
+        if is_text { DEFAULT_COLLATION } else { 0 }.into(),
+    ]
+}
+
+async fn tables(model: &Model, views: bool) -> Result<Vec<Vec<Cell>>> {
+    let mut rows = vec![];
+    for relation in model.relations() {
+        let Some(opened) = model.open(&relation).await? else {
+            continue;
+        };
+        if opened.is_view != views {
+            continue;
+        }
+        let mut row: Vec<Cell> = vec![
+            relation.namespace.name.into(),
+            relation.name.into(),
+            model.user.as_str().into(),
+        ];
+        if views {
+            row.push(opened.definition.into());
+        } else {
+            row.push(Cell::Null);
+            row.extend([false; 4].map(Cell::from));
+        }
+        rows.push(row);
+    }
+    Ok(rows)
+}
+
+/// `pg_type`'s length, by value, alignment and storage.
+fn layout(pg_type: &Type) -> (i32, bool, &'static str, &'static str) {
+    match *pg_type {
+        Type::BOOL | Type::CHAR => (1, true, "c", "p"),
+        Type::INT2 => (2, true, "s", "p"),
+        Type::INT4 | Type::FLOAT4 | Type::DATE | Type::OID => (4, true, "i", "p"),
+        Type::INT8 | Type::FLOAT8 | Type::TIME | Type::TIMESTAMP | Type::TIMESTAMPTZ => {
+            (8, true, "d", "p")
+        }
+        Type::INTERVAL => (16, false, "d", "p"),
+        Type::NUMERIC => (-1, false, "i", "m"),
+        _ => (-1, false, "i", "x"),
+    }
+}
+
+/// The one role, as which a client connects, owns everything: PostgreSQL's first superuser.
+pub(super) const OWNER: i32 = 10;
+const UTF8: i32 = 6;
+const DEFAULT_TABLESPACE: i32 = 1663;
+const DEFAULT_COLLATION: i32 = 100;
+const HEAP: i32 = 2;
+
+use Kind::{Bool, Char, Float4, Int2, Int4, Oid, Text, Texts};
+
+const NAMESPACE: Columns = &[
+    ("oid", Oid),
+    ("nspname", Text),
+    ("nspowner", Oid),
+    ("nspacl", Texts),
+];
+
+const DATABASE: Columns = &[
+    ("oid", Oid),
+    ("datname", Text),
+    ("datdba", Oid),
+    ("encoding", Int4),
+    ("datlocprovider", Char),
+    ("datistemplate", Bool),
+    ("datallowconn", Bool),
+    ("datconnlimit", Int4),
+    ("datfrozenxid", Int4),
+    ("datminmxid", Int4),
+    ("dattablespace", Oid),
+    ("datcollate", Text),
+    ("datctype", Text),
+    ("daticulocale", Text),
+    ("daticurules", Text),
+    ("datcollversion", Text),
+    ("datacl", Texts),
+];
+
+const AUTHID: Columns = &[
+    ("oid", Oid),
+    ("rolname", Text),
+    ("rolsuper", Bool),
+    ("rolinherit", Bool),
+    ("rolcreaterole", Bool),
+    ("rolcreatedb", Bool),
+    ("rolcanlogin", Bool),
+    ("rolreplication", Bool),
+    ("rolbypassrls", Bool),
+    ("rolconnlimit", Int4),
+    ("rolpassword", Text),
+    ("rolvaliduntil", Text),
+];
+
+const ROLES: Columns = &[
+    ("oid", Oid),
+    ("rolname", Text),
+    ("rolsuper", Bool),
+    ("rolinherit", Bool),
+    ("rolcreaterole", Bool),
+    ("rolcreatedb", Bool),
+    ("rolcanlogin", Bool),
+    ("rolreplication", Bool),
+    ("rolbypassrls", Bool),
+    ("rolconnlimit", Int4),
+    ("rolpassword", Text),
+    ("rolvaliduntil", Text),
+    ("rolconfig", Texts),
+];
+
+const USER: Columns = &[
+    ("usename", Text),
+    ("usesysid", Oid),
+    ("usecreatedb", Bool),
+    ("usesuper", Bool),
+    ("userepl", Bool),
+    ("usebypassrls", Bool),
+    ("passwd", Text),
+    ("valuntil", Text),
+    ("useconfig", Texts),
+];
+
+const CLASS: Columns = &[
+    ("oid", Oid),
+    ("relname", Text),
+    ("relnamespace", Oid),
+    ("reltype", Oid),
+    ("reloftype", Oid),
+    ("relowner", Oid),
+    ("relam", Oid),
+    ("relfilenode", Oid),
+    ("reltablespace", Oid),
+    ("relpages", Int4),
+    ("reltuples", Float4),
+    ("relallvisible", Int4),
+    ("reltoastrelid", Oid),
+    ("relhasindex", Bool),
+    ("relisshared", Bool),
+    ("relpersistence", Char),
+    ("relkind", Char),
+    ("relnatts", Int2),
+    ("relchecks", Int2),
+    ("relhasrules", Bool),
+    ("relhastriggers", Bool),
+    ("relhassubclass", Bool),
+    ("relrowsecurity", Bool),
+    ("relforcerowsecurity", Bool),
+    ("relispopulated", Bool),
+    ("relreplident", Char),
+    ("relispartition", Bool),
+    ("relrewrite", Oid),
+    ("relfrozenxid", Int4),
+    ("relminmxid", Int4),
+    ("relacl", Texts),
+    ("reloptions", Texts),
+    ("relpartbound", Text),
+];
+
+const ATTRIBUTE: Columns = &[
+    ("attrelid", Oid),
+    ("attname", Text),
+    ("atttypid", Oid),
+    ("attlen", Int2),
+    ("attnum", Int2),
+    ("attcacheoff", Int4),
+    ("atttypmod", Int4),
+    ("attndims", Int2),
+    ("attbyval", Bool),
+    ("attalign", Char),
+    ("attstorage", Char),
+    ("attcompression", Char),
+    ("attnotnull", Bool),
+    ("atthasdef", Bool),
+    ("atthasmissing", Bool),
+    ("attidentity", Char),
+    ("attgenerated", Char),
+    ("attisdropped", Bool),
+    ("attislocal", Bool),
+    ("attinhcount", Int2),
+    ("attstattarget", Int2),
+    ("attcollation", Oid),
+    ("attacl", Texts),
+    ("attoptions", Texts),
+    ("attfdwoptions", Texts),
+    ("attmissingval", Text),
+];
+
+const TABLES: Columns = &[
+    ("schemaname", Text),
+    ("tablename", Text),
+    ("tableowner", Text),
+    ("tablespace", Text),
+    ("hasindexes", Bool),
+    ("hasrules", Bool),
+    ("hastriggers", Bool),
+    ("rowsecurity", Bool),
+];
+
+const VIEWS: Columns = &[
+    ("schemaname", Text),
+    ("viewname", Text),
+    ("viewowner", Text),
+    ("definition", Text),
+];
+
+const SETTINGS: Columns = &[
+    ("name", Text),
+    ("setting", Text),
+    ("unit", Text),
+    ("category", Text),
+    ("short_desc", Text),
+    ("extra_desc", Text),
+    ("context", Text),
+    ("vartype", Text),
+    ("source", Text),
+    ("min_val", Text),
+    ("max_val", Text),
+    ("enumvals", Texts),
+    ("boot_val", Text),
+    ("reset_val", Text),
+    ("sourcefile", Text),
+    ("sourceline", Int4),
+    ("pending_restart", Bool),
+];

@@ -1,0 +1,263 @@
+//! `pg_catalog`: which tables it has, and where their rows come from.
+//!
+//! | rows | tables |
+//! |---|---|
+//! | of this server (`rows.rs`) | `pg_class`, `pg_attribute`, `pg_namespace`, `pg_roles`, … |
+//! | PostgreSQL's own, shipped by datafusion-pg-catalog | `pg_type`, `pg_proc`, `pg_operator`, … |
+//! | none | what Coscan does not have (`dialect/facts.rs`, `EMPTY`) |
+//!
+//! Of `pg_type` the types of PostgreSQL's catalog tables and domains are left out: there is no
+//! such table or domain here.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::arrow::array::{AsArray, BooleanArray};
+use datafusion::arrow::compute::filter_record_batch;
+use datafusion::arrow::datatypes::{DataType, Field, Int32Type, Schema, SchemaRef};
+use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::catalog::streaming::StreamingTable;
+use datafusion::catalog::{MemTable, SchemaProvider, TableProvider};
+use datafusion::datasource::TableType;
+use datafusion::datasource::empty::EmptyTable;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::streaming::PartitionStream;
+use datafusion_postgres::arrow_pg::datatypes::PG_CHAR_KEY;
+use datafusion_postgres::datafusion_pg_catalog::pg_catalog::catalog_info::CatalogInfo;
+use datafusion_postgres::datafusion_pg_catalog::pg_catalog::context::EmptyContextProvider;
+use datafusion_postgres::datafusion_pg_catalog::pg_catalog::{
+    PgCatalogSchemaProvider, PgCatalogStaticTables, PgCatalogTable,
+};
+
+use super::grid::schema;
+use super::model::Model;
+use super::rows::Told;
+use crate::dialect::{EMPTY, TABLES};
+use crate::settings::Board;
+
+/// PostgreSQL's own rows and the columns of the tables without any, shared by all connections.
+#[derive(Debug)]
+pub(super) struct Shipped {
+    tables: Vec<(&'static str, Arc<dyn TableProvider>)>,
+    pub(super) types: RecordBatch,
+    pub(super) procedures: RecordBatch,
+}
+
+impl Shipped {
+    pub(super) fn load(statics: &Arc<PgCatalogStaticTables>) -> Result<Self> {
+        let theirs =
+            PgCatalogSchemaProvider::try_new(Nothing, Arc::clone(statics), EmptyContextProvider)?;
+        let mut tables: Vec<(&'static str, Arc<dyn TableProvider>)> = vec![];
+        let mut types = RecordBatch::new_empty(Arc::new(Schema::empty()));
+        let mut procedures = types.clone();
+        for name in TABLES.iter().chain(EMPTY).copied() {
+            if Told::of(name).is_some() {
+                continue;
+            }
+            let Some(found) = theirs.build_table_by_name(name)? else {
+                continue;
+            };
+            if EMPTY.contains(&name) {
+                let schema = found.try_into_table_provider()?.schema();
+                tables.push((name, Arc::new(EmptyTable::new(with_vectors(&schema)))));
+                continue;
+            }
+            let PgCatalogTable::Static(table) = found else {
+                tables.push((name, found.try_into_table_provider()?));
+                continue;
+            };
+            let schema = marked(name, &table.schema());
+            let batches = table
+                .data()
+                .iter()
+                .map(|batch| {
+                    let batch =
+                        RecordBatch::try_new(Arc::clone(&schema), batch.columns().to_vec())?;
+                    if name == "pg_type" {
+                        kept_types(&batch)
+                    } else {
+                        Ok(batch)
+                    }
+                })
+                .collect::<Result<Vec<_>>>()?;
+            let whole = || datafusion::arrow::compute::concat_batches(&schema, &batches);
+            match name {
+                "pg_type" => types = whole()?,
+                "pg_proc" => procedures = whole()?,
+                _ => {}
+            }
+            tables.push((name, Arc::new(MemTable::try_new(schema, vec![batches])?)));
+        }
+        Ok(Self {
+            tables,
+            types,
+            procedures,
+        })
+    }
+}
+
+/// Columns that are arrays or vectors in PostgreSQL, and were shipped as text.
+fn with_vectors(schema: &SchemaRef) -> SchemaRef {
+    let fields = schema.fields().iter().map(|field| {
+        let element = match field.name().as_str() {
+            "conkey" | "confkey" | "confdelsetcols" | "indkey" | "indoption" | "prattrs"
+            | "stxkeys" | "tgattr" => DataType::Int16,
+            "indcollation" | "indclass" | "polroles" | "conpfeqop" | "conppeqop" | "conffeqop"
+            | "conexclop" | "extconfig" => DataType::Int32,
+            "stxkind" | "setconfig" => DataType::Utf8,
+            _ => return field.as_ref().clone(),
+        };
+        Field::new(field.name(), DataType::new_list(element, true), true)
+    });
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+}
+
+/// The columns that are `"char"` in PostgreSQL are marked as such.
+fn marked(table: &str, schema: &SchemaRef) -> SchemaRef {
+    if table != "pg_type" {
+        return Arc::clone(schema);
+    }
+    let letters = [
+        "typtype",
+        "typcategory",
+        "typdelim",
+        "typalign",
+        "typstorage",
+    ];
+    let fields = schema.fields().iter().map(|field| {
+        let mut field = field.as_ref().clone();
+        if letters.contains(&field.name().as_str()) {
+            let mut marks = field.metadata().clone();
+            marks.insert(PG_CHAR_KEY.to_owned(), "char".to_owned());
+            field.set_metadata(marks);
+        }
+        field
+    });
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+}
+
+/// Without row types and domains, and without arrays of them.
+fn kept_types(batch: &RecordBatch) -> Result<RecordBatch> {
+    let column = |name: &str| {
+        batch
+            .column_by_name(name)
+            .ok_or_else(|| DataFusionError::Internal(format!("pg_type has no column {name}")))
+    };
+    let (oids, kinds, elements) = (column("oid")?, column("typtype")?, column("typelem")?);
+    let (oids, kinds, elements) = (
+        oids.as_primitive::<Int32Type>(),
+        kinds.as_string::<i32>(),
+        elements.as_primitive::<Int32Type>(),
+    );
+    let gone: HashSet<i32> = (0..batch.num_rows())
+        .filter(|row| matches!(kinds.value(*row), "c" | "d"))
+        .map(|row| oids.value(row))
+        .collect();
+    let kept: BooleanArray = (0..batch.num_rows())
+        .map(|row| Some(!gone.contains(&oids.value(row)) && !gone.contains(&elements.value(row))))
+        .collect();
+    Ok(filter_record_batch(batch, &kept)?)
+}
+
+/// One connection's `pg_catalog`.
+#[derive(Debug)]
+pub(super) struct PgSchema {
+    pub(super) model: Model,
+    pub(super) shipped: Arc<Shipped>,
+    pub(super) board: Arc<Board>,
+}
+
+#[async_trait]
+impl SchemaProvider for PgSchema {
+    fn table_names(&self) -> Vec<String> {
+        let all = TABLES.iter().chain(EMPTY);
+        let mut names: Vec<_> = all.map(|name| (*name).to_owned()).collect();
+        names.sort_unstable();
+        names
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        let name = name.to_ascii_lowercase();
+        if let Some(told) = Told::of(&name) {
+            let stream = ToldStream {
+                told,
+                schema: schema(told.columns()),
+                model: self.model.clone(),
+                board: Arc::clone(&self.board),
+            };
+            let schema = Arc::clone(&stream.schema);
+            let table = StreamingTable::try_new(schema, vec![Arc::new(stream)])?;
+            return Ok(Some(Arc::new(table)));
+        }
+        let shipped = &self.shipped.tables;
+        let found = shipped.iter().find(|(table, _)| *table == name);
+        Ok(found.map(|(_, table)| Arc::clone(table)))
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        crate::dialect::is_catalog_table(name)
+    }
+}
+
+/// Reads a table when it is executed, not when it is planned.
+#[derive(Debug)]
+struct ToldStream {
+    told: Told,
+    schema: SchemaRef,
+    model: Model,
+    board: Arc<Board>,
+}
+
+impl PartitionStream for ToldStream {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
+        let rows = self.told.read(self.model.clone(), Arc::clone(&self.board));
+        Box::pin(RecordBatchStreamAdapter::new(
+            Arc::clone(&self.schema),
+            futures::stream::once(rows),
+        ))
+    }
+}
+
+/// What datafusion-pg-catalog lists of its own accord: nothing.
+#[derive(Debug, Clone)]
+struct Nothing;
+
+#[async_trait]
+impl CatalogInfo for Nothing {
+    async fn catalog_names(&self) -> Result<Vec<String>, DataFusionError> {
+        Ok(vec![])
+    }
+
+    async fn schema_names(&self, _: &str) -> Result<Option<Vec<String>>, DataFusionError> {
+        Ok(None)
+    }
+
+    async fn table_names(&self, _: &str, _: &str) -> Result<Option<Vec<String>>, DataFusionError> {
+        Ok(None)
+    }
+
+    async fn table_schema(
+        &self,
+        _: &str,
+        _: &str,
+        _: &str,
+    ) -> Result<Option<SchemaRef>, DataFusionError> {
+        Ok(None)
+    }
+
+    async fn table_type(
+        &self,
+        _: &str,
+        _: &str,
+        _: &str,
+    ) -> Result<Option<TableType>, DataFusionError> {
+        Ok(None)
+    }
+}

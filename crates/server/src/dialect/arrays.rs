@@ -1,0 +1,201 @@
+//! Arrays as PostgreSQL writes them: as text in braces, and made of rows.
+//!
+//! | from | to |
+//! |---|---|
+//! | `'{1,NULL}'::int[]` | `ARRAY['1', NULL]::int[]` |
+//! | `x = ANY('{…}')`, `x = ANY($1)` | `x = ANY(as_array(…, x))`, which takes the type of `x` |
+//! | `ARRAY(SELECT e FROM …)` | `coalesce((SELECT array_agg(e) FROM …), make_array())` |
+//! | `generate_subscripts(a, 1)` | `unnest(subscripts(a, 1))` |
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    Array, ArrayElemTypeDef, DataType, Expr, FunctionArguments, OrderByKind, Query, SelectItem,
+    SetExpr, Value, VisitorMut, visit_expressions,
+};
+
+use super::ast::{arguments, call, is_placeholder, last_word, literal_text, null, text};
+
+pub(super) struct Arrays;
+
+impl VisitorMut for Arrays {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        match expr {
+            Expr::Cast {
+                expr: inner,
+                data_type: DataType::Array(element),
+                ..
+            } if !matches!(element, ArrayElemTypeDef::None) => {
+                if let Some(array) = literal_text(inner).and_then(literal) {
+                    **inner = array;
+                }
+            }
+            Expr::AnyOp { left, right, .. } | Expr::AllOp { left, right, .. }
+                if (is_placeholder(right) || literal_text(right).is_some()) && !has_any(left) =>
+            {
+                let array = std::mem::replace(&mut **right, null());
+                **right = call(AS_ARRAY, vec![array, left.as_ref().clone()]);
+            }
+            Expr::Function(function) => match last_word(&function.name).as_deref() {
+                Some("array") => {
+                    if let FunctionArguments::Subquery(query) = &function.args
+                        && let Some(made) = collected(query)
+                    {
+                        *expr = made;
+                    }
+                }
+                Some("generate_subscripts") => {
+                    if let Some([array, dimension]) = arguments(function).as_deref() {
+                        let arguments = vec![(*array).clone(), (*dimension).clone()];
+                        let subscripts = call(SUBSCRIPTS, arguments);
+                        *expr = call("unnest", vec![subscripts]);
+                    }
+                }
+                _ => {}
+            },
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Whether ANY or ALL stands in an expression. One that is compared with an array is written
+/// twice, so one in the other would grow without bound.
+fn has_any(expr: &Expr) -> bool {
+    let found = visit_expressions(expr, |inner| match inner {
+        Expr::AnyOp { .. } | Expr::AllOp { .. } => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    found.is_break()
+}
+
+/// An array of a subquery's rows, empty where it has none.
+fn collected(query: &Query) -> Option<Expr> {
+    let mut query = query.clone();
+    let ordered = query.order_by.take();
+    let SetExpr::Select(select) = query.body.as_mut() else {
+        return None;
+    };
+    let plain = query.limit_clause.is_none() && query.fetch.is_none() && select.distinct.is_none();
+    let [item] = select.projection.as_mut_slice() else {
+        return None;
+    };
+    let (SelectItem::UnnamedExpr(value) | SelectItem::ExprWithAlias { expr: value, .. }) = item
+    else {
+        return None;
+    };
+    if !plain {
+        return None;
+    }
+    let mut aggregate = call("array_agg", vec![value.clone()]);
+    if let (Some(order), Expr::Function(function)) = (ordered, &mut aggregate)
+        && let OrderByKind::Expressions(mut keys) = order.kind
+        && let FunctionArguments::List(list) = &mut function.args
+    {
+        for key in &mut keys {
+            if matches!(&key.expr, Expr::Value(v) if matches!(v.value, Value::Number(..))) {
+                key.expr = value.clone();
+            }
+        }
+        let by = datafusion::sql::sqlparser::ast::FunctionArgumentClause::OrderBy(keys);
+        list.clauses.push(by);
+    }
+    *item = SelectItem::UnnamedExpr(aggregate);
+    let rows = Expr::Subquery(Box::new(query));
+    Some(call("coalesce", vec![rows, call("make_array", vec![])]))
+}
+
+/// `ARRAY[…]` of an array's text; `None` if it is not one, or one of arrays.
+fn literal(array: &str) -> Option<Expr> {
+    let elem = elements(array)?
+        .into_iter()
+        .map(|element| element.map_or_else(null, |element| text(&element)))
+        .collect::<Vec<_>>();
+    if elem.is_empty() {
+        return Some(call("make_array", vec![]));
+    }
+    Some(Expr::Array(Array { elem, named: true }))
+}
+
+/// The elements of an array as text: `{a,"b c",NULL}`. `None` if it is not one of one dimension.
+pub(crate) fn elements(array: &str) -> Option<Vec<Option<String>>> {
+    let inside = array.trim().strip_prefix('{')?.strip_suffix('}')?;
+    if inside.trim().is_empty() {
+        return Some(vec![]);
+    }
+    let mut found = vec![];
+    let mut rest = inside.chars().peekable();
+    loop {
+        while rest.next_if(|c| c.is_whitespace()).is_some() {}
+        let mut element = String::new();
+        let quoted = rest.next_if_eq(&'"').is_some();
+        if quoted {
+            loop {
+                match rest.next()? {
+                    '"' => break,
+                    '\\' => element.push(rest.next()?),
+                    other => element.push(other),
+                }
+            }
+            while rest.next_if(|c| c.is_whitespace()).is_some() {}
+        } else {
+            while let Some(c) = rest.next_if(|c| *c != ',') {
+                match c {
+                    '{' | '}' | '"' => return None,
+                    '\\' => element.push(rest.next()?),
+                    other => element.push(other),
+                }
+            }
+            element.truncate(element.trim_end().len());
+            if element.is_empty() {
+                return None;
+            }
+        }
+        let is_null = !quoted && element.eq_ignore_ascii_case("null");
+        found.push((!is_null).then_some(element));
+        match rest.next() {
+            None => return Some(found),
+            Some(',') => {}
+            Some(_) => return None,
+        }
+    }
+}
+
+/// `as_array(text, x)`: the array that a text shows, of elements of the type of `x`.
+pub(crate) const AS_ARRAY: &str = "as_array";
+/// `subscripts(array, dimension)`: 1, 2, … as an array, one for each element; none of a dimension but
+/// the first, since arrays have no other.
+pub(crate) const SUBSCRIPTS: &str = "subscripts";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_of_text() {
+        let read = |array| elements(array).map(Shown::join_shown);
+        assert_eq!(read("{}").as_deref(), Some(""));
+        assert_eq!(read("{1, 2,NULL}").as_deref(), Some("<1><2>-"));
+        assert_eq!(
+            read(r#"{"a,b","NULL","q\"\\",null, x y }"#).as_deref(),
+            Some(r#"<a,b><NULL><q"\>-<x y>"#)
+        );
+        for wrong in ["", "1,2", "{1", "{,}", "{a\"b}", "{{1},{2}}", "{\"a}"] {
+            assert_eq!(elements(wrong), None, "{wrong}");
+        }
+    }
+
+    trait Shown {
+        fn join_shown(self) -> String;
+    }
+
+    impl Shown for Vec<Option<String>> {
+        fn join_shown(self) -> String {
+            self.into_iter()
+                .map(|element| element.map_or_else(|| "-".to_owned(), |text| format!("<{text}>")))
+                .collect()
+        }
+    }
+}

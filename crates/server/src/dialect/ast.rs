@@ -1,0 +1,233 @@
+//! Pieces of syntax trees that several passes take apart or put together.
+
+use datafusion::sql::sqlparser::ast::{
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident,
+    ObjectName, SelectItem, TableFactor, Value,
+};
+
+/// `name(arguments)`.
+pub(super) fn call(name: &str, arguments: Vec<Expr>) -> Expr {
+    let args = arguments
+        .into_iter()
+        .map(|argument| FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)))
+        .collect();
+    Expr::Function(Function {
+        name: ObjectName::from(vec![Ident::new(name)]),
+        args: FunctionArguments::List(FunctionArgumentList {
+            args,
+            duplicate_treatment: None,
+            clauses: vec![],
+        }),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: vec![],
+    })
+}
+
+/// The arguments of a call of plain expressions.
+pub(super) fn arguments(function: &Function) -> Option<Vec<&Expr>> {
+    let FunctionArguments::List(list) = &function.args else {
+        return None;
+    };
+    list.args
+        .iter()
+        .map(|argument| match argument {
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr),
+            _ => None,
+        })
+        .collect()
+}
+
+/// The last word of a name, in lower case.
+pub(super) fn last_word(name: &ObjectName) -> Option<String> {
+    let ident = name.0.last()?.as_ident()?;
+    Some(ident.value.to_lowercase())
+}
+
+pub(super) fn null() -> Expr {
+    Expr::Value(Value::Null.into())
+}
+
+pub(super) fn boolean(value: bool) -> Expr {
+    Expr::Value(Value::Boolean(value).into())
+}
+
+pub(super) fn text(value: &str) -> Expr {
+    Expr::Value(Value::SingleQuotedString(value.to_owned()).into())
+}
+
+/// The text of a string literal.
+pub(super) fn literal_text(expr: &Expr) -> Option<&str> {
+    match expr {
+        Expr::Value(value) => match &value.value {
+            Value::SingleQuotedString(text) | Value::EscapedStringLiteral(text) => Some(text),
+            _ => None,
+        },
+        Expr::Nested(inner) => literal_text(inner),
+        _ => None,
+    }
+}
+
+/// Whether an expression is this number, in a cast or not.
+pub(super) fn is_number(expr: &Expr, number: &str) -> bool {
+    match expr {
+        Expr::Nested(inner) | Expr::Cast { expr: inner, .. } => is_number(inner, number),
+        Expr::Value(value) => {
+            matches!(&value.value, Value::Number(digits, _) if digits == number)
+        }
+        _ => false,
+    }
+}
+
+pub(super) fn is_placeholder(expr: &Expr) -> bool {
+    matches!(expr, Expr::Value(value) if matches!(value.value, Value::Placeholder(_)))
+}
+
+/// The expression of a column of the result, if it is one.
+pub(super) fn item_expr(item: &SelectItem) -> Option<&Expr> {
+    match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr),
+        _ => None,
+    }
+}
+
+/// See [`item_expr`].
+pub(super) fn item_expr_mut(item: &mut SelectItem) -> Option<&mut Expr> {
+    match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr),
+        _ => None,
+    }
+}
+
+/// What columns of a table are qualified by: its alias, or the last word of its name.
+pub(super) fn qualifier(factor: &TableFactor) -> Option<String> {
+    let (alias, name) = match factor {
+        TableFactor::Table { alias, name, .. } => (alias, Some(name)),
+        TableFactor::Derived { alias, .. }
+        | TableFactor::TableFunction { alias, .. }
+        | TableFactor::UNNEST { alias, .. }
+        | TableFactor::NestedJoin { alias, .. } => (alias, None),
+        TableFactor::Function { alias, name, .. } => (alias, Some(name)),
+        _ => return None,
+    };
+    match alias {
+        Some(alias) => Some(alias.name.value.clone()),
+        None => name?.0.last()?.as_ident().map(|ident| ident.value.clone()),
+    }
+}
+
+/// Whether an aggregate stands in the expression, outside of its subqueries.
+pub(super) fn aggregates(expr: &Expr) -> bool {
+    let mut found = false;
+    each_call(expr, &mut |function| {
+        found |= function.over.is_none()
+            && last_word(&function.name)
+                .is_some_and(|name| AGGREGATES.iter().any(|start| name.starts_with(start)));
+    });
+    found
+}
+
+/// Shows `seen` every call in an expression, those in subqueries excepted.
+fn each_call(expr: &Expr, seen: &mut impl FnMut(&Function)) {
+    if let Expr::Function(function) = expr {
+        seen(function);
+    }
+    for child in children(expr) {
+        each_call(child, seen);
+    }
+}
+
+/// The expressions directly below one, except in subqueries.
+pub(super) fn children(expr: &Expr) -> Vec<&Expr> {
+    match expr {
+        Expr::Function(function) => arguments(function).unwrap_or_default(),
+        Expr::BinaryOp { left, right, .. }
+        | Expr::AnyOp { left, right, .. }
+        | Expr::AllOp { left, right, .. }
+        | Expr::IsDistinctFrom(left, right)
+        | Expr::IsNotDistinctFrom(left, right) => vec![left, right],
+        Expr::Nested(inner)
+        | Expr::UnaryOp { expr: inner, .. }
+        | Expr::Cast { expr: inner, .. }
+        | Expr::IsNull(inner)
+        | Expr::IsNotNull(inner)
+        | Expr::IsTrue(inner)
+        | Expr::IsNotTrue(inner)
+        | Expr::IsFalse(inner)
+        | Expr::IsNotFalse(inner)
+        | Expr::Extract { expr: inner, .. }
+        | Expr::Trim { expr: inner, .. }
+        | Expr::Substring { expr: inner, .. }
+        | Expr::InSubquery { expr: inner, .. }
+        | Expr::CompoundFieldAccess { root: inner, .. } => vec![inner],
+        Expr::Like { expr, pattern, .. } | Expr::ILike { expr, pattern, .. } => vec![expr, pattern],
+        Expr::Between {
+            expr, low, high, ..
+        } => vec![expr, low, high],
+        Expr::InList { expr, list, .. } => std::iter::once(&**expr).chain(list).collect(),
+        Expr::Array(array) => array.elem.iter().collect(),
+        Expr::Tuple(elements) => elements.iter().collect(),
+        Expr::Case {
+            operand,
+            conditions,
+            else_result,
+            ..
+        } => operand
+            .iter()
+            .chain(else_result)
+            .map(AsRef::as_ref)
+            .chain(
+                conditions
+                    .iter()
+                    .flat_map(|when| [&when.condition, &when.result]),
+            )
+            .collect(),
+        _ => vec![],
+    }
+}
+
+/// How the names of the aggregates begin that PostgreSQL or DataFusion have, and ours. A scalar
+/// function that is taken for one costs a simplification only.
+const AGGREGATES: &[&str] = &[
+    "any_value",
+    "approx_",
+    "array_agg",
+    "avg",
+    "bit_and",
+    "bit_or",
+    "bit_xor",
+    "bool_",
+    "corr",
+    "count",
+    "covar",
+    "every",
+    "first_value",
+    "grouping",
+    "json_agg",
+    "json_arrayagg",
+    "json_object_agg",
+    "json_objectagg",
+    "jsonb_agg",
+    "jsonb_object_agg",
+    "last_value",
+    "max",
+    "mean",
+    "median",
+    "min",
+    "mode",
+    "nth_value",
+    "only_value",
+    "percentile",
+    "quantile",
+    "range_agg",
+    "range_intersect_agg",
+    "regr_",
+    "stddev",
+    "string_agg",
+    "sum",
+    "var",
+    "xmlagg",
+];

@@ -1,0 +1,474 @@
+//! What a query of the catalog can never reach is dropped before it is planned.
+//!
+//! Clients ask for everything PostgreSQL could have: the sequence behind a column, the policies of
+//! a table, the fields of a row type, in subqueries that DataFusion has no plan for. By `facts.rs`
+//! such a subquery has no rows, or stands in the branch of a CASE that no row takes. Dropping it
+//! leaves the rows as they are (D1) and a query that can be planned.
+//!
+//! A query is empty if a table that it reads by inner joins is, or if its condition is false, and
+//! no aggregate makes a row out of nothing. Then its condition becomes `false`, and what
+//! DataFusion may not plan in its columns becomes NULL, which no row will show.
+//!
+//! Not here: anything about tables outside `pg_catalog`.
+
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, CaseWhen, Expr, FunctionArguments, GroupByExpr, Ident, JoinConstraint,
+    JoinOperator, ObjectName, OrderByKind, Query, Select, SelectItem, SetExpr, Statement,
+    TableFactor, TableWithJoins, UnaryOperator, Value, VisitMut, VisitorMut,
+};
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::parser::Parser;
+
+use super::arrays::SUBSCRIPTS;
+use super::ast::{
+    aggregates, arguments, boolean, call, children, is_number, item_expr, item_expr_mut, last_word,
+    literal_text, null, qualifier, text,
+};
+use super::facts::{EMPTY, Fact};
+use super::oids::OidKind;
+use super::scope::{Scope, catalog_table};
+
+/// Visits inner queries before those around them.
+#[derive(Default)]
+pub(super) struct Folding {
+    /// Names that the WITH of the query at hand gives to empty queries.
+    empty: HashSet<String>,
+}
+
+impl VisitorMut for Folding {
+    type Break = ();
+
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        if orders_by_aggregate(query) {
+            return ControlFlow::Continue(());
+        }
+        // Of a recursive query nothing is known: it reads itself.
+        if let Some(with) = query.with.as_ref().filter(|with| !with.recursive) {
+            for cte in &with.cte_tables {
+                if self.query_is_empty(&cte.query) {
+                    self.empty.insert(cte.alias.name.value.to_lowercase());
+                }
+            }
+        }
+        self.body(&mut query.body);
+        self.empty.clear();
+        ControlFlow::Continue(())
+    }
+}
+
+impl Folding {
+    fn body(&self, body: &mut SetExpr) {
+        match body {
+            SetExpr::Select(select) => self.select(select),
+            SetExpr::SetOperation { left, right, .. } => {
+                self.body(left);
+                self.body(right);
+            }
+            _ => {}
+        }
+    }
+
+    fn select(&self, select: &mut Select) {
+        let scope = Scope::of(select);
+        let mut folded = Expressions {
+            folding: self,
+            scope: &scope,
+            depth: 0,
+        };
+        for item in &mut select.projection {
+            if let Some(expr) = item_expr_mut(item) {
+                let _ = expr.visit(&mut folded);
+            }
+        }
+        if let Some(condition) = &mut select.selection {
+            let _ = condition.visit(&mut folded);
+        }
+        if !self.select_is_empty(select) {
+            return;
+        }
+        select.selection = Some(boolean(false));
+        for join in select.from.iter_mut().flat_map(|from| &mut from.joins) {
+            if let Some(on) = condition(&mut join.join_operator)
+                && is_unplannable(on)
+            {
+                *on = boolean(false);
+            }
+        }
+        for from in &mut select.from {
+            let joined = from.joins.iter_mut().map(|join| &mut join.relation);
+            for factor in std::iter::once(&mut from.relation).chain(joined) {
+                if let Some(empty) = without_rows(factor) {
+                    *factor = empty;
+                }
+            }
+        }
+        for item in &mut select.projection {
+            if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item
+                && is_unplannable(expr)
+            {
+                *expr = null();
+            }
+        }
+    }
+
+    fn query_is_empty(&self, query: &Query) -> bool {
+        // A name that the query gives anew is not the one that is known.
+        let renames = query.with.as_ref().is_some_and(|with| {
+            let mut names = with.cte_tables.iter().map(|cte| &cte.alias.name.value);
+            names.any(|name| self.empty.contains(&name.to_lowercase()))
+        });
+        !renames && !orders_by_aggregate(query) && self.body_is_empty(&query.body)
+    }
+
+    fn body_is_empty(&self, body: &SetExpr) -> bool {
+        match body {
+            SetExpr::Select(select) => self.select_is_empty(select),
+            SetExpr::Query(inner) => self.query_is_empty(inner),
+            SetExpr::SetOperation { left, right, .. } => {
+                self.body_is_empty(left) && self.body_is_empty(right)
+            }
+            _ => false,
+        }
+    }
+
+    fn select_is_empty(&self, select: &Select) -> bool {
+        let makes_a_row = match &select.group_by {
+            GroupByExpr::Expressions(keys, with) if keys.is_empty() && with.is_empty() => {
+                let mut columns = select.projection.iter().filter_map(item_expr);
+                select.having.is_some() || columns.any(aggregates)
+            }
+            // ROLLUP and its like have a row for all, of nothing too.
+            GroupByExpr::Expressions(keys, with) => !with.is_empty() || !keys.iter().all(is_key),
+            GroupByExpr::All(_) => true,
+        };
+        !makes_a_row
+            && (select.selection.as_ref().is_some_and(is_false)
+                || select.from.iter().any(|from| self.tables_are_empty(from)))
+    }
+
+    fn tables_are_empty(&self, from: &TableWithJoins) -> bool {
+        let mut empty = self.factor_is_empty(&from.relation);
+        for join in &from.joins {
+            let right = self.factor_is_empty(&join.relation);
+            empty = match &join.join_operator {
+                JoinOperator::Join(_) | JoinOperator::Inner(_) | JoinOperator::CrossJoin(_) => {
+                    empty || right
+                }
+                JoinOperator::Left(_) | JoinOperator::LeftOuter(_) => empty,
+                JoinOperator::Right(_) | JoinOperator::RightOuter(_) => right,
+                JoinOperator::FullOuter(_) => empty && right,
+                _ => false,
+            };
+        }
+        empty
+    }
+
+    fn factor_is_empty(&self, factor: &TableFactor) -> bool {
+        match factor {
+            TableFactor::Table {
+                name, args: None, ..
+            } => match catalog_table(name) {
+                Some(table) => EMPTY.contains(&table.as_str()),
+                None => {
+                    name.0.len() == 1
+                        && last_word(name).is_some_and(|name| self.empty.contains(&name))
+                }
+            },
+            TableFactor::Derived { subquery, .. } => self.query_is_empty(subquery),
+            TableFactor::NestedJoin {
+                table_with_joins, ..
+            } => self.tables_are_empty(table_with_joins),
+            _ => false,
+        }
+    }
+}
+
+/// Whether an aggregate that makes a row of nothing stands where only its query shows it.
+fn orders_by_aggregate(query: &Query) -> bool {
+    let keys = query.order_by.as_ref().map(|order| &order.kind);
+    matches!(keys, Some(OrderByKind::Expressions(keys)) if keys.iter().any(|key| aggregates(&key.expr)))
+}
+
+/// Whether rows of one value of it are a group, and there is no other.
+fn is_key(expr: &Expr) -> bool {
+    match expr {
+        Expr::Rollup(_) | Expr::Cube(_) | Expr::GroupingSets(_) => false,
+        Expr::Tuple(parts) => !parts.is_empty(),
+        _ => true,
+    }
+}
+
+/// Folds expressions, the innermost first.
+struct Expressions<'a> {
+    folding: &'a Folding,
+    scope: &'a Scope,
+    /// How many subqueries deep: what stands in them is theirs, and has been folded.
+    depth: usize,
+}
+
+impl VisitorMut for Expressions<'_> {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if self.depth == 0
+            && let Some(folded) = self.folded(expr)
+        {
+            *expr = folded;
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+impl Expressions<'_> {
+    fn folded(&self, expr: &mut Expr) -> Option<Expr> {
+        match expr {
+            Expr::Subquery(query) if self.folding.query_is_empty(query) => Some(null()),
+            Expr::Exists { subquery, negated } if self.folding.query_is_empty(subquery) => {
+                Some(boolean(*negated))
+            }
+            Expr::InSubquery {
+                subquery, negated, ..
+            } if self.folding.query_is_empty(subquery) => Some(boolean(*negated)),
+            Expr::Function(function) => self.folded_call(function),
+            Expr::IsNotNull(column) if self.scope.fact(column) == Some(Fact::Null) => {
+                Some(boolean(false))
+            }
+            Expr::IsNull(column) if self.scope.fact(column) == Some(Fact::Null) => {
+                Some(boolean(true))
+            }
+            Expr::Nested(inner) if is_false(inner) || is_null(inner) => {
+                Some(std::mem::replace(&mut **inner, null()))
+            }
+            Expr::UnaryOp {
+                op: UnaryOperator::Not,
+                expr,
+            } if is_false(expr) || self.scope.fact(expr) == Some(Fact::False) => {
+                Some(boolean(true))
+            }
+            Expr::BinaryOp { left, op, right } => self.folded_operation(left, op, right),
+            Expr::Case {
+                operand: None,
+                conditions,
+                else_result,
+                ..
+            } => self.folded_case(conditions, else_result.as_deref()),
+            _ => None,
+        }
+    }
+
+    fn folded_call(&self, function: &datafusion::sql::sqlparser::ast::Function) -> Option<Expr> {
+        match last_word(&function.name)?.as_str() {
+            // ARRAY(SELECT …) that no pass could make an aggregate of, or one of no rows.
+            "array" => match &function.args {
+                FunctionArguments::Subquery(query) if self.folding.query_is_empty(query) => {
+                    Some(call("make_array", vec![]))
+                }
+                _ => None,
+            },
+            "coalesce" => {
+                let arguments = arguments(function)?;
+                match arguments[..] {
+                    [Expr::Subquery(query), last] if self.collects_nothing(query) => {
+                        Some(last.clone())
+                    }
+                    _ => None,
+                }
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether a query is one aggregate over no rows, of which only `count` would not be NULL.
+    fn collects_nothing(&self, query: &Query) -> bool {
+        let SetExpr::Select(select) = query.body.as_ref() else {
+            return false;
+        };
+        let [SelectItem::UnnamedExpr(Expr::Function(function))] = select.projection.as_slice()
+        else {
+            return false;
+        };
+        last_word(&function.name).as_deref() == Some("array_agg")
+            && (select.selection.as_ref().is_some_and(is_false)
+                || select
+                    .from
+                    .iter()
+                    .any(|from| self.folding.tables_are_empty(from) || self.unnests_null(from)))
+    }
+
+    /// `FROM unnest(column)` of a column of the query around it that is always NULL.
+    fn unnests_null(&self, from: &TableWithJoins) -> bool {
+        let arguments = match &from.relation {
+            TableFactor::UNNEST { array_exprs, .. } => array_exprs.iter().collect(),
+            TableFactor::Table {
+                name,
+                args: Some(args),
+                ..
+            } if last_word(name).as_deref() == Some("unnest") => {
+                use datafusion::sql::sqlparser::ast::{FunctionArg, FunctionArgExpr};
+                args.args
+                    .iter()
+                    .filter_map(|argument| match argument {
+                        FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr),
+                        _ => None,
+                    })
+                    .collect()
+            }
+            _ => vec![],
+        };
+        matches!(arguments[..], [array] if self.scope.fact(array) == Some(Fact::Null))
+    }
+
+    fn folded_operation(
+        &self,
+        left: &mut Expr,
+        op: &BinaryOperator,
+        right: &mut Expr,
+    ) -> Option<Expr> {
+        match op {
+            BinaryOperator::And if is_false(left) || is_false(right) => Some(boolean(false)),
+            BinaryOperator::And => {
+                let known = |expr: &Expr| self.scope.fact(expr) == Some(Fact::False);
+                (known(left) || known(right)).then(|| boolean(false))
+            }
+            BinaryOperator::Or if is_false(left) => Some(std::mem::replace(right, null())),
+            BinaryOperator::Or if is_false(right) => Some(std::mem::replace(left, null())),
+            BinaryOperator::Eq | BinaryOperator::NotEq => {
+                let equal = *op == BinaryOperator::Eq;
+                match (self.scope.fact(left)?, literal_text(right)) {
+                    (Fact::OneOf(values), Some(value)) if !values.contains(&value) => {
+                        Some(boolean(!equal))
+                    }
+                    (Fact::OneOf([only]), Some(value)) if *only == value => Some(boolean(equal)),
+                    (Fact::Procedure, None) if is_procedure(right) => {
+                        if let Expr::Function(function) = right {
+                            let name = OidKind::Procedure.name_function();
+                            function.name = ObjectName::from(vec![Ident::new(name)]);
+                        }
+                        None
+                    }
+                    // No function is oid 0 in PostgreSQL, and its name is a dash.
+                    (Fact::Procedure, None) if is_number(right, "0") => {
+                        *right = text("-");
+                        None
+                    }
+                    _ => None,
+                }
+            }
+            _ => None,
+        }
+    }
+
+    fn folded_case(&self, conditions: &mut Vec<CaseWhen>, other: Option<&Expr>) -> Option<Expr> {
+        conditions.retain(|when| !self.is_never_true(&when.condition));
+        conditions
+            .is_empty()
+            .then(|| other.cloned().unwrap_or_else(null))
+    }
+}
+
+impl Expressions<'_> {
+    /// Whether a condition is false or NULL in every row.
+    fn is_never_true(&self, condition: &Expr) -> bool {
+        match condition {
+            Expr::Nested(inner) => self.is_never_true(inner),
+            Expr::BinaryOp {
+                left,
+                op: BinaryOperator::And,
+                right,
+            } => self.is_never_true(left) || self.is_never_true(right),
+            Expr::BinaryOp { left, op, right } => {
+                let Some(value) = literal_text(right) else {
+                    return false;
+                };
+                match (self.scope.fact_or_null(left), op) {
+                    (Some(Fact::OneOf(values)), BinaryOperator::Eq) => !values.contains(&value),
+                    (Some(Fact::OneOf(values)), BinaryOperator::NotEq) => *values == [value],
+                    _ => false,
+                }
+            }
+            other => is_false(other) || self.scope.fact_or_null(other) == Some(Fact::False),
+        }
+    }
+}
+
+/// Stands for `unnest(column) AS name` beside tables without rows. DataFusion does not plan one of
+/// a column of a table beside it.
+fn without_rows(factor: &TableFactor) -> Option<TableFactor> {
+    let is_unnest = match factor {
+        TableFactor::UNNEST { .. } => true,
+        TableFactor::Table {
+            name,
+            args: Some(_),
+            ..
+        } => last_word(name).as_deref() == Some("unnest"),
+        _ => false,
+    };
+    let name = Ident::with_quote('"', qualifier(factor).filter(|_| is_unnest)?);
+    let sql = format!("SELECT 1 FROM (SELECT NULL AS {name} WHERE false) AS {name}");
+    let parsed = Parser::parse_sql(&PostgreSqlDialect {}, &sql).ok()?.pop()?;
+    let Statement::Query(query) = parsed else {
+        return None;
+    };
+    let SetExpr::Select(select) = *query.body else {
+        return None;
+    };
+    select.from.into_iter().next().map(|from| from.relation)
+}
+
+/// The condition of a join.
+fn condition(join: &mut JoinOperator) -> Option<&mut Expr> {
+    match join {
+        JoinOperator::Join(JoinConstraint::On(on))
+        | JoinOperator::Inner(JoinConstraint::On(on))
+        | JoinOperator::Left(JoinConstraint::On(on))
+        | JoinOperator::LeftOuter(JoinConstraint::On(on)) => Some(on),
+        _ => None,
+    }
+}
+
+fn is_false(expr: &Expr) -> bool {
+    matches!(expr, Expr::Value(value) if value.value == Value::Boolean(false))
+}
+
+fn is_null(expr: &Expr) -> bool {
+    matches!(expr, Expr::Value(value) if value.value == Value::Null)
+}
+
+/// Whether the expression is a function's oid by its name.
+fn is_procedure(expr: &Expr) -> bool {
+    matches!(expr, Expr::Function(function)
+        if last_word(&function.name).as_deref() == Some(OidKind::Procedure.oid_function()))
+}
+
+/// What DataFusion may have no plan for, of tables without rows.
+fn is_unplannable(expr: &Expr) -> bool {
+    match expr {
+        Expr::Subquery(_)
+        | Expr::Exists { .. }
+        | Expr::InSubquery { .. }
+        | Expr::AnyOp { .. }
+        | Expr::AllOp { .. }
+        | Expr::CompoundFieldAccess { .. } => true,
+        Expr::Function(function) => {
+            let name = last_word(&function.name);
+            matches!(
+                name.as_deref(),
+                Some("unnest" | "array" | "_pg_expandarray" | SUBSCRIPTS)
+            ) || children(expr).into_iter().any(is_unplannable)
+        }
+        _ => children(expr).into_iter().any(is_unplannable),
+    }
+}

@@ -1,0 +1,155 @@
+//! PostgreSQL's SQL as clients write it, turned into SQL that DataFusion plans.
+//!
+//! Each pass rewrites one construct into another of the same meaning, wherever it stands; no pass
+//! knows a client's query by its text. What a construct means is in the file named for it:
+//!
+//! | pass | from | to |
+//! |---|---|---|
+//! | `names` | columns without a name, or of one name | unique names, PostgreSQL's on the wire |
+//! | `spelling` | `pg_catalog.f()`, `COLLATE`, `OPERATOR(…)` | plain names and operators |
+//! | `arrays` | `'{1,2}'::int[]`, `x = ANY('{…}')`, `ARRAY(SELECT …)` | array expressions |
+//! | `oids` | `'t'::regclass`, `oid::regtype::text` | functions that ask the catalog |
+//! | `folding` | what the catalog's model can never hold (`facts.rs`) | `NULL`, `false`, no rows |
+//! | `subqueries` | correlated scalar subqueries | the same, held to one row |
+//!
+//! D1: rows do not change: a pass may only replace a construct by an equal one.
+
+mod arrays;
+mod ast;
+mod facts;
+mod folding;
+mod names;
+mod oids;
+mod parameters;
+mod scope;
+mod spelling;
+mod subqueries;
+
+use datafusion::sql::sqlparser::ast::{Statement, VisitMut};
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
+
+pub(crate) use arrays::{AS_ARRAY, SUBSCRIPTS, elements};
+pub(crate) use facts::{EMPTY, TABLES, is_catalog_table};
+pub(crate) use names::on_the_wire;
+pub(crate) use oids::OidKind;
+pub(crate) use parameters::{Written, written_parameters};
+pub(crate) use spelling::LIKE_PATTERN;
+pub(crate) use subqueries::ONLY_VALUE;
+
+/// Reads PostgreSQL's dialect: the statements of `sql`, rewritten.
+pub(crate) fn parse_postgres(sql: &str) -> Result<Vec<Statement>, ParserError> {
+    let dialect = PostgreSqlDialect {};
+    let mut tokens = Tokenizer::new(&dialect, sql).tokenize_with_location()?;
+    for token in &mut tokens {
+        // A synonym that sqlparser does not know.
+        if matches!(&token.token, Token::Word(word) if word.keyword == Keyword::ABORT) {
+            token.token = Token::make_keyword("ROLLBACK");
+        }
+    }
+    let mut statements = Parser::new(&dialect)
+        .with_tokens_with_locations(tokens)
+        .parse_statements()?;
+    statements.iter_mut().for_each(rewrite);
+    Ok(statements)
+}
+
+/// Rewrites a statement that was read elsewhere.
+pub(crate) fn rewrite(statement: &mut Statement) {
+    // First, for the names are of what the client wrote.
+    names::unique(statement);
+    let mut spelling = spelling::Spelling::default();
+    let _ = statement.visit(&mut spelling);
+    let _ = statement.visit(&mut arrays::Arrays);
+    let _ = statement.visit(&mut oids::Oids);
+    if spelling.reads_catalog {
+        let _ = statement.visit(&mut folding::Folding::default());
+    }
+    let _ = statement.visit(&mut subqueries::Subqueries);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rewritten(sql: &str) -> String {
+        let mut statements = parse_postgres(sql).unwrap();
+        assert_eq!(statements.len(), 1, "{sql}");
+        statements.remove(0).to_string().replace(names::MARK, "#")
+    }
+
+    #[test]
+    fn rewrites() {
+        for (sql, expected) in [
+            ("ABORT", "ROLLBACK"),
+            (
+                "SELECT pg_catalog.version()",
+                "SELECT version() AS \"version#0\"",
+            ),
+            (
+                "SELECT 1, 1",
+                "SELECT 1 AS \"?column?#0\", 1 AS \"?column?#1\"",
+            ),
+            (
+                "SELECT id::int, count(*) FROM t",
+                "SELECT id::INT AS \"id#0\", count(*) AS \"count#1\" FROM t",
+            ),
+            ("SELECT 'a' COLLATE \"C\" AS a", "SELECT 'a' AS a"),
+            (
+                "SELECT '{1,NULL,\"a,b\"}'::text[] AS a",
+                "SELECT ARRAY['1', NULL, 'a,b']::TEXT[] AS a",
+            ),
+            (
+                "SELECT x = ANY($1) AS a FROM t",
+                "SELECT x = ANY(as_array($1, x)) AS a FROM t",
+            ),
+            (
+                "SELECT 'people'::regclass::oid AS a",
+                "SELECT regclass_oid('people') AS a",
+            ),
+            (
+                "SELECT c.oid::pg_catalog.regclass::pg_catalog.text AS a FROM pg_class c",
+                "SELECT regclass_name(c.oid) AS a FROM pg_catalog.pg_class c",
+            ),
+            (
+                "SELECT (SELECT u.x FROM u WHERE u.k = t.k) AS a FROM t",
+                "SELECT (SELECT only_value(u.x) FROM u WHERE u.k = t.k) AS a FROM t",
+            ),
+            (
+                "SELECT (SELECT u.x FROM u) AS a, (SELECT max(u.x) FROM u WHERE u.k = t.k) AS b FROM t",
+                "SELECT (SELECT u.x FROM u) AS a, (SELECT max(u.x) FROM u WHERE u.k = t.k) AS b FROM t",
+            ),
+            (
+                "SELECT (SELECT u.x FROM u, v WHERE u.k = t.k AND v.j <> t.k) AS a FROM t",
+                "SELECT (SELECT only_value(u.x) FROM u, v WHERE u.k = t.k AND v.j <> u.k) AS a FROM t",
+            ),
+            (
+                "SELECT typinput = 'pg_catalog.array_in'::regproc AS a FROM pg_type",
+                "SELECT typinput = regproc_name('pg_catalog.array_in') AS a FROM pg_catalog.pg_type",
+            ),
+            (
+                "SELECT ARRAY(SELECT x FROM t) AS a",
+                "SELECT coalesce((SELECT array_agg(x) FROM t), make_array()) AS a",
+            ),
+            (
+                "SELECT CASE WHEN t.typtype = 'd' THEN (SELECT 1 FROM t) END AS a FROM pg_type t",
+                "SELECT NULL AS a FROM pg_catalog.pg_type t",
+            ),
+            (
+                "SELECT s.a FROM t AS s, pg_sequence WHERE (SELECT 1 FROM u LIMIT 1) = 1",
+                "SELECT s.a FROM t AS s, pg_catalog.pg_sequence WHERE false",
+            ),
+        ] {
+            assert_eq!(rewritten(sql), expected, "{sql}");
+        }
+    }
+
+    #[test]
+    fn a_users_own_tables_are_left_alone() {
+        // A table may be called as one of the catalog's columns or values suggest.
+        let sql = "SELECT t.typtype = 'd' AS a FROM mine.pg_types t";
+        assert_eq!(rewritten(sql), sql);
+    }
+}

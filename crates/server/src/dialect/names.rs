@@ -1,0 +1,259 @@
+//! Names of a result's columns.
+//!
+//! DataFusion wants each column of a projection to have a name of its own and calls an expression
+//! by its text; PostgreSQL calls it by its function or type, or `?column?`, as often as it likes.
+//! Each column without a name is given PostgreSQL's followed by [`MARK`] and its position, which
+//! no statement can refer to, so ORDER BY and GROUP BY mean what they meant; [`on_the_wire`] drops
+//! the mark where a result is described.
+
+use std::collections::HashSet;
+
+use datafusion::sql::sqlparser::ast::{
+    CopySource, DataType, Expr, Ident, Query, Select, SelectItem, SelectItemQualifiedWildcardKind,
+    SetExpr, Statement, VisitMut, VisitorMut,
+};
+use std::ops::ControlFlow;
+
+use super::ast::last_word;
+
+/// Stands between PostgreSQL's name of a column and what makes it unique: the unit separator,
+/// which no name has.
+pub(super) const MARK: char = '\u{1f}';
+
+/// The name as PostgreSQL has it.
+pub(crate) fn on_the_wire(name: &str) -> &str {
+    name.split(MARK).next().unwrap_or(name)
+}
+
+/// Names the columns of a query's result, and keeps those of its subqueries apart.
+pub(super) fn unique(statement: &mut Statement) {
+    match statement {
+        Statement::Query(query)
+        | Statement::Copy {
+            source: CopySource::Query(query),
+            ..
+        } => name_all(&mut query.body),
+        Statement::Declare { stmts } => stmts
+            .iter_mut()
+            .filter_map(|declare| declare.for_query.as_mut())
+            .for_each(|query| name_all(&mut query.body)),
+        _ => {}
+    }
+    // Columns of a table that is made keep their names, or are refused.
+    if !matches!(
+        statement,
+        Statement::CreateTable(_) | Statement::CreateView(_)
+    ) {
+        let _ = statement.visit(&mut Apart);
+    }
+}
+
+struct Apart;
+
+impl VisitorMut for Apart {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        keep_apart(&mut query.body);
+        ControlFlow::Continue(())
+    }
+}
+
+fn name_all(body: &mut SetExpr) {
+    match body {
+        // `SELECT … INTO` makes a table, whose columns keep their names.
+        SetExpr::Select(select) if select.into.is_some() => {}
+        SetExpr::Select(select) => {
+            for (position, item) in select.projection.iter_mut().enumerate() {
+                if let SelectItem::UnnamedExpr(expr) = item
+                    && !is_column(expr)
+                {
+                    rename(item, position);
+                }
+            }
+        }
+        SetExpr::Query(query) => name_all(&mut query.body),
+        // The first branch names the result.
+        SetExpr::SetOperation { left, .. } => name_all(left),
+        _ => {}
+    }
+}
+
+fn is_column(expr: &Expr) -> bool {
+    match expr {
+        // A function without parentheses.
+        Expr::Identifier(word) => {
+            word.quote_style.is_some() || !word.value.eq_ignore_ascii_case("current_schema")
+        }
+        Expr::CompoundIdentifier(_) => true,
+        _ => false,
+    }
+}
+
+fn keep_apart(body: &mut SetExpr) {
+    match body {
+        SetExpr::Select(select) if select.into.is_some() => {}
+        SetExpr::Select(select) => keep_columns_apart(select),
+        SetExpr::SetOperation { left, right, .. } => {
+            keep_apart(left);
+            keep_apart(right);
+        }
+        _ => {}
+    }
+}
+
+/// Of columns that DataFusion would call the same, all but the first are renamed; and those that a
+/// wildcard beside them brings in again.
+fn keep_columns_apart(select: &mut Select) {
+    let wildcards: Vec<Option<String>> = select
+        .projection
+        .iter()
+        .filter_map(|item| match item {
+            SelectItem::Wildcard(_) => Some(None),
+            SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) => {
+                Some(last_word(name))
+            }
+            _ => None,
+        })
+        .collect();
+    let mut seen = HashSet::new();
+    for (position, item) in select.projection.iter_mut().enumerate() {
+        let known = match &*item {
+            SelectItem::UnnamedExpr(expr) => {
+                let brought = match expr {
+                    Expr::Identifier(_) => wildcards.contains(&None),
+                    Expr::CompoundIdentifier(words) => {
+                        let table = words
+                            .iter()
+                            .rev()
+                            .nth(1)
+                            .map(|word| word.value.to_lowercase());
+                        wildcards.iter().any(|all| all.is_none() || *all == table)
+                    }
+                    _ => false,
+                };
+                brought || !seen.insert(expr.to_string())
+            }
+            SelectItem::ExprWithAlias { alias, .. } => !seen.insert(alias.to_string()),
+            _ => false,
+        };
+        if known {
+            rename(item, position);
+        }
+    }
+}
+
+fn rename(item: &mut SelectItem, position: usize) {
+    let (expr, name) = match item {
+        SelectItem::UnnamedExpr(expr) => (expr.clone(), of(expr)),
+        SelectItem::ExprWithAlias { expr, alias } => (expr.clone(), alias.value.clone()),
+        _ => return,
+    };
+    let alias = Ident::with_quote('"', format!("{name}{MARK}{position}"));
+    *item = SelectItem::ExprWithAlias { expr, alias };
+}
+
+/// What PostgreSQL calls the column of an expression (`FigureColname` in its `parse_target.c`).
+pub(super) fn of(expr: &Expr) -> String {
+    figured(expr).unwrap_or_else(|| "?column?".to_owned())
+}
+
+fn figured(expr: &Expr) -> Option<String> {
+    let named = |name: &str| Some(name.to_owned());
+    match expr {
+        Expr::Identifier(word) => Some(folded(word)),
+        Expr::CompoundIdentifier(words) => words.last().map(folded),
+        Expr::Nested(inner) | Expr::Collate { expr: inner, .. } => figured(inner),
+        Expr::CompoundFieldAccess { root, .. } => figured(root),
+        Expr::Function(function) => last_word(&function.name),
+        Expr::Cast {
+            expr, data_type, ..
+        } => figured(expr).or_else(|| type_name(data_type)),
+        Expr::TypedString(typed) => type_name(&typed.data_type),
+        Expr::Case { else_result, .. } => else_result
+            .as_deref()
+            .and_then(figured)
+            .or_else(|| named("case")),
+        Expr::Exists { .. } => named("exists"),
+        Expr::Array(_) => named("array"),
+        Expr::Extract { .. } => named("extract"),
+        Expr::Substring { .. } => named("substring"),
+        Expr::Position { .. } => named("position"),
+        Expr::Trim { .. } => named("btrim"),
+        Expr::Overlay { .. } => named("overlay"),
+        Expr::Ceil { .. } => named("ceil"),
+        Expr::Floor { .. } => named("floor"),
+        Expr::Interval(_) => named("interval"),
+        Expr::Tuple(_) => named("row"),
+        Expr::AtTimeZone { .. } => named("timezone"),
+        Expr::Value(value) => matches!(
+            value.value,
+            datafusion::sql::sqlparser::ast::Value::Boolean(_)
+        )
+        .then(|| "bool".to_owned()),
+        Expr::Subquery(query) => match query.body.as_ref() {
+            SetExpr::Select(select) => match select.projection.first()? {
+                SelectItem::UnnamedExpr(expr) => figured(expr),
+                SelectItem::ExprWithAlias { alias, .. } => Some(folded(alias)),
+                _ => None,
+            },
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// A word as PostgreSQL keeps it: in lower case, unless it is quoted.
+fn folded(word: &Ident) -> String {
+    match word.quote_style {
+        Some(_) => word.value.clone(),
+        None => word.value.to_lowercase(),
+    }
+}
+
+/// PostgreSQL's own name of a type.
+fn type_name(data_type: &DataType) -> Option<String> {
+    Some(
+        match data_type {
+            DataType::Boolean | DataType::Bool => "bool",
+            DataType::SmallInt(_) | DataType::Int2(_) => "int2",
+            DataType::Int(_) | DataType::Integer(_) | DataType::Int4(_) => "int4",
+            DataType::BigInt(_) | DataType::Int8(_) => "int8",
+            DataType::Real | DataType::Float4 => "float4",
+            DataType::Double(_) | DataType::DoublePrecision | DataType::Float8 => "float8",
+            DataType::Numeric(_) | DataType::Decimal(_) | DataType::Dec(_) => "numeric",
+            DataType::Text => "text",
+            DataType::Varchar(_) | DataType::CharacterVarying(_) | DataType::CharVarying(_) => {
+                "varchar"
+            }
+            DataType::Char(_) | DataType::Character(_) => "bpchar",
+            DataType::Date => "date",
+            DataType::Time(..) => "time",
+            DataType::Timestamp(_, zone) => {
+                use datafusion::sql::sqlparser::ast::TimezoneInfo;
+                match zone {
+                    TimezoneInfo::WithTimeZone | TimezoneInfo::Tz => "timestamptz",
+                    _ => "timestamp",
+                }
+            }
+            DataType::Interval { .. } => "interval",
+            DataType::Bytea => "bytea",
+            DataType::Uuid => "uuid",
+            DataType::JSON => "json",
+            DataType::JSONB => "jsonb",
+            DataType::Regclass => "regclass",
+            DataType::Custom(name, _) => return last_word(name),
+            DataType::Array(element) => {
+                use datafusion::sql::sqlparser::ast::ArrayElemTypeDef;
+                return match element {
+                    ArrayElemTypeDef::SquareBracket(element, _)
+                    | ArrayElemTypeDef::AngleBracket(element)
+                    | ArrayElemTypeDef::Parenthesis(element) => type_name(element),
+                    ArrayElemTypeDef::None => None,
+                };
+            }
+            _ => return None,
+        }
+        .to_owned(),
+    )
+}

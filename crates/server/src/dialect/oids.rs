@@ -1,0 +1,180 @@
+//! Casts to PostgreSQL's names of oids (`regclass`, `regtype`, …): a name in, an oid out, or the
+//! other way round.
+//!
+//! `'people'::regclass` becomes `regclass_oid('people')`, and `….::regclass::text` becomes
+//! `regclass_name(…)`: functions that ask the catalog (`catalog/functions`). A column of the result
+//! that is such a cast is shown by its name, as PostgreSQL shows it.
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    CastKind, DataType, Expr, Ident, Query, SelectItem, SetExpr, VisitorMut,
+};
+
+use super::ast::{call, is_placeholder, null};
+
+/// What an oid is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum OidKind {
+    Class,
+    Type,
+    Namespace,
+    Procedure,
+    Role,
+}
+
+impl OidKind {
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Class,
+        Self::Type,
+        Self::Namespace,
+        Self::Procedure,
+        Self::Role,
+    ];
+
+    /// The function from a name, or from an oid, to an oid.
+    pub(crate) fn oid_function(self) -> &'static str {
+        match self {
+            Self::Class => "regclass_oid",
+            Self::Type => "regtype_oid",
+            Self::Namespace => "regnamespace_oid",
+            Self::Procedure => "regproc_oid",
+            Self::Role => "regrole_oid",
+        }
+    }
+
+    /// The function from a name, or from an oid, to a name.
+    pub(crate) fn name_function(self) -> &'static str {
+        match self {
+            Self::Class => "regclass_name",
+            Self::Type => "regtype_name",
+            Self::Namespace => "regnamespace_name",
+            Self::Procedure => "regproc_name",
+            Self::Role => "regrole_name",
+        }
+    }
+
+    fn of(data_type: &DataType) -> Option<Self> {
+        Some(match type_word(data_type)?.as_str() {
+            "regclass" => Self::Class,
+            "regtype" => Self::Type,
+            "regnamespace" => Self::Namespace,
+            "regproc" | "regprocedure" => Self::Procedure,
+            "regrole" => Self::Role,
+            _ => return None,
+        })
+    }
+}
+
+pub(super) struct Oids;
+
+impl VisitorMut for Oids {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        shown(&mut query.body);
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        let Expr::Cast {
+            expr: inner,
+            data_type,
+            ..
+        } = expr
+        else {
+            return ControlFlow::Continue(());
+        };
+        if let Some((kind, named)) = oid_cast(inner) {
+            let named = argument(named.clone());
+            if is_text(data_type) {
+                *expr = call(kind.name_function(), vec![named]);
+            } else if is_oid(data_type) {
+                *expr = call(kind.oid_function(), vec![named]);
+            }
+        } else if let Some(kind) = OidKind::of(data_type) {
+            let named = std::mem::replace(&mut **inner, null());
+            *expr = call(kind.oid_function(), vec![argument(named)]);
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Columns of a result are shown by name.
+fn shown(body: &mut SetExpr) {
+    match body {
+        SetExpr::SetOperation { left, right, .. } => {
+            shown(left);
+            shown(right);
+        }
+        SetExpr::Select(select) => {
+            for item in &mut select.projection {
+                let (expr, alias) = match item {
+                    SelectItem::UnnamedExpr(expr) => {
+                        let name = super::names::of(expr);
+                        (expr, Ident::with_quote('"', name))
+                    }
+                    SelectItem::ExprWithAlias { expr, alias } => (expr, alias.clone()),
+                    _ => continue,
+                };
+                if let Some((kind, named)) = oid_cast(expr) {
+                    let expr = call(kind.name_function(), vec![argument(named.clone())]);
+                    *item = SelectItem::ExprWithAlias { expr, alias };
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The kind and the operand, if the expression is a cast to a name of oids.
+fn oid_cast(expr: &Expr) -> Option<(OidKind, &Expr)> {
+    match expr {
+        Expr::Nested(inner) => oid_cast(inner),
+        Expr::Cast {
+            expr, data_type, ..
+        } => Some((OidKind::of(data_type)?, expr)),
+        _ => None,
+    }
+}
+
+/// A parameter is a name: nothing else says what type it has.
+fn argument(named: Expr) -> Expr {
+    if !is_placeholder(&named) {
+        return named;
+    }
+    Expr::Cast {
+        kind: CastKind::DoubleColon,
+        expr: Box::new(named),
+        data_type: DataType::Text,
+        array: false,
+        format: None,
+    }
+}
+
+fn type_word(data_type: &DataType) -> Option<String> {
+    match data_type {
+        DataType::Regclass => Some("regclass".to_owned()),
+        DataType::Custom(name, arguments) if arguments.is_empty() => super::ast::last_word(name),
+        _ => None,
+    }
+}
+
+fn is_text(data_type: &DataType) -> bool {
+    matches!(
+        data_type,
+        DataType::Text | DataType::Varchar(_) | DataType::CharacterVarying(_)
+    ) || type_word(data_type)
+        .is_some_and(|word| matches!(word.as_str(), "text" | "varchar" | "name"))
+}
+
+fn is_oid(data_type: &DataType) -> bool {
+    matches!(
+        data_type,
+        DataType::Int(_)
+            | DataType::Integer(_)
+            | DataType::Int4(_)
+            | DataType::BigInt(_)
+            | DataType::Int8(_)
+    ) || type_word(data_type).is_some_and(|word| word == "oid")
+}

@@ -1,0 +1,116 @@
+//! The parameters in a statement's text, and the types that it gives them: `$1::oid[]`.
+//!
+//! They are read from the text and not from the plan: DataFusion forgets PostgreSQL's name of a
+//! type (an oid is an `Int32`), and rewriting may drop an expression that holds a parameter, for
+//! which the client sends a value nonetheless.
+
+use std::collections::BTreeMap;
+
+use datafusion::sql::sqlparser::ast::{ArrayElemTypeDef, DataType, TimezoneInfo};
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::parser::Parser;
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
+use pgwire::api::Type;
+
+use super::ast::last_word;
+
+/// Each parameter by its number, with its type if a cast says it.
+pub(crate) type Written = BTreeMap<usize, Option<Type>>;
+
+/// The parameters of one statement.
+pub(crate) fn written_parameters(sql: &str) -> Written {
+    if !sql.contains('$') {
+        return BTreeMap::new();
+    }
+    let tokens = Tokenizer::new(&PostgreSqlDialect {}, sql).tokenize();
+    let mut tokens = tokens.unwrap_or_default();
+    tokens.retain(|token| !matches!(token, Token::Whitespace(_)));
+    let mut found = BTreeMap::new();
+    for (index, token) in tokens.iter().enumerate() {
+        let Token::Placeholder(name) = token else {
+            continue;
+        };
+        let Some(number) = name
+            .strip_prefix('$')
+            .and_then(|number| number.parse().ok())
+        else {
+            continue;
+        };
+        let said: &mut Option<Type> = found.entry(number).or_default();
+        if said.is_none() {
+            let rest = &tokens[index + 1..];
+            let is_cast = match rest.first() {
+                Some(Token::DoubleColon) => true,
+                Some(Token::Word(word)) => word.value.eq_ignore_ascii_case("as"),
+                _ => false,
+            };
+            let rest = rest
+                .iter()
+                .skip(1)
+                .take(if is_cast { TYPE_TOKENS_MAX } else { 0 });
+            let rest = rest.cloned().map(TokenWithSpan::wrap).collect::<Vec<_>>();
+            let dialect = PostgreSqlDialect {};
+            let mut parser = Parser::new(&dialect).with_tokens_with_locations(rest);
+            *said = parser.parse_data_type().ok().as_ref().and_then(named);
+        }
+    }
+    found
+}
+
+/// The longest type that is known here: `timestamp(3) with time zone[]`.
+const TYPE_TOKENS_MAX: usize = 12;
+
+fn named(data_type: &DataType) -> Option<Type> {
+    Some(match data_type {
+        DataType::Boolean | DataType::Bool => Type::BOOL,
+        DataType::SmallInt(_) | DataType::Int2(_) => Type::INT2,
+        DataType::Int(_) | DataType::Integer(_) | DataType::Int4(_) => Type::INT4,
+        DataType::BigInt(_) | DataType::Int8(_) => Type::INT8,
+        DataType::Real | DataType::Float4 => Type::FLOAT4,
+        DataType::Double(_) | DataType::DoublePrecision | DataType::Float8 => Type::FLOAT8,
+        DataType::Numeric(_) | DataType::Decimal(_) => Type::NUMERIC,
+        DataType::Text => Type::TEXT,
+        DataType::Varchar(_) | DataType::CharacterVarying(_) => Type::VARCHAR,
+        DataType::Date => Type::DATE,
+        DataType::Timestamp(_, TimezoneInfo::WithTimeZone | TimezoneInfo::Tz) => Type::TIMESTAMPTZ,
+        DataType::Timestamp(..) => Type::TIMESTAMP,
+        DataType::Bytea => Type::BYTEA,
+        DataType::Custom(name, arguments) if arguments.is_empty() => {
+            match last_word(name)?.as_str() {
+                "oid" => Type::OID,
+                "int4" => Type::INT4,
+                "int8" => Type::INT8,
+                "int2" => Type::INT2,
+                "text" => Type::TEXT,
+                "varchar" => Type::VARCHAR,
+                "name" => Type::NAME,
+                "bool" => Type::BOOL,
+                "float8" => Type::FLOAT8,
+                "float4" => Type::FLOAT4,
+                "numeric" => Type::NUMERIC,
+                _ => return None,
+            }
+        }
+        DataType::Array(ArrayElemTypeDef::SquareBracket(element, _)) => {
+            crate::encode::array_of(&named(element)?)?
+        }
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_of_a_text() {
+        let sql = "SELECT $1::oid[], CAST($2 AS REGCLASS), $4 + $3::\"pg_catalog\".\"int4\"::text, '$9', $4 AS a";
+        let found = written_parameters(sql);
+        let shown: Vec<_> = found
+            .iter()
+            .map(|(number, said)| (*number, said.as_ref().map(Type::name)))
+            .collect();
+        let expected = [(1, Some("_oid")), (2, None), (3, Some("int4")), (4, None)];
+        assert_eq!(shown, expected);
+    }
+}

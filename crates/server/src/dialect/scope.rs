@@ -1,0 +1,101 @@
+//! Which of the catalog's facts hold for a column of a SELECT.
+//!
+//! Not here: what follows from them (`folding.rs`).
+
+use std::collections::HashMap;
+
+use datafusion::sql::sqlparser::ast::{
+    Expr, JoinOperator, ObjectName, ObjectNamePart, Select, TableFactor,
+};
+
+use super::ast::qualifier;
+use super::facts::{Fact, fact};
+
+/// A table of the catalog that a SELECT reads.
+struct Read {
+    table: String,
+    /// Whether an outer join may have made a row of it, of NULLs.
+    outer: bool,
+}
+
+/// The tables of the catalog that a SELECT reads, by what their columns are qualified with.
+pub(super) struct Scope {
+    read: HashMap<String, Read>,
+}
+
+impl Scope {
+    pub(super) fn of(select: &Select) -> Self {
+        let mut scope = Self {
+            read: HashMap::new(),
+        };
+        for from in &select.from {
+            // From the last join on: whether it, or one after it, makes rows of what is left of it.
+            let mut outer = false;
+            for join in from.joins.iter().rev() {
+                let (keeps_left, keeps_right) = match &join.join_operator {
+                    JoinOperator::Join(_) | JoinOperator::Inner(_) | JoinOperator::CrossJoin(_) => {
+                        (true, true)
+                    }
+                    JoinOperator::Left(_) | JoinOperator::LeftOuter(_) => (true, false),
+                    JoinOperator::Right(_) | JoinOperator::RightOuter(_) => (false, true),
+                    _ => (false, false),
+                };
+                scope.add(&join.relation, outer || !keeps_right);
+                outer |= !keeps_left;
+            }
+            scope.add(&from.relation, outer);
+        }
+        scope
+    }
+
+    fn add(&mut self, factor: &TableFactor, outer: bool) {
+        if let TableFactor::Table {
+            name, args: None, ..
+        } = factor
+            && let (Some(name), Some(table)) = (qualifier(factor), catalog_table(name))
+        {
+            self.read.insert(name.to_lowercase(), Read { table, outer });
+        }
+    }
+
+    /// What is known of a column.
+    pub(super) fn fact(&self, expr: &Expr) -> Option<Fact> {
+        let (fact, outer) = self.known(expr)?;
+        (!outer || fact == Fact::Null).then_some(fact)
+    }
+
+    /// What is known of a column where it is not NULL.
+    pub(super) fn fact_or_null(&self, expr: &Expr) -> Option<Fact> {
+        Some(self.known(expr)?.0)
+    }
+
+    /// A column without qualifier is of the only table, or else ambiguous.
+    fn known(&self, expr: &Expr) -> Option<(Fact, bool)> {
+        let (read, column) = match expr {
+            Expr::Nested(inner) => return self.known(inner),
+            Expr::CompoundIdentifier(words) => {
+                let [.., table, column] = words.as_slice() else {
+                    return None;
+                };
+                (self.read.get(&table.value.to_lowercase())?, column)
+            }
+            Expr::Identifier(column) => {
+                let mut all = self.read.values();
+                (all.next().filter(|_| all.next().is_none())?, column)
+            }
+            _ => return None,
+        };
+        Some((fact(&read.table, &column.value)?, read.outer))
+    }
+}
+
+/// The table's name in `pg_catalog`, if it is there.
+pub(super) fn catalog_table(name: &ObjectName) -> Option<String> {
+    let words: Vec<_> = name.0.iter().filter_map(ObjectNamePart::as_ident).collect();
+    match words[..] {
+        [.., schema, table] if schema.value.eq_ignore_ascii_case("pg_catalog") => {
+            Some(table.value.to_lowercase())
+        }
+        _ => None,
+    }
+}

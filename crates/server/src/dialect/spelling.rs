@@ -1,0 +1,164 @@
+//! Spellings that mean what a plainer one means.
+//!
+//! Functions and operators live in one namespace here, so their qualifier says nothing. Strings
+//! are compared byte by byte, as in PostgreSQL's collation `C`: COLLATE says nothing either.
+
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, Expr, Function, FunctionArguments, Ident, ObjectName, ObjectNamePart, Query,
+    TableFactor, VisitorMut,
+};
+
+use super::ast::{call, last_word, literal_text, null};
+use super::facts::is_catalog_table;
+
+#[derive(Default)]
+pub(super) struct Spelling {
+    /// Whether a table of `pg_catalog` is named.
+    pub(super) reads_catalog: bool,
+    /// Names that WITH gives, which come before those of tables.
+    given: HashSet<String>,
+}
+
+impl VisitorMut for Spelling {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        let ctes = query.with.iter().flat_map(|with| &with.cte_tables);
+        self.given
+            .extend(ctes.map(|cte| cte.alias.name.value.to_lowercase()));
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        match factor {
+            TableFactor::Table {
+                name,
+                args: Some(_),
+                ..
+            } => unqualify(name),
+            TableFactor::Function { name, .. } => unqualify(name),
+            TableFactor::Table { name, .. } => {
+                let words: Vec<_> = name.0.iter().filter_map(ObjectNamePart::as_ident).collect();
+                match words[..] {
+                    // `pg_catalog` comes first on every search path.
+                    [table]
+                        if is_catalog_table(&table.value)
+                            && !self.given.contains(&table.value.to_lowercase()) =>
+                    {
+                        self.reads_catalog = true;
+                        name.0
+                            .insert(0, ObjectNamePart::Identifier(Ident::new("pg_catalog")));
+                    }
+                    [.., schema, _] if schema.value.eq_ignore_ascii_case("pg_catalog") => {
+                        self.reads_catalog = true;
+                    }
+                    _ => {}
+                }
+            }
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        while let Expr::Collate { expr: inner, .. } = expr {
+            *expr = std::mem::replace(inner, Expr::Identifier(Ident::new("")));
+        }
+        match expr {
+            Expr::Identifier(word)
+                if word.quote_style.is_none()
+                    && word.value.eq_ignore_ascii_case("current_schema") =>
+            {
+                *expr = call("current_schema", vec![]);
+            }
+            Expr::Function(function) => {
+                unqualify(&mut function.name);
+                rename(function);
+            }
+            Expr::Like {
+                pattern,
+                escape_char,
+                ..
+            }
+            | Expr::ILike {
+                pattern,
+                escape_char,
+                ..
+            } => {
+                if let Some(escape) = escape_char.take() {
+                    let escape = Expr::Value(escape);
+                    if literal_text(&escape) != Some("\\") {
+                        let plain = std::mem::replace(&mut **pattern, null());
+                        **pattern = call(LIKE_PATTERN, vec![plain, escape]);
+                    }
+                }
+            }
+            Expr::BinaryOp { op, .. } => {
+                if let BinaryOperator::PGCustomBinaryOperator(words) = op
+                    && let Some(plain) = words.last().and_then(|word| operator(word))
+                {
+                    *op = plain;
+                }
+            }
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// `like_pattern(pattern, escape)`: the pattern with a backslash as what escapes in it, which is all
+/// that DataFusion's LIKE knows.
+pub(crate) const LIKE_PATTERN: &str = "like_pattern";
+
+/// Functions of one namespace have no qualifier, whatever their schema is called.
+fn unqualify(name: &mut ObjectName) {
+    if name.0.len() > 1
+        && let Some(last) = name.0.pop()
+    {
+        name.0 = vec![last];
+    }
+}
+
+/// Keywords that are functions under another name.
+fn rename(function: &mut Function) {
+    let name = match last_word(&function.name).as_deref() {
+        Some("current_user" | "current_role" | "user" | "session_user") => "session_user",
+        Some("current_catalog") => "current_database",
+        _ => return,
+    };
+    if matches!(function.args, FunctionArguments::None) {
+        let Expr::Function(plain) = call(name, vec![]) else {
+            return;
+        };
+        *function = plain;
+    } else {
+        function.name = ObjectName::from(vec![Ident::new(name)]);
+    }
+}
+
+/// What `OPERATOR(pg_catalog.…)` names.
+fn operator(word: &str) -> Option<BinaryOperator> {
+    Some(match word {
+        "~" => BinaryOperator::PGRegexMatch,
+        "~*" => BinaryOperator::PGRegexIMatch,
+        "!~" => BinaryOperator::PGRegexNotMatch,
+        "!~*" => BinaryOperator::PGRegexNotIMatch,
+        "~~" => BinaryOperator::PGLikeMatch,
+        "!~~" => BinaryOperator::PGNotLikeMatch,
+        "=" => BinaryOperator::Eq,
+        "<>" => BinaryOperator::NotEq,
+        "<" => BinaryOperator::Lt,
+        "<=" => BinaryOperator::LtEq,
+        ">" => BinaryOperator::Gt,
+        ">=" => BinaryOperator::GtEq,
+        "+" => BinaryOperator::Plus,
+        "-" => BinaryOperator::Minus,
+        "*" => BinaryOperator::Multiply,
+        "/" => BinaryOperator::Divide,
+        "||" => BinaryOperator::StringConcat,
+        _ => return None,
+    })
+}

@@ -1,0 +1,79 @@
+//! Settings that last to the end of a transaction, and those that functions ask for.
+//!
+//! SET LOCAL notes what a setting is before it changes it, and the transaction's end sets it back,
+//! whichever way it ends. Outside of a transaction it does nothing. A plain SET in the transaction
+//! lasts.
+
+use std::collections::BTreeMap;
+
+use datafusion::prelude::SessionContext;
+
+use super::{Settings, entry, find};
+use crate::failure::Failure;
+
+/// What each setting was: `None` for the default.
+pub(super) type Local = BTreeMap<String, Option<String>>;
+
+impl Settings {
+    /// Carries out what `set_config()` asked for in the statement that has just run.
+    pub(crate) async fn grant(
+        &mut self,
+        session: &SessionContext,
+        in_transaction: bool,
+    ) -> Result<Vec<(&'static str, String)>, Failure> {
+        let mut reports = Vec::new();
+        for (name, wish) in self.board.wishes() {
+            match (wish.local, in_transaction) {
+                (true, true) => self.remember(session, &name)?,
+                (true, false) => continue,
+                (false, _) => self.forget(&name),
+            }
+            reports.extend(self.set(session, &name, &wish.value).await?);
+        }
+        Ok(reports)
+    }
+
+    /// What a statement that failed, or was given up, wished for is not carried out.
+    pub(crate) fn forget_wishes(&self) {
+        self.board.wishes();
+    }
+
+    /// What a setting is, for [`Settings::end_transaction`] to restore.
+    pub(super) fn remember(&mut self, session: &SessionContext, name: &str) -> Result<(), Failure> {
+        let now = if name.contains('.') {
+            entry(session.state().config().options(), name)?
+        } else {
+            self.changed.get(find(name)?.name).cloned()
+        };
+        self.local.entry(name.to_owned()).or_insert(now);
+        Ok(())
+    }
+
+    /// What is set from here on lasts.
+    pub(super) fn forget(&mut self, name: &str) {
+        self.local.remove(name);
+    }
+
+    /// Undoes what SET LOCAL did: all of it, whatever fails.
+    pub(crate) async fn end_transaction(
+        &mut self,
+        session: &SessionContext,
+    ) -> Result<Vec<(&'static str, String)>, Failure> {
+        let mut reports = Vec::new();
+        let mut failure = None;
+        for (name, value) in std::mem::take(&mut self.local) {
+            let restored = match value {
+                Some(value) => self.set(session, &name, &value).await,
+                None => self.reset(session, &name).await,
+            };
+            match restored {
+                Ok(report) => reports.extend(report),
+                Err(error) => failure = Some(error),
+            }
+        }
+        match failure {
+            Some(failure) => Err(failure),
+            None => Ok(reports),
+        }
+    }
+}

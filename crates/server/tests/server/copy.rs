@@ -1,0 +1,213 @@
+//! Promised: `COPY … TO STDOUT` gives a query's or a table's rows as text, CSV and binary, as
+//! PostgreSQL writes them, in both protocols; a failure in the midst leaves the connection usable.
+//! It streams, and ends by cancel, time-out or the client's disappearance like any query.
+
+use std::pin::pin;
+use std::time::{Duration, Instant};
+
+use futures::TryStreamExt;
+use tokio_postgres::NoTls;
+
+use crate::common::{TestServer, state};
+
+async fn copied(client: &tokio_postgres::Client, sql: &str) -> Vec<u8> {
+    let stream = client.copy_out(sql).await.unwrap();
+    let chunks: Vec<_> = pin!(stream).try_collect().await.unwrap();
+    chunks.concat()
+}
+
+#[tokio::test]
+async fn rows_are_copied_out() {
+    let server = TestServer::start().await;
+    let client = server.connect().await;
+    for (sql, expected) in [
+        (
+            "COPY (SELECT id, name FROM people ORDER BY id) TO STDOUT",
+            "1\tAda\n2\tBarbara\n3\t\\N\n",
+        ),
+        (
+            "COPY (SELECT id, name FROM people ORDER BY id) TO STDOUT (FORMAT csv, HEADER)",
+            "id,name\n1,Ada\n2,Barbara\n3,\n",
+        ),
+        (
+            "COPY (SELECT id, name FROM people ORDER BY id) TO STDOUT WITH CSV HEADER DELIMITER ';' NULL 'none'",
+            "id;name\n1;Ada\n2;Barbara\n3;none\n",
+        ),
+        (
+            "COPY (SELECT id, name FROM people ORDER BY id) TO stdout WITH DELIMITER AS '|' NULL AS ''",
+            "1|Ada\n2|Barbara\n3|\n",
+        ),
+        (
+            "COPY (SELECT 'a,b' x, 'q\"' y, '' z, NULL::text n) TO STDOUT (FORMAT csv, FORCE_QUOTE (x))",
+            "\"a,b\",\"q\"\"\",\"\",\n",
+        ),
+        (
+            "COPY (SELECT 'a' x, 'it''s' y) TO STDOUT (FORMAT csv, QUOTE '''', ESCAPE '\\', FORCE_QUOTE (x))",
+            "'a','it\\'s'\n",
+        ),
+        (
+            "COPY (SELECT 'a' || chr(9) || 'b' || chr(10) || '\\' x) TO STDOUT",
+            "a\\tb\\n\\\\\n",
+        ),
+        (
+            "COPY (SELECT 1, count(*) FROM people) TO STDOUT (FORMAT csv, HEADER true)",
+            "?column?,count\n1,3\n",
+        ),
+        (
+            "COPY (SELECT numbers, day, price, raw FROM kinds WHERE k = 1) TO STDOUT",
+            "{1,NULL,3}\t2024-02-29\t12.50\t\\\\x6162\n",
+        ),
+        ("COPY (SELECT 1 WHERE false) TO STDOUT", ""),
+    ] {
+        let text = String::from_utf8(copied(&client, sql).await).unwrap();
+        assert_eq!(text, expected, "{sql}");
+    }
+    let mut lines: Vec<_> =
+        String::from_utf8(copied(&client, "COPY people (name, id) TO STDOUT").await)
+            .unwrap()
+            .lines()
+            .map(str::to_owned)
+            .collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["Ada\t1", "Barbara\t2", "\\N\t3"]);
+}
+
+#[tokio::test]
+async fn binary_copies_are_postgres_own() {
+    let server = TestServer::start().await;
+    let client = server.connect().await;
+    let sql =
+        "COPY (SELECT id, name FROM people WHERE id > 1 ORDER BY id) TO STDOUT (FORMAT binary)";
+    let expected = [
+        b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0".as_slice(),
+        b"\0\x02\0\0\0\x04\0\0\0\x02\0\0\0\x07Barbara",
+        b"\0\x02\0\0\0\x04\0\0\0\x03\xff\xff\xff\xff",
+        b"\xff\xff",
+    ]
+    .concat();
+    assert_eq!(copied(&client, sql).await, expected);
+    // Clients read a row, or the end, behind the head of the first message.
+    let first = pin!(client.copy_out(sql).await.unwrap()).try_next().await;
+    assert_eq!(first.unwrap().unwrap().len(), 19 + 2 + 4 + 4 + 4 + 7);
+    let none = "COPY (SELECT 1 WHERE false) TO STDOUT (FORMAT binary)";
+    let first = pin!(client.copy_out(none).await.unwrap()).try_next().await;
+    assert_eq!(
+        &first.unwrap().unwrap()[..],
+        b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0\xff\xff"
+    );
+}
+
+#[tokio::test]
+async fn many_rows_are_copied_in_full() {
+    let server = TestServer::start().await;
+    let client = server.connect().await;
+    let sql = "COPY (SELECT value FROM generate_series(1, 300000) AS g(value)) TO STDOUT";
+    let text = String::from_utf8(copied(&client, sql).await).unwrap();
+    assert_eq!(text.lines().count(), 300_000);
+    let sum: u64 = text.lines().map(|line| line.parse::<u64>().unwrap()).sum();
+    assert_eq!(sum, 45_000_150_000);
+}
+
+#[tokio::test]
+async fn a_copy_that_fails_leaves_the_connection_usable() {
+    let server = TestServer::start().await;
+    let client = server.connect().await;
+    let failing = client
+        .copy_out("COPY (SELECT 1 / (id - 2) FROM people) TO STDOUT")
+        .await;
+    let error = match failing {
+        Err(error) => Err(error),
+        Ok(stream) => pin!(stream).try_collect::<Vec<_>>().await,
+    };
+    assert_eq!(state(error), "22012");
+    for (sql, code) in [
+        ("COPY nothing TO STDOUT", "42P01"),
+        (
+            "COPY people TO STDOUT (FORMAT csv, DELIMITER '\"')",
+            "22023",
+        ),
+        ("COPY people TO STDOUT (FORMAT parquet)", "22023"),
+        ("COPY people TO STDOUT (FREEZE)", "0A000"),
+        ("COPY people FROM STDIN;", "0A000"),
+    ] {
+        assert_eq!(state(client.simple_query(sql).await), code, "{sql}");
+    }
+    assert_eq!(
+        client
+            .query_one("SELECT 1::int", &[])
+            .await
+            .unwrap()
+            .get::<_, i32>(0),
+        1
+    );
+}
+
+/// A copy of what never ends can only be read if it is streamed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_copy_ends_by_cancel_and_by_time_out() {
+    let server = TestServer::start().await;
+    let client = server.connect().await;
+    for timed in [false, true] {
+        if timed {
+            let set = "SET statement_timeout = '300ms'";
+            client.batch_execute(set).await.unwrap();
+        }
+        let sql = "COPY (SELECT n FROM endless) TO STDOUT";
+        let mut stream = pin!(client.copy_out(sql).await.unwrap());
+        stream.try_next().await.unwrap().unwrap();
+        if !timed {
+            client.cancel_token().cancel_query(NoTls).await.unwrap();
+        }
+        let start = Instant::now();
+        let error = loop {
+            match stream.try_next().await {
+                Ok(Some(_)) => assert!(start.elapsed() < Duration::from_secs(10)),
+                Ok(None) => panic!("the endless ended"),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.code().unwrap().code(), "57014");
+        server.all_dropped().await;
+        client.simple_query("SELECT 1").await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_does_not_read_its_copy_holds_nothing_for_longer_than_its_timeout() {
+    let server = TestServer::start().await;
+    for vanishes in [true, false] {
+        let (client, connection) = server.config().connect(NoTls).await.unwrap();
+        let connection = tokio::spawn(connection);
+        if !vanishes {
+            let set = "SET statement_timeout = '1s'";
+            client.batch_execute(set).await.unwrap();
+        }
+        let sql = "COPY (SELECT n FROM endless) TO STDOUT";
+        let stream = client.copy_out(sql).await.unwrap();
+        server.some_live().await;
+        if vanishes {
+            connection.abort();
+            server.all_dropped().await;
+        } else {
+            // The kernel's buffers are full, and nobody reads.
+            tokio::time::sleep(Duration::from_millis(1500)).await;
+            server.all_dropped().await;
+        }
+        drop(stream);
+    }
+}
+
+#[tokio::test]
+async fn what_is_copied_has_the_limits_of_any_statement() {
+    let server = TestServer::start().await;
+    let client = server.connect().await;
+    let sum = format!("COPY (SELECT 1{}) TO STDOUT", "+1".repeat(100_000));
+    assert_eq!(state(client.simple_query(&sum).await), "54001");
+    assert_eq!(state(client.copy_out(&sum).await.map(drop)), "54001");
+    let either: Vec<_> = (0..100_000).map(|i| format!("id = {i}")).collect();
+    let sql = format!(
+        "COPY (SELECT id FROM people WHERE {} ORDER BY 1) TO STDOUT",
+        either.join(" OR ")
+    );
+    assert_eq!(copied(&client, &sql).await, b"1\n2\n3\n");
+}
