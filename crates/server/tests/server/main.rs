@@ -12,6 +12,7 @@
 
 mod admission;
 mod catalog;
+mod clients;
 mod common;
 mod copy;
 mod cursors;
