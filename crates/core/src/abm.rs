@@ -1,11 +1,13 @@
 //! The Active Buffer Manager: one event in, the actions that follow out.
 //!
 //! This file is the skeleton of `handle`: stalls (`starvation.rs`), state changes and delivery (`serving.rs`, `turns.rs`,
-//! `loading.rs`, `pages.rs`, `jobs.rs`), budget (`room.rs`), loads (`loading.rs`). What is chosen stands in `relevance.rs`, `elevator.rs`, `sequential.rs`.
+//! `loading.rs`, `pages.rs`, `jobs.rs`), budget (`room.rs`), loads (`loading.rs`). What is chosen
+//! stands in `relevance.rs`, `elevator.rs`, `sequential.rs`.
 //!
 //! Bounds: at most `loads_max` outstanding loads per device; actions queue until polled.
 //! I1 a segment is loading at most once. I2 a pinned segment is never a victim. I3 bytes resident or loading stay in budget.
-//! I4 every load has a scan that wants it. I5 each chunk is done with once for each scan that announced it, whoever does it.
+//! I4 every load has a scan that wants it. I5 each chunk is done with once for each scan that
+//! announced it, whoever does it.
 //! Source: [CoopScans07 §4, Figure 3]; contract: `docs/design/abm.md`.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

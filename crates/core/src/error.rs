@@ -39,7 +39,8 @@ pub enum EventError {
     /// The scan leads no chunk job on the chunk.
     #[error("scan {0} leads no chunk job on chunk {1}")]
     NoJob(ScanId, ChunkId),
-    /// The scan does not need the chunk: it holds it, is done with it, has it with another job, or never wanted it.
+    /// The scan does not need the chunk: it holds it, is done with it, has it with another job,
+    /// or never wanted it.
     #[error("scan {0} does not need chunk {1}")]
     NotNeeded(ScanId, ChunkId),
     /// The chunk job does not work for the scan.

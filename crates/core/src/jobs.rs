@@ -1,11 +1,16 @@
 //! One chunk worked on once for several scans: what a chunk job leaves the core to know.
 //!
-//! Idea: the scan that was handed the chunk leads, the others *join*. Who has joined needs no delivery, but is not done either: the
-//! chunk is his again if the job gives it back. What a job takes of the cores is shared by those it served, so a scan whose
-//! chunks others' jobs bring needs less work than one that works alone, and its turn comes earlier (`turns.rs`).
+//! Idea: the scan that was handed the chunk leads, the others *join*. Who has joined needs no
+//! delivery, but is not done either: the
+//! chunk is his again if the job gives it back. What a job takes of the cores is shared by those
+//! it served, so a scan whose
+//! chunks others' jobs bring needs less work than one that works alone, and its turn comes
+//! earlier (`turns.rs`).
 //! Not here: who forms a class and joins. The driver knows the plans; the core is told.
-//! Bounds: as many jobs as chunks in hands; O(members · log scans) at a job's begin and at its end.
-//! I2: what a job reads is pinned from its begin to its end, whoever is over meanwhile; unless its chunk lapses.
+//! Bounds: as many jobs as chunks in hands; O(members · log scans) at a job's begin and at its
+//! end.
+//! I2: what a job reads is pinned from its begin to its end, whoever is over meanwhile; unless
+//! its chunk lapses.
 //! I5: a scan's chunk is needed, in its hands, with one job, or done with: one of these.
 //! Source: none of the papers; `docs/design/fragments.md` has the jobs themselves.
 
@@ -228,7 +233,8 @@ impl Abm {
         }
     }
 
-    /// The leader releases the chunk, or is over: the job goes on with it. False if there is no job.
+    /// The leader releases the chunk, or is over: the job goes on with it. False if there is no
+    /// job.
     pub(crate) fn pass_hold(&mut self, leader: ScanId, chunk: ChunkId, turn: Turn) -> bool {
         let job = self.jobs.0.get_mut(&(leader, chunk));
         job.map(|job| job.hold = Hold::Job(turn)).is_some()

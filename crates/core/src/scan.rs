@@ -59,7 +59,8 @@ pub(crate) struct Scan {
     /// Sequence number of the registration.
     pub(crate) registered_seq: u64,
     pub(crate) registered_at: Time,
-    /// Its share of the time its chunks were in work, as far as they are done with, and how many those are.
+    /// Its share of the time its chunks were in work, as far as they are done with, and how many
+    /// those are.
     pub(crate) worked_ns: u64,
     pub(crate) chunks_worked: u64,
     /// Its place in the queue for turns, if it is in it.

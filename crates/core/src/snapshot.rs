@@ -60,7 +60,8 @@ pub struct JobSnapshot {
 }
 
 impl Abm {
-    /// Whether a scan needs a chunk: it has not been handed it, nor does a chunk job work on it for the scan.
+    /// Whether a scan needs a chunk: it has not been handed it, nor does a chunk job work on it
+    /// for the scan.
     #[must_use]
     pub fn needs(&self, scan: ScanId, chunk: ChunkId) -> bool {
         self.scans.get(&scan).is_some_and(|scan| {

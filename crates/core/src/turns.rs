@@ -131,7 +131,8 @@ impl Abm {
         }
     }
 
-    /// Answers all consumers of a scan that needs nothing more and that no job could give a chunk back to.
+    /// Answers all consumers of a scan that needs nothing more and that no job could give a chunk
+    /// back to.
     pub(crate) fn answer_exhausted(&mut self, id: ScanId) {
         while let Some(scan) = self.scans.get_mut(&id)
             && scan.waiting > 0
@@ -247,7 +248,8 @@ fn rank(table: &Table, scan: &Scan) -> u64 {
     left.saturating_add(scan.registered_at.0 / AGE_PER_WORK)
 }
 
-/// Work per chunk so far, shared between those it was done for, in nanoseconds; 0 before the first.
+/// Work per chunk so far, shared between those it was done for, in nanoseconds; 0 before the
+/// first.
 fn price(scan: &Scan) -> u64 {
     scan.worked_ns / scan.chunks_worked.max(1)
 }

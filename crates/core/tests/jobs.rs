@@ -1,5 +1,7 @@
-//! Promised: a chunk job serves its members once each (I5), whoever of them ends; what it works on stays in memory as long as it
-//! runs (I2); what it gives back is needed again; what is said of it in contradiction to the state is refused, and changes nothing;
+//! Promised: a chunk job serves its members once each (I5), whoever of them ends; what it works
+//! on stays in memory as long as it
+//! runs (I2); what it gives back is needed again; what is said of it in contradiction to the
+//! state is refused, and changes nothing;
 //! its price is shared by those it served.
 
 use coscan_core::{
@@ -156,7 +158,8 @@ fn ended(scan: ScanId, chunk: ChunkId, given_back: &[ScanId]) -> Event {
     }
 }
 
-/// The leader holds the chunk of a scan of one, and a job has begun on it for the member, which needs no other chunk.
+/// The leader holds the chunk of a scan of one, and a job has begun on it for the member, which
+/// needs no other chunk.
 fn begin() -> Driver {
     let mut driver = driver(None);
     driver.register(LEADER, 0..1, &[0]);
@@ -368,7 +371,8 @@ fn a_chunk_is_with_one_job() {
     driver.tell(ended(second, CHUNK, &[]));
 }
 
-/// A scan of three chunks that a job serves with another pays half, so it needs less work than one of two chunks that pays all.
+/// A scan of three chunks that a job serves with another pays half, so it needs less work than
+/// one of two chunks that pays all.
 #[test]
 fn a_job_costs_each_member_its_share() {
     let turns = TurnLimit {

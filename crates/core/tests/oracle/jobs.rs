@@ -93,7 +93,8 @@ impl Oracle {
         }
     }
 
-    /// The scan lets go of the chunk: a job of it goes on, and counts the work at its end. False if there is none.
+    /// The scan lets go of the chunk: a job of it goes on, and counts the work at its end. False
+    /// if there is none.
     pub(super) fn pass_job(&mut self, leader: ScanId, chunk: ChunkId, turn: (Time, Time)) -> bool {
         let job = self.jobs.get_mut(&(leader, chunk));
         job.map(|job| job.passed = Some(turn)).is_some()

@@ -1,9 +1,11 @@
 //! Chunks that are worked on once for several scans, and what goes wrong with that.
 //!
-//! Idea: who is handed a chunk may find others that need it, all or some of which join. The work ends for some of them, or gives
+//! Idea: who is handed a chunk may find others that need it, all or some of which join. The work
+//! ends for some of them, or gives
 //! the chunk back; meanwhile every one of them may be cancelled, the first too.
 //! Not here: cancellations in general (`faults.rs`).
-//! Bounds: a job ends within the time that a consumer works on a chunk. In the liveness phase it ends before its leader is done, so
+//! Bounds: a job ends within the time that a consumer works on a chunk. In the liveness phase it
+//! ends before its leader is done, so
 //! that no more chunks are pinned than consumers hold.
 
 use coscan_core::{ChunkId, Event, ScanId};

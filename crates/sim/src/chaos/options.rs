@@ -122,7 +122,8 @@ impl Options {
             StorageModel::Nsm => 1,
             StorageModel::Dsm => pick(random, &[2, 3, 5]),
         };
-        // From sequences of their own, so that the worlds of all other numbers stay what they were.
+        // From sequences of their own, so that the worlds of all other numbers stay what they
+        // were.
         let lapses = &mut Random::new(seed.wrapping_mul(0xD6E8_FEB8_6659_FD93));
         let classes = &mut Random::new(seed.wrapping_mul(0x9FB2_1C65_1E98_DF25));
         let faults = Faults {
