@@ -1,11 +1,13 @@
 //! The Active Buffer Manager: one event in, the actions that follow out.
 //!
 //! This file is the skeleton of `handle`: stalls (`starvation.rs`), state changes and delivery (`serving.rs`, `turns.rs`,
-//! `loading.rs`, `pages.rs`), budget (`room.rs`), loads (`loading.rs`). What is chosen stands in `relevance.rs`, `elevator.rs`, `sequential.rs`.
+//! `loading.rs`, `pages.rs`, `jobs.rs`), budget (`room.rs`), loads (`loading.rs`). What is chosen
+//! stands in `relevance.rs`, `elevator.rs`, `sequential.rs`.
 //!
 //! Bounds: at most `loads_max` outstanding loads per device; actions queue until polled.
 //! I1 a segment is loading at most once. I2 a pinned segment is never a victim. I3 bytes resident or loading stay in budget.
-//! I4 every load has a scan that wants it. I5 each scan is handed each of its chunks once.
+//! I4 every load has a scan that wants it. I5 each chunk is done with once for each scan that
+//! announced it, whoever does it.
 //! Source: [CoopScans07 §4, Figure 3]; contract: `docs/design/abm.md`.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -14,6 +16,7 @@ use indexmap::IndexMap;
 use rustc_hash::FxBuildHasher;
 
 use crate::error::EventError;
+use crate::jobs::Jobs;
 use crate::loading::OutstandingLoad;
 use crate::pages::Pages;
 use crate::scan::Scan;
@@ -67,6 +70,8 @@ pub struct Abm {
     /// When each scan that is neither waiting nor stalled becomes stalled.
     pub(crate) stalls: BTreeSet<(Time, ScanId)>,
     pub(crate) turns: Turns,
+    /// Chunk jobs under way.
+    pub(crate) jobs: Jobs,
     /// Outstanding loads: columns still to come.
     pub(crate) loads: BTreeMap<(TableId, ChunkId), Vec<OutstandingLoad>>,
     pub(crate) outstanding: BTreeMap<DeviceId, usize>,
@@ -101,6 +106,7 @@ impl Abm {
             hungry: BTreeSet::new(),
             stalls: BTreeSet::new(),
             turns: Turns::default(),
+            jobs: Jobs::default(),
             loads: BTreeMap::new(),
             outstanding: BTreeMap::new(),
             devices: BTreeSet::new(),
@@ -204,6 +210,16 @@ impl Abm {
             Event::ChunkLapsed { scan, chunk } => self.lapse(scan, chunk),
             Event::ChunkReleased { scan, chunk } => self.release(scan, chunk),
             Event::ChunksWithdrawn { scan, chunks } => self.withdraw_chunks(scan, &chunks),
+            Event::ChunkJobBegun {
+                scan,
+                chunk,
+                members,
+            } => self.begin_job(scan, chunk, members),
+            Event::ChunkJobEnded {
+                scan,
+                chunk,
+                given_back,
+            } => self.end_job(scan, chunk, &given_back),
             Event::ScanEnded { scan } => self.end(scan),
             Event::LoadCompleted {
                 table,

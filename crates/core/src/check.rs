@@ -20,6 +20,7 @@ impl Abm {
             self.check_scan(scan);
         }
         self.check_turns();
+        self.check_jobs();
         for (device, &loads) in &self.outstanding {
             let counted = self
                 .loads

@@ -33,6 +33,25 @@ pub enum EventError {
     /// The scan does not hold the chunk.
     #[error("scan {0} does not hold chunk {1}")]
     NotHeld(ScanId, ChunkId),
+    /// The scan has begun a chunk job on the chunk already.
+    #[error("scan {0} leads a chunk job on chunk {1} already")]
+    JobExists(ScanId, ChunkId),
+    /// The scan leads no chunk job on the chunk.
+    #[error("scan {0} leads no chunk job on chunk {1}")]
+    NoJob(ScanId, ChunkId),
+    /// The scan does not need the chunk: it holds it, is done with it, has it with another job,
+    /// or never wanted it.
+    #[error("scan {0} does not need chunk {1}")]
+    NotNeeded(ScanId, ChunkId),
+    /// The chunk job does not work for the scan.
+    #[error("the chunk job on chunk {1} does not serve scan {0}")]
+    NotServed(ScanId, ChunkId),
+    /// The scan is one of another table.
+    #[error("scan {0} does not scan table {1}")]
+    OtherTable(ScanId, TableId),
+    /// An ordered scan takes its chunks one after the other, and so takes part in no chunk job.
+    #[error("scan {0} is ordered")]
+    OrderedScan(ScanId),
     /// The column is not in an outstanding load.
     #[error("table {0}, chunk {1}: column {2} is not being loaded")]
     NotLoading(TableId, ChunkId, ColumnId),

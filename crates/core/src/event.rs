@@ -162,12 +162,37 @@ pub enum Event {
         /// The chunk.
         chunk: ChunkId,
     },
-    /// The scan no longer needs these chunks (dynamic filters). Chunks already handed out are not affected.
+    /// The scan no longer needs these chunks (dynamic filters). Chunks already handed out, or
+    /// with a chunk job, are not affected.
     ChunksWithdrawn {
         /// The scan.
         scan: ScanId,
         /// The chunks.
         chunks: ChunkSet,
+    },
+    /// The consumer of a scan that holds a chunk works on it for other scans too, which need no
+    /// delivery of it any more. The job
+    /// pins what of their columns is in memory. It goes on whoever of them ends, the first scan
+    /// included.
+    ChunkJobBegun {
+        /// The scan that holds the chunk.
+        scan: ScanId,
+        /// The chunk.
+        chunk: ChunkId,
+        /// The other scans, all of which need the chunk. None of them, nor the first, is ordered.
+        members: Vec<ScanId>,
+    },
+    /// A chunk job is over: the chunk is done with for all its members, those excepted that it is
+    /// given back to. These need it
+    /// again. The scan that began the job is one of them if it is named, else it is done with the
+    /// chunk when it releases it.
+    ChunkJobEnded {
+        /// The scan that held the chunk when the job began. It need not be registered any more.
+        scan: ScanId,
+        /// The chunk.
+        chunk: ChunkId,
+        /// Registered scans for which the job did not do it.
+        given_back: Vec<ScanId>,
     },
     /// The scan is over: finished, cancelled or failed.
     ScanEnded {
@@ -277,7 +302,7 @@ pub enum Action {
         /// Where it came from.
         origin: LoadOrigin,
     },
-    /// Tell a waiting consumer that nothing is left.
+    /// Tell a waiting consumer that nothing is left, nor with a chunk job that may give it back.
     Exhausted {
         /// The scan.
         scan: ScanId,

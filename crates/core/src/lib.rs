@@ -21,6 +21,7 @@ mod event;
 mod groups;
 mod ids;
 mod interest;
+mod jobs;
 mod layout;
 mod loading;
 pub mod log;
@@ -52,4 +53,4 @@ pub use event::{
 pub use ids::{ChunkId, ColumnId, DeviceId, ExtentId, PageRequestId, ScanId, TableId, Time};
 pub use layout::{ChunkLayout, SharedExtent, TableLayout};
 pub use names::UnknownName;
-pub use snapshot::{ChunkSnapshot, ScanSnapshot};
+pub use snapshot::{ChunkSnapshot, JobSnapshot, ScanSnapshot};

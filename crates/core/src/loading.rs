@@ -140,7 +140,10 @@ impl Abm {
         let scan = self.scan(id);
         let needed = self.table(scan.table).needed(scan);
         self.withdraw_chunks(id, &needed);
-        self.scan_mut(id).waiting = 0;
+        let scan = self.scan_mut(id);
+        scan.waiting = 0;
+        let joined = std::mem::take(&mut scan.joined);
+        self.leave_jobs(id, joined);
         self.active(id);
         self.actions.push_back(Action::Fail { scan: id, chunk });
     }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::bits::Bits;
+use crate::jobs::Joined;
 use crate::{ChunkId, ColumnSet, ScanId, TableId, Time};
 
 /// A part with its slot in the table's interest masks.
@@ -19,6 +20,10 @@ pub(crate) struct Turn {
     pub(crate) begun: Time,
     /// When it stops counting as in work, unless the consumer goes on.
     pub(crate) end: Time,
+    /// The scan's part that the chunk is of.
+    pub(crate) part: usize,
+    /// Between how many scans the work is shared: 1, but for a chunk job that served more.
+    pub(crate) served: u64,
 }
 
 /// A scan's state.
@@ -35,6 +40,8 @@ pub(crate) struct Scan {
     pub(crate) held: BTreeMap<ChunkId, Turn>,
     /// Chunks handed out of which the consumer has not come back: not pinned, not in work, and not released.
     pub(crate) lapsed: BTreeSet<ChunkId>,
+    /// Chunks that others' chunk jobs work on for it.
+    pub(crate) joined: BTreeMap<ChunkId, Joined>,
     /// How many available chunks keep it fed.
     pub(crate) lookahead: usize,
     /// Takes its chunks in a fixed order, which begins at `start`.
@@ -52,7 +59,8 @@ pub(crate) struct Scan {
     /// Sequence number of the registration.
     pub(crate) registered_seq: u64,
     pub(crate) registered_at: Time,
-    /// Time its chunks were in work, as far as they have been given back, and how many that were.
+    /// Its share of the time its chunks were in work, as far as they are done with, and how many
+    /// those are.
     pub(crate) worked_ns: u64,
     pub(crate) chunks_worked: u64,
     /// Its place in the queue for turns, if it is in it.

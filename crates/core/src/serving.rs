@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::abm::Abm;
-use crate::scan::{PartState, Scan};
+use crate::scan::{PartState, Scan, Turn};
 use crate::table::{LastLoad, Pinner};
 use crate::{Action, ChunkId, ChunkSet, LoadOrigin, Policy, ScanId, ScanSpec};
 
@@ -43,6 +43,7 @@ impl Abm {
             parts,
             held: BTreeMap::new(),
             lapsed: BTreeSet::new(),
+            joined: BTreeMap::new(),
             lookahead,
             sequential,
             ordered,
@@ -98,7 +99,11 @@ impl Abm {
 
     pub(crate) fn release(&mut self, id: ScanId, chunk: ChunkId) {
         if !self.scan_mut(id).lapsed.remove(&chunk) {
-            self.let_go(id, chunk);
+            let turn = self.let_go(id, chunk);
+            if !self.pass_hold(id, chunk, turn) {
+                let table = self.scan(id).table;
+                self.end_turn(id, table, chunk, turn);
+            }
         }
         self.active(id);
         self.refresh(id);
@@ -107,7 +112,11 @@ impl Abm {
     /// A chunk's consumer does not come back. That is no sign of life: a scan that holds nothing else, and of which nobody waits, is
     /// stalled from now on, so that nothing is loaded in the chunk's place (I8).
     pub(crate) fn lapse(&mut self, id: ScanId, chunk: ChunkId) {
-        self.let_go(id, chunk);
+        let turn = self.let_go(id, chunk);
+        if !self.lapse_hold(id, chunk, turn) {
+            let table = self.scan(id).table;
+            self.end_turn(id, table, chunk, turn);
+        }
         let scan = self.scan_mut(id);
         scan.lapsed.insert(chunk);
         let silent = scan.waiting == 0 && scan.held.is_empty();
@@ -116,8 +125,8 @@ impl Abm {
         }
     }
 
-    /// Unpins a chunk and ends its turn.
-    fn let_go(&mut self, id: ScanId, chunk: ChunkId) {
+    /// Unpins a chunk. Its turn is to be ended.
+    fn let_go(&mut self, id: ScanId, chunk: ChunkId) -> Turn {
         let seq = self.next_seq();
         let scan = self.scan_mut(id);
         let turn = scan.held.remove(&chunk).expect("validated");
@@ -125,7 +134,7 @@ impl Abm {
         let table = self.table_mut(table_id);
         let columns = table.unpin(chunk, Pinner::Scan(id));
         table.touch(chunk, &columns, seq);
-        self.end_turn(id, table_id, chunk, turn);
+        turn
     }
 
     pub(crate) fn progress(&mut self, id: ScanId, chunk: ChunkId) {
@@ -150,13 +159,16 @@ impl Abm {
 
     pub(crate) fn end(&mut self, id: ScanId) {
         self.leave_queue(id);
-        let Some(scan) = self.scans.shift_remove(&id) else {
+        let Some(mut scan) = self.scans.shift_remove(&id) else {
             return;
         };
         self.serve.remove(&id);
         self.hungry.remove(&id);
+        self.leave_jobs(id, std::mem::take(&mut scan.joined));
         for (&chunk, &turn) in &scan.held {
-            self.end_turn(id, scan.table, chunk, turn);
+            if !self.pass_hold(id, chunk, turn) {
+                self.end_turn(id, scan.table, chunk, turn);
+            }
         }
         self.stalls.remove(&(self.stall_time(&scan), id));
         let table = self.table_mut(scan.table);
@@ -197,7 +209,10 @@ impl Abm {
 
     pub(crate) fn hand_out(&mut self, id: ScanId, chunk: ChunkId) {
         let seq = self.next_seq();
-        let turn = self.begin_turn(id, chunk);
+        let scan = self.scan(id);
+        let part = self.table(scan.table).part_of(scan, chunk);
+        let part = part.expect("I5: only needed chunks are chosen");
+        let turn = self.begin_turn(id, chunk, part);
         let scan = self.scans.get_mut(&id).expect("deliver named it");
         scan.held.insert(chunk, turn);
         scan.waiting -= 1;
@@ -206,8 +221,6 @@ impl Abm {
             .tables
             .get_mut(&scan.table)
             .expect("scans name registered tables");
-        let part = table.part_of(scan, chunk);
-        let part = part.expect("I5: only needed chunks are chosen");
         let PartState { slot, ref columns } = scan.parts[part];
         table.slot_mut(slot).coming -= 1;
         table.drop_interest(chunk, slot);

@@ -17,6 +17,8 @@ pub struct ScanSnapshot {
     pub chunks_held: usize,
     /// Chunks handed to it that have lapsed and are not released.
     pub chunks_lapsed: usize,
+    /// Chunks that others' chunk jobs work on for it.
+    pub chunks_in_jobs: usize,
     /// Needed chunks that are in memory or on their way.
     pub chunks_coming: usize,
     /// Consumers that wait.
@@ -44,7 +46,52 @@ pub struct ChunkSnapshot {
     pub interested: Vec<ScanId>,
 }
 
+/// A chunk job under way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobSnapshot {
+    /// The scan that began it. It may have ended.
+    pub scan: ScanId,
+    /// The table.
+    pub table: TableId,
+    /// The chunk it works on.
+    pub chunk: ChunkId,
+    /// The other scans it serves, ascending.
+    pub members: Vec<ScanId>,
+}
+
 impl Abm {
+    /// Whether a scan needs a chunk: it has not been handed it, nor does a chunk job work on it
+    /// for the scan.
+    #[must_use]
+    pub fn needs(&self, scan: ScanId, chunk: ChunkId) -> bool {
+        self.scans.get(&scan).is_some_and(|scan| {
+            let table = self.table(scan.table);
+            chunk.0 < table.chunk_count() && table.part_of(scan, chunk).is_some()
+        })
+    }
+
+    /// Whether a scan needs a chunk and all its columns of it are in memory.
+    #[must_use]
+    pub fn is_ready(&self, scan: ScanId, chunk: ChunkId) -> bool {
+        self.needs(scan, chunk) && {
+            let scan = self.scan(scan);
+            let table = self.table(scan.table);
+            let part = table.part_of(scan, chunk).map(|part| &scan.parts[part]);
+            let resident = &table.group(chunk).state.resident;
+            part.is_some_and(|part| part.columns.is_subset(resident))
+        }
+    }
+
+    /// The chunk jobs under way, ascending by scan and chunk.
+    pub fn jobs(&self) -> impl Iterator<Item = JobSnapshot> + '_ {
+        self.jobs.iter().map(|((scan, chunk), job)| JobSnapshot {
+            scan,
+            table: job.table,
+            chunk,
+            members: job.members.iter().copied().collect(),
+        })
+    }
+
     /// Whether a scan holds a chunk that was handed to it: neither released nor lapsed.
     #[must_use]
     pub fn holds(&self, scan: ScanId, chunk: ChunkId) -> bool {
@@ -85,7 +132,12 @@ impl Abm {
         let holding = table.pins.get(&chunk).into_iter();
         needing.any(|slot| Some(slot.scan) != scan && slot.columns.intersects(columns))
             || holding.flat_map(|pins| &pins.by).any(|(pinner, held)| {
-                scan.is_none_or(|scan| *pinner != Pinner::Scan(scan)) && held.intersects(columns)
+                let other = match (*pinner, scan) {
+                    (Pinner::Scan(by), Some(scan)) => by != scan,
+                    (Pinner::Job(leader), Some(scan)) => self.is_for_others(leader, chunk, scan),
+                    (Pinner::Page(_), _) | (_, None) => true,
+                };
+                other && held.intersects(columns)
             })
     }
 
@@ -106,6 +158,7 @@ impl Abm {
             chunks_needed: self.table(scan.table).needed_len(scan),
             chunks_held: scan.held.len(),
             chunks_lapsed: scan.lapsed.len(),
+            chunks_in_jobs: scan.joined.len(),
             chunks_coming: self.coming(scan),
             waiting: scan.waiting,
             starved: scan.starved,

@@ -33,6 +33,8 @@ pub(crate) struct Slot {
 pub(crate) enum Pinner {
     Scan(ScanId),
     Page(PageRequestId),
+    /// The chunk job that this scan leads.
+    Job(ScanId),
 }
 
 /// Why columns of a chunk may not go.
@@ -450,6 +452,14 @@ impl Table {
         let coming = self.count_coming(chunks, &self.slot(slot).columns);
         self.slot_mut(slot).coming -= coming;
         self.set_interest(slot, chunks, false);
+    }
+
+    /// Puts a slot back into the interest of one chunk.
+    pub(crate) fn gain_interest(&mut self, chunk: ChunkId, slot: usize) {
+        let one = ChunkSet::from_range(chunk.0..chunk.0 + 1);
+        let coming = self.count_coming(&one, &self.slot(slot).columns);
+        self.slot_mut(slot).coming += coming;
+        self.set_interest(slot, &one, true);
     }
 
     /// Takes a slot out of the interest of one chunk.

@@ -131,10 +131,12 @@ impl Abm {
         }
     }
 
-    /// Answers all consumers of a scan that needs nothing more.
+    /// Answers all consumers of a scan that needs nothing more and that no job could give a chunk
+    /// back to.
     pub(crate) fn answer_exhausted(&mut self, id: ScanId) {
         while let Some(scan) = self.scans.get_mut(&id)
             && scan.waiting > 0
+            && scan.joined.is_empty()
             && self.tables[&scan.table].needed_len(scan) == 0
         {
             scan.waiting -= 1;
@@ -144,13 +146,18 @@ impl Abm {
     }
 
     /// A chunk is handed out now.
-    pub(crate) fn begin_turn(&mut self, id: ScanId, chunk: ChunkId) -> Turn {
+    pub(crate) fn begin_turn(&mut self, id: ScanId, chunk: ChunkId, part: usize) -> Turn {
         let (begun, end) = (self.now, self.end_of_turn());
         if self.turn_limit().is_some() {
             let table = self.scan(id).table;
             self.turns.insert(end, id, table, chunk);
         }
-        Turn { begun, end }
+        Turn {
+            begun,
+            end,
+            part,
+            served: 1,
+        }
     }
 
     /// The consumer goes on: the chunk is in work, even if it was not any more.
@@ -169,10 +176,19 @@ impl Abm {
 
     /// The scan gave the chunk back, or is over: how long it worked on it counts.
     pub(crate) fn end_turn(&mut self, id: ScanId, table: TableId, chunk: ChunkId, turn: Turn) {
+        self.leave_work(id, table, chunk, turn);
+        self.count_work(id, turn.worked_ns(self.now) / turn.served);
+    }
+
+    /// The chunk is not in work any more.
+    pub(crate) fn leave_work(&mut self, id: ScanId, table: TableId, chunk: ChunkId, turn: Turn) {
         self.turns.remove(turn.end, id, table, chunk);
-        let worked = self.now.min(turn.end).0 - turn.begun.0;
+    }
+
+    /// A chunk of the scan is done with, and this is the scan's share of the work.
+    pub(crate) fn count_work(&mut self, id: ScanId, worked_ns: u64) {
         if let Some(scan) = self.scans.get_mut(&id) {
-            scan.worked_ns += worked;
+            scan.worked_ns += worked_ns;
             scan.chunks_worked += 1;
             if scan.rank.is_some() {
                 self.serve.insert(id);
@@ -214,8 +230,10 @@ impl Abm {
         assert_eq!(open, self.turns.ends.len(), "open chunks are counted right");
         for &(_, id, table, chunk) in &self.turns.ends {
             assert!(self.turns.open.contains_key(&(table, chunk)));
+            let scan = self.scans.get(&id);
+            let held = scan.is_some_and(|scan| scan.held.contains_key(&chunk));
             assert!(
-                self.scan(id).held.contains_key(&chunk),
+                held || self.job_holds((id, chunk)),
                 "only held chunks are in work"
             );
         }
@@ -230,7 +248,8 @@ fn rank(table: &Table, scan: &Scan) -> u64 {
     left.saturating_add(scan.registered_at.0 / AGE_PER_WORK)
 }
 
-/// Work per chunk so far, in nanoseconds; 0 before the first.
+/// Work per chunk so far, shared between those it was done for, in nanoseconds; 0 before the
+/// first.
 fn price(scan: &Scan) -> u64 {
     scan.worked_ns / scan.chunks_worked.max(1)
 }

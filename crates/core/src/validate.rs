@@ -12,6 +12,7 @@ use crate::{
 };
 
 impl Abm {
+    #[expect(clippy::too_many_lines, reason = "one arm an event")]
     pub(crate) fn validate(&self, event: &Event) -> Result<(), EventError> {
         let scan = |id: &ScanId| self.scans.get(id).ok_or(EventError::UnknownScan(*id));
         let chunk = |table: &TableId, chunk: &ChunkId| {
@@ -53,7 +54,8 @@ impl Abm {
                     .get(table)
                     .ok_or(EventError::UnknownTable(*table))?;
                 let loading = self.loads.keys().any(|(t, _)| t == table);
-                if entry.scans.is_empty() && !loading && !self.pages.any_of(*table) {
+                let read = self.pages.any_of(*table) || self.jobs.any_of(*table);
+                if entry.scans.is_empty() && !loading && !read {
                     Ok(())
                 } else {
                     Err(EventError::TableInUse(*table))
@@ -73,6 +75,16 @@ impl Abm {
                 let held = scan.held.contains_key(chunk) || scan.lapsed.contains(chunk);
                 held.then_some(()).ok_or(EventError::NotHeld(*id, *chunk))
             }
+            Event::ChunkJobBegun {
+                scan,
+                chunk,
+                members,
+            } => self.validate_begin(*scan, *chunk, members),
+            Event::ChunkJobEnded {
+                scan,
+                chunk,
+                given_back,
+            } => self.validate_end(*scan, *chunk, given_back),
             Event::LoadCompleted {
                 table,
                 chunk: c,

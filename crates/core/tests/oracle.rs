@@ -232,6 +232,13 @@ fn liveness_events(world: &World, random: &mut u64) -> Vec<Event> {
                 .map(|&chunk| Event::ChunkReleased { scan, chunk }),
         );
     }
+    for &(scan, chunk) in world.jobs.keys() {
+        events.push(Event::ChunkJobEnded {
+            scan,
+            chunk,
+            given_back: Vec::new(),
+        });
+    }
     for (&request, page) in &world.pages {
         match page.state {
             PageState::Served => events.push(Event::PageReleased { request }),

@@ -139,6 +139,16 @@ fn parse_event(line: &str) -> Result<(Time, Event), LogError> {
             scan: fields.scan()?,
             chunks: chunk_set(fields.next("chunks")?)?,
         },
+        "ChunkJobBegun" => Event::ChunkJobBegun {
+            scan: fields.scan()?,
+            chunk: fields.chunk()?,
+            members: scans(fields.named("members=")?)?,
+        },
+        "ChunkJobEnded" => Event::ChunkJobEnded {
+            scan: fields.scan()?,
+            chunk: fields.chunk()?,
+            given_back: scans(fields.named("given_back=")?)?,
+        },
         "ScanEnded" => Event::ScanEnded {
             scan: fields.scan()?,
         },
@@ -291,6 +301,11 @@ fn chunk_set(text: &str) -> Result<ChunkSet, LogError> {
         set.insert_range(*run.start()..end);
     }
     Ok(set)
+}
+
+fn scans(text: &str) -> Result<Vec<ScanId>, LogError> {
+    let scan = |item| number(item, "scan").map(ScanId);
+    items(text, ',').map(scan).collect()
 }
 
 fn layouts(text: &str) -> Result<Vec<ChunkLayout>, LogError> {

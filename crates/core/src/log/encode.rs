@@ -7,7 +7,7 @@ use std::fmt::{Result, Write};
 use super::{MAGIC, VERSION};
 use crate::{
     AbmConfig, Action, ChunkLayout, ChunkSet, ColumnId, ColumnSet, Event, EventError, LoadOrigin,
-    ScanSpec, SharedExtent, Time, TurnLimit,
+    ScanId, ScanSpec, SharedExtent, Time, TurnLimit,
 };
 
 /// The first line.
@@ -86,6 +86,22 @@ pub fn write_event(out: &mut impl Write, now: Time, event: &Event) -> Result {
         Event::ChunksWithdrawn { scan, chunks } => {
             write!(out, "ChunksWithdrawn {scan} ")?;
             write_chunks(out, chunks)?;
+        }
+        Event::ChunkJobBegun {
+            scan,
+            chunk,
+            members,
+        } => {
+            write!(out, "ChunkJobBegun {scan} {chunk} members=")?;
+            write_scans(out, members)?;
+        }
+        Event::ChunkJobEnded {
+            scan,
+            chunk,
+            given_back,
+        } => {
+            write!(out, "ChunkJobEnded {scan} {chunk} given_back=")?;
+            write_scans(out, given_back)?;
         }
         Event::ScanEnded { scan } => write!(out, "ScanEnded {scan}")?,
         Event::LoadCompleted {
@@ -240,6 +256,17 @@ fn write_chunks(out: &mut impl Write, chunks: &ChunkSet) -> Result {
 
 fn write_columns(out: &mut impl Write, columns: impl Iterator<Item = ColumnId>) -> Result {
     write_list(out, columns.map(|column| column.0.into()))
+}
+
+/// One by one: a run of numbers of 64 bits could ask the reader for any memory.
+fn write_scans(out: &mut impl Write, scans: &[ScanId]) -> Result {
+    for (at, scan) in scans.iter().enumerate() {
+        if at > 0 {
+            out.write_char(',')?;
+        }
+        write!(out, "{scan}")?;
+    }
+    none_if(out, scans.is_empty())
 }
 
 /// Numbers in the order given; those that ascend by 1 as a run.

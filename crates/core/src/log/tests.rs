@@ -82,6 +82,20 @@ fn event() -> impl Strategy<Value = Event> {
         (scan(), chunk()).prop_map(|(scan, chunk)| Event::ChunkLapsed { scan, chunk }),
         (scan(), chunk()).prop_map(|(scan, chunk)| Event::ChunkReleased { scan, chunk }),
         (scan(), chunk_set()).prop_map(|(scan, chunks)| Event::ChunksWithdrawn { scan, chunks }),
+        (scan(), chunk(), vec(scan(), 0..4)).prop_map(|(scan, chunk, members)| {
+            Event::ChunkJobBegun {
+                scan,
+                chunk,
+                members,
+            }
+        }),
+        (scan(), chunk(), vec(scan(), 0..4)).prop_map(|(scan, chunk, given_back)| {
+            Event::ChunkJobEnded {
+                scan,
+                chunk,
+                given_back,
+            }
+        }),
         scan().prop_map(|scan| Event::ScanEnded { scan }),
         (table(), chunk(), columns()).prop_map(|(table, chunk, columns)| Event::LoadCompleted {
             table,
@@ -200,6 +214,20 @@ fn lines_look_as_documented() {
         columns: columns.clone(),
     };
     assert_eq!(line_of(Time(10), &loaded), "10 LoadCompleted 4 8 3,0-2\n");
+    let begun = Event::ChunkJobBegun {
+        scan: ScanId(2),
+        chunk,
+        members: [3, 4, 9].map(ScanId).to_vec(),
+    };
+    let line = line_of(Time(11), &begun);
+    assert_eq!(line, "11 ChunkJobBegun 2 8 members=3,4,9\n");
+    let ended = Event::ChunkJobEnded {
+        scan: ScanId(2),
+        chunk,
+        given_back: Vec::new(),
+    };
+    let line = line_of(Time(12), &ended);
+    assert_eq!(line, "12 ChunkJobEnded 2 8 given_back=-\n");
     let mut line = String::new();
     let load = crate::Action::Load {
         table,

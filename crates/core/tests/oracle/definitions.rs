@@ -27,6 +27,7 @@ impl Oracle {
             return Vec::new();
         };
         let turns = self.scans.values().flat_map(|q| q.held.values());
+        let turns = turns.chain(self.jobs.values().filter_map(|job| job.passed.as_ref()));
         let ends = turns.map(|(_, last)| Time(last.0.saturating_add(limit.length_ns_max)));
         ends.filter(|&end| end > self.now).collect()
     }
@@ -40,14 +41,19 @@ impl Oracle {
     pub(super) fn chunks_in_work(&self) -> BTreeSet<(TableId, ChunkId)> {
         let scans = self.scans.values();
         let held = scans.flat_map(|q| q.held.iter().map(|(&c, turn)| (q.spec.table, c, turn.1)));
-        let in_work = held.filter(|&(.., last)| self.in_work(last));
+        let jobs = self.jobs.iter();
+        let passed = jobs.filter_map(|(&(_, c), job)| Some((job.table, c, job.passed?.1)));
+        let in_work = held.chain(passed).filter(|&(.., last)| self.in_work(last));
         in_work.map(|(table, chunk, _)| (table, chunk)).collect()
     }
 
     pub(super) fn scans_in_work(&self) -> BTreeSet<ScanId> {
         let scans = self.scans.iter();
         let working = scans.filter(|(_, q)| q.held.values().any(|turn| self.in_work(turn.1)));
-        working.map(|(&id, _)| id).collect()
+        let jobs = self.jobs.iter();
+        let passed = jobs.filter(|(_, job)| job.passed.is_some_and(|turn| self.in_work(turn.1)));
+        let leaders = passed.map(|(&(leader, _), _)| leader);
+        working.map(|(&id, _)| id).chain(leaders).collect()
     }
 
     pub(super) fn price(&self, q: ScanId) -> u64 {
@@ -260,6 +266,11 @@ impl Oracle {
 }
 
 impl Scan {
+    /// Nothing is left to be handed out, nor to be given back.
+    pub(super) fn is_exhausted(&self) -> bool {
+        self.needed.is_empty() && self.joined.is_empty()
+    }
+
     /// Handed out and not released.
     fn in_hands(&self) -> usize {
         self.held.len() + self.lapsed.len()
@@ -410,6 +421,11 @@ impl Oracle {
             let q = &self.scans[&scan];
             if q.spec.table == table && q.held.contains_key(&chunk) {
                 pinned = pinned.union(&self.cols(scan, chunk));
+            }
+        }
+        for (&(_, of), job) in &self.jobs {
+            if (job.table, of) == (table, chunk) && !job.lapsed() {
+                pinned = pinned.union(&job.columns);
             }
         }
         for page in self.pages.values() {

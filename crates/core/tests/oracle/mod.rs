@@ -10,6 +10,7 @@
 
 mod choose;
 mod definitions;
+mod jobs;
 mod room;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -31,6 +32,8 @@ pub(crate) struct Oracle {
     scans: BTreeMap<ScanId, Scan>,
     pages: BTreeMap<PageRequestId, Page>,
     loads: Vec<OutstandingLoad>,
+    /// By the scan that leads it and the chunk.
+    jobs: BTreeMap<(ScanId, ChunkId), jobs::Job>,
     actions: VecDeque<Action>,
 }
 
@@ -68,7 +71,11 @@ struct Scan {
     needed: ChunkSet,
     /// With the times of the hand-out and of the last sign of work.
     held: BTreeMap<ChunkId, (Time, Time)>,
+    /// Held chunks of which a job has done the work for so many scans.
+    served: BTreeMap<ChunkId, u64>,
     lapsed: ChunkSet,
+    /// Chunks that jobs of others work on.
+    joined: ChunkSet,
     start: ChunkId,
     waiting: u32,
     wait_since: Time,
@@ -119,6 +126,7 @@ impl Oracle {
             scans: BTreeMap::new(),
             pages: BTreeMap::new(),
             loads: Vec::new(),
+            jobs: BTreeMap::new(),
             actions: VecDeque::new(),
         }
     }
@@ -207,6 +215,7 @@ impl Oracle {
             }
             Event::ChunkLapsed { scan, chunk } => {
                 self.release(scan, chunk);
+                self.lapse_with_job(scan, chunk);
                 let q = self.scan_mut(scan);
                 q.lapsed.insert(chunk);
                 q.stalled |= q.waiting == 0 && q.held.is_empty();
@@ -223,7 +232,19 @@ impl Oracle {
                 let q = self.scans.get_mut(&scan).expect("a registered scan");
                 chunks.runs().for_each(|run| q.needed.remove_range(run));
             }
+            Event::ChunkJobBegun {
+                scan,
+                chunk,
+                members,
+            } => self.begin_job(scan, chunk, members),
+            Event::ChunkJobEnded {
+                scan,
+                chunk,
+                given_back,
+            } => self.end_job(scan, chunk, &given_back),
             Event::ScanEnded { scan } => {
+                self.pass_jobs(scan);
+                self.leave_jobs(scan);
                 self.scans.remove(&scan);
             }
             Event::LoadCompleted {
@@ -266,6 +287,7 @@ impl Oracle {
         assert!(self.scans.values().all(|q| q.spec.table != table));
         assert!(self.loads.iter().all(|l| l.table != table));
         assert!(self.pages.values().all(|p| p.table != table));
+        assert!(self.jobs.values().all(|job| job.table != table));
         for chunk in self.chunks(table) {
             for column in self.resident(table, chunk).iter() {
                 self.chunk_mut(table, chunk).resident.remove(column);
@@ -297,7 +319,9 @@ impl Oracle {
                 spec,
                 needed,
                 held: BTreeMap::new(),
+                served: BTreeMap::new(),
                 lapsed: ChunkSet::new(),
+                joined: ChunkSet::new(),
                 start: ChunkId(0),
                 waiting: 0,
                 wait_since: self.now,
@@ -331,10 +355,12 @@ impl Oracle {
         let now = self.now;
         let q = self.scan_mut(scan);
         let (begun, last) = q.held.remove(&chunk).expect("a held chunk");
-        let longest = self.turns().map_or(0, |limit| limit.length_ns_max);
-        let q = self.scan_mut(scan);
-        q.worked_ns += now.0.min(last.0.saturating_add(longest)) - begun.0;
-        q.chunks_worked += 1;
+        let worked = self.worked((begun, last), now);
+        if !self.pass_job(scan, chunk, (begun, last)) {
+            let q = self.scan_mut(scan);
+            q.worked_ns += worked / q.served.remove(&chunk).unwrap_or(1);
+            q.chunks_worked += 1;
+        }
         self.touch(self.scans[&scan].spec.table, chunk, &self.cols(scan, chunk));
     }
 
@@ -391,6 +417,7 @@ impl Oracle {
         for scan in self.interested(table, chunk) {
             if self.cols(scan, chunk).intersects(&failed) {
                 self.scan_mut(scan).needed = ChunkSet::new();
+                self.leave_jobs(scan);
                 self.scan_mut(scan).waiting = 0;
                 self.consumer_event(scan);
                 self.actions.push_back(Action::Fail { scan, chunk });
@@ -446,7 +473,7 @@ impl Oracle {
     }
 
     fn answer_exhausted(&mut self, scan: ScanId) {
-        while self.scans[&scan].waiting > 0 && self.scans[&scan].needed.is_empty() {
+        while self.scans[&scan].waiting > 0 && self.scans[&scan].is_exhausted() {
             self.consumer_event(scan).waiting -= 1;
             self.actions.push_back(Action::Exhausted { scan });
         }
@@ -509,7 +536,7 @@ impl Oracle {
             while self.scans[&scan].waiting > 0 {
                 if let Some(chunk) = self.choose_available_chunk(scan) {
                     self.hand_out(scan, chunk);
-                } else if self.scans[&scan].needed.is_empty() {
+                } else if self.scans[&scan].is_exhausted() {
                     self.consumer_event(scan).waiting -= 1;
                     self.actions.push_back(Action::Exhausted { scan });
                 } else {

@@ -28,6 +28,8 @@ pub(crate) struct World {
     resident_extents: BTreeSet<(TableId, ExtentId)>,
     pub(crate) scans: BTreeMap<ScanId, Scan>,
     pub(crate) pages: BTreeMap<PageRequestId, Page>,
+    /// By the scan that leads it and the chunk.
+    pub(crate) jobs: BTreeMap<(ScanId, ChunkId), Job>,
     tables_registered: u32,
     scans_registered: u64,
     pages_requested: u64,
@@ -47,10 +49,23 @@ pub(crate) struct Scan {
     pub(crate) needed: ChunkSet,
     pub(crate) held: BTreeSet<ChunkId>,
     pub(crate) lapsed: BTreeSet<ChunkId>,
+    /// With a job that another scan leads.
+    pub(crate) joined: BTreeSet<ChunkId>,
+    /// I5: consumed, by whomever.
+    pub(crate) done: BTreeSet<ChunkId>,
     pub(crate) waiting: u32,
     pub(crate) failed: bool,
     /// It was told so.
     pub(crate) exhausted: bool,
+}
+
+/// A chunk job.
+#[derive(Clone, Debug)]
+pub(crate) struct Job {
+    table: TableId,
+    pub(crate) members: BTreeSet<ScanId>,
+    /// Empty once it has lapsed.
+    pinned: BTreeSet<ColumnId>,
 }
 
 #[derive(Clone, Debug)]
@@ -81,6 +96,7 @@ impl World {
             resident_extents: BTreeSet::new(),
             scans: BTreeMap::new(),
             pages: BTreeMap::new(),
+            jobs: BTreeMap::new(),
             tables_registered: 0,
             scans_registered: 0,
             pages_requested: 0,
@@ -186,12 +202,29 @@ impl World {
                 let q = self.scan(*scan);
                 q.held.remove(chunk);
                 q.lapsed.insert(*chunk);
+                if let Some(job) = self.jobs.get_mut(&(*scan, *chunk)) {
+                    job.pinned.clear();
+                }
             }
             Event::ChunkReleased { scan, chunk } => {
                 let q = self.scan(*scan);
                 q.held.remove(chunk);
                 q.lapsed.remove(chunk);
+                assert!(
+                    q.done.insert(*chunk),
+                    "I5: {scan} is done with {chunk} twice"
+                );
             }
+            Event::ChunkJobBegun {
+                scan,
+                chunk,
+                members,
+            } => self.begin_job(*scan, *chunk, members),
+            Event::ChunkJobEnded {
+                scan,
+                chunk,
+                given_back,
+            } => self.end_job(*scan, *chunk, given_back),
             Event::ChunksWithdrawn { scan, chunks } => {
                 chunks
                     .runs()
@@ -199,6 +232,9 @@ impl World {
             }
             Event::ScanEnded { scan } => {
                 self.scans.remove(scan);
+                for job in self.jobs.values_mut() {
+                    job.members.remove(scan);
+                }
             }
             Event::LoadCompleted {
                 table,
@@ -319,7 +355,52 @@ impl World {
             (p.table, p.chunk, p.state) == (table, chunk, PageState::Served)
                 && p.columns.contains(column)
         };
-        self.scans.values().any(held) || self.pages.values().any(served)
+        let worked = |(&(_, of), job): (&(ScanId, ChunkId), &Job)| {
+            (job.table, of) == (table, chunk) && job.pinned.contains(&column)
+        };
+        self.scans.values().any(held)
+            || self.pages.values().any(served)
+            || self.jobs.iter().any(worked)
+    }
+
+    fn begin_job(&mut self, leader: ScanId, chunk: ChunkId, members: &[ScanId]) {
+        let table = self.scans[&leader].spec.table;
+        let scans = members.iter().chain([&leader]);
+        let columns =
+            scans.flat_map(|scan| self.scans[scan].columns(chunk).iter().collect::<Vec<_>>());
+        let resident = columns.filter(|column| self.resident.contains(&(table, chunk, *column)));
+        let job = Job {
+            table,
+            members: members.iter().copied().collect(),
+            pinned: resident.collect(),
+        };
+        for scan in members {
+            let q = self.scan(*scan);
+            q.needed.remove(chunk);
+            q.joined.insert(chunk);
+        }
+        self.jobs.insert((leader, chunk), job);
+    }
+
+    fn end_job(&mut self, leader: ScanId, chunk: ChunkId, given_back: &[ScanId]) {
+        let job = self.jobs.remove(&(leader, chunk)).expect("a job");
+        for scan in job.members {
+            let q = self.scan(scan);
+            assert!(q.joined.remove(&chunk), "I5");
+            if !given_back.contains(&scan) {
+                assert!(
+                    q.done.insert(chunk),
+                    "I5: {scan} is done with {chunk} twice"
+                );
+            }
+        }
+        for scan in given_back {
+            let q = self.scan(*scan);
+            q.held.remove(&chunk);
+            q.lapsed.remove(&chunk);
+            q.needed.insert(chunk);
+            q.exhausted = false;
+        }
     }
 }
 
@@ -334,6 +415,8 @@ impl Scan {
             spec,
             held: BTreeSet::new(),
             lapsed: BTreeSet::new(),
+            joined: BTreeSet::new(),
+            done: BTreeSet::new(),
             waiting: 0,
             failed: false,
             exhausted: false,

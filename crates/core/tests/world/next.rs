@@ -93,6 +93,29 @@ impl World {
                 let chunks = ChunkSet::from_range(start..(start + len).min(count));
                 Some(Event::ChunksWithdrawn { scan, chunks })
             }
+            Op::BeginJob(at, bits) => {
+                let free = self.held().filter(|held| {
+                    !self.jobs.contains_key(held) && !self.scans[&held.0].spec.ordered
+                });
+                let (scan, chunk) = pick(free, *at)?;
+                let table = self.scans[&scan].spec.table;
+                let needing = self.scans_where(|q| {
+                    q.spec.table == table && !q.spec.ordered && q.needed.contains(chunk)
+                });
+                Some(Event::ChunkJobBegun {
+                    scan,
+                    chunk,
+                    members: of_bits(needing, *bits),
+                })
+            }
+            Op::EndJob(at, bits) => {
+                let (scan, chunk) = pick(self.jobs.keys().copied(), *at)?;
+                Some(Event::ChunkJobEnded {
+                    scan,
+                    chunk,
+                    given_back: of_bits(self.servable(scan, chunk).into_iter(), *bits),
+                })
+            }
             Op::End(at) => {
                 let scan = pick(self.scans_where(|_| true), *at)?;
                 Some(Event::ScanEnded { scan })
@@ -102,6 +125,19 @@ impl World {
             Op::Budget(bytes) => Some(Event::BudgetChanged { bytes: *bytes }),
             Op::Pass => Some(Event::TimePassed),
         }
+    }
+
+    /// Whom a job's chunk may be given back to. A scan that failed needs nothing any more.
+    fn servable(&self, leader: ScanId, chunk: ChunkId) -> Vec<ScanId> {
+        let mut scans: Vec<ScanId> = self.jobs[&(leader, chunk)]
+            .members
+            .iter()
+            .copied()
+            .collect();
+        let leading = self.scans.get(&leader).filter(|q| !q.failed);
+        let in_hands = leading.is_some_and(|q| q.held.union(&q.lapsed).any(|held| *held == chunk));
+        scans.extend(in_hands.then_some(leader));
+        scans
     }
 
     /// Several loads of one chunk may be answered at once.
@@ -196,6 +232,7 @@ impl World {
         self.scans.values().all(|q| q.spec.table != table)
             && self.loads.iter().all(|load| load.table != table)
             && self.pages.values().all(|page| page.table != table)
+            && self.jobs.values().all(|job| job.table != table)
     }
 
     fn scans_where(&self, holds: impl Fn(&Scan) -> bool) -> impl Iterator<Item = ScanId> {
@@ -212,6 +249,13 @@ fn pick<T>(from: impl Iterator<Item = T>, at: usize) -> Option<T> {
         let at = at % all.len();
         all.swap_remove(at)
     })
+}
+
+/// Those whose bit is set.
+fn of_bits(scans: impl Iterator<Item = ScanId>, bits: u16) -> Vec<ScanId> {
+    let numbered = scans.enumerate();
+    let chosen = numbered.filter(|(at, _)| bits >> (at % 16) & 1 == 1);
+    chosen.map(|(_, scan)| scan).collect()
 }
 
 /// Those whose bit is set; the first if none is.

@@ -108,7 +108,10 @@ impl World {
             Action::Exhausted { scan } => {
                 let q = self.scan(*scan);
                 assert!(q.waiting > 0, "nobody waits for {action:?}");
-                assert!(q.needed.is_empty(), "I5: chunks are left: {action:?}");
+                assert!(
+                    q.needed.is_empty() && q.joined.is_empty(),
+                    "I5: chunks are left: {action:?}"
+                );
                 q.waiting -= 1;
                 q.exhausted = true;
             }
@@ -116,6 +119,10 @@ impl World {
                 let q = self.scan(*scan);
                 q.failed = true;
                 q.needed = ChunkSet::new();
+                q.joined.clear();
+                for job in self.jobs.values_mut() {
+                    job.members.remove(scan);
+                }
             }
             Action::ServePage { request } => {
                 let page = self
@@ -174,6 +181,7 @@ impl World {
             assert!(here, "{scan} got {chunk} without column {column}");
         }
         let q = self.scan(scan);
+        assert!(!q.done.contains(&chunk), "I5: {scan} is done with {chunk}");
         q.waiting -= 1;
         q.needed.remove(chunk);
         q.held.insert(chunk);

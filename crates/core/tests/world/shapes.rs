@@ -52,6 +52,10 @@ pub(crate) enum Op {
     Lapse(usize),
     Release(usize),
     WithdrawChunks(usize, u32, u32),
+    /// Which held chunk, and bits of the other scans that need it.
+    BeginJob(usize, u16),
+    /// Which job, and bits of those whom it is given back to.
+    EndJob(usize, u16),
     End(usize),
     /// Which load, and bits of its columns.
     Complete(usize, u16),
@@ -136,6 +140,8 @@ pub(crate) fn op(limits: Limits) -> impl Strategy<Value = Op> {
         6 => at().prop_map(Op::Lapse),
         30 => at().prop_map(Op::Release),
         2 => (at(), any::<u32>(), 1u32..6).prop_map(|(scan, start, len)| Op::WithdrawChunks(scan, start, len)),
+        10 => (at(), any::<u16>()).prop_map(|(held, bits)| Op::BeginJob(held, bits)),
+        8 => (at(), prop_oneof![Just(0), any::<u16>()]).prop_map(|(job, bits)| Op::EndJob(job, bits)),
         5 => at().prop_map(Op::End),
         40 => (at(), prop_oneof![Just(u16::MAX), any::<u16>()]).prop_map(|(load, bits)| Op::Complete(load, bits)),
         2 => (at(), any::<u16>()).prop_map(|(load, bits)| Op::Fail(load, bits)),

@@ -22,6 +22,8 @@ enum Part {
     Held,
     /// Handed out, but its consumer has not come back.
     Lapsed,
+    /// A chunk job of another scan works on it.
+    Joined,
     Done,
     Withdrawn,
 }
@@ -38,6 +40,8 @@ pub(super) struct Scan {
     pub(super) held: Vec<ChunkId>,
     /// How many of its chunks have lapsed.
     pub(super) lapsed: usize,
+    /// How many of its chunks are with others' jobs.
+    pub(super) joined: usize,
     pub(super) waiting: u32,
     pub(super) failed: bool,
 }
@@ -48,6 +52,15 @@ pub(super) struct Page {
     place: Place,
     columns: Mask,
     pub(super) state: PageState,
+}
+
+/// A chunk job.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) table: TableId,
+    pub(super) members: Vec<ScanId>,
+    /// What it pins: nothing once its chunk has lapsed.
+    pinned: Mask,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -65,6 +78,8 @@ pub(super) struct Books {
     pub(super) memory: Memory,
     pub(super) scans: BTreeMap<ScanId, Scan>,
     pub(super) pages: BTreeMap<PageRequestId, Page>,
+    /// By the scan that leads it and the chunk.
+    pub(super) jobs: BTreeMap<(ScanId, ChunkId), Job>,
     /// Scans that the last event must fail, and did not fail yet.
     to_fail: Vec<ScanId>,
 }
@@ -87,6 +102,7 @@ impl Scan {
             needed,
             held: Vec::new(),
             lapsed: 0,
+            joined: 0,
             waiting: 0,
             failed: false,
         }
@@ -100,6 +116,15 @@ impl Scan {
         }
     }
 
+    pub(super) fn is_ordered(&self) -> bool {
+        self.ordered
+    }
+
+    pub(super) fn needs(&self, chunk: ChunkId) -> bool {
+        let part = self.chunks.get(chunk.0 as usize);
+        part.is_some_and(|(_, part)| *part == Part::Needed)
+    }
+
     pub(super) fn has_lapsed(&self, chunk: ChunkId) -> bool {
         let part = self.chunks.get(chunk.0 as usize);
         part.is_some_and(|(_, part)| *part == Part::Lapsed)
@@ -110,9 +135,19 @@ impl Scan {
         chunks.filter_map(|(id, &(columns, part))| (part == Part::Needed).then_some((id, columns)))
     }
 
+    fn joined_chunks(&self) -> Vec<ChunkId> {
+        let chunks = (0..).map(ChunkId).zip(&self.chunks);
+        let joined = chunks.filter(|(_, (_, part))| *part == Part::Joined);
+        joined.map(|(id, _)| id).collect()
+    }
+
     fn turn(&mut self, chunk: ChunkId, to: Part) -> Mask {
         let (columns, part) = &mut self.chunks[chunk.0 as usize];
+        assert_ne!(*part, Part::Done, "I5: chunk {chunk} is done with");
         self.needed -= usize::from(*part == Part::Needed);
+        self.needed += usize::from(to == Part::Needed);
+        self.joined -= usize::from(*part == Part::Joined);
+        self.joined += usize::from(to == Part::Joined);
         *part = to;
         *columns
     }
@@ -149,7 +184,20 @@ impl Books {
                 assert!(entry.waiting > 0, "D1: nobody of {scan} waits");
                 entry.waiting -= 1;
             }
-            Event::ChunkLapsed { scan, chunk } => self.let_go(*scan, *chunk, Part::Lapsed),
+            Event::ChunkLapsed { scan, chunk } => {
+                self.let_go(*scan, *chunk, Part::Lapsed);
+                self.lapse_job(*scan, *chunk);
+            }
+            Event::ChunkJobBegun {
+                scan,
+                chunk,
+                members,
+            } => self.begin_job(*scan, *chunk, members),
+            Event::ChunkJobEnded {
+                scan,
+                chunk,
+                given_back,
+            } => self.end_job(*scan, *chunk, given_back),
             Event::ChunkReleased { scan, chunk } => {
                 let entry = self.scan(*scan);
                 if entry.has_lapsed(*chunk) {
@@ -169,6 +217,7 @@ impl Books {
             }
             Event::ScanEnded { scan } => {
                 let entry = self.scans.remove(scan).expect("a registered scan");
+                self.leave_jobs(*scan);
                 for chunk in entry.held {
                     let (columns, _) = entry.chunks[chunk.0 as usize];
                     self.memory.unpin((entry.table, chunk), columns);
@@ -251,6 +300,10 @@ impl Books {
                     "nobody of {scan} waits to hear that it is exhausted"
                 );
                 assert_eq!(entry.needed, 0, "I5: {scan} is told that it is exhausted");
+                assert_eq!(
+                    entry.joined, 0,
+                    "I5: {scan} is exhausted before its jobs end"
+                );
                 entry.waiting -= 1;
             }
             Action::Fail { scan, .. } => {
@@ -259,11 +312,12 @@ impl Books {
                 due.map(|at| self.to_fail.remove(at));
                 let entry = self.scan(*scan);
                 let needed: Vec<ChunkId> = entry.needed().map(|(chunk, _)| chunk).collect();
-                for chunk in needed {
+                for chunk in needed.into_iter().chain(entry.joined_chunks()) {
                     entry.turn(chunk, Part::Withdrawn);
                 }
                 entry.waiting = 0;
                 entry.failed = true;
+                self.leave_jobs(*scan);
             }
             Action::ServePage { request } => {
                 let page = self.pages.get_mut(request).expect("an open request");
@@ -316,6 +370,56 @@ impl Books {
         );
     }
 
+    fn begin_job(&mut self, leader: ScanId, chunk: ChunkId, members: &[ScanId]) {
+        let table = self.scan(leader).table;
+        let (mut columns, _) = self.scan(leader).chunks[chunk.0 as usize];
+        for &id in members {
+            let member = self.scan(id);
+            assert!(member.needs(chunk), "D1: {id} does not need {chunk}");
+            columns |= member.turn(chunk, Part::Joined);
+        }
+        let pinned = columns & self.memory.table(table).resident(chunk);
+        self.memory.pin((table, chunk), pinned);
+        let job = Job {
+            table,
+            members: members.to_vec(),
+            pinned,
+        };
+        self.jobs.insert((leader, chunk), job);
+    }
+
+    fn end_job(&mut self, leader: ScanId, chunk: ChunkId, given_back: &[ScanId]) {
+        let job = self.jobs.remove(&(leader, chunk)).expect("D1: a job");
+        self.memory.unpin((job.table, chunk), job.pinned);
+        for id in job.members {
+            let back = given_back.contains(&id);
+            let to = if back { Part::Needed } else { Part::Done };
+            self.scan(id).turn(chunk, to);
+        }
+        if given_back.contains(&leader) {
+            if self.scan(leader).has_lapsed(chunk) {
+                self.scan(leader).lapsed -= 1;
+                self.scan(leader).turn(chunk, Part::Needed);
+            } else {
+                self.let_go(leader, chunk, Part::Needed);
+            }
+        }
+    }
+
+    /// What lapses is not pinned by the job on it either.
+    fn lapse_job(&mut self, leader: ScanId, chunk: ChunkId) {
+        if let Some(job) = self.jobs.get_mut(&(leader, chunk)) {
+            let pinned = std::mem::take(&mut job.pinned);
+            self.memory.unpin((job.table, chunk), pinned);
+        }
+    }
+
+    fn leave_jobs(&mut self, scan: ScanId) {
+        for job in self.jobs.values_mut() {
+            job.members.retain(|member| *member != scan);
+        }
+    }
+
     fn hand_out(&mut self, id: ScanId, chunk: ChunkId) {
         let scan = self.scan(id);
         assert!(scan.waiting > 0, "nobody of {id} waits for {chunk}");
@@ -366,7 +470,8 @@ impl Books {
     fn check_served(&self, event: &Event, policy: Policy) {
         let unordered = !policy.is_sequential();
         for (id, scan) in self.scans.iter().filter(|(_, scan)| scan.waiting > 0) {
-            assert!(scan.needed > 0, "{id} is not told that it is exhausted");
+            let left = scan.needed + scan.joined;
+            assert!(left > 0, "{id} is not told that it is exhausted");
             let table = self.memory.table(scan.table);
             let ready = |&(chunk, columns): &(ChunkId, Mask)| columns & !table.resident(chunk) == 0;
             let ready = match event {
@@ -391,6 +496,7 @@ impl Books {
         self.memory.table(table).loads == 0
             && self.scans.values().all(|scan| scan.table != table)
             && self.pages.values().all(|page| page.place.0 != table)
+            && self.jobs.values().all(|job| job.table != table)
     }
 
     pub(super) fn load(&self, number: u64) -> Option<&Load> {

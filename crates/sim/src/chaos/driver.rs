@@ -33,6 +33,12 @@ pub(super) enum Due {
     Lapse(ScanId, ChunkId),
     /// A consumer is done with a chunk.
     Done(ScanId, usize, ChunkId),
+    /// Other scans join the work on a chunk that this one holds.
+    BeginJob(ScanId, ChunkId),
+    /// That work is done, or failed.
+    EndJob(ScanId, ChunkId),
+    /// The scan that leads the work is cancelled.
+    StopHost(ScanId, ChunkId),
     /// A scan that failed or is exhausted is ended.
     End(ScanId),
     /// Columns of a load arrive, or fail.
@@ -195,10 +201,15 @@ impl<'a> Driver<'a> {
                 let books = self.books.scans.get(&scan);
                 if books.is_some_and(|books| books.held.contains(&chunk)) {
                     self.counts.lapses += 1;
+                    let led = self.books.jobs.contains_key(&(scan, chunk));
+                    self.counts.jobs_lapsed += u64::from(led);
                     self.tell(&Event::ChunkLapsed { scan, chunk }, None);
                 }
             }
             Due::Done(scan, at, chunk) => self.done(scan, at, chunk),
+            Due::BeginJob(scan, chunk) => self.begin_job(scan, chunk),
+            Due::EndJob(scan, chunk) => self.end_job(scan, chunk),
+            Due::StopHost(scan, chunk) => self.stop_host(scan, chunk),
             Due::End(scan) => {
                 if self.books.scans.contains_key(&scan) {
                     self.end(scan);
@@ -219,11 +230,11 @@ impl<'a> Driver<'a> {
         }
     }
 
-    fn consumer(&self, scan: ScanId, at: usize) -> Option<Consumer> {
+    pub(super) fn consumer(&self, scan: ScanId, at: usize) -> Option<Consumer> {
         self.consumers.get(&scan).map(|all| all[at])
     }
 
-    fn set_consumer(&mut self, scan: ScanId, at: usize, to: Consumer) {
+    pub(super) fn set_consumer(&mut self, scan: ScanId, at: usize, to: Consumer) {
         if let Some(all) = self.consumers.get_mut(&scan) {
             all[at] = to;
         }
@@ -259,7 +270,7 @@ impl<'a> Driver<'a> {
     }
 
     /// A consumer that is away comes back soon, or falls silent.
-    fn goes_on(&mut self, scan: ScanId, at: usize) {
+    pub(super) fn goes_on(&mut self, scan: ScanId, at: usize) {
         if self.fault(self.options.faults.consumer_stalls) {
             self.silence(Due::Ask(scan, at));
         } else {
@@ -347,7 +358,7 @@ impl<'a> Driver<'a> {
         between(&mut self.random, 1, self.options.work_ns / 10 + 1)
     }
 
-    fn work_time(&mut self) -> u64 {
+    pub(super) fn work_time(&mut self) -> u64 {
         between(
             &mut self.random,
             self.options.work_ns / 2,
@@ -437,10 +448,12 @@ impl<'a> Driver<'a> {
                 self.put(wait, Due::Lapse(scan, chunk));
             }
             self.silence(done);
+            self.may_begin_job(scan, chunk, 0);
             return;
         }
         let wait = self.work_time();
         self.put(wait, done);
+        self.may_begin_job(scan, chunk, wait);
         if self.options.turns.is_some() && chance(&mut self.random, 500) {
             self.put(wait / 2, Due::Progress(scan, chunk));
         }

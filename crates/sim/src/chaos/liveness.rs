@@ -135,7 +135,10 @@ impl Driver<'_> {
     fn bound(&self, scans: &BTreeSet<ScanId>, churn: bool) -> u64 {
         let options = self.options;
         let of = |scan: &ScanId| &self.books.scans[scan];
-        let left = |scan: &ScanId| (of(scan).needed + of(scan).held.len() + of(scan).lapsed) as u64;
+        let left = |scan: &ScanId| {
+            let of = of(scan);
+            (of.needed + of.joined + of.held.len() + of.lapsed) as u64
+        };
         let chunks: u64 = scans.iter().map(left).sum();
         let waits: u64 = scans.iter().map(|s| left(s) * (left(s) + 1) / 2).sum();
         let consumers: u64 = scans.iter().map(|scan| u64::from(of(scan).consumers)).sum();

@@ -2,7 +2,8 @@
 //!
 //! Idea: a seed draws a world ([`Options`]) and everything that happens in it. In the safety phase scans start, stall, hoard, cancel
 //! and fail; loads fail, come late, in parts and out of order; budgets shrink below what is pinned; tables grow, change version and
-//! are dropped; pages are asked for in between. After every event `check()` and the driver's own books (`memory.rs`, `books.rs`) must
+//! are dropped; pages are asked for, and chunks worked on for several scans at once, in between.
+//! After every event `check()` and the driver's own books (`memory.rs`, `books.rs`) must
 //! agree with what the core says. In the liveness phase (`liveness.rs`) nothing fails any more, and every scan must end within a
 //! stated bound.
 //!
@@ -12,6 +13,7 @@
 mod books;
 mod driver;
 mod faults;
+mod jobs;
 mod liveness;
 mod memory;
 mod options;
@@ -64,7 +66,7 @@ macro_rules! counts {
 }
 
 counts! {
-    scans, scans_ended, scans_failed, cancels, stalls, lapses, frozen, hoards, requests_withdrawn, withdrawals, loads, load_failures, deliveries, evictions, budgets, versions, tables_dropped, pages, pages_served,
+    scans, scans_ended, scans_failed, cancels, stalls, lapses, frozen, jobs, jobs_without_leader, jobs_lapsed, members, members_served, members_given_back, leaders_given_back, hosts_stopped, hoards, requests_withdrawn, withdrawals, loads, load_failures, deliveries, evictions, budgets, versions, tables_dropped, pages, pages_served,
 }
 
 /// A promise that was broken.

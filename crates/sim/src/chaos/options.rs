@@ -54,6 +54,8 @@ pub struct Options {
     pub arrive_ns: u64,
     /// How long there are faults.
     pub safety_ns: u64,
+    /// Chunks of which a chunk job is made that serves other scans too, of 1000.
+    pub jobs: u64,
     /// What goes wrong until then.
     pub faults: Faults,
     /// Short scans that keep arriving in the liveness phase, each after the end of the one before.
@@ -77,6 +79,10 @@ pub struct Faults {
     pub consumer_stalls: u64,
     /// The chunk of a consumer that falls silent lapses.
     pub chunk_lapses: u64,
+    /// A chunk job gives its chunk back, to some of those it works for or to all.
+    pub job_fails: u64,
+    /// The scan that leads a chunk job is cancelled while it runs.
+    pub host_stops: u64,
     /// A consumer asks for more while it holds a chunk.
     pub consumer_hoards: u64,
     /// A consumer that waits gives up, and asks again later.
@@ -116,14 +122,18 @@ impl Options {
             StorageModel::Nsm => 1,
             StorageModel::Dsm => pick(random, &[2, 3, 5]),
         };
-        // From a sequence of its own, so that the worlds of all other numbers stay what they were.
+        // From sequences of their own, so that the worlds of all other numbers stay what they
+        // were.
         let lapses = &mut Random::new(seed.wrapping_mul(0xD6E8_FEB8_6659_FD93));
+        let classes = &mut Random::new(seed.wrapping_mul(0x9FB2_1C65_1E98_DF25));
         let faults = Faults {
             load_fails: rate(random, 100),
             load_is_late: rate(random, 200),
             load_comes_in_parts: rate(random, 600),
             consumer_stalls: rate(random, 150),
             chunk_lapses: pick(lapses, &[0, 300, 1000]),
+            job_fails: rate(classes, 500),
+            host_stops: rate(classes, 200),
             consumer_hoards: rate(random, 300),
             request_withdrawn: rate(random, 150),
             scan_cancelled: rate(random, 300),
@@ -155,6 +165,7 @@ impl Options {
             work_ns,
             arrive_ns: longest * between(random, 1, 6),
             safety_ns: longest * between(random, 10, 60),
+            jobs: pick(classes, &[0, 500, 1000, 1000]),
             faults,
             churn: pick(random, &[0, 0, 2, 5]),
             frozen_max: pick(random, &[0, 1, 3]),
@@ -193,6 +204,7 @@ impl Options {
         for fault in FAULTS {
             with(&|o| *fault(&mut o.faults) = 0);
         }
+        with(&|o| o.jobs = 0);
         with(&|o| o.churn = 0);
         with(&|o| o.churn = o.churn.min(1));
         with(&|o| o.frozen_max = 0);
@@ -214,12 +226,14 @@ impl Options {
 }
 
 /// Each kind of fault.
-const FAULTS: [fn(&mut Faults) -> &mut u64; 12] = [
+const FAULTS: [fn(&mut Faults) -> &mut u64; 14] = [
     |f| &mut f.load_fails,
     |f| &mut f.load_is_late,
     |f| &mut f.load_comes_in_parts,
     |f| &mut f.consumer_stalls,
     |f| &mut f.chunk_lapses,
+    |f| &mut f.job_fails,
+    |f| &mut f.host_stops,
     |f| &mut f.consumer_hoards,
     |f| &mut f.request_withdrawn,
     |f| &mut f.scan_cancelled,
