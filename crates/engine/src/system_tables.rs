@@ -28,10 +28,11 @@ use crate::index::look_again;
 /// The schema with the system tables.
 pub(crate) fn schema(engine: &WeakEngine) -> Result<MemorySchemaProvider> {
     let schema = MemorySchemaProvider::new();
-    let tables: [(&str, Rows); 6] = [
+    let tables: [(&str, Rows); 7] = [
         ("scans", scans),
         ("chunks", chunks),
         ("devices", devices),
+        ("memory", memory),
         ("indexes", indexes),
         ("fragments", fragments),
         ("state_cache", state_cache),
@@ -269,6 +270,20 @@ fn devices(engine: Option<&Engine>) -> Result<RecordBatch> {
         "latency_ms",
         meter().map(|meter| meter.latency.as_secs_f64() * 1e3),
     );
+    columns.finish()
+}
+
+/// One row: the limit and who has how much of it, in bytes.
+fn memory(engine: Option<&Engine>) -> Result<RecordBatch> {
+    let budget = || engine.map(Engine::memory).into_iter();
+    let mut columns = Columns::default();
+    columns.count("limit", budget().map(|b| b.limit()));
+    columns.count("operators", budget().map(|b| b.operator_bytes()));
+    columns.count("frames", budget().map(|b| b.frame_bytes()));
+    columns.count("pages", budget().map(|b| b.page_bytes()));
+    columns.count("arrays", budget().map(|b| b.decoded_bytes()));
+    columns.count("arrays_in_use", budget().map(|b| b.read_array_bytes()));
+    columns.count("metadata", budget().map(|b| b.metadata_bytes()));
     columns.finish()
 }
 
