@@ -57,6 +57,7 @@ impl Connection {
     }
 
     /// Carries out a statement that was not prepared.
+    #[allow(clippy::too_many_lines)] // One arm an action.
     pub(crate) async fn perform(
         &mut self,
         action: &Action,

@@ -101,7 +101,7 @@ async fn idle_arrays_have_the_memory_that_nobody_wants() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn idle_arrays_make_way_for_frames() {
     let (all_columns, arrays) = (["k", "v", "s"], 8 * ROWS as u64);
-    let (setup, _) = setup(arrays + (700 << 10), Vec::new()).await;
+    let (setup, _) = setup(arrays + (1 << 20), Vec::new()).await;
     let memory = setup.shared.memory();
     let pool = pool(&setup, Policy::Relevance, StorageModel::Dsm, None);
     let view = pool.table(&setup.files).unwrap();
