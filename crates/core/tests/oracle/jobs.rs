@@ -64,11 +64,11 @@ impl Oracle {
         let worked = job
             .worked_ns
             .unwrap_or_else(|| self.worked(turn.expect("a turn"), self.now));
-        if !job.lapsed() {
-            self.touch(job.table, chunk, &job.columns);
-        } else {
+        if job.lapsed() {
             // A use of nothing.
             self.next_sequence();
+        } else {
+            self.touch(job.table, chunk, &job.columns);
         }
         let mut served = job.members.clone();
         served.extend(self.scans.contains_key(&leader).then_some(leader));

@@ -336,7 +336,7 @@ async fn columns_have_postgres_names() {
         let found: Vec<_> = statement
             .columns()
             .iter()
-            .map(|column| column.name())
+            .map(tokio_postgres::Column::name)
             .collect();
         assert_eq!(found.join(","), names, "{sql}");
         client.query(&statement, &[]).await.unwrap();
@@ -469,7 +469,7 @@ async fn rewriting_does_not_grow_without_bound() {
         format!("SELECT id FROM people WHERE {}id = ANY('{{1}}'){}", many("(", 40), many(") = ANY('{t}')", 40)),
         format!(
             "SELECT (SELECT u.id FROM people u WHERE u.id = p.id{}) FROM people p",
-            (0..1000).map(|i| format!(" AND u.id = p.c{i} AND p.d{i} > 1")).collect::<String>()
+            (0..1000).map(|i| format!(" AND u.id = p.c{i} AND p.d{i} > 1")).collect::<Vec<_>>().concat()
         ),
         format!("SELECT * FROM pg_class{}", many(" UNION ALL SELECT * FROM pg_class", 150)),
         format!("SELECT {}1{}", many("ARRAY(SELECT ", 40), many(")", 40)),
