@@ -313,6 +313,9 @@ impl Codes {
     /// Each value that is referred to gets its code once.
     fn add_references(&mut self, key: &ArrayRef, wanted: &DataType, cells: &mut [u32]) -> bool {
         let references = key.as_dictionary::<Int32Type>();
+        if references.values().len() > references.len() {
+            return widen(key, wanted).is_ok_and(|wide| self.add(&wide, wanted, cells));
+        }
         let Ok(values) = widen(references.values(), wanted) else {
             return false;
         };
@@ -435,4 +438,36 @@ fn word_of(bytes: &[u8]) -> u128 {
     let length = bytes.len() as u8;
     word[15] = length;
     u128::from_le_bytes(word)
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{DictionaryArray, Int32Array};
+
+    use super::*;
+
+    /// G1 for references: groups are those of what they refer to, in few rows and in many, of few
+    /// values and of more than a table has codes.
+    #[test]
+    fn references_are_grouped_by_what_they_refer_to() {
+        for (rows, count) in [(3, 10), (200, 5), (500, 40), (30, 200)] {
+            // Equal values under several keys, one that is NULL, and references that are.
+            let text = |n: usize| (n % 7 != 3).then(|| format!("v{}", n % (count * 2 / 3)));
+            let values = StringArray::from_iter((0..count).map(text));
+            let key = |n: usize| (n % 11 != 5).then(|| i32::try_from(n * 5 % count).unwrap());
+            let keys = Int32Array::from_iter((0..rows).map(key));
+            let kept: ArrayRef = Arc::new(DictionaryArray::new(keys, Arc::new(values)));
+            let wide = widen(&kept, &DataType::Utf8View).unwrap();
+            let sets: Vec<u32> = (0..rows).map(|n| u32::from(n % 3 == 0)).collect();
+            let grouped = |key: ArrayRef| {
+                let field = Field::new("k", DataType::Utf8View, true);
+                let mut groups = Groups::new(&[field]).unwrap();
+                let mut of_rows = Vec::new();
+                groups.assign(&sets, &[key], &mut of_rows).unwrap();
+                let emitted = groups.emit().unwrap();
+                (of_rows, emitted.sets, emitted.keys)
+            };
+            assert_eq!(grouped(kept), grouped(wide), "{rows} rows, {count} values");
+        }
+    }
 }

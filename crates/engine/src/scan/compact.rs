@@ -94,6 +94,9 @@ pub(crate) fn widen(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef> {
         }
         (DataType::Dictionary(..), _) => {
             let references = array.as_dictionary::<Int32Type>();
+            if references.values().len() > references.len() {
+                return Ok(cast(array, wanted)?);
+            }
             let values = cast(references.values(), wanted)?;
             Ok(take(&values, references.keys(), None)?)
         }
@@ -125,4 +128,60 @@ pub(super) fn mask_by_value(
     let keys = references.keys().values();
     let mask = BooleanBuffer::collect_bool(keys.len(), |row| passes[keys[row].as_usize()]);
     Ok(Some(mask.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{Int32Array, StringArray};
+    use datafusion::common::cast::as_string_view_array;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// References, some of them NULL; some values may be NULL, equal or never referred to.
+    fn references() -> impl Strategy<Value = ArrayRef> {
+        let value = prop::option::weighted(0.9, "[ab]{0,2}|[ab]{20,21}");
+        let values = prop::collection::vec(value, 1..40);
+        let keys = prop::collection::vec(
+            prop::option::weighted(0.9, any::<prop::sample::Index>()),
+            0..200,
+        );
+        (values, keys, any::<bool>()).prop_map(|(values, keys, nulls)| {
+            let text = |v: &Option<String>| v.clone().or_else(|| (!nulls).then(String::new));
+            let strings = StringArray::from_iter(values.iter().map(text));
+            let key = |k: &Option<prop::sample::Index>| match k {
+                Some(index) => Some(i32::try_from(index.index(values.len())).unwrap()),
+                None => (!nulls).then_some(0),
+            };
+            let keys = Int32Array::from_iter(keys.iter().map(key));
+            Arc::new(DictionaryArray::new(keys, Arc::new(strings))) as ArrayRef
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_wanted_is_what_is_referred_to(array in references()) {
+            let referred = array.as_dictionary::<Int32Type>().downcast_dict::<StringArray>().unwrap();
+            let referred: Vec<Option<&str>> = referred.into_iter().collect();
+            let wide = widen(&array, &DataType::Utf8View).unwrap();
+            let wide: Vec<Option<&str>> = as_string_view_array(&wide).unwrap().iter().collect();
+            prop_assert_eq!(&wide, &referred);
+            let wide = widen(&array, &DataType::Utf8).unwrap();
+            let wide: Vec<Option<&str>> = wide.as_string::<i32>().iter().collect();
+            prop_assert_eq!(&wide, &referred);
+        }
+
+        #[test]
+        fn a_mask_by_value_is_the_mask_by_row(array in references()) {
+            let short = |values: ArrayRef| -> Result<BooleanArray> {
+                let short = |v: Option<&str>| v.map(|v| v.len() < 2);
+                Ok(as_string_view_array(&values)?.iter().map(short).collect())
+            };
+            let by_value = mask_by_value(&array, &DataType::Utf8View, short).unwrap();
+            let by_row = short(widen(&array, &DataType::Utf8View).unwrap()).unwrap();
+            if let Some(by_value) = by_value {
+                prop_assert_eq!(by_value, by_row);
+            }
+        }
+    }
 }
