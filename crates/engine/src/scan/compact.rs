@@ -94,10 +94,12 @@ pub(crate) fn widen(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef> {
         }
         (DataType::Dictionary(..), _) => {
             let references = array.as_dictionary::<Int32Type>();
-            if references.values().len() > references.len() {
+            let values = references.values();
+            // Row by row, where that is less; arrow does not see values that are NULL there.
+            if values.len() > references.len() && values.null_count() == 0 {
                 return Ok(cast(array, wanted)?);
             }
-            let values = cast(references.values(), wanted)?;
+            let values = cast(values, wanted)?;
             Ok(take(&values, references.keys(), None)?)
         }
         (_, wanted) => Ok(cast(array, wanted)?),
