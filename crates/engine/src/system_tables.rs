@@ -1,8 +1,8 @@
 //! `coscan.scans`, `coscan.chunks`, `coscan.devices`, `coscan.memory`, `coscan.indexes`,
 //! `coscan.fragments`, `coscan.state_cache`: what runs now, what is in memory and who wants it, how
-//! busy the devices are, who has how much memory, which indexes there are, which queries work on chunks together, and what is remembered of
-//! chunks. Made anew for every query, from one look at each pool and at each index's manifest, for
-//! others may have refreshed or dropped it.
+//! busy the devices are, who has how much memory, which indexes there are, which queries work on
+//! chunks together, and what is remembered of chunks. Made anew for every query, from one look at
+//! each pool and at each index's manifest, for others may have refreshed or dropped it.
 //!
 //! Not here: settings (`SHOW ALL`, `information_schema.df_settings`).
 
