@@ -4,8 +4,7 @@
     docs/tools/columns.py            all Markdown files and templates, and comments in Rust
 
 Not here: tables, marks and code between fences, which cannot be wrapped, and the targets of links, which do
-not count. Code in Rust is rustfmt's. Files that others were changing when this check came are in
-`LATER`; a path goes from there when its comments are wrapped.
+not count. Code in Rust is rustfmt's.
 """
 
 import re
@@ -14,7 +13,6 @@ import sys
 from pathlib import Path
 
 WIDTH = 100
-LATER = ("crates/server/", "crates/core/", "crates/sim/", "crates/storage/src/pool/")
 COMMENT = re.compile(r"^\s*//[/!]?(?!/)")
 TRAILING = re.compile(r"[;,{})\]]\s+//(?![/!])")
 TARGET = re.compile(r"\]\([^)\s]*\)|https?://\S+")
@@ -23,8 +21,6 @@ TARGET = re.compile(r"\]\([^)\s]*\)|https?://\S+")
 def main(root):
     bad = 0
     for name in subprocess.check_output(["git", "ls-files"], cwd=root, text=True).splitlines():
-        if name.startswith(LATER):
-            continue
         finder = long_prose if name.endswith((".md", ".md.in")) else long_comments if name.endswith(".rs") else None
         if finder is None or not (root / name).exists():
             continue

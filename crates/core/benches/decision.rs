@@ -1,9 +1,11 @@
 //! What does one scheduling decision cost at 64 scans × 100,000 chunks?
 //!
-//! A tiny driver runs a buffer of a quarter of the table: loads complete in turn, scans of mixed speeds and ranges request and
-//! release. Every `handle` is timed, with the hand-out of its actions; criterion gets the mean, the percentiles over all decisions are printed, because the promise is
-//! about the p99 (docs/BENCHMARKS.md). Scans that come and go are printed apart: they cost what they announce. `scattered` is the
-//! hard case: ranges full of holes, so that hardly two chunks interest the same scans.
+//! A tiny driver runs a buffer of a quarter of the table: loads complete in turn, scans of mixed
+//! speeds and ranges request and release. Every `handle` is timed, with the hand-out of its
+//! actions; criterion gets the mean, the percentiles over all decisions are printed, because the
+//! promise is about the p99 (docs/BENCHMARKS.md). Scans that come and go are printed apart: they
+//! cost what they announce. `scattered` is the hard case: ranges full of holes, so that hardly two
+//! chunks interest the same scans.
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,

@@ -1,13 +1,13 @@
 //! The Active Buffer Manager: one event in, the actions that follow out.
 //!
-//! This file is the skeleton of `handle`: stalls (`starvation.rs`), state changes and delivery (`serving.rs`, `turns.rs`,
-//! `loading.rs`, `pages.rs`, `jobs.rs`), budget (`room.rs`), loads (`loading.rs`). What is chosen
-//! stands in `relevance.rs`, `elevator.rs`, `sequential.rs`.
+//! This file is the skeleton of `handle`: stalls (`starvation.rs`), state changes and delivery
+//! (`serving.rs`, `turns.rs`, `loading.rs`, `pages.rs`, `jobs.rs`), budget (`room.rs`), loads
+//! (`loading.rs`). What is chosen stands in `relevance.rs`, `elevator.rs`, `sequential.rs`.
 //!
 //! Bounds: at most `loads_max` outstanding loads per device; actions queue until polled.
-//! I1 a segment is loading at most once. I2 a pinned segment is never a victim. I3 bytes resident or loading stay in budget.
-//! I4 every load has a scan that wants it. I5 each chunk is done with once for each scan that
-//! announced it, whoever does it.
+//! I1 a segment is loading at most once. I2 a pinned segment is never a victim. I3 bytes resident
+//! or loading stay in budget. I4 every load has a scan that wants it. I5 each chunk is done with
+//! once for each scan that announced it, whoever does it.
 //! Source: [CoopScans07 §4, Figure 3]; contract: `docs/design/abm.md`.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -60,7 +60,8 @@ pub struct Abm {
     /// I3: bytes resident or loading.
     pub(crate) used: u64,
     pub(crate) tables: BTreeMap<TableId, Table>,
-    /// Ascending by id, for ids ascend as scans come. A load looks up every scan that wants it, so finding one has to be cheap.
+    /// Ascending by id, for ids ascend as scans come. A load looks up every scan that wants it, so
+    /// finding one has to be cheap.
     pub(crate) scans: IndexMap<ScanId, Scan, FxBuildHasher>,
     pub(crate) scan_last: Option<ScanId>,
     /// Scans of which a waiting consumer may be served now.
@@ -136,7 +137,8 @@ impl Abm {
         self.actions.pop_front()
     }
 
-    /// When `TimePassed` is due: the next moment a scan may turn out to be stalled, or a turn ends by itself.
+    /// When `TimePassed` is due: the next moment a scan may turn out to be stalled, or a turn ends
+    /// by itself.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Time> {
         let stall = self.stalls.first().map(|&(time, _)| time);

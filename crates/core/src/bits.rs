@@ -1,7 +1,7 @@
 //! A set of small numbers, a bit each.
 //!
-//! Column sets and sets of scans are both this. A decision counts and intersects thousands of them, so members up to 127 lie in two
-//! words without a loop; larger ones follow in a box.
+//! Column sets and sets of scans are both this. A decision counts and intersects thousands of them,
+//! so members up to 127 lie in two words without a loop; larger ones follow in a box.
 
 use std::hash::{Hash, Hasher};
 
@@ -203,9 +203,10 @@ impl Clone for Bits {
     }
 }
 
-/// Word by word, because what is derived calls `memcmp` for `high`, and glibc's functions for AVX-512 touch the dangling address
-/// of an empty box under an empty mask: 217 ns on an AMD EPYC where an empty box on the heap would cost 2. `memset` and `memcpy` are
-/// no better: a `fill` of an empty rest took 38 % of the time of 64 scans.
+/// Word by word, because what is derived calls `memcmp` for `high`, and glibc's functions for
+/// AVX-512 touch the dangling address of an empty box under an empty mask: 217 ns on an AMD EPYC
+/// where an empty box on the heap would cost 2. `memset` and `memcpy` are no better: a `fill` of an
+/// empty rest took 38 % of the time of 64 scans.
 impl PartialEq for Bits {
     fn eq(&self, other: &Self) -> bool {
         self.low[0] == other.low[0]

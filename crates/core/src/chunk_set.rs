@@ -1,7 +1,9 @@
 //! Sets of chunks, kept as maximal runs.
 //!
-//! Scans announce ranges, and what they have left stays close to ranges, so a set costs its runs, not its chunks.
-//! Bounds: every operation on one chunk is O(log runs); set operations are linear in the runs they touch.
+//! Scans announce ranges, and what they have left stays close to ranges, so a set costs its runs,
+//! not its chunks.
+//! Bounds: every operation on one chunk is O(log runs); set operations are linear in the runs they
+//! touch.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -68,7 +70,8 @@ impl ChunkSet {
             return;
         }
         let (mut start, mut end) = (range.start, range.end);
-        // Swallow the run that reaches into or touches the start, then all that begin before or at the end.
+        // Swallow the run that reaches into or touches the start, then all that begin before or at
+        // the end.
         if let Some((&s, &e)) = self.runs.range(..=start).next_back()
             && e >= start
         {

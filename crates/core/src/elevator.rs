@@ -1,7 +1,8 @@
-//! `elevator`: one cursor per table moves over the chunks in order and reads what any scan needs of each.
+//! `elevator`: one cursor per table moves over the chunks in order and reads what any scan needs of
+//! each.
 //!
-//! Chunks stay until every scan that needs them has had them, so the cursor waits for the slowest scan (`room.rs`: only garbage is
-//! evicted). Scans that are stalled do not count.
+//! Chunks stay until every scan that needs them has had them, so the cursor waits for the slowest
+//! scan (`room.rs`: only garbage is evicted). Scans that are stalled do not count.
 //! Source: [CoopScans07 §3, §6.2].
 
 use crate::abm::{Abm, LoadChoice};
@@ -44,7 +45,8 @@ impl Abm {
     }
 }
 
-/// The first chunk at or after the cursor of which a scan that is not stalled misses columns, and those columns.
+/// The first chunk at or after the cursor of which a scan that is not stalled misses columns, and
+/// those columns.
 fn next_needed(table: &Table) -> Option<(ChunkId, ColumnSet)> {
     let chunk = first_from_cursor(table, |group| {
         let mut slots = Bits::default();
@@ -59,7 +61,8 @@ fn next_needed(table: &Table) -> Option<(ChunkId, ColumnSet)> {
     Some((chunk, wanted.difference(&table.group(chunk).coming)))
 }
 
-/// The first chunk at or after the cursor, cyclically, that interests one of the slots that `slots` names for its group.
+/// The first chunk at or after the cursor, cyclically, that interests one of the slots that `slots`
+/// names for its group.
 fn first_from_cursor(table: &Table, slots: impl Fn(&Group) -> Bits) -> Option<ChunkId> {
     let first_from = |from| {
         let mut first = None;

@@ -24,7 +24,8 @@ pub enum EventError {
     /// Scan ids must ascend.
     #[error("scan id {0} is not greater than all before")]
     ScanIdReused(ScanId),
-    /// A part is empty, overlaps another, or names chunks or columns that the table lacks; or there are no consumers.
+    /// A part is empty, overlaps another, or names chunks or columns that the table lacks; or there
+    /// are no consumers.
     #[error("the parts of scan {0} are inconsistent")]
     BadPart(ScanId),
     /// No such chunk.
@@ -55,7 +56,8 @@ pub enum EventError {
     /// The column is not in an outstanding load.
     #[error("table {0}, chunk {1}: column {2} is not being loaded")]
     NotLoading(TableId, ChunkId, ColumnId),
-    /// A column was reported complete though a shared extent of it is neither in memory nor on its way.
+    /// A column was reported complete though a shared extent of it is neither in memory nor on its
+    /// way.
     #[error("table {0}, chunk {1}: column {2} lacks a shared extent")]
     ExtentAbsent(TableId, ChunkId, ColumnId),
     /// Page request ids must ascend.

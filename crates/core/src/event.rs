@@ -7,14 +7,17 @@ use crate::{
     SharedExtent, TableId, TableLayout,
 };
 
-/// The rule that picks the scan to serve, the chunk to load, the chunk to deliver and the victim to evict.
+/// The rule that picks the scan to serve, the chunk to load, the chunk to deliver and the victim to
+/// evict.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Policy {
     /// Every scan reads its chunks in order, the buffer is LRU. [CoopScans07 §3]
     Normal,
-    /// As `normal`, but a new scan starts where the running scan with the largest remaining overlap is. [CoopScans07 §3]
+    /// As `normal`, but a new scan starts where the running scan with the largest remaining overlap
+    /// is. [CoopScans07 §3]
     Attach,
-    /// Every scan reads its chunks in order, what is needed last by the scans' positions and paces is evicted. [PBM12 §3]
+    /// Every scan reads its chunks in order, what is needed last by the scans' positions and paces
+    /// is evicted. [PBM12 §3]
     Pbm,
     /// As `Pbm`, but of a few segments drawn at random (Vanderkooy 2023).
     PbmSampling,
@@ -57,9 +60,11 @@ pub struct AbmConfig {
     pub budget_bytes: u64,
     /// Outstanding loads per device, at least 1.
     pub loads_max: usize,
-    /// A scan whose consumers have been silent this long, though a chunk is there for them, is stalled. Nanoseconds.
+    /// A scan whose consumers have been silent this long, though a chunk is there for them, is
+    /// stalled. Nanoseconds.
     pub stall_after_ns: u64,
-    /// The waiting time that weighs as much as one chunk needed, per running scan, in queryRelevance. Nanoseconds, at least 1.
+    /// The waiting time that weighs as much as one chunk needed, per running scan, in
+    /// queryRelevance. Nanoseconds, at least 1.
     pub wait_unit_ns: u64,
     /// `Relevance`: how many chunks may be in work at once. None: as many as there are consumers.
     pub turns: Option<TurnLimit>,
@@ -68,10 +73,11 @@ pub struct AbmConfig {
 /// Scans take turns on the cores: what is ready is handed out only while fewer chunks are in work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TurnLimit {
-    /// Different chunks in work at once, at least 1. As many as cores, or a few more so that none is ever idle.
+    /// Different chunks in work at once, at least 1. As many as cores, or a few more so that none
+    /// is ever idle.
     pub chunks_max: usize,
-    /// So long after its hand-out, or the last `ChunkProgressed`, a chunk does not count as in work: its consumer waits for
-    /// something else.
+    /// So long after its hand-out, or the last `ChunkProgressed`, a chunk does not count as in
+    /// work: its consumer waits for something else.
     /// Nanoseconds, at least 1.
     pub length_ns_max: u64,
 }
@@ -90,7 +96,8 @@ pub struct Part {
 pub struct ScanSpec {
     /// The table.
     pub table: TableId,
-    /// Disjoint sets of chunks, each with its columns. May be empty: such a scan is exhausted at once.
+    /// Disjoint sets of chunks, each with its columns. May be empty: such a scan is exhausted at
+    /// once.
     pub parts: Vec<Part>,
     /// How many streams ask for chunks at once, at least 1.
     pub consumers: u32,
@@ -140,15 +147,17 @@ pub enum Event {
         /// The scan.
         scan: ScanId,
     },
-    /// A consumer still works on a chunk it holds. To be told a few times per `TurnLimit::length_ns_max`.
+    /// A consumer still works on a chunk it holds. To be told a few times per
+    /// `TurnLimit::length_ns_max`.
     ChunkProgressed {
         /// The scan.
         scan: ScanId,
         /// The chunk.
         chunk: ChunkId,
     },
-    /// A consumer of the scan has not come back to a chunk it holds: the driver takes the chunk's memory back. The chunk stays the
-    /// consumer's, who reads what is left of it as a scan of its own, and releases it at the end.
+    /// A consumer of the scan has not come back to a chunk it holds: the driver takes the chunk's
+    /// memory back. The chunk stays the consumer's, who reads what is left of it as a scan of its
+    /// own, and releases it at the end.
     ChunkLapsed {
         /// The scan.
         scan: ScanId,
@@ -262,7 +271,8 @@ pub enum LoadOrigin {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Action {
-    /// Read segments into memory. Answered by `LoadCompleted` or `LoadFailed`, in any number of steps.
+    /// Read segments into memory. Answered by `LoadCompleted` or `LoadFailed`, in any number of
+    /// steps.
     Load {
         /// The table.
         table: TableId,
@@ -293,7 +303,8 @@ pub enum Action {
         /// The extent.
         extent: ExtentId,
     },
-    /// Hand a chunk to a waiting consumer. Its columns stay in memory until `ChunkReleased`, `ChunkLapsed` or `ScanEnded`.
+    /// Hand a chunk to a waiting consumer. Its columns stay in memory until `ChunkReleased`,
+    /// `ChunkLapsed` or `ScanEnded`.
     Deliver {
         /// The scan.
         scan: ScanId,

@@ -25,7 +25,8 @@ id!(
     ChunkId(u32)
 );
 id!(
-    /// A column of a table: a root column under `dsm`, the one stand-in for all columns under `nsm`.
+    /// A column of a table: a root column under `dsm`, the one stand-in for all columns under
+    /// `nsm`.
     ColumnId(u16)
 );
 id!(

@@ -1,7 +1,8 @@
 //! Which scans need each chunk.
 //!
-//! Idea: the same bits three ways, for a search refuses most chunks and must do so cheaply: by scan, 64 chunks with one word, and the
-//! next 64 with the next; by count, a chunk with four bytes; by chunk, whoever is left.
+//! Idea: the same bits three ways, for a search refuses most chunks and must do so cheaply: by
+//! scan, 64 chunks with one word, and the next 64 with the next; by count, a chunk with four bytes;
+//! by chunk, whoever is left.
 //! I10: the three agree.
 
 use std::ops::Range;
@@ -94,14 +95,16 @@ impl Interest {
         chunks.map_or(0, |chunks| chunks.word(block as usize))
     }
 
-    /// Of 64 chunks those that a mask, not 0, names: by how many scans the least wanted of them is needed.
+    /// Of 64 chunks those that a mask, not 0, names: by how many scans the least wanted of them is
+    /// needed.
     pub(crate) fn least_of(&self, block: u32, mask: u64) -> u32 {
         let first = block as usize * 64;
         let counts = &self.counts[first..self.counts.len().min(first + 64)];
         let (low, high) = counts.split_at(counts.len().min(32));
         #[expect(clippy::cast_possible_truncation, reason = "a half each")]
         let halves = [(low, mask as u32), (high, (mask >> 32) as u32)];
-        // The counts of others are raised to the highest number, without a branch: the loop works on eight at a time.
+        // The counts of others are raised to the highest number, without a branch: the loop works
+        // on eight at a time.
         let raised = |mask: u32, at: u32| (mask >> at & 1).wrapping_sub(1);
         let least = halves.map(|(counts, mask)| {
             let counts = (0..32).zip(counts);

@@ -1,9 +1,11 @@
-//! The scheduling core of Coscan: pure state machines that decide what is read, kept, handed out and evicted.
+//! The scheduling core of Coscan: pure state machines that decide what is read, kept, handed out
+//! and evicted.
 //!
-//! Nothing here reads a clock, starts a thread, touches a file or draws a random number. A driver (the storage crate with
-//! real devices, the simulator with modelled ones) tells the core what happened through [`Abm::handle`] and carries out
-//! the actions it takes from [`Abm::poll_action`]. The same events give the same actions, always: that is what makes
-//! replay, simulation and the oracle test possible.
+//! Nothing here reads a clock, starts a thread, touches a file or draws a random number. A driver
+//! (the storage crate with real devices, the simulator with modelled ones) tells the core what
+//! happened through [`Abm::handle`] and carries out the actions it takes from [`Abm::poll_action`].
+//! The same events give the same actions, always: that is what makes replay, simulation and the
+//! oracle test possible.
 //!
 //! The contract is `docs/design/abm.md`; the papers are named in `docs/BIBLIOGRAPHY.md`.
 #![forbid(unsafe_code)]

@@ -1,7 +1,9 @@
 //! Loads start, arrive and fail.
 //!
-//! Not here: which load is chosen (`relevance.rs`, `elevator.rs`, `sequential.rs`), what makes room for it (`room.rs`).
-//! I3: a load starts only if it fits. I7: a failed load fails the scans that need it, and nothing else.
+//! Not here: which load is chosen (`relevance.rs`, `elevator.rs`, `sequential.rs`), what makes room
+//! for it (`room.rs`).
+//! I3: a load starts only if it fits. I7: a failed load fails the scans that need it, and nothing
+//! else.
 
 use crate::abm::{Abm, LoadChoice};
 use crate::table::LastLoad;
@@ -105,7 +107,8 @@ impl Abm {
         let resident = &table.group(chunk).state.resident;
         let ready: Vec<ScanId> = table
             .interest(chunk)
-            // Whoever asks later is served then. Most of those who need a chunk are at work on another.
+            // Whoever asks later is served then. Most of those who need a chunk are at work on
+            // another.
             .iter_and(&table.waiting)
             .map(|slot| table.slot(slot))
             .filter(|slot| slot.columns.is_subset(resident))

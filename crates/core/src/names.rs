@@ -1,4 +1,5 @@
-//! What policies, storage models and access paths are called: in settings, plans, traces and logs, and on command lines.
+//! What policies, storage models and access paths are called: in settings, plans, traces and logs,
+//! and on command lines.
 
 use std::fmt;
 use std::str::FromStr;

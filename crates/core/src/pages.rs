@@ -1,7 +1,7 @@
 //! Single pages that smooth scans ask for, and how they meet chunk loads.
 //!
-//! A page whose chunk is in memory is served from it; one whose chunk is on its way waits for it; the others queue, and make their
-//! chunk more relevant. Source: [CoopScans07 §7.1].
+//! A page whose chunk is in memory is served from it; one whose chunk is on its way waits for it;
+//! the others queue, and make their chunk more relevant. Source: [CoopScans07 §7.1].
 
 use std::collections::BTreeMap;
 

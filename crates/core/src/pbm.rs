@@ -1,11 +1,12 @@
 //! `pbm`: what is needed last goes first, as far as the scans' positions and paces tell.
 //!
-//! Idea: scans go through their chunks in order, each at its own pace, so the time until a segment is needed next can be estimated. The
-//! segment for which that is longest is evicted; of those that no scan wants, the one used longest ago. `pbm-sampling` looks at a
-//! few idle segments at random instead of all.
-//! We differ: estimates are computed when something has to go. The paper keeps pages in buckets by estimated time, because its units are
-//! many and small; ours are chunks.
-//! Bounds: `pbm` is linear in the idle segments and the scans that want them; `pbm-sampling` looks at `SAMPLE` segments.
+//! Idea: scans go through their chunks in order, each at its own pace, so the time until a segment
+//! is needed next can be estimated. The segment for which that is longest is evicted; of those that
+//! no scan wants, the one used longest ago. `pbm-sampling` looks at a few idle segments at random
+//! instead of all. We differ: estimates are computed when something has to go. The paper keeps
+//! pages in buckets by estimated time, because its units are many and small; ours are chunks.
+//! Bounds: `pbm` is linear in the idle segments and the scans that want them; `pbm-sampling` looks
+//! at `SAMPLE` segments.
 //! Source: [PBM12 §3]; sampling: [Vanderkooy23].
 
 use std::cmp::Reverse;
@@ -16,14 +17,16 @@ use crate::scan::Scan;
 use crate::table::Table;
 use crate::{ChunkId, ColumnId, Policy, TableId};
 
-/// Segments that are looked at for an eviction. With ten, the best of them is in the best fifth nine times of ten.
+/// Segments that are looked at for an eviction. With ten, the best of them is in the best fifth
+/// nine times of ten.
 const SAMPLE: usize = 10;
 
 /// An idle segment.
 type Idle = (TableId, ChunkId, ColumnId);
 
 impl Abm {
-    /// The idle segment that is needed last, but for those of the chunk to be loaded and those that its scan takes before it.
+    /// The idle segment that is needed last, but for those of the chunk to be loaded and those that
+    /// its scan takes before it.
     pub(crate) fn needed_last(&self, load: Option<&LoadChoice>) -> Option<Idle> {
         let spared = load.map(|load| (load.table, self.taken_before(load)));
         let free = |&(table, chunk, _): &Idle| {
@@ -53,7 +56,8 @@ impl Abm {
         })
     }
 
-    /// In how many nanoseconds the segment is needed, by what the scans do now; `u64::MAX` if no scan that keeps up wants it.
+    /// In how many nanoseconds the segment is needed, by what the scans do now; `u64::MAX` if no
+    /// scan that keeps up wants it.
     fn next_use(&self, table: &Table, chunk: ChunkId, column: ColumnId) -> u64 {
         let wanted = table.interest(chunk).difference(&table.stalled);
         let slots = wanted.iter().map(|slot| table.slot(slot));
@@ -62,8 +66,9 @@ impl Abm {
         times.min().unwrap_or(u64::MAX)
     }
 
-    /// When the scan will come to a chunk that it needs, if it goes on as it has. It begins with the first chunk, so its place there
-    /// is how many before it are needed. Before its first chunk it is expected to want everything at once.
+    /// When the scan will come to a chunk that it needs, if it goes on as it has. It begins with
+    /// the first chunk, so its place there is how many before it are needed. Before its first chunk
+    /// it is expected to want everything at once.
     fn time_to(&self, scan: &Scan, chunk: ChunkId) -> u64 {
         let before = self.table(scan.table).needed_in(scan, &(0..chunk.0)) as u128;
         let elapsed = u128::from(self.now.0 - scan.registered_at.0);
@@ -71,8 +76,8 @@ impl Abm {
         u64::try_from(before * elapsed / handed.max(1)).unwrap_or(u64::MAX)
     }
 
-    /// Some idle segments, drawn evenly, one perhaps twice. What is drawn depends on the state alone, which the eviction that follows
-    /// changes.
+    /// Some idle segments, drawn evenly, one perhaps twice. What is drawn depends on the state
+    /// alone, which the eviction that follows changes.
     fn sample(&self) -> Vec<Idle> {
         let total: usize = self.tables.values().map(|t| t.idle_list.list.len()).sum();
         if total == 0 {

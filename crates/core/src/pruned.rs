@@ -1,15 +1,18 @@
 //! The best chunk of a set, without looking at every chunk.
 //!
-//! Idea: branch and bound. Chunks hang in blocks of 64, blocks in branches of 64, and every node knows which scans are interested in
-//! any of its chunks, which in all of them, and the least and the largest interest count. From these follows how good the best chunk
-//! below can be, so nodes are opened best bound first and most are never opened. Where scans announce ranges, neighbours are alike
-//! and a bound is exact; where their ranges are full of holes it is loose, but still skips most of the table.
+//! Idea: branch and bound. Chunks hang in blocks of 64, blocks in branches of 64, and every node
+//! knows which scans are interested in any of its chunks, which in all of them, and the least and
+//! the largest interest count. From these follows how good the best chunk below can be, so nodes
+//! are opened best bound first and most are never opened. Where scans announce ranges, neighbours
+//! are alike and a bound is exact; where their ranges are full of holes it is loose, but still
+//! skips most of the table.
 //!
 //! Not here: what is good (`relevance.rs`, `room.rs`, `elevator.rs` give the bound and the score).
-//! Bounds: a change of one chunk costs at most 64 chunks and 64 blocks; a search at least all branches, in the worst case all chunks:
-//! finding the chunk that most of an arbitrary subset of scans want is a maximum-inner-product search, for which nothing better is
-//! known. Measured by `benches/decision.rs`, 64 scans × 100,000 chunks, p99 of a whole decision: ranges 8 to 9 µs, ranges of which a
-//! quarter is drawn out at random 26 to 27 µs.
+//! Bounds: a change of one chunk costs at most 64 chunks and 64 blocks; a search at least all
+//! branches, in the worst case all chunks: finding the chunk that most of an arbitrary subset of
+//! scans want is a maximum-inner-product search, for which nothing better is known. Measured by
+//! `benches/decision.rs`, 64 scans × 100,000 chunks, p99 of a whole decision: ranges 8 to 9 µs,
+//! ranges of which a quarter is drawn out at random 26 to 27 µs.
 //! I9: a node's summary is exactly that of its chunks.
 
 use std::cmp::Reverse;
@@ -22,7 +25,8 @@ use crate::interest::{Interest, Member};
 
 /// Chunks per block and blocks per branch: the bits of a word.
 const FAN: u32 = 64;
-/// Up to so many branches a hand-out takes them in order; beyond, to begin with the best spares more than finding it costs.
+/// Up to so many branches a hand-out takes them in order; beyond, to begin with the best spares
+/// more than finding it costs.
 const BRANCHES_IN_ORDER: usize = 4;
 
 /// Who is interested in the chunks below a node.
@@ -62,8 +66,8 @@ impl Summary {
         self.least = self.least.min(other.least);
     }
 
-    /// One chunk below lost a slot, and interests `count` others. `others`: whether chunks below still interest the slot. `counts`:
-    /// the largest numbers of slots now.
+    /// One chunk below lost a slot, and interests `count` others. `others`: whether chunks below
+    /// still interest the slot. `counts`: the largest numbers of slots now.
     fn lose(&mut self, slot: usize, others: bool, count: u32, counts: impl Iterator<Item = u32>) {
         self.any.set(slot, others);
         self.all.remove(slot);
@@ -321,8 +325,9 @@ impl PrunedSet {
 
     /// Replaces `best` if a chunk from `from` on scores more, or as much with a lower id.
     ///
-    /// `bound`: no chunk below the node scores more; None: none of them counts. `score`: None if the chunk does not count, or if it
-    /// is seen to score less than the best so far, which it is given. Else it must depend on the interest alone.
+    /// `bound`: no chunk below the node scores more; None: none of them counts. `score`: None if
+    /// the chunk does not count, or if it is seen to score less than the best so far, which it is
+    /// given. Else it must depend on the interest alone.
     pub(crate) fn search<S: Ord + Copy>(
         &self,
         best: &mut Option<(S, ChunkId)>,
@@ -374,10 +379,12 @@ impl PrunedSet {
         }
     }
 
-    /// Replaces `best` if a chunk that the slot needs is needed by fewer scans, or by as many with a lower id.
+    /// Replaces `best` if a chunk that the slot needs is needed by fewer scans, or by as many with
+    /// a lower id.
     ///
-    /// What [`Self::search`] would find with the count for a score. A scan is handed what few want first, so where it has been the
-    /// fewest want is what it does not need any more, and bounds tell little: most blocks are looked into, so that has to be cheap.
+    /// What [`Self::search`] would find with the count for a score. A scan is handed what few want
+    /// first, so where it has been the fewest want is what it does not need any more, and bounds
+    /// tell little: most blocks are looked into, so that has to be cheap.
     pub(crate) fn least_wanted(
         &self,
         best: &mut Option<(u32, ChunkId)>,
@@ -413,7 +420,8 @@ impl PrunedSet {
     }
 }
 
-/// Nodes still to be looked into: their bound, their first chunk, themselves. Large, so it is handed on by reference.
+/// Nodes still to be looked into: their bound, their first chunk, themselves. Large, so it is
+/// handed on by reference.
 type Open<S, N> = SmallVec<[(S, u32, N); 32]>;
 
 /// Adds the nodes that could hold something better, best bound first.
@@ -456,7 +464,8 @@ mod tests {
 
     const CHUNKS: u32 = 6_000;
 
-    /// Which chunk, whether it is to be a member, who is interested in it, how many of them are not any more afterwards.
+    /// Which chunk, whether it is to be a member, who is interested in it, how many of them are not
+    /// any more afterwards.
     type Change = (u32, bool, BTreeSet<usize>, usize);
 
     fn change() -> impl Strategy<Value = Change> {

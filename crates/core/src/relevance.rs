@@ -1,9 +1,10 @@
 //! `relevance`: which scan is served, which chunk is read for it, which chunk it is handed.
 //!
-//! Idea: serve the starved scan that needs least (or has waited long), with the chunk that unblocks most starved scans; hand
-//! out first what few others want, so that it can be evicted early.
+//! Idea: serve the starved scan that needs least (or has waited long), with the chunk that unblocks
+//! most starved scans; hand out first what few others want, so that it can be evicted early.
 //! Not here: what is evicted for it (`room.rs`).
-//! Bounds: O(scans · log scans) for the scan, and for its chunk a search under bounds (`pruned.rs`).
+//! Bounds: O(scans · log scans) for the scan, and for its chunk a search under bounds
+//! (`pruned.rs`).
 //! Source: [CoopScans07 §4, Figure 3; §6.2, Figure 11]; we differ as `docs/design/abm.md` says.
 
 use std::cmp::Reverse;
@@ -278,7 +279,8 @@ fn least_wanted_of(table: &Table, part: &PartState, best: &mut Option<(u32, Chun
     }
 }
 
-/// Figure 11: what starved scans that share a column with `columns` want of the chunk and is not coming.
+/// Figure 11: what starved scans that share a column with `columns` want of the chunk and is not
+/// coming.
 fn columns_to_load(table: &Table, chunk: ChunkId, columns: &ColumnSet) -> ColumnSet {
     let others = table.overlapping(columns).intersection(&table.starved);
     table
@@ -288,8 +290,9 @@ fn columns_to_load(table: &Table, chunk: ChunkId, columns: &ColumnSet) -> Column
 
 /// What a load that a part triggers can bring, for upper bounds of `L / Pl`.
 ///
-/// A load brings a union of the columns of some of the starved scans, and only scans whose columns are all in that union count. So
-/// `L / Pl` of any chunk is at most the largest, over all unions, of (scans covered) / (bytes of the union).
+/// A load brings a union of the columns of some of the starved scans, and only scans whose columns
+/// are all in that union count. So `L / Pl` of any chunk is at most the largest, over all unions,
+/// of (scans covered) / (bytes of the union).
 struct Unions {
     /// Slots covered, columns.
     all: SmallVec<[(Bits, ColumnSet); 8]>,

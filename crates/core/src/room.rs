@@ -1,8 +1,9 @@
 //! Making room: which segments go when a load needs space or the budget shrinks.
 //!
-//! Victims are taken out one by one, for each changes who is starved; when they do not suffice, all are put back, so that a load
-//! that cannot start costs nothing.
-//! I2: pinned segments and chunks with a load under way are never victims. I3: a load starts only if it fits.
+//! Victims are taken out one by one, for each changes who is starved; when they do not suffice, all
+//! are put back, so that a load that cannot start costs nothing.
+//! I2: pinned segments and chunks with a load under way are never victims. I3: a load starts only
+//! if it fits.
 //! Source: [CoopScans07 §4 findFreeSlot, §6.2 "finding space for a chunk"].
 
 use std::cmp::Reverse;
@@ -46,7 +47,8 @@ impl Abm {
     pub(crate) fn make_room(&mut self, load: &LoadChoice) -> bool {
         let mut evicted = Vec::new();
         loop {
-            // Evicting a neighbour may free an extent that the load needs, so the need is counted anew.
+            // Evicting a neighbour may free an extent that the load needs, so the need is counted
+            // anew.
             let bytes = self.load_bytes(load.table, load.chunk, &load.columns);
             if self.used + bytes <= self.budget {
                 self.announce(evicted);
@@ -196,7 +198,8 @@ impl Abm {
         Some(single(table, chunk, column))
     }
 
-    /// Elevator: a chunk that waits for columns nobody can bring, because the buffer is full of such chunks.
+    /// Elevator: a chunk that waits for columns nobody can bring, because the buffer is full of
+    /// such chunks.
     fn stuck(&self, load: Option<&LoadChoice>) -> Option<Victim> {
         self.oldest(load, |table, group| {
             let active = table.covered_by(&group.state.resident);
@@ -221,8 +224,9 @@ impl Abm {
         Some(self.whole(table, chunk))
     }
 
-    /// Relevance: the chunk with the smallest keepRelevance that no starved scan can use, nor `trigger` needs (tier 1). Tier 2 is
-    /// without `trigger`: the scan that asks is starved, so what it can use is spared anyway.
+    /// Relevance: the chunk with the smallest keepRelevance that no starved scan can use, nor
+    /// `trigger` needs (tier 1). Tier 2 is without `trigger`: the scan that asks is starved, so
+    /// what it can use is spared anyway.
     fn least_relevant(&self, load: Option<&LoadChoice>, trigger: Option<&Scan>) -> Option<Victim> {
         self.least_kept(load, |table, group| {
             let ready = table.covered_by(&group.state.resident);

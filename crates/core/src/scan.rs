@@ -38,7 +38,8 @@ pub(crate) struct Scan {
     pub(crate) parts: Vec<PartState>,
     /// Chunks handed out, neither given back nor lapsed.
     pub(crate) held: BTreeMap<ChunkId, Turn>,
-    /// Chunks handed out of which the consumer has not come back: not pinned, not in work, and not released.
+    /// Chunks handed out of which the consumer has not come back: not pinned, not in work, and not
+    /// released.
     pub(crate) lapsed: BTreeSet<ChunkId>,
     /// Chunks that others' chunk jobs work on for it.
     pub(crate) joined: BTreeMap<ChunkId, Joined>,
@@ -70,7 +71,8 @@ pub(crate) struct Scan {
 }
 
 impl Scan {
-    /// Chunks handed out and not released. A lapsed one counts: its consumer is away, and needs nothing in its place.
+    /// Chunks handed out and not released. A lapsed one counts: its consumer is away, and needs
+    /// nothing in its place.
     pub(crate) fn in_hands(&self) -> usize {
         self.held.len() + self.lapsed.len()
     }

@@ -1,7 +1,9 @@
-//! What happens to the bytes of a table: uses, pins, loads, evictions, and the extents that segments share.
+//! What happens to the bytes of a table: uses, pins, loads, evictions, and the extents that
+//! segments share.
 //!
 //! Not here: which of them is chosen (`relevance.rs`, `elevator.rs`, `sequential.rs`, `room.rs`).
-//! I1: an extent is loading at most once, and belongs to the load that brings it. A resident segment has all its extents.
+//! I1: an extent is loading at most once, and belongs to the load that brings it. A resident
+//! segment has all its extents.
 
 use smallvec::SmallVec;
 
@@ -228,7 +230,8 @@ impl Table {
         self.set_state(evicted.chunk, |state| state.resident.insert(evicted.column));
     }
 
-    /// Whether a chunk in the extent's range other than `except` has or awaits the column, or a scan wants it there.
+    /// Whether a chunk in the extent's range other than `except` has or awaits the column, or a
+    /// scan wants it there.
     fn neighbour_uses(&self, shape: &SharedExtent, except: Option<ChunkId>) -> bool {
         (shape.first.0..=shape.last.0)
             .map(ChunkId)
@@ -245,7 +248,8 @@ impl Table {
         resident.find(|e| !self.neighbour_uses(&self.extents[e.0 as usize].shape, None))
     }
 
-    /// The lowest resident extent of which no chunk has or awaits the column, wanted or not, but for those of `load`.
+    /// The lowest resident extent of which no chunk has or awaits the column, wanted or not, but
+    /// for those of `load`.
     pub(crate) fn bare_extent(&self, load: Option<(ChunkId, &ColumnSet)>) -> Option<ExtentId> {
         let mut resident = self.resident_extents.iter().copied();
         resident.find(|extent| {

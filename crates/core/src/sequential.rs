@@ -1,7 +1,7 @@
 //! `normal` and `attach`: every scan takes its chunks in an order fixed when it registers.
 //!
-//! Starved scans are served round robin, blocked ones first; each may be `lookahead` chunks ahead. Ordered scans under the
-//! other policies take their chunks the same way.
+//! Starved scans are served round robin, blocked ones first; each may be `lookahead` chunks ahead.
+//! Ordered scans under the other policies take their chunks the same way.
 //! Source: [CoopScans07 §3]; attach by weighted column overlap: §6.2.
 
 use std::cmp::Reverse;
@@ -25,7 +25,8 @@ impl Abm {
             .then_some(chunk)
     }
 
-    /// Among the next chunks that the scan may be ahead, those that are not coming, with the columns they miss.
+    /// Among the next chunks that the scan may be ahead, those that are not coming, with the
+    /// columns they miss.
     pub(crate) fn missing_ahead<'a>(
         &'a self,
         scan: &'a Scan,
@@ -39,8 +40,8 @@ impl Abm {
         })
     }
 
-    /// The chunks that the scan of a load takes up to the one to be loaded. To evict one of them for it gains nothing: as long as the
-    /// scan does not ask, it would load them by turns.
+    /// The chunks that the scan of a load takes up to the one to be loaded. To evict one of them
+    /// for it gains nothing: as long as the scan does not ask, it would load them by turns.
     pub(crate) fn taken_before(&self, load: &LoadChoice) -> SmallVec<[ChunkId; 4]> {
         let order = self.table(load.table).order(self.scan(load.scan));
         let mut before: SmallVec<_> = order.take_while(|&chunk| chunk != load.chunk).collect();
@@ -76,7 +77,8 @@ impl Abm {
         })
     }
 
-    /// Where a new scan joins: the next chunk of the running scan with the largest remaining overlap, else the start.
+    /// Where a new scan joins: the next chunk of the running scan with the largest remaining
+    /// overlap, else the start.
     pub(crate) fn attach_point(&self, table: TableId, parts: &[Part]) -> ChunkId {
         let table = self.table(table);
         let mut best = (0, ChunkId(0));

@@ -67,8 +67,9 @@ impl Abm {
         self.refresh(id);
     }
 
-    /// How many loads ahead of its consumers keep a scan fed. The paper's policies stay one ahead however many loads may be
-    /// outstanding: under LRU a scan that runs ahead further than its share of the buffer evicts what it has not used yet.
+    /// How many loads ahead of its consumers keep a scan fed. The paper's policies stay one ahead
+    /// however many loads may be outstanding: under LRU a scan that runs ahead further than its
+    /// share of the buffer evicts what it has not used yet.
     fn loads_ahead(&self) -> usize {
         match self.config.policy {
             Policy::Elevator | Policy::Relevance => self.config.loads_max,
@@ -109,8 +110,9 @@ impl Abm {
         self.refresh(id);
     }
 
-    /// A chunk's consumer does not come back. That is no sign of life: a scan that holds nothing else, and of which nobody waits, is
-    /// stalled from now on, so that nothing is loaded in the chunk's place (I8).
+    /// A chunk's consumer does not come back. That is no sign of life: a scan that holds nothing
+    /// else, and of which nobody waits, is stalled from now on, so that nothing is loaded in the
+    /// chunk's place (I8).
     pub(crate) fn lapse(&mut self, id: ScanId, chunk: ChunkId) {
         let turn = self.let_go(id, chunk);
         if !self.lapse_hold(id, chunk, turn) {

@@ -100,7 +100,8 @@ impl Abm {
             .is_some_and(|scan| scan.held.contains_key(&chunk))
     }
 
-    /// Whether another scan than `scan` still needs one of these columns of a chunk, or holds it. Under NSM columns are not told apart.
+    /// Whether another scan than `scan` still needs one of these columns of a chunk, or holds it.
+    /// Under NSM columns are not told apart.
     #[must_use]
     pub fn others_want(
         &self,
@@ -112,7 +113,8 @@ impl Abm {
         self.is_wanted_but_by(Some(scan), table, chunk, columns)
     }
 
-    /// Whether any scan still needs one of these columns of a chunk, or holds it. Under NSM columns are not told apart.
+    /// Whether any scan still needs one of these columns of a chunk, or holds it. Under NSM columns
+    /// are not told apart.
     #[must_use]
     pub fn is_wanted(&self, table: TableId, chunk: ChunkId, columns: &ColumnSet) -> bool {
         self.is_wanted_but_by(None, table, chunk, columns)
@@ -141,8 +143,8 @@ impl Abm {
             })
     }
 
-    /// Whether the core holds the shared extent in memory: its load completed, it did not fail, and it was not evicted. False for
-    /// extents and tables it does not know.
+    /// Whether the core holds the shared extent in memory: its load completed, it did not fail, and
+    /// it was not evicted. False for extents and tables it does not know.
     #[must_use]
     pub fn extent_is_resident(&self, table: TableId, extent: ExtentId) -> bool {
         self.tables

@@ -1,7 +1,8 @@
 //! Which scans go hungry, and which have fallen silent?
 //!
-//! Idea: availability is counted as chunks come and go, so that asking whether a scan is starved costs nothing. A scan between whose
-//! consumers and it nothing has happened for `stall_after` is stalled: it protects nothing.
+//! Idea: availability is counted as chunks come and go, so that asking whether a scan is starved
+//! costs nothing. A scan between whose consumers and it nothing has happened for `stall_after` is
+//! stalled: it protects nothing.
 //! Source: [CoopScans07 Figure 3, queryStarved]; we differ: loads in flight count as available.
 
 use crate::abm::Abm;
@@ -114,7 +115,8 @@ impl Abm {
         }
     }
 
-    /// Makes a change to a chunk's resident or loading columns, and tells the interested scans what is coming now.
+    /// Makes a change to a chunk's resident or loading columns, and tells the interested scans what
+    /// is coming now.
     pub(crate) fn change_coming(
         &mut self,
         id: TableId,

@@ -1,8 +1,9 @@
 //! One table in the buffer manager: what is in memory, what is on its way, who wants it.
 //!
-//! Not here: what happens to segments and extents (`segments.rs`); which scan, chunk or victim is chosen (`relevance.rs`,
-//! `elevator.rs`, `sequential.rs`, `room.rs`).
-//! I1: `loading` and `resident` of a chunk are disjoint. I2: `pinned` is a subset of `resident` and never a victim.
+//! Not here: what happens to segments and extents (`segments.rs`); which scan, chunk or victim is
+//! chosen (`relevance.rs`, `elevator.rs`, `sequential.rs`, `room.rs`).
+//! I1: `loading` and `resident` of a chunk are disjoint. I2: `pinned` is a subset of `resident` and
+//! never a victim.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +25,8 @@ pub(crate) struct Slot {
     pub(crate) columns: ColumnSet,
     /// Needed chunks of the part that are ready or on their way.
     pub(crate) coming: usize,
-    /// As long as more are coming than this, the scan is not even almost starved. None for a sequential scan: it takes the next.
+    /// As long as more are coming than this, the scan is not even almost starved. None for a
+    /// sequential scan: it takes the next.
     plenty: Option<usize>,
 }
 
@@ -389,7 +391,8 @@ impl Table {
             .count()
     }
 
-    /// Columns of a chunk come, or do so no longer: counts that for the slots that need it. Gives the scans to which it may matter.
+    /// Columns of a chunk come, or do so no longer: counts that for the slots that need it. Gives
+    /// the scans to which it may matter.
     pub(crate) fn recount_coming(
         &mut self,
         chunk: ChunkId,
@@ -524,8 +527,8 @@ impl Table {
         self.chunks[chunk.0 as usize].listed = now;
     }
 
-    /// Columns of a chunk that may be evicted by themselves: under LRU every idle one, else *garbage*, the idle ones that no scan
-    /// wants [CoopScans07 §6.2, "finding space for a chunk"].
+    /// Columns of a chunk that may be evicted by themselves: under LRU every idle one, else
+    /// *garbage*, the idle ones that no scan wants [CoopScans07 §6.2, "finding space for a chunk"].
     pub(crate) fn victim_columns(&self, idle: &ColumnSet, interest: &Bits) -> ColumnSet {
         match self.policy {
             policy if policy.is_sequential() => idle.clone(),

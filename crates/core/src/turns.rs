@@ -1,13 +1,15 @@
 //! Who works now, and who waits for a turn?
 //!
-//! Idea: when the cores are the bottleneck, scans that all work at once all end late. As many chunks are in work as the cores can
-//! take, and the scan with least work left comes first (shortest remaining processing time, which minimises the mean response time
-//! of one server [Schrage68]); what a chunk costs a scan is measured. A chunk is decoded once for all who work on it at a time, so
-//! others join its turn. The order does not depend on the time that passes, so it is kept, not recomputed.
+//! Idea: when the cores are the bottleneck, scans that all work at once all end late. As many
+//! chunks are in work as the cores can take, and the scan with least work left comes first
+//! (shortest remaining processing time, which minimises the mean response time of one server
+//! [Schrage68]); what a chunk costs a scan is measured. A chunk is decoded once for all who work on
+//! it at a time, so others join its turn. The order does not depend on the time that passes, so it
+//! is kept, not recomputed.
 //! Not here: which chunk a scan is handed (`relevance.rs` and its siblings choose it).
 //! Bounds: O(scans · log scans) per turn.
-//! I6: every scan's turn comes, for the older a scan, the higher it ranks; and a chunk counts as in work only while its consumer goes on, so
-//! that one that waits for something else holds nobody up.
+//! I6: every scan's turn comes, for the older a scan, the higher it ranks; and a chunk counts as in
+//! work only while its consumer goes on, so that one that waits for something else holds nobody up.
 //! Source: none of the papers; [CoopScans07] hands out whatever is available.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -81,10 +83,12 @@ impl Abm {
         self.queue_for_turn(id);
     }
 
-    /// A turn with this chunk has begun. Its decode is shared by all who work on it now, so waiting scans of high rank join.
+    /// A turn with this chunk has begun. Its decode is shared by all who work on it now, so waiting
+    /// scans of high rank join.
     ///
-    /// Joining spares the scan a decode later, and all who come after it; it delays those before it by the rest of its work. How
-    /// much of a price is decode is not known: half of the lower of the two prices is taken for it.
+    /// Joining spares the scan a decode later, and all who come after it; it delays those before it
+    /// by the rest of its work. How much of a price is decode is not known: half of the lower of
+    /// the two prices is taken for it.
     fn join_turn(&mut self, table: TableId, chunk: ChunkId, leader_price: u64) {
         let mut at_work: Vec<ScanId> = self.turns.ends.iter().map(|end| end.1).collect();
         at_work.sort_unstable();
@@ -240,7 +244,8 @@ impl Abm {
     }
 }
 
-/// The least goes first: work left at the price paid so far, and a share of the time before the scan came.
+/// The least goes first: work left at the price paid so far, and a share of the time before the
+/// scan came.
 fn rank(table: &Table, scan: &Scan) -> u64 {
     let left = table.needed_len(scan) as u128 * u128::from(scan.worked_ns);
     let left = left / u128::from(scan.chunks_worked.max(1));
@@ -254,6 +259,7 @@ fn price(scan: &Scan) -> u64 {
     scan.worked_ns / scan.chunks_worked.max(1)
 }
 
-/// So many seconds of age weigh as much as a second of work less. Large enough that the order is nearly that of work left: in
-/// a model of [CoopScans07] Table 2 mean normalized latency was 1.67 without age, 1.71 with 10, 2.14 with 3 and 16 with 1.
+/// So many seconds of age weigh as much as a second of work less. Large enough that the order is
+/// nearly that of work left: in a model of [CoopScans07] Table 2 mean normalized latency was 1.67
+/// without age, 1.71 with 10, 2.14 with 3 and 16 with 1.
 const AGE_PER_WORK: u64 = 10;

@@ -1,7 +1,9 @@
-//! Promised: scans that arrive for ever keep nobody from ending, if the budget has room for one load beside what they hold (I6).
+//! Promised: scans that arrive for ever keep nobody from ending, if the budget has room for one
+//! load beside what they hold (I6).
 //!
-//! With room for one load only that is impossible for any scheduler that keeps the other promises (`docs/design/chaos.md`); the last
-//! test shows the run of the proof, so that whoever changes one of them on purpose finds the page to change.
+//! With room for one load only that is impossible for any scheduler that keeps the other promises
+//! (`docs/design/chaos.md`); the last test shows the run of the proof, so that whoever changes one
+//! of them on purpose finds the page to change.
 
 use std::collections::VecDeque;
 
@@ -76,7 +78,8 @@ impl Run {
         ]);
     }
 
-    /// Loads come once what was told before is taken in; the patient scan gives back and asks again at once; the others keep what they are handed.
+    /// Loads come once what was told before is taken in; the patient scan gives back and asks again
+    /// at once; the others keep what they are handed.
     fn tell(&mut self, events: impl Into<VecDeque<Event>>) {
         let mut events = events.into();
         while let Some(event) = events.pop_front() {
@@ -110,7 +113,8 @@ impl Run {
         }
     }
 
-    /// Others arrive one after another for chunk 0, each before the one before it has given it back.
+    /// Others arrive one after another for chunk 0, each before the one before it has given it
+    /// back.
     fn of_arrivals(policy: Policy, budget_bytes: u64) -> Self {
         let mut run = Self::new(policy, budget_bytes);
         run.arrives(ScanId(0), HOT..HOT + 1);

@@ -29,7 +29,8 @@ fn last_actions(log: &str) -> Vec<String> {
     last
 }
 
-/// Seed 1: the cursor comes to a chunk of which scan 0 has all it wants in memory. The load was said to be for scan 0.
+/// Seed 1: the cursor comes to a chunk of which scan 0 has all it wants in memory. The load was
+/// said to be for scan 0.
 #[test]
 fn elevator_loads_for_a_scan_that_misses_something() {
     let actions = last_actions(

@@ -1,7 +1,9 @@
-//! Promised: of the chunks that may go, the one of least keepRelevance goes, whatever the search has found before.
+//! Promised: of the chunks that may go, the one of least keepRelevance goes, whatever the search
+//! has found before.
 //!
-//! keepRelevance asks for whose sake a chunk is kept: almost starved scans that want one of its *resident* columns [CoopScans07 §6.2].
-//! The search must leave the others out of its bounds too, or it passes over chunks that are kept for nobody.
+//! keepRelevance asks for whose sake a chunk is kept: almost starved scans that want one of its
+//! *resident* columns [CoopScans07 §6.2]. The search must leave the others out of its bounds too,
+//! or it passes over chunks that are kept for nobody.
 
 use coscan_core::{
     Abm, AbmConfig, Action, ChunkId, ChunkLayout, ColumnId, ColumnSet, DeviceId, Event, Part,
@@ -15,7 +17,8 @@ const A_BYTES: u64 = 10;
 const B: ColumnId = ColumnId(1);
 const B_BYTES: u64 = 20;
 
-/// A manager with one load at a time, so that a scan is almost starved with two chunks and not with three.
+/// A manager with one load at a time, so that a scan is almost starved with two chunks and not with
+/// three.
 fn abm() -> Abm {
     let mut abm = Abm::new(AbmConfig {
         policy: Policy::Relevance,
@@ -84,7 +87,8 @@ fn start(abm: &mut Abm, scan: u64, chunks: &[u32], column: ColumnId) -> Vec<Acti
     take(abm, Event::ScanRegistered { scan, spec })
 }
 
-/// Chunks 0 to 2 have column A in memory, for a scan that has enough. Scans have the ids from `first` on.
+/// Chunks 0 to 2 have column A in memory, for a scan that has enough. Scans have the ids from
+/// `first` on.
 fn kept_for_nobody(abm: &mut Abm, first: u64) {
     for chunk in 0..3 {
         scan(abm, first + u64::from(chunk), &[chunk], A);
@@ -115,7 +119,8 @@ fn who_wants_other_columns_keeps_nothing() {
         for (fill, first) in order.into_iter().zip([0, 10]) {
             fill(&mut abm, first);
         }
-        // The device is busy from now on, so the scan after it stays starved: of chunks 0 to 2, but of their column B.
+        // The device is busy from now on, so the scan after it stays starved: of chunks 0 to 2, but
+        // of their column B.
         assert_eq!(start(&mut abm, 20, &[5], A).len(), 1);
         assert_eq!(start(&mut abm, 21, &[0, 1, 2], B), []);
         let used = 4 * A_BYTES + 2 * B_BYTES;

@@ -1,10 +1,11 @@
-//! Promised: `Abm` takes the decisions that `docs/design/abm.md` prescribes, action for action, keeps I1 to I5 and I7
-//! towards any driver, and ends every scan whose consumers keep asking (I6).
+//! Promised: `Abm` takes the decisions that `docs/design/abm.md` prescribes, action for action,
+//! keeps I1 to I5 and I7 towards any driver, and ends every scan whose consumers keep asking (I6).
 //!
-//! Random worlds are driven by random operations. `agrees`: the fast scheduler against the naive one. `live`: after a
-//! random prefix nothing fails any more, and every scan must end; on both machines, so that a flaw of the contract shows
-//! on the oracle, and a flaw of the implementation on the other alone.
-//! `PROPTEST_CASES` scales the number of cases. A failure prints the configuration, every event and its actions.
+//! Random worlds are driven by random operations. `agrees`: the fast scheduler against the naive
+//! one. `live`: after a random prefix nothing fails any more, and every scan must end; on both
+//! machines, so that a flaw of the contract shows on the oracle, and a flaw of the implementation
+//! on the other alone. `PROPTEST_CASES` scales the number of cases. A failure prints the
+//! configuration, every event and its actions.
 
 mod once_stuck;
 #[path = "oracle/mod.rs"]
@@ -177,8 +178,8 @@ fn play_to_the_end<M: Machine>(case: &Case, seed: u64, verbose: bool) {
     };
     feed(&mut world, &enough);
 
-    // Each chunk needs a request, a load of up to five steps and a release; what is thrown away in between and events
-    // that do not concern a scan are allowed for generously.
+    // Each chunk needs a request, a load of up to five steps and a release; what is thrown away in
+    // between and events that do not concern a scan are allowed for generously.
     let mut events_left = 2000 + 200 * world.needed();
     while !world.scans.is_empty() {
         let possible = liveness_events(&world, &mut random);
@@ -248,7 +249,8 @@ fn liveness_events(world: &World, random: &mut u64) -> Vec<Event> {
     events
 }
 
-/// A linear congruential generator: which of the possible events comes next must follow from the case alone.
+/// A linear congruential generator: which of the possible events comes next must follow from the
+/// case alone.
 fn next(state: &mut u64) -> u64 {
     *state = state
         .wrapping_mul(6_364_136_223_846_793_005)
@@ -352,7 +354,8 @@ macro_rules! for_each_policy_and_model {
     };
 }
 
-/// `pbm-sampling` has no oracle: what it draws follows from how the state is kept, not from the contract. All promises bind it the same.
+/// `pbm-sampling` has no oracle: what it draws follows from how the state is kept, not from the
+/// contract. All promises bind it the same.
 mod live_without_an_oracle {
     use super::*;
 

@@ -1,8 +1,9 @@
 //! Promised: the example of the introduction of [CoopScans07] comes out as the paper computes it.
 //!
-//! "Assume a system has to execute two queries, Q1 and Q2, which enter the system at the same time and process data at
-//! the same speed. Q1 needs to read 30 pages and is scheduled first, while Q2 needs 10 different pages." Latencies:
-//! normal 40 and 20 (mean 30), elevator 40 and 10 (mean 25) or 30 and 40 (mean 35) by position, relevance 40 and 10.
+//! "Assume a system has to execute two queries, Q1 and Q2, which enter the system at the same time
+//! and process data at the same speed. Q1 needs to read 30 pages and is scheduled first, while Q2
+//! needs 10 different pages." Latencies: normal 40 and 20 (mean 30), elevator 40 and 10 (mean 25)
+//! or 30 and 40 (mean 35) by position, relevance 40 and 10.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -29,7 +30,8 @@ struct Driver {
 }
 
 impl Driver {
-    /// The queries enter at the same time: nothing can be loaded before both have asked for their first chunk.
+    /// The queries enter at the same time: nothing can be loaded before both have asked for their
+    /// first chunk.
     fn run(policy: Policy, q1: Range<u32>, q2: Range<u32>) -> (u64, u64) {
         let abm = Abm::new(AbmConfig {
             policy,

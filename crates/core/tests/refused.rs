@@ -1,4 +1,5 @@
-//! Promised: an event that contradicts the state is refused and changes nothing; what only looks odd is taken.
+//! Promised: an event that contradicts the state is refused and changes nothing; what only looks
+//! odd is taken.
 
 use coscan_core::{
     Abm, AbmConfig, Action, ChunkId, ChunkLayout, ChunkSet, ColumnId, ColumnSet, DeviceId, Event,

@@ -1,5 +1,6 @@
-//! Promised: what holds in the oracle's small worlds holds where chunks fill several branches of the index: every scan ends, is
-//! handed each of its chunks once, and scans with the same chunks share their loads.
+//! Promised: what holds in the oracle's small worlds holds where chunks fill several branches of
+//! the index: every scan ends, is handed each of its chunks once, and scans with the same chunks
+//! share their loads.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

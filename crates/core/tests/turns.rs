@@ -1,5 +1,6 @@
-//! Promised: with turns no more chunks are in work than allowed, the scan with least work left is served first, others of high rank
-//! join it, an old scan is not passed over for ever, and a consumer that holds its chunk for long holds nobody up.
+//! Promised: with turns no more chunks are in work than allowed, the scan with least work left is
+//! served first, others of high rank join it, an old scan is not passed over for ever, and a
+//! consumer that holds its chunk for long holds nobody up.
 
 use std::ops::Range;
 
@@ -104,7 +105,8 @@ impl Driver {
         self.tell(Event::ChunkRequested { scan })
     }
 
-    /// The consumer worked for so long, gives the chunk back and asks for the next; who is handed one?
+    /// The consumer worked for so long, gives the chunk back and asks for the next; who is handed
+    /// one?
     fn work(&mut self, (scan, chunk): (ScanId, ChunkId), ns: u64) -> Vec<(ScanId, ChunkId)> {
         self.now += ns;
         let mut actions = self.request(scan);
@@ -280,7 +282,8 @@ fn waiting_scans_of_high_rank_join_a_turn() {
         driver.request(scan);
         next = handed_out(&driver.tell(Event::ChunkReleased { scan, chunk }));
     }
-    // All cost the same now. The oldest leads, and three join: the third has three before it, and three from it on.
+    // All cost the same now. The oldest leads, and three join: the third has three before it, and
+    // three from it on.
     let scans: Vec<ScanId> = next.iter().map(|&(scan, _)| scan).collect();
     assert_eq!(scans, ids[..4]);
 }

@@ -107,8 +107,9 @@ pub(crate) async fn authenticate(
     Ok(())
 }
 
-/// What the client says of channel binding fits the mechanism that it chose and the ones that it was offered
-/// (RFC 5802, section 6). A client that says `y` could bind and was not offered to: somebody took the offer away.
+/// What the client says of channel binding fits the mechanism that it chose and the ones that it
+/// was offered (RFC 5802, section 6). A client that says `y` could bind and was not offered to:
+/// somebody took the offer away.
 fn check_binding(mechanism: &str, first: &[u8], offered: bool) -> Result<(), Failure> {
     let flag = first.split(|byte| *byte == b',').next().unwrap_or_default();
     let plus = mechanism == SCRAM_SHA_256_PLUS_METHOD;

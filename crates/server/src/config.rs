@@ -34,9 +34,11 @@ pub struct ServerConfig {
     pub user: Option<String>,
     /// The password, checked by SCRAM-SHA-256. `None` admits everyone.
     pub password: Option<String>,
-    /// Offers TLS. Clients may still connect without it, unless it is required: SCRAM never shows the password.
+    /// Offers TLS. Clients may still connect without it, unless it is required: SCRAM never shows
+    /// the password.
     pub tls: Option<TlsFiles>,
-    /// Refuses clients that do not use TLS. Cancel requests without it are heard: they carry nothing but a key.
+    /// Refuses clients that do not use TLS. Cancel requests without it are heard: they carry
+    /// nothing but a key.
     pub tls_required: bool,
     /// Allows listening beyond loopback without a password.
     pub allow_insecure: bool,
@@ -44,8 +46,9 @@ pub struct ServerConfig {
     pub connections_max: usize,
     /// How long running statements may go on after the stop signal before they are cancelled.
     pub grace: Duration,
-    /// What clients may do beyond reading and making names of their own. None by default: whoever may connect could otherwise
-    /// change data and tables for everyone, reach the files that the server can, or take the engine's memory.
+    /// What clients may do beyond reading and making names of their own. None by default: whoever
+    /// may connect could otherwise change data and tables for everyone, reach the files that the
+    /// server can, or take the engine's memory.
     pub rights: Rights,
     /// Where statements are planned and run. `None` starts a thread per core for them. They should
     /// not be the threads that serve connections, or busy queries keep cancel requests waiting.

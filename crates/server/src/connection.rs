@@ -431,7 +431,8 @@ impl Connection {
         Ok(self.wire.flush().await?)
     }
 
-    /// Whether the client has begun something that it is to end: a transaction, or a run of messages up to a Sync.
+    /// Whether the client has begun something that it is to end: a transaction, or a run of
+    /// messages up to a Sync.
     fn in_transaction(&self) -> bool {
         self.status != TransactionStatus::Idle || self.portals.in_transaction()
     }

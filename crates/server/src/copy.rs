@@ -310,7 +310,8 @@ impl CopyFormat {
         Ok(messages)
     }
 
-    /// What comes in the first message before its row, or before the end: clients look for it there.
+    /// What comes in the first message before its row, or before the end: clients look for it
+    /// there.
     pub(crate) fn head(&self) -> &'static [u8] {
         match self {
             Self::Binary => BINARY_HEAD,

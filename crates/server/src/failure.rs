@@ -51,7 +51,8 @@ impl Failure {
         }
     }
 
-    /// The same error with the names of files, and not where they are: that is for those who may use the server's files.
+    /// The same error with the names of files, and not where they are: that is for those who may
+    /// use the server's files.
     pub(crate) fn without_folders(self) -> Self {
         Self {
             message: without_folders(&self.message),

@@ -1,12 +1,14 @@
 //! When is a client that answers nothing any more given up?
 //!
-//! A peer whose machine lost power or whose network went says nothing, so a connection that waits for it waits for ever, with its
-//! cursors and its place among the connections. Probes find out. Clients choose, by PostgreSQL's settings (`tcp_keepalives_idle`,
-//! `tcp_keepalives_interval`, `tcp_keepalives_count`, `tcp_user_timeout`).
+//! A peer whose machine lost power or whose network went says nothing, so a connection that waits
+//! for it waits for ever, with its cursors and its place among the connections. Probes find out.
+//! Clients choose, by PostgreSQL's settings (`tcp_keepalives_idle`, `tcp_keepalives_interval`,
+//! `tcp_keepalives_count`, `tcp_user_timeout`).
 //!
-//! Not here: clients that are there but idle (`idle_session_timeout`), or that do not read: their system answers probes for them, and
-//! only `tcp_user_timeout` ends such a connection.
-//! We differ: PostgreSQL's 0, the default, stands for the system's two hours; ours for two minutes in all.
+//! Not here: clients that are there but idle (`idle_session_timeout`), or that do not read: their
+//! system answers probes for them, and only `tcp_user_timeout` ends such a connection.
+//! We differ: PostgreSQL's 0, the default, stands for the system's two hours; ours for two minutes
+//! in all.
 
 use std::io;
 use std::time::Duration;

@@ -1,10 +1,12 @@
 //! What a connection makes the server hold, counted toward the memory that everything shares.
 //!
-//! Messages, statements and plans are as long as the client likes. Each is entered here before it is made, so that a
-//! server with a budget keeps within it, and so that no connection has more than a part.
+//! Messages, statements and plans are as long as the client likes. Each is entered here before it
+//! is made, so that a server with a budget keeps within it, and so that no connection has more than
+//! a part.
 //! Not here: rows on their way (S2), and what operators hold, which reserve it themselves.
 //!
-//! L1: what a connection holds is at most `most`, and with all others and the engine at most the pool's limit.
+//! L1: what a connection holds is at most `most`, and with all others and the engine at most the
+//! pool's limit.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,10 +1,12 @@
 //! From a text of SQL to what a connection does, without holding anybody up.
 //!
-//! A long text takes seconds to read, and a long statement seconds to plan. Neither yields, so both run on threads of the
-//! query runtime that are there for blocking work: connections, and queries that run, keep theirs.
+//! A long text takes seconds to read, and a long statement seconds to plan. Neither yields, so both
+//! run on threads of the query runtime that are there for blocking work: connections, and queries
+//! that run, keep theirs.
 //!
-//! Bounds: `LARGE_MAX` texts or statements at a time are worked on there, the others wait; a statement that is given up
-//! meanwhile keeps its place until its step is done. What statements hold is entered in the connection's ledger.
+//! Bounds: `LARGE_MAX` texts or statements at a time are worked on there, the others wait; a
+//! statement that is given up meanwhile keeps its place until its step is done. What statements
+//! hold is entered in the connection's ledger.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -98,7 +100,8 @@ impl Aside {
         self.wait(async move { work() }).await
     }
 
-    /// Does work that waits now and then. If the future is dropped the work stops where it waits next.
+    /// Does work that waits now and then. If the future is dropped the work stops where it waits
+    /// next.
     pub(crate) async fn wait<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, Failure>> + Send + 'static,

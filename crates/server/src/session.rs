@@ -94,8 +94,8 @@ impl Session {
         guarded(&self.runtime, work).await
     }
 
-    /// Starts a plan. `tag` is answered instead of its rows, if there is one; `announced` is what the client was told about its
-    /// columns, if it was.
+    /// Starts a plan. `tag` is answered instead of its rows, if there is one; `announced` is what
+    /// the client was told about its columns, if it was.
     pub(crate) async fn start(
         &self,
         plan: LogicalPlan,

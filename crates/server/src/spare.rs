@@ -1,8 +1,8 @@
 //! A file descriptor kept for the moment when there are none left.
 //!
-//! A process that may open no more files cannot even accept a connection to say so: clients would wait until some other
-//! client leaves. The spare descriptor is given up, the connection accepted, refused and closed, and the descriptor taken
-//! back.
+//! A process that may open no more files cannot even accept a connection to say so: clients would
+//! wait until some other client leaves. The spare descriptor is given up, the connection accepted,
+//! refused and closed, and the descriptor taken back.
 
 use std::fs::File;
 use std::io;

@@ -23,7 +23,8 @@ use crate::failure::Failure;
 pub(crate) enum Action {
     /// DataFusion plans and runs it.
     Plan(Box<DfStatement>),
-    /// A query that is run for what it does to an index, and the tag to answer with instead of its rows.
+    /// A query that is run for what it does to an index, and the tag to answer with instead of its
+    /// rows.
     Index {
         query: Box<DfStatement>,
         tag: &'static str,
@@ -257,7 +258,8 @@ fn action(statement: SqlStatement) -> Result<Action, Failure> {
             all: object_type == DiscardObject::ALL,
             temp: object_type == DiscardObject::TEMP,
         },
-        // What a session makes is its own and goes with it: all is temporary, which DataFusion refuses to be told.
+        // What a session makes is its own and goes with it: all is temporary, which DataFusion
+        // refuses to be told.
         SqlStatement::CreateTable(mut create) => {
             create.temporary = false;
             Action::Plan(Box::new(DfStatement::Statement(Box::new(

@@ -1,10 +1,12 @@
 //! Clients that have not said who they are yet, and who of them makes room for the next.
 //!
-//! Anybody can open sockets and say nothing. They have places of their own, so they never take one of a client that is
-//! served; and where those places are taken, the address that holds most of them gives up its oldest.
-//! So a flood from one address keeps out that address only, and nobody waits for a time-out.
+//! Anybody can open sockets and say nothing. They have places of their own, so they never take one
+//! of a client that is served; and where those places are taken, the address that holds most of
+//! them gives up its oldest. So a flood from one address keeps out that address only, and nobody
+//! waits for a time-out.
 //!
-//! N1: at most `STRANGERS_MAX` strangers at a time. N2: a client that was let in is not sent away as a stranger.
+//! N1: at most `STRANGERS_MAX` strangers at a time. N2: a client that was let in is not sent away
+//! as a stranger.
 
 use std::collections::HashMap;
 use std::collections::VecDeque;

@@ -7,10 +7,10 @@
 //! W1: before a client is authenticated its messages are at most `STARTUP_BYTES_MAX` long, so that
 //! strangers cannot make the server buffer gigabytes.
 //! W2: a malformed message is the end of its connection, whatever decoding it does.
-//! W3: what came before the TLS handshake is not taken for something that came through it: a client whose request for TLS
-//! is followed by more in plain text is refused (CVE-2021-23214).
-//! W4: a message counts toward the session's memory from the moment its length is known until the next one is asked for;
-//! what is read ahead is at most `AHEAD_BYTES_MAX`, and one message more.
+//! W3: what came before the TLS handshake is not taken for something that came through it: a client
+//! whose request for TLS is followed by more in plain text is refused (CVE-2021-23214).
+//! W4: a message counts toward the session's memory from the moment its length is known until the
+//! next one is asked for; what is read ahead is at most `AHEAD_BYTES_MAX`, and one message more.
 
 use std::collections::VecDeque;
 use std::io;
@@ -129,7 +129,8 @@ impl Wire {
         self.framed.codec_mut().stage = Stage::Ready;
     }
 
-    /// From here on, messages count toward a session's memory (W4), and so does what an idle connection holds.
+    /// From here on, messages count toward a session's memory (W4), and so does what an idle
+    /// connection holds.
     ///
     /// # Errors
     /// If there is not even as much left.
@@ -175,8 +176,8 @@ impl Wire {
             .map_or(Ok(()), |socket| keepalive.apply(socket))
     }
 
-    /// Flushes and says goodbye. In the middle of a message it reads on until the client has heard it: a socket that is
-    /// closed with something unread takes the last word with it.
+    /// Flushes and says goodbye. In the middle of a message it reads on until the client has heard
+    /// it: a socket that is closed with something unread takes the last word with it.
     pub(crate) async fn close(&mut self) -> PgWireResult<()> {
         self.framed.close().await?;
         let mut rest = vec![0; 16 << 10];

@@ -1,12 +1,13 @@
 //! Makes operators that multiply rows give way to others.
 //!
-//! DataFusion's operators yield where they read: at scans and exchanges. A join that turns one batch
-//! into thousands reads nothing for minutes, and an aggregation above it drains it in one go, so the
-//! thread is lost to everyone else and the query cannot be cancelled (S3). Counting each batch such an
-//! operator hands out against Tokio's budget ends that, for a decrement per batch.
+//! DataFusion's operators yield where they read: at scans and exchanges. A join that turns one
+//! batch into thousands reads nothing for minutes, and an aggregation above it drains it in one go,
+//! so the thread is lost to everyone else and the query cannot be cancelled (S3). Counting each
+//! batch such an operator hands out against Tokio's budget ends that, for a decrement per batch.
 //!
-//! Not here: a join whose filter rejects every pair hands out nothing, and gives way only between the
-//! batches of its probe side. Its client is still answered at once, by threads of the server's own.
+//! Not here: a join whose filter rejects every pair hands out nothing, and gives way only between
+//! the batches of its probe side. Its client is still answered at once, by threads of the server's
+//! own.
 
 use std::sync::Arc;
 

@@ -1,9 +1,11 @@
 //! What no schedule could do better: the least bytes and the least time for a workload.
 //!
-//! Idea: every segment that a query wants is read at least once (the *union*). In the order in which a run handed chunks to scans, a
-//! buffer of this size misses least if it gives up what is used furthest in the future [Belady66]. A segment counts byte by byte: pages of
-//! one segment are used together, so that giving up a part of it is never worse, and the bound is exact for pages of any size.
-//! Another order can need fewer bytes than a run's own: the union bounds all orders, Belady only evictions.
+//! Idea: every segment that a query wants is read at least once (the *union*). In the order in
+//! which a run handed chunks to scans, a buffer of this size misses least if it gives up what is
+//! used furthest in the future [Belady66]. A segment counts byte by byte: pages of one segment are
+//! used together, so that giving up a part of it is never worse, and the bound is exact for pages
+//! of any size. Another order can need fewer bytes than a run's own: the union bounds all orders,
+//! Belady only evictions.
 //! Bounds: O(uses · log segments).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -17,13 +19,17 @@ use crate::scenario::{Outcome, Query, Scenario};
 pub struct Bounds {
     /// Bytes that some query wants.
     pub union_bytes: u64,
-    /// Bytes that the run had to read at least, given the order in which it handed out chunks. At least `union_bytes`.
+    /// Bytes that the run had to read at least, given the order in which it handed out chunks. At
+    /// least `union_bytes`.
     pub belady_bytes: u64,
-    /// Time that the devices need for the union, if they work evenly from the first start on and never move the arm. Nanoseconds.
+    /// Time that the devices need for the union, if they work evenly from the first start on and
+    /// never move the arm. Nanoseconds.
     pub device_ns: u64,
-    /// Time that the network needs for the union, a message for each segment. 0 without one. Nanoseconds.
+    /// Time that the network needs for the union, a message for each segment. 0 without one.
+    /// Nanoseconds.
     pub network_ns: u64,
-    /// Time that the cores need for all that queries do, each chunk decoded once, and for reading the union. Nanoseconds.
+    /// Time that the cores need for all that queries do, each chunk decoded once, and for reading
+    /// the union. Nanoseconds.
     pub cpu_ns: u64,
 }
 
@@ -89,7 +95,8 @@ impl Scenario {
             .collect()
     }
 
-    /// CPU time of all queries, each chunk decoded once, at the price of the query that pays most for it.
+    /// CPU time of all queries, each chunk decoded once, at the price of the query that pays most
+    /// for it.
     fn work_ns(&self) -> u64 {
         let mut decode: BTreeMap<ChunkId, u64> = BTreeMap::new();
         let mut own = 0;
@@ -110,7 +117,8 @@ impl Scenario {
         device_bytes.iter().zip(&self.devices).map(of).sum()
     }
 
-    /// The fewest bytes that have to be read for the chunks to be used in the order in which they were.
+    /// The fewest bytes that have to be read for the chunks to be used in the order in which they
+    /// were.
     fn belady(&self, outcome: &Outcome) -> u64 {
         // When each segment is used, as places in the order of hand-outs.
         let mut uses: BTreeMap<Segment, VecDeque<usize>> = BTreeMap::new();

@@ -1,9 +1,10 @@
 //! Cores as processor sharing: n jobs on c cores each run at min(1, c / n).
 //!
-//! Idea: *attained service*. Every running job gains service at the same rate, so a job that needs w finishes when the common
-//! counter has risen by w, however often the rate changes; finishes are known in order.
-//! What the operating system does for the devices (interrupts, copies) goes first: it makes c smaller for a while. Favoured jobs
-//! come next, and share as if they were alone; the others share what is left.
+//! Idea: *attained service*. Every running job gains service at the same rate, so a job that needs
+//! w finishes when the common counter has risen by w, however often the rate changes; finishes are
+//! known in order. What the operating system does for the devices (interrupts, copies) goes first:
+//! it makes c smaller for a while. Favoured jobs come next, and share as if they were alone; the
+//! others share what is left.
 //! Bounds: O(log jobs) per event. Fixed point with 16 binary places.
 
 use std::collections::BTreeSet;

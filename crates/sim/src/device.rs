@@ -1,8 +1,10 @@
-//! A disk: sequential bandwidth, a price for moving the arm, a price for each request, and perhaps a controller cache.
+//! A disk: sequential bandwidth, a price for moving the arm, a price for each request, and perhaps
+//! a controller cache.
 //!
-//! Idea: requests are served one at a time in the order issued. The price of a request (controller, cable) is paid while others
-//! are being served, so several outstanding requests hide it; the price of positioning is not hidden. A controller with a cache
-//! reads on to the end of a prefetch unit, so that the next requests find their bytes there.
+//! Idea: requests are served one at a time in the order issued. The price of a request (controller,
+//! cable) is paid while others are being served, so several outstanding requests hide it; the price
+//! of positioning is not hidden. A controller with a cache reads on to the end of a prefetch unit,
+//! so that the next requests find their bytes there.
 //! Not here: how many requests are outstanding; the core decides (`loads_max`).
 //! Bounds: the cache holds `bytes / prefetch_bytes` units, the least recently used goes.
 
@@ -17,9 +19,11 @@ pub struct DeviceModel {
     pub bytes_per_second: u64,
     /// Price of a request that does not begin where the one before ended. Nanoseconds.
     pub positioning_ns: u64,
-    /// Time between the issue of a request and the moment the device can begin to serve it. Nanoseconds.
+    /// Time between the issue of a request and the moment the device can begin to serve it.
+    /// Nanoseconds.
     pub request_ns: u64,
-    /// CPU time that reading costs the machine (interrupts, copies), spread over the time of the read. Nanoseconds.
+    /// CPU time that reading costs the machine (interrupts, copies), spread over the time of the
+    /// read. Nanoseconds.
     pub cpu_ns_per_mib: u64,
     /// The controller's cache.
     pub cache: Option<CacheModel>,
@@ -214,7 +218,8 @@ mod tests {
             cache: Some(cache),
             ..PLAIN
         };
-        // The first is read; the next two are cached; the last has to wait until the arm has read on.
+        // The first is read; the next two are cached; the last has to wait until the arm has read
+        // on.
         let requests = [(0, 100), (100, 100), (900, 100), (5_000, 100)];
         assert_eq!(ends(model, &requests), [1_100, 1_110, 1_120, 3_100]);
     }

@@ -1,8 +1,10 @@
 //! A network between the devices and the machine: bandwidth, and a price for each message.
 //!
-//! Idea: what a device has read is a message. Messages of all devices come over one link, one at a time in the order they were sent,
-//! and are there once the last byte is. The devices go on meanwhile.
-//! Bounds: the queue holds what the devices have read and the network has not brought; the core bounds it (`loads_max`, its budget).
+//! Idea: what a device has read is a message. Messages of all devices come over one link, one at a
+//! time in the order they were sent, and are there once the last byte is. The devices go on
+//! meanwhile.
+//! Bounds: the queue holds what the devices have read and the network has not brought; the core
+//! bounds it (`loads_max`, its budget).
 
 use std::collections::VecDeque;
 

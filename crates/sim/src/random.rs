@@ -1,8 +1,9 @@
 //! Random numbers that a seed fixes, on every machine.
 //!
-//! Idea: splitmix64 for bits, and integers only, so that no library's logarithm decides what an experiment shows.
-//! Source: Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators" (2014); von Neumann's comparison method for
-//! exponential variates (1951).
+//! Idea: splitmix64 for bits, and integers only, so that no library's logarithm decides what an
+//! experiment shows.
+//! Source: Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators" (2014); von
+//! Neumann's comparison method for exponential variates (1951).
 
 /// A sequence of random numbers.
 #[derive(Clone, Debug)]
@@ -42,8 +43,9 @@ impl Random {
 
     /// An exponential variate of this mean.
     ///
-    /// The whole part is the number of failed attempts (each fails with probability 1/e); the fraction is the first of the falling
-    /// run of the attempt that succeeded, which is one of odd length.
+    /// The whole part is the number of failed attempts (each fails with probability 1/e); the
+    /// fraction is the first of the falling run of the attempt that succeeded, which is one of odd
+    /// length.
     pub fn exponential(&mut self, mean: u64) -> u64 {
         let mut whole: u64 = 0;
         loop {

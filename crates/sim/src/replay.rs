@@ -1,9 +1,10 @@
 //! Does the core still decide what it decided when this log was written?
 //!
-//! Idea: lines go in as they are read, the events among them go to a core set up as the log says, and what it does, written down in
-//! the same way, must be the lines that follow, byte for byte.
+//! Idea: lines go in as they are read, the events among them go to a core set up as the log says,
+//! and what it does, written down in the same way, must be the lines that follow, byte for byte.
 //! Not here: the format (`coscan_core::log`), opening files (coscan-study).
-//! Bounds: holds the actions of one event. A log that was cut off (no `end`) is replayed as far as it goes.
+//! Bounds: holds the actions of one event. A log that was cut off (no `end`) is replayed as far as
+//! it goes.
 //! R1: after an event every recorded line is compared before the next event is handled.
 
 use std::collections::VecDeque;
@@ -56,7 +57,8 @@ pub enum ReplayError {
         /// Why.
         source: LogError,
     },
-    /// A line where it has no business: a second header, an action before the first event, anything after the end.
+    /// A line where it has no business: a second header, an action before the first event, anything
+    /// after the end.
     #[error("line {line}: {what} is out of place")]
     OutOfPlace {
         /// From 1.
@@ -82,7 +84,8 @@ pub enum ReplayError {
     },
 }
 
-/// Replays a log from its first line to its last. A last line without a line feed was not written to its end and is left out.
+/// Replays a log from its first line to its last. A last line without a line feed was not written
+/// to its end and is left out.
 ///
 /// # Errors
 /// The log cannot be read, is damaged, or the core does something else than it says.

@@ -1,8 +1,9 @@
 //! One run: streams of queries against one table, the core deciding, devices and cores modelled.
 //!
-//! A query is a scan with one consumer: it asks for a chunk, works on it, releases it, asks again. A load is one request for each
-//! of its columns; each column is reported as soon as it is there.
-//! Events at the same instant: starts, then reads, then messages, then work, then deadlines; among equals the lowest device or job first.
+//! A query is a scan with one consumer: it asks for a chunk, works on it, releases it, asks again.
+//! A load is one request for each of its columns; each column is reported as soon as it is there.
+//! Events at the same instant: starts, then reads, then messages, then work, then deadlines; among
+//! equals the lowest device or job first.
 //! Not here: what the figures mean (coscan-study).
 
 use std::collections::{BTreeMap, VecDeque};
@@ -41,7 +42,8 @@ enum Next {
     Deadline,
 }
 
-/// Told before and after the core handles an event, so that who is allowed to read a clock can time it.
+/// Told before and after the core handles an event, so that who is allowed to read a clock can time
+/// it.
 pub trait Watch {
     /// The core is about to handle an event.
     fn deciding(&mut self) {}
@@ -87,7 +89,8 @@ impl Scenario {
     /// Runs it.
     ///
     /// # Panics
-    /// The scenario is wrong: a chunk on a device that is not there, shared extents, a query for what the table has not.
+    /// The scenario is wrong: a chunk on a device that is not there, shared extents, a query for
+    /// what the table has not.
     #[must_use]
     pub fn run(&self) -> Outcome {
         self.run_watched(&mut ())
@@ -111,7 +114,8 @@ impl Scenario {
             .map(|(n, stream)| (stream.start_ns, n))
             .collect();
         starts.sort_unstable();
-        // Memory comes once all that starts at time 0 has registered, so that nothing is decided for the first of them alone.
+        // Memory comes once all that starts at time 0 has registered, so that nothing is decided
+        // for the first of them alone.
         let config = AbmConfig {
             budget_bytes: 0,
             ..self.abm.clone()
@@ -215,7 +219,8 @@ impl<W: Watch> Simulation<'_, W> {
         let busy = [start, read, message, work].into_iter().flatten().min();
         let deadline = self.abm.next_deadline();
         let deadline = deadline.map(|at| (at.0.max(self.now), Next::Deadline));
-        // A deadline alone wakes nobody up who could still ask for something, but it may start a load.
+        // A deadline alone wakes nobody up who could still ask for something, but it may start a
+        // load.
         match (busy, deadline) {
             (Some(busy), Some(deadline)) => Some(busy.min(deadline)),
             (busy, deadline) => busy.or(deadline.filter(|&(at, _)| at > self.now)),

@@ -1,8 +1,10 @@
 //! Many scans over many chunks: how much can the core decide in a second?
 //!
-//! Idea: a driver that costs next to nothing itself. Loads complete in the order they were asked for, consumers of mixed ranges
-//! come back in random order, a scan that ends makes room for a new one, the buffer holds a quarter of the table.
-//! Not here: the clock (coscan-study times [`Scale::step`]), percentiles of single decisions (`crates/core/benches/decision.rs`).
+//! Idea: a driver that costs next to nothing itself. Loads complete in the order they were asked
+//! for, consumers of mixed ranges come back in random order, a scan that ends makes room for a new
+//! one, the buffer holds a quarter of the table.
+//! Not here: the clock (coscan-study times [`Scale::step`]), percentiles of single decisions
+//! (`crates/core/benches/decision.rs`).
 
 use std::collections::VecDeque;
 

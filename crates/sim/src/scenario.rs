@@ -15,7 +15,8 @@ pub struct Query {
     pub parts: Vec<Part>,
     /// CPU time per chunk that nobody else can spare it. Nanoseconds.
     pub cpu_ns_per_chunk: u64,
-    /// CPU time for the decode of a chunk, which scans that begin on it within `decode_window_ns` share. Nanoseconds.
+    /// CPU time for the decode of a chunk, which scans that begin on it within `decode_window_ns`
+    /// share. Nanoseconds.
     pub decode_ns_per_chunk: u64,
 }
 
@@ -38,7 +39,8 @@ pub fn streams(queries: Vec<Vec<Query>>, delay_ns: u64) -> Vec<Stream> {
         .collect()
 }
 
-/// Open arrivals: every query comes by itself, after an exponential time of this mean (a Poisson process).
+/// Open arrivals: every query comes by itself, after an exponential time of this mean (a Poisson
+/// process).
 #[must_use]
 pub fn arrivals(queries: Vec<Query>, mean_ns: u64, random: &mut Random) -> Vec<Stream> {
     let mut start_ns: u64 = 0;
@@ -57,7 +59,8 @@ pub fn arrivals(queries: Vec<Query>, mean_ns: u64, random: &mut Random) -> Vec<S
 pub enum Placement {
     /// Each column lies by itself, its chunks in order.
     ByColumn,
-    /// Each chunk lies by itself, its columns in order: what a loader leaves behind that writes a block of every column in turn.
+    /// Each chunk lies by itself, its columns in order: what a loader leaves behind that writes a
+    /// block of every column in turn.
     ByChunk,
 }
 
@@ -76,10 +79,11 @@ pub struct Scenario {
     pub network: Option<NetworkModel>,
     /// Cores.
     pub cores: u64,
-    /// The first so much CPU time of a query goes before the work of queries that have had theirs: the bonus that operating systems
-    /// give to threads that have slept. Nanoseconds.
+    /// The first so much CPU time of a query goes before the work of queries that have had theirs:
+    /// the bonus that operating systems give to threads that have slept. Nanoseconds.
     pub favoured_ns: u64,
-    /// A scan that begins on a chunk at most so long after another, which is still at it, finds its arrays. Nanoseconds.
+    /// A scan that begins on a chunk at most so long after another, which is still at it, finds its
+    /// arrays. Nanoseconds.
     pub decode_window_ns: u64,
     /// The workload.
     pub streams: Vec<Stream>,

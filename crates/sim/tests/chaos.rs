@@ -1,5 +1,6 @@
-//! Promised: in 500 random worlds with faults the core keeps every promise, twice alike; everything that can go wrong did go wrong
-//! in them; a starving policy is noticed; a broken promise is noticed, and shrunk.
+//! Promised: in 500 random worlds with faults the core keeps every promise, twice alike; everything
+//! that can go wrong did go wrong in them; a starving policy is noticed; a broken promise is
+//! noticed, and shrunk.
 //!
 //! `coscan sim chaos --seeds N` runs more of them.
 

@@ -1,4 +1,5 @@
-//! Promised: what a scenario takes is what its parameters say, to the nanosecond, and a scenario fixes its outcome.
+//! Promised: what a scenario takes is what its parameters say, to the nanosecond, and a scenario
+//! fixes its outcome.
 
 use coscan_core::{
     AbmConfig, ChunkLayout, ChunkSet, ColumnId, ColumnSet, DeviceId, Part, Policy, StorageModel,
@@ -110,7 +111,8 @@ fn two_disks_behind_a_network_share_it() {
         message_ns: 20,
     });
     let outcome = scenario.run();
-    // The first messages are sent together; the network then has no pause, for the disks together read twice as fast.
+    // The first messages are sent together; the network then has no pause, for the disks together
+    // read twice as fast.
     assert_eq!(outcome.total_ns, 50 + 300 + 20 * (20 + 300));
     assert_eq!(outcome.requests, 20);
     let bounds = scenario.bounds(&outcome);

@@ -1,5 +1,5 @@
-//! Promised: a log replays as it was written; where it was altered, the replay says so; a log that was cut off replays as far as it
-//! goes.
+//! Promised: a log replays as it was written; where it was altered, the replay says so; a log that
+//! was cut off replays as far as it goes.
 
 use coscan_sim::chaos::{Options, Trace, run};
 use coscan_sim::{ReplayError, replay};

@@ -1,7 +1,8 @@
 //! Lines back into events.
 //!
 //! Actions are not read back: whoever runs a log again writes his own and compares the lines.
-//! Bounds: `CHUNKS_MAX` chunks per layout, whatever a line says; everything else is bounded by the line's length or its number type.
+//! Bounds: `CHUNKS_MAX` chunks per layout, whatever a line says; everything else is bounded by the
+//! line's length or its number type.
 
 use std::ops::RangeInclusive;
 use std::str::{FromStr, Split};

@@ -1,7 +1,8 @@
 //! How is a run of the core written down, so that it can be run again?
 //!
-//! Idea: text, a line per event and a line per action, so that a log can be written while it happens, cut off anywhere, read with
-//! `grep` and compared byte for byte. The events are enough to run the core again; the actions are there to be compared with.
+//! Idea: text, a line per event and a line per action, so that a log can be written while it
+//! happens, cut off anywhere, read with `grep` and compared byte for byte. The events are enough to
+//! run the core again; the actions are there to be compared with.
 //!
 //! ```text
 //! coscan-log 1 policy=relevance model=dsm budget=1048576 loads=2 stall=5000000000 unit=100000000 turns=-
@@ -12,10 +13,13 @@
 //! end
 //! ```
 //!
-//! A line that begins with a number is an event at that time, `> ` an action of the event before it, `! ` the reason why the core
-//! refused that event. `end` closes a log that was not cut off. Grammar: `docs/design/chaos.md`.
-//! Not here: files (coscan-storage writes them, coscan-study reads them), running a log again (coscan-sim).
-//! Bounds: a line is as long as its event; a layout of equal chunks is short. `CHUNKS_MAX` per layout when reading.
+//! A line that begins with a number is an event at that time, `> ` an action of the event before
+//! it, `! ` the reason why the core refused that event. `end` closes a log that was not cut off.
+//! Grammar: `docs/design/chaos.md`.
+//! Not here: files (coscan-storage writes them, coscan-study reads them), running a log again
+//! (coscan-sim).
+//! Bounds: a line is as long as its event; a layout of equal chunks is short. `CHUNKS_MAX` per
+//! layout when reading.
 //! L1: what is written is read back as the same event.
 
 mod decode;

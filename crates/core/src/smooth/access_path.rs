@@ -7,7 +7,8 @@ pub enum AccessPath {
     Full,
     /// Each row that the index names is fetched, in the order of the index, a page a row.
     Index,
-    /// All rows that the index names are collected, then their pages read in the table's order (a bitmap scan).
+    /// All rows that the index names are collected, then their pages read in the table's order (a
+    /// bitmap scan).
     Sort,
     /// As `Index` until more rows came than were estimated, then as `Full`. [SmoothScan18 §7.7]
     Switch,

@@ -1,7 +1,7 @@
 //! What access paths cost: full scan, index scan, smooth scan by mode.
 //!
-//! Everything is in the unit of `random`, `sequential` and `cpu`. The smooth scan's reading of index leaves in modes 1 and 2 is left out, as the paper
-//! does. Pages are full.
+//! Everything is in the unit of `random`, `sequential` and `cpu`. The smooth scan's reading of
+//! index leaves in modes 1 and 2 is left out, as the paper does. Pages are full.
 //! Source: [SmoothScan18 §5, eq. 3 to 27].
 
 /// A table, its index, and what an access costs.
@@ -142,8 +142,9 @@ impl CostModel {
         (rows + 2.0 * pages as f64 + again) * self.cpu
     }
 
-    /// The SLA-driven trigger: how many rows can be fetched one by one so that a smooth scan that begins then, and finds results in every
-    /// page, still stays within `sla`. 0 if not even one that begins at once does.
+    /// The SLA-driven trigger: how many rows can be fetched one by one so that a smooth scan that
+    /// begins then, and finds results in every page, still stays within `sla`. 0 if not even one
+    /// that begins at once does.
     #[must_use]
     pub fn rows_within(&self, sla: f64) -> u64 {
         let rest = self.shape().pages;

@@ -1,8 +1,10 @@
 //! What do pages cost here: measured while the scan runs, not assumed.
 //!
-//! Idea: the time from one finished region to the next is a jump and so many pages in sequence, `a + b·pages`. A line through what
-//! was seen, older regions counting less, gives both prices, with everything that matters in them: the device's latency and
-//! bandwidth, how many requests it serves at once, what decoding a page takes. Before anything was seen the device's own meters speak.
+//! Idea: the time from one finished region to the next is a jump and so many pages in sequence,
+//! `a + b·pages`. A line through what was seen, older regions counting less, gives both prices,
+//! with everything that matters in them: the device's latency and bandwidth, how many requests it
+//! serves at once, what decoding a page takes. Before anything was seen the device's own meters
+//! speak.
 //! Bounds: constant size.
 
 use super::morphing::PageCosts;
@@ -34,7 +36,8 @@ const PRIOR_REGIONS: f64 = 2.0;
 const FAR: f64 = 64.0;
 
 impl DeviceCosts {
-    /// Nothing measured yet: a page by itself is believed to take `random_ns`, one after another `sequential_ns`.
+    /// Nothing measured yet: a page by itself is believed to take `random_ns`, one after another
+    /// `sequential_ns`.
     #[must_use]
     pub fn new(random_ns: u64, sequential_ns: u64) -> Self {
         let page = (sequential_ns as f64).max(1.0);
@@ -73,7 +76,8 @@ impl DeviceCosts {
         let spread = self.weight * self.squares - self.pages * self.pages;
         let mean_pages = self.pages / self.weight;
         let mean_time = self.time / self.weight;
-        // All regions of one size say nothing about what a page more costs: then the ratio is what it was believed to be.
+        // All regions of one size say nothing about what a page more costs: then the ratio is what
+        // it was believed to be.
         let slope = if spread > SPREAD_MIN * self.weight * self.weight {
             (self.weight * self.products - self.pages * self.time) / spread
         } else {

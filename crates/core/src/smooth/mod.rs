@@ -1,11 +1,13 @@
 //! Smooth scan: an access path that morphs between index probe and full scan while it runs.
 //!
-//! Idea: the index names pages one after the other. At first the page alone is read; where pages that hold results lie close together the
-//! scan reads more around them, twice as much each time, until it is a full scan in all but name; where they do not it goes back. No estimate
-//! decides, so none can be wrong, and no single row changes the cost by much.
+//! Idea: the index names pages one after the other. At first the page alone is read; where pages
+//! that hold results lie close together the scan reads more around them, twice as much each time,
+//! until it is a full scan in all but name; where they do not it goes back. No estimate decides, so
+//! none can be wrong, and no single row changes the cost by much.
 //!
-//! [`SmoothScan`] is the state machine, a driver reads what it says and tells it what was there. [`CostModel`] and [`competitive`] are the paper's
-//! analysis as functions. Not here: the index and its order, the rows and their order (Result Cache), devices.
+//! [`SmoothScan`] is the state machine, a driver reads what it says and tells it what was there.
+//! [`CostModel`] and [`competitive`] are the paper's analysis as functions. Not here: the index and
+//! its order, the rows and their order (Result Cache), devices.
 //! Source: [SmoothScan18 §3 to §6].
 
 mod access_path;

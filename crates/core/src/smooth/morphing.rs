@@ -1,17 +1,23 @@
 //! How much does a smooth scan read around a page: the size of the morphing region.
 //!
-//! Idea: after every region its density, the share of its pages that held results, is compared with that of all pages so far. Denser doubles
-//! the region. Under `Elastic` the contrary halves it, so that a dense part of the table does not mislead the scan for the rest of it.
-//! We differ: a region of nothing but results counts as denser, for its density cannot rise (the paper's rule taken literally would never
-//! expand where every page holds results).
-//! And once it is known what pages cost, that decides under `Elastic`. Reading on pays where the share of results among the pages that the
-//! index did not name exceeds the price of a page in sequence over that of one by itself (break-even). Where half of the pages hold results at
-//! random, the paper's rule goes up and down and stays small: 2.3 times the best access path on a disk, 55 times on an object store
-//! (`coscan sim run smooth-density`). Three more rules then hold, so that neither chance nor a dense beginning costs much (`smooth-skew`):
-//! - As small regions show little, some of what jumps cost is spent on looking further without evidence, the less the longer it was in vain.
-//! - A region that should have shown results and did not shrinks the next one to what its results support, not by half.
-//! - Regions on their way are all read before the first of them can say that results have become rare. So what they may cost in vain is
-//!   bounded by what was found and spent so far: however many are asked for, they are small until there is evidence.
+//! Idea: after every region its density, the share of its pages that held results, is compared with
+//! that of all pages so far. Denser doubles the region. Under `Elastic` the contrary halves it, so
+//! that a dense part of the table does not mislead the scan for the rest of it. We differ: a region
+//! of nothing but results counts as denser, for its density cannot rise (the paper's rule taken
+//! literally would never expand where every page holds results). And once it is known what pages
+//! cost, that decides under `Elastic`. Reading on pays where the share of results among the pages
+//! that the index did not name exceeds the price of a page in sequence over that of one by itself
+//! (break-even). Where half of the pages hold results at random, the paper's rule goes up and down
+//! and stays small: 2.3 times the best access path on a disk, 55 times on an object store (`coscan
+//! sim run smooth-density`). Three more rules then hold, so that neither chance nor a dense
+//! beginning costs much (`smooth-skew`):
+//! - As small regions show little, some of what jumps cost is spent on looking further without
+//!   evidence, the less the longer it was in vain.
+//! - A region that should have shown results and did not shrinks the next one to what its results
+//!   support, not by half.
+//! - Regions on their way are all read before the first of them can say that results have become
+//!   rare. So what they may cost in vain is bounded by what was found and spent so far: however
+//!   many are asked for, they are small until there is evidence.
 //!
 //! Source: [SmoothScan18 §3.2, eq. 1 and 2].
 
@@ -56,7 +62,8 @@ pub(crate) struct Morphing {
     region_pages: u32,
     region_pages_max: u32,
     so_far: Density,
-    /// Pages of regions that were given out and not examined, and how many regions these are: never more than pages.
+    /// Pages of regions that were given out and not examined, and how many regions these are: never
+    /// more than pages.
     pages_coming: u64,
     regions_coming: u64,
     prices: Option<Prices>,
@@ -66,7 +73,8 @@ pub(crate) struct Morphing {
 #[derive(Clone, Copy, Debug)]
 struct Prices {
     costs: PageCosts,
-    /// Whether the region last grew without evidence; what it then reads in vain was spent on looking further, until there is evidence.
+    /// Whether the region last grew without evidence; what it then reads in vain was spent on
+    /// looking further, until there is evidence.
     exploring: bool,
     /// Regions examined.
     jumps: u64,
@@ -74,22 +82,25 @@ struct Prices {
     explored: u64,
 }
 
-/// At first one in so many of the pages that jumps would pay for may be spent on looking further: little, and soon enough to see much.
+/// At first one in so many of the pages that jumps would pay for may be spent on looking further:
+/// little, and soon enough to see much.
 const EXPLORE_ONE_IN: u64 = 8;
-/// One in so many of the pages that held results may be on their way beyond the pages that the index named.
+/// One in so many of the pages that held results may be on their way beyond the pages that the
+/// index named.
 const COMING_ONE_IN: u64 = 16;
 /// From so many results on that break-even predicts in a region, a lack of them is no chance.
 const EXPECTED_MIN: u64 = 2;
 
 impl Prices {
-    /// Pages in sequence that cost as much as the square root of the jumps so far. What is tried at a loss may grow like this: always
-    /// enough to notice a change, and ever less of the whole.
+    /// Pages in sequence that cost as much as the square root of the jumps so far. What is tried at
+    /// a loss may grow like this: always enough to notice a change, and ever less of the whole.
     fn pages_at_risk(&self) -> u64 {
         let PageCosts { random, sequential } = self.costs;
         random.saturating_mul(self.jumps.isqrt()) / sequential.max(1)
     }
 
-    /// Whether the next region should be larger, of `doubled` pages. `others`: pages of this one that the index did not name.
+    /// Whether the next region should be larger, of `doubled` pages. `others`: pages of this one
+    /// that the index did not name.
     fn look_further(&mut self, others: Density, doubled: u32) -> bool {
         let PageCosts { random, sequential } = self.costs;
         let break_even = Density {
@@ -110,7 +121,8 @@ impl Prices {
         affordable
     }
 
-    /// Pages of the region after one of `region_pages` that should not grow: half, or what its results support if break-even predicts enough.
+    /// Pages of the region after one of `region_pages` that should not grow: half, or what its
+    /// results support if break-even predicts enough.
     fn shrunk(&self, region_pages: u32, others: Density) -> u32 {
         let PageCosts { random, sequential } = self.costs;
         let half = region_pages / 2;

@@ -1,11 +1,14 @@
 //! The smooth scan's state machine: which pages to read when the index names one.
 //!
-//! Modes: 0, *index*: one row at a time, until the trigger; 1, *entire page*: a page is read once and all its rows are looked at; 2, *flattening*: the
-//! pages around it too, as many as the morphing region says (`morphing.rs`). We differ: the region is the aligned block that the page lies in, not
-//! the pages after it, so that what was read leaves no gaps behind that cost a jump each.
-//! Several regions may be on their way at once: each counts when it was examined, in whatever order. What is on its way bounds the next one
-//! (`morphing.rs`), so every region is examined in the end.
-//! I11: no page is in two regions. I12: the page that the index named is in the region it was answered with, or in an earlier one.
+//! Modes: 0, *index*: one row at a time, until the trigger; 1, *entire page*: a page is read once
+//! and all its rows are looked at; 2, *flattening*: the pages around it too, as many as the
+//! morphing region says (`morphing.rs`). We differ: the region is the aligned block that the page
+//! lies in, not the pages after it, so that what was read leaves no gaps behind that cost a jump
+//! each. Several regions may be on their way at once: each counts when it was examined, in whatever
+//! order. What is on its way bounds the next one (`morphing.rs`), so every region is examined in
+//! the end.
+//! I11: no page is in two regions. I12: the page that the index named is in the region it was
+//! answered with, or in an earlier one.
 //! Source: [SmoothScan18 §3.1, §3.3, §4.1].
 
 use std::ops::Range;
@@ -18,8 +21,9 @@ use super::page_set::PageSet;
 pub struct SmoothOptions {
     /// When the region grows and shrinks.
     pub policy: SmoothPolicy,
-    /// Rows that are fetched one by one before it begins to morph (mode 0): 0 is the paper's eager trigger, the optimizer's estimate its optimizer-driven
-    /// one, [`super::CostModel::rows_within`] its SLA-driven one.
+    /// Rows that are fetched one by one before it begins to morph (mode 0): 0 is the paper's eager
+    /// trigger, the optimizer's estimate its optimizer-driven one,
+    /// [`super::CostModel::rows_within`] its SLA-driven one.
     pub index_rows: u64,
     /// Pages of the largest region. At least 1.
     pub region_pages_max: u32,
@@ -39,10 +43,12 @@ pub enum Mode {
 /// What to do about a row that the index names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Probe {
-    /// Fetch the row, and nothing else of its page. The rows fetched so are those the index names first, so (key, position) of the last of
-    /// them is all that has to be remembered to give none twice.
+    /// Fetch the row, and nothing else of its page. The rows fetched so are those the index names
+    /// first, so (key, position) of the last of them is all that has to be remembered to give none
+    /// twice.
     Row,
-    /// Read these pages, as runs, ascending, and look at all their rows; then tell [`SmoothScan::examined`].
+    /// Read these pages, as runs, ascending, and look at all their rows; then tell
+    /// [`SmoothScan::examined`].
     Region(Vec<Range<u32>>),
     /// Its page is read already, or on its way.
     Seen,
@@ -81,7 +87,8 @@ impl SmoothScan {
         }
     }
 
-    /// What pages cost, once or again: from now on the elastic policy grows the region where that pays. Others do not mind.
+    /// What pages cost, once or again: from now on the elastic policy grows the region where that
+    /// pays. Others do not mind.
     pub fn set_costs(&mut self, costs: PageCosts) {
         self.morphing.set_costs(costs);
     }
@@ -107,13 +114,15 @@ impl SmoothScan {
         Probe::Region(runs)
     }
 
-    /// So many pages of a region will not be looked at, because something else rules them out: they say nothing. Before the region is
+    /// So many pages of a region will not be looked at, because something else rules them out: they
+    /// say nothing. Before the region is
     /// [`SmoothScan::examined`].
     pub fn pruned(&mut self, pages: u32) {
         self.morphing.pruned(pages);
     }
 
-    /// A region was read: of its `pages` pages, without those that were pruned, so many held results.
+    /// A region was read: of its `pages` pages, without those that were pruned, so many held
+    /// results.
     pub fn examined(&mut self, pages: u32, with_results: u32) {
         self.morphing.examined(pages, with_results);
     }
@@ -134,8 +143,8 @@ impl SmoothScan {
         self.seen.contains(page)
     }
 
-    /// The pages of a range that were in no region, as runs; from now on they are. For pages that are read without being asked for by
-    /// the index, one after the other.
+    /// The pages of a range that were in no region, as runs; from now on they are. For pages that
+    /// are read without being asked for by the index, one after the other.
     pub fn take(&mut self, pages: Range<u32>) -> Vec<Range<u32>> {
         self.seen.take(pages)
     }
@@ -150,7 +159,8 @@ impl SmoothScan {
         }
     }
 
-    /// Pages of the next region if nothing were on its way: what the evidence supports so far, and when a scan may take over.
+    /// Pages of the next region if nothing were on its way: what the evidence supports so far, and
+    /// when a scan may take over.
     #[must_use]
     pub fn region_pages_unbounded(&self) -> u32 {
         self.morphing.region_pages_unbounded()
@@ -162,14 +172,16 @@ impl SmoothScan {
         self.morphing.region_pages()
     }
 
-    /// Pages examined, and those of them that held results; the second over the first is the paper's morphing accuracy.
+    /// Pages examined, and those of them that held results; the second over the first is the
+    /// paper's morphing accuracy.
     #[must_use]
     pub fn examined_pages(&self) -> (u64, u64) {
         let (results, seen) = self.morphing.seen();
         (seen, results)
     }
 
-    /// The pages that were in no region, as runs, ascending: what a full scan has to read that takes over.
+    /// The pages that were in no region, as runs, ascending: what a full scan has to read that
+    /// takes over.
     pub fn unseen(&self) -> impl Iterator<Item = Range<u32>> + '_ {
         self.seen.absent(0..self.pages)
     }

@@ -1,8 +1,10 @@
 //! Page ID Cache by rows: which rows lie in pages that a scan has read?
 //!
-//! An index names rows, and once most pages are read most entries are of such a page. To find a row's page takes a look at the table of pages,
-//! which the near caches do not hold: 12 ns an entry, of which the bit in `page_set.rs` is the least. So there is a bit too for each *block* of
-//! rows, of a page's size about, that is set once all pages with rows in it are read. A set bit needs no page, an unset one says nothing.
+//! An index names rows, and once most pages are read most entries are of such a page. To find a
+//! row's page takes a look at the table of pages, which the near caches do not hold: 12 ns an
+//! entry, of which the bit in `page_set.rs` is the least. So there is a bit too for each *block* of
+//! rows, of a page's size about, that is set once all pages with rows in it are read. A set bit
+//! needs no page, an unset one says nothing.
 //! Not here: whose pages they are (`page_set.rs`), what is done about other rows (the driver).
 //! Bounds: a bit and four bytes a block; as many blocks as pages, or twice as many.
 //! S1: a block's count is the number of its pages that were not taken.
@@ -56,7 +58,8 @@ impl SeenRows {
         }
     }
 
-    /// Whether the row at this position is known to be in no page, or in one that was taken; false says nothing.
+    /// Whether the row at this position is known to be in no page, or in one that was taken; false
+    /// says nothing.
     #[inline]
     #[must_use]
     pub fn contains(&self, position: u64) -> bool {

@@ -1,5 +1,5 @@
-//! Sequences of events after which the first contract was stuck (I6): every consumer waiting, nothing held and no load
-//! outstanding, though the budget had room for any load.
+//! Sequences of events after which the first contract was stuck (I6): every consumer waiting,
+//! nothing held and no load outstanding, though the budget had room for any load.
 
 use coscan_core::{
     ChunkId, ChunkLayout, ChunkSet, ColumnId, ColumnSet, DeviceId, Part, ScanId, ScanSpec,
@@ -82,8 +82,8 @@ fn moves_on<M: Machine>(policy: Policy, budget_bytes: u64, events: Vec<Event>) {
     assert_eq!(outstanding, 1, "I6: stuck");
 }
 
-/// 1: what is ready for an ordered scan is protected for its sake, though it cannot be handed out before what comes
-/// first, for which there is no room.
+/// 1: what is ready for an ordered scan is protected for its sake, though it cannot be handed out
+/// before what comes first, for which there is no room.
 fn chunks_ahead_of_an_ordered_scan<M: Machine>(policy: Policy) {
     let end = Event::ScanEnded { scan: ScanId(0) };
     let ahead = [scan(0, &[2, 3], false), loaded(2), loaded(3)];
@@ -95,8 +95,8 @@ fn chunks_ahead_of_an_ordered_scan<M: Machine>(policy: Policy) {
     moves_on::<M>(policy, 2, events.collect());
 }
 
-/// 2: an extent that a neighbour wants is never freed, even if nothing else of the neighbour is in memory and it is
-/// not the neighbour's turn.
+/// 2: an extent that a neighbour wants is never freed, even if nothing else of the neighbour is in
+/// memory and it is not the neighbour's turn.
 fn extent_of_an_absent_neighbour<M: Machine>(policy: Policy, first: u32, neighbour: u32) {
     let extent = SharedExtent {
         column: ColumnId(0),

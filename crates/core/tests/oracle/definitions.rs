@@ -208,7 +208,8 @@ impl Oracle {
         used
     }
 
-    /// Mean bytes per chunk, rounded up, at least 1: the "average page-per-chunk statistics" of §6.2.
+    /// Mean bytes per chunk, rounded up, at least 1: the "average page-per-chunk statistics" of
+    /// §6.2.
     fn weight(&self, table: TableId, column: ColumnId) -> u64 {
         let chunks = self.chunks(table);
         let own: u64 = chunks

@@ -1,11 +1,14 @@
 //! What would the Active Buffer Manager decide if nothing were ever remembered?
 //!
-//! Idea: `docs/design/abm.md` written out as plain loops over scans x chunks x columns, with the function names of the
-//! paper's Figures 3 and 11. Only what events change is state (resident, loading, held, needed, ...); every derived
-//! quantity is recomputed each time it is asked for, so that there is nothing to forget to update. `tests/oracle.rs`
-//! compares its actions with those of `coscan_core::Abm`, which keeps counts and indexes instead.
-//! Not here: the definitions (`definitions.rs`), what to hand out and to load (`choose.rs`), what to evict (`room.rs`).
-//! Bounds: none worth naming; an event costs scans² x chunks² and more. Only small worlds are tested.
+//! Idea: `docs/design/abm.md` written out as plain loops over scans x chunks x columns, with the
+//! function names of the paper's Figures 3 and 11. Only what events change is state (resident,
+//! loading, held, needed, ...); every derived quantity is recomputed each time it is asked for, so
+//! that there is nothing to forget to update. `tests/oracle.rs` compares its actions with those of
+//! `coscan_core::Abm`, which keeps counts and indexes instead.
+//! Not here: the definitions (`definitions.rs`), what to hand out and to load (`choose.rs`), what
+//! to evict (`room.rs`).
+//! Bounds: none worth naming; an event costs scans² x chunks² and more. Only small worlds are
+//! tested.
 //! Source: [CoopScans07 Figure 3, Figure 11] as `docs/design/abm.md` makes them exact.
 
 mod choose;
@@ -374,8 +377,8 @@ impl Oracle {
         }
     }
 
-    /// The driver reports a column when all its bytes are in memory, extents that another chunk's load brings included;
-    /// these are then in memory for everybody.
+    /// The driver reports a column when all its bytes are in memory, extents that another chunk's
+    /// load brings included; these are then in memory for everybody.
     fn complete(&mut self, table: TableId, chunk: ChunkId, columns: &[ColumnId]) {
         for &column in columns {
             self.take_from_load(table, chunk, column);

@@ -122,7 +122,8 @@ impl Oracle {
         self.oldest_segment(self.idle_segments(load))
     }
 
-    /// Resident, not pinned, their chunk not busy, and neither the one to be loaded nor one that its scan takes before it.
+    /// Resident, not pinned, their chunk not busy, and neither the one to be loaded nor one that
+    /// its scan takes before it.
     fn idle_segments(&self, load: Option<&Choice>) -> Vec<(TableId, ChunkId, ColumnId)> {
         let spared = |table, chunk| {
             load.is_some_and(|load| {
@@ -141,7 +142,8 @@ impl Oracle {
         segments
     }
 
-    /// [PBM12]: the segment whose estimated time until it is consumed next is longest; without any, LRU.
+    /// [PBM12]: the segment whose estimated time until it is consumed next is longest; without any,
+    /// LRU.
     fn needed_last(&self, load: Option<&Choice>) -> Option<Victim> {
         let mut segments = self.idle_segments(load);
         let next_use = |table, chunk, column| {
@@ -282,7 +284,8 @@ impl Oracle {
         }
     }
 
-    /// A page goes with its segment, unless a neighbour has or wants it (§6.2, "avoiding data waste").
+    /// A page goes with its segment, unless a neighbour has or wants it (§6.2, "avoiding data
+    /// waste").
     pub(super) fn evict_segment(&mut self, table: TableId, chunk: ChunkId, column: ColumnId) {
         assert!(
             !self.pinned_columns(table, chunk).contains(column),

@@ -1,7 +1,7 @@
 //! The driver's books: what may a driver know from events and actions alone?
 //!
-//! Idea: the other side of the contract. It says which events are possible (`next.rs`) and whether the actions keep every promise
-//! (`promises.rs`).
+//! Idea: the other side of the contract. It says which events are possible (`next.rs`) and whether
+//! the actions keep every promise (`promises.rs`).
 //! Not here: which of the permitted actions is the right one; that is the oracle's matter.
 
 mod next;
@@ -124,7 +124,8 @@ impl World {
         columns
     }
 
-    /// Columns that are loading but wait for an extent that nobody brings any more, because the load that was to failed.
+    /// Columns that are loading but wait for an extent that nobody brings any more, because the
+    /// load that was to failed.
     pub(crate) fn orphans(&self, table: TableId, chunk: ChunkId) -> Vec<ColumnId> {
         let mut columns = self.loading(table, chunk);
         columns.retain(|&column| self.is_orphan(table, chunk, column));

@@ -1,6 +1,7 @@
 //! What does an operation mean in this world?
 //!
-//! Idea: indices pick from what is possible now, so every event is valid; what is impossible is skipped.
+//! Idea: indices pick from what is possible now, so every event is valid; what is impossible is
+//! skipped.
 //! Not here: events that a driver must not send (`tests/refused.rs`).
 
 use std::collections::BTreeSet;

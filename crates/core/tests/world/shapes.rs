@@ -1,6 +1,7 @@
 //! What may happen, before the world it happens in is known.
 //!
-//! Idea: shapes and operations hold numbers that are taken modulo what exists, so that proptest can shrink them freely.
+//! Idea: shapes and operations hold numbers that are taken modulo what exists, so that proptest can
+//! shrink them freely.
 //! Not here: what they mean in a given world (`next.rs`).
 
 use coscan_core::{
@@ -26,7 +27,8 @@ pub(crate) struct TableShape {
 #[derive(Clone, Debug)]
 pub(crate) struct ScanShape {
     pub(super) table: usize,
-    /// Start, length, bits of columns. Neighbours with the same columns make one part of several ranges.
+    /// Start, length, bits of columns. Neighbours with the same columns make one part of several
+    /// ranges.
     pub(super) ranges: Vec<(u32, u32, u16)>,
     pub(super) consumers: u32,
     pub(super) ordered: bool,
@@ -39,7 +41,8 @@ pub(crate) struct Growth {
     pub(super) shared: Vec<(u16, u32, u32, u64)>,
 }
 
-/// Something that could happen. Indices are taken modulo what exists; what is impossible now is skipped.
+/// Something that could happen. Indices are taken modulo what exists; what is impossible now is
+/// skipped.
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
     Table(TableShape),

@@ -59,15 +59,21 @@ mod tests {
 
     proptest! {
         #[test]
-        fn scattering_undoes_filtering(rows in prop::collection::vec(any::<(bool, bool)>(), 0..400), all: bool) {
-            let before: BooleanArray = rows.iter().map(|(selected, _)| Some(*selected || all)).collect();
-            let wanted: BooleanArray = rows.iter().map(|(s, wanted)| Some((*s || all) && *wanted)).collect();
+        fn scattering_undoes_filtering(
+            rows in prop::collection::vec(any::<(bool, bool)>(), 0..400),
+            all: bool,
+        ) {
+            let rows: Vec<_> = rows.into_iter().map(|(before, after)| (before || all, after)).collect();
+            let before: BooleanArray = rows.iter().map(|(before, _)| Some(*before)).collect();
+            let wanted = rows.iter().map(|(before, after)| Some(*before && *after));
+            let wanted: BooleanArray = wanted.collect();
             let after = arrow::compute::filter(&wanted, &before).unwrap();
             let after = after.as_any().downcast_ref::<BooleanArray>().unwrap();
             prop_assert_eq!(scatter(&before, after), wanted.clone());
             // Of slices, whose first bit is not a word's.
             let at = rows.len() / 3;
-            let (before, wanted) = (before.slice(at, rows.len() - at), wanted.slice(at, rows.len() - at));
+            let rest = rows.len() - at;
+            let (before, wanted) = (before.slice(at, rest), wanted.slice(at, rest));
             let after = arrow::compute::filter(&wanted, &before).unwrap();
             let after = after.as_any().downcast_ref::<BooleanArray>().unwrap();
             prop_assert_eq!(scatter(&before, after), wanted);

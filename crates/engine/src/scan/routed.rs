@@ -135,19 +135,21 @@ mod tests {
                 Field::new("hash", DataType::UInt64, false),
                 Field::new("key", DataType::Int64, true),
             ]);
-            let hashes: ArrayRef = Arc::new(UInt64Array::from_iter_values(rows.iter().map(|r| r.0)));
-            let keys: ArrayRef = Arc::new(Int64Array::from_iter(rows.iter().map(|r| r.1)));
-            let input = RecordBatch::try_new(Arc::new(schema.clone()), vec![hashes, keys]).unwrap();
+            let hashes = UInt64Array::from_iter_values(rows.iter().map(|row| row.0));
+            let keys = Int64Array::from_iter(rows.iter().map(|row| row.1));
+            let columns: Vec<ArrayRef> = vec![Arc::new(hashes), Arc::new(keys)];
+            let input = RecordBatch::try_new(Arc::new(schema.clone()), columns).unwrap();
             let hash = col("hash", &schema).unwrap();
             let route = binary(hash, Operator::Modulo, lit(count), &schema).unwrap();
             let key = || col("key", &schema).unwrap();
             let branches = (0..known.max(1)).map(|n| {
-                let small = binary(key(), Operator::Lt, lit(3 + i64::try_from(n).unwrap()), &schema);
-                (lit(n), small.unwrap())
+                let bound = lit(3 + i64::try_from(n).unwrap());
+                (lit(n), binary(key(), Operator::Lt, bound, &schema).unwrap())
             });
             let case = case(Some(route), branches.collect(), otherwise.map(lit)).unwrap();
             let own = case.evaluate(&input).unwrap().into_array(rows.len()).unwrap();
-            let own: BooleanArray = as_boolean_array(&own).unwrap().iter().map(|v| Some(v == Some(true))).collect();
+            let own = as_boolean_array(&own).unwrap().iter();
+            let own: BooleanArray = own.map(|passes| Some(passes == Some(true))).collect();
             prop_assert_eq!(mask(case.as_ref(), &input).unwrap(), Some(own));
         }
     }

@@ -165,8 +165,8 @@ pub(crate) fn elements(array: &str) -> Option<Vec<Option<String>>> {
 
 /// `as_array(text, x)`: the array that a text shows, of elements of the type of `x`.
 pub(crate) const AS_ARRAY: &str = "as_array";
-/// `subscripts(array, dimension)`: 1, 2, … as an array, one for each element; none of a dimension but
-/// the first, since arrays have no other.
+/// `subscripts(array, dimension)`: 1, 2, … as an array, one for each element; none of a dimension
+/// but the first, since arrays have no other.
 pub(crate) const SUBSCRIPTS: &str = "subscripts";
 
 #[cfg(test)]

@@ -109,8 +109,8 @@ impl VisitorMut for Spelling {
     }
 }
 
-/// `like_pattern(pattern, escape)`: the pattern with a backslash as what escapes in it, which is all
-/// that DataFusion's LIKE knows.
+/// `like_pattern(pattern, escape)`: the pattern with a backslash as what escapes in it, which is
+/// all that DataFusion's LIKE knows.
 pub(crate) const LIKE_PATTERN: &str = "like_pattern";
 
 /// Functions of one namespace have no qualifier, whatever their schema is called.

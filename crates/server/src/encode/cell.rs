@@ -1,8 +1,8 @@
 //! Writes the cells of one Arrow column.
 //!
 //! A column is first cast to one of few types (every integer below 64 bits, every time unit, every
-//! dictionary has one it fits in), then a closure is made that writes one cell by its row. Making it
-//! costs once per batch; a cell costs one indirect call.
+//! dictionary has one it fits in), then a closure is made that writes one cell by its row. Making
+//! it costs once per batch; a cell costs one indirect call.
 
 use std::fmt::{self, Write};
 use std::str::FromStr;

@@ -1,4 +1,5 @@
-//! Arrow columns as PostgreSQL values: which type a column is called, and how its cells are written.
+//! Arrow columns as PostgreSQL values: which type a column is called, and how its cells are
+//! written.
 //!
 //! arrow-pg's encoder is not used: it writes NULL intervals as zero, fails on decimals beyond 96
 //! bits and on several Arrow types, and goes through a heap value for most cells.

@@ -5,9 +5,10 @@
 //! tune what Coscan does not have are kept and shown, those that would change how values look are
 //! refused unless they ask for what we do anyway. A name that nobody knows is an error.
 //!
-//! C1: what concerns others is for those who have the right (`coscan::Rights`), however it is SET or RESET.
-//! C2: `RESET ALL` and `DISCARD ALL` are the session's: `coscan.memory`, which all sessions share, goes back to what the engine
-//! was made with only if it is named.
+//! C1: what concerns others is for those who have the right (`coscan::Rights`), however it is SET
+//! or RESET.
+//! C2: `RESET ALL` and `DISCARD ALL` are the session's: `coscan.memory`, which all sessions share,
+//! goes back to what the engine was made with only if it is named.
 
 mod board;
 mod known;

@@ -1,5 +1,5 @@
-//! Promised: the clients that people use work, each as its registry ships it: `SQLAlchemy`, asyncpg,
-//! ADBC, psycopg2 and pandas (`PyPI`), JDBC (Maven Central), pgx and lib/pq (Go's proxy).
+//! Promised: the clients that people use work, each as its registry ships it: `SQLAlchemy`,
+//! asyncpg, ADBC, psycopg2 and pandas (`PyPI`), JDBC (Maven Central), pgx and lib/pq (Go's proxy).
 //!
 //! Not run by default: each installs its client first. `tests/clients/run.sh` runs them all.
 

@@ -1,5 +1,6 @@
-//! Promised: clients that stop (cursors of which one row was fetched, clients that do not read their socket) hold neither frames nor the
-//! right to decode, and a scan beside them takes its time and no more; when they go on, they get the rest of their rows, each once (I5, I8).
+//! Promised: clients that stop (cursors of which one row was fetched, clients that do not read
+//! their socket) hold neither frames nor the right to decode, and a scan beside them takes its time
+//! and no more; when they go on, they get the rest of their rows, each once (I5, I8).
 
 use std::path::Path;
 use std::pin::pin;

@@ -1,5 +1,6 @@
-//! Promised: no statement, message or socket of one client ends the server or keeps others out. What is too much is refused
-//! with an error that says so, and the connection lives on; what a client makes the server hold is counted and bounded.
+//! Promised: no statement, message or socket of one client ends the server or keeps others out.
+//! What is too much is refused with an error that says so, and the connection lives on; what a
+//! client makes the server hold is counted and bounded.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -19,7 +20,8 @@ use coscan_server::{Server, ServerConfig, ServerError};
 
 const MANY: usize = 100_000;
 
-/// Chains that the parser makes left-deep, and others that it or the planner follow by calling themselves.
+/// Chains that the parser makes left-deep, and others that it or the planner follow by calling
+/// themselves.
 fn chains() -> Vec<(&'static str, String, &'static [&'static str])> {
     const ANSWERED: &[&str] = &[];
     const COMPLEX: &[&str] = &["54001"];

@@ -1,6 +1,8 @@
-//! Promised: the time-outs end what their names say and nothing else. `idle_in_transaction_session_timeout` a session that says nothing
-//! in a transaction, `idle_session_timeout` one that says nothing outside; `statement_timeout` each FETCH and each Execute by itself, with
-//! the time between them uncounted, and the statement of a client that does not read; keepalive settings reach the socket.
+//! Promised: the time-outs end what their names say and nothing else.
+//! `idle_in_transaction_session_timeout` a session that says nothing in a transaction,
+//! `idle_session_timeout` one that says nothing outside; `statement_timeout` each FETCH and each
+//! Execute by itself, with the time between them uncounted, and the statement of a client that does
+//! not read; keepalive settings reach the socket.
 
 use std::pin::pin;
 use std::time::{Duration, Instant};
@@ -188,7 +190,8 @@ async fn keepalive_settings_are_heard_and_checked() {
         let set = client.batch_execute(&format!("SET {wrong}")).await;
         assert_eq!(state(set), "22023", "{wrong}");
     }
-    // The server's socket has a timer for probes (2), which the system shows where it is Linux's own.
+    // The server's socket has a timer for probes (2), which the system shows where it is Linux's
+    // own.
     let port = format!(":{:04X} ", server.addr.port());
     // While something is not acknowledged the socket has another timer.
     for attempt in 0..200 {

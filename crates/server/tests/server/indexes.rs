@@ -1,5 +1,6 @@
-//! Promised: statements about indexes answer with their tag, in both protocols, alone and among others, which run in order; `SHOW INDEXES`
-//! answers rows; where an index is kept is not for clients to say.
+//! Promised: statements about indexes answer with their tag, in both protocols, alone and among
+//! others, which run in order; `SHOW INDEXES` answers rows; where an index is kept is not for
+//! clients to say.
 
 use std::process::Command;
 

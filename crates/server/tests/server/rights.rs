@@ -1,6 +1,7 @@
-//! Promised: docs/design/rights.md. Its table is read here: each row has statements, which run with every combination of the server's options; those
-//! without an option that the row names are refused with its name, and another session sees what the row says. What a session
-//! makes is its own, is counted, and goes with it. Statements hidden in others change nothing.
+//! Promised: docs/design/rights.md. Its table is read here: each row has statements, which run with
+//! every combination of the server's options; those without an option that the row names are
+//! refused with its name, and another session sees what the row says. What a session makes is its
+//! own, is counted, and goes with it. Statements hidden in others change nothing.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -254,7 +255,8 @@ fn page() -> Vec<Row> {
     .collect()
 }
 
-/// An engine with what all sessions share: the tables t and s.x, the view v, the empty schema e, the index j.
+/// An engine with what all sessions share: the tables t and s.x, the view v, the empty schema e,
+/// the index j.
 struct World {
     folder: tempfile::TempDir,
     engine: Engine,

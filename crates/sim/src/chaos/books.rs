@@ -1,10 +1,11 @@
 //! Has the core kept its promises to scans and page requests?
 //!
-//! Idea: every event is entered before the core hears it, every action when it comes; whatever an action must not say, or fails to
-//! say, is an assertion.
+//! Idea: every event is entered before the core hears it, every action when it comes; whatever an
+//! action must not say, or fails to say, is an assertion.
 //! Not here: memory (`memory.rs`), the liveness promises I6 and I8 (`liveness.rs`).
-//! I4 every load has a scan or a page request that wants it. I5 a scan is handed each of its chunks exactly once, those excepted
-//! that it withdrew. I7 a failed load fails exactly the scans that need it.
+//! I4 every load has a scan or a page request that wants it. I5 a scan is handed each of its chunks
+//! exactly once, those excepted that it withdrew. I7 a failed load fails exactly the scans that
+//! need it.
 
 use std::collections::BTreeMap;
 
@@ -108,7 +109,8 @@ impl Scan {
         }
     }
 
-    /// The columns wanted of a chunk that is still needed. Chunks appended later are not the scan's.
+    /// The columns wanted of a chunk that is still needed. Chunks appended later are not the
+    /// scan's.
     fn wants(&self, chunk: ChunkId) -> Mask {
         match self.chunks.get(chunk.0 as usize) {
             Some((columns, Part::Needed)) => *columns,
@@ -167,7 +169,8 @@ impl Books {
         self.memory.unpin((table, chunk), columns);
     }
 
-    /// The driver's part of an event, before the core hears it. `load`: which load a completion or failure is about.
+    /// The driver's part of an event, before the core hears it. `load`: which load a completion or
+    /// failure is about.
     pub(super) fn enter(&mut self, event: &Event, load: Option<u64>) {
         match event {
             Event::TableRegistered { table, layout } => {
@@ -438,7 +441,8 @@ impl Books {
         self.memory.pin((table, chunk), columns);
     }
 
-    /// What must hold once the core has said everything. `served`: what is ready must have been handed out by now.
+    /// What must hold once the core has said everything. `served`: what is ready must have been
+    /// handed out by now.
     ///
     /// # Panics
     /// It does not hold.

@@ -1,7 +1,8 @@
 //! A driver of the core that is right, but unlucky.
 //!
-//! Idea: an agenda of virtual time. What the core asks for is put on it (loads that come in parts or late, consumers that work and
-//! come back), what the agenda says next is told to the core, and after every event the books and `check()` are looked at.
+//! Idea: an agenda of virtual time. What the core asks for is put on it (loads that come in parts
+//! or late, consumers that work and come back), what the agenda says next is told to the core, and
+//! after every event the books and `check()` are looked at.
 //! Not here: what goes wrong (`faults.rs`), when there are no more faults (`liveness.rs`).
 //! Bounds: an agenda entry per consumer, load part and page.
 //! D1: only possible events are told; a refusal is a bug here.

@@ -198,7 +198,8 @@ impl Driver<'_> {
         if drawn == 0 { 1 } else { drawn }
     }
 
-    /// Registers a scan of up to `most` chunks in each of its parts, and up to `consumers_max` consumers.
+    /// Registers a scan of up to `most` chunks in each of its parts, and up to `consumers_max`
+    /// consumers.
     pub(super) fn register_scan(
         &mut self,
         table: Option<TableId>,

@@ -1,13 +1,15 @@
 //! Without faults, does every scan end, and soon enough?
 //!
-//! Idea: at the end of the safety phase everything that is late comes soon, the budget gets room for any one load beside what
-//! stalled consumers and scans that keep arriving hold, and then three things must come true, each within a bound that is worked
-//! out beforehand:
-//! 1. scans whose consumers go on end, though others stay stalled (I8) and short scans keep arriving (no starvation);
+//! Idea: at the end of the safety phase everything that is late comes soon, the budget gets room
+//! for any one load beside what stalled consumers and scans that keep arriving hold, and then three
+//! things must come true, each within a bound that is worked out beforehand:
+//! 1. scans whose consumers go on end, though others stay stalled (I8) and short scans keep
+//!    arriving (no starvation);
 //! 2. the short scans end too once no more of them arrive;
 //! 3. the stalled ones end once their consumers go on (I6).
 //!
-//! In the end nothing is left: no scan, no load, no page request; tables can be dropped and no byte is in use.
+//! In the end nothing is left: no scan, no load, no page request; tables can be dropped and no byte
+//! is in use.
 //! Not here: the bound's reasons, which are in `docs/design/chaos.md`.
 
 use std::collections::BTreeSet;
@@ -83,7 +85,8 @@ impl Driver<'_> {
             table.bytes(chunk, table.all())
         });
         let slack = [0, 0, 17, largest, largest * 8];
-        // Scans that come for ever and want one chunk can hold it for ever, so what they hold is not room either.
+        // Scans that come for ever and want one chunk can hold it for ever, so what they hold is
+        // not room either.
         let churn = u64::from(self.options.churn) * largest;
         let bytes = largest + held.sum::<u64>() + churn + self.one_of(&slack).unwrap_or(0);
         self.frozen = frozen;
@@ -92,7 +95,8 @@ impl Driver<'_> {
 
     /// A short scan arrives.
     pub(super) fn churn(&mut self) {
-        // In half of the worlds they all want one table, so that they bring nothing that the others could share.
+        // In half of the worlds they all want one table, so that they bring nothing that the others
+        // could share.
         let newest = self
             .books
             .memory
@@ -145,7 +149,8 @@ impl Driver<'_> {
         let churn = if churn { u64::from(options.churn) } else { 0 };
         let running = self.books.scans.len() as u64 + churn;
         let longest = options.load_ns + 2 * options.work_ns;
-        // One after the other, each chunk loaded by itself, and after each one for every short scan.
+        // One after the other, each chunk loaded by itself, and after each one for every short
+        // scan.
         let serial = (chunks + consumers + running) * longest * (1 + churn);
         let mut bound = options.stall_after_ns + options.tick_ns + serial;
         if churn > 0 && matches!(options.policy, Policy::Relevance | Policy::Relevance2007) {

@@ -1,9 +1,10 @@
 //! What is in memory, as the driver has to believe from events and actions alone?
 //!
-//! Idea: the other side of the core's accounts. What the core says to load, evict and free is entered here, and anything that it
-//! must not say is an assertion. (`crates/core/tests/world` keeps such books for the oracle; these are apart, because two
-//! independent books find more, and kept incrementally, because they are checked millions of times.)
-//! I1 a segment is loading at most once. I2 what is pinned, or of a chunk with a load under way, is not evicted. I3 a load fits the
+//! Idea: the other side of the core's accounts. What the core says to load, evict and free is
+//! entered here, and anything that it must not say is an assertion. (`crates/core/tests/world`
+//! keeps such books for the oracle; these are apart, because two independent books find more, and
+//! kept incrementally, because they are checked millions of times.) I1 a segment is loading at most
+//! once. I2 what is pinned, or of a chunk with a load under way, is not evicted. I3 a load fits the
 //! budget.
 
 use std::collections::BTreeMap;
@@ -135,7 +136,8 @@ impl Table {
         chunks.max().unwrap_or(0)
     }
 
-    /// Whether the column is loading and waits for an extent that no load brings any more, because the one that was to failed.
+    /// Whether the column is loading and waits for an extent that no load brings any more, because
+    /// the one that was to failed.
     fn is_orphan(&self, chunk: ChunkId, column: ColumnId) -> bool {
         let mut extents = self.extents_of(chunk, 1 << column.0);
         extents.any(|e| self.extents[e] == ExtentState::Absent)
@@ -210,7 +212,8 @@ impl Memory {
         number
     }
 
-    /// Enters that columns of a load are in memory, and with them their extents, whoever was to bring them.
+    /// Enters that columns of a load are in memory, and with them their extents, whoever was to
+    /// bring them.
     pub(super) fn complete(&mut self, number: u64, columns: &[ColumnId]) {
         let (id, chunk) = self.settle(number, columns);
         let table = self.table_mut(id);
@@ -344,7 +347,8 @@ impl Memory {
         self.tables.remove(&id);
     }
 
-    /// What may be above the budget: chunks that are pinned or have a load under way, and their extents.
+    /// What may be above the budget: chunks that are pinned or have a load under way, and their
+    /// extents.
     ///
     /// # Panics
     /// Something else is in memory although the budget is exceeded.

@@ -1,11 +1,12 @@
 //! Faults by the thousand: does the core keep its promises whatever happens?
 //!
-//! Idea: a seed draws a world ([`Options`]) and everything that happens in it. In the safety phase scans start, stall, hoard, cancel
-//! and fail; loads fail, come late, in parts and out of order; budgets shrink below what is pinned; tables grow, change version and
-//! are dropped; pages are asked for, and chunks worked on for several scans at once, in between.
-//! After every event `check()` and the driver's own books (`memory.rs`, `books.rs`) must
-//! agree with what the core says. In the liveness phase (`liveness.rs`) nothing fails any more, and every scan must end within a
-//! stated bound.
+//! Idea: a seed draws a world ([`Options`]) and everything that happens in it. In the safety phase
+//! scans start, stall, hoard, cancel and fail; loads fail, come late, in parts and out of order;
+//! budgets shrink below what is pinned; tables grow, change version and are dropped; pages are
+//! asked for, and chunks worked on for several scans at once, in between. After every event
+//! `check()` and the driver's own books (`memory.rs`, `books.rs`) must agree with what the core
+//! says. In the liveness phase (`liveness.rs`) nothing fails any more, and every scan must end
+//! within a stated bound.
 //!
 //! Not here: printing, threads, wall-clock time (coscan-study). Contract: `docs/design/chaos.md`.
 //! A seed fixes every event: two runs have the same trace.

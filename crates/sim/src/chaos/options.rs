@@ -1,7 +1,9 @@
 //! Which world, which faults? Everything a seed draws before anything happens.
 //!
-//! Idea: a world is a handful of numbers, printed when it fails, and simplified one by one to find the smallest that still does.
-//! Not here: the draws made while the world runs (`driver.rs`); they follow from the seed and these numbers.
+//! Idea: a world is a handful of numbers, printed when it fails, and simplified one by one to find
+//! the smallest that still does.
+//! Not here: the draws made while the world runs (`driver.rs`); they follow from the seed and these
+//! numbers.
 
 use coscan_core::{AbmConfig, Policy, StorageModel, TurnLimit};
 

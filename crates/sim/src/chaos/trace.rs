@@ -1,7 +1,7 @@
 //! What happened, as a number or as a log.
 //!
-//! Idea: the trace of a run is its log (`coscan_core::log`), so two runs with one hash are two runs with one log, and a run that
-//! failed can be replayed.
+//! Idea: the trace of a run is its log (`coscan_core::log`), so two runs with one hash are two runs
+//! with one log, and a run that failed can be replayed.
 
 use std::fmt::Write;
 

@@ -1,9 +1,10 @@
 //! Bloom filters of row groups, read when a query asks for them.
 //!
-//! They only save work, so whatever goes wrong (a damaged filter, a failed read) means no filter, and the read that then needs the
-//! data says what is wrong. Old writers give a filter's place without its length; then its header is read first.
-//! Not here: what a filter concludes (the engine). They are not kept: a filter takes up to a megabyte per row group and column, and the
-//! queries that use them read little else.
+//! They only save work, so whatever goes wrong (a damaged filter, a failed read) means no filter,
+//! and the read that then needs the data says what is wrong. Old writers give a filter's place
+//! without its length; then its header is read first.
+//! Not here: what a filter concludes (the engine). They are not kept: a filter takes up to a
+//! megabyte per row group and column, and the queries that use them read little else.
 //! Bounds: two reads per call; filters above `FILTER_BYTES_MAX` are left out.
 
 use std::ops::Range;
@@ -16,13 +17,15 @@ use parquet::file::reader::{ChunkReader, Length};
 
 use super::TableFile;
 
-/// No writer makes filters as large as the format allows (128 MiB): one for ten million distinct values takes 16 MiB.
+/// No writer makes filters as large as the format allows (128 MiB): one for ten million distinct
+/// values takes 16 MiB.
 const FILTER_BYTES_MAX: u64 = 16 << 20;
 /// What parquet reads of a filter whose length is not known.
 const HEADER_BYTES: u64 = 20;
 
 impl TableFile {
-    /// The bloom filters of leaf columns of row groups, in the order asked for: (row group, leaf). `None` where there is none.
+    /// The bloom filters of leaf columns of row groups, in the order asked for: (row group, leaf).
+    /// `None` where there is none.
     pub async fn bloom_filters(&self, wanted: &[(usize, usize)]) -> Vec<Option<Sbbf>> {
         let mut parts = Parts::default();
         let known = wanted.iter().filter_map(|&(row_group, leaf)| {

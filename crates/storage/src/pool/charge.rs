@@ -1,8 +1,9 @@
 //! Memory of what is known of files and tables, in the budget.
 //!
-//! Footers, page indexes, chunk maps and the core's own records live as long as somebody holds them. Each carries a charge, which the
-//! budget loses when it is dropped, whoever drops it last.
-//! Not here: what goes when there is too much of it (`files.rs`, `versions.rs`), the limit (`memory.rs`).
+//! Footers, page indexes, chunk maps and the core's own records live as long as somebody holds
+//! them. Each carries a charge, which the budget loses when it is dropped, whoever drops it last.
+//! Not here: what goes when there is too much of it (`files.rs`, `versions.rs`), the limit
+//! (`memory.rs`).
 
 use std::sync::Arc;
 
@@ -49,7 +50,8 @@ impl Drop for Charge {
 
 /// What a chunk map takes in memory, about.
 pub(super) fn bytes_of_map(chunks: &FileChunks) -> u64 {
-    // A list is three words, a range two; each list is an allocation of its own, which costs two more.
+    // A list is three words, a range two; each list is an allocation of its own, which costs two
+    // more.
     const LIST: usize = 5 * 8;
     const RANGE: usize = 2 * 8;
     let of_chunk = |chunk: &crate::FileChunk| {
@@ -63,7 +65,8 @@ pub(super) fn bytes_of_map(chunks: &FileChunks) -> u64 {
     (own + shared) as u64
 }
 
-/// What a chunk takes in the core and in the pool, about: its records, and the bytes of each of its columns.
+/// What a chunk takes in the core and in the pool, about: its records, and the bytes of each of its
+/// columns.
 pub(super) fn bytes_of_chunk(columns: usize) -> u64 {
     256 + 8 * columns as u64
 }

@@ -1,6 +1,7 @@
 //! Which column of the core is a root column?
 //!
-//! A table's columns are fixed when it is made: every file of it has the same (`TableKey`). So they are known without the pool's lock.
+//! A table's columns are fixed when it is made: every file of it has the same (`TableKey`). So they
+//! are known without the pool's lock.
 
 use std::collections::BTreeSet;
 use std::ops::Range;

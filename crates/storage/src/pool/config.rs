@@ -19,8 +19,8 @@ pub struct PoolConfig {
     pub loads_max: usize,
     /// A scan whose consumers are silent this long holds nobody up any more (I8).
     pub stall_after: Duration,
-    /// A consumer that does not come back to its chunk for so long has to read what is left of it anew: it holds neither frames nor
-    /// a place in decode any more (I8).
+    /// A consumer that does not come back to its chunk for so long has to read what is left of it
+    /// anew: it holds neither frames nor a place in decode any more (I8).
     pub lapse_after: Duration,
     /// The waiting time that weighs as much as one chunk needed, per running scan.
     pub wait_unit: Duration,
@@ -59,15 +59,18 @@ impl Default for PoolConfig {
             policy: Policy::Relevance,
             model: StorageModel::Dsm,
             buffer_bytes_max: None,
-            // Two keep a device busy while one is being settled; more would only commit to decisions earlier than need be.
+            // Two keep a device busy while one is being settled; more would only commit to
+            // decisions earlier than need be.
             loads_max: 2,
             stall_after: Duration::from_secs(5),
-            // Far above what an operator computes between two batches, far below what a person at a cursor takes. Where it is wrong, the
-            // rest of a chunk is decoded from its middle, and read again if it was evicted.
+            // Far above what an operator computes between two batches, far below what a person at a
+            // cursor takes. Where it is wrong, the rest of a chunk is decoded from its middle, and
+            // read again if it was evicted.
             lapse_after: Duration::from_millis(500),
             wait_unit: Duration::from_millis(100),
-            // Decode runs beside its readers, and others join, so that no core is idle while a chunk changes hands. More chunks at once
-            // mean fewer scans that share one: `coscan sim run beyond-mixes`.
+            // Decode runs beside its readers, and others join, so that no core is idle while a
+            // chunk changes hands. More chunks at once mean fewer scans that share one: `coscan sim
+            // run beyond-mixes`.
             turns_max: std::thread::available_parallelism().map_or(2, std::num::NonZero::get),
             // Several times what a chunk costs; a join's other input waits no longer than this.
             turn_length_max: Duration::from_millis(250),

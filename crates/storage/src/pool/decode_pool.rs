@@ -1,7 +1,7 @@
 //! Threads that decode, and nothing else.
 //!
-//! Decoding is long and CPU-bound: on the threads that drive I/O it would leave the device idle, on those that run queries it would
-//! keep other queries waiting for longer than a batch.
+//! Decoding is long and CPU-bound: on the threads that drive I/O it would leave the device idle, on
+//! those that run queries it would keep other queries waiting for longer than a batch.
 //! A job that panics costs its thread nothing; who waits for [`DecodePool::run`] gets the error.
 //! Bounds: a fixed number of threads; the queue holds at most one job per segment in decode.
 
@@ -51,7 +51,8 @@ impl DecodePool {
         self.queue.filled.notify_one();
     }
 
-    /// Queues work at once; the future gives what came of it. Dropped before its turn, the work is not begun. `place` names it if it panics.
+    /// Queues work at once; the future gives what came of it. Dropped before its turn, the work is
+    /// not begun. `place` names it if it panics.
     pub(crate) fn run<T: Send + 'static>(
         &self,
         place: impl FnOnce() -> String + Send + 'static,

@@ -1,9 +1,11 @@
 //! The arrays of a segment: decoded once, batch by batch, for everyone who holds the chunk.
 //!
-//! Idea: the fastest reader pulls the decode ahead of itself; the others find the batches there. Nobody decodes on a thread
-//! that runs queries or I/O. While memory is plentiful all batches stay for readers to come, where some are to be expected; else those
-//! that every reader has passed are dropped after a while, and a reader who comes too late for them begins a decode of its own.
-//! Not here: how long a decoded segment lives (`lease.rs`, `state.rs`), decoding itself (`decode.rs` of the crate).
+//! Idea: the fastest reader pulls the decode ahead of itself; the others find the batches there.
+//! Nobody decodes on a thread that runs queries or I/O. While memory is plentiful all batches stay
+//! for readers to come, where some are to be expected; else those that every reader has passed are
+//! dropped after a while, and a reader who comes too late for them begins a decode of its own.
+//! Not here: how long a decoded segment lives (`lease.rs`, `state.rs`), decoding itself
+//! (`decode.rs` of the crate).
 //! Bounds: at most `AHEAD` batches are decoded beyond what was asked for.
 //! Source: design.md "shared decode"; batches are pulled, not pushed [Psaroudakis13].
 
@@ -20,11 +22,13 @@ use super::memory::MemoryBudget;
 use crate::panics::caught;
 use crate::{Result, SegmentDecoder, StorageError};
 
-/// How far decode runs ahead: enough that a consumer seldom waits, little enough that the arrays are still in the CPU's cache.
+/// How far decode runs ahead: enough that a consumer seldom waits, little enough that the arrays
+/// are still in the CPU's cache.
 const AHEAD: usize = 4;
 
-/// So many batches are kept from the first on, whoever has passed them: scans that are handed a chunk together do not begin in the same
-/// instant, and who comes before the first batch is dropped shares the decode (a window of opportunity, in the words of [QPipe05]).
+/// So many batches are kept from the first on, whoever has passed them: scans that are handed a
+/// chunk together do not begin in the same instant, and who comes before the first batch is dropped
+/// shares the decode (a window of opportunity, in the words of [QPipe05]).
 const WINDOW: usize = 16;
 
 /// Makes the decoder when the first batch is asked for.
@@ -78,7 +82,8 @@ pub(crate) struct Reader {
 }
 
 impl DecodedSegment {
-    /// Of batch `first` on, which the decoder begins with. `lasting`: whether readers are to be expected beyond the first.
+    /// Of batch `first` on, which the decoder begins with. `lasting`: whether readers are to be
+    /// expected beyond the first.
     pub(crate) fn new(
         place: String,
         make: MakeDecoder,
@@ -127,8 +132,9 @@ impl DecodedSegment {
         })
     }
 
-    /// Whether it is to be kept: somebody reads it, or there is room and readers may come who still find its first batch. What is
-    /// not decoded to its end holds more memory than is counted, so that it stays only where few arrays do.
+    /// Whether it is to be kept: somebody reads it, or there is room and readers may come who still
+    /// find its first batch. What is not decoded to its end holds more memory than is counted, so
+    /// that it stays only where few arrays do.
     pub(crate) fn stays(&self) -> bool {
         let state = self.state.lock();
         !state.readers.is_empty()
@@ -138,7 +144,8 @@ impl DecodedSegment {
                     || state.is_whole() && self.memory.keeps_spare_arrays())
     }
 
-    /// Bytes that are freed when it is dropped, and when its last reader left; `None` while somebody reads it.
+    /// Bytes that are freed when it is dropped, and when its last reader left; `None` while
+    /// somebody reads it.
     pub(crate) fn idle(&self) -> Option<(u64, u64)> {
         let state = self.state.lock();
         state.readers.is_empty().then_some((state.left, state.idle))
@@ -230,7 +237,8 @@ impl Reader {
         at < state.target && at >= state.decoded() && !matches!(state.decoder, Decoder::Done)
     }
 
-    /// Batch `at`, or `None` past the end. Starts as much decode as is needed. A reader never goes back.
+    /// Batch `at`, or `None` past the end. Starts as much decode as is needed. A reader never goes
+    /// back.
     pub(crate) fn poll_batch(&self, at: usize, waker: &Waker) -> Poll<Result<Option<ArrayRef>>> {
         let segment = &self.segment;
         let mut state = segment.state.lock();
@@ -322,7 +330,8 @@ mod tests {
                 }
             }
         }
-        // Work that is asked for by itself, such as picked rows, and a job that lets its panic through.
+        // Work that is asked for by itself, such as picked rows, and a job that lets its panic
+        // through.
         pool.submit(|| panic!("another bug"));
         let work = pool.run(|| "here".to_owned(), || -> Result<()> { panic!("a third") });
         let error = tokio::time::timeout(SOON, work).await.unwrap().unwrap_err();

@@ -1,9 +1,10 @@
 //! Parquet files at one version: where they are, what their footers say, how they fall into chunks.
 //!
-//! Footers are kept in memory that the budget counts, and go, least recently used first, when there is too much of them and nobody uses them.
-//! Sessions with different chunk sizes share the footer and have a chunk map each.
-//! Bounds: footers are read `FOOTERS_AT_ONCE` at a time; beyond `MemoryBudget::metadata_bytes_max` and `CACHED_FILES` only files in use are
-//! kept, and one version of each.
+//! Footers are kept in memory that the budget counts, and go, least recently used first, when there
+//! is too much of them and nobody uses them. Sessions with different chunk sizes share the footer
+//! and have a chunk map each.
+//! Bounds: footers are read `FOOTERS_AT_ONCE` at a time; beyond `MemoryBudget::metadata_bytes_max`
+//! and `CACHED_FILES` only files in use are kept, and one version of each.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
@@ -126,7 +127,8 @@ impl TableFile {
         answer.map_err(|error| self.placed(ranges, error))
     }
 
-    /// Adds to an error about bytes what they were to be. Errors about the file as a whole stay as they are.
+    /// Adds to an error about bytes what they were to be. Errors about the file as a whole stay as
+    /// they are.
     fn placed(&self, wanted: &[Range<u64>], error: StorageError) -> StorageError {
         let (StorageError::Read { range, .. }
         | StorageError::ShortRead { range, .. }
@@ -317,7 +319,8 @@ impl FileCache {
         &self.devices
     }
 
-    /// Opens files of one store: reads the footers that are not known, several at once. The answer is in the order asked for.
+    /// Opens files of one store: reads the footers that are not known, several at once. The answer
+    /// is in the order asked for.
     ///
     /// # Errors
     /// The first file that cannot be read or is not Parquet.
@@ -327,7 +330,8 @@ impl FileCache {
         versions: &[FileVersion],
         chunk_bytes: u64,
     ) -> Result<Vec<Arc<TableFile>>> {
-        // Boxed one by one: with a closure over borrowed versions the future is not `Send` for callers that need it to be.
+        // Boxed one by one: with a closure over borrowed versions the future is not `Send` for
+        // callers that need it to be.
         let mut opening: Vec<BoxFuture<'_, Result<Arc<TableFile>>>> = Vec::new();
         for version in versions {
             opening.push(self.open_one(store, version, chunk_bytes).boxed());
@@ -343,7 +347,8 @@ impl FileCache {
         self.memory.get_or_init(|| Arc::clone(memory));
     }
 
-    /// Lets go of what is known of files and tables, as far as there is too much of it and nobody uses it.
+    /// Lets go of what is known of files and tables, as far as there is too much of it and nobody
+    /// uses it.
     fn trim(&self) {
         let excess = || {
             self.memory
@@ -434,7 +439,8 @@ impl FileCache {
     }
 }
 
-/// Queries that still read another version hold it themselves, as long as the device gives it to them.
+/// Queries that still read another version hold it themselves, as long as the device gives it to
+/// them.
 fn forget_other_versions(known: &mut Known, file: &FileKey) {
     let first = Key {
         file: FileKey {

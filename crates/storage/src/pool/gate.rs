@@ -1,14 +1,16 @@
 //! How many chunks are being decoded at once?
 //!
-//! A chunk in decode costs memory that no frame accounts for: decompressed pages, dictionaries, a window of arrays, for each column.
-//! With 64 connections of two streams each that would be more than all frames together, and no faster on a few cores. So a consumer
-//! passes a gate before it works on a chunk. A chunk that is open already costs next to nothing more, for its decode is shared:
-//! consumers of the same chunk pass together.
-//! Estimates are low where readers of one chunk are far apart, for all arrays between them are kept; so nobody passes either while the
-//! arrays that are read exceed the capacity themselves.
-//! Who waits takes the passes of consumers that do not come back (`place.rs`), so that those who stop reading hold nobody up (I8).
-//! Bounds: the open chunks' estimates stay within the capacity, but one chunk may always be open, and nobody waits while no chunk
-//! closes for longer than `PATIENCE`: consumers that read, but slowly, are not waited for longer.
+//! A chunk in decode costs memory that no frame accounts for: decompressed pages, dictionaries, a
+//! window of arrays, for each column. With 64 connections of two streams each that would be more
+//! than all frames together, and no faster on a few cores. So a consumer passes a gate before it
+//! works on a chunk. A chunk that is open already costs next to nothing more, for its decode is
+//! shared: consumers of the same chunk pass together. Estimates are low where readers of one chunk
+//! are far apart, for all arrays between them are kept; so nobody passes either while the arrays
+//! that are read exceed the capacity themselves. Who waits takes the passes of consumers that do
+//! not come back (`place.rs`), so that those who stop reading hold nobody up (I8).
+//! Bounds: the open chunks' estimates stay within the capacity, but one chunk may always be open,
+//! and nobody waits while no chunk closes for longer than `PATIENCE`: consumers that read, but
+//! slowly, are not waited for longer.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,7 +28,8 @@ use super::silent::Watched;
 /// The part of the memory limit that chunks in decode may cost, as a divisor.
 const IN_DECODE: u64 = 4;
 
-/// What one column of a chunk in decode costs: a decompressed page and a dictionary of up to 1 MiB each, half a megabyte of arrays.
+/// What one column of a chunk in decode costs: a decompressed page and a dictionary of up to 1 MiB
+/// each, half a megabyte of arrays.
 pub(crate) const COLUMN_BYTES: u64 = 2 << 20;
 
 /// Nobody waits longer while no chunk closes.
@@ -111,7 +114,8 @@ impl Gate {
         let mut open = self.open.lock();
         let (leases, held) = open.chunks.get(&key).copied().unwrap_or_default();
         let more = bytes.saturating_sub(held);
-        // A limit that grows is seen by the next who asks, and by those who wait when a chunk closes or their patience ends.
+        // A limit that grows is seen by the next who asks, and by those who wait when a chunk
+        // closes or their patience ends.
         let capacity = self.memory.limit() / IN_DECODE;
         let full = open.bytes + more > capacity || self.memory.read_array_bytes() > capacity;
         if leases == 0 && !force && open.bytes > 0 && full {

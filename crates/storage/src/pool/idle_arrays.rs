@@ -1,7 +1,8 @@
 //! Which decoded arrays go first?
 //!
-//! Idea: what a running scan is still to read is worth more than what none is known to want (the buffer manager knows the future of running
-//! scans, [CoopScans07 §4]); among equals, what was read last stays.
+//! Idea: what a running scan is still to read is worth more than what none is known to want (the
+//! buffer manager knows the future of running scans, [CoopScans07 §4]); among equals, what was read
+//! last stays.
 //! Not here: how much goes, and when (`memory.rs`).
 //! Bounds: a look at every idle segment, so `memory.rs` frees some steps at a time.
 
@@ -24,7 +25,8 @@ struct Idle {
 }
 
 impl State {
-    /// Drops arrays that nobody reads, the least valuable first, until `bytes` have gone or none is left.
+    /// Drops arrays that nobody reads, the least valuable first, until `bytes` have gone or none is
+    /// left.
     pub(crate) fn drop_idle_arrays(&mut self, bytes: u64, effects: &mut Effects) {
         let mut idle = self.idle_arrays();
         idle.sort_unstable_by_key(|segment| Reverse((segment.wanted, segment.left)));

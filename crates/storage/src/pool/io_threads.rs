@@ -1,7 +1,8 @@
 //! Which thread waits for a device?
 //!
-//! Each device has one of its own: a device that holds its thread up, against its contract (D4), holds up its own loads and no others.
-//! One more is for what waits for no device, such as the tick.
+//! Each device has one of its own: a device that holds its thread up, against its contract (D4),
+//! holds up its own loads and no others. One more is for what waits for no device, such as the
+//! tick.
 //! Not here: the loads themselves (`load.rs`).
 //! Bounds: a thread per device that something was loaded from, and one.
 

@@ -1,15 +1,19 @@
-//! A chunk in a consumer's hands: its frames are pinned, its arrays are had column by column, batch by batch.
+//! A chunk in a consumer's hands: its frames are pinned, its arrays are had column by column, batch
+//! by batch.
 //!
-//! A consumer that does not come back for long loses the memory, not the chunk (`place.rs`). When it comes, what is left of the chunk
-//! is a scan of its own, of one chunk, for which the core loads and hands out as for any other; the arrays go on with the batch that is
-//! asked for. So a batch of a lease is the same whenever it is asked for, and the scan it came from hands the chunk to nobody else.
+//! A consumer that does not come back for long loses the memory, not the chunk (`place.rs`). When
+//! it comes, what is left of the chunk is a scan of its own, of one chunk, for which the core loads
+//! and hands out as for any other; the arrays go on with the batch that is asked for. So a batch of
+//! a lease is the same whenever it is asked for, and the scan it came from hands the chunk to
+//! nobody else.
 //!
-//! L1: the frames of the leased columns stay in memory until the lease is dropped, or lapses. L2: a segment is decoded once for all leases
-//! that overlap in time, and for later ones while memory is plentiful and the frame is resident. Where nobody else wants the memory that
-//! holds for all; where arrays take the place of frames, for what another scan wants and for chunks that have been wanted before, for
-//! what is read once and no more would only take the place of what is read again. Who comes back late decodes
-//! the rest for itself, unless another's arrays are there. L3: a chunk's batches depend on its file, its rows and their number per
-//! batch alone.
+//! L1: the frames of the leased columns stay in memory until the lease is dropped, or lapses. L2: a
+//! segment is decoded once for all leases that overlap in time, and for later ones while memory is
+//! plentiful and the frame is resident. Where nobody else wants the memory that holds for all;
+//! where arrays take the place of frames, for what another scan wants and for chunks that have been
+//! wanted before, for what is read once and no more would only take the place of what is read
+//! again. Who comes back late decodes the rest for itself, unless another's arrays are there. L3: a
+//! chunk's batches depend on its file, its rows and their number per batch alone.
 
 use std::collections::BTreeSet;
 use std::future::poll_fn;
@@ -101,8 +105,8 @@ impl ChunkLease {
         &self.batches
     }
 
-    /// Batch `at` of the given columns, all arrays of the same length; `None` past the last batch. Columns that the file lacks
-    /// are null.
+    /// Batch `at` of the given columns, all arrays of the same length; `None` past the last batch.
+    /// Columns that the file lacks are null.
     ///
     /// Decode of the following batches goes on in the background. Cancel safe.
     ///
@@ -143,8 +147,9 @@ impl ChunkLease {
         Ok(Some(arrays.collect()))
     }
 
-    /// Makes sure of these columns, which need not be those of the scan: false if one of them is not in memory. What is made
-    /// sure of can be had by [`ChunkLease::batch`] as long as the lease lives.
+    /// Makes sure of these columns, which need not be those of the scan: false if one of them is
+    /// not in memory. What is made sure of can be had by [`ChunkLease::batch`] as long as the lease
+    /// lives.
     pub fn make_sure_of(&self, columns: &[ColumnRequest]) -> bool {
         let place = self.latest();
         let sure = place.step(|work| {
@@ -175,7 +180,8 @@ impl ChunkLease {
         sure
     }
 
-    /// A place that has not lapsed when this is asked, for a consumer that came too late so many times. Cancel safe.
+    /// A place that has not lapsed when this is asked, for a consumer that came too late so many
+    /// times. Cancel safe.
     pub(crate) async fn place(&self, mut tries: u32) -> Result<Arc<Place>> {
         loop {
             let place = self.latest();
@@ -218,7 +224,8 @@ impl ChunkLease {
         });
     }
 
-    /// The readers of the columns, those of batch `at` on if they are new; `None` for columns that the file lacks.
+    /// The readers of the columns, those of batch `at` on if they are new; `None` for columns that
+    /// the file lacks.
     fn readers(
         &self,
         place: &Place,
@@ -242,7 +249,8 @@ impl ChunkLease {
         readers.collect()
     }
 
-    /// A reader of the column's decoded segment, which is shared with whoever has it; `None` if the file lacks the column.
+    /// A reader of the column's decoded segment, which is shared with whoever has it; `None` if the
+    /// file lacks the column.
     fn reader(&self, place: &Place, column: &ColumnRequest, at: usize) -> Result<Option<Reader>> {
         let Some(root) = self.info().file.column(&column.name) else {
             return Ok(None);

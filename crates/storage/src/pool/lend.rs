@@ -61,7 +61,8 @@ impl Lender for Inner {
 }
 
 impl State {
-    /// Ends a scan that would wait for ever for a chunk that cannot fit; its consumers are told why.
+    /// Ends a scan that would wait for ever for a chunk that cannot fit; its consumers are told
+    /// why.
     fn fail_too_large(
         &mut self,
         id: ScanId,

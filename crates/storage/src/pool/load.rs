@@ -1,7 +1,8 @@
-//! Carrying out a load: one request per run of neighbouring ranges, and word to the core as columns arrive.
+//! Carrying out a load: one request per run of neighbouring ranges, and word to the core as columns
+//! arrive.
 //!
-//! Columns arrive in the order the core lists them (increasing size, [CoopScans07 §6.2]), but columns that lie side by side in the
-//! file come with one request.
+//! Columns arrive in the order the core lists them (increasing size, [CoopScans07 §6.2]), but
+//! columns that lie side by side in the file come with one request.
 //! Bounds: one task per load; `loads_max` loads per device.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,7 +28,8 @@ struct Run {
     ranges: Vec<(Range<u64>, Target)>,
 }
 
-/// Groups ranges that touch, or whose gap is cheaper than a request. Runs come in the order of the first target they serve.
+/// Groups ranges that touch, or whose gap is cheaper than a request. Runs come in the order of the
+/// first target they serve.
 fn runs(targets: &[(Target, Vec<Range<u64>>)], gap: u64) -> Vec<Run> {
     let mut all: Vec<(Range<u64>, Target)> = targets
         .iter()
@@ -209,7 +211,8 @@ impl Inner {
         });
     }
 
-    /// Gives up on targets, and with them on every segment being loaded that cannot become whole without them.
+    /// Gives up on targets, and with them on every segment being loaded that cannot become whole
+    /// without them.
     fn fail(
         self: &Arc<Self>,
         job: &LoadJob,
@@ -234,7 +237,8 @@ impl Inner {
                     continue;
                 }
                 state.forget(job.table, Some(chunk), Target::Segment(column));
-                // With its segment a load gives up the extents that it brought, so all who wait for them fail too.
+                // With its segment a load gives up the extents that it brought, so all who wait for
+                // them fail too.
                 for extent in state.pending_extents(job.table, chunk, column) {
                     state.forget(job.table, None, Target::Extent(extent));
                     queue.extend(waiting_for(state, job.table, extent));
@@ -308,7 +312,8 @@ mod tests {
         let devices = Devices::default();
         let options = LocalOptions {
             engine: LocalEngine::Positional,
-            // Once it hangs it never answers, so how short this is decides nothing; before, the time has to do for a read.
+            // Once it hangs it never answers, so how short this is decides nothing; before, the
+            // time has to do for a read.
             read_timeout: Duration::from_secs(2),
             ..LocalOptions::default()
         };

@@ -1,19 +1,24 @@
-//! One memory budget for frames, pages read by themselves, decoded arrays and the operators of queries (I3).
+//! One memory budget for frames, pages read by themselves, decoded arrays and the operators of
+//! queries (I3).
 //!
-//! Idea: whoever needs memory takes it from the same limit. Operators come first: when they need more, the buffer pools shrink
-//! (unpinned frames go), then they are refused and spill. Decoded arrays and pages read by themselves are needed to make progress, so they
-//! are never refused, but they too shrink the pools. What is left is the pools' budget, which they hear of as `BudgetChanged`.
-//! The limit may be changed while queries run. What operators hold stays theirs: under a lower limit frames go first, and
-//! operators get nothing new until they fit again. A scan of which a chunk can no longer fit at all fails, rather than wait for ever.
-//! What is known of files and tables (footers, page indexes, chunk maps) counts too, beyond [`METADATA_FREE`], and is kept for later up to
-//! [`MemoryBudget::metadata_bytes_max`]; what queries use stays, whatever it takes.
-//! Not here: what is evicted (coscan-core), spilling (DataFusion), which limits make sense (the engine).
-//! Arrays that nobody reads (*idle*) are a cache. Up to a part of the limit they count like those that are read. Beyond it they have only
-//! the memory that nobody else wants: they are kept while there is some, and make way to the byte, before frames do
-//! and before an operator is refused.
-//! Bounds: the pools keep at least `POOL_FLOOR` of the limit, and each at least what the largest load of its running scans needs,
-//! so that a query that hogs memory cannot stop all scans. By such a load, if operators had the memory before the scan began, the
-//! limit may be exceeded.
+//! Idea: whoever needs memory takes it from the same limit. Operators come first: when they need
+//! more, the buffer pools shrink (unpinned frames go), then they are refused and spill. Decoded
+//! arrays and pages read by themselves are needed to make progress, so they are never refused, but
+//! they too shrink the pools. What is left is the pools' budget, which they hear of as
+//! `BudgetChanged`. The limit may be changed while queries run. What operators hold stays theirs:
+//! under a lower limit frames go first, and operators get nothing new until they fit again. A scan
+//! of which a chunk can no longer fit at all fails, rather than wait for ever. What is known of
+//! files and tables (footers, page indexes, chunk maps) counts too, beyond [`METADATA_FREE`], and
+//! is kept for later up to [`MemoryBudget::metadata_bytes_max`]; what queries use stays, whatever
+//! it takes.
+//! Arrays that nobody reads (*idle*) are a cache. Up to a part of the limit they count like those
+//! that are read. Beyond it they have only the memory that nobody else wants: they are kept while
+//! there is some, and make way to the byte, before frames do and before an operator is refused.
+//! Not here: what is evicted (coscan-core), spilling (DataFusion), which limits make sense (the
+//! engine).
+//! Bounds: the pools keep at least `POOL_FLOOR` of the limit, and each at least what the largest
+//! load of its running scans needs, so that a query that hogs memory cannot stop all scans. By such
+//! a load, if operators had the memory before the scan began, the limit may be exceeded.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -30,17 +35,21 @@ pub(crate) trait Lender: Send + Sync {
     fn needs(&self) -> u64;
     /// What it may hold from now on; it evicts at once what it can.
     fn set_budget(self: Arc<Self>, bytes: u64);
-    /// Decoded arrays that nobody reads go, the least valuable first, until at least so many bytes went or none is left.
+    /// Decoded arrays that nobody reads go, the least valuable first, until at least so many bytes
+    /// went or none is left.
     fn drop_idle_arrays(self: Arc<Self>, bytes: u64);
-    /// The limit of everything was lowered to this: what can never fit now fails, what is only kept for later goes.
+    /// The limit of everything was lowered to this: what can never fit now fails, what is only kept
+    /// for later goes.
     fn limit_lowered(self: Arc<Self>, limit: u64);
-    /// Tables that nobody uses go, least recently used first, but not the last one: about so many bytes of what is known of them.
+    /// Tables that nobody uses go, least recently used first, but not the last one: about so many
+    /// bytes of what is known of them.
     fn drop_idle_tables(self: Arc<Self>, _bytes: u64) {}
 }
 
 /// Something that holds memory of operators' which it can do without, at a price.
 pub trait Reclaim: Send + Sync {
-    /// Gives back at least so many bytes, by [`MemoryBudget::release`], or all it has. Called under no lock of the budget's.
+    /// Gives back at least so many bytes, by [`MemoryBudget::release`], or all it has. Called under
+    /// no lock of the budget's.
     fn reclaim(&self, bytes: u64);
 }
 
@@ -71,21 +80,25 @@ pub struct MemoryBudget {
 
 /// The part of the limit that operators cannot take from the buffer pools, as a divisor.
 const POOL_FLOOR: u64 = 8;
-/// The part of the limit up to which idle arrays count like those that are read, as a divisor. Arrays take several times the memory of
-/// their frames, so more is better spent on frames.
+/// The part of the limit up to which idle arrays count like those that are read, as a divisor.
+/// Arrays take several times the memory of their frames, so more is better spent on frames.
 const DECODED_KEPT: u64 = 8;
-/// So many steps of memory are left free when idle arrays make way: new ones come and go without a look at all of them.
+/// So many steps of memory are left free when idle arrays make way: new ones come and go without a
+/// look at all of them.
 const STEPS_FREED: u64 = 2;
 /// The part of the limit, as a divisor, and the bytes at most, that idle arrays leave free: the
 /// allocator gives back late what arrays took, and cannot make frames of it. Twelve TPC-H clients
 /// in 2.8 GB took 0.85 GB beyond what was counted while arrays made way for frames.
 const SPARE_LEFT: u64 = 4;
 const SPARE_LEFT_MAX: u64 = 1 << 30;
-/// What is known of files and tables does not count up to here: some hundred files, beside which no limit is worth setting.
+/// What is known of files and tables does not count up to here: some hundred files, beside which no
+/// limit is worth setting.
 pub const METADATA_FREE: u64 = 1 << 20;
-/// The part of the limit above which what is known of files and tables goes, as far as nobody uses it, as a divisor.
+/// The part of the limit above which what is known of files and tables goes, as far as nobody uses
+/// it, as a divisor.
 const METADATA_KEPT: u64 = 8;
-/// The pools hear of changes in steps of this part of the limit, so that not every reservation is an event.
+/// The pools hear of changes in steps of this part of the limit, so that not every reservation is
+/// an event.
 const STEPS: u64 = 64;
 
 /// No writer makes larger pages unless it is told to, or single values are larger.
@@ -108,16 +121,18 @@ impl MemoryBudget {
         self.limit.load(Ordering::Relaxed)
     }
 
-    /// How many bytes a page of a file may have when it is decompressed: half of the limit, but what any file's pages have in any case.
+    /// How many bytes a page of a file may have when it is decompressed: half of the limit, but
+    /// what any file's pages have in any case.
     #[must_use]
     pub fn unpacked_page_bytes_max(&self) -> u64 {
         (self.limit() / 2).max(UNPACKED_PAGE_BYTES)
     }
 
-    /// Changes the limit, at once and for everything. Memory that operators hold is not taken from them.
+    /// Changes the limit, at once and for everything. Memory that operators hold is not taken from
+    /// them.
     ///
-    /// When this returns, frames have been evicted as far as nobody reads them. Under a limit that is too low for a chunk of a running
-    /// scan, that scan has failed with `ChunkTooLarge`.
+    /// When this returns, frames have been evicted as far as nobody reads them. Under a limit that
+    /// is too low for a chunk of a running scan, that scan has failed with `ChunkTooLarge`.
     pub fn set_limit(&self, bytes: u64) {
         let before = self.limit.swap(bytes, Ordering::Relaxed);
         if bytes < before {
@@ -137,7 +152,8 @@ impl MemoryBudget {
         self.operators.load(Ordering::Relaxed)
     }
 
-    /// Bytes of pages that were read by themselves, not as part of a chunk. Who reads such pages bounds them, by this.
+    /// Bytes of pages that were read by themselves, not as part of a chunk. Who reads such pages
+    /// bounds them, by this.
     #[must_use]
     pub fn page_bytes(&self) -> u64 {
         self.pages.load(Ordering::Relaxed)
@@ -162,13 +178,15 @@ impl MemoryBudget {
         kept.max(self.read_array_bytes())
     }
 
-    /// Bytes of footers, page indexes, chunk maps and tables, about. They count in the budget beyond [`METADATA_FREE`].
+    /// Bytes of footers, page indexes, chunk maps and tables, about. They count in the budget
+    /// beyond [`METADATA_FREE`].
     #[must_use]
     pub fn metadata_bytes(&self) -> u64 {
         self.metadata.load(Ordering::Relaxed)
     }
 
-    /// What is known of files and tables is kept up to so many bytes; beyond, only while it is used.
+    /// What is known of files and tables is kept up to so many bytes; beyond, only while it is
+    /// used.
     #[must_use]
     pub fn metadata_bytes_max(&self) -> u64 {
         (self.limit() / METADATA_KEPT).max(METADATA_FREE)
@@ -184,7 +202,8 @@ impl MemoryBudget {
             .saturating_sub(self.metadata_bytes_max())
     }
 
-    /// Pools hear of it with the next change, so that this may be called under their lock; as with [`Self::remove_metadata`].
+    /// Pools hear of it with the next change, so that this may be called under their lock; as with
+    /// [`Self::remove_metadata`].
     pub(crate) fn add_metadata(&self, bytes: u64) {
         self.metadata.fetch_add(bytes, Ordering::Relaxed);
     }
@@ -209,14 +228,16 @@ impl MemoryBudget {
         self.pools().iter().map(|pool| pool.held()).sum()
     }
 
-    /// Takes memory for an operator; false if even empty buffer pools and no arrays but those being read would not leave enough. Nothing is
-    /// always given, even when operators hold more than a lowered limit.
+    /// Takes memory for an operator; false if even empty buffer pools and no arrays but those being
+    /// read would not leave enough. Nothing is always given, even when operators hold more than a
+    /// lowered limit.
     #[must_use]
     pub fn try_reserve(&self, bytes: u64) -> bool {
         self.try_reserve_beyond(bytes, 0)
     }
 
-    /// As [`Self::try_reserve`], by at most `beyond` bytes over the limit: chunks that are being read make way, but not at once.
+    /// As [`Self::try_reserve`], by at most `beyond` bytes over the limit: chunks that are being
+    /// read make way, but not at once.
     #[must_use]
     pub fn try_reserve_beyond(&self, bytes: u64, beyond: u64) -> bool {
         if bytes == 0 || self.try_take(bytes, self.operators_max(), 0) {
@@ -234,7 +255,8 @@ impl MemoryBudget {
         self.try_take(bytes, self.operators_max(), beyond)
     }
 
-    /// As [`Self::try_reserve_beyond`], though operators may have no more; arrays that nobody reads stay.
+    /// As [`Self::try_reserve_beyond`], though operators may have no more; arrays that nobody reads
+    /// stay.
     #[must_use]
     pub fn try_exceed(&self, bytes: u64, beyond: u64) -> bool {
         bytes == 0 || self.try_take(bytes, u64::MAX, beyond)
@@ -246,7 +268,8 @@ impl MemoryBudget {
         let all = || operators + self.held_beside_operators(&self.pools());
         let fits = operators <= operators_max && {
             self.tell();
-            // The pools hear of changes in steps only; before anyone is refused, they shrink to the byte.
+            // The pools hear of changes in steps only; before anyone is refused, they shrink to the
+            // byte.
             all() <= limit
                 || {
                     self.make_way(&mut self.making_way.lock());
@@ -263,7 +286,8 @@ impl MemoryBudget {
         fits
     }
 
-    /// What operators may have now, all together, in bytes: all but decoded arrays, pages read by themselves, and what the pools keep in any case.
+    /// What operators may have now, all together, in bytes: all but decoded arrays, pages read by
+    /// themselves, and what the pools keep in any case.
     #[must_use]
     pub fn operators_max(&self) -> u64 {
         let others = self.page_bytes() + self.decoded_counted() + self.metadata_counted();
@@ -301,7 +325,8 @@ impl MemoryBudget {
         self.tell();
     }
 
-    /// Notes that decoded arrays are gone. Pools hear of it with the next change, so that this may be called under their lock.
+    /// Notes that decoded arrays are gone. Pools hear of it with the next change, so that this may
+    /// be called under their lock.
     pub(crate) fn remove_decoded(&self, bytes: u64) {
         self.decoded.fetch_sub(bytes, Ordering::Relaxed);
     }
@@ -322,7 +347,8 @@ impl MemoryBudget {
         self.decoded_bytes() < self.limit() / DECODED_KEPT
     }
 
-    /// Whether arrays may be kept for readers to come: there is memory that nobody else wants, or there are few.
+    /// Whether arrays may be kept for readers to come: there is memory that nobody else wants, or
+    /// there are few.
     pub(crate) fn keeps_arrays(&self) -> bool {
         self.keeps_spare_arrays() || self.keeps_few_arrays()
     }
@@ -360,7 +386,8 @@ impl MemoryBudget {
         }
     }
 
-    /// Sees whether there is memory for idle arrays, and has them make way where there is none. Not to be called under a pool's lock.
+    /// Sees whether there is memory for idle arrays, and has them make way where there is none. Not
+    /// to be called under a pool's lock.
     pub(crate) fn weigh_arrays(&self) {
         self.weigh(&self.pools());
     }
@@ -427,7 +454,8 @@ impl MemoryBudget {
         bytes / self.step().max(1)
     }
 
-    /// Active pools each get what they need, and share the rest alike; idle ones get nothing as soon as one is active.
+    /// Active pools each get what they need, and share the rest alike; idle ones get nothing as
+    /// soon as one is active.
     pub(crate) fn divide(&self) {
         let _last_word = self.dividing.lock();
         let pools = self.pools();

@@ -158,7 +158,8 @@ pub(crate) struct Inner {
     pub(crate) state: Mutex<State>,
     pub(crate) shared: Arc<PoolShared>,
     pub(crate) config: PoolConfig,
-    /// Bytes that the core counts, whether scans run, what their largest load needs: to be read without the lock.
+    /// Bytes that the core counts, whether scans run, what their largest load needs: to be read
+    /// without the lock.
     held: AtomicU64,
     active: AtomicBool,
     needs: AtomicU64,
@@ -168,7 +169,8 @@ pub(crate) struct Inner {
     pub(crate) number: usize,
 }
 
-/// Shares reads, memory and decode among all scans of a process that use one policy and one storage model.
+/// Shares reads, memory and decode among all scans of a process that use one policy and one storage
+/// model.
 ///
 /// Cheap to clone; the pool lives until the last clone, scan and lease is gone.
 #[derive(Clone)]
@@ -230,8 +232,9 @@ impl BufferPool {
         Self { inner }
     }
 
-    /// Closes the log that [`PoolConfig::recorder`] asked for, and waits until it is written. What happens after is not recorded.
-    /// (Dropping the pool closes the log too, but does not wait.) Blocks; does nothing if nothing is recorded.
+    /// Closes the log that [`PoolConfig::recorder`] asked for, and waits until it is written. What
+    /// happens after is not recorded. (Dropping the pool closes the log too, but does not wait.)
+    /// Blocks; does nothing if nothing is recorded.
     pub fn finish_recording(&self) {
         let recording = self.inner.state.lock().recording.take();
         if let Some(writer) = recording.and_then(recorder::Recording::finish) {
@@ -316,7 +319,8 @@ impl Inner {
             let woke = self.active.swap(active, Ordering::Relaxed) != active;
             let wants = self.needs.swap(state.needs, Ordering::Relaxed) != state.needs;
             if panic.is_some() {
-                // The new core has no memory yet. Not divided here, for this may be in the middle of dividing: the next tick does it.
+                // The new core has no memory yet. Not divided here, for this may be in the middle
+                // of dividing: the next tick does it.
                 self.shared.memory.forget_told();
             }
             let locked = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);

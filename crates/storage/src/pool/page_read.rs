@@ -1,10 +1,13 @@
-//! How a smooth scan reads pages: from a chunk that is in memory, from one that is on its way, or by themselves.
+//! How a smooth scan reads pages: from a chunk that is in memory, from one that is on its way, or
+//! by themselves.
 //!
-//! Every read is announced to the core as a page request [CoopScans07 §7.1]. A chunk that is in memory is pinned while its pages
-//! are looked at; for one whose load is under way we wait, for its bytes come anyway; else the pages are read here, in one
-//! scatter-gather request, and the core counts them in favour of loading the chunk meanwhile.
+//! Every read is announced to the core as a page request [CoopScans07 §7.1]. A chunk that is in
+//! memory is pinned while its pages are looked at; for one whose load is under way we wait, for its
+//! bytes come anyway; else the pages are read here, in one scatter-gather request, and the core
+//! counts them in favour of loading the chunk meanwhile.
 //! Not here: which pages (coscan-core's `smooth`), what is done with their rows (the engine).
-//! Bounds: the bytes read here count in the memory budget until they are dropped; who asks bounds how many (`MemoryBudget::page_bytes`).
+//! Bounds: the bytes read here count in the memory budget until they are dropped; who asks bounds
+//! how many (`MemoryBudget::page_bytes`).
 //! R1: a request is told to the core once and taken back once, however the call ends. Cancel safe.
 
 use std::collections::BTreeMap;
@@ -68,7 +71,8 @@ impl BufferPool {
     /// Reads pages of one chunk. Cancel safe.
     ///
     /// # Errors
-    /// What the device says, or what became of the load that was to bring them; `Internal` for a chunk that is not there.
+    /// What the device says, or what became of the load that was to bring them; `Internal` for a
+    /// chunk that is not there.
     pub async fn read_pages(&self, table: &TableView, request: &PageRequest) -> Result<PageBytes> {
         let info = table.chunks.get(request.chunk).ok_or_else(|| {
             StorageError::Internal("a page of a chunk that is not there".to_owned())
@@ -159,7 +163,8 @@ impl BufferPool {
 }
 
 impl PageBytes {
-    /// CRC-32 of the bytes of a piece, column after column: two reads of the same pages give the same.
+    /// CRC-32 of the bytes of a piece, column after column: two reads of the same pages give the
+    /// same.
     #[must_use]
     pub fn checksum(&self, piece: usize) -> u32 {
         let mut crc = crc32fast::Hasher::new();
@@ -238,8 +243,9 @@ impl PageBytes {
         Ok(())
     }
 
-    /// Rows of piece number `piece` of the given columns, an array each: those `wanted`, counted from the piece's first (ascending, not
-    /// empty, not touching), or all. Columns that the file lacks are null.
+    /// Rows of piece number `piece` of the given columns, an array each: those `wanted`, counted
+    /// from the piece's first (ascending, not empty, not touching), or all. Columns that the file
+    /// lacks are null.
     ///
     /// # Errors
     /// `BadPage` if a column cannot be decoded; `ShutDown`.

@@ -1,10 +1,14 @@
-//! Single rows of a chunk in hand, for a scan that needs few of them and is the only one that needs their columns.
+//! Single rows of a chunk in hand, for a scan that needs few of them and is the only one that needs
+//! their columns.
 //!
-//! Idea: pages without a wanted row are not decompressed, and of the others only the wanted values are decoded. What is decoded so is of
-//! no use to anyone else; so nothing is picked from columns that another scan wants or that are decoded already.
-//! While memory is plentiful decoded arrays stay for the next query, what is picked does not; so picking ends once its work on a chunk
-//! adds up to a part of what decoding all of it takes: who does not know how often he will need something rents for a while, then buys.
-//! Bounds: the caller bounds the rows; the pages of [`PICKED_ROWS`] of them and a dictionary per column meanwhile.
+//! Idea: pages without a wanted row are not decompressed, and of the others only the wanted values
+//! are decoded. What is decoded so is of no use to anyone else; so nothing is picked from columns
+//! that another scan wants or that are decoded already. While memory is plentiful decoded arrays
+//! stay for the next query, what is picked does not; so picking ends once its work on a chunk adds
+//! up to a part of what decoding all of it takes: who does not know how often he will need
+//! something rents for a while, then buys.
+//! Bounds: the caller bounds the rows; the pages of [`PICKED_ROWS`] of them and a dictionary per
+//! column meanwhile.
 //! P1: the rows are those that `batch` gives at the same places.
 
 use std::ops::Range;
@@ -23,9 +27,10 @@ use super::{ChunkLease, ColumnRequest};
 use crate::{Result, StorageError, without_pages};
 
 impl ChunkLease {
-    /// Rows of the chunk, an array per column: those `wanted`, counted from its first (ascending, not empty, not touching). Columns
-    /// that the file lacks are null. `None` where whole batches cost no more: another scan wants one of the columns or has decoded it,
-    /// or so much was picked of this chunk already that arrays which stay would have been cheaper.
+    /// Rows of the chunk, an array per column: those `wanted`, counted from its first (ascending,
+    /// not empty, not touching). Columns that the file lacks are null. `None` where whole batches
+    /// cost no more: another scan wants one of the columns or has decoded it, or so much was picked
+    /// of this chunk already that arrays which stay would have been cheaper.
     ///
     /// Cancel safe.
     ///
@@ -128,7 +133,8 @@ impl ChunkLease {
         may
     }
 
-    /// Whether another scan wants one of these columns of the chunk, or somebody has decoded it: [`ChunkLease::pick`] would refuse.
+    /// Whether another scan wants one of these columns of the chunk, or somebody has decoded it:
+    /// [`ChunkLease::pick`] would refuse.
     #[must_use]
     pub fn is_shared(&self, columns: &[ColumnRequest]) -> bool {
         let place = self.latest();
@@ -147,10 +153,11 @@ impl ChunkLease {
     }
 }
 
-/// While memory is plentiful, the batches that rows were picked from may add up to one in so many of the chunk. Processor time of
-/// queries over wide columns of TPC-H lineitem, SF 1, whole columns against picked rows: 300 and 100 ms with rows in one of thirty
-/// batches, 560 and 310 in about half of them, 310 and 260 in all. The next such query takes 10 ms where the columns were decoded; so
-/// rows in most batches are not picked.
+/// While memory is plentiful, the batches that rows were picked from may add up to one in so many
+/// of the chunk. Processor time of queries over wide columns of TPC-H lineitem, SF 1, whole columns
+/// against picked rows: 300 and 100 ms with rows in one of thirty batches, 560 and 310 in about
+/// half of them, 310 and 260 in all. The next such query takes 10 ms where the columns were
+/// decoded; so rows in most batches are not picked.
 const PICKED_PART: usize = 2;
 
 /// Rows that are picked at once: the pages that they are in, decompressed, are in memory together.

@@ -1,13 +1,17 @@
 //! What does a consumer hold while it works on a chunk, and when is that taken back?
 //!
-//! Idea: a consumer that does not come back (an idle cursor, a client that does not read, an input that a merge does not need yet)
-//! keeps its chunk, but not the memory: the place *lapses*. The core unpins the frames, the pass for the gate is free, the decoded arrays
-//! are dropped. A consumer that comes back gets a place of its own for what is left (`lease.rs`), and reads on where it stopped.
-//! Not here: how it is asked for anew (`lease.rs`), what a lapse means to the core (`docs/design/abm.md`).
-//! Bounds: `lapse_after` of silence, doubled with each try of a consumer that comes, but never in time; [`WANTED_AFTER`] while somebody
-//! waits at the gate. Time that a consumer waits for decode is no silence.
-//! P1: one event ends a place: lapsed, then released, or released alone. P2: who works on a place does so under its lock, so it
-//! never lapses in the middle of a step.
+//! Idea: a consumer that does not come back (an idle cursor, a client that does not read, an input
+//! that a merge does not need yet) keeps its chunk, but not the memory: the place *lapses*. The
+//! core unpins the frames, the pass for the gate is free, the decoded arrays are dropped. A
+//! consumer that comes back gets a place of its own for what is left (`lease.rs`), and reads on
+//! where it stopped.
+//! Not here: how it is asked for anew (`lease.rs`), what a lapse means to the core
+//! (`docs/design/abm.md`).
+//! Bounds: `lapse_after` of silence, doubled with each try of a consumer that comes, but never in
+//! time; [`WANTED_AFTER`] while somebody waits at the gate. Time that a consumer waits for decode
+//! is no silence.
+//! P1: one event ends a place: lapsed, then released, or released alone. P2: who works on a place
+//! does so under its lock, so it never lapses in the middle of a step.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -31,7 +35,8 @@ use crate::{Result, StorageError};
 /// Silence after which a place lapses while somebody waits at the gate.
 pub(crate) const WANTED_AFTER: Duration = Duration::from_millis(100);
 
-/// A consumer whose tries were all in vain waits at most two to the power of this times as long as the first.
+/// A consumer whose tries were all in vain waits at most two to the power of this times as long as
+/// the first.
 pub(crate) const DOUBLINGS_MAX: u32 = 6;
 
 /// A chunk that was handed to one consumer.
@@ -233,7 +238,8 @@ impl Lapses for Place {
             match &stay.work {
                 Some(work) if work.waits() => stay.used = now,
                 Some(_) => {}
-                // At the gate it is woken only when another chunk closes, or when the gate has no more patience.
+                // At the gate it is woken only when another chunk closes, or when the gate has no
+                // more patience.
                 None => patience += PATIENCE,
             }
             if now.saturating_duration_since(stay.used) < patience {

@@ -1,11 +1,13 @@
-//! What a pool's core hears and decides, written down while it happens, to be replayed (`coscan sim replay`).
+//! What a pool's core hears and decides, written down while it happens, to be replayed (`coscan sim
+//! replay`).
 //!
-//! Idea: lines (`coscan_core::log`) are collected under the pool's lock, where events have an order, and handed in blocks to a
-//! thread that writes them, so that queries never wait for the disk that the log is on.
+//! Idea: lines (`coscan_core::log`) are collected under the pool's lock, where events have an
+//! order, and handed in blocks to a thread that writes them, so that queries never wait for the
+//! disk that the log is on.
 //! Not here: the format, the replay (coscan-core, coscan-sim).
-//! Bounds: `BLOCKS_MAX` blocks wait to be written. When the disk is slower than that, or full, recording stops with one warning: a log
-//! with a hole cannot be replayed, one that was cut off can.
-//! Costs nothing when off: a pool without a recorder has no thread and formats nothing.
+//! Bounds: `BLOCKS_MAX` blocks wait to be written. When the disk is slower than that, or full,
+//! recording stops with one warning: a log with a hole cannot be replayed, one that was cut off
+//! can. Costs nothing when off: a pool without a recorder has no thread and formats nothing.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -29,8 +31,9 @@ pub struct Recorder {
 type Sink = Box<dyn Write + Send>;
 
 impl Recorder {
-    /// Records to a file, which is created when the first pool is; the second pool's log is `path` with `.1` added, and so on. (A
-    /// process has a pool for each policy and storage model that is used.)
+    /// Records to a file, which is created when the first pool is; the second pool's log is `path`
+    /// with `.1` added, and so on. (A process has a pool for each policy and storage model that is
+    /// used.)
     #[must_use]
     pub fn to_file(path: impl Into<PathBuf>) -> Self {
         let path = path.into();
@@ -43,7 +46,8 @@ impl Recorder {
         })
     }
 
-    /// Records to whatever `open` gives for each pool, which are numbered from 0. It is written in blocks, from a thread of its own.
+    /// Records to whatever `open` gives for each pool, which are numbered from 0. It is written in
+    /// blocks, from a thread of its own.
     #[must_use]
     pub fn new(open: impl Fn(usize) -> io::Result<Sink> + Send + Sync + 'static) -> Self {
         Self {
@@ -72,7 +76,8 @@ impl std::fmt::Debug for Recorder {
     }
 }
 
-/// One pool's log. Dropping it closes the log, but does not wait for the disk; [`Recording::finish`] does.
+/// One pool's log. Dropping it closes the log, but does not wait for the disk;
+/// [`Recording::finish`] does.
 pub(crate) struct Recording {
     lines: String,
     /// None once recording has stopped.

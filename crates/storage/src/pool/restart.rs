@@ -1,10 +1,11 @@
 //! What if the core, or what carries its actions out, panics?
 //!
-//! The panic may have left the state half changed, so none of it is believed any more: the pool goes on with an empty core and empty
-//! tables. Scans and page requests of before fail with `Panicked`; what their owners still say of them is not passed on to a core that
-//! never knew them. Queries that begin later register their tables anew and are served as ever.
-//! Refused: going on with the state as it is (rows could be lost), passing the panic on (it would hang all who wait for the pool, and
-//! abort the process where it met a `drop`).
+//! The panic may have left the state half changed, so none of it is believed any more: the pool
+//! goes on with an empty core and empty tables. Scans and page requests of before fail with
+//! `Panicked`; what their owners still say of them is not passed on to a core that never knew them.
+//! Queries that begin later register their tables anew and are served as ever.
+//! Refused: going on with the state as it is (rows could be lost), passing the panic on (it would
+//! hang all who wait for the pool, and abort the process where it met a `drop`).
 //! X1 (`panics.rs`): all who wait are woken, with an error.
 
 use std::task::Poll;
@@ -42,7 +43,8 @@ impl<T> OnPanic for Poll<Result<T>> {
     }
 }
 
-/// What belongs to the core that is in use: everything with a lower number belongs to one that panicked.
+/// What belongs to the core that is in use: everything with a lower number belongs to one that
+/// panicked.
 pub(crate) struct Since {
     scan: ScanId,
     table: TableId,

@@ -1,6 +1,7 @@
 //! How consumers get chunks: a scan is announced, asked, and ended by being dropped.
 //!
-//! C1: `next_chunk` is cancel safe: a chunk that was handed out to a consumer that no longer waits goes to the next one that asks.
+//! C1: `next_chunk` is cancel safe: a chunk that was handed out to a consumer that no longer waits
+//! goes to the next one that asks.
 //! C2: every chunk of a scan is handed out once, or withdrawn, or the scan fails.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,7 +23,8 @@ use crate::{Result, StorageError};
 pub struct ScanPart {
     /// Positions in [`TableView::chunks`].
     pub chunks: Vec<usize>,
-    /// Root columns by name. Names that a file lacks are not read there. May be empty: such chunks are handed out without a read.
+    /// Root columns by name. Names that a file lacks are not read there. May be empty: such chunks
+    /// are handed out without a read.
     pub columns: Vec<String>,
 }
 
@@ -56,7 +58,8 @@ impl BufferPool {
     /// Announces a scan.
     ///
     /// # Errors
-    /// `ChunkTooLarge` if a chunk can never fit into memory; `Internal` for parts that overlap or name chunks that are not there.
+    /// `ChunkTooLarge` if a chunk can never fit into memory; `Internal` for parts that overlap or
+    /// name chunks that are not there.
     pub fn scan(&self, request: ScanRequest) -> Result<Scan> {
         let ScanRequest {
             table,
@@ -115,7 +118,8 @@ impl BufferPool {
 }
 
 impl Scan {
-    /// The next chunk, in whatever order suits all scans best (or ascending, if the scan is ordered); `None` when none is left.
+    /// The next chunk, in whatever order suits all scans best (or ascending, if the scan is
+    /// ordered); `None` when none is left.
     ///
     /// Cancel safe: a dropped call loses nothing.
     ///
@@ -148,8 +152,8 @@ impl Scan {
         Ok(taken.kept.take())
     }
 
-    /// A scan of what is left of a chunk of this one that has lapsed, with more columns, for its consumer,
-    /// who came too late so many times.
+    /// A scan of what is left of a chunk of this one that has lapsed, with more columns, for its
+    /// consumer, who came too late so many times.
     ///
     /// # Errors
     /// As [`BufferPool::scan`].

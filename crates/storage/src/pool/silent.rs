@@ -1,7 +1,9 @@
 //! Who holds memory, and has to give it back if its consumer does not come?
 //!
-//! Idea: whatever pins frames or holds a pass for a consumer is on a list; the pool's clock and those who wait at the gate go through it.
-//! Not here: what silence is, and what is given back (`place.rs`; the engine's reads of single pages).
+//! Idea: whatever pins frames or holds a pass for a consumer is on a list; the pool's clock and
+//! those who wait at the gate go through it.
+//! Not here: what silence is, and what is given back (`place.rs`; the engine's reads of single
+//! pages).
 //! Bounds: an entry for each chunk in a consumer's hands, and for each read of pages under way.
 
 use std::collections::BTreeMap;
@@ -14,8 +16,8 @@ use super::BufferPool;
 
 /// Something that holds memory for a consumer.
 pub trait Lapses: Send + Sync {
-    /// Gives the memory back if the consumer has been silent for long: for [`super::PoolConfig::lapse_after`], or for
-    /// `wanted_after` if somebody waits for it.
+    /// Gives the memory back if the consumer has been silent for long: for
+    /// [`super::PoolConfig::lapse_after`], or for `wanted_after` if somebody waits for it.
     fn lapse_if_silent(&self, now: Instant, wanted_after: Option<Duration>);
 }
 

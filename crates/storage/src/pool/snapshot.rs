@@ -20,7 +20,8 @@ pub struct ScanRow {
     pub chunks_left: u64,
     /// Chunks in its consumers' hands.
     pub chunks_held: u64,
-    /// Chunks handed to consumers that have not come back for so long that their memory was taken back.
+    /// Chunks handed to consumers that have not come back for so long that their memory was taken
+    /// back.
     pub chunks_lapsed: u64,
     /// Chunks not handed out that are in memory or on their way.
     pub chunks_coming: u64,
@@ -153,7 +154,8 @@ impl BufferPool {
         trace.map_or_else(Vec::new, |trace| trace.loads.clone())
     }
 
-    /// The pages that were read by themselves since the pool was made, in that order, if it records them.
+    /// The pages that were read by themselves since the pool was made, in that order, if it records
+    /// them.
     #[must_use]
     pub fn page_trace(&self) -> Vec<PageTrace> {
         let state = self.inner.state.lock();

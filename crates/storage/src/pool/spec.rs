@@ -1,7 +1,8 @@
 //! What does a scan need of the core?
 //!
-//! Worked out from the files that the query holds, before the pool's lock is taken: it takes a step per chunk and column of the table, and
-//! whoever holds the lock for so long holds up every other query.
+//! Worked out from the files that the query holds, before the pool's lock is taken: it takes a step
+//! per chunk and column of the table, and whoever holds the lock for so long holds up every other
+//! query.
 //! Not here: whether the memory suffices meanwhile (`memory.rs`).
 //! Bounds: O(chunks × columns wanted + shared extents).
 
@@ -163,8 +164,8 @@ mod tests {
 
     const CHUNKS: u64 = 6400;
 
-    /// How long the lock is held at a time: to make a table of the file, to begin a scan of all of it. The least of a few tries, for the
-    /// machine may be busy.
+    /// How long the lock is held at a time: to make a table of the file, to begin a scan of all of
+    /// it. The least of a few tries, for the machine may be busy.
     fn locked_ns(file: &Arc<TableFile>, model: StorageModel) -> [u64; 2] {
         let columns: Vec<String> = file.column_names().map(str::to_owned).collect();
         let mut least = [u64::MAX; 2];
@@ -205,7 +206,8 @@ mod tests {
         for model in [StorageModel::Nsm, StorageModel::Dsm] {
             let (few, many) = (locked_ns(&narrow, model), locked_ns(&wide, model));
             println!("{model:?}, 3 and 300 columns: table and scan {few:?}, {many:?} ns");
-            // The core adds the new chunks' columns up, once. A scan finds nothing that depends on columns.
+            // The core adds the new chunks' columns up, once. A scan finds nothing that depends on
+            // columns.
             assert!(many[0] < 60 * few[0], "table: {many:?} against {few:?}");
             assert!(many[1] < 15 * few[1], "scan: {many:?} against {few:?}");
         }

@@ -1,9 +1,12 @@
-//! The pool's state under its one lock: the core, the frames it decided on, the consumers that wait.
+//! The pool's state under its one lock: the core, the frames it decided on, the consumers that
+//! wait.
 //!
-//! Every change goes through [`State::handle`]: an event into the core, its actions carried out here as far as they are changes of
-//! this state; reads to start and wakers to wake are handed back, to be acted on after the lock is gone.
-//! S1: a frame exists exactly for what the core calls resident. S2: a lease holds its frames by reference, so a frame that the
-//! core evicts early (a scan that ended while its consumer still decodes) lives on until that consumer is done.
+//! Every change goes through [`State::handle`]: an event into the core, its actions carried out
+//! here as far as they are changes of this state; reads to start and wakers to wake are handed
+//! back, to be acted on after the lock is gone.
+//! S1: a frame exists exactly for what the core calls resident. S2: a lease holds its frames by
+//! reference, so a frame that the core evicts early (a scan that ended while its consumer still
+//! decodes) lives on until that consumer is done.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
@@ -46,9 +49,11 @@ pub(crate) struct TableState {
     pub(crate) frames: BTreeMap<(ChunkId, ColumnId), Frame>,
     pub(crate) extents: BTreeMap<ExtentId, Frame>,
     pub(crate) decoded: BTreeMap<ChunkId, Vec<(DecodedKey, Arc<DecodedSegment>)>>,
-    /// Of each chunk, the rows of batches that rows were picked from since it lost a frame last (`pick.rs`).
+    /// Of each chunk, the rows of batches that rows were picked from since it lost a frame last
+    /// (`pick.rs`).
     pub(crate) picked: BTreeMap<ChunkId, usize>,
-    /// Segments whose own bytes are here, but whose shared extents are still in another chunk's load.
+    /// Segments whose own bytes are here, but whose shared extents are still in another chunk's
+    /// load.
     pub(crate) incomplete: Vec<Incomplete>,
 }
 
@@ -104,7 +109,8 @@ pub(crate) struct ScanState {
     /// What its largest chunk needs in memory; none if no chunk has bytes.
     pub(crate) largest: Option<LargestLoad>,
     pub(crate) metrics: ScanMetrics,
-    /// Of a scan of what is left of a lapsed chunk: whose chunk it is, and how often its consumer came too late.
+    /// Of a scan of what is left of a lapsed chunk: whose chunk it is, and how often its consumer
+    /// came too late.
     pub(crate) again: Option<(ScanId, u32)>,
 }
 
@@ -141,7 +147,8 @@ pub struct ScanMetrics {
     pub decode_shared: u64,
     /// Segments whose decode this scan began.
     pub decode_begun: u64,
-    /// Rows of which this scan had columns decoded by themselves, being the only one that wanted them.
+    /// Rows of which this scan had columns decoded by themselves, being the only one that wanted
+    /// them.
     pub rows_picked: u64,
     /// Time that consumers waited for a chunk, summed over consumers. Nanoseconds.
     pub waited_ns: u64,
@@ -167,7 +174,8 @@ pub struct LoadTrace {
 /// Pages that a scan by an index read by themselves, for traces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageTrace {
-    /// When they had been read, since the pool was made: many are asked for at once, and the device takes one after the other. Nanoseconds.
+    /// When they had been read, since the pool was made: many are asked for at once, and the device
+    /// takes one after the other. Nanoseconds.
     pub time_ns: u64,
     /// The table, as the core numbers them.
     pub table: u32,
@@ -191,7 +199,8 @@ pub(crate) enum Target {
     Extent(ExtentId),
 }
 
-/// A load under way: what it still owes the core. A failure may cancel targets of other loads (`load.rs`).
+/// A load under way: what it still owes the core. A failure may cancel targets of other loads
+/// (`load.rs`).
 pub(crate) struct Outstanding {
     pub(crate) table: TableId,
     pub(crate) chunk: ChunkId,
@@ -244,7 +253,8 @@ pub(crate) struct State {
     pub(crate) next_page: u64,
     /// Pages that the core serves though nobody wants them any more: to be taken back.
     pub(crate) pages_unwanted: Vec<PageRequestId>,
-    /// Chunks that were handed out to scans that failed before a consumer took them: to be given back.
+    /// Chunks that were handed out to scans that failed before a consumer took them: to be given
+    /// back.
     pub(crate) untaken: Vec<(ScanId, ChunkId)>,
     /// Why the loads of a chunk failed last, for the `Fail` actions that follow.
     pub(crate) load_error: Option<StorageError>,
@@ -451,8 +461,9 @@ impl State {
         Inner::log(self.handle(Event::ChunkLapsed { scan, chunk }, effects));
     }
 
-    /// The scan is over: its consumers are told why. What was handed out to it and not taken would stay pinned as long as anybody holds the
-    /// scan, and others might wait for that memory for ever; the next event gives it back.
+    /// The scan is over: its consumers are told why. What was handed out to it and not taken would
+    /// stay pinned as long as anybody holds the scan, and others might wait for that memory for
+    /// ever; the next event gives it back.
     pub(crate) fn fail_scan(&mut self, id: ScanId, error: StorageError, effects: &mut Effects) {
         let Some(scan) = self.scans.get_mut(&id) else {
             return;

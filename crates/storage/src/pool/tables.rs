@@ -1,7 +1,8 @@
 //! Which files make a table of the core, and which chunk of it is which part of which file.
 //!
-//! Queries that planned different subsets of a folder (partition pruning, a file that was added meanwhile) must still share, so a
-//! core table is a folder with one schema, grows as files show up, and a query's [`TableView`] names its chunks in it.
+//! Queries that planned different subsets of a folder (partition pruning, a file that was added
+//! meanwhile) must still share, so a core table is a folder with one schema, grows as files show
+//! up, and a query's [`TableView`] names its chunks in it.
 //! T1: a file version's chunks are in a core table once, as a run of ids in file order.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -178,7 +179,8 @@ pub(crate) struct CoreTable {
     files: HashMap<Arc<FileKey>, Place>,
     /// How many views there have been.
     pub(crate) views: u64,
-    /// The version of each file that was added last: by store and path, with the number of its chunks.
+    /// The version of each file that was added last: by store and path, with the number of its
+    /// chunks.
     latest: BTreeMap<(String, Path), (FileVersion, usize)>,
     /// Chunks of versions that are not the latest.
     replaced_chunks: usize,
@@ -257,7 +259,8 @@ impl CoreTable {
         layout
     }
 
-    /// Whether at least half of the table would be chunks of replaced files, once these files are in it.
+    /// Whether at least half of the table would be chunks of replaced files, once these files are
+    /// in it.
     pub(crate) fn would_be_outdated(&self, files: &[Arc<TableFile>]) -> bool {
         let (mut all, mut replaced) = (self.chunks.len(), self.replaced_chunks);
         for file in files.iter().filter(|file| self.base(file).is_none()) {
@@ -313,8 +316,9 @@ impl CoreTable {
     }
 }
 
-/// So many views after it was asked for last, a file counts as unused where memory is short: queries over a part of a folder ask for different
-/// files, and their table should not be lost to that soon.
+/// So many views after it was asked for last, a file counts as unused where memory is short:
+/// queries over a part of a folder ask for different files, and their table should not be lost to
+/// that soon.
 const UNUSED_AFTER: u64 = 8;
 
 /// Where a file's chunks are in a table.
@@ -379,7 +383,8 @@ impl TableView {
         &self.chunks
     }
 
-    /// The table that the chunks are of: views with the same number, of the same pool, share chunks.
+    /// The table that the chunks are of: views with the same number, of the same pool, share
+    /// chunks.
     #[must_use]
     pub fn table(&self) -> TableId {
         self.table

@@ -1,13 +1,16 @@
 //! When are the tables of replaced files dropped?
 //!
-//! A table of the core grows and never shrinks, so a replaced file's old chunks stay in it. When they are half of it, the table is *retired*:
-//! queries from then on get a new table, with the files as they are now, and the old one is dropped with all that is in memory of
-//! it when the last scan on it has ended. So what is kept of old versions never exceeds what is kept of current ones, and a folder
-//! of many files of which one changes now and then does not lose its buffer each time.
-//! Files that were deleted cannot be told from files that a query does not read, so they stay as long as there is room for what is known of
-//! files and tables (`MemoryBudget::metadata_bytes_max`). Beyond that the tables that nobody uses go, least recently used first; and a
-//! table of which half was not asked for lately is retired like one of replaced files, so that a folder whose files have ever new names
-//! does not keep those that are gone, though its table is always in use.
+//! A table of the core grows and never shrinks, so a replaced file's old chunks stay in it. When
+//! they are half of it, the table is *retired*: queries from then on get a new table, with the
+//! files as they are now, and the old one is dropped with all that is in memory of it when the last
+//! scan on it has ended. So what is kept of old versions never exceeds what is kept of current
+//! ones, and a folder of many files of which one changes now and then does not lose its buffer each
+//! time. Files that were deleted cannot be told from files that a query does not read, so they stay
+//! as long as there is room for what is known of files and tables
+//! (`MemoryBudget::metadata_bytes_max`). Beyond that the tables that nobody uses go, least recently
+//! used first; and a table of which half was not asked for lately is retired like one of replaced
+//! files, so that a folder whose files have ever new names does not keep those that are gone,
+//! though its table is always in use.
 //! Not here: footers (`files.rs`).
 //! V1: a view or scan of a table keeps the table. V2: a retired table gets no new views.
 
@@ -63,7 +66,8 @@ impl State {
         }
     }
 
-    /// Drops tables that nobody uses, least recently used first, until so many bytes of what is known of them are gone; the last one stays.
+    /// Drops tables that nobody uses, least recently used first, until so many bytes of what is
+    /// known of them are gone; the last one stays.
     pub(crate) fn drop_idle_tables(&mut self, bytes: u64, effects: &mut Effects) {
         self.drop_retired(effects);
         let mut by_use: Vec<(u64, TableId)> = Vec::new();
@@ -107,7 +111,8 @@ impl State {
     }
 }
 
-/// What is known of a table and of the files of its chunks. A file that others know too is counted all the same.
+/// What is known of a table and of the files of its chunks. A file that others know too is counted
+/// all the same.
 fn bytes_known(table: &TableState) -> u64 {
     let files = table
         .core
