@@ -51,7 +51,7 @@ PIVOT = {"title", "pattern", "of_many"}
 HEADLINE = {"question", "table", "row", "ours", "against", "against_title", "ratio"}
 
 UNITS_OF_TIME = ((Decimal(1), "s"), (Decimal("1e-3"), "ms"), (Decimal("1e-6"), "µs"), (Decimal("1e-9"), "ns"))
-WIDENED = Decimal("0.15")  # As in crates/study/src/coop/verdict.rs.
+WIDENED = Decimal("0.15")  # As in lab/study/src/coop/verdict.rs.
 
 
 class Wrong(Exception):

@@ -9,8 +9,8 @@ Idea: what a result says about its figures stays (question, aims, commands, note
 files'. An aim stays with its row and column. FILE is what one of these wrote:
 
     coscan sim run X --json FILE                     the report, rows and claims
-    bench/figure.sh, bench/mix.sh                    figures.json: engines side by side
-    bench/alone.py, together.py, idle.py --json FILE Coscan beside plain DataFusion, or beside cursors
+    lab/arena/figure.sh, lab/arena/mix.sh                    figures.json: engines side by side
+    lab/arena/alone.py, together.py, idle.py --json FILE Coscan beside plain DataFusion, or beside cursors
 """
 
 import datetime
@@ -22,7 +22,7 @@ from decimal import Decimal
 import pages
 
 ENGINES = {"coscan": "Coscan", "duckdb": "DuckDB 2.0", "datafusion": "DataFusion 55"}
-# Keys of bench/compare.py's figures, as rows.
+# Keys of lab/arena/compare.py's figures, as rows.
 FIGURES = [("mean stream s", "mean stream time", "s"), ("normalised", "mean normalized latency", ""),
            ("P95 s", "P95", "s"), ("total s", "total time", "s"), ("read GB", "bytes read", "GB"),
            ("CPU s", "processor time", "s"), ("anon GB", "memory of its own", "GB"), ("failures", "failures", "")]

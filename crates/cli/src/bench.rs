@@ -133,7 +133,7 @@ struct CoopArgs {
     /// replay`; with several policies to FILE.POLICY.
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
-    /// Write the workload in the form that bench/peers.py reads, and run nothing.
+    /// Write the workload in the form that lab/arena/peers.py reads, and run nothing.
     #[arg(long, value_name = "FILE")]
     dump_workload: Option<PathBuf>,
 }

@@ -16,13 +16,13 @@ memory="${2:?usage: mix.sh BANDWIDTH MEMORY}"
 here="$(cd "$(dirname "$0")" && pwd)"
 cache="$HOME/.cache/coscan"
 scale="${SCALE:-10}" seed="${SEED:-1}" sets="${SETS:-0}" port="${PORT:-15432}"
-coscan="${COSCAN:-$here/../target/release/coscan}"
+coscan="${COSCAN:-$here/../../target/release/coscan}"
 python="${COSCAN_VENV:-$cache/venv}/bin/python"
 data="${COSCAN_DATA:-$cache/data}/tpch-sf$scale"
 out="${OUT:-$cache/results/mix-sf$scale-${bandwidth//\//p}-$memory-$sets-seed$seed}"
 
-[ -x "$python" ] || { echo "mix.sh: no $python: run bench/setup.sh" >&2; exit 2; }
-[ -d "$data" ] || { echo "mix.sh: no $data: run bench/data.sh $scale tpch" >&2; exit 2; }
+[ -x "$python" ] || { echo "mix.sh: no $python: run lab/arena/setup.sh" >&2; exit 2; }
+[ -d "$data" ] || { echo "mix.sh: no $data: run lab/arena/data.sh $scale tpch" >&2; exit 2; }
 mkdir -p "$out"
 "$here/mix.py" --clients "${CLIENTS:-12}" --queries "${QUERIES:-4}" --sets "$sets" --seed "$seed" \
     --out "$out/w.json" || exit 2

@@ -24,14 +24,14 @@ here="$(cd "$(dirname "$0")" && pwd)"
 cache="$HOME/.cache/coscan"
 scale="${SCALE:-40}" seed="${SEED:-1}" mix="${MIX:-FS-T}"
 engines="${ENGINES:-duckdb datafusion coscan}"
-coscan="${COSCAN:-$here/../target/release/coscan}"
+coscan="${COSCAN:-$here/../../target/release/coscan}"
 port="${PORT:-15432}"
 python="${COSCAN_VENV:-$cache/venv}/bin/python"
 data="${COSCAN_DATA:-$cache/data}/lineitem-sf$scale.parquet"
 out="${OUT:-$cache/results/sf$scale-$mix-${bandwidth//\//p}-$memory-$streams-seed$seed${DISTINCT:+-distinct}${PEER_MEMORY:+-own-$PEER_MEMORY}}"
 
-[ -x "$python" ] || { echo "figure.sh: no $python: run bench/setup.sh" >&2; exit 2; }
-[ -f "$data" ] || { echo "figure.sh: no $data: run bench/data.sh $scale" >&2; exit 2; }
+[ -x "$python" ] || { echo "figure.sh: no $python: run lab/arena/setup.sh" >&2; exit 2; }
+[ -f "$data" ] || { echo "figure.sh: no $data: run lab/arena/data.sh $scale" >&2; exit 2; }
 mkdir -p "$out/alone"
 "$here/workload.py" --scale "$scale" --mix "$mix" --seed "$seed" --streams "$streams" --delay "$delay" \
     ${DISTINCT:+--distinct} --out "$out/w.json" || exit 2

@@ -96,7 +96,7 @@ def run(args, port):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--data", required=True)
-    parser.add_argument("--coscan", default=os.path.join(os.path.dirname(__file__), "../target/release/coscan"))
+    parser.add_argument("--coscan", default=os.path.join(os.path.dirname(__file__), "../../target/release/coscan"))
     parser.add_argument("--cursors", type=int, default=64)
     parser.add_argument("--memory", default="1GiB")
     parser.add_argument("--rounds", type=int, default=5)

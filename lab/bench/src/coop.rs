@@ -532,7 +532,7 @@ const STANDALONE_POLICY: &str = "normal";
 const STANDALONE_ENOUGH: Duration = Duration::from_secs(1);
 const STANDALONE_RUNS_MAX: usize = 5;
 const ORACLE: &str = "plain DataFusion";
-/// As in `bench/workload.py`: keeps the workload bound by the device.
+/// As in `lab/arena/workload.py`: keeps the workload bound by the device.
 pub const SLOW_ARITHMETIC_DEFAULT: u32 = 1;
 /// How far from the wanted ratio a calibration may end, relative to it.
 pub const CALIBRATION_TOLERANCE: f64 = 0.1;

@@ -41,11 +41,26 @@ pub struct TpchOptions {
 /// The queries' names and texts, by the share of the rows that their predicate on an indexed column
 /// leaves.
 const QUERIES: [(&str, &str); 5] = [
-    ("Q1", include_str!("../../../engine/tests/tpch/q01.sql")),
-    ("Q4", include_str!("../../../engine/tests/tpch/q04.sql")),
-    ("Q6", include_str!("../../../engine/tests/tpch/q06.sql")),
-    ("Q7", include_str!("../../../engine/tests/tpch/q07.sql")),
-    ("Q14", include_str!("../../../engine/tests/tpch/q14.sql")),
+    (
+        "Q1",
+        include_str!("../../../../crates/engine/tests/tpch/q01.sql"),
+    ),
+    (
+        "Q4",
+        include_str!("../../../../crates/engine/tests/tpch/q04.sql"),
+    ),
+    (
+        "Q6",
+        include_str!("../../../../crates/engine/tests/tpch/q06.sql"),
+    ),
+    (
+        "Q7",
+        include_str!("../../../../crates/engine/tests/tpch/q07.sql"),
+    ),
+    (
+        "Q14",
+        include_str!("../../../../crates/engine/tests/tpch/q14.sql"),
+    ),
 ];
 const PATHS: [&str; 3] = ["full", "index", "smooth"];
 const INDEXED: [(&str, &str); 6] = [

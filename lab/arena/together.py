@@ -99,7 +99,7 @@ def summary(rounds):
 def main(argv):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", required=True)
-    parser.add_argument("--coscan", default=os.path.join(alone.HERE, "../target/release/coscan"))
+    parser.add_argument("--coscan", default=os.path.join(alone.HERE, "../../target/release/coscan"))
     parser.add_argument("--queries", type=int, default=8, choices=range(1, len(PARAMETERS) + 1))
     parser.add_argument("--query", choices=sorted(QUERIES), default="q6")
     parser.add_argument("--rounds", type=int, default=5)

@@ -146,8 +146,8 @@ def show(result):
 def main(argv):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", required=True)
-    parser.add_argument("--coscan", default=os.path.join(HERE, "../target/release/coscan"))
-    parser.add_argument("--queries", default=os.path.join(HERE, "../crates/engine/tests/tpch"))
+    parser.add_argument("--coscan", default=os.path.join(HERE, "../../target/release/coscan"))
+    parser.add_argument("--queries", default=os.path.join(HERE, "../../crates/engine/tests/tpch"))
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--cold", action="store_true")
     parser.add_argument("--json")

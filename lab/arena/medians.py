@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Medians over several runs of `coscan bench coop --json`: each policy over `relevance`, as the paper's tables compare.
 
-    bench/medians.py nsm-1.json nsm-2.json ...
+    lab/arena/medians.py nsm-1.json nsm-2.json ...
 
 The runs must have the same policies, `relevance` among them. Ratios are taken within a run, so that the machine's mood of the moment
 cancels out."""

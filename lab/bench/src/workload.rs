@@ -6,8 +6,8 @@
 //! given size at a random place.
 //!
 //! Idea: a workload is a pure function of its specification and seed, and the function is the one
-//! of `bench/workload.py`, text for text: whatever Coscan is asked here, another engine can be
-//! asked there. `bench/README.md` owns the format.
+//! of `lab/arena/workload.py`, text for text: whatever Coscan is asked here, another engine can be
+//! asked there. `lab/arena/README.md` owns the format.
 //! Not here: running it (`coop.rs`), which also makes the streams wait for their starts.
 //! W1: a range holds its percentage of the key space (rounded down, at least one key) and lies
 //! inside it.
@@ -235,7 +235,8 @@ impl Workload {
         self.classes().into_iter().filter_map(first).collect()
     }
 
-    /// The form that the peers' runner (`bench/`) reads, so that every engine is asked the same.
+    /// The form that the peers' runner (`lab/arena/`) reads, so that every engine is asked the
+    /// same.
     #[must_use]
     pub fn dump(&self) -> WorkloadFile {
         let spec = &self.spec;
@@ -314,7 +315,8 @@ impl WorkloadSpec {
     }
 }
 
-/// The JSON that `--dump-workload` writes and `bench/peers.py` reads; see `bench/README.md`.
+/// The JSON that `--dump-workload` writes and `lab/arena/peers.py` reads; see
+/// `lab/arena/README.md`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WorkloadFile {
     /// Always [`FORMAT`].
