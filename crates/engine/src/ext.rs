@@ -9,6 +9,10 @@ use crate::fragment::ShareFragments;
 use crate::index;
 use crate::scan::{HideFloatBounds, MarkScans, SwapScans};
 
+/// The option of which [`CoscanExt::with_coscan`] says why it has another default here.
+pub(crate) const SPILL_FILE_BYTES: &str = "datafusion.execution.max_spill_file_size_bytes";
+pub(crate) const SPILL_FILE_BYTES_DEFAULT: &str = "1";
+
 /// Adds cooperative scans to a DataFusion session.
 ///
 /// ```no_run
@@ -32,6 +36,12 @@ use crate::scan::{HideFloatBounds, MarkScans, SwapScans};
 pub trait CoscanExt {
     /// Adds the settings `coscan.*` and the rules that make Parquet scans cooperative.
     ///
+    /// It sets `datafusion.execution.max_spill_file_size_bytes` to 1, so that a repartition gives
+    /// each batch that it spills a file of its own. With larger files DataFusion 55.2 may hang in
+    /// small memory (apache/datafusion#24883, mended after it): two tasks that spill at once open
+    /// two files, the reader waits for the next batch of the older one, and nobody writes to it
+    /// until the reader goes on.
+    ///
     /// Call it last: rules added afterwards run after the scans were replaced. The session keeps
     /// its own runtime; give it [`Engine::runtime`] if its operators are to share the engine's
     /// memory budget. The engine must outlive the session's queries: when the last [`Engine`] is
@@ -43,7 +53,11 @@ pub trait CoscanExt {
 impl CoscanExt for SessionStateBuilder {
     fn with_coscan(mut self, engine: &Engine) -> Self {
         let config = self.config().get_or_insert_default();
-        config.options_mut().extensions.insert(engine.settings());
+        let options = config.options_mut();
+        options.extensions.insert(engine.settings());
+        options
+            .set(SPILL_FILE_BYTES, SPILL_FILE_BYTES_DEFAULT)
+            .expect("an option of DataFusion's, and a value that it takes");
         let optimizers = self.physical_optimizers().get_or_insert_default();
         let mut rules = std::mem::take(optimizers).rules;
         rules.insert(0, Arc::new(HideFloatBounds));

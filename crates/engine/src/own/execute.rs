@@ -26,6 +26,7 @@ use super::allowance::{Growth, Held};
 use super::catalogs::OwnNames;
 use super::table::{MemoryTable, bytes_of};
 use crate::rights::{self, Rights};
+use crate::ext::{SPILL_FILE_BYTES, SPILL_FILE_BYTES_DEFAULT};
 use crate::settings::DEFAULT;
 
 /// Nodes of a view's plan, those of the views in it included.
@@ -56,12 +57,13 @@ pub async fn execute(context: &SessionContext, plan: LogicalPlan) -> Result<Data
             context.execute_logical_plan(plan).await?
         }
         LogicalPlan::Statement(Statement::ResetVariable(reset))
-            if reset.variable == "coscan.memory" =>
+            if default_of(&reset.variable).is_some() =>
         {
+            let default = default_of(&reset.variable).unwrap_or_default();
             let state = context.state_ref();
             let mut state = state.write();
             let options = state.config_mut().options_mut();
-            options.set(&reset.variable, DEFAULT)?;
+            options.set(&reset.variable, default)?;
             drop(state);
             nothing(context)?
         }
@@ -80,6 +82,15 @@ pub async fn execute(context: &SessionContext, plan: LogicalPlan) -> Result<Data
 pub fn forget_own(context: &SessionContext) {
     if let Some(own) = context.state().config().get_extension::<OwnNames>() {
         own.forget();
+    }
+}
+
+/// What RESET goes back to, where DataFusion does not know it.
+fn default_of(setting: &str) -> Option<&'static str> {
+    match setting {
+        "coscan.memory" => Some(DEFAULT),
+        SPILL_FILE_BYTES => Some(SPILL_FILE_BYTES_DEFAULT),
+        _ => None,
     }
 }
 

@@ -40,6 +40,7 @@ mod replaced;
 mod s3;
 mod same_stamp;
 mod sessions;
+mod spilled_repartitions;
 mod statements;
 mod thin_path;
 mod tpch_rows_equal;
