@@ -19,7 +19,7 @@ use super::member::{Delivered, Member, Order, TableKey};
 use super::query_sets::PREDICATES_MAX;
 use super::state_cache::StateCache;
 use super::work::Work;
-use crate::engine::EngineMetrics;
+use crate::session::EngineMetrics;
 
 /// A class takes a few hundred bytes here.
 const AVOIDED_MAX: usize = 1024;

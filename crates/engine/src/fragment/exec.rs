@@ -37,7 +37,7 @@ use super::recognise::{SharingOptions, fragment};
 use super::rows_exec::RowsExec;
 use super::work::FragmentPlan;
 use crate::error::external;
-use crate::scan::{
+use crate::read::scan::{
     Batches, Execution, Executions, PartitionMetrics, Remembers, Run, Running, ScanPlan, stream_of,
 };
 

@@ -24,7 +24,8 @@ use tokio::sync::Notify;
 use super::board::Board;
 use super::program::Sharing;
 use super::work::{FragmentPlan, Work};
-use crate::scan::{FilePlan, Judged, Remembers, Running};
+use crate::read::FilePlan;
+use crate::read::scan::{Judged, Remembers, Running};
 
 /// A table as jobs know it: the buffer pool's number and the table's in it.
 pub(crate) type TableKey = (usize, TableId);

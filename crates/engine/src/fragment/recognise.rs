@@ -26,9 +26,9 @@ use super::board::Board;
 use super::exec::{FragmentExec, Parts};
 use super::expr_key::KeyWriter;
 use super::work::{FragmentPlan, PlannedAggregate, inline};
-use crate::engine::WeakEngine;
-use crate::scan::{CScanSource, Delivery, ScanPlan};
-use crate::settings::Settings;
+use crate::plan::CScanSource;
+use crate::read::scan::{Delivery, ScanPlan};
+use crate::session::{Settings, WeakEngine};
 
 /// Puts fragments in the place of partial aggregates on cooperative scans. Runs after scans were
 /// swapped.

@@ -14,7 +14,7 @@ use datafusion::physical_plan::{
     ReplaceChildrenOptions,
 };
 
-use crate::scan::{Execution, Run, open_runs};
+use crate::read::scan::{Execution, Run, open_runs};
 
 /// The rows of the chunks that nobody has claimed.
 pub(crate) struct RowsExec {

@@ -20,7 +20,7 @@ use datafusion::physical_plan::udaf::AggregateFunctionExpr;
 
 use super::expr_key::{Key, KeyWriter};
 use super::graph::FileColumns;
-use crate::scan::FilePlan;
+use crate::read::FilePlan;
 
 /// A fragment as planned: over the output of its scan.
 #[derive(Debug)]

@@ -46,10 +46,10 @@ use super::litter::Claim;
 use super::manifest::{CoveredFile, KEY, Manifest, POSITION, is_text};
 use super::merge::{KeptEntries, can_keep};
 use super::progress::Progress;
-use crate::engine::Engine;
 use crate::error::external;
-use crate::scan::{Delivery, Execution, Running, ScanPlan, parquet_scan};
-use crate::settings::Settings;
+use crate::plan::parquet_scan;
+use crate::read::scan::{Delivery, Execution, Running, ScanPlan};
+use crate::session::{Engine, Settings};
 
 /// Leaves read at once for their checksums.
 const VERIFIED_AT_ONCE: usize = 64;

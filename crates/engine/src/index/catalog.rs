@@ -3,7 +3,7 @@
 //! An index belongs to files, not to a table's name: whoever scans a file that it covers, at the
 //! version that it covers, may use it.
 //! Not here: where and when they are looked for (`folder.rs`, `discovery.rs`), building
-//! (`build.rs`), which index a query uses (`smooth/plan.rs`).
+//! (`build.rs`), which index a query uses (`probe/plan.rs`).
 //! C1: the manifest on disk decides; an index that was found broken stays listed, with the reason,
 //! and is used no more until REFRESH mends it.
 

@@ -6,7 +6,7 @@
 //! long range reads at the device's speed. Each leaf's checksum is compared with the manifest's
 //! before it is believed. Entries come in the order of (key, position), or the other way round, for
 //! which leaves are gone through from the last to the first.
-//! Not here: what is done about the rows (`smooth/`).
+//! Not here: what is done about the rows (`probe/`).
 //! Bounds: at most [`AHEAD_MAX`] leaves in a read, two reads at once.
 
 use std::cmp::Ordering;
@@ -37,7 +37,7 @@ use super::catalog::Index;
 use super::key_list::{SHORT_LIST_MAX, long_lists, may_hold};
 use super::manifest::{KEY, POSITION, is_ordered_alike};
 use crate::error::external;
-use crate::scan::may_match;
+use crate::read::prune::may_match;
 
 /// Leaves read at once: 32 of 4096 entries are about half a megabyte.
 const AHEAD_MAX: usize = 32;

@@ -6,7 +6,7 @@
 //! before every query, until it is another one or gone; all of them when somebody wants the list. A
 //! table is made by [`Session::register`](crate::Session::register) or by `CREATE EXTERNAL TABLE …
 //! STORED AS PARQUET`.
-//! Not here: which index a query uses (`smooth/plan.rs`).
+//! Not here: which index a query uses (`probe/plan.rs`).
 
 use std::sync::Arc;
 
@@ -23,9 +23,8 @@ use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 
 use super::catalog::Index;
 use super::folder::{Folder, NamedFolder};
-use crate::engine::{Engine, WeakEngine};
-use crate::register;
-use crate::settings::Settings;
+use crate::session::{Engine, Settings, WeakEngine};
+use crate::tables::registration;
 
 /// Has a session look for indexes.
 pub(crate) fn look_for_indexes(builder: &mut SessionStateBuilder, engine: &WeakEngine) {
@@ -143,7 +142,9 @@ impl TableProviderFactory for Tables {
         command: &CreateExternalTable,
     ) -> Result<Arc<dyn TableProvider>> {
         let table = match session.as_any().downcast_ref::<SessionState>() {
-            Some(state) => register::declared_table(state, command, self.inner.as_ref()).await?,
+            Some(state) => {
+                registration::declared_table(state, command, self.inner.as_ref()).await?
+            }
             None => self.inner.create(session, command).await?,
         };
         if let Some(engine) = self.engine.upgrade() {

@@ -23,7 +23,8 @@ use futures::{StreamExt, stream};
 use super::manifest::Manifest;
 use super::progress::Progress;
 use crate::error::external;
-use crate::scan::{Execution, Positions, Run, Running, Selection};
+use crate::read::pipeline::Selection;
+use crate::read::scan::{Execution, Positions, Run, Running};
 
 /// The entries of the index, unsorted, in as many partitions as the scan has.
 pub(super) fn entries(

@@ -16,7 +16,7 @@ use tokio::sync::OnceCell;
 use url::Url;
 
 use super::manifest::MANIFEST_SUFFIX;
-use crate::local_store::make_folder;
+use crate::tables::local_store::make_folder;
 
 /// The folder beside a table's files.
 const FOLDER: &str = "_coscan";

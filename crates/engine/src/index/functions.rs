@@ -28,8 +28,8 @@ use futures::stream;
 use super::build::Order;
 use super::catalog::Index;
 use super::discovery::named_folder;
-use crate::engine::WeakEngine;
 use crate::rights::{self, Right};
+use crate::session::WeakEngine;
 
 /// Makes the functions known to a session.
 pub(crate) fn register(builder: &mut SessionStateBuilder, engine: &WeakEngine) {

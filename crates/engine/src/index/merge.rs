@@ -29,7 +29,7 @@ use object_store::ObjectStore;
 
 use super::catalog::Index;
 use super::cursor::{ASCENDING, Cursor, Entries};
-use crate::scan::ScanPlan;
+use crate::read::scan::ScanPlan;
 
 /// Whether all files of an index are there as they were, and the column has its type, so that its
 /// entries can be kept.

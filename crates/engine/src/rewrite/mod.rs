@@ -48,8 +48,8 @@ use source::Source;
 use target::Target;
 use writer::PageWriter;
 
-use crate::engine::Engine;
 use crate::error::Result;
+use crate::session::Engine;
 
 /// What is to be made of the source.
 #[derive(Clone, Debug, Default)]

@@ -12,7 +12,7 @@ use object_store::path::Path as ObjectPath;
 use url::Url;
 
 use super::error::RewriteError;
-use crate::stores;
+use crate::tables::store_urls;
 
 /// The name of a file to be.
 #[derive(Clone, Debug)]
@@ -71,7 +71,7 @@ impl Place {
         }
         Ok(Self {
             text: text.to_owned(),
-            store: stores::store_url(url).map_err(|error| wrong(text, &error))?,
+            store: store_urls::store_url(url).map_err(|error| wrong(text, &error))?,
             path,
             local: None,
         })

@@ -26,10 +26,10 @@ use url::Url;
 use super::error::RewriteError;
 use super::place::Place;
 use super::sort_memory::SortMemory;
-use crate::engine::Engine;
+use crate::Session;
 use crate::error::{Error, Result};
-use crate::named_files::NamedFiles;
-use crate::{Session, register};
+use crate::session::Engine;
+use crate::tables::{NamedFiles, registration};
 
 /// Rows to be written, and what their file says beside them.
 pub(crate) struct Source {
@@ -149,11 +149,11 @@ impl Source {
 async fn table(session: &Session, path: &str) -> Result<Arc<dyn TableProvider>> {
     const SKIP_METADATA: &str = "datafusion.execution.parquet.skip_metadata";
     session.set(SKIP_METADATA, "false")?;
-    if let Ok(table) = register::table_at(&session.context().state(), path).await {
+    if let Ok(table) = registration::table_at(&session.context().state(), path).await {
         return Ok(table);
     }
     session.set(SKIP_METADATA, "true")?;
-    Ok(register::table_at(&session.context().state(), path).await?)
+    Ok(registration::table_at(&session.context().state(), path).await?)
 }
 
 /// The source's file if there is just one; empty ones are not read.

@@ -28,7 +28,7 @@ use tokio::io::AsyncWriteExt;
 use super::error::RewriteError;
 use super::place::{Place, write_error};
 use crate::litter::Lock;
-use crate::local_store::sync_folder;
+use crate::tables::local_store::sync_folder;
 
 /// A file that is being written.
 pub(crate) struct Target {

@@ -32,7 +32,7 @@ use super::error::RewriteError;
 use super::layout::PageLayout;
 use super::row_group::{Encoder, Gathered};
 use super::target::Target;
-use crate::engine::Engine;
+use crate::session::Engine;
 
 /// Writes one file.
 pub(crate) struct PageWriter {

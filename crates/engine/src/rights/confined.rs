@@ -13,8 +13,8 @@ use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 use datafusion::prelude::SessionContext;
 
 use super::{Rights, check};
-use crate::own::{Allowance, OwnCatalogs};
-use crate::settings::Settings;
+use crate::session::Settings;
+use crate::tables::own::{Allowance, OwnCatalogs};
 
 /// Holds sessions to rights, and what they make to a part of memory, all of them together. A server
 /// has one.

@@ -17,7 +17,7 @@ use datafusion::logical_expr::{
 use std::sync::Arc;
 
 use super::{Right, Rights, denied};
-use crate::own::{MemoryTable, OwnSchema};
+use crate::tables::own::{MemoryTable, OwnSchema};
 
 /// Nodes of a plan. An expression after WITH that names the one before twice doubles them, so forty
 /// are more than can be walked.

@@ -1,0 +1,17 @@
+//! What operators may take of the budget that they share with the buffer.
+//!
+//! | file | question |
+//! |---|---|
+//! | `pool.rs` | may this operator grow? |
+//! | `sort_credit.rs` | who gets what a sort gives back? |
+//! | `spill.rs` | where do operators put what they have no memory for? |
+//!
+//! Not here: the budget itself and the buffer (`coscan-storage`), how large the budget is
+//! (`session/memory_limit.rs`).
+
+mod pool;
+mod sort_credit;
+mod spill;
+
+pub(crate) use pool::SharedPool;
+pub(crate) use spill::SpillFolder;

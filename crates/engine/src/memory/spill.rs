@@ -1,0 +1,154 @@
+//! Where do operators put what they have no memory for?
+//!
+//! In a folder of the engine's own, `coscan-spill-…`, in the folder that the configuration names,
+//! or in the system's for temporary files. It goes with the engine's runtime. A process that is
+//! killed leaves it, with all that was spilled; the next engine that uses the same place removes
+//! it, if nobody holds its lock (`litter.rs`).
+//! Not here: the files in it, which are DataFusion's, but for rows of smooth scans
+//! (`probe/result_cache.rs`), which go there too.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+use crate::litter::{Lock, is_ours};
+
+/// What our folders are called.
+const PREFIX: &str = "coscan-spill-";
+/// The file in each that its owner locks.
+const LOCK: &str = "lock";
+
+/// An engine's folder. Dropped, it is removed with what is in it.
+#[derive(Debug)]
+pub(crate) struct SpillFolder {
+    path: PathBuf,
+    _lock: Lock,
+}
+
+impl SpillFolder {
+    /// Makes a folder, and removes those that were left behind. `None`: nothing can be written
+    /// where the system has its temporary files, so DataFusion may try when there is something to
+    /// spill.
+    ///
+    /// # Errors
+    /// [`Error::Spill`], if the folder that was asked for cannot be written to.
+    pub(crate) fn create(place: Option<&Path>) -> Result<Option<Self>> {
+        let system = std::env::temp_dir();
+        let base = place.unwrap_or(&system);
+        match make(base) {
+            Ok(folder) => {
+                sweep(base);
+                Ok(Some(folder))
+            }
+            Err(reason) if place.is_some() => Err(Error::Spill {
+                path: base.display().to_string(),
+                reason,
+            }),
+            Err(reason) => {
+                log::warn!("{}: nothing can be spilled: {reason}", base.display());
+                Ok(None)
+            }
+        }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for SpillFolder {
+    fn drop(&mut self) {
+        // What cannot be removed now the next engine removes.
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+fn make(base: &Path) -> io::Result<SpillFolder> {
+    fs::create_dir_all(base)?;
+    let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(base)?;
+    let lock = Lock::create(&folder.path().join(LOCK))?;
+    Ok(SpillFolder {
+        path: folder.keep(),
+        _lock: lock,
+    })
+}
+
+/// Removes the folders of processes that have ended.
+fn sweep(base: &Path) {
+    let Ok(entries) = fs::read_dir(base) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let is_named = entry.file_name().to_string_lossy().starts_with(PREFIX);
+        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        let path = entry.path();
+        if !is_named || !is_folder || !is_ours(&path) {
+            continue;
+        }
+        // Held until all is gone.
+        if let Some(_lock) = Lock::take(&path.join(LOCK)) {
+            match fs::remove_dir_all(&path) {
+                Ok(()) => log::info!("{}: left behind, removed", path.display()),
+                Err(error) => log::warn!("{}: left behind: {error}", path.display()),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests: a failure should panic")]
+mod tests {
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).unwrap();
+        let mut names: Vec<String> = entries
+            .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn what_was_left_behind_goes_and_nothing_else() {
+        let base = tempfile::tempdir().unwrap();
+        let live = SpillFolder::create(Some(base.path())).unwrap().unwrap();
+        fs::write(live.path().join("rows"), "x").unwrap();
+        let dead = base.path().join(format!("{PREFIX}dead"));
+        fs::create_dir_all(dead.join("datafusion-1")).unwrap();
+        fs::write(dead.join("datafusion-1/rows"), "x").unwrap();
+        fs::write(dead.join(LOCK), "").unwrap();
+        // Without a lock file; a file; a link to somebody's folder; another name.
+        fs::create_dir(base.path().join(format!("{PREFIX}other"))).unwrap();
+        fs::write(base.path().join(format!("{PREFIX}file")), "").unwrap();
+        let elsewhere = tempfile::tempdir().unwrap();
+        fs::write(elsewhere.path().join(LOCK), "").unwrap();
+        let link = base.path().join(format!("{PREFIX}link"));
+        std::os::unix::fs::symlink(elsewhere.path(), &link).unwrap();
+        fs::create_dir(base.path().join("spill")).unwrap();
+        fs::write(base.path().join("spill").join(LOCK), "").unwrap();
+        let before = names(base.path());
+
+        let next = SpillFolder::create(Some(base.path())).unwrap().unwrap();
+        let mut expected = before;
+        expected.retain(|name| *name != format!("{PREFIX}dead"));
+        let own = next.path().file_name().unwrap().to_string_lossy();
+        expected.push(own.into_owned());
+        expected.sort();
+        assert_eq!(names(base.path()), expected);
+        assert!(live.path().join("rows").exists() && elsewhere.path().join(LOCK).exists());
+        let path = live.path().to_owned();
+        drop(live);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_place_that_was_asked_for_must_be_one() {
+        let base = tempfile::tempdir().unwrap();
+        let file = base.path().join("file");
+        fs::write(&file, "").unwrap();
+        let refused = SpillFolder::create(Some(&file)).unwrap_err();
+        assert!(refused.to_string().contains("file"), "{refused}");
+    }
+}

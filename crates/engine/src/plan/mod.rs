@@ -1,0 +1,23 @@
+//! Cooperative scans as DataFusion plans them.
+//!
+//! | file | question |
+//! |---|---|
+//! | `swap_scans.rs` | which scans become cooperative? |
+//! | `interesting_orders.rs` | which sorts do scans by an index make needless? |
+//! | `float_bounds.rs` | what may DataFusion conclude from bounds where there may be NaN? |
+//! | `source.rs` | what stands in the plan? |
+//! | `plain.rs` | which scans are left to DataFusion's reader, with errors that say where? |
+//! | `checked_reader.rs` | does that reader get the file that was planned on? |
+//!
+//! Not here: what a scan does when it runs (`read/`).
+
+mod checked_reader;
+mod float_bounds;
+mod interesting_orders;
+mod plain;
+mod source;
+mod swap_scans;
+
+pub(crate) use float_bounds::{HideFloatBounds, hide as without_float_bounds};
+pub(crate) use source::CScanSource;
+pub(crate) use swap_scans::{MarkScans, SwapScans, parquet_scan};

@@ -1,0 +1,282 @@
+//! Which scans become cooperative?
+//!
+//! Two rules. [`MarkScans`] runs first: it marks the Parquet scans that will be replaced, and has
+//! every conjunct that the Parquet reader could evaluate pushed down into them, because our scan
+//! evaluates conjuncts exactly, proves some of them by statistics, and decodes a column only where
+//! an earlier conjunct left something. Scans that are not marked (small tables, cooperative scans
+//! switched off, anything not understood) are planned as by stock DataFusion, filter above and all.
+//! [`SwapScans`] runs last and replaces the marked scans by [`CScanSource`], ordered where an order
+//! was promised; those of small tables stay DataFusion's, in one that says where they failed.
+//!
+//! The mark is a key in the scan's write options, which reading ignores: it survives whatever
+//! planning does to the scan. A marked scan that is not replaced after all is still a correct
+//! DataFusion scan, which filters exactly too.
+
+use std::sync::Arc;
+
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::stats::Precision;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
+use datafusion::datasource::physical_plan::parquet::{ParquetAccessPlan, ParquetRowSelection};
+use datafusion::datasource::physical_plan::{
+    FileGroup, FileScanConfig, FileScanConfigBuilder, FileSource, ParquetSource,
+};
+use datafusion::datasource::source::{DataSource, DataSourceExec};
+use datafusion::error::Result;
+use datafusion::physical_expr::projection::ProjectionExprs;
+use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
+
+use super::float_bounds::guarded;
+use super::source::CScanSource;
+use super::{interesting_orders, plain};
+use crate::read::probe::{ProbeSidePlan, SmoothPlan};
+use crate::read::scan::{Delivery, ScanPlan, files_of};
+use crate::session::{Engine, Settings, WeakEngine};
+
+/// Marks the scans that are to be cooperative, before anything is pushed down.
+#[derive(Debug)]
+pub(crate) struct MarkScans;
+
+/// Replaces marked scans, after everything else.
+#[derive(Debug)]
+pub(crate) struct SwapScans {
+    engine: WeakEngine,
+}
+
+/// The mark: a key in `TableParquetOptions::key_value_metadata`.
+const MARK: &str = "coscan.cooperative";
+
+impl PhysicalOptimizerRule for MarkScans {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let Some(settings) = config.extensions.get::<Settings>() else {
+            return Ok(plan);
+        };
+        if !settings.cooperative {
+            return Ok(plan);
+        }
+        let marked = plan.transform_up(|node| {
+            Ok(match parquet_scan(&node) {
+                Some((scan, source))
+                    if understood(scan, source)
+                        && needed_bytes(scan, source) > settings.small_table_bytes =>
+                {
+                    Transformed::yes(mark(scan, source))
+                }
+                _ => Transformed::no(node),
+            })
+        })?;
+        Ok(marked.data)
+    }
+
+    fn name(&self) -> &'static str {
+        "CoscanMarkScans"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+impl SwapScans {
+    pub(crate) fn new(engine: WeakEngine) -> Self {
+        Self { engine }
+    }
+}
+
+impl PhysicalOptimizerRule for SwapScans {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let Some(settings) = config.extensions.get::<Settings>() else {
+            return Ok(plan);
+        };
+        let Some(engine) = self.engine.upgrade() else {
+            return Ok(plan);
+        };
+        let mut by_index = false;
+        let swapped = plan.transform_up(|node| {
+            let swapped = match parquet_scan(&node) {
+                Some((scan, source)) if is_marked(source) && understood(scan, source) => {
+                    swap(&engine, settings, scan, source)?
+                }
+                _ => None,
+            };
+            Ok(match swapped {
+                Some(source) => {
+                    by_index |= source.is_by_index();
+                    Transformed::yes(DataSourceExec::from_data_source(source))
+                }
+                None => Transformed::no(node),
+            })
+        })?;
+        let mut plan = swapped.data;
+        if by_index {
+            // Scans by an index can give rows in its order, which makes sorts needless that were
+            // needed before.
+            plan = interesting_orders::push_down(plan, config)?;
+        }
+        let left = plan.transform_up(|node| {
+            let guarded = parquet_scan(&node).and_then(|(scan, source)| guarded(scan, source));
+            let node = match guarded {
+                Some(scan) => Transformed::yes(DataSourceExec::from_data_source(scan) as _),
+                None => Transformed::no(node),
+            };
+            if !settings.cooperative {
+                return Ok(node);
+            }
+            Ok(match left_to_datafusion(&engine, settings, &node.data)? {
+                Some(source) => Transformed::yes(DataSourceExec::from_data_source(source)),
+                None => node,
+            })
+        })?;
+        Ok(left.data)
+    }
+
+    fn name(&self) -> &'static str {
+        "CoscanSwapScans"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// A Parquet scan that was not replaced, with errors that say where, if we understand it.
+fn left_to_datafusion(
+    engine: &Engine,
+    settings: &Settings,
+    node: &Arc<dyn ExecutionPlan>,
+) -> Result<Option<CScanSource>> {
+    let Some((scan, source)) = parquet_scan(node).filter(|(scan, source)| understood(scan, source))
+    else {
+        return Ok(None);
+    };
+    let checked = plain::checked(engine, settings, scan, source)?;
+    Ok(checked.map(|(scan, again)| CScanSource::plain(scan, again)))
+}
+
+/// The scan of Parquet files that a node is, if it is one.
+pub(crate) fn parquet_scan(
+    node: &Arc<dyn ExecutionPlan>,
+) -> Option<(&FileScanConfig, &ParquetSource)> {
+    node.downcast_ref::<DataSourceExec>()?
+        .downcast_to_file_source::<ParquetSource>()
+}
+
+/// Whether a scan asks for nothing that our reader does not do.
+fn understood(scan: &FileScanConfig, source: &ParquetSource) -> bool {
+    let files = || scan.file_groups.iter().flat_map(FileGroup::iter);
+    let selects_rows = files().any(|file| {
+        file.extensions.contains::<ParquetAccessPlan>()
+            || file.extensions.contains::<ParquetRowSelection>()
+    });
+    let crypto = &source.table_parquet_options().crypto;
+    let encrypted = crypto.file_decryption.is_some() || crypto.factory_id.is_some();
+    let names = source.table_schema().file_schema().fields();
+    // Columns are known by their names.
+    let mut distinct: Vec<&str> = names.iter().map(|field| field.name().as_str()).collect();
+    distinct.sort_unstable();
+    distinct.dedup();
+    scan.file_compression_type == FileCompressionType::UNCOMPRESSED
+        && source.table_schema().virtual_columns().is_empty()
+        && distinct.len() == names.len()
+        && !selects_rows
+        && !encrypted
+        && files_of(scan).is_some_and(|(files, _)| !files.is_empty())
+}
+
+/// About how many bytes of its files a scan reads: their size times the share of the columns it
+/// projects or filters by.
+fn needed_bytes(scan: &FileScanConfig, source: &ParquetSource) -> u64 {
+    let files = scan.file_groups.iter().flat_map(FileGroup::iter);
+    let bytes: u64 = files
+        .map(datafusion::datasource::listing::PartitionedFile::effective_size)
+        .sum();
+    let columns = source.table_schema().file_schema().fields().len();
+    let mut needed = vec![false; columns];
+    let projected = source
+        .projection()
+        .into_iter()
+        .flat_map(ProjectionExprs::iter)
+        .map(|p| &p.expr);
+    for expr in projected.chain(source.filter().iter()) {
+        for column in collect_columns(expr) {
+            if let Some(needed) = needed.get_mut(column.index()) {
+                *needed = true;
+            }
+        }
+    }
+    let statistics = scan.statistics().column_statistics;
+    let weight = |column: usize| -> f64 {
+        match statistics.get(column).map(|s| &s.byte_size) {
+            Some(Precision::Exact(bytes) | Precision::Inexact(bytes)) => *bytes as f64,
+            // Unknown sizes are taken as alike; mixed with known ones they hardly count, and the
+            // scan looks smaller.
+            _ => 1.0,
+        }
+    };
+    let all: f64 = (0..columns).map(weight).sum();
+    let part: f64 = (0..columns)
+        .filter(|column| needed[*column])
+        .map(weight)
+        .sum();
+    if all <= 0.0 {
+        return bytes;
+    }
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // A share of a u64.
+    let share = (bytes as f64 * part / all) as u64;
+    share
+}
+
+fn is_marked(source: &ParquetSource) -> bool {
+    source
+        .table_parquet_options()
+        .key_value_metadata
+        .contains_key(MARK)
+}
+
+fn mark(scan: &FileScanConfig, source: &ParquetSource) -> Arc<dyn ExecutionPlan> {
+    let mut options = source.table_parquet_options().clone();
+    options.key_value_metadata.insert(MARK.to_owned(), None);
+    options.global.pushdown_filters = true;
+    let source: Arc<dyn FileSource> = Arc::new(source.clone().with_table_parquet_options(options));
+    let scan = FileScanConfigBuilder::from(scan.clone())
+        .with_source(source)
+        .build();
+    DataSourceExec::from_data_source(scan)
+}
+
+fn swap(
+    engine: &Engine,
+    settings: &Settings,
+    scan: &FileScanConfig,
+    source: &ParquetSource,
+) -> Result<Option<CScanSource>> {
+    let promised = scan.eq_properties();
+    let delivery = if scan.preserve_order || promised.output_ordering().is_some() {
+        Delivery::Ordered
+    } else if scan.output_partitioning.is_some() {
+        Delivery::Partitioned
+    } else {
+        Delivery::Shared
+    };
+    let plan = ScanPlan::new(engine.clone(), settings.clone(), delivery, scan, source)?;
+    Ok(plan.map(|plan| {
+        if let Some(smooth) = SmoothPlan::choose(&plan) {
+            return CScanSource::by_index(scan.clone(), Arc::new(smooth));
+        }
+        match ProbeSidePlan::choose(&plan) {
+            Some(probe_side) => CScanSource::probe_side(scan.clone(), Arc::new(probe_side)),
+            None => CScanSource::new(scan.clone(), Arc::new(plan)),
+        }
+    }))
+}

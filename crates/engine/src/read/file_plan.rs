@@ -1,0 +1,233 @@
+//! What must happen to one file's rows so that they become rows of the scan?
+//!
+//! The scan's predicate and projection speak of the table: of partition columns that are in no
+//! file, of columns this file may lack, of types it may store differently. Here both are rewritten
+//! to the file as it is, the way DataFusion's own Parquet opener does it (literals for partition
+//! columns, then the expression adapter, then the simplifier), and the predicate is taken apart
+//! into conjuncts, which later are proved, pruned by and evaluated one by one.
+//! Not here: statistics (`prune/`), evaluation (`pipeline/`).
+//! I1: a row of the file is in the scan's output iff every conjunct is true for it.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use coscan_storage::pool::TableFile;
+use datafusion::arrow::datatypes::{FieldRef, SchemaRef};
+use datafusion::common::ScalarValue;
+use datafusion::datasource::listing::PartitionedFile;
+use datafusion::datasource::physical_plan::FileScanConfig;
+use datafusion::datasource::physical_plan::parquet::{
+    Int96Coercer, apply_file_schema_type_coercions,
+};
+use datafusion::datasource::table_schema::TableSchema;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::physical_expr::expressions::{DynamicFilterTracking, Literal};
+use datafusion::physical_expr::projection::ProjectionExprs;
+use datafusion::physical_expr::simplifier::PhysicalExprSimplifier;
+use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_expr::{PhysicalExpr, conjunction, split_conjunction};
+use datafusion::physical_expr_adapter::rewrite::rewrite_input_file_name_in_projection;
+use datafusion::physical_expr_adapter::{
+    DefaultPhysicalExprAdapterFactory, PhysicalExprAdapterFactory, replace_columns_with_literals,
+};
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
+
+use crate::read::pipeline::compact;
+
+/// More conjuncts than this are evaluated as one: a set of them is kept in a `u64` per chunk.
+pub(crate) const CONJUNCTS_MAX: usize = 64;
+
+/// What a scan asks of every file, in terms of the table.
+#[derive(Clone)]
+pub(crate) struct TablePlan {
+    pub(crate) schema: TableSchema,
+    pub(crate) projection: ProjectionExprs,
+    pub(crate) predicate: Option<Arc<dyn PhysicalExpr>>,
+    adapters: Arc<dyn PhysicalExprAdapterFactory>,
+    int96: Option<(arrow::datatypes::TimeUnit, Option<Arc<str>>)>,
+}
+
+/// Predicate and projection in terms of one file.
+pub(crate) struct FilePlan {
+    /// The file's columns as they are decoded; root columns, in the file's order.
+    pub(crate) schema: SchemaRef,
+    /// Per column: the field that it is decoded to and kept as (`compact.rs`).
+    pub(crate) kept: Vec<FieldRef>,
+    /// What must be true of a row, over `schema`. At most [`CONJUNCTS_MAX`].
+    pub(crate) conjuncts: Vec<Conjunct>,
+    /// The output columns, over `schema`.
+    pub(crate) projection: Vec<Arc<dyn PhysicalExpr>>,
+    /// No row of the file can be in the output.
+    pub(crate) empty: bool,
+}
+
+/// One conjunct of the predicate.
+pub(crate) struct Conjunct {
+    pub(crate) expr: Arc<dyn PhysicalExpr>,
+    /// It holds a dynamic filter: it may change while the scan runs.
+    pub(crate) dynamic: bool,
+}
+
+impl TablePlan {
+    /// The plan of a Parquet scan.
+    ///
+    /// # Errors
+    /// `Configuration` if the session's INT96 options cannot be understood.
+    pub(crate) fn new(
+        config: &FileScanConfig,
+        options: &datafusion::common::config::TableParquetOptions,
+    ) -> Result<Self> {
+        let source = config.file_source();
+        let schema = source.table_schema().clone();
+        let projection = source.projection().cloned().unwrap_or_else(|| {
+            let all: Vec<usize> = (0..schema.table_schema().fields().len()).collect();
+            ProjectionExprs::from_indices(&all, schema.table_schema())
+        });
+        Ok(Self {
+            projection,
+            predicate: source.filter(),
+            adapters: config
+                .expr_adapter_factory
+                .clone()
+                .unwrap_or_else(|| Arc::new(DefaultPhysicalExprAdapterFactory)),
+            int96: int96(options)?,
+            schema,
+        })
+    }
+
+    /// The plan that reads the same columns and evaluates nothing.
+    pub(crate) fn of_whole_columns(&self) -> Self {
+        let filters = self.predicate.iter();
+        let exprs = self.projection.iter().map(|p| &p.expr).chain(filters);
+        let columns: BTreeSet<usize> = exprs
+            .flat_map(collect_columns)
+            .map(|column| column.index())
+            .collect();
+        let columns: Vec<usize> = columns.into_iter().collect();
+        Self {
+            projection: ProjectionExprs::from_indices(&columns, self.schema.table_schema()),
+            predicate: None,
+            ..self.clone()
+        }
+    }
+
+    /// The plan for one file. `meta` is the file as the planner listed it.
+    ///
+    /// # Errors
+    /// If the file's columns cannot be made into the table's.
+    pub(crate) fn for_file(&self, meta: &PartitionedFile, file: &TableFile) -> Result<FilePlan> {
+        let schema = self.physical_schema(meta, file)?;
+        let mut projection = self.projection.clone();
+        let mut predicate = self.predicate.clone();
+
+        let literals: HashMap<String, ScalarValue> = self
+            .schema
+            .table_partition_cols()
+            .iter()
+            .zip(&meta.partition_values)
+            .map(|(field, value)| (field.name().clone(), value.clone()))
+            .collect();
+        if !literals.is_empty() {
+            projection =
+                projection.try_map_exprs(|expr| replace_columns_with_literals(expr, &literals))?;
+            predicate = predicate
+                .map(|expr| replace_columns_with_literals(expr, &literals))
+                .transpose()?;
+        }
+        let name = meta.object_meta.location.to_string();
+        projection = rewrite_input_file_name_in_projection(projection, &name)?;
+
+        let logical = Arc::clone(self.schema.file_schema());
+        let adapter = self.adapters.create(logical, Arc::clone(&schema))?;
+        let simplifier = PhysicalExprSimplifier::new(&schema);
+        let adapt = |expr| simplifier.simplify(adapter.rewrite(expr)?);
+        let projection = projection.try_map_exprs(adapt)?;
+        let predicate = predicate.map(adapt).transpose()?;
+
+        let mut conjuncts = Vec::new();
+        let mut empty = false;
+        for expr in predicate.iter().flat_map(split_conjunction) {
+            match constant(expr) {
+                Some(true) => {}
+                Some(false) => empty = true,
+                None => conjuncts.push(Conjunct::new(Arc::clone(expr))),
+            }
+        }
+        if conjuncts.len() > CONJUNCTS_MAX {
+            let rest = conjuncts.split_off(CONJUNCTS_MAX - 1);
+            conjuncts.push(Conjunct::new(conjunction(rest.into_iter().map(|c| c.expr))));
+        }
+        Ok(FilePlan {
+            kept: schema.fields().iter().map(|f| compact(f, file)).collect(),
+            schema,
+            conjuncts,
+            projection: projection.iter().map(|p| Arc::clone(&p.expr)).collect(),
+            empty,
+        })
+    }
+
+    /// The file's columns as DataFusion's reader would decode them: views where the table has
+    /// views, INT96 as configured.
+    fn physical_schema(&self, meta: &PartitionedFile, file: &TableFile) -> Result<SchemaRef> {
+        let mut options = ArrowReaderOptions::new();
+        if let Some(schema) = &meta.arrow_schema {
+            options = options.with_schema(Arc::clone(schema));
+        }
+        let metadata = ArrowReaderMetadata::try_new(Arc::clone(file.metadata()), options)?;
+        let mut schema = Arc::clone(metadata.schema());
+        if let Some(coerced) = apply_file_schema_type_coercions(self.schema.file_schema(), &schema)
+        {
+            schema = Arc::new(coerced);
+        }
+        if let Some((unit, timezone)) = &self.int96
+            && let Some(coerced) = Int96Coercer::new(metadata.parquet_schema(), &schema, unit)
+                .with_timezone(timezone.clone())
+                .coerce()
+        {
+            schema = Arc::new(coerced);
+        }
+        Ok(schema)
+    }
+}
+
+impl Conjunct {
+    fn new(expr: Arc<dyn PhysicalExpr>) -> Self {
+        let dynamic = DynamicFilterTracking::classify(&expr).contains_dynamic_filter();
+        Self { expr, dynamic }
+    }
+}
+
+/// What a conjunct is for all rows, if it is a constant. NULL keeps no row.
+fn constant(expr: &Arc<dyn PhysicalExpr>) -> Option<bool> {
+    let literal = expr.downcast_ref::<Literal>()?;
+    match literal.value() {
+        ScalarValue::Boolean(value) => Some(value.unwrap_or(false)),
+        value if value.is_null() => Some(false),
+        _ => None,
+    }
+}
+
+/// The session's INT96 options, as DataFusion reads them.
+fn int96(
+    options: &datafusion::common::config::TableParquetOptions,
+) -> Result<Option<(arrow::datatypes::TimeUnit, Option<Arc<str>>)>> {
+    use arrow::datatypes::TimeUnit;
+    let Some(unit) = &options.global.coerce_int96 else {
+        return Ok(None);
+    };
+    let unit = match unit.to_ascii_lowercase().as_str() {
+        "ns" => TimeUnit::Nanosecond,
+        "us" => TimeUnit::Microsecond,
+        "ms" => TimeUnit::Millisecond,
+        "s" => TimeUnit::Second,
+        _ => {
+            return Err(DataFusionError::Configuration(format!(
+                "datafusion.execution.parquet.coerce_int96 cannot be '{unit}'; it is ns, us, ms or s"
+            )));
+        }
+    };
+    Ok(Some((
+        unit,
+        options.global.coerce_int96_tz.as_deref().map(Arc::from),
+    )))
+}

@@ -1,0 +1,19 @@
+//! From chunks to rows: what a scan does when it runs.
+//!
+//! | where | question |
+//! |---|---|
+//! | `scan/` | how do the streams of a cooperative scan take chunk after chunk? |
+//! | `probe/` | how does a scan find its rows by an index? |
+//! | `prune/` | which chunks hold nothing, and which conjuncts hold for all of a chunk? |
+//! | `pipeline/` | how do columns become selected, projected rows? |
+//! | `file_plan.rs` | what are predicate and projection in terms of one file? |
+//!
+//! Not here: which scans become cooperative (`plan/`), what is done above them (`fragment/`).
+
+mod file_plan;
+pub(crate) mod pipeline;
+pub(crate) mod probe;
+pub(crate) mod prune;
+pub(crate) mod scan;
+
+pub(crate) use file_plan::{FilePlan, TablePlan};

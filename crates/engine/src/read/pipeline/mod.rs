@@ -1,0 +1,663 @@
+//! From a batch of a chunk's columns to rows of the scan.
+//!
+//! A pipeline is made once per file and set of conjuncts still to be evaluated. Conjuncts run in
+//! the query's order, each over the columns it names only; those columns are asked for when their
+//! conjunct's turn comes, so a chunk in which no row passes the first conjunct never decodes the
+//! others' columns nor the projection's. What passed is filtered once, at the end, unless a
+//! conjunct can fail on rows that an earlier one excludes (a division, a cast): then it sees only
+//! the rows that are left, as in a row filter of the Parquet reader.
+//! Columns come in the form in which they are kept (`compact.rs`), and are widened where an
+//! expression is evaluated.
+//! Not here: where the columns come from (`stream.rs`, `probe/`), which conjuncts are left
+//! (`prune/`).
+//! I1: a row leaves the pipeline iff every conjunct of the query is true for it; order is kept.
+//! Dynamic filters are hints of operators above, which check for themselves.
+
+mod bits;
+mod compact;
+pub(crate) mod routed;
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
+use arrow::buffer::BooleanBuffer;
+use arrow::compute::{FilterBuilder, FilterPredicate, and, concat, prep_null_mask_filter};
+use arrow::datatypes::{Field, Schema, SchemaRef};
+use coscan_storage::pool::ColumnRequest;
+use coscan_storage::without_pages;
+use datafusion::common::cast::as_boolean_array;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::error::Result;
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::{
+    BinaryExpr, Column, DynamicFilterPhysicalExpr, InListExpr, IsNotNullExpr, IsNullExpr, Literal,
+    NotExpr,
+};
+use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
+use datafusion::physical_plan::metrics::Time;
+use futures::future::BoxFuture;
+
+use super::file_plan::FilePlan;
+use crate::read::pipeline::routed;
+use crate::read::prune::is_float;
+use bits::scatter;
+use compact::{mask_by_value, widen};
+
+pub(crate) use compact::{compact, widen};
+
+/// What is done with each batch of a chunk.
+pub(crate) struct Pipeline {
+    /// The conjuncts to evaluate, in order.
+    pub(crate) steps: Vec<Step>,
+    /// The output expressions.
+    pub(crate) output: Step,
+    /// The columns of all of them, each once; none if the chunk's number of rows says it all.
+    pub(crate) columns: Vec<ColumnRequest>,
+}
+
+/// Expressions and the columns they are over.
+pub(crate) struct Step {
+    exprs: Vec<Arc<dyn PhysicalExpr>>,
+    /// Positions in [`Pipeline::columns`], in the order of `schema`.
+    pub(crate) columns: Vec<usize>,
+    schema: SchemaRef,
+    /// Cannot fail, and costs about what filtering a column does: may be evaluated for rows that
+    /// are already excluded.
+    harmless: bool,
+    /// The output needs no column but those of this step and the steps before.
+    saves_no_column: bool,
+    /// What a dynamic filter that is not harmless has done so far.
+    looked_up: Passing,
+}
+
+/// How many rows came to look-ups, and how many passed.
+#[derive(Default)]
+struct Passing {
+    rows: AtomicUsize,
+    passed: AtomicUsize,
+    /// Batches that were let through without a look.
+    skipped: AtomicUsize,
+}
+
+/// After so many rows it is judged whether look-ups pay.
+const JUDGED_AFTER: usize = 1 << 16;
+
+/// Of batches that are let through without a look, one in so many is looked at.
+const SAMPLED_ONE_IN: usize = 32;
+
+impl Passing {
+    fn add(&self, rows: usize, passed: usize) {
+        self.rows.fetch_add(rows, Ordering::Relaxed);
+        self.passed.fetch_add(passed, Ordering::Relaxed);
+    }
+
+    /// Whether the next batch is let through: three of four rows pass, and the join looks them up
+    /// again.
+    fn lets_through(&self) -> bool {
+        let rows = self.rows.load(Ordering::Relaxed);
+        let passed = self.passed.load(Ordering::Relaxed);
+        rows >= JUDGED_AFTER
+            && passed / 3 > rows / 4
+            && !self
+                .skipped
+                .fetch_add(1, Ordering::Relaxed)
+                .is_multiple_of(SAMPLED_ONE_IN)
+    }
+}
+
+/// Which rows of a batch are left.
+#[derive(Clone)]
+pub(crate) enum Selection {
+    All,
+    None,
+    Some(BooleanArray),
+}
+
+/// A batch that the conjuncts have looked at.
+pub(crate) struct Examined {
+    /// Those of [`Pipeline::columns`] that were fetched.
+    columns: Vec<Option<ArrayRef>>,
+    pub(crate) selection: Selection,
+}
+
+/// Rows of a batch that go out, but not all of their columns are there.
+pub(crate) struct Found {
+    mask: BooleanArray,
+    /// Per column of the output: these rows of it, if a conjunct had it.
+    known: Vec<Option<ArrayRef>>,
+}
+
+impl Selection {
+    /// How many of a batch's rows are left.
+    pub(crate) fn count(&self, rows: usize) -> usize {
+        match self {
+            Self::All => rows,
+            Self::None => 0,
+            Self::Some(mask) => mask.true_count(),
+        }
+    }
+}
+
+impl Found {
+    /// Where they are in the batch: ascending, not touching.
+    pub(crate) fn ranges(&self) -> impl Iterator<Item = Range<usize>> + '_ {
+        let slices = self.mask.values().set_slices();
+        slices.map(|(start, end)| start..end)
+    }
+}
+
+/// Where the columns of a batch come from.
+pub(crate) trait Columns: Send + Sync {
+    /// The arrays of these columns, all of them with all rows of the batch.
+    fn fetch(&self, requests: Vec<ColumnRequest>) -> BoxFuture<'_, Result<Vec<ArrayRef>>>;
+
+    /// The same with these rows of the batch only; `None` where that is no cheaper, because others
+    /// want all of them.
+    fn fetch_rows(
+        &self,
+        _requests: Vec<ColumnRequest>,
+        _wanted: Vec<Range<usize>>,
+    ) -> Option<BoxFuture<'_, Result<Vec<ArrayRef>>>> {
+        None
+    }
+}
+
+/// Rows are picked out by the decoder if at most one in so many is wanted: skipping a few costs
+/// more than decoding them.
+const PICKED_ONE_IN: usize = 16;
+
+impl Pipeline {
+    /// The rows of a batch that are selected and that every conjunct is true for, projected to
+    /// `schema`, and which they are. Columns are fetched when their step comes, and only while rows
+    /// are left. `computing` times what is done with them.
+    ///
+    /// # Errors
+    /// What fetching says and what an expression fails with.
+    pub(crate) async fn rows(
+        &self,
+        source: &dyn Columns,
+        rows: usize,
+        selection: Selection,
+        schema: &SchemaRef,
+        computing: &Time,
+    ) -> Result<(RecordBatch, Selection)> {
+        let examined = self.examine(source, rows, selection, computing).await?;
+        let few = examined.selection.count(rows) * PICKED_ONE_IN <= rows;
+        if !few || !self.lacks_output(&examined) {
+            let selection = examined.selection.clone();
+            let batch = self
+                .finish(source, examined, rows, schema, computing)
+                .await?;
+            return Ok((batch, selection));
+        }
+        let found = self.found(&examined, rows)?;
+        let picked = source.fetch_rows(self.missing(&found), found.ranges().collect());
+        let arrays = match picked {
+            Some(picking) => picking.await?,
+            None => self.fetch_found(source, &found).await?,
+        };
+        let _timer = computing.timer();
+        Ok((self.gather(&[found], arrays, schema)?, examined.selection))
+    }
+
+    /// Which of the selected rows of a batch every conjunct is true for, and the columns that had
+    /// to be fetched to know.
+    ///
+    /// # Errors
+    /// As [`Pipeline::rows`].
+    pub(crate) async fn examine(
+        &self,
+        source: &dyn Columns,
+        rows: usize,
+        mut selection: Selection,
+        computing: &Time,
+    ) -> Result<Examined> {
+        let mut columns = vec![None; self.columns.len()];
+        for step in &self.steps {
+            if matches!(selection, Selection::None) {
+                break;
+            }
+            if step.is_left_to_its_operator()? {
+                continue;
+            }
+            let arrays = self.fetch(&mut columns, source, step).await?;
+            let _timer = computing.timer();
+            selection = step.narrow(&arrays, rows, selection)?;
+        }
+        Ok(Examined { columns, selection })
+    }
+
+    /// The rows of a batch that was examined, from whole columns.
+    ///
+    /// # Errors
+    /// As [`Pipeline::rows`].
+    pub(crate) async fn finish(
+        &self,
+        source: &dyn Columns,
+        mut examined: Examined,
+        rows: usize,
+        schema: &SchemaRef,
+        computing: &Time,
+    ) -> Result<RecordBatch> {
+        if matches!(examined.selection, Selection::None) {
+            return Ok(RecordBatch::new_empty(Arc::clone(schema)));
+        }
+        let arrays = self
+            .fetch(&mut examined.columns, source, &self.output)
+            .await?;
+        let _timer = computing.timer();
+        self.output
+            .project(arrays, rows, &examined.selection, schema)
+    }
+
+    /// Whether the output needs columns that no conjunct had, for some row.
+    pub(crate) fn lacks_output(&self, examined: &Examined) -> bool {
+        let mut output = self.output.columns.iter();
+        !matches!(examined.selection, Selection::None)
+            && output.any(|column| examined.columns[*column].is_none())
+    }
+
+    /// What is kept of a batch until the rest of the output's columns is there.
+    ///
+    /// # Errors
+    /// If a column cannot be filtered.
+    pub(crate) fn found(&self, examined: &Examined, rows: usize) -> Result<Found> {
+        let mask = match &examined.selection {
+            Selection::All => BooleanArray::from(BooleanBuffer::new_set(rows)),
+            Selection::None => BooleanArray::from(BooleanBuffer::new_unset(rows)),
+            Selection::Some(mask) => mask.clone(),
+        };
+        let filter = filter_of(&mask);
+        let known = self.output.columns.iter().map(|column| {
+            let known = examined.columns[*column].as_ref();
+            let rows = known.map(|column| filter.filter(column)).transpose()?;
+            Ok(rows.map(without_pages))
+        });
+        let known = known.collect::<Result<_>>()?;
+        Ok(Found { mask, known })
+    }
+
+    /// The output's columns that are still to be fetched.
+    pub(crate) fn missing(&self, found: &Found) -> Vec<ColumnRequest> {
+        let output = self.output.columns.iter().zip(&found.known);
+        let missing = output.filter(|(_, known)| known.is_none());
+        missing
+            .map(|(column, _)| self.columns[*column].clone())
+            .collect()
+    }
+
+    /// The missing columns at the selected rows, gathered from whole-column arrays.
+    ///
+    /// # Errors
+    /// What fetching says.
+    pub(crate) async fn fetch_found(
+        &self,
+        source: &dyn Columns,
+        found: &Found,
+    ) -> Result<Vec<ArrayRef>> {
+        let arrays = source.fetch(self.missing(found)).await?;
+        let filter = filter_of(&found.mask);
+        let arrays = arrays.iter().map(|array| filter.filter(array));
+        Ok(arrays.collect::<Result<_, _>>()?)
+    }
+
+    /// The output for the rows found in some batches; `missing` are the columns that they lacked,
+    /// at all these rows.
+    ///
+    /// # Errors
+    /// What an expression fails with.
+    pub(crate) fn gather(
+        &self,
+        found: &[Found],
+        missing: Vec<ArrayRef>,
+        schema: &SchemaRef,
+    ) -> Result<RecordBatch> {
+        let rows = found.iter().map(|found| found.mask.true_count()).sum();
+        let mut missing = missing.into_iter();
+        let mut arrays = Vec::with_capacity(self.output.columns.len());
+        for column in 0..self.output.columns.len() {
+            let known = found
+                .iter()
+                .filter_map(|found| found.known[column].as_deref());
+            match known.collect::<Vec<_>>().as_slice() {
+                [] => arrays.extend(missing.next()),
+                known => arrays.push(concat(known)?),
+            }
+        }
+        self.output.project(arrays, rows, &Selection::All, schema)
+    }
+
+    /// A step's columns; those that an earlier step had are not asked for again.
+    async fn fetch(
+        &self,
+        columns: &mut [Option<ArrayRef>],
+        source: &dyn Columns,
+        step: &Step,
+    ) -> Result<Vec<ArrayRef>> {
+        let missing: Vec<usize> = step
+            .columns
+            .iter()
+            .copied()
+            .filter(|column| columns[*column].is_none())
+            .collect();
+        if !missing.is_empty() {
+            let requests = missing
+                .iter()
+                .map(|column| self.columns[*column].clone())
+                .collect();
+            let arrays = source.fetch(requests).await?;
+            for (column, array) in missing.into_iter().zip(arrays) {
+                columns[column] = Some(array);
+            }
+        }
+        Ok(step
+            .columns
+            .iter()
+            .filter_map(|column| columns[*column].clone())
+            .collect())
+    }
+
+    /// The pipeline for chunks of a file in which the conjuncts in the set `residual` must be
+    /// evaluated.
+    ///
+    /// # Errors
+    /// If an expression names a column that the file's schema does not have: a bug.
+    pub(crate) fn new(plan: &FilePlan, residual: u64) -> Result<Self> {
+        let mut columns = ColumnList {
+            plan,
+            requests: Vec::new(),
+            fields: Vec::new(),
+        };
+        let mut steps = Vec::new();
+        for (position, conjunct) in plan.conjuncts.iter().enumerate() {
+            if residual >> position & 1 == 1 {
+                steps.push(columns.step(std::slice::from_ref(&conjunct.expr))?);
+            }
+        }
+        let output = columns.step(&plan.projection)?;
+        let mut fetched = BTreeSet::new();
+        for step in &mut steps {
+            fetched.extend(step.columns.iter().copied());
+            step.saves_no_column = output.columns.iter().all(|c| fetched.contains(c));
+        }
+        Ok(Self {
+            steps,
+            output,
+            columns: columns.requests,
+        })
+    }
+}
+
+/// The columns asked for so far.
+struct ColumnList<'a> {
+    plan: &'a FilePlan,
+    requests: Vec<ColumnRequest>,
+    /// Positions of `requests` in the file's schema.
+    fields: Vec<usize>,
+}
+
+impl ColumnList<'_> {
+    fn step(&mut self, exprs: &[Arc<dyn PhysicalExpr>]) -> Result<Step> {
+        let mut used: Vec<usize> = exprs
+            .iter()
+            .flat_map(collect_columns)
+            .map(|column| column.index())
+            .collect();
+        used.sort_unstable();
+        used.dedup();
+        let fields: Vec<Arc<Field>> = used
+            .iter()
+            .map(|index| Arc::clone(&self.plan.schema.fields()[*index]))
+            .collect();
+        let columns = used.into_iter().map(|index| self.position(index)).collect();
+        let schema = Arc::new(Schema::new(fields));
+        let harmless = exprs.iter().all(harmless);
+        let exprs = exprs
+            .iter()
+            .map(|expr| reassign_expr_columns(Arc::clone(expr), &schema))
+            .collect::<Result<_>>()?;
+        Ok(Step {
+            exprs,
+            columns,
+            schema,
+            harmless,
+            saves_no_column: false,
+            looked_up: Passing::default(),
+        })
+    }
+
+    fn position(&mut self, field: usize) -> usize {
+        if let Some(position) = self.fields.iter().position(|f| *f == field) {
+            return position;
+        }
+        let kept = Arc::clone(&self.plan.kept[field]);
+        self.fields.push(field);
+        self.requests.push(ColumnRequest {
+            name: kept.name().clone(),
+            field: kept,
+        });
+        self.requests.len() - 1
+    }
+}
+
+impl Step {
+    /// Whether this is a dynamic filter that the operator that made it should rather apply alone: a
+    /// join's hash look-ups cost here what its own probe costs, and are made only where they may
+    /// save columns and rule out rows. What is `harmless` is cheap, and stays, but for lists of
+    /// floating-point keys: they compare bits, and the join that made them takes -0 for 0.
+    ///
+    /// # Errors
+    /// If the filter as it is now does not fit the columns: a bug.
+    fn is_left_to_its_operator(&self) -> Result<bool> {
+        let [expr] = self.exprs.as_slice() else {
+            return Ok(false);
+        };
+        match expr.downcast_ref::<DynamicFilterPhysicalExpr>() {
+            Some(filter) => {
+                let filter = filter.current()?;
+                let is_dear = !harmless(&filter);
+                let pays = !self.saves_no_column && !self.looked_up.lets_through();
+                Ok(is_dear && !pays || lists_floats(&filter, &self.schema))
+            }
+            None => Ok(false),
+        }
+    }
+
+    /// Narrows `selection` by this step's one conjunct. `columns` are this step's columns for all
+    /// `rows` rows.
+    ///
+    /// # Errors
+    /// What the expression fails with.
+    pub(crate) fn narrow(
+        &self,
+        columns: &[ArrayRef],
+        rows: usize,
+        selection: Selection,
+    ) -> Result<Selection> {
+        let mask = match selection {
+            Selection::None => return Ok(Selection::None),
+            Selection::All => self.mask(columns, rows)?,
+            Selection::Some(before) if self.harmless => and(&before, &self.mask(columns, rows)?)?,
+            Selection::Some(before) => {
+                let filter = filter_of(&before);
+                let left = filter.count();
+                let columns = columns
+                    .iter()
+                    .map(|c| filter.filter(c))
+                    .collect::<Result<Vec<_>, _>>()?;
+                scatter(&before, &self.mask(&columns, left)?)
+            }
+        };
+        Ok(match mask.true_count() {
+            0 => Selection::None,
+            all if all == rows => Selection::All,
+            _ => Selection::Some(mask),
+        })
+    }
+
+    /// The expressions' values for the selected rows, as a batch of `schema`. `columns` are this
+    /// step's columns for all rows.
+    ///
+    /// # Errors
+    /// What an expression fails with.
+    pub(crate) fn project(
+        &self,
+        columns: Vec<ArrayRef>,
+        rows: usize,
+        selection: &Selection,
+        schema: &SchemaRef,
+    ) -> Result<RecordBatch> {
+        let (columns, rows) = match selection {
+            Selection::All => (columns, rows),
+            Selection::None => return Ok(RecordBatch::new_empty(Arc::clone(schema))),
+            Selection::Some(mask) => {
+                let filter = filter_of(mask);
+                let columns = columns
+                    .iter()
+                    .map(|c| filter.filter(c))
+                    .collect::<Result<_, _>>()?;
+                (columns, filter.count())
+            }
+        };
+        let input = self.input(&columns, rows)?;
+        let values = self
+            .exprs
+            .iter()
+            .map(|expr| expr.evaluate(&input)?.into_array(rows))
+            .collect::<Result<Vec<_>>>()?;
+        batch(schema, values, rows)
+    }
+
+    /// The one conjunct's value for each row, NULL as false.
+    fn mask(&self, columns: &[ArrayRef], rows: usize) -> Result<BooleanArray> {
+        if let [column] = columns
+            && self.harmless
+        {
+            let wanted = self.schema.field(0).data_type();
+            let of_values = |values: ArrayRef| {
+                let rows = values.len();
+                self.mask_of(&batch(&self.schema, vec![values], rows)?)
+            };
+            if let Some(mask) = mask_by_value(column, wanted, of_values)? {
+                return Ok(mask);
+            }
+        }
+        self.mask_of(&self.input(columns, rows)?)
+    }
+
+    /// What the expressions are evaluated over.
+    fn input(&self, columns: &[ArrayRef], rows: usize) -> Result<RecordBatch> {
+        let wanted = self.schema.fields().iter();
+        let columns = columns.iter().zip(wanted);
+        let columns = columns.map(|(column, field)| widen(column, field.data_type()));
+        batch(&self.schema, columns.collect::<Result<_>>()?, rows)
+    }
+
+    fn mask_of(&self, input: &RecordBatch) -> Result<BooleanArray> {
+        let rows = input.num_rows();
+        let mut mask: Option<BooleanArray> = None;
+        for expr in &self.exprs {
+            let values = match expr.downcast_ref::<DynamicFilterPhysicalExpr>() {
+                Some(filter) => self.looked_up(&filter.current()?, input)?,
+                None => value_of(expr, input)?,
+            };
+            mask = Some(match mask {
+                None => values,
+                Some(before) => and(&before, &values)?,
+            });
+        }
+        Ok(mask.unwrap_or_else(|| BooleanArray::from(BooleanBuffer::new_set(rows))))
+    }
+
+    /// The mask of a dynamic filter as it is now.
+    fn looked_up(
+        &self,
+        filter: &Arc<dyn PhysicalExpr>,
+        input: &RecordBatch,
+    ) -> Result<BooleanArray> {
+        let mask = match routed::mask(filter.as_ref(), input)? {
+            Some(mask) => mask,
+            None => value_of(filter, input)?,
+        };
+        if !harmless(filter) {
+            self.looked_up.add(input.num_rows(), mask.true_count());
+        }
+        Ok(mask)
+    }
+}
+
+/// The expression's value for each row, NULL as false.
+fn value_of(expr: &Arc<dyn PhysicalExpr>, input: &RecordBatch) -> Result<BooleanArray> {
+    let values = expr.evaluate(input)?.into_array(input.num_rows())?;
+    let values = as_boolean_array(&values)?;
+    Ok(match values.null_count() {
+        0 => values.clone(),
+        _ => prep_null_mask_filter(values),
+    })
+}
+
+fn batch(schema: &SchemaRef, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    Ok(RecordBatch::try_new_with_options(
+        Arc::clone(schema),
+        columns,
+        &options,
+    )?)
+}
+
+/// A filter that is used for several columns.
+fn filter_of(mask: &BooleanArray) -> FilterPredicate {
+    FilterBuilder::new(mask).optimize().build()
+}
+
+/// Comparisons and logic over columns and literals: cheap, and they fail for no row.
+fn harmless(expr: &Arc<dyn PhysicalExpr>) -> bool {
+    let mut harmless = true;
+    let walked = expr.apply(|node| {
+        harmless &= if let Some(binary) = node.downcast_ref::<BinaryExpr>() {
+            matches!(
+                binary.op(),
+                Operator::Eq
+                    | Operator::NotEq
+                    | Operator::Lt
+                    | Operator::LtEq
+                    | Operator::Gt
+                    | Operator::GtEq
+                    | Operator::And
+                    | Operator::Or
+                    | Operator::IsDistinctFrom
+                    | Operator::IsNotDistinctFrom
+            )
+        } else {
+            node.is::<Column>()
+                || node.is::<Literal>()
+                || node.is::<InListExpr>()
+                || node.is::<IsNullExpr>()
+                || node.is::<IsNotNullExpr>()
+                || node.is::<NotExpr>()
+        };
+        Ok(if harmless {
+            TreeNodeRecursion::Continue
+        } else {
+            TreeNodeRecursion::Stop
+        })
+    });
+    harmless && walked.is_ok()
+}
+
+/// Whether floating-point values are looked up in a list of it.
+fn lists_floats(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> bool {
+    let may_be_float = |column: &Column| {
+        let field = schema.fields().get(column.index());
+        field.is_none_or(|field| is_float(field.data_type()) || field.data_type().is_nested())
+    };
+    let lists = expr.exists(|node| {
+        let list = node.downcast_ref::<InListExpr>();
+        Ok(list.is_some_and(|list| collect_columns(list.expr()).iter().any(may_be_float)))
+    });
+    lists.unwrap_or(true)
+}

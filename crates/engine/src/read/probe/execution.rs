@@ -1,0 +1,376 @@
+//! One execution of a scan by an index: what its streams share.
+//!
+//! The first stream that is polled opens the table's files and the index, both at once, and divides
+//! the table into pages. An index that cannot be used leaves everything to the scan that takes
+//! over.
+//! Not here: what a stream does (`stream.rs`), which pages are next (`probing.rs`).
+
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, OnceLock};
+
+use arrow::array::ArrayRef;
+use coscan_core::smooth::PageCosts;
+use coscan_storage::device::{footprint, merge};
+use coscan_storage::pool::{PageRequest, TableFile};
+use coscan_storage::{PageMap, PagePiece, PageRun, bytes_of_rows};
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::TaskContext;
+use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
+use futures::FutureExt;
+use futures::future::{BoxFuture, join_all, try_join_all};
+use tokio::sync::{Mutex, OnceCell};
+
+use super::fetched_rows::FetchedRows;
+use super::metrics::{RowsLeft, SmoothMetrics};
+use super::plan::{Question, SmoothPlan};
+use super::probing::{Examined, Job, Left, Probing, SAMPLED_LEAVES};
+use super::rows::{PIECE_ROWS_MAX, ReadPages};
+use super::takeover::TakeOver;
+use crate::error::external;
+use crate::index::{Cursor, Index};
+use crate::read::scan::{Execution, Running};
+use crate::tables::footers;
+
+/// What the streams of one execution share.
+pub(crate) struct SmoothExecution {
+    pub(crate) plan: Arc<SmoothPlan>,
+    covered: Execution,
+    /// Of the files that the index does not cover.
+    pub(crate) rest: Option<Arc<Execution>>,
+    pub(crate) metrics: SmoothMetrics,
+    pub(crate) rows_left: RowsLeft,
+    open: OnceCell<Result<Arc<Open>, Arc<DataFusionError>>>,
+}
+
+/// An execution whose files are open.
+pub(crate) struct Open {
+    pub(crate) running: Arc<Running>,
+    pub(crate) map: PageMap,
+    /// None if the index cannot be used.
+    probing: Option<Mutex<Probing>>,
+    pub(crate) take_over: OnceLock<TakeOver>,
+    /// Position of the first row of each file.
+    pub(crate) first_rows: Arc<[u64]>,
+}
+
+impl SmoothExecution {
+    pub(crate) fn new(plan: Arc<SmoothPlan>, metrics: ExecutionPlanMetricsSet) -> Self {
+        let rest = plan.rest.as_ref();
+        Self {
+            rest: rest.map(|rest| Arc::new(Execution::new(Arc::clone(rest), metrics.clone()))),
+            metrics: SmoothMetrics::new(&metrics),
+            rows_left: RowsLeft::new(plan.limit),
+            covered: Execution::new(Arc::clone(&plan.covered), metrics),
+            plan,
+            open: OnceCell::new(),
+        }
+    }
+
+    /// The open execution; the first caller opens it. Cancel safe: another caller then opens it
+    /// instead.
+    ///
+    /// # Errors
+    /// The same for all streams: a file of the table that cannot be opened. (An index that cannot
+    /// be is no error.)
+    pub(crate) async fn open(&self, context: &Arc<TaskContext>) -> Result<Arc<Open>> {
+        let opened = self.open.get_or_init(|| {
+            // Boxed: the compiler cannot prove the nested futures `Send` for every lifetime at
+            // once.
+            let start: BoxFuture<'_, Result<Open>> = Box::pin(self.start(context));
+            async { start.await.map(Arc::new).map_err(Arc::new) }
+        });
+        opened.await.clone().map_err(DataFusionError::Shared)
+    }
+
+    async fn start(&self, context: &Arc<TaskContext>) -> Result<Open> {
+        let plan = &self.plan;
+        // Another thread opens the index meanwhile: most of either is to decode a page index.
+        let opening = self.open_index(context);
+        let running = self.covered.running().await?;
+        let columns: Vec<Option<Vec<String>>> = running
+            .pipelines
+            .iter()
+            .map(|pipeline| {
+                let columns = pipeline.as_ref()?.columns.iter();
+                Some(columns.map(|column| column.name.clone()).collect())
+            })
+            .collect();
+        let map_of = |index: &Index| {
+            let first_row = |file: &TableFile| {
+                let first = index.manifest.first_row(file.store(), file.version());
+                first.unwrap_or(0)
+            };
+            PageMap::new(&running.table, |chunk| columns[chunk].as_deref(), first_row)
+        };
+        // Positions are those of the index that is asked, which is not known yet if there are
+        // several.
+        let early = (plan.others.is_empty()).then(|| map_of(&plan.question.index));
+        let cursor = opening.await.map_err(|error| {
+            DataFusionError::Execution(format!("opening an index was given up: {error}"))
+        })?;
+        let index = cursor.as_ref().map(Cursor::index);
+        let index = index.unwrap_or(&plan.question.index);
+        let map = early.unwrap_or_else(|| map_of(index));
+        let first_rows = index.manifest.first_rows(&running.files);
+        let probing = cursor.map(|cursor| {
+            self.metrics.index_used.set(&cursor.index().manifest.name);
+            let prices = prices(&running, &map, &columns);
+            let chunks = running.pipelines.iter().flatten().count();
+            let metrics = self.metrics.clone();
+            let probing = Probing::new(plan, cursor, &map, chunks, prices, metrics);
+            Mutex::new(probing)
+        });
+        Ok(Open {
+            running,
+            map,
+            probing,
+            take_over: OnceLock::new(),
+            first_rows,
+        })
+    }
+
+    /// Begins to open the index, of several the one with the fewest entries, and to look at a few
+    /// leaves if that may be the first question; `None` comes if none can be used.
+    fn open_index(&self, context: &Arc<TaskContext>) -> SpawnedTask<Option<Cursor>> {
+        let plan = Arc::clone(&self.plan);
+        let runtime = context.runtime_env();
+        SpawnedTask::spawn(async move {
+            let opening = plan.questions().map(|question| async {
+                let opened = open_one(&plan, question, &runtime);
+                let opened = caught(&question.index.manifest.name, opened).await;
+                // Keys of another type than this table's are no fault of the index.
+                let at_fault = question.index.has_keys_of(&question.key);
+                let note = |error: &DataFusionError| {
+                    if at_fault {
+                        question.index.set_broken(&error.strip_backtrace());
+                    }
+                };
+                opened.inspect_err(note).ok()
+            });
+            let opened = join_all(opening).await.into_iter().flatten();
+            let mut cursor = opened.min_by_key(Cursor::entries_at_most)?;
+            cursor.begin();
+            if plan.may_look_first() {
+                let name = cursor.index().manifest.name.clone();
+                let looked = caught(&name, cursor.sample_ahead(SAMPLED_LEAVES)).await;
+                let note = |error: &DataFusionError| {
+                    cursor.index().set_broken(&error.strip_backtrace());
+                };
+                looked.inspect_err(note).ok()?;
+            }
+            Some(cursor)
+        })
+    }
+}
+
+/// Parquet's reader panics on some damaged files, which then are no index.
+async fn caught<T>(index: &str, reading: impl Future<Output = Result<T>>) -> Result<T> {
+    let read = AssertUnwindSafe(reading).catch_unwind().await;
+    read.unwrap_or_else(|panic| Err(footers::panicked(index, &*panic)))
+}
+
+async fn open_one(plan: &SmoothPlan, question: &Question, runtime: &RuntimeEnv) -> Result<Cursor> {
+    let Question {
+        index,
+        predicate,
+        key,
+    } = question;
+    let engine = &plan.covered.engine;
+    engine.ensure_device(&index.folder.store, runtime)?;
+    let store = runtime.object_store(&index.folder.store)?;
+    let pool = engine.pool(&plan.covered.settings);
+    Cursor::open(index, &pool, &store, predicate, key, plan.key_order()).await
+}
+
+impl Open {
+    /// What to read next. Once a scan takes over, its description is in [`Open::take_over`] and
+    /// this says that there is nothing more.
+    pub(crate) async fn next_job(&self, plan: &SmoothPlan, metrics: &SmoothMetrics) -> Job {
+        let job = match &self.probing {
+            Some(probing) => probing.lock().await.next_job(&self.map).await,
+            None => Job::TakeOver(Left {
+                done: vec![false; self.map.len() as usize],
+                fetched: Arc::default(),
+            }),
+        };
+        match job {
+            Job::TakeOver(left) => {
+                let consumers = plan.partitions();
+                self.take_over.get_or_init(|| {
+                    let scan = TakeOver::new(&self.running, &self.map, left, consumers);
+                    metrics.pages_scanned.add(scan.pages);
+                    scan
+                });
+                Job::End
+            }
+            job => job,
+        }
+    }
+
+    /// Keys that divide the index into ranges, in the order of the scan; `None` if they are not
+    /// known.
+    pub(crate) async fn bounds(&self) -> Option<ArrayRef> {
+        self.probing.as_ref()?.lock().await.bounds()
+    }
+
+    /// From now on only rows with keys before this bound are looked for; all if there is none.
+    ///
+    /// # Errors
+    /// Keys that cannot be compared: a bug.
+    pub(crate) async fn go_on_to(&self, bound: Option<(ArrayRef, usize)>) -> Result<()> {
+        match &self.probing {
+            Some(probing) => probing.lock().await.go_on_to(bound),
+            None => Ok(()),
+        }
+    }
+
+    /// Regions of one job were looked at.
+    pub(crate) async fn examined(&self, regions: &[Examined]) {
+        if let Some(probing) = &self.probing {
+            probing.lock().await.examined(regions);
+        }
+    }
+
+    /// The rows that were given one by one.
+    pub(crate) async fn fetched(&self) -> Arc<FetchedRows> {
+        match &self.probing {
+            Some(probing) => probing.lock().await.fetched(),
+            None => Arc::default(),
+        }
+    }
+
+    /// How many jobs are on their way at once, over all streams.
+    pub(crate) async fn jobs_max(&self) -> usize {
+        match &self.probing {
+            Some(probing) => probing.lock().await.jobs_max(),
+            None => 1,
+        }
+    }
+
+    /// Reads pages; those of chunks that statistics ruled out are left out.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub(crate) async fn read(
+        &self,
+        runs: &[PageRun],
+        metrics: &SmoothMetrics,
+    ) -> Result<Vec<ReadPages>> {
+        // Runs of one chunk are one request.
+        let mut requests: Vec<(usize, Vec<PagePiece>)> = Vec::new();
+        for run in runs {
+            if self.running.pipelines[run.chunk].is_none() {
+                metrics.pages_pruned.add(run.pages.len());
+                continue;
+            }
+            let pieces = self.map.pieces(run, PIECE_ROWS_MAX);
+            match requests.last_mut() {
+                Some((chunk, all)) if *chunk == run.chunk => all.extend(pieces),
+                _ => requests.push((run.chunk, pieces)),
+            }
+        }
+        let reads = requests.into_iter().filter_map(|(chunk, pieces)| {
+            let pipeline = Arc::clone(self.running.pipelines[chunk].as_ref()?);
+            let request = PageRequest {
+                chunk,
+                pieces: pieces.iter().map(|piece| piece.piece.clone()).collect(),
+                columns: pipeline
+                    .columns
+                    .iter()
+                    .map(|column| column.name.clone())
+                    .collect(),
+            };
+            Some(async move {
+                let read = self
+                    .running
+                    .pool
+                    .read_pages(&self.running.table, &request)
+                    .await;
+                Ok::<_, DataFusionError>(ReadPages {
+                    bytes: read.map_err(external)?,
+                    pipeline,
+                    pieces,
+                })
+            })
+        });
+        let read = try_join_all(reads).await?;
+        for read in &read {
+            let count = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+            let pages: usize = read.pieces.iter().map(|piece| piece.pages.len()).sum();
+            metrics.pages_read.add(pages);
+            if read.bytes.from_buffer() {
+                metrics.pages_from_buffer.add(pages);
+            }
+            metrics.bytes_read.add(count(read.bytes.bytes_read()));
+            metrics.requests.add(count(read.bytes.requests()));
+        }
+        Ok(read)
+    }
+}
+
+/// What pages cost, before any was read.
+#[derive(Clone, Copy)]
+pub(crate) struct Prices {
+    /// Bytes on disk of what is needed of a page, on average.
+    pub(crate) page_bytes: u64,
+    /// Bytes of memory that a page takes which is read by itself, about: reads are of whole
+    /// sectors.
+    pub(crate) page_alone_bytes: u64,
+    /// What the device's meters say, in nanoseconds.
+    pub(crate) believed: PageCosts,
+}
+
+fn prices(running: &Running, map: &PageMap, columns: &[Option<Vec<String>>]) -> Prices {
+    let mut bytes = 0;
+    for (chunk, info) in running.table.chunks().iter().enumerate() {
+        let names = columns[chunk].iter().flatten();
+        bytes += names
+            .filter_map(|name| info.file.column(name))
+            .map(|c| info.bytes(c))
+            .sum::<u64>();
+    }
+    let pages = u64::from(map.len()).max(1);
+    let page_bytes = (bytes / pages).max(1);
+    // A page in the middle stands for all: how many requests it takes by itself, and how many bytes
+    // with what lies between.
+    let sample = (0..map.len())
+        .map(|n| (n + map.len() / 2) % map.len())
+        .find_map(|n| {
+            let page = map.page(n);
+            Some((page, columns[page.chunk].as_ref()?))
+        });
+    let Some((page, names)) = sample else {
+        return Prices {
+            page_bytes,
+            page_alone_bytes: page_bytes,
+            believed: PageCosts {
+                random: 1,
+                sequential: 1,
+            },
+        };
+    };
+    let file = &running.table.chunks()[page.chunk].file;
+    let mut ranges: Vec<_> = names
+        .iter()
+        .filter_map(|name| file.column(name))
+        .flat_map(|column| bytes_of_rows(file.metadata(), column, &page.piece))
+        .collect();
+    ranges.sort_by_key(|range| (range.start, range.end));
+    let requests = merge::plan(&ranges, file.device().request_cost_bytes(), u64::MAX);
+    let read: u64 = requests.iter().map(merge::Request::len).sum();
+    let meter = file.device().meter().snapshot();
+    let transfer = |bytes: u64| bytes as f64 / meter.bytes_per_second.max(1.0) * 1e9;
+    let random = requests.len() as f64 * meter.latency.as_secs_f64() * 1e9 + transfer(read);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Float casts saturate.
+    let believed = PageCosts {
+        random: (random as u64).max(1),
+        sequential: (transfer(page_bytes) as u64).max(1),
+    };
+    Prices {
+        page_bytes,
+        page_alone_bytes: ranges.iter().map(footprint).sum(),
+        believed,
+    }
+}

@@ -1,0 +1,377 @@
+//! Which chunks can hold no row of the answer, and which conjuncts hold for all rows of a chunk?
+//!
+//! Both questions are asked of statistics: the row groups', and for a chunk that is a part of a row
+//! group also its pages' (`chunk_bounds.rs`). *Pruning* is DataFusion's own: `PruningPredicate`
+//! proves that a conjunction is true for no row. *Proving* turns it around, as DataFusion does for
+//! its "fully matched" row groups, but for each conjunct by itself: if `NOT c OR x IS NULL` is true
+//! for no row, then c is true for every row, need not be evaluated, and its columns need not be
+//! read. A range on the column by which a table is clustered so costs something at its two ends
+//! only.
+//! A chunk is pruned, or a conjunct proved for it, when that is so for each of its row groups, or
+//! for the part that it is.
+//! Not here: when dynamic filters are looked at again (`dynamic.rs`); which bounds of
+//! floating-point columns count (`floats.rs`).
+//! I1: a proof holds for every row. Statistics may be bounds only (truncated), which is enough;
+//! they ignore NaN, so no floating-point column takes part in proofs; they may be missing, and a
+//! missing null count is not zero; a comparison with NULL takes no part; and row groups written by
+//! old writers, whose bounds may have been taken in another order than the type's, prove nothing.
+
+pub(crate) mod bloom;
+mod chunk_bounds;
+mod floats;
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, BooleanArray, UInt64Array};
+use arrow::datatypes::{DataType, Schema, SchemaRef};
+use coscan_storage::FileChunk;
+use coscan_storage::pool::TableFile;
+use datafusion::common::pruning::PruningStatistics;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, ScalarValue};
+use datafusion::error::Result;
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::expressions::{
+    BinaryExpr, Column as ColumnExpr, InListExpr, IsNotNullExpr, IsNullExpr, Literal, NotExpr,
+};
+use datafusion::physical_expr::simplifier::PhysicalExprSimplifier;
+use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_expr::{PhysicalExpr, conjunction};
+use datafusion::physical_expr_common::physical_expr::snapshot_physical_expr;
+use datafusion::physical_optimizer::pruning::{PruningPredicate, PruningPredicateBuilder};
+use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
+use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
+use parquet::schema::types::SchemaDescriptor;
+
+use super::file_plan::FilePlan;
+use chunk_bounds::{PartStatistics, part_of};
+use floats::{CountingBounds, Ends, bounds_that_count};
+
+pub(crate) use floats::{bounds_that_count, is_float};
+
+/// What the statistics say about one file's chunks.
+pub(crate) struct Verdicts {
+    /// Per chunk: some row may be in the answer.
+    pub(crate) wanted: Vec<bool>,
+    /// Per chunk: the conjuncts that are not proved, as a set of their positions.
+    pub(crate) residual: Vec<u64>,
+}
+
+/// Judges every chunk of a file.
+///
+/// Without `prunes` (the user switched statistics off) nothing is pruned or proved.
+pub(crate) fn judge(
+    file: &TableFile,
+    plan: &FilePlan,
+    prunes: bool,
+    in_list_max: usize,
+) -> Verdicts {
+    let chunks = &file.chunks().chunks;
+    let mut verdicts = Verdicts {
+        wanted: vec![!plan.empty; chunks.len()],
+        residual: vec![all_of(plan.conjuncts.len()); chunks.len()],
+    };
+    if plan.conjuncts.is_empty() || plan.empty || !prunes {
+        return verdicts;
+    }
+    let judge = Judge {
+        metadata: file.metadata(),
+        chunks,
+        schema: &plan.schema,
+        in_list_max,
+    };
+    let whole = conjunction(plan.conjuncts.iter().map(|c| Arc::clone(&c.expr)));
+    let all: Vec<usize> = (0..chunks.len()).collect();
+    verdicts.wanted = judge.may_hold(&whole, Nulls::MissingIsZero, &all);
+    let wanted: Vec<usize> = all.into_iter().filter(|at| verdicts.wanted[*at]).collect();
+    for (position, conjunct) in plan.conjuncts.iter().enumerate() {
+        if conjunct.dynamic || !provable(&conjunct.expr, &plan.schema) {
+            continue;
+        }
+        let Some(negated) = negation(&conjunct.expr, &plan.schema) else {
+            continue;
+        };
+        let may_fail = judge.may_hold(&negated, Nulls::AsWritten, &wanted);
+        for (at, may_fail) in wanted.iter().zip(may_fail) {
+            if !may_fail && judge.trusts(&conjunct.expr, &chunks[*at]) {
+                verdicts.residual[*at] &= !(1 << position);
+            }
+        }
+    }
+    verdicts
+}
+
+/// For each of `which` of the chunks of a file, whether the predicate may be true for some row of
+/// it.
+pub(crate) fn may_match(
+    metadata: &ParquetMetaData,
+    chunks: &[FileChunk],
+    predicate: &Arc<dyn PhysicalExpr>,
+    schema: &SchemaRef,
+    in_list_max: usize,
+    which: &[usize],
+) -> Vec<bool> {
+    let judge = Judge {
+        metadata,
+        chunks,
+        schema,
+        in_list_max,
+    };
+    judge.may_hold(predicate, Nulls::MissingIsZero, which)
+}
+
+/// The set of all of `count` conjuncts.
+fn all_of(count: usize) -> u64 {
+    if count == 0 {
+        0
+    } else {
+        u64::MAX >> (64 - count)
+    }
+}
+
+/// How a null count that was not written is read.
+#[derive(Clone, Copy, PartialEq)]
+enum Nulls {
+    /// As zero: what old writers meant, and what DataFusion prunes by.
+    MissingIsZero,
+    /// As unknown: what a proof needs.
+    AsWritten,
+}
+
+/// A file and how to ask its statistics.
+struct Judge<'a> {
+    metadata: &'a ParquetMetaData,
+    chunks: &'a [FileChunk],
+    schema: &'a SchemaRef,
+    in_list_max: usize,
+}
+
+impl Judge<'_> {
+    /// For each of these chunks, false if statistics exclude that the predicate is true for any row
+    /// of it.
+    fn may_hold(
+        &self,
+        predicate: &Arc<dyn PhysicalExpr>,
+        nulls: Nulls,
+        chunks: &[usize],
+    ) -> Vec<bool> {
+        let mut wanted = vec![true; chunks.len()];
+        // As it is now, for all that is asked about it here.
+        let Ok(predicate) = snapshot_physical_expr(Arc::clone(predicate)) else {
+            return wanted;
+        };
+        let counting = bounds_that_count(&predicate, self.schema);
+        let pruning = PruningPredicateBuilder::new()
+            .with_file_schema(Arc::clone(self.schema))
+            .with_max_in_list_size(self.in_list_max)
+            .build(Arc::clone(&predicate));
+        let Some(pruning) = pruning else {
+            return wanted;
+        };
+        let metadata = self.metadata;
+        let of = |at: usize| &self.chunks[chunks[at]];
+        let groups = RowGroupStatistics {
+            groups: metadata.row_groups(),
+            parquet: metadata.file_metadata().schema_descr(),
+            schema: self.schema,
+            nulls,
+        };
+        if let Some(groups) = self.ask(&pruning, &groups, &counting) {
+            for (at, wanted) in wanted.iter_mut().enumerate() {
+                *wanted = of(at).pieces.iter().any(|piece| groups[piece.row_group]);
+            }
+        }
+        let (at, parts): (Vec<usize>, Vec<_>) = (0..chunks.len())
+            .filter(|at| wanted[*at])
+            .filter_map(|at| Some((at, part_of(metadata, of(at))?)))
+            .unzip();
+        let parts = PartStatistics::new(metadata, self.schema, parts);
+        let verdicts = parts.and_then(|parts| self.ask(&pruning, &parts, &counting));
+        if let Some(verdicts) = verdicts {
+            for (at, verdict) in at.into_iter().zip(verdicts) {
+                wanted[at] = verdict;
+            }
+        }
+        wanted
+    }
+
+    /// What the statistics say, as far as they count; `None` if they cannot be used.
+    fn ask<S: PruningStatistics>(
+        &self,
+        pruning: &PruningPredicate,
+        statistics: &S,
+        counting: &BTreeMap<usize, Ends>,
+    ) -> Option<Vec<bool>> {
+        let counting = CountingBounds {
+            inner: statistics,
+            schema: self.schema,
+            counting,
+        };
+        let verdicts = pruning.prune(&counting).inspect_err(|error| {
+            let predicate = pruning.orig_expr();
+            log::debug!("statistics could not be used for {predicate}: {error}");
+        });
+        verdicts.ok()
+    }
+
+    /// Whether the bounds of the columns of `expr` in this chunk were taken in the type's own
+    /// order.
+    fn trusts(&self, expr: &Arc<dyn PhysicalExpr>, chunk: &FileChunk) -> bool {
+        let metadata = self.metadata;
+        chunk.pieces.iter().all(|piece| {
+            let group = metadata.row_group(piece.row_group);
+            trustworthy(expr, group, metadata, self.schema)
+        })
+    }
+}
+
+/// True for every row for which `expr` is not true, if no column of it is NULL there.
+fn negation(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Option<Arc<dyn PhysicalExpr>> {
+    let mut columns: Vec<ColumnExpr> = collect_columns(expr).into_iter().collect();
+    columns.sort_by_key(ColumnExpr::index);
+    let mut negated: Arc<dyn PhysicalExpr> = Arc::new(NotExpr::new(Arc::clone(expr)));
+    for column in columns {
+        negated = Arc::new(BinaryExpr::new(
+            negated,
+            Operator::Or,
+            Arc::new(IsNullExpr::new(Arc::new(column))),
+        ));
+    }
+    PhysicalExprSimplifier::new(schema).simplify(negated).ok()
+}
+
+/// Whether a proof may be tried at all: comparisons of columns with values that are not NULL, of
+/// types whose order statistics know (I1).
+fn provable(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> bool {
+    let mut understood = true;
+    let walked = expr.apply(|node| {
+        understood &= if let Some(column) = node.downcast_ref::<ColumnExpr>() {
+            schema
+                .fields()
+                .get(column.index())
+                .is_some_and(|field| ordered(field.data_type()))
+        } else if let Some(literal) = node.downcast_ref::<Literal>() {
+            !literal.value().is_null()
+        } else if let Some(binary) = node.downcast_ref::<BinaryExpr>() {
+            matches!(
+                binary.op(),
+                Operator::Eq
+                    | Operator::NotEq
+                    | Operator::Lt
+                    | Operator::LtEq
+                    | Operator::Gt
+                    | Operator::GtEq
+                    | Operator::And
+                    | Operator::Or
+            )
+        } else {
+            node.is::<InListExpr>() || node.is::<IsNotNullExpr>()
+        };
+        Ok(if understood {
+            TreeNodeRecursion::Continue
+        } else {
+            TreeNodeRecursion::Stop
+        })
+    });
+    understood && walked.is_ok()
+}
+
+/// Types whose values are totally ordered and for which minimum and maximum cover every value.
+fn ordered(data_type: &DataType) -> bool {
+    data_type.is_integer()
+        || matches!(
+            data_type,
+            DataType::Boolean
+                | DataType::Date32
+                | DataType::Date64
+                | DataType::Time32(_)
+                | DataType::Time64(_)
+                | DataType::Timestamp(..)
+                | DataType::Decimal32(..)
+                | DataType::Decimal64(..)
+                | DataType::Decimal128(..)
+                | DataType::Decimal256(..)
+                | DataType::Utf8
+                | DataType::LargeUtf8
+                | DataType::Utf8View
+        )
+}
+
+/// Whether the bounds of the columns of `expr` in this row group were taken in the type's own
+/// order.
+fn trustworthy(
+    expr: &Arc<dyn PhysicalExpr>,
+    group: &RowGroupMetaData,
+    metadata: &ParquetMetaData,
+    schema: &Schema,
+) -> bool {
+    let descriptor = metadata.file_metadata().schema_descr();
+    collect_columns(expr).iter().all(|column| {
+        parquet::arrow::parquet_column(descriptor, schema, column.name()).is_some_and(
+            |(leaf, _)| {
+                group.column(leaf).statistics().is_some_and(|statistics| {
+                    !statistics.is_min_max_deprecated() && statistics.null_count_opt().is_some()
+                })
+            },
+        )
+    })
+}
+
+/// A file's row groups as the containers of a pruning predicate.
+struct RowGroupStatistics<'a> {
+    groups: &'a [RowGroupMetaData],
+    parquet: &'a SchemaDescriptor,
+    schema: &'a Schema,
+    nulls: Nulls,
+}
+
+impl<'a> RowGroupStatistics<'a> {
+    fn converter(&self, column: &Column) -> Result<StatisticsConverter<'a>> {
+        Ok(
+            StatisticsConverter::try_new(&column.name, self.schema, self.parquet)?
+                .with_missing_null_counts_as_zero(self.nulls == Nulls::MissingIsZero),
+        )
+    }
+}
+
+impl PruningStatistics for RowGroupStatistics<'_> {
+    fn min_values(&self, column: &Column) -> Option<ArrayRef> {
+        self.converter(column)
+            .ok()?
+            .row_group_mins(self.groups)
+            .ok()
+    }
+
+    fn max_values(&self, column: &Column) -> Option<ArrayRef> {
+        self.converter(column)
+            .ok()?
+            .row_group_maxes(self.groups)
+            .ok()
+    }
+
+    fn num_containers(&self) -> usize {
+        self.groups.len()
+    }
+
+    fn null_counts(&self, column: &Column) -> Option<ArrayRef> {
+        let counts = self
+            .converter(column)
+            .ok()?
+            .row_group_null_counts(self.groups)
+            .ok()?;
+        Some(Arc::new(counts))
+    }
+
+    fn row_counts(&self) -> Option<ArrayRef> {
+        let rows = self
+            .groups
+            .iter()
+            .map(|group| u64::try_from(group.num_rows()).ok());
+        Some(Arc::new(rows.collect::<UInt64Array>()))
+    }
+
+    fn contained(&self, _: &Column, _: &HashSet<ScalarValue>) -> Option<BooleanArray> {
+        None
+    }
+}

@@ -1,0 +1,456 @@
+//! One execution of a cooperative scan: what its streams share.
+//!
+//! The first stream that is polled opens the files (their footers are cached), judges every chunk,
+//! groups those wanted by the columns that are still needed of them, and announces the scan to the
+//! buffer manager. The other streams wait for that. When the last stream is dropped the scan ends,
+//! wherever it was.
+//! Not here: what is done with a chunk (`stream.rs`, `pipeline.rs`).
+//! I1: every chunk that is not pruned is in exactly one run.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use arrow::datatypes::SchemaRef;
+use coscan_storage::FileChunk;
+use coscan_storage::pool::{
+    BufferPool, ChunkInfo, Scan, ScanMetrics, ScanPart, ScanRequest, TableFile, TableView,
+};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder};
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
+use tokio::sync::OnceCell;
+
+use super::claims::Claims;
+use super::dynamic::DynamicPruner;
+use super::spec::{Delivery, FilePart, ScanPlan};
+use crate::error::external;
+use crate::read::FilePlan;
+use crate::read::pipeline::Pipeline;
+use crate::read::prune::{self, Verdicts, bloom};
+
+/// What the streams of one execution share.
+pub(crate) struct Execution {
+    pub(crate) plan: Arc<ScanPlan>,
+    pub(crate) metrics: ExecutionPlanMetricsSet,
+    running: OnceCell<Result<Arc<Running>, Arc<DataFusionError>>>,
+    remembers: Option<Arc<dyn Remembers>>,
+}
+
+/// Somebody who knows what is to be known of some chunks, so that they need not be read.
+pub(crate) trait Remembers: Send + Sync {
+    /// Whether this chunk need not be read; asked once for each chunk that is wanted, in the
+    /// table's order.
+    ///
+    /// # Errors
+    /// If the chunk's file does not fit the plan: a bug.
+    fn remembers(&self, chunk: &ChunkInfo, judged: &Judged) -> Result<bool>;
+}
+
+/// An execution whose files are open.
+pub(crate) struct Running {
+    pub(crate) table: TableView,
+    /// The files, in the plan's order.
+    pub(crate) files: Vec<Arc<TableFile>>,
+    /// The schema of what comes out.
+    pub(crate) schema: SchemaRef,
+    /// Per chunk of `table`, what to do with it; `None` for those that are not wanted.
+    pub(crate) pipelines: Vec<Option<Arc<Pipeline>>>,
+    /// Per chunk of `table` that is wanted: what its file's rows go through.
+    pub(crate) judged: Vec<Option<Judged>>,
+    /// Who works on which chunk.
+    pub(crate) claims: Claims,
+    /// Per partition, what it works off, one after the other. Partitions may share a run.
+    runs: Vec<Vec<Arc<Run>>>,
+    pub(crate) dynamic: Option<DynamicPruner>,
+    /// Rows that may still be produced, under a limit and shared delivery.
+    rows_left: Option<AtomicUsize>,
+    pub(crate) pool: BufferPool,
+    label: Arc<str>,
+}
+
+/// What statistics left to be done with a chunk.
+#[derive(Clone)]
+pub(crate) struct Judged {
+    pub(crate) plan: Arc<FilePlan>,
+    /// The conjuncts that are not proved, as a set of their positions.
+    pub(crate) residual: u64,
+}
+
+/// Chunks that are handed out together.
+pub(crate) struct Run {
+    parts: Vec<ScanPart>,
+    consumers: usize,
+    ordered: bool,
+    scan: OnceCell<Arc<Scan>>,
+    /// What the metrics of the plan have heard of already.
+    reported: Mutex<ScanMetrics>,
+}
+
+impl Execution {
+    pub(crate) fn new(plan: Arc<ScanPlan>, metrics: ExecutionPlanMetricsSet) -> Self {
+        Self {
+            plan,
+            metrics,
+            running: OnceCell::new(),
+            remembers: None,
+        }
+    }
+
+    /// The same, of which chunks that somebody remembers are left out.
+    pub(crate) fn with_memory(self, remembers: Arc<dyn Remembers>) -> Self {
+        Self {
+            remembers: Some(remembers),
+            ..self
+        }
+    }
+
+    /// The open execution; the first caller opens it. Cancel safe: another caller then opens it
+    /// instead.
+    ///
+    /// # Errors
+    /// The same for all streams: a file that cannot be opened or is no longer the one that was
+    /// planned on.
+    pub(crate) async fn running(&self) -> Result<Arc<Running>> {
+        self.running
+            .get_or_init(|| {
+                // Boxed: the compiler cannot prove the nested futures `Send` for every lifetime at
+                // once.
+                let start: BoxFuture<'_, Result<Running>> = Box::pin(self.start());
+                async { start.await.map(Arc::new).map_err(Arc::new) }
+            })
+            .await
+            .clone()
+            .map_err(DataFusionError::Shared)
+    }
+
+    async fn start(&self) -> Result<Running> {
+        let plan = &self.plan;
+        let pool = plan.engine.pool(&plan.settings);
+        let chunk_bytes = plan.settings.chunk_bytes;
+        let cache = pool.shared().files();
+        let versions = plan.versions();
+        let files = cache
+            .open(plan.store.as_str(), &versions, chunk_bytes)
+            .await
+            .map_err(external)?;
+        let table = pool.table(&files).map_err(external)?;
+        let chunks = chunks_of(&table, &files);
+        let mut pipelines: Vec<Option<Arc<Pipeline>>> = vec![None; table.chunks().len()];
+        let mut judged: Vec<Option<Judged>> = vec![None; table.chunks().len()];
+        let mut dynamic = Vec::new();
+        let mut by_bloom = 0;
+        for (position, file) in files.iter().enumerate() {
+            let file_plan = Arc::new(plan.table.for_file(&plan.files[position], file)?);
+            let mut verdicts = prune::judge(file, &file_plan, plan.prunes, plan.in_list_max);
+            if plan.blooms {
+                by_bloom += bloom::prune(file, &file_plan, plan.in_list_max, &mut verdicts).await;
+            }
+            make_pipelines(
+                &file_plan,
+                &verdicts,
+                &chunks[position],
+                &mut pipelines,
+                &mut judged,
+            )?;
+            if file_plan.conjuncts.iter().any(|conjunct| conjunct.dynamic) {
+                dynamic.push((Arc::clone(file), file_plan, chunks[position].clone()));
+            }
+        }
+        let wanted_by_limit = limited(plan, &table, &pipelines, &judged);
+        if let Some(enough) = wanted_by_limit {
+            for (chunk, pipeline) in pipelines.iter_mut().enumerate() {
+                if !enough.contains(&chunk) {
+                    *pipeline = None;
+                }
+            }
+        }
+        self.count(&pipelines, by_bloom);
+        if let Some(remembers) = &self.remembers {
+            for (chunk, info) in table.chunks().iter().enumerate() {
+                if let (Some(_), Some(judged)) = (&pipelines[chunk], &judged[chunk])
+                    && remembers.remembers(info, judged)?
+                {
+                    pipelines[chunk] = None;
+                }
+            }
+        }
+        let runs = runs_of(plan, &files, &chunks, &pipelines);
+        let rows_left = match plan.delivery {
+            Delivery::Shared => plan.limit.map(AtomicUsize::new),
+            Delivery::Partitioned | Delivery::Ordered => None,
+        };
+        Ok(Running {
+            dynamic: DynamicPruner::new(plan, dynamic, &pipelines),
+            claims: Claims::new(pipelines.len()),
+            judged,
+            table,
+            files,
+            schema: Arc::clone(&plan.schema),
+            pipelines,
+            runs,
+            rows_left,
+            pool,
+            label: plan.settings.label.as_str().into(),
+        })
+    }
+
+    fn count(&self, pipelines: &[Option<Arc<Pipeline>>], by_bloom: usize) {
+        let wanted = pipelines.iter().flatten().count();
+        let counter = |name: &'static str| MetricBuilder::new(&self.metrics).global_counter(name);
+        counter("chunks_wanted").add(wanted);
+        counter("chunks_pruned").add(pipelines.len() - wanted);
+        if by_bloom > 0 {
+            counter("chunks_pruned_by_bloom_filter").add(by_bloom);
+        }
+    }
+}
+
+impl Running {
+    /// What partition `partition` works off.
+    pub(crate) fn runs(&self, partition: usize) -> &[Arc<Run>] {
+        self.runs.get(partition).map_or(&[], Vec::as_slice)
+    }
+
+    /// The file of a chunk, a position in [`Running::files`].
+    pub(crate) fn file_of(&self, chunk: usize) -> usize {
+        let file = &self.table.chunks()[chunk].file;
+        let known = self.files.iter().position(|known| Arc::ptr_eq(known, file));
+        known.unwrap_or_default()
+    }
+
+    /// Takes up to `rows` from what the limit leaves, and says how many.
+    pub(crate) fn take_rows(&self, rows: usize) -> usize {
+        let Some(left) = &self.rows_left else {
+            return rows;
+        };
+        let before = left
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+                Some(left.saturating_sub(rows))
+            })
+            .unwrap_or(0);
+        before.min(rows)
+    }
+
+    /// Whether the limit leaves no row.
+    pub(crate) fn limit_reached(&self) -> bool {
+        self.rows_left
+            .as_ref()
+            .is_some_and(|left| left.load(Ordering::Relaxed) == 0)
+    }
+
+    /// The scan of a run, announced when its first consumer comes.
+    ///
+    /// # Errors
+    /// If the buffer manager refuses it: a chunk that does not fit in memory.
+    pub(crate) async fn scan(&self, run: &Run) -> Result<Arc<Scan>> {
+        run.scan
+            .get_or_try_init(|| async {
+                let request = ScanRequest {
+                    table: self.table.clone(),
+                    parts: run.parts.clone(),
+                    consumers: run.consumers,
+                    ordered: run.ordered,
+                    label: Arc::clone(&self.label),
+                };
+                self.pool.scan(request).map(Arc::new).map_err(external)
+            })
+            .await
+            .cloned()
+    }
+}
+
+impl Run {
+    /// What the run's scan has done since the last call, whoever of its consumers called.
+    pub(crate) fn news(&self) -> Option<ScanMetrics> {
+        let now = self.scan.get()?.metrics();
+        let before = std::mem::replace(&mut *self.reported.lock(), now);
+        Some(ScanMetrics {
+            load_bytes: now.load_bytes.saturating_sub(before.load_bytes),
+            loads: now.loads.saturating_sub(before.loads),
+            decode_shared: now.decode_shared.saturating_sub(before.decode_shared),
+            decode_begun: now.decode_begun.saturating_sub(before.decode_begun),
+            rows_picked: now.rows_picked.saturating_sub(before.rows_picked),
+            ..now
+        })
+    }
+}
+
+/// Per file, its chunks' positions in the table, in the file's order.
+fn chunks_of(table: &TableView, files: &[Arc<TableFile>]) -> Vec<Vec<usize>> {
+    let positions: HashMap<*const TableFile, usize> = files
+        .iter()
+        .enumerate()
+        .map(|(position, file)| (Arc::as_ptr(file), position))
+        .collect();
+    let mut chunks: Vec<Vec<usize>> = vec![Vec::new(); files.len()];
+    for (chunk, info) in table.chunks().iter().enumerate() {
+        if let Some(position) = positions.get(&Arc::as_ptr(&info.file)) {
+            chunks[*position].push(chunk);
+        }
+    }
+    for (file, chunks) in files.iter().zip(&mut chunks) {
+        debug_assert_eq!(
+            chunks.len(),
+            file.chunks().chunks.len(),
+            "I1: a view holds all chunks of its files"
+        );
+        chunks.sort_by_key(|chunk| table.chunks()[*chunk].file_chunk);
+    }
+    chunks
+}
+
+/// What is to be done with each chunk of a file that is wanted.
+fn make_pipelines(
+    file_plan: &Arc<FilePlan>,
+    verdicts: &Verdicts,
+    chunks: &[usize],
+    pipelines: &mut [Option<Arc<Pipeline>>],
+    judged: &mut [Option<Judged>],
+) -> Result<()> {
+    let mut made: HashMap<u64, Arc<Pipeline>> = HashMap::new();
+    for (at, chunk) in chunks.iter().enumerate() {
+        if !verdicts.wanted[at] {
+            continue;
+        }
+        let residual = verdicts.residual[at];
+        let pipeline = match made.entry(residual) {
+            Entry::Occupied(known) => Arc::clone(known.get()),
+            Entry::Vacant(new) => {
+                Arc::clone(new.insert(Arc::new(Pipeline::new(file_plan, residual)?)))
+            }
+        };
+        pipelines[*chunk] = Some(pipeline);
+        judged[*chunk] = Some(Judged {
+            plan: Arc::clone(file_plan),
+            residual,
+        });
+    }
+    Ok(())
+}
+
+/// Chunks that are enough for the limit: some of which every row counts. `None` if there is no
+/// limit or they do not suffice.
+fn limited(
+    plan: &ScanPlan,
+    table: &TableView,
+    pipelines: &[Option<Arc<Pipeline>>],
+    judged: &[Option<Judged>],
+) -> Option<Vec<usize>> {
+    let limit = plan.limit?;
+    if plan.delivery != Delivery::Shared {
+        return None;
+    }
+    let mut rows = 0;
+    let mut enough = Vec::new();
+    for (chunk, info) in table.chunks().iter().enumerate() {
+        if rows >= limit as u64 {
+            break;
+        }
+        let proved = judged[chunk]
+            .as_ref()
+            .is_some_and(|judged| judged.residual == 0);
+        if proved && pipelines[chunk].is_some() {
+            rows += info.rows();
+            enough.push(chunk);
+        }
+    }
+    (rows >= limit as u64).then_some(enough)
+}
+
+/// What each partition works off.
+fn runs_of(
+    plan: &ScanPlan,
+    files: &[Arc<TableFile>],
+    chunks: &[Vec<usize>],
+    pipelines: &[Option<Arc<Pipeline>>],
+) -> Vec<Vec<Arc<Run>>> {
+    let own = |part: &FilePart| -> Vec<usize> {
+        let file = &files[part.file];
+        let mine = chunks[part.file].iter().zip(&file.chunks().chunks);
+        mine.filter(|(_, info)| part.range.contains(&begin(file, info)))
+            .map(|(chunk, _)| *chunk)
+            .collect()
+    };
+    match plan.delivery {
+        Delivery::Shared => {
+            let all: Vec<usize> = chunks.iter().flatten().copied().collect();
+            let run = Arc::new(Run::new(&all, pipelines, plan.partitions.len(), false));
+            vec![vec![run]; plan.partitions.len()]
+        }
+        Delivery::Partitioned => plan
+            .partitions
+            .iter()
+            .map(|parts| {
+                let own: Vec<usize> = parts.iter().flat_map(own).collect();
+                vec![Arc::new(Run::new(&own, pipelines, 1, false))]
+            })
+            .collect(),
+        Delivery::Ordered => plan
+            .partitions
+            .iter()
+            .map(|parts| {
+                parts
+                    .iter()
+                    .map(|part| Arc::new(Run::new(&own(part), pipelines, 1, true)))
+                    .collect()
+            })
+            .collect(),
+    }
+}
+
+/// Where a chunk begins in its file: DataFusion gives a row group to the range that holds its first
+/// page.
+fn begin(file: &TableFile, chunk: &FileChunk) -> u64 {
+    let Some(piece) = chunk.pieces.first() else {
+        return 0;
+    };
+    let group = file.metadata().row_group(piece.row_group);
+    let Some(column) = group.columns().first() else {
+        return 0;
+    };
+    let offset = column
+        .dictionary_page_offset()
+        .unwrap_or_else(|| column.data_page_offset());
+    u64::try_from(offset).unwrap_or(0)
+}
+
+impl Run {
+    pub(crate) fn new(
+        chunks: &[usize],
+        pipelines: &[Option<Arc<Pipeline>>],
+        consumers: usize,
+        ordered: bool,
+    ) -> Self {
+        let mut parts: Vec<ScanPart> = Vec::new();
+        let mut by_columns: HashMap<Vec<String>, usize> = HashMap::new();
+        for chunk in chunks {
+            let Some(pipeline) = &pipelines[*chunk] else {
+                continue;
+            };
+            let mut columns: Vec<String> = pipeline
+                .columns
+                .iter()
+                .map(|column| column.name.clone())
+                .collect();
+            columns.sort_unstable();
+            let part = *by_columns.entry(columns).or_insert_with_key(|columns| {
+                parts.push(ScanPart {
+                    chunks: Vec::new(),
+                    columns: columns.clone(),
+                });
+                parts.len() - 1
+            });
+            parts[part].chunks.push(*chunk);
+        }
+        Self {
+            parts,
+            consumers,
+            ordered,
+            scan: OnceCell::new(),
+            reported: Mutex::default(),
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! If few rows of a chunk pass the conjuncts, does a lone scan decode whole columns for them?
+//!
+//! Idea: the conjuncts look at the whole chunk first; what they find is put aside. If that is
+//! little at the end of the chunk, the other columns are decoded at these rows only. Where another
+//! scan wants them too, their decode is shared instead, batch by batch (`ChunkLease::pick`
+//! decides). As soon as it is too much for that, the columns are decoded batch by batch as ever,
+//! and nothing was wasted but the wait.
+//! Not here: the conjuncts (`pipeline/`), the decode (coscan-storage).
+//! Bounds: puts aside at most one in [`FEW_ONE_IN`] of a chunk's rows, and no more than a limit
+//! asks for beyond one batch.
+//! I1: rows leave in the chunk's order, each once.
+
+use std::ops::Range;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use coscan_storage::Batches;
+use datafusion::error::Result;
+use datafusion::physical_plan::metrics::Time;
+
+use super::stream::LeaseBatch;
+use crate::error::external;
+use crate::read::pipeline::{Found, Pipeline, Selection};
+
+/// Rows are few if they are at most one in so many of the chunk's.
+const FEW_ONE_IN: usize = 64;
+
+/// A batch of a chunk in hand, and what makes rows of it.
+pub(crate) struct BatchWork<'a> {
+    pub(crate) source: LeaseBatch<'a>,
+    pub(crate) pipeline: &'a Pipeline,
+    /// Of the rows.
+    pub(crate) schema: &'a SchemaRef,
+    /// Times what is done with the columns.
+    pub(crate) computing: &'a Time,
+}
+
+/// The rows of a chunk that were put aside.
+pub(crate) struct FewRows {
+    /// By batch.
+    found: Vec<(usize, Found)>,
+    rows: usize,
+    /// With more rows than this they are not few; 0 once they are not.
+    rows_max: usize,
+    /// With so many there is no point in looking for more first.
+    enough: usize,
+}
+
+impl FewRows {
+    /// Nothing found yet in a chunk of these batches, under a limit or none.
+    pub(crate) fn of(batches: &Batches, limit: Option<usize>) -> Self {
+        Self {
+            found: Vec::new(),
+            rows: 0,
+            rows_max: batches.rows() / FEW_ONE_IN,
+            enough: limit.unwrap_or(usize::MAX),
+        }
+    }
+
+    /// The rows that may go out once this batch of the chunk was looked at.
+    ///
+    /// # Errors
+    /// As [`Pipeline::rows`].
+    pub(crate) async fn look_at(&mut self, work: &BatchWork<'_>) -> Result<Vec<RecordBatch>> {
+        let (source, pipeline) = (&work.source, work.pipeline);
+        let rows = source.lease.batches().rows_of(source.batch);
+        let examined = pipeline
+            .examine(source, rows, Selection::All, work.computing)
+            .await?;
+        let found = examined.selection.count(rows);
+        if found == 0 {
+            return Ok(Vec::new());
+        }
+        if self.rows + found <= self.rows_max && pipeline.lacks_output(&examined) {
+            let kept = pipeline.found(&examined, rows)?;
+            // Who reads along with others must not fall behind them: arrays that all have passed
+            // are dropped.
+            if !self.found.is_empty() || !source.lease.is_shared(&pipeline.missing(&kept)) {
+                self.rows += found;
+                self.found.push((source.batch, kept));
+                return if self.rows < self.enough {
+                    Ok(Vec::new())
+                } else {
+                    self.settle(work).await
+                };
+            }
+        }
+        self.rows_max = 0;
+        let mut out = self.whole(work).await?;
+        out.push(
+            pipeline
+                .finish(source, examined, rows, work.schema, work.computing)
+                .await?,
+        );
+        Ok(out)
+    }
+
+    /// What was put aside, of the chunk in hand.
+    ///
+    /// # Errors
+    /// As [`Pipeline::rows`].
+    pub(crate) async fn settle(&mut self, work: &BatchWork<'_>) -> Result<Vec<RecordBatch>> {
+        let Some((_, first)) = self.found.first() else {
+            return Ok(Vec::new());
+        };
+        let (source, requests) = (&work.source, work.pipeline.missing(first));
+        let wanted = self.ranges(source.lease.batches());
+        let picked = source
+            .timed(source.lease.pick(&requests, &wanted))
+            .await
+            .map_err(external)?;
+        let Some(arrays) = picked else {
+            return self.whole(work).await;
+        };
+        let _timer = work.computing.timer();
+        let found: Vec<Found> = self.found.drain(..).map(|(_, found)| found).collect();
+        self.rows = 0;
+        Ok(vec![work.pipeline.gather(&found, arrays, work.schema)?])
+    }
+
+    /// The same from whole batches.
+    async fn whole(&mut self, work: &BatchWork<'_>) -> Result<Vec<RecordBatch>> {
+        let mut out = Vec::with_capacity(self.found.len());
+        self.rows = 0;
+        for (batch, found) in std::mem::take(&mut self.found) {
+            let source = LeaseBatch {
+                batch,
+                ..work.source
+            };
+            let arrays = work.pipeline.fetch_found(&source, &found).await?;
+            let _timer = work.computing.timer();
+            out.push(work.pipeline.gather(&[found], arrays, work.schema)?);
+        }
+        Ok(out)
+    }
+
+    /// Where they are in the chunk: ascending, not touching.
+    fn ranges(&self, batches: &Batches) -> Vec<Range<usize>> {
+        let mut ranges: Vec<Range<usize>> = Vec::new();
+        for (batch, found) in &self.found {
+            let first = batches.range_of(*batch).start;
+            for range in found.ranges() {
+                let range = first + range.start..first + range.end;
+                match ranges.last_mut() {
+                    Some(last) if last.end == range.start => last.end = range.end,
+                    _ => ranges.push(range),
+                }
+            }
+        }
+        ranges
+    }
+}

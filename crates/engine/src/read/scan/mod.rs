@@ -1,0 +1,33 @@
+//! Cooperative scans as they run.
+//!
+//! | file | question |
+//! |---|---|
+//! | `spec.rs` | what is a scan to do, as planned? |
+//! | `execution.rs` | what do the streams of one execution share? |
+//! | `executions.rs` | which execution of a plan does a stream belong to? |
+//! | `claims.rs` | who works on which chunk, for an execution? |
+//! | `stream.rs` | one partition: chunk after chunk, batch after batch |
+//! | `batches.rs` | what does DataFusion poll? |
+//! | `few_rows.rs` | how are the few rows that are left put together over batches? |
+//! | `positions.rs` | where in its table is a batch of a chunk? |
+//! | `dynamic.rs` | which chunks does a dynamic filter rule out meanwhile? |
+//! | `metrics.rs` | what does EXPLAIN ANALYZE show? |
+
+mod batches;
+mod claims;
+mod dynamic;
+mod execution;
+mod executions;
+mod few_rows;
+mod metrics;
+mod positions;
+mod spec;
+pub(crate) mod stream;
+
+pub(crate) use batches::{Batches, stream_of};
+pub(crate) use execution::{Execution, Judged, Remembers, Run, Running};
+pub(crate) use executions::Executions;
+pub(crate) use metrics::PartitionMetrics;
+pub(crate) use positions::Positions;
+pub(crate) use spec::{Delivery, ScanPlan, files_of};
+pub(crate) use stream::{LeaseBatch, open_runs};

@@ -1,0 +1,207 @@
+//! What a cooperative scan is to do, fixed at planning: files, partitions, predicate, delivery.
+//!
+//! Not here: whether a scan may be cooperative (`rule.rs`), what one execution of it holds
+//! (`execution.rs`).
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use coscan_storage::device::{FileVersion, known_in_full};
+use datafusion::datasource::listing::PartitionedFile;
+use datafusion::datasource::physical_plan::{FileScanConfig, ParquetSource};
+use datafusion::error::Result;
+use datafusion::execution::object_store::ObjectStoreUrl;
+use object_store::path::Path;
+
+use crate::read::TablePlan;
+use crate::session::{Engine, Settings};
+
+/// How chunks reach the partitions of a scan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Delivery {
+    /// Every partition takes whichever chunk comes next: nobody above minds where a row comes from.
+    Shared,
+    /// Every partition gets the chunks of its own files, in any order: the files' split over
+    /// partitions means something.
+    Partitioned,
+    /// Every partition gets the chunks of its own files in the files' order.
+    Ordered,
+}
+
+/// What a cooperative scan is to do.
+#[derive(Clone)]
+pub(crate) struct ScanPlan {
+    pub(crate) engine: Engine,
+    pub(crate) settings: Settings,
+    pub(crate) delivery: Delivery,
+    pub(crate) table: TablePlan,
+    /// Distinct files, in the order of first appearance. Ranges are dropped.
+    pub(crate) files: Vec<PartitionedFile>,
+    /// Per partition, which parts of which of `files` are its own, in order.
+    pub(crate) partitions: Vec<Vec<FilePart>>,
+    /// The schema of what comes out.
+    pub(crate) schema: SchemaRef,
+    /// Rows that suffice.
+    pub(crate) limit: Option<usize>,
+    /// Longest IN list that is used for pruning.
+    pub(crate) in_list_max: usize,
+    /// Whether row-group statistics may be used at all (`datafusion.execution.parquet.pruning`).
+    pub(crate) prunes: bool,
+    /// Whether bloom filters may be read (`datafusion.execution.parquet.bloom_filter_on_read`).
+    pub(crate) blooms: bool,
+    /// The store the files are in, as a URL.
+    pub(crate) store: ObjectStoreUrl,
+}
+
+/// A part of a file: the row groups that begin in a range of bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FilePart {
+    /// Position in [`ScanPlan::files`].
+    pub(crate) file: usize,
+    /// Where the row groups begin.
+    pub(crate) range: Range<u64>,
+}
+
+impl ScanPlan {
+    /// The plan of a scan that `rule.rs` found to be understood. `None` if its files are not each
+    /// covered exactly once.
+    ///
+    /// # Errors
+    /// If the projection or an option is invalid.
+    pub(crate) fn new(
+        engine: Engine,
+        settings: Settings,
+        delivery: Delivery,
+        config: &FileScanConfig,
+        source: &ParquetSource,
+    ) -> Result<Option<Self>> {
+        let Some((mut files, partitions)) = files_of(config) else {
+            return Ok(None);
+        };
+        if config.object_store_url.as_str() == ObjectStoreUrl::local_filesystem().as_str() {
+            files.iter_mut().for_each(know_in_full);
+        }
+        let options = source.table_parquet_options();
+        Ok(Some(Self {
+            engine,
+            settings,
+            delivery,
+            table: TablePlan::new(config, options)?,
+            files,
+            partitions,
+            schema: config.projected_schema()?,
+            limit: config.limit,
+            in_list_max: source.max_in_list_size(),
+            prunes: options.global.pruning,
+            blooms: options.global.pruning && options.global.bloom_filter_on_read,
+            store: config.object_store_url.clone(),
+        }))
+    }
+
+    /// The plan for some of the files, in as many partitions; `None` if it is none of them. Without
+    /// a limit: who splits a scan sees to it.
+    pub(crate) fn only(&self, wanted: impl Fn(&PartitionedFile) -> bool) -> Option<Self> {
+        let kept: Vec<usize> = (0..self.files.len())
+            .filter(|file| wanted(&self.files[*file]))
+            .collect();
+        if kept.is_empty() {
+            return None;
+        }
+        let part = |part: &FilePart| {
+            let file = kept.iter().position(|file| *file == part.file)?;
+            let range = part.range.clone();
+            Some(FilePart { file, range })
+        };
+        let partitions = self.partitions.iter();
+        Some(Self {
+            files: kept.iter().map(|file| self.files[*file].clone()).collect(),
+            partitions: partitions
+                .map(|parts| parts.iter().filter_map(part).collect())
+                .collect(),
+            limit: None,
+            ..self.clone()
+        })
+    }
+
+    /// The plan of one stream that reads the same columns of the same files, whatever is in them.
+    ///
+    /// # Errors
+    /// If the projection is invalid.
+    pub(crate) fn of_whole_columns(&self) -> Result<Self> {
+        let table = self.table.of_whole_columns();
+        let schema = table.schema.table_schema();
+        Ok(Self {
+            schema: Arc::new(table.projection.project_schema(schema)?),
+            table,
+            partitions: vec![self.partitions.concat()],
+            limit: None,
+            ..self.clone()
+        })
+    }
+
+    /// The files' versions as listed at planning.
+    pub(crate) fn versions(&self) -> Vec<FileVersion> {
+        self.files
+            .iter()
+            .map(|file| FileVersion::from(&file.object_meta))
+            .collect()
+    }
+}
+
+/// Sessions with a runtime of their own list local files by a store that knows less of their
+/// versions than ours does.
+fn know_in_full(file: &mut PartitionedFile) {
+    let listed = FileVersion::from(&file.object_meta);
+    if let Some(version) = known_in_full(&listed) {
+        file.object_meta.last_modified = version.modified().into();
+        file.object_meta.e_tag = version.e_tag;
+    }
+}
+
+/// The distinct files of a scan and each partition's parts of them; `None` unless the parts cover
+/// each file exactly once.
+pub(crate) fn files_of(
+    config: &FileScanConfig,
+) -> Option<(Vec<PartitionedFile>, Vec<Vec<FilePart>>)> {
+    let mut positions: HashMap<Path, usize> = HashMap::new();
+    let mut files: Vec<PartitionedFile> = Vec::new();
+    let mut covered: Vec<Vec<Range<u64>>> = Vec::new();
+    let mut partitions = Vec::with_capacity(config.file_groups.len());
+    for group in &config.file_groups {
+        let mut parts = Vec::with_capacity(group.len());
+        for file in group.iter() {
+            let position = *positions
+                .entry(file.object_meta.location.clone())
+                .or_insert_with(|| {
+                    let mut whole = file.clone();
+                    whole.range = None;
+                    files.push(whole);
+                    covered.push(Vec::new());
+                    files.len() - 1
+                });
+            let (start, end) = file.range();
+            covered[position].push(start..end);
+            parts.push(FilePart {
+                file: position,
+                range: start..end,
+            });
+        }
+        partitions.push(parts);
+    }
+    for (file, ranges) in files.iter().zip(&mut covered) {
+        ranges.sort_unstable_by_key(|range| (range.start, range.end));
+        let mut end = 0;
+        for range in ranges.iter() {
+            if range.start != end {
+                return None;
+            }
+            end = range.end;
+        }
+        if end < file.object_meta.size {
+            return None;
+        }
+    }
+    Some((files, partitions))
+}

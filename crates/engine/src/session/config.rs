@@ -1,0 +1,95 @@
+//! What an engine is built with. Everything has a default that works.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use coscan_core::smooth::AccessPath;
+use coscan_core::{Policy, StorageModel};
+
+use super::settings::{CHUNK_BYTES_DEFAULT, SMALL_TABLE_BYTES_DEFAULT};
+
+/// How an [`Engine`](crate::Engine) is set up. The settings among these (`policy` to `access_path`,
+/// `index_folder`) are what new sessions start with; a session changes its own with SET.
+#[derive(Clone, Debug)]
+pub struct EngineConfig {
+    /// Memory in bytes for chunks, decoded columns and operators together. `None`: 70 % of the
+    /// smaller of the machine's and the control group's, but 320 MiB of it are left to what is not
+    /// accounted.
+    pub memory_bytes: Option<u64>,
+    /// The most of it that chunks may use, in bytes. `None`: all that operators leave.
+    pub buffer_bytes_max: Option<u64>,
+    /// The policy that sessions start with.
+    pub policy: Policy,
+    /// The storage model that sessions start with.
+    pub model: StorageModel,
+    /// The chunk size that sessions start with, in bytes on disk.
+    pub chunk_bytes: u64,
+    /// The threshold for small tables that sessions start with, in bytes.
+    pub small_table_bytes: u64,
+    /// Whether sessions start with cooperative scans.
+    pub cooperative: bool,
+    /// Whether sessions start with aggregates that work on a chunk once for all queries that want
+    /// it.
+    pub share_fragments: bool,
+    /// The access path that sessions start with, where an index serves a predicate.
+    pub access_path: AccessPath,
+    /// Holds every device to so many bytes per second, for experiments. `None`: as fast as it goes.
+    pub bandwidth: Option<u64>,
+    /// Adds so much to every request, for experiments.
+    pub latency: Duration,
+    /// Loads outstanding per device; at least 1.
+    pub loads_max: usize,
+    /// Threads that decode. `None`: as many as the machine has cores.
+    pub decode_threads: Option<usize>,
+    /// Keeps a record of every load for [`Engine::trace`](crate::Engine::trace), and of every read
+    /// of pages by themselves for [`Engine::page_trace`](crate::Engine::page_trace).
+    pub record_trace: bool,
+    /// Writes what the scheduler hears and decides to this file, for `coscan sim replay`; of the
+    /// second buffer pool (each policy and storage model in use has one) to the file with `.1`
+    /// added, and so on. [`Engine::finish_recording`](crate::Engine::finish_recording) waits for
+    /// it.
+    pub record: Option<PathBuf>,
+    /// Where sessions keep indexes at first: a folder or a URL. `None`: in the folder `_coscan`
+    /// beside the table's files.
+    pub index_folder: Option<String>,
+    /// Where operators put what they have no memory for; the engine makes a folder of its own in
+    /// it. `None`: where the system has its temporary files.
+    pub spill_folder: Option<PathBuf>,
+    /// Partitions per scan and operator. `None`: as many as the machine has cores.
+    pub target_partitions: Option<usize>,
+    /// Rows per record batch.
+    pub batch_rows: usize,
+}
+
+/// Loads outstanding per device. Two keep a disk busy while the first is turned into frames; more
+/// would commit the scheduler to decisions that it could take better later.
+const LOADS_MAX_DEFAULT: usize = 2;
+
+/// DataFusion's own default.
+const BATCH_ROWS_DEFAULT: usize = 8192;
+
+impl Default for EngineConfig {
+    fn default() -> Self {
+        Self {
+            memory_bytes: None,
+            buffer_bytes_max: None,
+            policy: Policy::Relevance,
+            model: StorageModel::Dsm,
+            chunk_bytes: CHUNK_BYTES_DEFAULT,
+            small_table_bytes: SMALL_TABLE_BYTES_DEFAULT,
+            cooperative: true,
+            share_fragments: true,
+            access_path: AccessPath::Smooth,
+            bandwidth: None,
+            latency: Duration::ZERO,
+            loads_max: LOADS_MAX_DEFAULT,
+            decode_threads: None,
+            record_trace: false,
+            record: None,
+            index_folder: None,
+            spill_folder: None,
+            target_partitions: None,
+            batch_rows: BATCH_ROWS_DEFAULT,
+        }
+    }
+}

@@ -1,0 +1,405 @@
+//! The engine: one per process. It owns memory, devices, buffers and tables; sessions only have
+//! settings.
+//!
+//! Buffers are made when a query first needs one: a pool for each policy and storage model in use.
+//! They share one memory budget, the devices and the threads; queries share reads with queries of
+//! the same pool and chunk size.
+//! Not here: settings (`settings.rs`), scans (`scan/`).
+
+use std::collections::HashMap;
+use std::fmt;
+use std::fs::File;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+use coscan_core::{Policy, StorageModel};
+use coscan_storage::device::{DeviceOptions, Devices, Throttle};
+use coscan_storage::pool::{
+    BufferPool, FileCache, LoadTrace, MemoryBudget, PageTrace, PoolConfig, PoolShared,
+    PoolSnapshot, Recorder,
+};
+use datafusion::catalog::{
+    CatalogProvider, CatalogProviderList, MemoryCatalogProvider, MemoryCatalogProviderList,
+    MemorySchemaProvider,
+};
+use datafusion::execution::SessionStateBuilder;
+use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
+use datafusion::execution::object_store::ObjectStoreUrl;
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use datafusion::prelude::{SessionConfig, SessionContext};
+use parking_lot::Mutex;
+
+use super::config::EngineConfig;
+use super::ext::CoscanExt;
+use super::settings::Settings;
+use super::{Session, memory_limit};
+use crate::error::{Error, Result, external};
+use crate::fragment::{Board, StateCache};
+use crate::index::{IndexBuild, Indexes, NamedFolder};
+use crate::memory::{SharedPool, SpillFolder};
+use crate::tables::{Stores, system};
+
+/// The engine. Clones are the same engine.
+#[derive(Clone)]
+pub struct Engine {
+    inner: Arc<Inner>,
+}
+
+/// An engine as seen by what the engine itself owns: plans, system tables.
+#[derive(Clone)]
+pub(crate) struct WeakEngine {
+    inner: Weak<Inner>,
+}
+
+struct Inner {
+    config: EngineConfig,
+    shared: Arc<PoolShared>,
+    pools: Mutex<HashMap<PoolKey, BufferPool>>,
+    recorder: Option<Recorder>,
+    runtime: Arc<RuntimeEnv>,
+    catalogs: Arc<dyn CatalogProviderList>,
+    indexes: Arc<Indexes>,
+    /// What is shared above scans.
+    board: Arc<Board>,
+    /// The folder for indexes that sessions start with.
+    index_folder: Option<NamedFolder>,
+    /// Pages that index-based access paths have read.
+    pages_read: AtomicU64,
+}
+
+/// What decides whether two queries share reads.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct PoolKey {
+    policy: Policy,
+    model: StorageModel,
+}
+
+/// Keys that a hash join tells its other side one by one.
+const JOIN_KEYS_MAX: usize = 1_000;
+
+/// A sort sets aside at most this part of the budget.
+const SORT_SHARE: u64 = 256;
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+/// The catalog and schemas that every session sees.
+const CATALOG: &str = "datafusion";
+const SCHEMA: &str = "public";
+pub(crate) const SYSTEM_SCHEMA: &str = "coscan";
+
+/// What an engine has done so far, summed over its pools and devices.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct EngineMetrics {
+    /// Requests sent to devices.
+    pub io_requests: u64,
+    /// Bytes that devices delivered.
+    pub io_bytes: u64,
+    /// Bytes of arrays that were decoded.
+    pub decode_bytes: u64,
+    /// Time spent in scheduling decisions, in nanoseconds.
+    pub sched_cpu_ns: u64,
+    /// Pages that scans by an index have read or found in memory.
+    pub pages_read: u64,
+    /// Bytes of memory that operators hold.
+    pub operator_bytes: u64,
+    /// Bytes of memory that decoded columns hold.
+    pub decoded_bytes: u64,
+    /// Bytes of memory that chunks in the buffers hold, loads under way included.
+    pub frame_bytes: u64,
+    /// Chunk jobs that have begun.
+    pub fragment_jobs: u64,
+    /// States of chunks that jobs gave to queries: at most as many for each job as queries wanted
+    /// its chunk.
+    pub fragment_states: u64,
+    /// States of chunks that queries found remembered.
+    pub fragment_states_remembered: u64,
+    /// Chunks that jobs could not work on, which queries then worked on alone.
+    pub fragment_chunks_given_back: u64,
+    /// Bytes that the states of chunks take that are kept.
+    pub state_cache_bytes: u64,
+}
+
+impl Engine {
+    /// An engine with this configuration. It starts its threads when the first query needs them.
+    ///
+    /// # Errors
+    /// If the operating system refuses a resource, or the file to record to.
+    pub fn new(config: EngineConfig) -> Result<Self> {
+        let limit = config
+            .memory_bytes
+            .unwrap_or_else(memory_limit::default_budget_bytes);
+        let config = EngineConfig {
+            memory_bytes: Some(limit),
+            ..config
+        };
+        let budget = MemoryBudget::new(limit);
+        let throttled = config.bandwidth.is_some() || !config.latency.is_zero();
+        let throttle = throttled.then(|| Throttle {
+            bytes_per_second: config.bandwidth.unwrap_or(u64::MAX),
+            latency: config.latency,
+        });
+        let devices = Arc::new(Devices::new(DeviceOptions {
+            throttle,
+            ..DeviceOptions::default()
+        }));
+        if let Some(path) = &config.record {
+            // Now rather than when the first pool is made: who asked for a log wants to hear that
+            // there will be none.
+            File::create(path).map_err(|reason| Error::Record {
+                path: path.display().to_string(),
+                reason,
+            })?;
+        }
+        let board = Arc::new(Board::new(StateCache::new(&budget)));
+        let recorder = config.record.as_ref().map(Recorder::to_file);
+        let threads = config.decode_threads.unwrap_or_else(cores);
+        let files = FileCache::new(Arc::clone(&devices));
+        let shared = PoolShared::new(files, Arc::clone(&budget), threads)?;
+        let spill = SpillFolder::create(config.spill_folder.as_deref())?;
+        let spill_to = spill.as_ref().map(|folder| folder.path().to_owned());
+        let disk = match spill_to {
+            Some(path) => DiskManagerMode::Directories(vec![path]),
+            None => DiskManagerMode::OsTmpDirectory,
+        };
+        let stores = Arc::new(Stores::new(devices, spill));
+        let runtime = RuntimeEnvBuilder::new()
+            .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(disk))
+            .with_memory_pool(Arc::new(SharedPool::new(budget)))
+            .with_object_store_registry(stores)
+            // Files are listed anew for every query: a replaced or added file is seen by the next
+            // one.
+            .with_object_list_cache_limit(0)
+            .build_arc()?;
+        let catalogs: Arc<dyn CatalogProviderList> = Arc::new(MemoryCatalogProviderList::new());
+        let index_folder = config.index_folder.as_deref();
+        let index_folder = index_folder.map(NamedFolder::new).transpose()?;
+        let inner = Arc::new(Inner {
+            config,
+            shared,
+            pools: Mutex::default(),
+            recorder,
+            runtime,
+            catalogs,
+            indexes: Arc::default(),
+            board,
+            index_folder,
+            pages_read: AtomicU64::new(0),
+        });
+        let engine = Self { inner };
+        engine.make_catalog()?;
+        Ok(engine)
+    }
+
+    fn make_catalog(&self) -> Result<()> {
+        let catalog = MemoryCatalogProvider::new();
+        catalog.register_schema(SCHEMA, Arc::new(MemorySchemaProvider::new()))?;
+        catalog.register_schema(SYSTEM_SCHEMA, Arc::new(system::schema(&self.downgrade())?))?;
+        self.inner
+            .catalogs
+            .register_catalog(CATALOG.to_owned(), Arc::new(catalog));
+        Ok(())
+    }
+
+    /// A new session, with the settings that the engine was configured with.
+    #[must_use]
+    pub fn session(&self) -> Session {
+        let config = &self.inner.config;
+        let mut options = SessionConfig::new()
+            .with_information_schema(true)
+            .with_create_default_catalog_and_schema(false)
+            .with_default_catalog_and_schema(CATALOG, SCHEMA)
+            .with_batch_size(config.batch_rows);
+        if let Some(partitions) = config.target_partitions {
+            options = options.with_target_partitions(partitions);
+        }
+        // Every sort sets this much aside to merge what it spilled; by default 10 MiB, which many
+        // sorts in a small budget could not have.
+        let share = usize::try_from(self.memory().limit() / SORT_SHARE).unwrap_or(usize::MAX);
+        let aside = &mut options.options_mut().execution.sort_spill_reservation_bytes;
+        *aside = (*aside).min(share);
+        // Keys of a join's build side that an index is asked for; 150 by default. A list is looked
+        // up by hash, however long.
+        let optimizer = &mut options.options_mut().optimizer;
+        optimizer.hash_join_inlist_pushdown_max_distinct_values = JOIN_KEYS_MAX;
+        let state = SessionStateBuilder::new()
+            .with_config(options)
+            .with_runtime_env(Arc::clone(&self.inner.runtime))
+            .with_catalog_list(Arc::clone(&self.inner.catalogs))
+            .with_default_features()
+            .with_coscan(self)
+            .build();
+        Session::new(self.clone(), SessionContext::new_with_state(state))
+    }
+
+    /// The settings that new sessions start with.
+    pub(crate) fn settings(&self) -> Settings {
+        let index_folder = self.inner.index_folder.clone();
+        Settings::new(&self.inner.config, Arc::clone(self.memory()), index_folder)
+    }
+
+    /// What is shared above scans.
+    pub(crate) fn board(&self) -> &Arc<Board> {
+        &self.inner.board
+    }
+
+    /// The pool for these settings, made if it is the first time.
+    pub(crate) fn pool(&self, settings: &Settings) -> BufferPool {
+        let key = PoolKey {
+            policy: settings.policy,
+            model: settings.storage_model,
+        };
+        let mut pools = self.inner.pools.lock();
+        let pool = pools.entry(key).or_insert_with(|| {
+            let config = &self.inner.config;
+            let config = PoolConfig {
+                policy: key.policy,
+                model: key.model,
+                buffer_bytes_max: config.buffer_bytes_max,
+                loads_max: config.loads_max,
+                record_trace: config.record_trace,
+                recorder: self.inner.recorder.clone(),
+                ..PoolConfig::default()
+            };
+            BufferPool::new(config, Arc::clone(&self.inner.shared))
+        });
+        pool.clone()
+    }
+
+    /// Makes sure that files of the store at `url` can be read: stores of a foreign runtime become
+    /// devices here.
+    pub(crate) fn ensure_device(
+        &self,
+        url: &ObjectStoreUrl,
+        runtime: &RuntimeEnv,
+    ) -> datafusion::error::Result<()> {
+        if url.as_str() == ObjectStoreUrl::local_filesystem().as_str()
+            || self.devices().is_registered(url.as_str())
+        {
+            return Ok(());
+        }
+        let store = runtime.object_store(url)?;
+        self.devices()
+            .register_store(url.as_str(), store)
+            .map_err(external)?;
+        Ok(())
+    }
+
+    /// What the engine has done so far.
+    #[must_use]
+    pub fn metrics(&self) -> EngineMetrics {
+        let mut metrics = EngineMetrics::default();
+        for device in self.devices().snapshots() {
+            metrics.io_requests += device.meter.requests;
+            metrics.io_bytes += device.meter.bytes;
+        }
+        for pool in self.pools() {
+            metrics.sched_cpu_ns += pool.metrics().sched_ns;
+        }
+        metrics.pages_read = self.inner.pages_read.load(Ordering::Relaxed);
+        let memory = self.memory();
+        metrics.decode_bytes = self.inner.shared.decoded_bytes_total();
+        metrics.operator_bytes = memory.operator_bytes();
+        metrics.decoded_bytes = memory.decoded_bytes();
+        metrics.frame_bytes = memory.frame_bytes();
+        self.inner.board.add_to(&mut metrics);
+        // States are counted with operators, before whom they go.
+        let states = metrics.state_cache_bytes;
+        metrics.operator_bytes = metrics.operator_bytes.saturating_sub(states);
+        metrics
+    }
+
+    /// The loads so far, pool by pool, if the engine was configured to record them.
+    #[must_use]
+    pub fn trace(&self) -> Vec<LoadTrace> {
+        self.pools().iter().flat_map(BufferPool::trace).collect()
+    }
+
+    /// The pages that scans by an index have read by themselves so far, pool by pool, if the engine
+    /// was configured to record them.
+    #[must_use]
+    pub fn page_trace(&self) -> Vec<PageTrace> {
+        let pools = self.pools();
+        pools.iter().flat_map(BufferPool::page_trace).collect()
+    }
+
+    /// Closes the logs of [`EngineConfig::record`] and waits until they are written. What happens
+    /// after is not recorded. Blocks.
+    pub fn finish_recording(&self) {
+        for pool in self.pools() {
+            pool.finish_recording();
+        }
+    }
+
+    /// What runs now and what is in memory, pool by pool.
+    #[must_use]
+    pub fn snapshots(&self) -> Vec<PoolSnapshot> {
+        self.pools().iter().map(BufferPool::snapshot).collect()
+    }
+
+    /// The indexes that are being built, and how far they are.
+    #[must_use]
+    pub fn index_builds(&self) -> Vec<IndexBuild> {
+        self.indexes().builds()
+    }
+
+    /// The devices in use.
+    #[must_use]
+    pub fn devices(&self) -> &Devices {
+        self.inner.shared.files().devices()
+    }
+
+    /// The memory budget that everything shares.
+    #[must_use]
+    pub fn memory(&self) -> &Arc<MemoryBudget> {
+        self.inner.shared.memory()
+    }
+
+    /// The engine's DataFusion runtime: memory, spill files, object stores, caches of metadata.
+    #[must_use]
+    pub fn runtime(&self) -> &Arc<RuntimeEnv> {
+        &self.inner.runtime
+    }
+
+    /// The indexes it knows.
+    pub(crate) fn indexes(&self) -> &Arc<Indexes> {
+        &self.inner.indexes
+    }
+
+    /// Notes that scans by an index have read pages.
+    pub(crate) fn add_pages_read(&self, pages: u64) {
+        self.inner.pages_read.fetch_add(pages, Ordering::Relaxed);
+    }
+
+    pub(crate) fn downgrade(&self) -> WeakEngine {
+        WeakEngine {
+            inner: Arc::downgrade(&self.inner),
+        }
+    }
+
+    pub(crate) fn pools(&self) -> Vec<BufferPool> {
+        self.inner.pools.lock().values().cloned().collect()
+    }
+}
+
+impl WeakEngine {
+    pub(crate) fn upgrade(&self) -> Option<Engine> {
+        self.inner.upgrade().map(|inner| Engine { inner })
+    }
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine")
+            .field("config", &self.inner.config)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for WeakEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("WeakEngine")
+    }
+}

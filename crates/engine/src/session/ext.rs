@@ -1,0 +1,72 @@
+//! Coscan in somebody else's DataFusion session.
+
+use datafusion::execution::SessionStateBuilder;
+use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
+use std::sync::Arc;
+
+use super::engine::Engine;
+use crate::fragment::ShareFragments;
+use crate::index;
+use crate::plan::{HideFloatBounds, MarkScans, SwapScans};
+
+/// The option of which [`CoscanExt::with_coscan`] says why it has another default here.
+pub(crate) const SPILL_FILE_BYTES: &str = "datafusion.execution.max_spill_file_size_bytes";
+pub(crate) const SPILL_FILE_BYTES_DEFAULT: &str = "1";
+
+/// Adds cooperative scans to a DataFusion session.
+///
+/// ```no_run
+/// use coscan::{CoscanExt, Engine, EngineConfig};
+/// use datafusion::execution::SessionStateBuilder;
+/// use datafusion::prelude::{ParquetReadOptions, SessionContext};
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let engine = Engine::new(EngineConfig::default())?;
+/// let state = SessionStateBuilder::new()
+///     .with_default_features()
+///     .with_coscan(&engine)
+///     .build();
+/// let context = SessionContext::new_with_state(state);
+/// context.register_parquet("t", "data/t/", ParquetReadOptions::default()).await?;
+/// context.sql("SET coscan.policy = 'elevator'").await?;
+/// context.sql("SELECT count(*) FROM t WHERE x > 5").await?.show().await?;
+/// # Ok(())
+/// # }
+/// ```
+pub trait CoscanExt {
+    /// Adds the settings `coscan.*` and the rules that make Parquet scans cooperative.
+    ///
+    /// It sets `datafusion.execution.max_spill_file_size_bytes` to 1, so that a repartition gives
+    /// each batch that it spills a file of its own. With larger files DataFusion 55.2 may hang in
+    /// small memory (apache/datafusion#24883, mended after it): two tasks that spill at once open
+    /// two files, the reader waits for the next batch of the older one, and nobody writes to it
+    /// until the reader goes on.
+    ///
+    /// Call it last: rules added afterwards run after the scans were replaced. The session keeps
+    /// its own runtime; give it [`Engine::runtime`] if its operators are to share the engine's
+    /// memory budget. The engine must outlive the session's queries: when the last [`Engine`] is
+    /// dropped, scans are planned as DataFusion does.
+    #[must_use]
+    fn with_coscan(self, engine: &Engine) -> Self;
+}
+
+impl CoscanExt for SessionStateBuilder {
+    fn with_coscan(mut self, engine: &Engine) -> Self {
+        let config = self.config().get_or_insert_default();
+        let options = config.options_mut();
+        options.extensions.insert(engine.settings());
+        options
+            .set(SPILL_FILE_BYTES, SPILL_FILE_BYTES_DEFAULT)
+            .expect("an option of DataFusion's, and a value that it takes");
+        let optimizers = self.physical_optimizers().get_or_insert_default();
+        let mut rules = std::mem::take(optimizers).rules;
+        rules.insert(0, Arc::new(HideFloatBounds));
+        rules.insert(1, Arc::new(MarkScans));
+        rules.push(Arc::new(SwapScans::new(engine.downgrade())));
+        rules.push(Arc::new(ShareFragments::new(engine.downgrade())));
+        *self.physical_optimizers() = Some(PhysicalOptimizer::with_rules(rules));
+        index::register_functions(&mut self, &engine.downgrade());
+        index::look_for_indexes(&mut self, &engine.downgrade());
+        self
+    }
+}

@@ -1,0 +1,163 @@
+//! A session: settings of its own, tables shared with the engine's other sessions.
+//!
+//! | file | question |
+//! |---|---|
+//! | `engine.rs` | what do all sessions share? |
+//! | `config.rs` | how is an engine set up? |
+//! | `settings.rs` | what may a session change, and to what? |
+//! | `size.rs` | how are sizes in bytes written? |
+//! | `memory_limit.rs` | how much memory may the process use? |
+//! | `ext.rs` | how does somebody else's DataFusion session get cooperative scans? |
+
+mod config;
+mod engine;
+mod ext;
+mod memory_limit;
+mod settings;
+mod size;
+
+use std::sync::Arc;
+
+use datafusion::arrow::util::pretty::pretty_format_batches;
+use datafusion::catalog::TableProvider;
+use datafusion::error::DataFusionError;
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::physical_plan::execute_stream;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::prelude::SessionContext;
+use futures::{StreamExt, TryStreamExt};
+
+use crate::error::{Error, Result};
+use crate::index::{find_indexes, index_statement};
+use crate::statement::{
+    StatementText, on_large_stack, parse_datafusion, plan_statement, reserve_statement,
+};
+use crate::tables::own::execute;
+use crate::tables::registration;
+
+pub use config::EngineConfig;
+pub use engine::{Engine, EngineMetrics};
+pub(crate) use engine::{SYSTEM_SCHEMA, WeakEngine};
+pub use ext::CoscanExt;
+pub(crate) use ext::{SPILL_FILE_BYTES, SPILL_FILE_BYTES_DEFAULT};
+pub(crate) use settings::DEFAULT;
+pub use settings::{CHUNK_BYTES_DEFAULT, SMALL_TABLE_BYTES_DEFAULT, Settings, parse_memory};
+
+/// One user's view of an [`Engine`]: what SET changes is the session's own, tables are shared by
+/// all sessions.
+///
+/// It is cheap to clone; clones are the same session.
+#[derive(Clone)]
+pub struct Session {
+    engine: Engine,
+    context: SessionContext,
+}
+
+impl Session {
+    pub(crate) fn new(engine: Engine, context: SessionContext) -> Self {
+        Self { engine, context }
+    }
+
+    /// Opens an engine with its defaults and a session on it.
+    ///
+    /// # Errors
+    /// As [`Engine::new`].
+    pub fn open() -> Result<Self> {
+        Ok(Engine::new(crate::EngineConfig::default())?.session())
+    }
+
+    /// Makes a table of a file, a folder, a glob (`data/*.parquet`) or a URL (`s3://`, `http://`),
+    /// or replaces the one of that name. All sessions of the engine see it.
+    ///
+    /// # Errors
+    /// [`Error::Table`], which names the path.
+    pub async fn register(&self, name: &str, path: &str) -> Result<()> {
+        let refused = |error: &dyn std::error::Error| Error::Table {
+            name: name.to_owned(),
+            path: path.to_owned(),
+            reason: error.to_string(),
+        };
+        let state = self.context.state();
+        let table: Arc<dyn TableProvider> = registration::table_at(&state, path)
+            .await
+            .map_err(|error| refused(&error))?;
+        let name = datafusion::common::TableReference::bare(name);
+        self.context
+            .deregister_table(name.clone())
+            .map_err(|error| refused(&error))?;
+        self.context
+            .register_table(name, Arc::clone(&table))
+            .map_err(|error| refused(&error))?;
+        find_indexes(&self.engine, &state, &table).await;
+        Ok(())
+    }
+
+    /// Plans one SQL statement and starts it. Rows come as they are asked for; dropping the stream
+    /// cancels the query.
+    ///
+    /// # Errors
+    /// What parsing and planning say; what running says comes through the stream.
+    pub async fn sql(&self, text: &str) -> Result<SendableRecordBatchStream> {
+        let about_index = index_statement(text)?;
+        let text = about_index.as_ref().map_or(text, |index| &index.query);
+        let state = self.context.state();
+        let text = StatementText::whole(text).map_err(DataFusionError::from)?;
+        let held = reserve_statement(&state.runtime_env().memory_pool, text)?;
+        let statement = parse_datafusion(&state, text)?;
+        let plan = plan_statement(&state, statement, text.size).await?;
+        let started = on_large_stack(async {
+            let frame = execute(&self.context, plan).await?;
+            let context = Arc::new(frame.task_ctx());
+            execute_stream(frame.create_physical_plan().await?, context)
+        });
+        let rows = started.await?;
+        let schema = rows.schema();
+        // The plan lives as long as its rows are asked for, and so does what is counted for it.
+        let rows = rows.inspect(move |_| {
+            let _ = &held;
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
+    }
+
+    /// The plan of a SQL query as text, with our scans in it.
+    ///
+    /// # Errors
+    /// What parsing and planning say.
+    pub async fn explain(&self, text: &str) -> Result<String> {
+        let stream = self.sql(&format!("EXPLAIN {text}")).await?;
+        let batches: Vec<_> = stream.try_collect().await?;
+        let table = pretty_format_batches(&batches)
+            .map_err(|error| DataFusionError::ArrowError(Box::new(error), None))?;
+        Ok(table.to_string())
+    }
+
+    /// Names this session's scans from now on, in traces and in `coscan.scans`.
+    ///
+    /// # Errors
+    /// If the label is too long.
+    pub fn label(&self, label: &str) -> Result<()> {
+        self.set("coscan.label", label)
+    }
+
+    /// Changes a setting, as SET does.
+    ///
+    /// # Errors
+    /// If there is no such setting or the value is none of its.
+    pub fn set(&self, name: &str, value: &str) -> Result<()> {
+        let state = self.context.state_ref();
+        let mut state = state.write();
+        Ok(state.config_mut().options_mut().set(name, value)?)
+    }
+
+    /// DataFusion's context, for everything else.
+    #[must_use]
+    pub fn context(&self) -> &SessionContext {
+        &self.context
+    }
+
+    /// The engine.
+    #[must_use]
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+}

@@ -1,0 +1,128 @@
+//! The footers that DataFusion plans with, vouched for.
+//!
+//! DataFusion reads footers with parquet's own reader, which a few crafted bytes can make ask for
+//! more memory than there is: a failed allocation aborts the process. So they are read here, by
+//! coscan-storage, whose checks come first, and DataFusion is given what was read, in the cache
+//! where it would have kept it itself.
+//! Not here: pages (`plan/checked_reader.rs`), the footers of cooperative scans (`FileCache`, by
+//! the same reader).
+//! Bounds: [`AT_ONCE`] footers at a time; DataFusion's cache has its own limit.
+
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use coscan_storage::{RangeRead, StorageError, read_footer};
+use datafusion::catalog::Session;
+use datafusion::datasource::physical_plan::parquet::CachedParquetMetaData;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::cache::cache_manager::CachedFileMetadataEntry;
+use futures::{StreamExt, TryStreamExt};
+use object_store::{ObjectMeta, ObjectStore};
+use parquet::file::metadata::ParquetMetaData;
+
+use crate::error::external;
+
+/// Enough to hide a store's latency, few enough not to flood it.
+const AT_ONCE: usize = 32;
+
+/// The footer of a file that messages call `name`.
+///
+/// # Errors
+/// The store's; `BadFooter`.
+pub(crate) async fn footer(
+    state: &dyn Session,
+    store: &Arc<dyn ObjectStore>,
+    name: &str,
+    file: &ObjectMeta,
+) -> Result<Arc<ParquetMetaData>> {
+    let cache = state.runtime_env().cache_manager.get_file_metadata_cache();
+    let cached = cache.get(&file.location);
+    let cached = cached.filter(|cached| cached.is_valid_for(file));
+    if let Some(known) = &cached
+        && let Some(known) = known
+            .file_metadata
+            .as_any()
+            .downcast_ref::<CachedParquetMetaData>()
+    {
+        return Ok(Arc::clone(known.parquet_metadata()));
+    }
+    let reader = StoreReader { store, name, file };
+    let metadata = read_footer(&reader, name, file.size)
+        .await
+        .map_err(external)?;
+    let cached = Arc::new(CachedParquetMetaData::new(Arc::clone(&metadata)));
+    cache.put(
+        &file.location,
+        CachedFileMetadataEntry::new(file.clone(), cached),
+    );
+    Ok(metadata)
+}
+
+/// Reads the footers of files that are not known yet, so that nobody else has to.
+///
+/// # Errors
+/// Of the first file that has one.
+pub(crate) async fn read_ahead(
+    state: &dyn Session,
+    store: &Arc<dyn ObjectStore>,
+    name: impl Fn(&ObjectMeta) -> String,
+    files: &[ObjectMeta],
+) -> Result<()> {
+    let mut files: Vec<&ObjectMeta> = files.iter().filter(|file| file.size > 0).collect();
+    files.sort_unstable_by(|a, b| a.location.cmp(&b.location));
+    let mut reading = Vec::with_capacity(files.len());
+    for file in files {
+        let name = name(file);
+        reading.push(async move { footer(state, store, &name, file).await.map(|_| ()) });
+    }
+    futures::stream::iter(reading)
+        .buffered(AT_ONCE)
+        .try_collect()
+        .await
+}
+
+/// What `decode` makes of a footer; a panic of parquet's or DataFusion's is an error of this file.
+///
+/// # Errors
+/// `decode`'s.
+pub(crate) fn caught<T>(name: &str, decode: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(decode)).unwrap_or_else(|panic| Err(panicked(name, &*panic)))
+}
+
+/// The error for a panic over a file.
+pub(crate) fn panicked(file: &str, panic: &(dyn std::any::Any + Send)) -> DataFusionError {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+    external(StorageError::BadFooter {
+        file: file.to_owned(),
+        reason: format!(
+            "the Parquet reader panicked: {}",
+            text.unwrap_or("no message")
+        ),
+    })
+}
+
+/// A file of an object store.
+struct StoreReader<'a> {
+    store: &'a Arc<dyn ObjectStore>,
+    name: &'a str,
+    file: &'a ObjectMeta,
+}
+
+impl RangeRead for StoreReader<'_> {
+    async fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>, StorageError> {
+        let answer = self.store.get_ranges(&self.file.location, ranges).await;
+        answer.map_err(|error| match error {
+            object_store::Error::NotFound { .. } => StorageError::NotFound {
+                file: self.name.to_owned(),
+            },
+            error => StorageError::Read {
+                file: self.name.to_owned(),
+                range: ranges.first().cloned().unwrap_or_default(),
+                source: Arc::new(error),
+            },
+        })
+    }
+}

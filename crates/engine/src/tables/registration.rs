@@ -1,0 +1,252 @@
+//! From a path, folder, glob or URL to a table, by name or by `CREATE EXTERNAL TABLE`.
+//!
+//! The files' format is known by their extension: Parquet if one has that or none has any; files of
+//! other extensions then are no part of the table. Nor are those in a folder whose names begin with
+//! `.` or `_` (Spark's `.x.parquet.crc` and `_metadata`, our `_coscan`). Folders named `key=value`
+//! become columns, of the type that all their values have. The schema is read once, when the table
+//! is registered; files are listed anew for every query.
+//! Not here: credentials (`store_urls.rs`), which file cannot be read (`parquet_format.rs`).
+
+use std::path::Path;
+use std::sync::Arc;
+
+use datafusion::catalog::{TableProvider, TableProviderFactory};
+use datafusion::datasource::file_format::parquet::ParquetFormat;
+use datafusion::datasource::listing::{
+    ListingOptions, ListingTable, ListingTableConfig, ListingTableConfigExt, ListingTableUrl,
+};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::CreateExternalTable;
+use futures::TryStreamExt;
+use glob::Pattern;
+use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
+use url::Url;
+
+use super::parquet_format::{NamedFiles, NamedFilesFactory};
+
+/// The extension of Parquet files.
+const PARQUET: &str = "parquet";
+
+/// The names in a folder that are not hidden, as a glob.
+const VISIBLE: &str = "[!._]*";
+
+/// Makes a table of the files at `path`.
+///
+/// # Errors
+/// If nothing is there, or a file is not what its extension says, or does not fit the others; the
+/// file is named if it is Parquet.
+pub(crate) async fn table_at(state: &SessionState, path: &str) -> Result<Arc<dyn TableProvider>> {
+    let url = parse(path)?;
+    let store = state.runtime_env().object_store(&url)?;
+    let first = first_file(state, &url, store.as_ref()).await?;
+    let object_url = url.object_store();
+    let is_file = *url.prefix() == first.location;
+    let extension = known_extension(state, &first.location);
+    let url = if is_file || url.get_glob().is_some() {
+        url
+    } else {
+        let dot_extension = extension.map_or_else(String::new, |e| format!(".{e}"));
+        url.with_glob(&format!("{VISIBLE}{dot_extension}"))?
+    };
+    let config = ListingTableConfig::new(url);
+    let config = match extension {
+        Some(other) if other != PARQUET => config.infer_options(state).await?,
+        parquet => {
+            let format = ParquetFormat::new().with_options(state.default_table_options().parquet);
+            let format = NamedFiles::new(Arc::new(format), &object_url);
+            let options = ListingOptions::new(Arc::new(format));
+            config.with_listing_options(options.with_file_extension(parquet.unwrap_or_default()))
+        }
+    };
+    let config = config
+        .infer_partitions_from_path(state)
+        .await?
+        .infer_schema(state)
+        .await?;
+    let cache = state.runtime_env().cache_manager.get_file_statistic_cache();
+    Ok(Arc::new(ListingTable::try_new(config)?.with_cache(cache)))
+}
+
+/// Makes the table that `CREATE EXTERNAL TABLE … STORED AS PARQUET` declares: DataFusion's, but
+/// that a file that cannot be read is named, and that hidden files of local folders are no part of
+/// it.
+///
+/// # Errors
+/// As DataFusion's.
+pub(crate) async fn declared_table(
+    state: &SessionState,
+    command: &CreateExternalTable,
+    factory: &dyn TableProviderFactory,
+) -> Result<Arc<dyn TableProvider>> {
+    let (Some(location), Some(format)) = (
+        command.locations.first(),
+        state.get_file_format_factory(PARQUET),
+    ) else {
+        return factory.create(state, command).await;
+    };
+    let store = ListingTableUrl::parse(location)?.object_store();
+    let format = NamedFilesFactory {
+        inner: format,
+        store,
+    };
+    // The session's own stays: it also writes, to any store.
+    let mut state = state.clone();
+    state.register_file_format(Arc::new(format), true)?;
+    let mut command = command.clone();
+    for location in &mut command.locations {
+        *location = without_hidden(&state, location).await?;
+    }
+    factory.create(&state, &command).await
+}
+
+/// A location of Parquet files as DataFusion is to read it: a local folder without its hidden
+/// files.
+///
+/// One on another store stays as it is, for there DataFusion knows no globs; so does one whose
+/// files have no extension.
+async fn without_hidden(state: &SessionState, location: &str) -> Result<String> {
+    let url = ListingTableUrl::parse(location)?;
+    let folder = format!("/{}", url.prefix());
+    if !url.is_folder() || url.get_glob().is_some() || folder.contains(['*', '?', '[']) {
+        return Ok(location.to_owned());
+    }
+    let store = state.runtime_env().object_store(&url)?;
+    match first_file(state, &url, store.as_ref()).await {
+        Ok(file) if file.location.extension() != Some(PARQUET) => Ok(location.to_owned()),
+        // Or none is there yet.
+        _ => Ok(format!("{folder}/{VISIBLE}.{PARQUET}")),
+    }
+}
+
+/// The file whose extension says what all are: the first Parquet file, else the first of a format
+/// that is known, else the first.
+///
+/// Empty files do not count, as when the schema is inferred: they are markers of other tools. Nor
+/// do hidden ones in a folder.
+async fn first_file(
+    state: &SessionState,
+    url: &ListingTableUrl,
+    store: &dyn ObjectStore,
+) -> Result<ObjectMeta> {
+    let on_web_server = matches!(url.scheme(), "http" | "https");
+    let is_one = !url.is_collection() && url.get_glob().is_none();
+    if on_web_server && is_one {
+        // DataFusion would list what is not there as a folder, which hardly any web server does.
+        return match store.head(url.prefix()).await {
+            Err(object_store::Error::NotFound { .. }) => Err(DataFusionError::Configuration(
+                "the server has no such file".to_owned(),
+            )),
+            found => Ok(found?),
+        };
+    }
+    let unlistable = |error: DataFusionError| {
+        if on_web_server {
+            unlisted(&error)
+        } else {
+            error
+        }
+    };
+    let mut files = url
+        .list_all_files(state, store, "")
+        .await
+        .map_err(unlistable)?;
+    let mut first: Option<ObjectMeta> = None;
+    let mut reason = "there are no files";
+    while let Some(file) = files.try_next().await.map_err(unlistable)? {
+        if url.get_glob().is_none() && is_hidden(url, &file.location) {
+            continue;
+        }
+        if file.size == 0 {
+            reason = "all files are empty";
+            continue;
+        }
+        let rank = |file: &ObjectMeta| match known_extension(state, &file.location) {
+            Some(PARQUET) => 2,
+            Some(_) => 1,
+            None => 0,
+        };
+        let better = first.as_ref().is_none_or(|best| rank(&file) > rank(best));
+        if rank(&file) == 2 {
+            return Ok(file);
+        }
+        if better {
+            first = Some(file);
+        }
+    }
+    if let Some(first) = first {
+        return Ok(first);
+    }
+    let reason = match below(url, store).await? {
+        Some(file) => format!(
+            "its files are in folders below it, such as {file}; only folders named key=value are looked into, so name the folder that the files are in"
+        ),
+        None => reason.to_owned(),
+    };
+    Err(DataFusionError::Configuration(reason))
+}
+
+fn unlisted(error: &DataFusionError) -> DataFusionError {
+    DataFusionError::Configuration(format!(
+        "only web servers that speak WebDAV list their files, so name one file: {}",
+        error.strip_backtrace()
+    ))
+}
+
+/// A Parquet file in a folder below a folder, as seen from it.
+async fn below(url: &ListingTableUrl, store: &dyn ObjectStore) -> Result<Option<String>> {
+    if url.get_glob().is_some() {
+        return Ok(None);
+    }
+    let mut files = store.list(Some(url.prefix()));
+    while let Some(file) = files.try_next().await? {
+        if file.location.extension() == Some(PARQUET) && !is_hidden(url, &file.location) {
+            let path: Option<Vec<&str>> = url.strip_prefix(&file.location).map(Iterator::collect);
+            return Ok(path.map(|path| path.join("/")));
+        }
+    }
+    Ok(None)
+}
+
+/// Whether a file in a folder is another tool's, or ours: its name, or that of a folder above it,
+/// begins with `.` or `_`. The `_` of a partition column is none.
+fn is_hidden(url: &ListingTableUrl, file: &object_store::path::Path) -> bool {
+    let hidden =
+        |name: &str| name.starts_with('.') || (name.starts_with('_') && !name.contains('='));
+    *file != *url.prefix()
+        && url
+            .strip_prefix(file)
+            .is_some_and(|mut path| path.any(hidden))
+}
+
+/// The file's extension, if it is that of a format that can be read.
+fn known_extension<'a>(
+    state: &SessionState,
+    file: &'a object_store::path::Path,
+) -> Option<&'a str> {
+    let extension = file.extension()?;
+    state.get_file_format_factory(extension).map(|_| extension)
+}
+
+/// Reads a path as DataFusion does, and globs in URLs too.
+fn parse(path: &str) -> Result<ListingTableUrl> {
+    let Some((scheme, rest)) = path.split_once("://") else {
+        let glob = path.contains(['*', '?', '[']);
+        if !glob && !Path::new(path).exists() {
+            return Err(DataFusionError::Configuration(
+                "no such file or folder".to_owned(),
+            ));
+        }
+        return ListingTableUrl::parse(path);
+    };
+    let Some(glob) = rest.find(['*', '[']) else {
+        return ListingTableUrl::parse(path);
+    };
+    let folder = rest[..glob]
+        .rfind('/')
+        .map_or(rest.len(), |slash| slash + 1);
+    let wrong = |error: &dyn std::error::Error| DataFusionError::Configuration(error.to_string());
+    let url = Url::parse(&format!("{scheme}://{}", &rest[..folder])).map_err(|e| wrong(&e))?;
+    let pattern = Pattern::new(&rest[folder..]).map_err(|e| wrong(&e))?;
+    ListingTableUrl::try_new(url, Some(pattern))
+}

@@ -1,0 +1,87 @@
+//! The object stores of an engine: made on first use, and known to DataFusion and to the devices
+//! alike.
+//!
+//! Not here: how a store is configured (`store_urls.rs`).
+
+use std::fmt;
+use std::sync::Arc;
+
+use coscan_storage::device::Devices;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::object_store::{
+    DefaultObjectStoreRegistry, ObjectStoreRegistry, ObjectStoreUrl,
+};
+use object_store::ObjectStore;
+use url::Url;
+
+use super::local_store::LocalStore;
+use super::store_urls;
+use crate::memory::SpillFolder;
+
+/// DataFusion's registry, with our local store and with stores for `s3://` and `http://` made when
+/// first asked for.
+pub(crate) struct Stores {
+    inner: DefaultObjectStoreRegistry,
+    devices: Arc<Devices>,
+    /// Lives as long as the runtime that has this registry, and so as long as anything may be
+    /// spilled.
+    _spill: Option<SpillFolder>,
+}
+
+impl Stores {
+    pub(crate) fn new(devices: Arc<Devices>, spill: Option<SpillFolder>) -> Self {
+        let inner = DefaultObjectStoreRegistry::new();
+        // Not by our own method: local files are read by their disks' devices.
+        inner.register_store(
+            ObjectStoreUrl::local_filesystem().as_ref(),
+            Arc::new(LocalStore::new()),
+        );
+        Self {
+            inner,
+            devices,
+            _spill: spill,
+        }
+    }
+}
+
+impl ObjectStoreRegistry for Stores {
+    fn register_store(
+        &self,
+        url: &Url,
+        store: Arc<dyn ObjectStore>,
+    ) -> Option<Arc<dyn ObjectStore>> {
+        if let Ok(url) = store_urls::store_url(url)
+            && let Err(error) = self
+                .devices
+                .register_store(url.as_str(), Arc::clone(&store))
+        {
+            log::warn!("{url}: no device for this store: {error}");
+        }
+        self.inner.register_store(url, store)
+    }
+
+    fn deregister_store(&self, url: &Url) -> Result<Arc<dyn ObjectStore>> {
+        self.inner.deregister_store(url)
+    }
+
+    fn get_store(&self, url: &Url) -> Result<Arc<dyn ObjectStore>> {
+        let missing = match self.inner.get_store(url) {
+            Ok(store) => return Ok(store),
+            Err(missing) => missing,
+        };
+        match store_urls::open(url).map_err(|error| DataFusionError::External(Box::new(error)))? {
+            // Two that ask at once make two; the later one stays, and both work.
+            Some(store) => {
+                self.register_store(url, Arc::clone(&store));
+                Ok(store)
+            }
+            None => Err(missing),
+        }
+    }
+}
+
+impl fmt::Debug for Stores {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
+    }
+}
