@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::{Args, ValueEnum};
+use clap::error::ErrorKind;
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, value_parser};
 use coscan::rewrite::PAGE_ROWS_MAX;
-use coscan::{AccessPath, Engine, EngineConfig, Policy, Session, StorageModel};
-use coscan_bench::units;
+use coscan::{Engine, EngineConfig, SETTINGS, Session, Setting, Values};
 
 use crate::failure::Failure;
 
@@ -50,75 +50,107 @@ impl Tables {
     }
 }
 
-/// The engine's settings, with the names that SET has for them (`coscan.policy` is `--policy`).
-#[derive(Args, Clone, Debug)]
-#[command(next_help_heading = "Settings")]
+/// What an engine is configured with: the settings of an engine, each a flag with the name that SET
+/// has for it (`coscan.storage_model` is `--storage-model`), and two places for files.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Settings {
-    /// Which scan is served and which chunk loaded next: normal, attach, pbm, pbm-sampling,
-    /// elevator, relevance or relevance-2007.
-    #[arg(long, value_name = "NAME")]
-    policy: Option<Policy>,
-    /// What one load brings: nsm (all columns of a chunk) or dsm (the columns that scans need).
-    #[arg(long, value_name = "NAME")]
-    storage_model: Option<StorageModel>,
-    /// Memory for chunks, decoded columns and operators together: a size, or a share of the
-    /// machine's [default: 70%, but 320 MiB are left].
-    #[arg(long, value_name = "SIZE|%", value_parser = memory)]
-    memory: Option<u64>,
-    /// The size that a chunk is meant to have on disk [default: 16MiB].
-    #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes)]
-    chunk_bytes: Option<u64>,
-    /// Scans that need less are left to DataFusion's own reader [default: 8MiB].
-    #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes)]
-    small_table_bytes: Option<u64>,
-    /// Whether scans are scheduled together.
-    #[arg(long, value_name = "on|off")]
-    cooperative: Option<Switch>,
-    /// How rows are found where an index serves the predicate: full, index, sort, switch or smooth.
-    #[arg(long, value_name = "NAME")]
-    access_path: Option<AccessPath>,
-    /// Where indexes are kept: a folder or URL [default: the folder _coscan beside the table].
-    #[arg(long, value_name = "PATH")]
-    index_folder: Option<String>,
-    /// Where queries put what they have no memory for [default: the system's folder for temporary
-    /// files].
-    #[arg(long, value_name = "FOLDER")]
-    spill_folder: Option<PathBuf>,
-    /// Write what the scheduler hears and decides to a log, for `coscan sim replay`.
-    #[arg(long, value_name = "FILE")]
-    record: Option<PathBuf>,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Switch {
-    On,
-    Off,
+    config: EngineConfig,
 }
 
 impl Settings {
     /// An engine with these settings.
     pub(crate) fn engine(&self) -> Result<Engine, Failure> {
-        let defaults = EngineConfig::default();
-        Ok(Engine::new(EngineConfig {
-            policy: self.policy.unwrap_or(defaults.policy),
-            model: self.storage_model.unwrap_or(defaults.model),
-            memory_bytes: self.memory,
-            chunk_bytes: self.chunk_bytes.unwrap_or(defaults.chunk_bytes),
-            small_table_bytes: self.small_table_bytes.unwrap_or(defaults.small_table_bytes),
-            record: self.record.clone(),
-            access_path: self.access_path.unwrap_or(defaults.access_path),
-            index_folder: self.index_folder.clone(),
-            spill_folder: self.spill_folder.clone(),
-            cooperative: !matches!(self.cooperative, Some(Switch::Off)),
-            ..defaults
-        })?)
+        Ok(Engine::new(self.config.clone())?)
     }
 }
 
-/// A memory budget, as `--memory` takes it.
+impl Args for Settings {
+    fn augment_args(command: Command) -> Command {
+        let flags = SETTINGS.iter().filter(|setting| setting.is_of_engine());
+        let flags = flags.map(|setting| {
+            let default = match setting.default {
+                "" => String::new(),
+                default => format!(" [default: {default}]"),
+            };
+            let name = setting.name;
+            Arg::new(name)
+                .long(name.replace('_', "-"))
+                .value_name(value_name(setting))
+                .value_parser(move |text: &str| valid(name, text))
+                .help(format!("{}{default}", setting.help))
+        });
+        command
+            .next_help_heading("Settings")
+            .args(flags)
+            .arg(
+                Arg::new(SPILL_FOLDER)
+                    .long(SPILL_FOLDER)
+                    .value_name("FOLDER")
+                    .value_parser(value_parser!(PathBuf))
+                    .help("Where queries put what they have no memory for [default: the system's folder for temporary files]"),
+            )
+            .arg(
+                Arg::new(RECORD)
+                    .long(RECORD)
+                    .value_name("FILE")
+                    .value_parser(value_parser!(PathBuf))
+                    .help("Write what the scheduler hears and decides to a log, for `coscan sim replay`"),
+            )
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Settings {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut settings = Self::default();
+        settings.update_from_arg_matches(matches)?;
+        Ok(settings)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        let config = &mut self.config;
+        for setting in SETTINGS.iter().filter(|setting| setting.is_of_engine()) {
+            if let Some(value) = matches.get_one::<String>(setting.name) {
+                let set = config.set(setting.name, value);
+                set.map_err(|error| clap::Error::raw(ErrorKind::ValueValidation, error))?;
+            }
+        }
+        config.spill_folder = matches.get_one(SPILL_FOLDER).cloned();
+        config.record = matches.get_one(RECORD).cloned();
+        Ok(())
+    }
+}
+
+const SPILL_FOLDER: &str = "spill-folder";
+const RECORD: &str = "record";
+
+/// What a value of the setting is called in the usage line.
+fn value_name(setting: &Setting) -> &'static str {
+    match setting.values {
+        Values::Names(_) => "NAME",
+        Values::Switch => "on|off",
+        Values::Kind(kind) if kind.starts_with("a size") && kind.contains("share") => "SIZE|%",
+        Values::Kind(kind) if kind.starts_with("a size") => "SIZE",
+        Values::Kind(_) => "PATH",
+    }
+}
+
+/// The text, if it is a value of this setting.
+fn valid(setting: &str, text: &str) -> Result<String, String> {
+    let set = EngineConfig::default().set(setting, text);
+    set.map(|()| text.to_owned())
+        .map_err(|error| error.strip_backtrace())
+}
+
+/// A memory budget in bytes, as `--memory` takes it.
 pub(crate) fn memory(text: &str) -> Result<u64, String> {
-    coscan::parse_memory(text)
-        .map_err(|_| "write a size such as 2GB, or a share such as 50%".to_owned())
+    let mut config = EngineConfig::default();
+    let set = config.set("memory", text);
+    set.map_err(|error| error.strip_backtrace())?;
+    Ok(config.memory_bytes.unwrap_or_default())
 }
 
 /// Rows of a page, as `--page-rows` takes them.

@@ -11,9 +11,9 @@ use coscan::{Policy, StorageModel, UnknownName};
 use coscan_bench::coop::{self, CoopOptions};
 use coscan_bench::report::{self, Notes};
 use coscan_bench::results::POLICIES;
-use coscan_bench::units::{self, Share};
 use coscan_bench::workload::Mix;
 use coscan_bench::{BenchError, table, tpch};
+use coscan_quantities::{self as quantities, NotAQuantity, Share};
 
 use crate::failure::Failure;
 use crate::{bench_smooth, progress};
@@ -105,16 +105,16 @@ struct CoopArgs {
     #[arg(long, value_name = "MIX", default_value = "FS-T")]
     mix: Mix,
     /// Time between two streams' starts.
-    #[arg(long, value_name = "TIME", default_value = "3s", value_parser = units::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "3s", value_parser = quantities::parse_duration)]
     delay: Duration,
     /// What the device is held to, or `none`.
     #[arg(long, value_name = "RATE", default_value = "200MB/s")]
     bandwidth: Bandwidth,
     /// Time added to each request to the device.
-    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = units::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = quantities::parse_duration)]
     latency: Duration,
     /// The size that a chunk is meant to have on disk.
-    #[arg(long, value_name = "SIZE", default_value = "16MiB", value_parser = units::parse_bytes)]
+    #[arg(long, value_name = "SIZE", default_value = "16MiB", value_parser = quantities::parse_bytes)]
     chunk_bytes: u64,
     /// Terms of extra arithmetic in SLOW.
     #[arg(long, value_name = "N", default_value_t = coop::SLOW_ARITHMETIC_DEFAULT)]
@@ -150,7 +150,7 @@ struct DataArgs {
     #[arg(long, value_name = "FOLDER")]
     data: Option<PathBuf>,
     /// The size that a row group is meant to have on disk.
-    #[arg(long, value_name = "SIZE", default_value = "16MiB", value_parser = units::parse_bytes)]
+    #[arg(long, value_name = "SIZE", default_value = "16MiB", value_parser = quantities::parse_bytes)]
     row_group_bytes: u64,
 }
 
@@ -316,12 +316,12 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 struct Bandwidth(Option<u64>);
 
 impl FromStr for Bandwidth {
-    type Err = BenchError;
+    type Err = NotAQuantity;
 
-    fn from_str(text: &str) -> Result<Self, BenchError> {
+    fn from_str(text: &str) -> Result<Self, NotAQuantity> {
         match text {
             "none" => Ok(Self(None)),
-            rate => units::parse_rate(rate).map(|rate| Self(Some(rate))),
+            rate => quantities::parse_rate(rate).map(|rate| Self(Some(rate))),
         }
     }
 }

@@ -14,7 +14,8 @@ use coscan_bench::smooth::results::{PATHS, SmoothResults};
 use coscan_bench::smooth::run::{self, SmoothOptions};
 use coscan_bench::smooth::tpch::TpchOptions;
 use coscan_bench::smooth::{self, DeviceKind, table};
-use coscan_bench::{report, tpch, units};
+use coscan_bench::{report, tpch};
+use coscan_quantities as quantities;
 
 use crate::failure::Failure;
 use crate::{args, bench, progress};
@@ -51,11 +52,11 @@ pub(crate) struct Options {
     #[arg(long, value_enum, value_name = "plain|disk", default_value = "plain")]
     device: Device,
     /// What `--device disk` is held to.
-    #[arg(long, value_name = "RATE", default_value = "200MB/s", value_parser = units::parse_rate)]
+    #[arg(long, value_name = "RATE", default_value = "200MB/s", value_parser = quantities::parse_rate)]
     bandwidth: u64,
     /// Time that `--device disk` adds to each request [default: such that a page by itself costs
     /// ten pages in sequence].
-    #[arg(long, value_name = "TIME", value_parser = units::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = quantities::parse_duration)]
     latency: Option<Duration>,
     /// The engine's memory: a size, or a share of the machine's.
     #[arg(long, value_name = "SIZE|%", default_value = "256MiB", value_parser = args::memory)]
@@ -64,7 +65,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=1000))]
     repeats: u16,
     /// How long a query may take before it is given up.
-    #[arg(long, value_name = "TIME", default_value = "120s", value_parser = units::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "120s", value_parser = quantities::parse_duration)]
     limit: Duration,
     /// Where to keep the table and its index [default: coscan/data in the user's cache folder].
     #[arg(long, value_name = "FOLDER")]

@@ -7,7 +7,8 @@ use clap::Args;
 use coscan_bench::coop::{self, CoopOptions};
 use coscan_bench::demo::{self, Scaling};
 use coscan_bench::smooth::picture;
-use coscan_bench::{report, table, tpch, units};
+use coscan_bench::{report, table, tpch};
+use coscan_quantities as quantities;
 
 use crate::bench::{self, WorkloadArgs};
 use crate::failure::Failure;
@@ -20,7 +21,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", default_value_t = 1.0, value_parser = bench::scale)]
     scale: f64,
     /// What the device is held to [default: so that a full scan takes 3 s].
-    #[arg(long, value_name = "RATE", value_parser = units::parse_rate)]
+    #[arg(long, value_name = "RATE", value_parser = quantities::parse_rate)]
     bandwidth: Option<u64>,
     #[command(flatten)]
     workload: WorkloadArgs,

@@ -8,7 +8,7 @@ use coscan::rewrite::{
     RewriteOptions, RewriteProgress, Rewritten,
 };
 use coscan::{Engine, EngineConfig, Error};
-use coscan_bench::units;
+use coscan_quantities as quantities;
 use indicatif::ProgressBar;
 
 use crate::failure::Failure;
@@ -30,7 +30,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "COL[,COL...]", value_delimiter = ',')]
     sort_by: Vec<String>,
     /// The size that a row group is meant to have on disk at most.
-    #[arg(long, value_name = "SIZE", default_value = "128MiB", value_parser = units::parse_bytes)]
+    #[arg(long, value_name = "SIZE", default_value = "128MiB", value_parser = quantities::parse_bytes)]
     row_group_bytes: u64,
     /// Rows that a row group has at most; whole pages.
     #[arg(long, value_name = "N", default_value_t = ROW_GROUP_ROWS_DEFAULT, value_parser = rows)]
@@ -99,7 +99,7 @@ fn explained(error: &Error) -> Failure {
 fn summary(options: &Options, rewritten: &Rewritten) -> String {
     let counted = |count: u64, what: &str| {
         let plural = if count == 1 { "" } else { "s" };
-        format!("{} {what}{plural}", units::count(count))
+        format!("{} {what}{plural}", quantities::count(count))
     };
     format!(
         "{}: {} in {} and {} of {}, {}\n",
@@ -108,7 +108,7 @@ fn summary(options: &Options, rewritten: &Rewritten) -> String {
         counted(rewritten.row_groups, "row group"),
         counted(rewritten.pages, "page"),
         counted(options.page_rows as u64, "row"),
-        units::bytes(rewritten.bytes),
+        quantities::bytes(rewritten.bytes),
     )
 }
 

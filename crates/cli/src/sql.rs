@@ -8,7 +8,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use clap::Args;
 use coscan::Session;
-use coscan_bench::units;
+use coscan_quantities as quantities;
 use futures::TryStreamExt;
 
 use crate::args::{Settings, Tables};
@@ -189,7 +189,7 @@ impl ResultWriter {
         writer.finish(schema, self.rows)?;
         io::stdout().flush()?;
         if for_people {
-            eprintln!("{}", units::seconds(elapsed.as_secs_f64()));
+            eprintln!("{}", quantities::seconds(elapsed.as_secs_f64()));
         }
         Ok(())
     }

@@ -41,8 +41,7 @@ pub use error::{Error, Result, is_denied, storage_error};
 pub use index::{IndexBuild, IndexStatement, index_statement};
 pub use rights::{Confinement, Right, Rights, check as check_rights};
 pub use session::{
-    CHUNK_BYTES_DEFAULT, CoscanExt, Engine, EngineConfig, EngineMetrics, SMALL_TABLE_BYTES_DEFAULT,
-    Session, Settings, parse_memory,
+    CoscanExt, Engine, EngineConfig, EngineMetrics, SETTINGS, Session, Setting, Settings, Values,
 };
 pub use statement::{
     StatementError, StatementSize, StatementText, StatementTexts, on_large_stack, parse_statement,

@@ -1,26 +1,15 @@
 //! Drives the scheduling core with real devices: reads, frames, memory budget, chunk maps, decode.
 
-mod batches;
-mod chunk_map;
-mod decode;
-mod delta;
 pub mod device;
 mod error;
-mod footer;
-mod page_guard;
-mod page_map;
+mod memory;
 mod panics;
-mod parquet_grammar;
+mod parquet;
 pub mod pool;
-mod segment_bytes;
-mod thrift_bounds;
 
-pub use batches::Batches;
-pub use chunk_map::{
-    CHUNK_BYTES_DEFAULT, FileChunk, FileChunks, JOINED_ROWS_MAX, Piece, SharedPages,
-};
-pub use decode::{SegmentDecoder, without_pages};
 pub use error::{Result, StorageError};
-pub use footer::{INDEX_SPREAD_MAX, RangeRead, TAIL_BYTES, read_footer};
-pub use page_guard::{PAGE_BYTES_MAX, check_pages};
-pub use page_map::{PageMap, PagePiece, PageRun, TablePage, bytes_of_rows};
+pub use parquet::{
+    Batches, CHUNK_BYTES_DEFAULT, FileChunk, FileChunks, INDEX_SPREAD_MAX, JOINED_ROWS_MAX,
+    PAGE_BYTES_MAX, PageMap, PagePiece, PageRun, Piece, RangeRead, SegmentDecoder, SharedPages,
+    TAIL_BYTES, TablePage, bytes_of_rows, check_pages, read_footer, without_pages,
+};

@@ -4,7 +4,7 @@
 //! that others wait for catches what panics there and gives those who wait a typed error; threads
 //! that serve everybody go on.
 //! Not here: the pool's lock (`pool/restart.rs`), Parquet's reader, whose panics mean damaged bytes
-//! (`decode.rs`).
+//! (`parquet/decode.rs`).
 //! X1: whoever waits for work that panicked is answered.
 
 use std::any::Any;

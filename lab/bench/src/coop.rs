@@ -25,8 +25,8 @@ use crate::cpu;
 use crate::error::{BenchError, Result};
 use crate::layout::Layout;
 use crate::results::{CoopResults, POLICIES, PolicyResults, QueryResults};
-use crate::units::Share;
 use crate::workload::{Mix, Query, Speed, Workload, WorkloadSpec};
+use coscan_quantities::Share;
 
 /// What is run.
 #[derive(Clone, Debug)]

@@ -107,7 +107,7 @@ impl Scaling {
     /// The scaling in words.
     #[must_use]
     pub fn explanation(&self) -> String {
-        use crate::units::{rate, seconds, significant};
+        use coscan_quantities::{rate, seconds, significant};
         format!(
             "Time is scaled, nothing else. In the paper a full scan takes {} (4 GB at 200 MB/s) and streams start {} apart. \
              Here the device is held to {}, a full scan takes {}, and streams start {} apart: one second here stands for \

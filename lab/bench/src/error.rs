@@ -6,13 +6,11 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BenchError {
-    /// A quantity such as `200MB/s` could not be read.
-    #[error("`{text}` is not {expected}")]
-    Quantity {
+    /// There is no such table.
+    #[error("`{text}` is not a table of TPC-H")]
+    NoTable {
         /// What was written.
         text: String,
-        /// What would have been understood, with an example.
-        expected: &'static str,
     },
     /// A mix such as `FS-M` could not be read.
     #[error("`{text}` is not a mix: {reason}; write SPEED-SIZE as in FS-M, FFS-L or F-1,10,50,100")]

@@ -10,7 +10,6 @@
 //! | [`smooth`] | how good is a smooth scan at each selectivity, beside the other access paths? |
 //! | [`results`] | what did a run say, in the form in which it is kept? |
 //! | [`table`], [`report`] | how does a person read it? |
-//! | [`units`] | how are sizes, rates and times written? |
 
 mod answer;
 mod arena;
@@ -25,7 +24,6 @@ pub mod results;
 pub mod smooth;
 pub mod table;
 pub mod tpch;
-pub mod units;
 pub mod workload;
 
 pub use error::{BenchError, Result};

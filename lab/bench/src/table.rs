@@ -7,7 +7,7 @@
 use std::fmt::Write as _;
 
 use crate::results::{CoopResults, PolicyResults, mean};
-use crate::units;
+use coscan_quantities as quantities;
 
 /// Lays the run out as text, with a line end after the last row.
 #[must_use]
@@ -37,12 +37,12 @@ pub fn render(results: &CoopResults) -> String {
     rows.push(vec!["latency, mean".to_owned()]);
     for class in results.classes() {
         let alone = results.standalone.get(&class).copied().unwrap_or_default();
-        let mut row = vec![format!("  {class}  (alone {})", units::seconds(alone))];
+        let mut row = vec![format!("  {class}  (alone {})", quantities::seconds(alone))];
         row.extend(
             policies
                 .iter()
                 .map(|(_, policy)| match class_latency(policy, &class) {
-                    Some(latency) => units::seconds(latency),
+                    Some(latency) => quantities::seconds(latency),
                     None => "–".to_owned(),
                 }),
         );
@@ -75,32 +75,32 @@ pub(crate) fn figures() -> [Figure; 8] {
         figure(
             "average stream time",
             |p| p.avg_stream_s,
-            units::seconds,
+            quantities::seconds,
             true,
         ),
         figure(
             "average normalized latency",
             |p| p.avg_normalized_latency,
-            units::significant,
+            quantities::significant,
             true,
         ),
-        figure("total time", |p| p.total_s, units::seconds, true),
+        figure("total time", |p| p.total_s, quantities::seconds, true),
         figure(
             "bytes read",
             |p| p.io_bytes as f64,
-            |b| units::bytes(b as u64),
+            |b| quantities::bytes(b as u64),
             true,
         ),
         figure(
             "I/O requests",
             |p| p.io_requests as f64,
-            |n| units::count(n as u64),
+            |n| quantities::count(n as u64),
             false,
         ),
         figure(
             "bytes decoded",
             |p| p.decode_bytes as f64,
-            |b| units::bytes(b as u64),
+            |b| quantities::bytes(b as u64),
             false,
         ),
         figure("CPU use", |p| p.cpu_fraction, percent, false),

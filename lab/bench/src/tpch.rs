@@ -162,9 +162,8 @@ impl FromStr for Table {
         Self::ALL
             .into_iter()
             .find(|table| table.name() == text)
-            .ok_or_else(|| BenchError::Quantity {
+            .ok_or_else(|| BenchError::NoTable {
                 text: text.to_owned(),
-                expected: "a table of TPC-H",
             })
     }
 }

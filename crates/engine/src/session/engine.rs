@@ -126,8 +126,10 @@ impl Engine {
     /// An engine with this configuration. It starts its threads when the first query needs them.
     ///
     /// # Errors
-    /// If the operating system refuses a resource, or the file to record to.
+    /// If a value of the configuration is none that SET would take, or the operating system refuses
+    /// a resource, or the file to record to.
     pub fn new(config: EngineConfig) -> Result<Self> {
+        config.check()?;
         let limit = config
             .memory_bytes
             .unwrap_or_else(memory_limit::default_budget_bytes);

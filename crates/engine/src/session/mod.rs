@@ -4,8 +4,7 @@
 //! |---|---|
 //! | `engine.rs` | what do all sessions share? |
 //! | `config.rs` | how is an engine set up? |
-//! | `settings.rs` | what may a session change, and to what? |
-//! | `size.rs` | how are sizes in bytes written? |
+//! | `settings/` | what may a session change, and to what? |
 //! | `memory_limit.rs` | how much memory may the process use? |
 //! | `ext.rs` | how does somebody else's DataFusion session get cooperative scans? |
 
@@ -14,7 +13,6 @@ mod engine;
 mod ext;
 mod memory_limit;
 mod settings;
-mod size;
 
 use std::sync::Arc;
 
@@ -41,7 +39,7 @@ pub(crate) use engine::{SYSTEM_SCHEMA, WeakEngine};
 pub use ext::CoscanExt;
 pub(crate) use ext::{SPILL_FILE_BYTES, SPILL_FILE_BYTES_DEFAULT};
 pub(crate) use settings::DEFAULT;
-pub use settings::{CHUNK_BYTES_DEFAULT, SMALL_TABLE_BYTES_DEFAULT, Settings, parse_memory};
+pub use settings::{SETTINGS, Setting, Settings, Values};
 
 /// One user's view of an [`Engine`]: what SET changes is the session's own, tables are shared by
 /// all sessions.

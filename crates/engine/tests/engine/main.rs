@@ -40,6 +40,7 @@ mod replaced;
 mod s3;
 mod same_stamp;
 mod sessions;
+mod settings_page;
 mod spilled_repartitions;
 mod statements;
 mod thin_path;

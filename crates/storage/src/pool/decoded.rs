@@ -5,7 +5,7 @@
 //! for readers to come, where some are to be expected; else those that every reader has passed are
 //! dropped after a while, and a reader who comes too late for them begins a decode of its own.
 //! Not here: how long a decoded segment lives (`lease.rs`, `state.rs`), decoding itself
-//! (`decode.rs` of the crate).
+//! (`parquet/decode.rs`).
 //! Bounds: at most `AHEAD` batches are decoded beyond what was asked for.
 //! Source: design.md "shared decode"; batches are pulled, not pushed [Psaroudakis13].
 
@@ -18,7 +18,7 @@ use arrow::array::{Array, ArrayRef};
 use parking_lot::Mutex;
 
 use super::decode_pool::DecodePool;
-use super::memory::MemoryBudget;
+use crate::memory::MemoryBudget;
 use crate::panics::caught;
 use crate::{Result, SegmentDecoder, StorageError};
 

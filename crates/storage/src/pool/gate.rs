@@ -21,9 +21,9 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::memory::MemoryBudget;
 use super::place::WANTED_AFTER;
 use super::silent::Watched;
+use crate::memory::MemoryBudget;
 
 /// The part of the memory limit that chunks in decode may cost, as a divisor.
 const IN_DECODE: u64 = 4;

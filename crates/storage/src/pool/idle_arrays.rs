@@ -3,8 +3,8 @@
 //! Idea: what a running scan is still to read is worth more than what none is known to want (the
 //! buffer manager knows the future of running scans, [CoopScans07 §4]); among equals, what was read
 //! last stays.
-//! Not here: how much goes, and when (`memory.rs`).
-//! Bounds: a look at every idle segment, so `memory.rs` frees some steps at a time.
+//! Not here: how much goes, and when (`../memory/budget.rs`).
+//! Bounds: a look at every idle segment, so `../memory/budget.rs` frees some steps at a time.
 
 use std::cmp::Reverse;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! The pool's side of the memory budget: what it holds, needs and gives up.
 //!
-//! Not here: how the limit is divided (`memory.rs`); which frames go (coscan-core).
+//! Not here: how the limit is divided (`../memory/budget.rs`); which frames go (coscan-core).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -8,8 +8,8 @@ use std::sync::atomic::Ordering;
 use coscan_core::{ChunkSet, Event, ScanId};
 
 use super::Inner;
-use super::memory::Lender;
 use super::state::{Effects, LargestLoad, State};
+use crate::memory::Lender;
 
 impl Lender for Inner {
     fn held(&self) -> u64 {

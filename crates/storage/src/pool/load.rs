@@ -301,9 +301,10 @@ mod tests {
     use std::time::Duration;
 
     use super::super::small_world::{open, rows, start, write};
-    use super::super::{BufferPool, FileCache, MemoryBudget, PoolConfig, PoolShared};
+    use super::super::{BufferPool, FileCache, PoolConfig, PoolShared};
     use super::*;
     use crate::device::{Devices, LocalDevice, LocalEngine, LocalOptions};
+    use crate::memory::MemoryBudget;
 
     #[tokio::test]
     async fn a_disk_that_hangs_fails_the_scans_that_need_it() {

@@ -11,7 +11,7 @@
 //! | `pick.rs` | how single rows of it are had, where few are wanted |
 //! | `page_read.rs` | how a smooth scan reads single pages |
 //! | `decoded.rs`, `decode_pool.rs` | how a segment is decoded once for all |
-//! | `memory.rs`, `lend.rs`, `gate.rs` | who may hold how much; the pool's side of it; how many chunks are in decode |
+//! | `lend.rs`, `gate.rs` | the pool's side of the budget (`../memory`); how many chunks are in decode |
 //! | `files.rs`, `tables.rs`, `columns.rs` | which files make which table, with which columns |
 //! | `versions.rs` | when the tables of replaced files are dropped |
 //! | `restart.rs` | what if the core panics |
@@ -21,7 +21,6 @@
 //! Contract: `docs/design/storage.md`. Not here: planning, predicates, SQL (the engine).
 
 mod bloom;
-mod charge;
 mod columns;
 mod config;
 mod decode_pool;
@@ -33,7 +32,6 @@ mod io_threads;
 mod lease;
 mod lend;
 mod load;
-mod memory;
 mod page_read;
 mod pick;
 mod place;
@@ -58,10 +56,10 @@ use std::time::{Duration, Instant};
 use coscan_core::{Abm, Event};
 use parking_lot::Mutex;
 
+pub use crate::memory::{METADATA_FREE, MemoryBudget, Reclaim};
 pub use config::PoolConfig;
 pub use files::{FileCache, TableFile};
 pub use lease::{ChunkLease, ColumnRequest};
-pub use memory::{METADATA_FREE, MemoryBudget, Reclaim};
 pub use page_read::{PageBytes, PageRequest};
 pub use recorder::Recorder;
 pub use scan::{Scan, ScanPart, ScanRequest};
@@ -70,12 +68,12 @@ pub use snapshot::{ChunkRow, PoolMetrics, PoolSnapshot, ScanRow};
 pub use state::{LoadTrace, PageTrace, ScanMetrics};
 pub use tables::{ChunkInfo, TableView};
 
+use crate::memory::Lender;
 use crate::panics::panicked;
 use crate::{Result, StorageError};
 use decode_pool::DecodePool;
 use gate::Gate;
 use io_threads::IoThreads;
-use memory::Lender;
 use restart::{OnPanic, Since};
 use silent::Watched;
 use state::{Effects, State, Traces};

@@ -23,7 +23,7 @@ use coscan_core::{ChunkId, ColumnId, ColumnSet, Event, PageRequestId};
 use super::state::{Effects, PageTrace, State, TableState};
 use super::{BufferPool, ChunkInfo, ColumnRequest, Inner, TableFile, TableView};
 use crate::device::footprint;
-use crate::page_map::bytes_of_rows;
+use crate::parquet::bytes_of_rows;
 use crate::{FileChunk, Piece, Result, SegmentDecoder, StorageError};
 
 /// What there is of each root column, with its places in the file.

@@ -138,8 +138,9 @@ mod tests {
     use coscan_core::Policy;
 
     use super::super::small_world::{open, rows, start, write};
-    use super::super::{BufferPool, FileCache, MemoryBudget, PoolConfig, PoolShared};
+    use super::super::{BufferPool, FileCache, PoolConfig, PoolShared};
     use crate::device::{Devices, Fault, Faulty, LocalDevice, LocalOptions, Rule, When};
+    use crate::memory::MemoryBudget;
 
     #[tokio::test]
     async fn a_panic_under_the_lock_leaves_nobody_waiting() {

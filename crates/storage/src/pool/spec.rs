@@ -3,7 +3,7 @@
 //! Worked out from the files that the query holds, before the pool's lock is taken: it takes a step
 //! per chunk and column of the table, and whoever holds the lock for so long holds up every other
 //! query.
-//! Not here: whether the memory suffices meanwhile (`memory.rs`).
+//! Not here: whether the memory suffices meanwhile (`../memory/budget.rs`).
 //! Bounds: O(chunks × columns wanted + shared extents).
 
 use std::collections::{BTreeMap, VecDeque};
@@ -158,9 +158,10 @@ mod tests {
 
     use coscan_core::{Policy, StorageModel};
 
-    use super::super::{BufferPool, FileCache, MemoryBudget, PoolConfig, PoolShared, ScanRequest};
+    use super::super::{BufferPool, FileCache, PoolConfig, PoolShared, ScanRequest};
     use super::*;
     use crate::device::Devices;
+    use crate::memory::MemoryBudget;
 
     const CHUNKS: u64 = 6400;
 

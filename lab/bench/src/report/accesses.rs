@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use super::axis::{Scale, line, tick_label};
 use super::frame::{Frame, begin};
 use crate::results::{CoopResults, PolicyResults};
-use crate::units;
+use coscan_quantities as quantities;
 
 /// All panels, under each other, as one picture.
 pub(super) fn figure(results: &CoopResults) -> String {
@@ -100,9 +100,9 @@ fn panel(
         r#"<text class="panel" x="{LEFT}" y="{:.1}"><tspan style="fill:var(--{style})">{}</tspan><tspan class="aside" dx="10">{} loads · {} read · last answer after {} · {:.0} % CPU</tspan></text>"#,
         top - 8.0,
         super::escape(name),
-        units::count(policy.trace.len() as u64),
-        units::bytes(policy.io_bytes),
-        units::seconds(policy.total_s),
+        quantities::count(policy.trace.len() as u64),
+        quantities::bytes(policy.io_bytes),
+        quantities::seconds(policy.total_s),
         policy.cpu_fraction * 100.0,
     );
 }

@@ -10,7 +10,7 @@ use super::axis::{Scale, line, text, tick_label};
 use super::frame::{Frame, begin};
 use crate::results::{CoopResults, PolicyResults};
 use crate::table::class_latency;
-use crate::units;
+use coscan_quantities as quantities;
 
 /// One band per class, one lane per policy.
 pub(super) fn figure(results: &CoopResults) -> String {
@@ -66,7 +66,7 @@ pub(super) fn figure(results: &CoopResults) -> String {
             "start",
             2.0,
             centre + 14.0,
-            &format!("alone {}", units::seconds(alone)),
+            &format!("alone {}", quantities::seconds(alone)),
         );
         line(
             &mut out,
@@ -95,8 +95,8 @@ fn lane_of(out: &mut String, class: &str, name: &str, policy: &PolicyResults, x:
             super::escape(class),
             query.stream,
             super::escape(name),
-            units::seconds(query.latency_s),
-            units::significant(query.normalized)
+            quantities::seconds(query.latency_s),
+            quantities::significant(query.normalized)
         );
     }
     if let Some(mean) = class_latency(policy, class) {
@@ -109,7 +109,7 @@ fn lane_of(out: &mut String, class: &str, name: &str, policy: &PolicyResults, x:
             LANE - 1.0,
             super::escape(class),
             super::escape(name),
-            units::seconds(mean)
+            quantities::seconds(mean)
         );
     }
 }

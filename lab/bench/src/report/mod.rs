@@ -23,7 +23,7 @@ use std::fmt::Write as _;
 use crate::results::CoopResults;
 use crate::smooth::picture::Picture;
 use crate::table::{BASELINE, class_latency, factor, figures};
-use crate::units;
+use coscan_quantities as quantities;
 
 /// What the page says beside the measurements.
 #[derive(Clone, Debug, Default)]
@@ -117,7 +117,7 @@ fn opening(page: &mut String, results: &CoopResults) {
     };
     let device = results.bandwidth.map_or_else(
         || "a device without a limit".to_owned(),
-        |rate| format!("a device held to {}", units::rate(rate)),
+        |rate| format!("a device held to {}", quantities::rate(rate)),
     );
     let _ = write!(
         page,
@@ -127,12 +127,12 @@ fn opening(page: &mut String, results: &CoopResults) {
         results.streams,
         results.queries_per_stream,
         escape(&results.table),
-        units::bytes(results.table_bytes),
+        quantities::bytes(results.table_bytes),
         results.chunks,
         escape(model),
-        units::bytes(results.buffer_bytes),
+        quantities::bytes(results.buffer_bytes),
         device,
-        units::seconds(results.delay_s),
+        quantities::seconds(results.delay_s),
         escape(&results.mix),
         results.seed,
     );
@@ -152,8 +152,8 @@ fn tiles(page: &mut String, results: &CoopResults) {
             "shorter streams than normal",
             format!(
                 "{} instead of {}",
-                units::seconds(ours.avg_stream_s),
-                units::seconds(base.avg_stream_s)
+                quantities::seconds(ours.avg_stream_s),
+                quantities::seconds(base.avg_stream_s)
             ),
         ),
         (
@@ -161,8 +161,8 @@ fn tiles(page: &mut String, results: &CoopResults) {
             "lower latency than normal",
             format!(
                 "{} instead of {} times the time alone",
-                units::significant(ours.avg_normalized_latency),
-                units::significant(base.avg_normalized_latency)
+                quantities::significant(ours.avg_normalized_latency),
+                quantities::significant(base.avg_normalized_latency)
             ),
         ),
         (
@@ -170,8 +170,8 @@ fn tiles(page: &mut String, results: &CoopResults) {
             "fewer bytes read than normal",
             format!(
                 "{} instead of {}",
-                units::bytes(ours.io_bytes),
-                units::bytes(base.io_bytes)
+                quantities::bytes(ours.io_bytes),
+                quantities::bytes(base.io_bytes)
             ),
         ),
     ];
@@ -263,8 +263,8 @@ fn table(results: &CoopResults) -> String {
             .policies
             .get(BASELINE)
             .and_then(|policy| class_latency(policy, &class));
-        let name = format!("{class} (alone {})", units::seconds(alone));
-        row(&mut out, &name, &values, units::seconds, true, base);
+        let name = format!("{class} (alone {})", quantities::seconds(alone));
+        row(&mut out, &name, &values, quantities::seconds, true, base);
     }
     out.push_str("</tbody></table>");
     out

@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 use super::axis::{Scale, line, tick_label};
 use super::frame::{Frame, begin};
 use crate::smooth::picture::{PATIENCE, Picture, PicturedPath, PicturedQuery};
-use crate::units;
+use coscan_quantities as quantities;
 
 /// A section per query.
 pub(super) fn sections(page: &mut String, picture: &Picture) {
@@ -21,8 +21,8 @@ pub(super) fn sections(page: &mut String, picture: &Picture) {
         |rate| {
             format!(
                 "a device held to {}, {} for each request",
-                units::rate(rate),
-                units::seconds(picture.latency_s)
+                quantities::rate(rate),
+                quantities::seconds(picture.latency_s)
             )
         },
     );
@@ -33,13 +33,13 @@ pub(super) fn sections(page: &mut String, picture: &Picture) {
          it wants, which nobody knows before. A smooth scan need not know: it begins with what the index names, and reads more at \
          once where that pays, up to a full scan.</p>\n\
          <p class=\"facts\">{} pages of {} rows, {} each · {device} · rows lie at random · empty buffer</p>\n",
-        units::count(picture.pages),
-        units::count(picture.page_rows),
-        units::bytes(picture.page_bytes),
+        quantities::count(picture.pages),
+        quantities::count(picture.page_rows),
+        quantities::bytes(picture.page_bytes),
     );
     for (number, query) in picture.queries.iter().enumerate() {
-        let rows = units::count(query.rows);
-        let percent = units::significant(query.selectivity);
+        let rows = quantities::count(query.rows);
+        let percent = quantities::significant(query.selectivity);
         let title =
             format!("Which page was read when: {rows} rows wanted, {percent} % of the table");
         let caption = if number == 0 {
@@ -118,7 +118,7 @@ fn marks(out: &mut String, path: &PicturedPath, x: &Scale, y: &Scale) {
 /// The path's name, how long it took and how often it read.
 fn heading(out: &mut String, path: &PicturedPath, left: f64) {
     let took = match (path.time_s, &path.error) {
-        (Some(time), _) => units::seconds(time),
+        (Some(time), _) => quantities::seconds(time),
         (None, None) => "given up".to_owned(),
         (None, Some(_)) => "failed".to_owned(),
     };
@@ -127,7 +127,7 @@ fn heading(out: &mut String, path: &PicturedPath, left: f64) {
         out,
         r#"<text class="panel" x="{left:.1}" y="{:.1}"><tspan style="fill:var(--{name})">{name}</tspan><tspan class="aside" dx="9">{took} · {} reads</tspan></text>"#,
         ALL.top - 9.0,
-        units::count(path.reads.len() as u64),
+        quantities::count(path.reads.len() as u64),
     );
 }
 

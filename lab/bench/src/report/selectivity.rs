@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use super::axis::Scale;
 use super::frame::{Frame, begin};
 use crate::smooth::results::SmoothResults;
-use crate::units;
+use coscan_quantities as quantities;
 
 /// A line per path.
 pub(super) fn figure(results: &SmoothResults, order_by: bool) -> String {
@@ -36,7 +36,7 @@ pub(super) fn figure(results: &SmoothResults, order_by: bool) -> String {
     );
     FRAME.outline(&mut out);
     FRAME.y_grid(&mut out, &y, 40.0);
-    FRAME.y_ticks(&mut out, &y, 40.0, units::seconds);
+    FRAME.y_ticks(&mut out, &y, 40.0, quantities::seconds);
     for (at, selectivity) in selectivities.iter().enumerate() {
         FRAME.x_tick(&mut out, x(at), &selectivity.to_string());
     }
@@ -53,7 +53,7 @@ pub(super) fn figure(results: &SmoothResults, order_by: bool) -> String {
                 x(at),
                 y.at(time),
                 selectivities[at],
-                units::seconds(time)
+                quantities::seconds(time)
             );
         }
         let _ = write!(

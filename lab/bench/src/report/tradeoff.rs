@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use super::axis::{Scale, text, tick_label};
 use super::frame::{Frame, begin};
 use crate::results::CoopResults;
-use crate::units;
+use coscan_quantities as quantities;
 
 /// Average stream time over average normalized latency, both from 0.
 pub(super) fn figure(results: &CoopResults) -> String {
@@ -53,8 +53,8 @@ pub(super) fn figure(results: &CoopResults) -> String {
             out,
             r#"<circle r="7" cx="{at_x:.1}" cy="{at_y:.1}" style="fill:var(--{style})"><title>{}: {} per stream, {} × alone</title></circle>"#,
             super::escape(name),
-            units::seconds(policy.avg_stream_s),
-            units::significant(policy.avg_normalized_latency)
+            quantities::seconds(policy.avg_stream_s),
+            quantities::significant(policy.avg_normalized_latency)
         );
         let (anchor, dx, dy) = label_place(&points, index);
         let _ = write!(

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::axis::{Scale, line, text, tick_label};
 use super::frame::{Frame, begin};
 use crate::results::CoopResults;
-use crate::units;
+use coscan_quantities as quantities;
 
 /// One bar per policy, a line at the lower bound, an outlined bar for no sharing at all.
 pub(super) fn figure(results: &CoopResults) -> String {
@@ -55,7 +55,7 @@ pub(super) fn figure(results: &CoopResults) -> String {
         );
         let baseline = top + step * 0.3 + 4.5;
         text(&mut out, "name", "end", LEFT - 8.0, baseline, name);
-        let mut label = units::bytes(*bytes);
+        let mut label = quantities::bytes(*bytes);
         if results.union_bytes > 0 {
             let factor = *bytes as f64 / results.union_bytes as f64;
             let _ = write!(label, "  ({} ×)", crate::table::factor(factor));
@@ -67,7 +67,7 @@ pub(super) fn figure(results: &CoopResults) -> String {
         line(&mut out, "bound", (at, TOP - 6.0), (at, bottom));
         let label = format!(
             "1 × = {}: all that is needed, read once",
-            units::bytes(results.union_bytes)
+            quantities::bytes(results.union_bytes)
         );
         text(&mut out, "hint", "start", at + 5.0, TOP - 1.0, &label);
     }

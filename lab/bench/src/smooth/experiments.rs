@@ -21,7 +21,7 @@ use super::measure::{Bench, Case, DeviceKind, Expected, Median};
 use super::run::select;
 use crate::coop::{OnProgress, Progress};
 use crate::error::Result;
-use crate::units;
+use coscan_quantities as quantities;
 
 /// What an experiment is run on.
 #[derive(Clone, Debug)]
@@ -119,19 +119,19 @@ pub(crate) struct Run<'a> {
 impl Run<'_> {
     pub(crate) fn figures(&self, columns: &[&str]) -> Figures {
         let (table, bench) = (self.table, &self.bench);
-        let held = self.options.device.bandwidth().map(units::rate);
+        let held = self.options.device.bandwidth().map(quantities::rate);
         let held = held.map_or_else(String::new, |rate| {
-            let latency = units::seconds(bench.latency.as_secs_f64());
+            let latency = quantities::seconds(bench.latency.as_secs_f64());
             format!(" ({rate}, {latency} per request)")
         });
         let about = format!(
             "{} rows in {} pages of {}, {}; device {}{held}; {} of memory; medians of {}",
-            units::count(self.spec.rows.into()),
-            units::count(table.pages),
-            units::bytes(table.page_bytes),
-            units::bytes(table.bytes),
+            quantities::count(self.spec.rows.into()),
+            quantities::count(table.pages),
+            quantities::bytes(table.page_bytes),
+            quantities::bytes(table.bytes),
             self.options.device.name(),
-            units::bytes(self.options.memory_bytes),
+            quantities::bytes(self.options.memory_bytes),
             bench.repeats,
         );
         Figures::new(self.experiment.name(), about, columns)

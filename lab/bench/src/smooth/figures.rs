@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::measure::Median;
 use super::results::Machine;
 use crate::table::{columns, factor};
-use crate::units;
+use coscan_quantities as quantities;
 
 /// The result of an experiment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -146,10 +146,10 @@ fn show(name: &str, value: f64) -> String {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Counts and bytes.
     let whole = value.round() as u64;
     match name.rsplit('_').next() {
-        Some("s") => units::seconds(value),
-        Some("bytes") => units::bytes(whole),
+        Some("s") => quantities::seconds(value),
+        Some("bytes") => quantities::bytes(whole),
         Some("ratio") => factor(value),
-        _ => units::count(whole),
+        _ => quantities::count(whole),
     }
 }
 

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use super::results::{Point, SmoothResults};
 use super::verdict::verdicts;
 use crate::table::{columns, factor};
-use crate::units;
+use coscan_quantities as quantities;
 
 /// Lays the run out as text, with a line end after the last line.
 #[must_use]
@@ -47,26 +47,26 @@ pub(crate) fn device(results: &SmoothResults) -> String {
     let held = match results.bandwidth {
         Some(bandwidth) => format!(
             ": {}, {} per request",
-            units::rate(bandwidth),
-            units::seconds(results.latency_s)
+            quantities::rate(bandwidth),
+            quantities::seconds(results.latency_s)
         ),
         None => String::new(),
     };
     format!(
         "{} rows in {} pages of {}, {}; device {}{held}; {} of memory\n",
-        units::count(results.rows),
-        units::count(results.pages),
-        units::bytes(results.page_bytes),
-        units::bytes(results.table_bytes),
+        quantities::count(results.rows),
+        quantities::count(results.pages),
+        quantities::bytes(results.page_bytes),
+        quantities::bytes(results.table_bytes),
         results.device,
-        units::bytes(results.memory_bytes)
+        quantities::bytes(results.memory_bytes)
     )
 }
 
 pub(crate) fn time(point: &Point, limit_s: f64) -> String {
     match point.time_s {
-        Some(time) => units::seconds(time),
-        None if point.limit => format!("> {}", units::seconds(limit_s)),
+        Some(time) => quantities::seconds(time),
+        None if point.limit => format!("> {}", quantities::seconds(limit_s)),
         None => "failed".to_owned(),
     }
 }

@@ -20,7 +20,7 @@ use crate::answer::Answer;
 use crate::coop::{OnProgress, Progress};
 use crate::error::{BenchError, Result};
 use crate::tpch::{self, Generate, Table};
-use crate::units;
+use coscan_quantities as quantities;
 
 /// What is run.
 #[derive(Clone, Debug)]
@@ -132,13 +132,13 @@ pub async fn run(options: &TpchOptions, root: &Path, on_progress: OnProgress) ->
 }
 
 fn figures(options: &TpchOptions) -> Figures {
-    let held = options.device.bandwidth().map(units::rate);
+    let held = options.device.bandwidth().map(quantities::rate);
     let about = format!(
         "TPC-H, scale {}, device {}{}; {} of memory; medians of {}",
         options.scale,
         options.device.name(),
         held.map_or_else(String::new, |rate| format!(" ({rate})")),
-        units::bytes(options.memory_bytes),
+        quantities::bytes(options.memory_bytes),
         options.repeats,
     );
     Figures::new(

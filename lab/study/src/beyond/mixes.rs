@@ -109,6 +109,8 @@ pub(crate) fn run(seeds: u64) -> Report {
                     None,
                     point.latency,
                 );
+                let p95 = over(|f| f.p95_s);
+                report.row(format!("{machine} {mix}: P95 / 2007's"), None, p95);
                 report.row(format!("{machine} {mix}: CPU time / 2007's"), None, cpu);
                 points.push(point);
             }

@@ -16,6 +16,8 @@ pub(crate) struct Figures {
     pub(crate) stream_s: f64,
     /// Mean of latency over standalone time.
     pub(crate) normalized: f64,
+    /// The latency that one query in twenty exceeds, seconds.
+    pub(crate) p95_s: f64,
     /// Seconds.
     pub(crate) total_s: f64,
     /// Share of all cores used, in percent.
@@ -109,7 +111,16 @@ pub(crate) fn measure(scenario: &Scenario, alone: &mut Standalone) -> (Figures, 
         class.requests /= count;
     }
     figures.normalized = mean(normalized.into_iter());
+    figures.p95_s = p95(outcome.queries.iter().map(|done| done.latency_ns));
     (figures, outcome)
+}
+
+/// In seconds, by the nearest rank.
+fn p95(latencies_ns: impl Iterator<Item = u64>) -> f64 {
+    let mut all: Vec<u64> = latencies_ns.collect();
+    all.sort_unstable();
+    let at = (all.len() * 95).div_ceil(100).saturating_sub(1);
+    all.get(at).map_or(0.0, |&ns| seconds(ns))
 }
 
 pub(crate) fn seconds(ns: u64) -> f64 {

@@ -30,7 +30,7 @@ const DIGITS_OF_64_BITS: u8 = 18;
 const ROWS_PER_VALUE: usize = 4;
 
 /// The field that a column of the file is decoded to; `field` is what the plan wants of it.
-pub(super) fn compact(field: &FieldRef, file: &TableFile) -> FieldRef {
+pub(crate) fn compact(field: &FieldRef, file: &TableFile) -> FieldRef {
     let metadata = file.metadata();
     let descriptor = metadata.file_metadata().schema_descr();
     let roots = descriptor.root_schema().get_fields();

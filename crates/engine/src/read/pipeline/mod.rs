@@ -42,10 +42,9 @@ use datafusion::physical_plan::metrics::Time;
 use futures::future::BoxFuture;
 
 use super::file_plan::FilePlan;
-use crate::read::pipeline::routed;
 use crate::read::prune::is_float;
 use bits::scatter;
-use compact::{mask_by_value, widen};
+use compact::mask_by_value;
 
 pub(crate) use compact::{compact, widen};
 

@@ -46,7 +46,7 @@ use parquet::schema::types::SchemaDescriptor;
 
 use super::file_plan::FilePlan;
 use chunk_bounds::{PartStatistics, part_of};
-use floats::{CountingBounds, Ends, bounds_that_count};
+use floats::{CountingBounds, Ends};
 
 pub(crate) use floats::{bounds_that_count, is_float};
 

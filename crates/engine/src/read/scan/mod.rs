@@ -30,4 +30,4 @@ pub(crate) use executions::Executions;
 pub(crate) use metrics::PartitionMetrics;
 pub(crate) use positions::Positions;
 pub(crate) use spec::{Delivery, ScanPlan, files_of};
-pub(crate) use stream::{LeaseBatch, open_runs};
+pub(crate) use stream::{LeaseBatch, open, open_runs};

@@ -3,12 +3,12 @@
 //! Footers, page indexes, chunk maps and the core's own records live as long as somebody holds
 //! them. Each carries a charge, which the budget loses when it is dropped, whoever drops it last.
 //! Not here: what goes when there is too much of it (`files.rs`, `versions.rs`), the limit
-//! (`memory.rs`).
+//! (`budget.rs`).
 
 use std::sync::Arc;
 
-use super::MemoryBudget;
-use crate::FileChunks;
+use super::budget::MemoryBudget;
+use crate::parquet::FileChunks;
 
 /// Bytes that the budget counts until this is dropped.
 #[derive(Debug)]
@@ -49,12 +49,12 @@ impl Drop for Charge {
 }
 
 /// What a chunk map takes in memory, about.
-pub(super) fn bytes_of_map(chunks: &FileChunks) -> u64 {
+pub(crate) fn bytes_of_map(chunks: &FileChunks) -> u64 {
     // A list is three words, a range two; each list is an allocation of its own, which costs two
     // more.
     const LIST: usize = 5 * 8;
     const RANGE: usize = 2 * 8;
-    let of_chunk = |chunk: &crate::FileChunk| {
+    let of_chunk = |chunk: &crate::parquet::FileChunk| {
         let ranges: usize = chunk.columns.iter().map(Vec::len).sum();
         let lists = chunk.columns.len() + 2;
         lists * LIST + (ranges + 2 * chunk.pieces.len()) * RANGE
@@ -67,6 +67,6 @@ pub(super) fn bytes_of_map(chunks: &FileChunks) -> u64 {
 
 /// What a chunk takes in the core and in the pool, about: its records, and the bytes of each of its
 /// columns.
-pub(super) fn bytes_of_chunk(columns: usize) -> u64 {
+pub(crate) fn bytes_of_chunk(columns: usize) -> u64 {
     256 + 8 * columns as u64
 }

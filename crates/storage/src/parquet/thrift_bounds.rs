@@ -4,7 +4,7 @@
 //! a list or a field claims, and follows the schema recursively. One flipped bit in such a count
 //! asks for more memory than there is, and a failed allocation or an overflowed stack aborts: no
 //! `catch_unwind` helps. So the bytes are walked once, without allocating, before they are decoded;
-//! `parquet_grammar.rs` keeps the walk on the bytes that parquet will look at.
+//! `grammar.rs` keeps the walk on the bytes that parquet will look at.
 //! Not here: meaning, other than that of the schema's `num_children`; whatever passes may still be
 //! refused by parquet.
 //! Bounds: O(bytes), recursion at most [`DEPTH_MAX`].
@@ -12,7 +12,7 @@
 //! no more than [`ELEMENTS_MAX`], and a schema's children are all there.
 //! I2: the walk and parquet agree on where each value ends.
 
-use crate::parquet_grammar::{Element, Name, Shape};
+use super::grammar::{Element, Name, Shape};
 
 /// What is wrong with the bytes.
 pub(crate) type Flaw = &'static str;

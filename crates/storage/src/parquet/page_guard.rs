@@ -26,10 +26,10 @@ use parquet::file::page_index::offset_index::PageLocation;
 use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::serialized_reader::SerializedPageReader;
 
-use crate::delta::strings;
-use crate::segment_bytes::SegmentBytes;
-use crate::thrift_bounds::{PageClaims, page_claims};
-use crate::{Result, StorageError};
+use super::delta::strings;
+use super::segment_bytes::SegmentBytes;
+use super::thrift_bounds::{PageClaims, page_claims};
+use crate::error::{Result, StorageError};
 
 /// What a page may have at most where no budget says less: what its header can claim.
 pub const PAGE_BYTES_MAX: u64 = i32::MAX as u64;

@@ -1,13 +1,27 @@
 //! Quantities as people write and read them: `200MB/s`, `25%`, `1.5GB`, `250ms`.
 //!
-//! Idea: one pair of functions per quantity, so that what the report prints can be typed back as an
-//! option. Decimal units are powers of 1000 and binary units (`MiB`) powers of 1024: a device's
-//! data sheet and a memory limit are both written the way their makers write them.
+//! Idea: one grammar per quantity, wherever it is typed (a flag, a setting), and one way to show
+//! it, so that what is shown can be typed back. Decimal units are powers of 1000 and binary units
+//! (`MiB`) powers of 1024: a device's data sheet and a memory limit are both written the way their
+//! makers write them.
+//! Not here: which values an option admits.
+
+#![forbid(unsafe_code)]
 
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::error::{BenchError, Result};
+/// A text that is not the quantity that was asked for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("'{text}' is not {expected}")]
+pub struct NotAQuantity {
+    /// What was written.
+    pub text: String,
+    /// What would have been understood.
+    pub expected: &'static str,
+}
+
+type Result<T> = std::result::Result<T, NotAQuantity>;
 
 /// A number of bytes, or a fraction of something whose size is known only later.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -32,10 +46,15 @@ impl Share {
 }
 
 impl FromStr for Share {
-    type Err = BenchError;
+    type Err = NotAQuantity;
 
     fn from_str(text: &str) -> Result<Self> {
-        let wrong = || quantity(text, "a share or a size, such as 25% or 1.5GB");
+        let wrong = || {
+            quantity(
+                text,
+                "a size or a share: write bytes (1048576), KB, MB, GB, KiB, MiB, GiB (16MiB, 1.5GB) or a share (25%)",
+            )
+        };
         match text.trim().strip_suffix('%') {
             Some(percent) => {
                 let percent: f64 = percent.trim().parse().map_err(|_| wrong())?;
@@ -49,12 +68,23 @@ impl FromStr for Share {
     }
 }
 
-/// Reads a size such as `64MiB`, `1.5GB` or `4096`.
+/// Reads a size such as `64MiB`, `1.5GB`, `1_048_576` or `4096`.
+///
+/// # Errors
+/// [`NotAQuantity`]; a share is one.
 pub fn parse_bytes(text: &str) -> Result<u64> {
-    scaled(text, &BYTE_UNITS).ok_or_else(|| quantity(text, "a size, such as 64MiB or 1.5GB"))
+    scaled(text, &BYTE_UNITS).ok_or_else(|| {
+        quantity(
+            text,
+            "a size: write bytes (1048576), or KB, MB, GB, KiB, MiB, GiB (16MiB, 1.5GB)",
+        )
+    })
 }
 
-/// Reads a rate such as `200MB/s`; the `/s` may be left out.
+/// Reads a rate in bytes a second such as `200MB/s`; the `/s` may be left out.
+///
+/// # Errors
+/// [`NotAQuantity`]; no rate is zero.
 pub fn parse_rate(text: &str) -> Result<u64> {
     let bytes = text.trim();
     let bytes = bytes.strip_suffix("/s").unwrap_or(bytes);
@@ -65,6 +95,9 @@ pub fn parse_rate(text: &str) -> Result<u64> {
 }
 
 /// Reads a duration such as `3s`, `250ms`, `2min` or `0`.
+///
+/// # Errors
+/// [`NotAQuantity`].
 pub fn parse_duration(text: &str) -> Result<Duration> {
     scaled(text, &TIME_UNITS)
         .map(Duration::from_micros)
@@ -125,8 +158,8 @@ pub fn count(count: u64) -> String {
     text
 }
 
-fn quantity(text: &str, expected: &'static str) -> BenchError {
-    BenchError::Quantity {
+fn quantity(text: &str, expected: &'static str) -> NotAQuantity {
+    NotAQuantity {
         text: text.to_owned(),
         expected,
     }
@@ -147,10 +180,10 @@ fn split<'a>(mut value: f64, units: &[&'a str]) -> (f64, &'a str) {
 fn scaled(text: &str, units: &[(&str, f64)]) -> Option<u64> {
     let text = text.trim();
     let end = text
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_')
         .unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
-    let number: f64 = number.parse().ok()?;
+    let number: f64 = number.replace('_', "").parse().ok()?;
     let unit = unit.trim();
     let (_, factor) = units
         .iter()
@@ -159,7 +192,7 @@ fn scaled(text: &str, units: &[(&str, f64)]) -> Option<u64> {
     (value.is_finite() && value < 9.2e18).then_some(value as u64)
 }
 
-const BYTE_UNITS: [(&str, f64); 14] = [
+const BYTE_UNITS: [(&str, f64); 18] = [
     ("", 1.0),
     ("B", 1.0),
     ("k", 1e3),
@@ -170,9 +203,13 @@ const BYTE_UNITS: [(&str, f64); 14] = [
     ("GB", 1e9),
     ("T", 1e12),
     ("TB", 1e12),
+    ("Ki", 1024.0),
     ("KiB", 1024.0),
+    ("Mi", 1_048_576.0),
     ("MiB", 1_048_576.0),
+    ("Gi", 1_073_741_824.0),
     ("GiB", 1_073_741_824.0),
+    ("Ti", 1_099_511_627_776.0),
     ("TiB", 1_099_511_627_776.0),
 ];
 
@@ -197,6 +234,8 @@ mod tests {
         assert_eq!(parse_bytes("1.5GB").unwrap(), 1_500_000_000);
         assert_eq!(parse_bytes(" 64 MiB ").unwrap(), 64 << 20);
         assert_eq!(parse_bytes("4096").unwrap(), 4096);
+        assert_eq!(parse_bytes("1_048_576").unwrap(), 1 << 20);
+        assert_eq!(parse_bytes("16Mi").unwrap(), 16 << 20);
         for wrong in [
             "",
             "MB",
@@ -206,7 +245,8 @@ mod tests {
             "1e400GB",
             "99999999999TB",
         ] {
-            assert!(parse_bytes(wrong).is_err(), "{wrong}");
+            let error = parse_bytes(wrong).unwrap_err().to_string();
+            assert!(error.contains(wrong), "{error}");
         }
     }
 

@@ -16,7 +16,7 @@ use std::ops::Range;
 use parquet::file::metadata::ParquetMetaData;
 use parquet::file::page_index::offset_index::PageLocation;
 
-use crate::chunk_map::{Piece, page_index};
+use super::chunk_map::{Piece, page_index};
 use crate::pool::{TableFile, TableView};
 
 /// A run of rows of one chunk that can be read by itself.

@@ -34,11 +34,11 @@ use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 use parquet::file::page_index::offset_index::PageLocation;
 use parquet::schema::types::{SchemaDescriptor, Type};
 
-use crate::chunk_map::{FileChunk, Piece, page_index};
-use crate::page_guard::{GuardedPages, PAGE_BYTES_MAX};
+use super::chunk_map::{FileChunk, Piece, page_index};
+use super::page_guard::{GuardedPages, PAGE_BYTES_MAX};
+use super::segment_bytes::SegmentBytes;
+use crate::error::{Result, StorageError};
 use crate::panics::text;
-use crate::segment_bytes::SegmentBytes;
-use crate::{Result, StorageError};
 
 /// Decodes one segment: a root column of a chunk.
 pub struct SegmentDecoder {

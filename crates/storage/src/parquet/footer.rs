@@ -30,9 +30,9 @@ use parquet::file::metadata::{
 use parquet::file::page_index::column_index::ColumnIndexMetaData;
 use parquet::file::page_index::offset_index::OffsetIndexMetaData;
 
-use crate::decode::panic_text;
-use crate::thrift_bounds::{Flaw, check_column_index, check_file_metadata, check_offset_index};
-use crate::{Result, StorageError};
+use super::decode::panic_text;
+use super::thrift_bounds::{Flaw, check_column_index, check_file_metadata, check_offset_index};
+use crate::error::{Result, StorageError};
 
 /// Reads byte ranges of one file.
 pub trait RangeRead: Send + Sync {

@@ -5,8 +5,8 @@
 
 use std::ops::Range;
 
-use crate::chunk_map::{FileChunk, Piece};
-use crate::decode::rows_of;
+use super::chunk_map::{FileChunk, Piece};
+use super::decode::rows_of;
 
 /// The batches of a chunk: each of `batch_rows` rows but the last of a piece.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
