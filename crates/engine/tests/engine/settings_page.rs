@@ -98,10 +98,10 @@ fn an_engine_takes_the_values_that_set_takes() {
         .expect_err("unknown")
         .to_string();
     assert!(error.contains("pbm-sampling"), "{error}");
-    let chunk_bytes = 1;
+    let chunk_bytes = 0;
     let refused = coscan::Engine::new(EngineConfig {
         chunk_bytes,
         ..EngineConfig::default()
     });
-    assert!(refused.is_err(), "less than a page");
+    assert!(refused.is_err(), "chunks of nothing");
 }

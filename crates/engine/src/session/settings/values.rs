@@ -20,8 +20,7 @@ pub(crate) const DEFAULT: &str = "default";
 /// No bound but the memory budget.
 pub(super) const UNLIMITED: &str = "unlimited";
 
-/// A chunk smaller than a page of a disk's request makes no sense; it is allowed down to here for
-/// tests.
+/// A chunk smaller than a page makes no sense, and is work for all sessions.
 const CHUNK_BYTES_MIN: u64 = 4 << 10;
 const CHUNK_BYTES_MAX: u64 = 1 << 30;
 
@@ -30,6 +29,16 @@ const LABEL_CHARS_MAX: usize = 200;
 
 /// Less cannot hold one page of each column of any real table.
 const MEMORY_BYTES_MIN: u64 = 1 << 20;
+
+/// Whether an engine may be made with chunks of so many bytes. Who makes it may have them smaller
+/// than a session may.
+pub(super) fn check_chunk_bytes(bytes: u64) -> Result<u64, Refused> {
+    if (1..=CHUNK_BYTES_MAX).contains(&bytes) {
+        Ok(bytes)
+    } else {
+        Err(format!("{bytes} bytes; it is between 1 and 1GiB"))
+    }
+}
 
 /// A name out of those there are.
 pub(super) fn named<T: FromStr<Err = UnknownName>>(value: &str) -> Result<T, Refused> {
@@ -67,11 +76,7 @@ pub(super) fn bytes_or_unlimited(value: &str) -> Result<Option<u64>, Refused> {
 
 /// A size that chunks may be meant to have.
 pub(super) fn chunk_bytes(value: &str) -> Result<u64, Refused> {
-    check_chunk_bytes(bytes(value)?)
-}
-
-/// Whether chunks may be meant to be of so many bytes.
-pub(super) fn check_chunk_bytes(bytes: u64) -> Result<u64, Refused> {
+    let bytes = bytes(value)?;
     if (CHUNK_BYTES_MIN..=CHUNK_BYTES_MAX).contains(&bytes) {
         Ok(bytes)
     } else {
