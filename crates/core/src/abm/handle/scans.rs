@@ -1,12 +1,12 @@
 //! Scans come, ask, give back and go.
 //!
-//! Not here: what they are handed (`relevance.rs`, `elevator.rs`, `sequential.rs` choose it).
+//! Not here: what they are handed (`relevance.rs`, `elevator.rs`, `in_order.rs` choose it).
 //! I5: each scan is handed each of its chunks once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::abm::Abm;
-use crate::scan::{PartState, Scan, Turn};
+use crate::table::scan::{PartState, Scan, Turn};
 use crate::table::{LastLoad, Pinner};
 use crate::{Action, ChunkId, ChunkSet, LoadOrigin, Policy, ScanId, ScanSpec};
 

@@ -13,8 +13,8 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use crate::abm::{Abm, LoadChoice};
-use crate::scan::Scan;
 use crate::table::Table;
+use crate::table::scan::Scan;
 use crate::{ChunkId, ColumnId, Policy, TableId};
 
 /// Segments that are looked at for an eviction. With ten, the best of them is in the best fifth

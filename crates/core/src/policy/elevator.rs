@@ -2,15 +2,15 @@
 //! each.
 //!
 //! Chunks stay until every scan that needs them has had them, so the cursor waits for the slowest
-//! scan (`room.rs`: only garbage is evicted). Scans that are stalled do not count.
+//! scan (`eviction.rs`: only garbage is evicted). Scans that are stalled do not count.
 //! Source: [CoopScans07 §3, §6.2].
 
 use crate::abm::{Abm, LoadChoice};
 use crate::bits::Bits;
-use crate::groups::Group;
-use crate::pruned::Among;
-use crate::scan::Scan;
 use crate::table::Table;
+use crate::table::best_chunk::Among;
+use crate::table::groups::Group;
+use crate::table::scan::Scan;
 use crate::{ChunkId, ColumnSet};
 
 impl Abm {

@@ -1,18 +1,26 @@
 //! One table in the buffer manager: what is in memory, what is on its way, who wants it.
 //!
 //! Not here: what happens to segments and extents (`segments.rs`); which scan, chunk or victim is
-//! chosen (`relevance.rs`, `elevator.rs`, `sequential.rs`, `room.rs`).
+//! chosen (`relevance.rs`, `elevator.rs`, `in_order.rs`, `eviction.rs`).
 //! I1: `loading` and `resident` of a chunk are disjoint. I2: `pinned` is a subset of `resident` and
 //! never a victim.
+
+pub(crate) mod best_chunk;
+pub(crate) mod groups;
+pub(crate) mod interest;
+pub(crate) mod layout;
+mod needed;
+pub(crate) mod scan;
+pub(crate) mod segments;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use smallvec::SmallVec;
 
 use crate::bits::Bits;
-use crate::groups::{ChunkState, Group, GroupId, Groups};
-use crate::interest::Interest;
-use crate::pbm::IdleList;
+use crate::policy::pbm::IdleList;
+use crate::table::groups::{ChunkState, Group, GroupId, Groups};
+use crate::table::interest::Interest;
 use crate::{
     ChunkId, ChunkLayout, ChunkSet, ColumnId, ColumnSet, DeviceId, ExtentId, PageRequestId, Policy,
     ScanId, SharedExtent, TableId, TableLayout,

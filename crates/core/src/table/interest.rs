@@ -10,7 +10,7 @@ use std::ops::Range;
 use crate::ChunkId;
 use crate::bits::Bits;
 
-/// Slots (see `table.rs`) of the scan parts that need each chunk.
+/// Slots (see `Table`) of the scan parts that need each chunk.
 #[derive(Debug, Default)]
 pub(crate) struct Interest {
     slots: Vec<Bits>,

@@ -7,7 +7,7 @@
 //! are alike and a bound is exact; where their ranges are full of holes it is loose, but still
 //! skips most of the table.
 //!
-//! Not here: what is good (`relevance.rs`, `room.rs`, `elevator.rs` give the bound and the score).
+//! Not here: what is good (`relevance.rs`, `eviction.rs`, `elevator.rs` give the bound and the score).
 //! Bounds: a change of one chunk costs at most 64 chunks and 64 blocks; a search at least all
 //! branches, in the worst case all chunks: finding the chunk that most of an arbitrary subset of
 //! scans want is a maximum-inner-product search, for which nothing better is known. Measured by
@@ -21,7 +21,7 @@ use smallvec::SmallVec;
 
 use crate::ChunkId;
 use crate::bits::Bits;
-use crate::interest::{Interest, Member};
+use crate::table::interest::{Interest, Member};
 
 /// Chunks per block and blocks per branch: the bits of a word.
 const FAN: u32 = 64;

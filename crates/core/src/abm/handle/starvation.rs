@@ -6,8 +6,8 @@
 //! Source: [CoopScans07 Figure 3, queryStarved]; we differ: loads in flight count as available.
 
 use crate::abm::Abm;
-use crate::scan::Scan;
 use crate::table::Table;
+use crate::table::scan::Scan;
 use crate::{ChunkId, ScanId, TableId, Time};
 
 impl Abm {

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use crate::abm::Abm;
-use crate::groups::Group;
-use crate::scan::Scan;
+use crate::table::groups::Group;
+use crate::table::scan::Scan;
 use crate::table::{Pinner, Table};
 use crate::{ChunkId, ColumnSet, Policy};
 

@@ -12,13 +12,13 @@ use smallvec::SmallVec;
 
 use crate::abm::{Abm, LoadChoice};
 use crate::bits::Bits;
-use crate::groups::Group;
-use crate::interest::Member;
-use crate::pruned::Among;
-use crate::relevance::Ratio;
-use crate::scan::Scan;
-use crate::segments::Evicted;
+use crate::policy::relevance::Ratio;
 use crate::table::Table;
+use crate::table::best_chunk::Among;
+use crate::table::groups::Group;
+use crate::table::interest::Member;
+use crate::table::scan::Scan;
+use crate::table::segments::Evicted;
 use crate::{Action, ChunkId, ColumnId, ColumnSet, ExtentId, Policy, StorageModel, TableId};
 
 /// One thing to evict.

@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use smallvec::SmallVec;
 
 use crate::abm::{Abm, LoadChoice};
-use crate::scan::Scan;
+use crate::table::scan::Scan;
 use crate::{ChunkId, ColumnSet, Part, TableId};
 
 impl Abm {

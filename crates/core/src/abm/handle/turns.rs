@@ -15,8 +15,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::abm::Abm;
-use crate::scan::{Scan, Turn};
 use crate::table::Table;
+use crate::table::scan::{Scan, Turn};
 use crate::{Action, ChunkId, Policy, ScanId, TableId, Time, TurnLimit};
 
 /// Who works and who waits for a turn.

@@ -4,8 +4,8 @@
 
 use std::ops::Range;
 
-use crate::scan::{PartState, Scan};
 use crate::table::Table;
+use crate::table::scan::{PartState, Scan};
 use crate::{ChunkId, ChunkSet};
 
 impl Table {

@@ -3,14 +3,14 @@
 //! A decision first asks which columns of a chunk are in memory or on their way, and whether
 //! someone reads it. Chunks alike in that form a *group*, of which there are few, for columns are
 //! wanted in few combinations. Which scans need them differs from chunk to chunk; that is for the
-//! group's members (`pruned.rs`). Which columns are pinned does so too (`Table::idle`).
+//! group's members (`best_chunk.rs`). Which columns are pinned does so too (`Table::idle`).
 //! Source: [CoopScans07 §4, Figure 3]; we differ: the paper counts interest anew for every chunk
 //! and decision (§5.2.4).
 
 use std::collections::BTreeMap;
 
-use crate::interest::Interest;
-use crate::pruned::PrunedSet;
+use crate::table::best_chunk::PrunedSet;
+use crate::table::interest::Interest;
 use crate::{ChunkId, ColumnSet, DeviceId};
 
 /// What makes chunks alike.

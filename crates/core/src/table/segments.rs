@@ -1,7 +1,7 @@
 //! What happens to the bytes of a table: uses, pins, loads, evictions, and the extents that
 //! segments share.
 //!
-//! Not here: which of them is chosen (`relevance.rs`, `elevator.rs`, `sequential.rs`, `room.rs`).
+//! Not here: which of them is chosen (`relevance.rs`, `elevator.rs`, `in_order.rs`, `eviction.rs`).
 //! I1: an extent is loading at most once, and belongs to the load that brings it. A resident
 //! segment has all its extents.
 

@@ -2,9 +2,9 @@
 //!
 //! Idea: serve the starved scan that needs least (or has waited long), with the chunk that unblocks
 //! most starved scans; hand out first what few others want, so that it can be evicted early.
-//! Not here: what is evicted for it (`room.rs`).
+//! Not here: what is evicted for it (`eviction.rs`).
 //! Bounds: O(scans · log scans) for the scan, and for its chunk a search under bounds
-//! (`pruned.rs`).
+//! (`best_chunk.rs`).
 //! Source: [CoopScans07 §4, Figure 3; §6.2, Figure 11]; we differ as `docs/design/abm.md` says.
 
 use std::cmp::Reverse;
@@ -14,9 +14,9 @@ use smallvec::SmallVec;
 
 use crate::abm::{Abm, LoadChoice};
 use crate::bits::Bits;
-use crate::pruned::Among;
-use crate::scan::{PartState, Scan};
 use crate::table::Table;
+use crate::table::best_chunk::Among;
+use crate::table::scan::{PartState, Scan};
 use crate::{ChunkId, ColumnSet, ScanId, StorageModel};
 
 /// A score `num / den`, compared exactly.

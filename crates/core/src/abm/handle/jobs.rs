@@ -17,9 +17,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::abm::Abm;
-use crate::error::EventError;
-use crate::scan::Turn;
+use crate::abm::error::EventError;
 use crate::table::Pinner;
+use crate::table::scan::Turn;
 use crate::{ChunkId, ScanId, TableId, Time};
 
 /// The scan that leads it, and the chunk: no scan holds a chunk twice at a time.

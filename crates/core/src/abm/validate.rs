@@ -4,7 +4,7 @@
 //! Contract: `docs/design/abm.md`, "One event".
 
 use crate::abm::Abm;
-use crate::error::EventError;
+use crate::abm::error::EventError;
 use crate::table::Table;
 use crate::{
     ChunkId, ChunkLayout, ChunkSet, ColumnId, Event, ScanId, ScanSpec, SharedExtent, StorageModel,

@@ -1,7 +1,7 @@
 //! Loads start, arrive and fail.
 //!
-//! Not here: which load is chosen (`relevance.rs`, `elevator.rs`, `sequential.rs`), what makes room
-//! for it (`room.rs`).
+//! Not here: which load is chosen (`relevance.rs`, `elevator.rs`, `in_order.rs`), what makes room
+//! for it (`eviction.rs`).
 //! I3: a load starts only if it fits. I7: a failed load fails the scans that need it, and nothing
 //! else.
 

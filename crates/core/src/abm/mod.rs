@@ -1,8 +1,8 @@
 //! The Active Buffer Manager: one event in, the actions that follow out.
 //!
 //! This file is the skeleton of `handle`: stalls (`starvation.rs`), state changes and delivery
-//! (`serving.rs`, `turns.rs`, `loading.rs`, `pages.rs`, `jobs.rs`), budget (`room.rs`), loads
-//! (`loading.rs`). What is chosen stands in `relevance.rs`, `elevator.rs`, `sequential.rs`.
+//! (`scans.rs`, `turns.rs`, `loading.rs`, `pages.rs`, `jobs.rs`), budget (`eviction.rs`), loads
+//! (`loading.rs`). What is chosen stands in `relevance.rs`, `elevator.rs`, `in_order.rs`.
 //!
 //! Bounds: at most `loads_max` outstanding loads per device; actions queue until polled.
 //! I1 a segment is loading at most once. I2 a pinned segment is never a victim. I3 bytes resident
@@ -10,18 +10,28 @@
 //! once for each scan that announced it, whoever does it.
 //! Source: [CoopScans07 §4, Figure 3]; contract: `docs/design/abm.md`.
 
+#[cfg(feature = "canary")]
+mod canary;
+mod check;
+pub(crate) mod error;
+pub(crate) mod event;
+pub(crate) mod handle;
+pub mod log;
+pub(crate) mod snapshot;
+mod validate;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use indexmap::IndexMap;
 use rustc_hash::FxBuildHasher;
 
-use crate::error::EventError;
-use crate::jobs::Jobs;
-use crate::loading::OutstandingLoad;
-use crate::pages::Pages;
-use crate::scan::Scan;
+use crate::abm::error::EventError;
+use crate::abm::handle::jobs::Jobs;
+use crate::abm::handle::loading::OutstandingLoad;
+use crate::abm::handle::pages::Pages;
+use crate::abm::handle::turns::Turns;
 use crate::table::Table;
-use crate::turns::Turns;
+use crate::table::scan::Scan;
 use crate::{
     AbmConfig, Action, ChunkId, ChunkLayout, ColumnSet, DeviceId, Event, ScanId, SharedExtent,
     TableId, TableLayout, Time,

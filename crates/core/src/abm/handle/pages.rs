@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use crate::abm::Abm;
-use crate::error::EventError;
+use crate::abm::error::EventError;
 use crate::table::Pinner;
 use crate::{Action, ChunkId, ColumnSet, PageRequestId, TableId};
 

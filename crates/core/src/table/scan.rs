@@ -1,9 +1,9 @@
-//! A registered scan: what it holds, and whether it goes hungry. What it still needs: `needs.rs`.
+//! A registered scan: what it holds, and whether it goes hungry. What it still needs: `needed.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::abm::handle::jobs::Joined;
 use crate::bits::Bits;
-use crate::jobs::Joined;
 use crate::{ChunkId, ColumnSet, ScanId, TableId, Time};
 
 /// A part with its slot in the table's interest masks.
