@@ -1,11 +1,13 @@
-//! What policies, storage models and access paths are called: in settings, plans, traces and logs,
-//! and on command lines.
+//! What storage models and access paths are called: in settings, plans, traces and logs, and on
+//! command lines.
+//!
+//! Not here: what policies are called (`policy/mod.rs`).
 
 use std::fmt;
 use std::str::FromStr;
 
+use crate::StorageModel;
 use crate::smooth::{AccessPath, SmoothPolicy, SmoothTrigger};
-use crate::{Policy, StorageModel};
 
 /// A name that is none of those there are.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -13,33 +15,6 @@ use crate::{Policy, StorageModel};
 pub struct UnknownName {
     name: String,
     known: String,
-}
-
-impl Policy {
-    /// Every policy.
-    pub const ALL: [Self; 7] = [
-        Self::Normal,
-        Self::Attach,
-        Self::Pbm,
-        Self::PbmSampling,
-        Self::Elevator,
-        Self::Relevance,
-        Self::Relevance2007,
-    ];
-
-    /// Its name.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Normal => "normal",
-            Self::Attach => "attach",
-            Self::Pbm => "pbm",
-            Self::PbmSampling => "pbm-sampling",
-            Self::Elevator => "elevator",
-            Self::Relevance => "relevance",
-            Self::Relevance2007 => "relevance-2007",
-        }
-    }
 }
 
 impl StorageModel {
@@ -109,24 +84,9 @@ impl SmoothTrigger {
     }
 }
 
-impl fmt::Display for Policy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
 impl fmt::Display for StorageModel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
-    }
-}
-
-impl FromStr for Policy {
-    type Err = UnknownName;
-
-    /// In upper or lower case.
-    fn from_str(text: &str) -> Result<Self, UnknownName> {
-        named(text, &Self::ALL, Self::name)
     }
 }
 
@@ -135,7 +95,7 @@ impl FromStr for StorageModel {
 
     /// In upper or lower case.
     fn from_str(text: &str) -> Result<Self, UnknownName> {
-        named(text, &Self::ALL, Self::name)
+        by_name(text, &Self::ALL, Self::name)
     }
 }
 
@@ -144,7 +104,7 @@ impl FromStr for AccessPath {
 
     /// In upper or lower case.
     fn from_str(text: &str) -> Result<Self, UnknownName> {
-        named(text, &Self::ALL, Self::name)
+        by_name(text, &Self::ALL, Self::name)
     }
 }
 
@@ -153,7 +113,7 @@ impl FromStr for SmoothPolicy {
 
     /// In upper or lower case.
     fn from_str(text: &str) -> Result<Self, UnknownName> {
-        named(text, &Self::ALL, Self::name)
+        by_name(text, &Self::ALL, Self::name)
     }
 }
 
@@ -162,11 +122,12 @@ impl FromStr for SmoothTrigger {
 
     /// In upper or lower case.
     fn from_str(text: &str) -> Result<Self, UnknownName> {
-        named(text, &Self::ALL, Self::name)
+        by_name(text, &Self::ALL, Self::name)
     }
 }
 
-fn named<T: Copy>(
+/// The one of `all` with this name, in upper or lower case.
+pub(crate) fn by_name<T: Copy>(
     text: &str,
     all: &[T],
     name: impl Fn(T) -> &'static str,
@@ -190,14 +151,8 @@ mod tests {
 
     #[test]
     fn names_are_read_back() {
-        for policy in Policy::ALL {
-            assert_eq!(policy.to_string().parse(), Ok(policy));
-        }
         for model in StorageModel::ALL {
             assert_eq!(model.name().to_uppercase().parse(), Ok(model));
         }
-        let error = "lru".parse::<Policy>().expect_err("there is none");
-        let text = "'lru'; it is one of normal, attach, pbm, pbm-sampling, elevator, relevance, relevance-2007";
-        assert_eq!(error.to_string(), text);
     }
 }

@@ -7,6 +7,9 @@
 //! The same events give the same actions, always: that is what makes replay, simulation and the
 //! oracle test possible.
 //!
+//! `abm/` is the state machine, `state.rs` and `table/` what it knows, `policy/` the rules by which
+//! it decides, `smooth/` the smooth scan.
+//!
 //! The contract is `docs/design/abm.md`; the papers are named in `docs/BIBLIOGRAPHY.md`.
 #![forbid(unsafe_code)]
 
@@ -18,16 +21,19 @@ mod column_set;
 mod ids;
 mod policy;
 pub mod smooth;
+mod state;
 mod table;
 
+pub use abm::config::AbmConfig;
 pub use abm::error::EventError;
-pub use abm::event::{
-    AbmConfig, Action, Event, LoadOrigin, Part, Policy, ScanSpec, StorageModel, TurnLimit,
-};
+pub use abm::event::{Action, Event, LoadOrigin};
 pub use abm::snapshot::{ChunkSnapshot, JobSnapshot, ScanSnapshot};
 pub use abm::{Abm, log};
 pub use by_name::UnknownName;
 pub use chunk_set::ChunkSet;
 pub use column_set::ColumnSet;
 pub use ids::{ChunkId, ColumnId, DeviceId, ExtentId, PageRequestId, ScanId, TableId, Time};
-pub use table::layout::{ChunkLayout, SharedExtent, TableLayout};
+pub use policy::Policy;
+pub use policy::turns::TurnLimit;
+pub use table::layout::{ChunkLayout, SharedExtent, StorageModel, TableLayout};
+pub use table::scan::{Part, ScanSpec};

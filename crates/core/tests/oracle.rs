@@ -1,5 +1,6 @@
 //! Promised: `Abm` takes the decisions that `docs/design/abm.md` prescribes, action for action,
-//! keeps I1 to I5 and I7 towards any driver, and ends every scan whose consumers keep asking (I6).
+//! keeps I1 to I5 and I7 towards any driver, and ends every scan whose consumers keep
+//! asking (I6).
 //!
 //! Random worlds are driven by random operations. `agrees`: the fast scheduler against the naive
 //! one. `live`: after a random prefix nothing fails any more, and every scan must end; on both

@@ -9,6 +9,6 @@ impl Abm {
     /// From now on waiting counts for nothing in queryRelevance, so a scan that needs many chunks
     /// starves under `relevance` for as long as scans that need fewer keep coming.
     pub fn plant_canary(&mut self) {
-        self.config.wait_unit_ns = u64::MAX;
+        self.state.wait_unit_ns = u64::MAX;
     }
 }

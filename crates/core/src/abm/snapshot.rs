@@ -64,8 +64,8 @@ impl Abm {
     /// for the scan.
     #[must_use]
     pub fn needs(&self, scan: ScanId, chunk: ChunkId) -> bool {
-        self.scans.get(&scan).is_some_and(|scan| {
-            let table = self.table(scan.table);
+        self.state.scans.get(&scan).is_some_and(|scan| {
+            let table = self.state.table(scan.table);
             chunk.0 < table.chunk_count() && table.part_of(scan, chunk).is_some()
         })
     }
@@ -74,8 +74,8 @@ impl Abm {
     #[must_use]
     pub fn is_ready(&self, scan: ScanId, chunk: ChunkId) -> bool {
         self.needs(scan, chunk) && {
-            let scan = self.scan(scan);
-            let table = self.table(scan.table);
+            let scan = self.state.scan(scan);
+            let table = self.state.table(scan.table);
             let part = table.part_of(scan, chunk).map(|part| &scan.parts[part]);
             let resident = &table.group(chunk).state.resident;
             part.is_some_and(|part| part.columns.is_subset(resident))
@@ -95,7 +95,8 @@ impl Abm {
     /// Whether a scan holds a chunk that was handed to it: neither released nor lapsed.
     #[must_use]
     pub fn holds(&self, scan: ScanId, chunk: ChunkId) -> bool {
-        self.scans
+        self.state
+            .scans
             .get(&scan)
             .is_some_and(|scan| scan.held.contains_key(&chunk))
     }
@@ -127,7 +128,7 @@ impl Abm {
         chunk: ChunkId,
         columns: &ColumnSet,
     ) -> bool {
-        let Some(table) = self.tables.get(&table) else {
+        let Some(table) = self.state.tables.get(&table) else {
             return false;
         };
         let mut needing = table.interest(chunk).iter().map(|slot| table.slot(slot));
@@ -147,21 +148,22 @@ impl Abm {
     /// it was not evicted. False for extents and tables it does not know.
     #[must_use]
     pub fn extent_is_resident(&self, table: TableId, extent: ExtentId) -> bool {
-        self.tables
+        self.state
+            .tables
             .get(&table)
             .is_some_and(|table| table.extent_is_resident(extent))
     }
 
     /// The running scans, ascending by id.
     pub fn scans(&self) -> impl Iterator<Item = ScanSnapshot> + '_ {
-        self.scans.values().map(|scan| ScanSnapshot {
+        self.state.scans.values().map(|scan| ScanSnapshot {
             scan: scan.id,
             table: scan.table,
-            chunks_needed: self.table(scan.table).needed_len(scan),
+            chunks_needed: self.state.table(scan.table).needed_len(scan),
             chunks_held: scan.held.len(),
             chunks_lapsed: scan.lapsed.len(),
             chunks_in_jobs: scan.joined.len(),
-            chunks_coming: self.coming(scan),
+            chunks_coming: self.state.coming(scan),
             waiting: scan.waiting,
             starved: scan.starved,
             stalled: scan.stalled,
@@ -170,7 +172,7 @@ impl Abm {
 
     /// The chunks that hold or await bytes, in no particular order.
     pub fn chunks(&self) -> impl Iterator<Item = ChunkSnapshot> + '_ {
-        self.tables.values().flat_map(|table| {
+        self.state.tables.values().flat_map(|table| {
             let groups = table.groups.iter();
             let held = groups.filter(|group| !group.coming.is_empty());
             held.flat_map(move |group| {

@@ -4,19 +4,19 @@
 //! Contract: `docs/design/abm.md`, "One event".
 
 use crate::abm::Abm;
-use crate::abm::error::EventError;
 use crate::table::Table;
 use crate::{
-    ChunkId, ChunkLayout, ChunkSet, ColumnId, Event, ScanId, ScanSpec, SharedExtent, StorageModel,
-    TableId,
+    ChunkId, ChunkLayout, ChunkSet, ColumnId, Event, EventError, ScanId, ScanSpec, SharedExtent,
+    StorageModel, TableId,
 };
 
 impl Abm {
     #[expect(clippy::too_many_lines, reason = "one arm an event")]
     pub(crate) fn validate(&self, event: &Event) -> Result<(), EventError> {
-        let scan = |id: &ScanId| self.scans.get(id).ok_or(EventError::UnknownScan(*id));
+        let scan = |id: &ScanId| self.state.scans.get(id).ok_or(EventError::UnknownScan(*id));
         let chunk = |table: &TableId, chunk: &ChunkId| {
             let entry = self
+                .state
                 .tables
                 .get(table)
                 .ok_or(EventError::UnknownTable(*table))?;
@@ -28,10 +28,10 @@ impl Abm {
         };
         match event {
             Event::TableRegistered { table, layout } => {
-                if self.tables.contains_key(table) {
+                if self.state.tables.contains_key(table) {
                     return Err(EventError::TableExists(*table));
                 }
-                if self.config.model == StorageModel::Nsm && layout.columns != 1 {
+                if self.state.model == StorageModel::Nsm && layout.columns != 1 {
                     return Err(EventError::BadLayout(*table));
                 }
                 check_layout(*table, layout.columns, 0, 0, &layout.chunks, &layout.shared)
@@ -42,6 +42,7 @@ impl Abm {
                 shared,
             } => {
                 let entry = self
+                    .state
                     .tables
                     .get(table)
                     .ok_or(EventError::UnknownTable(*table))?;
@@ -50,6 +51,7 @@ impl Abm {
             }
             Event::TableDropped { table } => {
                 let entry = self
+                    .state
                     .tables
                     .get(table)
                     .ok_or(EventError::UnknownTable(*table))?;
@@ -130,6 +132,7 @@ impl Abm {
             return Err(EventError::ScanIdReused(id));
         }
         let table = self
+            .state
             .tables
             .get(&spec.table)
             .ok_or(EventError::UnknownTable(spec.table))?;

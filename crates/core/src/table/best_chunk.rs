@@ -7,7 +7,7 @@
 //! are alike and a bound is exact; where their ranges are full of holes it is loose, but still
 //! skips most of the table.
 //!
-//! Not here: what is good (`relevance.rs`, `eviction.rs`, `elevator.rs` give the bound and the score).
+//! Not here: what is good (the policies give the bound and the score).
 //! Bounds: a change of one chunk costs at most 64 chunks and 64 blocks; a search at least all
 //! branches, in the worst case all chunks: finding the chunk that most of an arbitrary subset of
 //! scans want is a maximum-inner-product search, for which nothing better is known. Measured by
@@ -131,7 +131,7 @@ impl Branch {
         (self.present & ((1 << at) - 1)).count_ones() as usize
     }
 
-    /// [`PrunedSet::least_wanted`] among its chunks; `first_block`: its first block's number.
+    /// [`ChunkTree::least_wanted`] among its chunks; `first_block`: its first block's number.
     fn least_wanted(
         &self,
         first_block: u32,
@@ -197,15 +197,15 @@ impl Among<'_> {
     }
 }
 
-/// A set of chunks under bounds.
+/// A set of chunks as a tree whose nodes bound what is below them.
 #[derive(Debug, Default)]
-pub(crate) struct PrunedSet {
-    /// Branches that have members, by their number. In a row, for a search goes through all.
+pub(crate) struct ChunkTree {
+    /// Branches that have members, by their number. Stored contiguously: a search scans them all.
     branches: Vec<(u32, Branch)>,
     len: usize,
 }
 
-impl PrunedSet {
+impl ChunkTree {
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -488,7 +488,7 @@ mod tests {
             let slots: Bits = slots.into_iter().collect();
             let mut interest = Interest::default();
             (0..CHUNKS).for_each(|_| interest.push());
-            let (mut set, mut model) = (PrunedSet::default(), BTreeSet::new());
+            let (mut set, mut model) = (ChunkTree::default(), BTreeSet::new());
             for (chunk, member, interested, lost) in changes {
                 if model.remove(&chunk) {
                     set.remove(ChunkId(chunk), &interest);

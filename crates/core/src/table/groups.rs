@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::table::best_chunk::PrunedSet;
+use crate::table::best_chunk::ChunkTree;
 use crate::table::interest::Interest;
 use crate::{ChunkId, ColumnSet, DeviceId};
 
@@ -34,14 +34,14 @@ pub(crate) struct Group {
     pub(crate) state: ChunkState,
     /// `resident` ∪ `loading`.
     pub(crate) coming: ColumnSet,
-    pub(crate) members: PrunedSet,
+    pub(crate) members: ChunkTree,
 }
 
 impl Group {
     fn new(state: ChunkState) -> Self {
         Self {
             coming: state.resident.union(&state.loading),
-            members: PrunedSet::default(),
+            members: ChunkTree::default(),
             state,
         }
     }

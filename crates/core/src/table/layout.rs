@@ -2,6 +2,15 @@
 
 use crate::{ChunkId, ColumnId, DeviceId};
 
+/// What one load brings.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum StorageModel {
+    /// The whole chunk, every column (the paper's NSM/PAX). Tables have one column in the core.
+    Nsm,
+    /// The segments that scans need.
+    Dsm,
+}
+
 /// Chunks and their sizes.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct TableLayout {

@@ -1,12 +1,14 @@
 //! One table in the buffer manager: what is in memory, what is on its way, who wants it.
 //!
 //! Not here: what happens to segments and extents (`segments.rs`); which scan, chunk or victim is
-//! chosen (`relevance.rs`, `elevator.rs`, `in_order.rs`, `eviction.rs`).
-//! I1: `loading` and `resident` of a chunk are disjoint. I2: `pinned` is a subset of `resident` and
-//! never a victim.
+//! chosen (`policy/`).
+//! I1: `loading` and `resident` of a chunk are disjoint. I2: `pinned` is a subset of
+//! `resident` and never a victim.
 
 pub(crate) mod best_chunk;
+mod check;
 pub(crate) mod groups;
+pub(crate) mod idle_list;
 pub(crate) mod interest;
 pub(crate) mod layout;
 mod needed;
@@ -18,13 +20,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use smallvec::SmallVec;
 
 use crate::bits::Bits;
-use crate::policy::pbm::IdleList;
 use crate::table::groups::{ChunkState, Group, GroupId, Groups};
+use crate::table::idle_list::IdleList;
 use crate::table::interest::Interest;
 use crate::{
-    ChunkId, ChunkLayout, ChunkSet, ColumnId, ColumnSet, DeviceId, ExtentId, PageRequestId, Policy,
-    ScanId, SharedExtent, TableId, TableLayout,
+    ChunkId, ChunkLayout, ChunkSet, ColumnId, ColumnSet, DeviceId, ExtentId, PageRequestId, ScanId,
+    SharedExtent, TableId, TableLayout,
 };
+
+/// What a policy wants a table to keep up to date for it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Upkeep {
+    /// Every idle segment may be evicted by itself; else only *garbage*, the idle segments that no
+    /// scan wants [CoopScans07 §6.2, "finding space for a chunk"].
+    pub(crate) wanted_segments_may_go: bool,
+    /// What stalled scans need counts as wanted.
+    pub(crate) stalled_scans_want: bool,
+    /// Segments that may be evicted by themselves are listed, to be drawn from.
+    pub(crate) idle_list: bool,
+}
 
 /// A part of a registered scan: one bit in the interest masks of its table.
 #[derive(Clone, Debug)]
@@ -93,7 +107,7 @@ pub(crate) struct Extent {
 #[derive(Debug)]
 pub(crate) struct Table {
     pub(crate) id: TableId,
-    pub(crate) policy: Policy,
+    upkeep: Upkeep,
     columns: u16,
     pub(crate) chunks: Vec<Chunk>,
     /// The group of each chunk.
@@ -122,8 +136,8 @@ pub(crate) struct Table {
     pub(crate) pins: BTreeMap<ChunkId, Pins>,
     /// Segments that may be evicted one by one, by last use.
     pub(crate) victims: BTreeSet<(u64, ChunkId, ColumnId)>,
-    /// The same, to be drawn from, under `pbm-sampling`.
-    pub(crate) idle_list: IdleList,
+    /// The same, to be drawn from, where the policy wants that.
+    pub(crate) idle_list: Option<IdleList>,
     /// Resident extents, the only ones that can be orphans.
     pub(crate) resident_extents: BTreeSet<ExtentId>,
     /// Where the elevator reads next.
@@ -135,10 +149,10 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    pub(crate) fn new(id: TableId, policy: Policy, layout: TableLayout) -> Self {
+    pub(crate) fn new(id: TableId, upkeep: Upkeep, layout: TableLayout) -> Self {
         let mut table = Self {
             id,
-            policy,
+            upkeep,
             columns: layout.columns,
             chunks: Vec::new(),
             group_of: Vec::new(),
@@ -157,7 +171,7 @@ impl Table {
             groups: Groups::default(),
             pins: BTreeMap::new(),
             victims: BTreeSet::new(),
-            idle_list: IdleList::default(),
+            idle_list: upkeep.idle_list.then(IdleList::default),
             resident_extents: BTreeSet::new(),
             cursor: ChunkId(0),
             last_load_seq: None,
@@ -515,18 +529,17 @@ impl Table {
             return;
         }
         for &(column, seq) in last_use {
-            let sampled = self.policy == Policy::PbmSampling;
             match (listed.contains(column), now.contains(column)) {
                 (true, false) => {
                     self.victims.remove(&(seq, chunk, column));
-                    if sampled {
-                        self.idle_list.remove((chunk, column));
+                    if let Some(list) = &mut self.idle_list {
+                        list.remove((chunk, column));
                     }
                 }
                 (false, true) => {
                     self.victims.insert((seq, chunk, column));
-                    if sampled {
-                        self.idle_list.insert((chunk, column));
+                    if let Some(list) = &mut self.idle_list {
+                        list.insert((chunk, column));
                     }
                 }
                 _ => {}
@@ -535,20 +548,21 @@ impl Table {
         self.chunks[chunk.0 as usize].listed = now;
     }
 
-    /// Columns of a chunk that may be evicted by themselves: under LRU every idle one, else
-    /// *garbage*, the idle ones that no scan wants [CoopScans07 §6.2, "finding space for a chunk"].
+    /// Columns of a chunk that may be evicted by themselves.
     pub(crate) fn victim_columns(&self, idle: &ColumnSet, interest: &Bits) -> ColumnSet {
-        match self.policy {
-            policy if policy.is_sequential() => idle.clone(),
-            _ => idle.difference(&self.wanted_now(interest)),
+        if self.upkeep.wanted_segments_may_go {
+            idle.clone()
+        } else {
+            idle.difference(&self.wanted_now(interest))
         }
     }
 
-    /// wanted(c) of the contract: under `elevator` stalled scans do not count.
+    /// wanted(c) of the contract.
     pub(crate) fn wanted_now(&self, interest: &Bits) -> ColumnSet {
-        match self.policy {
-            Policy::Elevator => self.columns_of(&interest.difference(&self.stalled)),
-            _ => self.columns_of(interest),
+        if self.upkeep.stalled_scans_want {
+            self.columns_of(interest)
+        } else {
+            self.columns_of(&interest.difference(&self.stalled))
         }
     }
 
@@ -557,7 +571,7 @@ impl Table {
         for &slot in slots {
             self.stalled.set(slot, on);
         }
-        if self.policy != Policy::Elevator {
+        if self.upkeep.stalled_scans_want {
             return;
         }
         let idle = self.groups.iter().filter(|group| group.may_be_idle());

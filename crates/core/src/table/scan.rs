@@ -1,10 +1,34 @@
-//! A registered scan: what it holds, and whether it goes hungry. What it still needs: `needed.rs`.
+//! What a scan asks for, and what a registered one holds.
+//!
+//! Not here: what it still needs (`needed.rs`), whether it is starved (`state.rs`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::abm::handle::jobs::Joined;
 use crate::bits::Bits;
-use crate::{ChunkId, ColumnSet, ScanId, TableId, Time};
+use crate::{ChunkId, ChunkSet, ColumnSet, ScanId, TableId, Time};
+
+/// A set of chunks of which a scan wants the same columns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The chunks. Not empty.
+    pub chunks: ChunkSet,
+    /// The columns wanted of each of them. Not empty.
+    pub columns: ColumnSet,
+}
+
+/// What a scan asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScanSpec {
+    /// The table.
+    pub table: TableId,
+    /// Disjoint sets of chunks, each with its columns. May be empty: such a scan is exhausted at
+    /// once.
+    pub parts: Vec<Part>,
+    /// How many streams ask for chunks at once, at least 1.
+    pub consumers: u32,
+    /// Chunks must be handed out in ascending order.
+    pub ordered: bool,
+}
 
 /// A part with its slot in the table's interest masks.
 #[derive(Clone, Debug)]
@@ -24,6 +48,21 @@ pub(crate) struct Turn {
     pub(crate) part: usize,
     /// Between how many scans the work is shared: 1, but for a chunk job that served more.
     pub(crate) served: u64,
+}
+
+impl Turn {
+    /// How long the chunk has been in work.
+    pub(crate) fn worked_ns(&self, now: Time) -> u64 {
+        now.min(self.end).0 - self.begun.0
+    }
+}
+
+/// A chunk that a scan has joined a job for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Joined {
+    pub(crate) leader: ScanId,
+    /// The scan's part that the chunk is of.
+    pub(crate) part: usize,
 }
 
 /// A scan's state.

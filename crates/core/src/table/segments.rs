@@ -1,7 +1,7 @@
 //! What happens to the bytes of a table: uses, pins, loads, evictions, and the extents that
 //! segments share.
 //!
-//! Not here: which of them is chosen (`relevance.rs`, `elevator.rs`, `in_order.rs`, `eviction.rs`).
+//! Not here: which of them is chosen (`policy/`).
 //! I1: an extent is loading at most once, and belongs to the load that brings it. A resident
 //! segment has all its extents.
 
@@ -76,7 +76,8 @@ impl Table {
         }
     }
 
-    /// The columns of a chunk in memory that nobody reads; nothing while a load is under way (I2).
+    /// The columns of a chunk in memory that nobody reads; nothing while a load is under way
+    /// (I2).
     pub(crate) fn idle(&self, chunk: ChunkId) -> ColumnSet {
         let group = self.group(chunk);
         if !group.may_be_idle() {

@@ -6,15 +6,15 @@
 //! that there is nothing to forget to update. `tests/oracle.rs` compares its actions with those of
 //! `coscan_core::Abm`, which keeps counts and indexes instead.
 //! Not here: the definitions (`definitions.rs`), what to hand out and to load (`choose.rs`), what
-//! to evict (`room.rs`).
+//! to evict (`eviction.rs`).
 //! Bounds: none worth naming; an event costs scans² x chunks² and more. Only small worlds are
 //! tested.
 //! Source: [CoopScans07 Figure 3, Figure 11] as `docs/design/abm.md` makes them exact.
 
 mod choose;
 mod definitions;
+mod eviction;
 mod jobs;
-mod room;
 
 use std::collections::{BTreeMap, VecDeque};
 

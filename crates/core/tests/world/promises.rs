@@ -1,7 +1,8 @@
 //! Has every promise been kept to the driver?
 //!
-//! I1 a segment is loading at most once; I2 what is pinned is not evicted; I3 a load fits the
-//! budget; I4 a load has a scan that needs it; I5 a scan is handed each of its chunks exactly once;
+//! I1 a segment is loading at most once; I2 what is pinned is not evicted; I3 a load
+//! fits the budget; I4 a load has a scan that needs it; I5 a scan is handed each of its
+//! chunks exactly once;
 //! I7 a failed load fails only whom it must.
 
 use coscan_core::{Action, ChunkId, ChunkSet, ColumnId, Event, ExtentId, ScanId};

@@ -17,10 +17,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::abm::Abm;
-use crate::abm::error::EventError;
 use crate::table::Pinner;
-use crate::table::scan::Turn;
-use crate::{ChunkId, ScanId, TableId, Time};
+use crate::table::scan::{Joined, Turn};
+use crate::{ChunkId, EventError, ScanId, TableId};
 
 /// The scan that leads it, and the chunk: no scan holds a chunk twice at a time.
 pub(crate) type JobId = (ScanId, ChunkId);
@@ -45,14 +44,6 @@ enum Hold {
     Job(Turn),
     /// Nobody: it has lapsed after so long in work.
     Lapsed { worked_ns: u64 },
-}
-
-/// A chunk that a scan has joined a job for.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Joined {
-    pub(crate) leader: ScanId,
-    /// The scan's part that the chunk is of.
-    part: usize,
 }
 
 /// All jobs under way.
@@ -81,7 +72,7 @@ impl Abm {
         chunk: ChunkId,
         members: &[ScanId],
     ) -> Result<(), EventError> {
-        let scan = |id| self.scans.get(&id).ok_or(EventError::UnknownScan(id));
+        let scan = |id| self.state.scans.get(&id).ok_or(EventError::UnknownScan(id));
         let leading = scan(leader)?;
         if !leading.held.contains_key(&chunk) {
             return Err(EventError::NotHeld(leader, chunk));
@@ -101,7 +92,11 @@ impl Abm {
             if member.ordered {
                 return Err(EventError::OrderedScan(id));
             }
-            let needed = self.table(member.table).part_of(member, chunk).is_some();
+            let needed = self
+                .state
+                .table(member.table)
+                .part_of(member, chunk)
+                .is_some();
             if !needed || !seen.insert(id) {
                 return Err(EventError::NotNeeded(id, chunk));
             }
@@ -119,7 +114,11 @@ impl Abm {
         let job = self.jobs.get((leader, chunk)).ok_or(no_job)?;
         let mut seen = BTreeSet::new();
         for &id in given_back {
-            let scan = self.scans.get(&id).ok_or(EventError::UnknownScan(id))?;
+            let scan = self
+                .state
+                .scans
+                .get(&id)
+                .ok_or(EventError::UnknownScan(id))?;
             let in_hands = scan.held.contains_key(&chunk) || scan.lapsed.contains(&chunk);
             let served = job.members.contains(&id) || id == leader && in_hands;
             if !served || !seen.insert(id) {
@@ -131,26 +130,26 @@ impl Abm {
 
     /// The members' chunk is with the job from now on.
     pub(crate) fn begin_job(&mut self, leader: ScanId, chunk: ChunkId, members: Vec<ScanId>) {
-        let seq = self.next_seq();
-        let scan = self.scan(leader);
+        let seq = self.state.next_seq();
+        let scan = self.state.scan(leader);
         let (table, part) = (scan.table, scan.held[&chunk].part);
         let mut columns = scan.parts[part].columns.clone();
         for id in &members {
-            let member = self.scans.get_mut(id).expect("validated");
-            let entry = self.tables.get_mut(&table).expect("validated");
+            let member = self.state.scans.get_mut(id).expect("validated");
+            let entry = self.state.tables.get_mut(&table).expect("validated");
             let part = entry.part_of(member, chunk).expect("validated");
             member.joined.insert(chunk, Joined { leader, part });
             columns.union_with(&member.parts[part].columns);
         }
         // Pinned before nobody is interested in it any more.
-        let entry = self.table_mut(table);
+        let entry = self.state.table_mut(table);
         let columns = columns.intersection(&entry.group(chunk).state.resident);
         entry.pin(chunk, Pinner::Job(leader), columns.clone());
         entry.touch(chunk, &columns, seq);
         for &id in &members {
-            let member = self.scan(id);
+            let member = self.state.scan(id);
             let slot = member.parts[member.joined[&chunk].part].slot;
-            let entry = self.table_mut(table);
+            let entry = self.state.table_mut(table);
             let comes = entry
                 .slot(slot)
                 .columns
@@ -158,7 +157,7 @@ impl Abm {
             entry.slot_mut(slot).coming -= usize::from(comes);
             entry.drop_interest(chunk, slot);
             self.serve.insert(id);
-            self.refresh(id);
+            self.state.refresh(id);
         }
         let job = Job {
             table,
@@ -171,25 +170,25 @@ impl Abm {
 
     /// The chunk is done with for all but those whom it is given back to.
     pub(crate) fn end_job(&mut self, leader: ScanId, chunk: ChunkId, given_back: &[ScanId]) {
-        let seq = self.next_seq();
+        let seq = self.state.next_seq();
         let job = self.jobs.0.remove(&(leader, chunk)).expect("validated");
-        let now = self.now;
+        let now = self.state.now;
         let worked = match job.hold {
-            Hold::Leader => self.scan(leader).held[&chunk].worked_ns(now),
+            Hold::Leader => self.state.scan(leader).held[&chunk].worked_ns(now),
             Hold::Job(turn) => turn.worked_ns(now),
             Hold::Lapsed { worked_ns } => worked_ns,
         };
-        let leads = self.scans.contains_key(&leader) && !given_back.contains(&leader);
+        let leads = self.state.scans.contains_key(&leader) && !given_back.contains(&leader);
         let consumed = job.members.iter().filter(|id| !given_back.contains(id));
         let consumed: Vec<ScanId> = consumed.copied().collect();
         let served = consumed.len() as u64 + u64::from(leads);
         for &id in &consumed {
-            self.scan_mut(id).joined.remove(&chunk);
+            self.state.scan_mut(id).joined.remove(&chunk);
             self.count_work(id, worked / served);
             self.serve.insert(id);
         }
         if !matches!(job.hold, Hold::Lapsed { .. }) {
-            let table = self.table_mut(job.table);
+            let table = self.state.table_mut(job.table);
             let columns = table.unpin(chunk, Pinner::Job(leader));
             table.touch(chunk, &columns, seq);
         }
@@ -200,14 +199,14 @@ impl Abm {
         match job.hold {
             // Its own part is counted when it gives the chunk back.
             Hold::Leader if leads => {
-                let turn = self.scan_mut(leader).held.get_mut(&chunk);
+                let turn = self.state.scan_mut(leader).held.get_mut(&chunk);
                 turn.expect("the leader has it in hand").served = served;
             }
             _ if leads => self.count_work(leader, worked / served),
             _ => {}
         }
         for &id in given_back {
-            let scan = self.scans.get_mut(&id).expect("validated");
+            let scan = self.state.scans.get_mut(&id).expect("validated");
             let part = match scan.joined.remove(&chunk) {
                 Some(joined) => joined.part,
                 None => {
@@ -215,18 +214,20 @@ impl Abm {
                     job.part
                 }
             };
-            let slot = self.scan(id).parts[part].slot;
-            self.table_mut(job.table).gain_interest(chunk, slot);
+            let slot = self.state.scan(id).parts[part].slot;
+            self.state.table_mut(job.table).gain_interest(chunk, slot);
             self.serve.insert(id);
-            self.refresh(id);
+            self.state.refresh(id);
         }
     }
 
     /// The leader has the chunk no more, nor is it done with.
     fn take_from_hands(&mut self, leader: ScanId, table: TableId, chunk: ChunkId) {
-        let scan = self.scan_mut(leader);
+        let scan = self.state.scan_mut(leader);
         if let Some(turn) = scan.held.remove(&chunk) {
-            self.table_mut(table).unpin(chunk, Pinner::Scan(leader));
+            self.state
+                .table_mut(table)
+                .unpin(chunk, Pinner::Scan(leader));
             self.leave_work(leader, table, chunk, turn);
         } else {
             scan.lapsed.remove(&chunk);
@@ -242,13 +243,15 @@ impl Abm {
 
     /// The chunk lapses in the leader's hands, and so in the job's. False if there is no job.
     pub(crate) fn lapse_hold(&mut self, leader: ScanId, chunk: ChunkId, turn: Turn) -> bool {
-        let worked_ns = turn.worked_ns(self.now);
+        let worked_ns = turn.worked_ns(self.state.now);
         let Some(job) = self.jobs.0.get_mut(&(leader, chunk)) else {
             return false;
         };
         job.hold = Hold::Lapsed { worked_ns };
         let table = job.table;
-        self.table_mut(table).unpin(chunk, Pinner::Job(leader));
+        self.state
+            .table_mut(table)
+            .unpin(chunk, Pinner::Job(leader));
         self.leave_work(leader, table, chunk, turn);
         true
     }
@@ -264,7 +267,7 @@ impl Abm {
     /// Every invariant of the jobs.
     pub(crate) fn check_jobs(&self) {
         for ((leader, chunk), job) in self.jobs.iter() {
-            let table = self.table(job.table);
+            let table = self.state.table(job.table);
             let pins = table.pins.get(&chunk).into_iter().flat_map(|pins| &pins.by);
             let pins = pins.filter(|(pinner, _)| *pinner == Pinner::Job(leader));
             let lapsed = matches!(job.hold, Hold::Lapsed { .. });
@@ -273,17 +276,17 @@ impl Abm {
                 usize::from(!lapsed),
                 "I2: a job pins its chunk"
             );
-            let leading = self.scans.get(&leader);
+            let leading = self.state.scans.get(&leader);
             let held = leading.is_some_and(|scan| scan.held.contains_key(&chunk));
             let leads = matches!(job.hold, Hold::Leader);
             assert_eq!(held, leads, "one has the chunk in hand");
             for id in &job.members {
-                let member = self.scan(*id);
+                let member = self.state.scan(*id);
                 assert_eq!(member.table, job.table);
                 assert_eq!(member.joined[&chunk].leader, leader, "I5: it has one job");
             }
         }
-        let pins = self.tables.values().flat_map(|table| &table.pins);
+        let pins = self.state.tables.values().flat_map(|table| &table.pins);
         for (&chunk, pins) in pins {
             for (pinner, _) in &pins.by {
                 if let Pinner::Job(leader) = pinner {
@@ -292,8 +295,8 @@ impl Abm {
                 }
             }
         }
-        for scan in self.scans.values() {
-            let table = self.table(scan.table);
+        for scan in self.state.scans.values() {
+            let table = self.state.table(scan.table);
             for (&chunk, joined) in &scan.joined {
                 let job = self.jobs.get((joined.leader, chunk));
                 assert!(job.is_some_and(|job| job.members.contains(&scan.id)));
@@ -314,12 +317,5 @@ impl Abm {
     pub(crate) fn is_for_others(&self, leader: ScanId, chunk: ChunkId, scan: ScanId) -> bool {
         let job = self.jobs.get((leader, chunk));
         leader != scan || job.is_some_and(|job| !job.members.is_empty())
-    }
-}
-
-impl Turn {
-    /// How long the chunk has been in work.
-    pub(crate) fn worked_ns(&self, now: Time) -> u64 {
-        now.min(self.end).0 - self.begun.0
     }
 }

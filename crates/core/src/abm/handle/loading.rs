@@ -1,13 +1,13 @@
 //! Loads start, arrive and fail.
 //!
-//! Not here: which load is chosen (`relevance.rs`, `elevator.rs`, `in_order.rs`), what makes room
-//! for it (`eviction.rs`).
-//! I3: a load starts only if it fits. I7: a failed load fails the scans that need it, and nothing
-//! else.
+//! Not here: which load is chosen (`policy/`), what is evicted for it (`eviction.rs`).
+//! I3: a load starts only if it fits. I7: a failed load fails the scans that need it, and
+//! nothing else.
 
-use crate::abm::{Abm, LoadChoice};
+use crate::abm::Abm;
+use crate::state::LoadChoice;
 use crate::table::LastLoad;
-use crate::{Action, ChunkId, ColumnId, ColumnSet, DeviceId, Policy, ScanId, TableId};
+use crate::{Action, ChunkId, ColumnId, ColumnSet, DeviceId, ScanId, TableId};
 
 /// A load's columns that are still to come.
 #[derive(Debug)]
@@ -18,17 +18,16 @@ pub(crate) struct OutstandingLoad {
 
 impl Abm {
     pub(crate) fn start_loads(&mut self) {
-        while self.devices.iter().any(|&device| self.device_free(device)) {
-            let choice = match self.config.policy {
-                Policy::Elevator => self.choose_elevator_load(),
-                Policy::Relevance | Policy::Relevance2007 => self.choose_relevant_load(),
-                Policy::Normal | Policy::Attach | Policy::Pbm | Policy::PbmSampling => {
-                    self.choose_sequential_load()
-                }
-            };
+        while self
+            .state
+            .devices
+            .iter()
+            .any(|&device| self.state.device_free(device))
+        {
+            let choice = self.rules.next_load(&self.state);
             let Some(mut choice) = choice else { return };
             self.cut_to_budget(&mut choice);
-            if !self.make_room(&choice) {
+            if !self.evict_for(&choice) {
                 return;
             }
             self.start_load(choice);
@@ -37,10 +36,14 @@ impl Abm {
 
     /// What several scans want together may never fit; what one of them wants may.
     fn cut_to_budget(&self, choice: &mut LoadChoice) {
-        if self.load_bytes(choice.table, choice.chunk, &choice.columns) <= self.budget {
+        if self
+            .state
+            .load_bytes(choice.table, choice.chunk, &choice.columns)
+            <= self.state.budget
+        {
             return;
         }
-        let (scan, table) = (self.scan(choice.scan), self.table(choice.table));
+        let (scan, table) = (self.state.scan(choice.scan), self.state.table(choice.table));
         if let Some(part) = table.part_of(scan, choice.chunk) {
             let part = &scan.parts[part];
             let coming = &table.group(choice.chunk).coming;
@@ -55,23 +58,20 @@ impl Abm {
             columns,
             scan,
         } = choice;
-        let seq = self.next_seq();
-        let table = self.table(id);
+        let seq = self.state.next_seq();
+        let table = self.state.table(id);
         let device = table.device(chunk);
         let extents = table.absent_extents(chunk, &columns);
-        let bytes = self.load_bytes(id, chunk, &columns);
+        let bytes = self.state.load_bytes(id, chunk, &columns);
         let mut ordered: Vec<ColumnId> = columns.iter().collect();
         ordered.sort_by_key(|&column| (table.own_bytes(chunk, column), column));
-        if self.config.policy == Policy::Elevator {
-            let next = ChunkId((chunk.0 + 1) % table.chunk_count());
-            self.table_mut(id).cursor = next;
-        }
-        self.change_coming(id, chunk, |table| {
+        self.rules.load_begins(self.state.table_mut(id), chunk);
+        self.state.change_coming(id, chunk, |table| {
             table.start_load(chunk, &columns, &extents, LastLoad { scan, seq });
         });
-        self.used += bytes;
-        self.scan_mut(scan).last_load_seq = seq;
-        *self.outstanding.entry(device).or_default() += 1;
+        self.state.used += bytes;
+        self.state.scan_mut(scan).last_load_seq = seq;
+        *self.state.outstanding.entry(device).or_default() += 1;
         self.loads
             .entry((id, chunk))
             .or_default()
@@ -87,23 +87,12 @@ impl Abm {
         self.drop_page_requests(id, chunk);
     }
 
-    /// Bytes that a load brings.
-    pub(crate) fn load_bytes(&self, id: TableId, chunk: ChunkId, columns: &ColumnSet) -> u64 {
-        let table = self.table(id);
-        let own: u64 = columns.iter().map(|c| table.own_bytes(chunk, c)).sum();
-        let shared = table.absent_extents(chunk, columns);
-        own + shared
-            .into_iter()
-            .map(|e| table.extent_bytes(e))
-            .sum::<u64>()
-    }
-
     pub(crate) fn complete_load(&mut self, id: TableId, chunk: ChunkId, columns: &ColumnSet) {
-        let seq = self.next_seq();
+        let seq = self.state.next_seq();
         self.settle_load(id, chunk, columns);
         // What is coming does not change: loading becomes resident.
-        self.table_mut(id).complete_load(chunk, columns, seq);
-        let table = self.table(id);
+        self.state.table_mut(id).complete_load(chunk, columns, seq);
+        let table = self.state.table(id);
         let resident = &table.group(chunk).state.resident;
         let ready: Vec<ScanId> = table
             .interest(chunk)
@@ -121,9 +110,10 @@ impl Abm {
     pub(crate) fn fail_load(&mut self, id: TableId, chunk: ChunkId, columns: &ColumnSet) {
         self.settle_load(id, chunk, columns);
         let mut freed = 0;
-        self.change_coming(id, chunk, |table| freed = table.fail_load(chunk, columns));
-        self.used -= freed;
-        let table = self.table(id);
+        self.state
+            .change_coming(id, chunk, |table| freed = table.fail_load(chunk, columns));
+        self.state.used -= freed;
+        let table = self.state.table(id);
         let mut failed: Vec<ScanId> = table
             .interest(chunk)
             .iter()
@@ -140,10 +130,10 @@ impl Abm {
 
     /// I7: a failed load fails the scans that need it, and nothing else.
     fn fail_scan(&mut self, id: ScanId, chunk: ChunkId) {
-        let scan = self.scan(id);
-        let needed = self.table(scan.table).needed(scan);
+        let scan = self.state.scan(id);
+        let needed = self.state.table(scan.table).needed(scan);
         self.withdraw_chunks(id, &needed);
-        let scan = self.scan_mut(id);
+        let scan = self.state.scan_mut(id);
         scan.waiting = 0;
         let joined = std::mem::take(&mut scan.joined);
         self.leave_jobs(id, joined);
@@ -159,7 +149,7 @@ impl Abm {
         for load in loads.iter_mut() {
             load.columns = load.columns.difference(columns);
             if load.columns.is_empty() {
-                *self.outstanding.entry(load.device).or_default() -= 1;
+                *self.state.outstanding.entry(load.device).or_default() -= 1;
             }
         }
         loads.retain(|load| !load.columns.is_empty());

@@ -6,9 +6,8 @@
 use std::collections::BTreeMap;
 
 use crate::abm::Abm;
-use crate::abm::error::EventError;
 use crate::table::Pinner;
-use crate::{Action, ChunkId, ColumnSet, PageRequestId, TableId};
+use crate::{Action, ChunkId, ColumnSet, EventError, PageRequestId, TableId};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum PageState {
@@ -67,9 +66,9 @@ impl Abm {
         chunk: ChunkId,
         columns: ColumnSet,
     ) {
-        let seq = self.next_seq();
+        let seq = self.state.next_seq();
         self.pages.last = Some(id);
-        let entry = self.table_mut(table);
+        let entry = self.state.table_mut(table);
         let group = entry.group(chunk);
         let state = if columns.is_subset(&group.state.resident) {
             entry.pin(chunk, Pinner::Page(id), columns.clone());
@@ -103,13 +102,14 @@ impl Abm {
             .is_some_and(|r| r.state == PageState::Queued)
             && let Some(request) = self.pages.requests.remove(&id)
         {
-            self.table_mut(request.table)
+            self.state
+                .table_mut(request.table)
                 .set_state(request.chunk, |state| state.pages -= 1);
         }
     }
 
     pub(crate) fn release_page(&mut self, id: PageRequestId) {
-        let seq = self.next_seq();
+        let seq = self.state.next_seq();
         if self
             .pages
             .requests
@@ -117,7 +117,7 @@ impl Abm {
             .is_some_and(|r| r.state == PageState::Served)
             && let Some(request) = self.pages.requests.remove(&id)
         {
-            let table = self.table_mut(request.table);
+            let table = self.state.table_mut(request.table);
             let columns = table.unpin(request.chunk, Pinner::Page(id));
             table.touch(request.chunk, &columns, seq);
         }
@@ -125,7 +125,7 @@ impl Abm {
 
     /// A load started: queued requests that it covers need not be read by themselves.
     pub(crate) fn drop_page_requests(&mut self, table: TableId, chunk: ChunkId) {
-        let coming = self.table(table).group(chunk).coming.clone();
+        let coming = self.state.table(table).group(chunk).coming.clone();
         let covered: Vec<PageRequestId> = self
             .pages
             .of_chunk(table, chunk, PageState::Queued)
@@ -134,7 +134,8 @@ impl Abm {
             .collect();
         for id in covered {
             self.set_page_state(id, PageState::AwaitsLoad);
-            self.table_mut(table)
+            self.state
+                .table_mut(table)
                 .set_state(chunk, |state| state.pages -= 1);
             self.actions
                 .push_back(Action::DropPageRequest { request: id });
@@ -143,7 +144,7 @@ impl Abm {
 
     /// Columns arrived: requests that waited for them are served.
     pub(crate) fn serve_pages(&mut self, table: TableId, chunk: ChunkId) {
-        let resident = self.table(table).group(chunk).state.resident.clone();
+        let resident = self.state.table(table).group(chunk).state.resident.clone();
         let covered: Vec<(PageRequestId, ColumnSet)> = self
             .pages
             .of_chunk(table, chunk, PageState::AwaitsLoad)
@@ -152,7 +153,9 @@ impl Abm {
             .collect();
         for (id, columns) in covered {
             self.set_page_state(id, PageState::Served);
-            self.table_mut(table).pin(chunk, Pinner::Page(id), columns);
+            self.state
+                .table_mut(table)
+                .pin(chunk, Pinner::Page(id), columns);
             self.actions.push_back(Action::ServePage { request: id });
         }
     }

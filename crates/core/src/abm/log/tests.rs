@@ -1,5 +1,5 @@
-//! Promised: what is written is read back as the same event (L1); a damaged line is refused, and
-//! never a panic.
+//! Promised: what is written is read back as the same event (L1); a damaged line is refused,
+//! and never a panic.
 
 use proptest::collection::{btree_set, vec};
 use proptest::prelude::*;

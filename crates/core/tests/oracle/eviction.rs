@@ -2,7 +2,7 @@
 //!
 //! Idea: evict on a copy until the load fits; the copy becomes the state only if it does.
 //! I2: what is pinned or loading is no victim.
-//! Source: [CoopScans07 Figure 3 findFreeSlot, §6.2]; `docs/design/abm.md`, "Making room".
+//! Source: [CoopScans07 Figure 3 findFreeSlot, §6.2]; `docs/design/abm.md`, "Eviction".
 
 use coscan_core::{Action, ChunkId, ColumnId, ExtentId, Policy, ScanId, StorageModel, TableId};
 
