@@ -28,7 +28,7 @@ pub(crate) struct State {
     /// Ascends with everything that is ordered by when it happened.
     seq: u64,
     pub(crate) budget: u64,
-    /// I3: bytes resident or loading.
+    /// ABM-I3: bytes resident or loading.
     pub(crate) used: u64,
     pub(crate) tables: BTreeMap<TableId, Table>,
     /// Ascending by id, for ids ascend as scans come. A load looks up every scan that wants it, so

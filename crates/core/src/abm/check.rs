@@ -14,7 +14,7 @@ impl Abm {
     /// An invariant is broken.
     pub fn check(&self) {
         let used: u64 = self.state.tables.values().map(Table::check).sum();
-        assert_eq!(used, self.state.used, "I3: bytes are accounted for");
+        assert_eq!(used, self.state.used, "ABM-I3: bytes are accounted for");
         for scan in self.state.scans.values() {
             self.check_scan(scan);
         }
@@ -44,10 +44,10 @@ impl Abm {
             let runs = table.interests().runs(part.slot, 0..u32::MAX);
             for chunk in runs.flatten().map(ChunkId) {
                 assert!(needed.insert(chunk), "parts are disjoint");
-                assert!(!scan.held.contains_key(&chunk), "I5");
+                assert!(!scan.held.contains_key(&chunk), "ABM-I5");
                 assert!(
                     !scan.lapsed.contains(&chunk),
-                    "I5: a lapsed chunk was handed out"
+                    "ABM-I5: a lapsed chunk was handed out"
                 );
                 coming += usize::from(part.columns.is_subset(&table.group(chunk).coming));
             }
@@ -62,7 +62,10 @@ impl Abm {
             assert!(!scan.held.contains_key(chunk), "a lapsed chunk is not held");
             let pins = table.pins.get(chunk).into_iter().flat_map(|pins| &pins.by);
             let mut by_it = pins.filter(|(pinner, _)| *pinner == Pinner::Scan(scan.id));
-            assert!(by_it.next().is_none(), "I8: a lapsed chunk is not pinned");
+            assert!(
+                by_it.next().is_none(),
+                "ABM-I8: a lapsed chunk is not pinned"
+            );
         }
         let starved = !scan.stalled && self.state.available(scan) < scan.lookahead;
         assert_eq!(starved, scan.starved, "starvation is known");

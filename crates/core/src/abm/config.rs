@@ -9,7 +9,7 @@ pub struct AbmConfig {
     pub policy: Policy,
     /// What a load brings, and so which relevance functions apply.
     pub model: StorageModel,
-    /// Bytes it may hold, loads in flight included (I3).
+    /// Bytes it may hold, loads in flight included (ABM-I3).
     pub budget_bytes: u64,
     /// Outstanding loads per device, at least 1.
     pub loads_max: usize,

@@ -6,8 +6,8 @@
 //! `snapshot.rs` look at it, `log/` writes it down.
 //!
 //! Bounds: at most `loads_max` outstanding loads per device; actions queue until polled.
-//! I1 a segment is loading at most once. I2 a pinned segment is never a victim. I3
-//! bytes resident or loading stay in budget. I4 every load has a scan that wants it. I5
+//! ABM-I1 a segment is loading at most once. ABM-I2 a pinned segment is never a victim. ABM-I3
+//! bytes resident or loading stay in budget. ABM-I4 every load has a scan that wants it. ABM-I5
 //! each chunk is done with once for each scan that announced it, whoever does it.
 //! Source: [CoopScans07 §4, Figure 3]; contract: `docs/design/abm.md`.
 
@@ -125,7 +125,7 @@ impl Abm {
         stall.into_iter().chain(self.turn_deadline()).min()
     }
 
-    /// Bytes resident or loading (I3).
+    /// Bytes resident or loading (ABM-I3).
     #[must_use]
     pub fn used_bytes(&self) -> u64 {
         self.state.used

@@ -42,7 +42,7 @@ pub(crate) trait Rules: fmt::Debug + Sync {
     fn delivery(&self, state: &State, scan: &Scan) -> Option<ChunkId>;
 
     /// What is evicted next for a load, or because the budget shrank. Never what is pinned or of a
-    /// chunk with a load under way (I2).
+    /// chunk with a load under way (ABM-I2).
     fn victim(&self, state: &State, load: Option<&LoadChoice>) -> Option<Victim>;
 
     /// What is evicted where the budget shrank and there is no victim.

@@ -9,7 +9,7 @@
 //! Not here: the queue and the turns under way (`abm/handle/turns.rs`), which chunk a scan is
 //! handed (the policy).
 //! Bounds: O(scans · log scans) per turn.
-//! I6: every scan's turn comes, for the older a scan, the higher it ranks.
+//! ABM-I6: every scan's turn comes, for the older a scan, the higher it ranks.
 //! Source: none of the papers; [CoopScans07] hands out whatever is available.
 
 use crate::state::State;

@@ -1,6 +1,6 @@
 //! Which segments may go? What the policies' rules of eviction have in common.
 //!
-//! I2: pinned segments and chunks with a load under way are never victims.
+//! ABM-I2: pinned segments and chunks with a load under way are never victims.
 //! Source: [CoopScans07 §4 findFreeSlot, §6.2 "finding space for a chunk"].
 
 use smallvec::SmallVec;

@@ -13,7 +13,7 @@
 //! scans want is a maximum-inner-product search, for which nothing better is known. Measured by
 //! `benches/decision.rs`, 64 scans × 100,000 chunks, p99 of a whole decision: ranges 8 to 9 µs,
 //! ranges of which a quarter is drawn out at random 26 to 27 µs.
-//! I9: a node's summary is exactly that of its chunks.
+//! ABM-I9: a node's summary is exactly that of its chunks.
 
 use std::cmp::Reverse;
 
@@ -404,7 +404,7 @@ impl ChunkTree {
         }
     }
 
-    /// Asserts I9.
+    /// Asserts ABM-I9.
     pub(crate) fn check(&self, interest: &Interest) {
         assert_eq!(self.len, self.iter().count());
         for (at, branch) in &self.branches {
@@ -412,10 +412,10 @@ impl ChunkTree {
             for (block, node) in bits_of(branch.present).zip(&branch.blocks) {
                 let base = (at * FAN + block) * FAN;
                 let fresh = Summary::of_members(base, node.members, interest);
-                assert_eq!(fresh.as_ref(), Some(&node.summary), "I9");
+                assert_eq!(fresh.as_ref(), Some(&node.summary), "ABM-I9");
             }
             let fresh = Summary::of_all(branch.blocks.iter().map(|block| &block.summary));
-            assert_eq!(fresh.as_ref(), Some(&branch.summary), "I9");
+            assert_eq!(fresh.as_ref(), Some(&branch.summary), "ABM-I9");
         }
     }
 }

@@ -17,7 +17,7 @@ impl Table {
             assert!(group.members.len() > 0, "a group has members");
             assert!(
                 !state.resident.intersects(&state.loading),
-                "I1: a segment is loading at most once"
+                "ABM-I1: a segment is loading at most once"
             );
             group.members.check(self.interests());
             for chunk in group.members.iter() {
@@ -49,11 +49,11 @@ impl Table {
             pins.map(|pins| pins.columns.clone()).unwrap_or_default()
         );
         assert_eq!(group.state.pinned, !pinned.is_empty());
-        assert!(!victims.intersects(&pinned), "I2: victim is pinned");
+        assert!(!victims.intersects(&pinned), "ABM-I2: victim is pinned");
         let resident = &group.state.resident;
         assert!(
             pinned.is_subset(resident),
-            "I2: pinned columns are in memory"
+            "ABM-I2: pinned columns are in memory"
         );
         let used: ColumnSet = chunk.last_use.iter().map(|&(column, _)| column).collect();
         assert_eq!(used, group.state.resident);

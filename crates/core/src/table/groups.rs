@@ -18,7 +18,7 @@ use crate::{ChunkId, ColumnSet, DeviceId};
 pub(crate) struct ChunkState {
     /// Columns in memory.
     pub(crate) resident: ColumnSet,
-    /// Columns in an outstanding load. Disjoint from `resident` (I1).
+    /// Columns in an outstanding load. Disjoint from `resident` (ABM-I1).
     pub(crate) loading: ColumnSet,
     /// Whether someone reads the chunk now.
     pub(crate) pinned: bool,
@@ -51,7 +51,7 @@ impl Group {
         self.may_be_idle() && !self.state.pinned
     }
 
-    /// Whether columns of its chunks may be evicted, as far as nobody reads them (I2).
+    /// Whether columns of its chunks may be evicted, as far as nobody reads them (ABM-I2).
     pub(crate) fn may_be_idle(&self) -> bool {
         !self.state.resident.is_empty() && self.state.loading.is_empty()
     }

@@ -3,7 +3,7 @@
 //! Idea: the same bits three ways, for a search refuses most chunks and must do so cheaply: by
 //! scan, 64 chunks with one word, and the next 64 with the next; by count, a chunk with four bytes;
 //! by chunk, whoever is left.
-//! I10: the three agree.
+//! ABM-I10: the three agree.
 
 use std::ops::Range;
 
@@ -157,21 +157,24 @@ impl Interest {
         })
     }
 
-    /// Asserts I10.
+    /// Asserts ABM-I10.
     pub(crate) fn check(&self) {
         for (at, slots) in self.slots.iter().enumerate() {
-            assert_eq!(self.counts[at], slots.len(), "I10");
+            assert_eq!(self.counts[at], slots.len(), "ABM-I10");
         }
         for (slot, Chunks { words, len }) in self.by_slot.iter().enumerate() {
             let ones = words.iter().map(|word| word.count_ones() as usize);
-            assert_eq!(ones.sum::<usize>(), *len, "I10");
+            assert_eq!(ones.sum::<usize>(), *len, "ABM-I10");
             let bits = words
                 .iter()
                 .flat_map(|word| (0..64).map(move |at| word >> at & 1 == 1));
             let mut chunks = bits.zip(&self.slots);
-            assert!(chunks.all(|(on, slots)| on == slots.contains(slot)), "I10");
+            assert!(
+                chunks.all(|(on, slots)| on == slots.contains(slot)),
+                "ABM-I10"
+            );
             let mut rest = self.slots.iter().skip(words.len() * 64);
-            assert!(!rest.any(|slots| slots.contains(slot)), "I10");
+            assert!(!rest.any(|slots| slots.contains(slot)), "ABM-I10");
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Not here: what happens to segments and extents (`segments.rs`); which scan, chunk or victim is
 //! chosen (`policy/`).
-//! I1: `loading` and `resident` of a chunk are disjoint. I2: `pinned` is a subset of
+//! ABM-I1: `loading` and `resident` of a chunk are disjoint. ABM-I2: `pinned` is a subset of
 //! `resident` and never a victim.
 
 pub(crate) mod best_chunk;
@@ -74,7 +74,7 @@ pub(crate) struct Pins {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ExtentState {
     Absent,
-    /// Brought by an outstanding load of this chunk (by I1 by one of them only).
+    /// Brought by an outstanding load of this chunk (by ABM-I1 by one of them only).
     Loading(ChunkId),
     Resident,
 }

@@ -2,7 +2,7 @@
 //! segments share.
 //!
 //! Not here: which of them is chosen (`policy/`).
-//! I1: an extent is loading at most once, and belongs to the load that brings it. A resident
+//! ABM-I1: an extent is loading at most once, and belongs to the load that brings it. A resident
 //! segment has all its extents.
 
 use smallvec::SmallVec;
@@ -77,7 +77,7 @@ impl Table {
     }
 
     /// The columns of a chunk in memory that nobody reads; nothing while a load is under way
-    /// (I2).
+    /// (ABM-I2).
     pub(crate) fn idle(&self, chunk: ChunkId) -> ColumnSet {
         let group = self.group(chunk);
         if !group.may_be_idle() {

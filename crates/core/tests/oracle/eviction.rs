@@ -1,7 +1,7 @@
 //! What is evicted to make room?
 //!
 //! Idea: evict on a copy until the load fits; the copy becomes the state only if it does.
-//! I2: what is pinned or loading is no victim.
+//! ABM-I2: what is pinned or loading is no victim.
 //! Source: [CoopScans07 Figure 3 findFreeSlot, §6.2]; `docs/design/abm.md`, "Eviction".
 
 use coscan_core::{Action, ChunkId, ColumnId, ExtentId, Policy, ScanId, StorageModel, TableId};
@@ -289,7 +289,7 @@ impl Oracle {
     pub(super) fn evict_segment(&mut self, table: TableId, chunk: ChunkId, column: ColumnId) {
         assert!(
             !self.pinned_columns(table, chunk).contains(column),
-            "I2: victim is pinned"
+            "ABM-I2: victim is pinned"
         );
         let c = self.chunk_mut(table, chunk);
         c.resident.remove(column);

@@ -63,7 +63,7 @@ struct Chunk {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum ExtentState {
     Absent,
-    /// Brought by an outstanding load of this chunk (by I1 by one of them only).
+    /// Brought by an outstanding load of this chunk (by ABM-I1 by one of them only).
     Loading(ChunkId),
     Resident,
 }
@@ -595,7 +595,7 @@ impl Oracle {
         let bytes = self.bytes_to_load(table, chunk, &choice.columns);
         assert!(
             self.used() + bytes <= self.budget,
-            "I3: the load fits the budget"
+            "ABM-I3: the load fits the budget"
         );
 
         let sequence = self.next_sequence();
@@ -608,7 +608,7 @@ impl Oracle {
         let c = self.chunk_mut(table, chunk);
         assert!(
             !choice.columns.intersects(&c.loading),
-            "I1: loading at most once"
+            "ABM-I1: loading at most once"
         );
         c.loading = c.loading.union(&choice.columns);
         c.newest_load = Some((scan, sequence));

@@ -1,7 +1,7 @@
 //! Chunks are handed to the consumers that wait for them.
 //!
 //! Not here: which chunk (`policy/`), and whose turn it is (`turns.rs`).
-//! I5: each scan is handed each of its chunks once.
+//! ABM-I5: each scan is handed each of its chunks once.
 
 use crate::abm::Abm;
 use crate::policy::in_order::next_in_order;
@@ -42,7 +42,7 @@ impl Abm {
         let seq = self.state.next_seq();
         let scan = self.state.scan(id);
         let part = self.state.table(scan.table).part_of(scan, chunk);
-        let part = part.expect("I5: only needed chunks are chosen");
+        let part = part.expect("ABM-I5: only needed chunks are chosen");
         let turn = self.begin_turn(id, chunk, part);
         let scan = self.state.scans.get_mut(&id).expect("deliver named it");
         scan.held.insert(chunk, turn);

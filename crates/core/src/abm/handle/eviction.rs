@@ -3,7 +3,7 @@
 //! Victims are taken out one by one, for each changes who is starved; when they do not suffice, all
 //! are put back, so that a load that cannot start costs nothing.
 //! Not here: which segments go (the policy).
-//! I3: a load starts only if it fits.
+//! ABM-I3: a load starts only if it fits.
 
 use crate::abm::Abm;
 use crate::policy::victims::Victim;

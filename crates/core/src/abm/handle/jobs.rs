@@ -9,9 +9,9 @@
 //! Not here: who forms a class and joins. The driver knows the plans; the core is told.
 //! Bounds: as many jobs as chunks in hands; O(members · log scans) at a job's begin and at its
 //! end.
-//! I2: what a job reads is pinned from its begin to its end, whoever is over meanwhile; unless
+//! ABM-I2: what a job reads is pinned from its begin to its end, whoever is over meanwhile; unless
 //! its chunk lapses.
-//! I5: a scan's chunk is needed, in its hands, with one job, or done with: one of these.
+//! ABM-I5: a scan's chunk is needed, in its hands, with one job, or done with: one of these.
 //! Source: none of the papers; `docs/design/fragments.md` has the jobs themselves.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -274,7 +274,7 @@ impl Abm {
             assert_eq!(
                 pins.count(),
                 usize::from(!lapsed),
-                "I2: a job pins its chunk"
+                "ABM-I2: a job pins its chunk"
             );
             let leading = self.state.scans.get(&leader);
             let held = leading.is_some_and(|scan| scan.held.contains_key(&chunk));
@@ -283,7 +283,10 @@ impl Abm {
             for id in &job.members {
                 let member = self.state.scan(*id);
                 assert_eq!(member.table, job.table);
-                assert_eq!(member.joined[&chunk].leader, leader, "I5: it has one job");
+                assert_eq!(
+                    member.joined[&chunk].leader, leader,
+                    "ABM-I5: it has one job"
+                );
             }
         }
         let pins = self.state.tables.values().flat_map(|table| &table.pins);
@@ -291,7 +294,7 @@ impl Abm {
             for (pinner, _) in &pins.by {
                 if let Pinner::Job(leader) = pinner {
                     let job = self.jobs.get((*leader, chunk));
-                    assert!(job.is_some(), "I2: what nobody reads is not pinned");
+                    assert!(job.is_some(), "ABM-I2: what nobody reads is not pinned");
                 }
             }
         }
@@ -302,7 +305,7 @@ impl Abm {
                 assert!(job.is_some_and(|job| job.members.contains(&scan.id)));
                 let in_hands = scan.held.contains_key(&chunk) || scan.lapsed.contains(&chunk);
                 let needed = table.part_of(scan, chunk).is_some();
-                assert!(!in_hands && !needed, "I5: a chunk is in one place");
+                assert!(!in_hands && !needed, "ABM-I5: a chunk is in one place");
             }
         }
     }

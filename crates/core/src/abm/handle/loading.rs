@@ -1,7 +1,7 @@
 //! Loads start, arrive and fail.
 //!
 //! Not here: which load is chosen (`policy/`), what is evicted for it (`eviction.rs`).
-//! I3: a load starts only if it fits. I7: a failed load fails the scans that need it, and
+//! ABM-I3: a load starts only if it fits. ABM-I7: a failed load fails the scans that need it, and
 //! nothing else.
 
 use crate::abm::Abm;
@@ -128,7 +128,7 @@ impl Abm {
         self.fail_pages(id, chunk, columns);
     }
 
-    /// I7: a failed load fails the scans that need it, and nothing else.
+    /// ABM-I7: a failed load fails the scans that need it, and nothing else.
     fn fail_scan(&mut self, id: ScanId, chunk: ChunkId) {
         let scan = self.state.scan(id);
         let needed = self.state.table(scan.table).needed(scan);

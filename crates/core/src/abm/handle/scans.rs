@@ -98,7 +98,7 @@ impl Abm {
 
     /// A chunk's consumer does not come back. That is no sign of life: a scan that holds nothing
     /// else, and of which nobody waits, is stalled from now on, so that nothing is loaded in the
-    /// chunk's place (I8).
+    /// chunk's place (ABM-I8).
     pub(crate) fn lapse(&mut self, id: ScanId, chunk: ChunkId) {
         let turn = self.let_go(id, chunk);
         if !self.lapse_hold(id, chunk, turn) {

@@ -1,7 +1,7 @@
 //! Which scans have fallen silent?
 //!
 //! Idea: a scan between whose consumers and it nothing has happened for `stall_after` is stalled:
-//! it protects nothing, and nothing is loaded for it (I8).
+//! it protects nothing, and nothing is loaded for it (ABM-I8).
 //! Not here: who is starved (`state.rs`).
 
 use crate::abm::Abm;

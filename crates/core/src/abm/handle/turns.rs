@@ -3,7 +3,7 @@
 //! Not here: who comes first and who joins (`policy/turns.rs`), which chunk a scan is handed (the
 //! policy).
 //! Bounds: O(scans · log scans) per turn.
-//! I6: a chunk counts as in work only while its consumer goes on, so that one that waits for
+//! ABM-I6: a chunk counts as in work only while its consumer goes on, so that one that waits for
 //! something else holds nobody up.
 
 use std::collections::{BTreeMap, BTreeSet};

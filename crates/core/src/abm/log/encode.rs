@@ -1,6 +1,6 @@
 //! Events and actions as lines.
 //!
-//! Not here: reading them back (`decode.rs`), which must follow every change of this file (L1).
+//! Not here: reading them back (`decode.rs`), which must follow every change of this file (LOG-I1).
 
 use std::fmt::{Result, Write};
 

@@ -20,7 +20,7 @@
 //! (coscan-sim).
 //! Bounds: a line is as long as its event; a layout of equal chunks is short. `CHUNKS_MAX` per
 //! layout when reading.
-//! L1: what is written is read back as the same event.
+//! LOG-I1: what is written is read back as the same event.
 
 mod decode;
 mod encode;

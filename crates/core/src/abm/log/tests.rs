@@ -1,4 +1,4 @@
-//! Promised: what is written is read back as the same event (L1); a damaged line is refused,
+//! Promised: what is written is read back as the same event (LOG-I1); a damaged line is refused,
 //! and never a panic.
 
 use proptest::collection::{btree_set, vec};
