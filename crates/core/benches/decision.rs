@@ -12,6 +12,11 @@
     clippy::cast_sign_loss,
     reason = "small numbers drawn from a range, and percentiles of counts"
 )]
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "what the core must not know, its bench measures"
+)]
 
 use std::collections::VecDeque;
 use std::hint::black_box;

@@ -7,52 +7,33 @@
 //! The same events give the same actions, always: that is what makes replay, simulation and the
 //! oracle test possible.
 //!
+//! `abm/` is the state machine, `state.rs` and `table/` what it knows, `policy/` the rules by which
+//! it decides, `smooth/` the smooth scan.
+//!
 //! The contract is `docs/design/abm.md`; the papers are named in `docs/BIBLIOGRAPHY.md`.
 #![forbid(unsafe_code)]
 
 mod abm;
 mod bits;
-#[cfg(feature = "canary")]
-mod canary;
-mod check;
+mod by_name;
 mod chunk_set;
 mod column_set;
-mod elevator;
-mod error;
-mod event;
-mod groups;
 mod ids;
-mod interest;
-mod jobs;
-mod layout;
-mod loading;
-pub mod log;
-mod names;
-mod needs;
-mod pages;
-mod pbm;
-mod pruned;
-mod relevance;
-mod room;
-mod scan;
-mod segments;
-mod sequential;
-mod serving;
+mod policy;
 pub mod smooth;
-mod snapshot;
-mod starvation;
+mod state;
 mod table;
-mod turns;
-mod validate;
 
-pub use abm::Abm;
+pub use abm::config::AbmConfig;
+pub use abm::error::EventError;
+pub use abm::event::{Action, Event, LoadOrigin};
+pub use abm::snapshot::{ChunkSnapshot, JobSnapshot, ScanSnapshot};
+pub use abm::{Abm, log};
+pub use by_name::UnknownName;
 pub use chunk_set::ChunkSet;
 pub use column_set::ColumnSet;
-pub use error::EventError;
-pub use event::{
-    AbmConfig, Action, Event, LoadOrigin, Part, Policy, ScanSpec, StorageModel, TurnLimit,
-};
 pub use ids::{ChunkId, ColumnId, DeviceId, ExtentId, PageRequestId, ScanId, TableId, Time};
-pub use layout::{ChunkLayout, SharedExtent, TableLayout};
-pub use names::UnknownName;
-pub use snapshot::{ChunkSnapshot, JobSnapshot, ScanSnapshot};
+pub use policy::Policy;
+pub use policy::turns::TurnLimit;
+pub use table::layout::{ChunkLayout, SharedExtent, StorageModel, TableLayout};
+pub use table::scan::{Part, ScanSpec};

@@ -1,5 +1,5 @@
 //! Promised: scans that arrive for ever keep nobody from ending, if the budget has room for one
-//! load beside what they hold (I6).
+//! load beside what they hold (ABM-I6).
 //!
 //! With room for one load only that is impossible for any scheduler that keeps the other promises
 //! (`docs/design/chaos.md`); the last test shows the run of the proof, so that whoever changes one

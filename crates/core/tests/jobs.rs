@@ -1,6 +1,6 @@
-//! Promised: a chunk job serves its members once each (I5), whoever of them ends; what it works
+//! Promised: a chunk job serves its members once each (ABM-I5), whoever of them ends; what it works
 //! on stays in memory as long as it
-//! runs (I2); what it gives back is needed again; what is said of it in contradiction to the
+//! runs (ABM-I2); what it gives back is needed again; what is said of it in contradiction to the
 //! state is refused, and changes nothing;
 //! its price is shared by those it served.
 
@@ -221,7 +221,7 @@ fn a_job_goes_on_whoever_ends() {
         for scan in gone {
             driver.end(scan);
             driver.tell(Event::BudgetChanged { bytes: 0 });
-            assert_eq!(driver.pinned(CHUNK), ColumnSet::all(2), "I2");
+            assert_eq!(driver.pinned(CHUNK), ColumnSet::all(2), "ABM-I2");
             let in_use = driver.refuse(Event::TableDropped { table: TABLE });
             assert_eq!(in_use, EventError::TableInUse(TABLE));
         }
@@ -235,7 +235,7 @@ fn a_job_goes_on_whoever_ends() {
 fn a_leader_may_release_the_chunk_before_the_job_ends() {
     let mut driver = begin();
     driver.release(LEADER, CHUNK);
-    assert_eq!(driver.pinned(CHUNK), ColumnSet::all(2), "I2");
+    assert_eq!(driver.pinned(CHUNK), ColumnSet::all(2), "ABM-I2");
     let error = driver.refuse(ended(LEADER, CHUNK, &[LEADER]));
     assert_eq!(error, EventError::NotServed(LEADER, CHUNK));
     driver.tell(ended(LEADER, CHUNK, &[MEMBER]));
@@ -259,7 +259,7 @@ fn what_lapses_is_not_pinned_by_its_job() {
     );
 }
 
-/// A member whose load fails needs nothing any more, from a job neither (I7).
+/// A member whose load fails needs nothing any more, from a job neither (ABM-I7).
 #[test]
 fn a_member_that_fails_leaves_its_job() {
     let mut driver = driver(None);

@@ -1,5 +1,6 @@
 //! Promised: `Abm` takes the decisions that `docs/design/abm.md` prescribes, action for action,
-//! keeps I1 to I5 and I7 towards any driver, and ends every scan whose consumers keep asking (I6).
+//! keeps ABM-I1 to ABM-I5 and ABM-I7 towards any driver, and ends every scan whose consumers keep
+//! asking (ABM-I6).
 //!
 //! Random worlds are driven by random operations. `agrees`: the fast scheduler against the naive
 //! one. `live`: after a random prefix nothing fails any more, and every scan must end; on both
@@ -185,9 +186,9 @@ fn play_to_the_end<M: Machine>(case: &Case, seed: u64, verbose: bool) {
         let possible = liveness_events(&world, &mut random);
         assert!(
             !possible.is_empty(),
-            "I6: nothing will ever happen again: {world:#?}"
+            "ABM-I6: nothing will ever happen again: {world:#?}"
         );
-        assert!(events_left > 0, "I6: the scans do not end: {world:#?}");
+        assert!(events_left > 0, "ABM-I6: the scans do not end: {world:#?}");
         events_left -= 1;
         world.now.0 += next(&mut random) % 8;
         let at = usize::try_from(next(&mut random)).expect("64 bits") % possible.len();

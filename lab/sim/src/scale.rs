@@ -215,7 +215,7 @@ mod tests {
                 world.step();
                 assert!(
                     world.events() < 200_000,
-                    "I6: only {} ended",
+                    "ABM-I6: only {} ended",
                     world.scans_ended()
                 );
             }

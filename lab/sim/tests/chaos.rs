@@ -43,7 +43,7 @@ fn the_canary_is_caught() {
         };
         if let Err(failure) = run(&planted, &mut Trace::new(false)) {
             assert!(
-                failure.message.starts_with("promise 1 (I6, I8)"),
+                failure.message.starts_with("promise 1 (ABM-I6, ABM-I8)"),
                 "{}",
                 failure.message
             );

@@ -1,4 +1,4 @@
-//! Sequences of events after which the first contract was stuck (I6): every consumer waiting,
+//! Sequences of events after which the first contract was stuck (ABM-I6): every consumer waiting,
 //! nothing held and no load outstanding, though the budget had room for any load.
 
 use coscan_core::{
@@ -79,7 +79,7 @@ fn moves_on<M: Machine>(policy: Policy, budget_bytes: u64, events: Vec<Event>) {
             outstanding += i32::from(matches!(action, Action::Load { .. }));
         }
     }
-    assert_eq!(outstanding, 1, "I6: stuck");
+    assert_eq!(outstanding, 1, "ABM-I6: stuck");
 }
 
 /// 1: what is ready for an ordered scan is protected for its sake, though it cannot be handed out

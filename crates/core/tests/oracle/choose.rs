@@ -1,7 +1,7 @@
 //! Which chunk is handed out, and which is loaded next, for whom?
 //!
 //! Idea: the paper's foreach loops with a strict comparison, so that the lowest id wins a tie.
-//! Not here: what makes place for it (`room.rs`).
+//! Not here: what makes place for it (`eviction.rs`).
 //! Source: [CoopScans07 Figure 3, Figure 11]; `docs/design/abm.md`, "Choosing".
 
 use std::cmp::{Ordering, Reverse};

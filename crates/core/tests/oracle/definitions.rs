@@ -1,7 +1,7 @@
 //! What do the words of `docs/design/abm.md`, "Definitions", mean for a given state?
 //!
 //! Idea: one function per word, each a plain loop, none of them remembered.
-//! Not here: decisions (`choose.rs`, `room.rs`).
+//! Not here: decisions (`choose.rs`, `eviction.rs`).
 
 use std::collections::BTreeSet;
 

@@ -6,15 +6,15 @@
 //! that there is nothing to forget to update. `tests/oracle.rs` compares its actions with those of
 //! `coscan_core::Abm`, which keeps counts and indexes instead.
 //! Not here: the definitions (`definitions.rs`), what to hand out and to load (`choose.rs`), what
-//! to evict (`room.rs`).
+//! to evict (`eviction.rs`).
 //! Bounds: none worth naming; an event costs scans² x chunks² and more. Only small worlds are
 //! tested.
 //! Source: [CoopScans07 Figure 3, Figure 11] as `docs/design/abm.md` makes them exact.
 
 mod choose;
 mod definitions;
+mod eviction;
 mod jobs;
-mod room;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -63,7 +63,7 @@ struct Chunk {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum ExtentState {
     Absent,
-    /// Brought by an outstanding load of this chunk (by I1 by one of them only).
+    /// Brought by an outstanding load of this chunk (by ABM-I1 by one of them only).
     Loading(ChunkId),
     Resident,
 }
@@ -595,7 +595,7 @@ impl Oracle {
         let bytes = self.bytes_to_load(table, chunk, &choice.columns);
         assert!(
             self.used() + bytes <= self.budget,
-            "I3: the load fits the budget"
+            "ABM-I3: the load fits the budget"
         );
 
         let sequence = self.next_sequence();
@@ -608,7 +608,7 @@ impl Oracle {
         let c = self.chunk_mut(table, chunk);
         assert!(
             !choice.columns.intersects(&c.loading),
-            "I1: loading at most once"
+            "ABM-I1: loading at most once"
         );
         c.loading = c.loading.union(&choice.columns);
         c.newest_load = Some((scan, sequence));

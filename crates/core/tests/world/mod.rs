@@ -51,7 +51,7 @@ pub(crate) struct Scan {
     pub(crate) lapsed: BTreeSet<ChunkId>,
     /// With a job that another scan leads.
     pub(crate) joined: BTreeSet<ChunkId>,
-    /// I5: consumed, by whomever.
+    /// ABM-I5: consumed, by whomever.
     pub(crate) done: BTreeSet<ChunkId>,
     pub(crate) waiting: u32,
     pub(crate) failed: bool,
@@ -213,7 +213,7 @@ impl World {
                 q.lapsed.remove(chunk);
                 assert!(
                     q.done.insert(*chunk),
-                    "I5: {scan} is done with {chunk} twice"
+                    "ABM-I5: {scan} is done with {chunk} twice"
                 );
             }
             Event::ChunkJobBegun {
@@ -387,11 +387,11 @@ impl World {
         let job = self.jobs.remove(&(leader, chunk)).expect("a job");
         for scan in job.members {
             let q = self.scan(scan);
-            assert!(q.joined.remove(&chunk), "I5");
+            assert!(q.joined.remove(&chunk), "ABM-I5");
             if !given_back.contains(&scan) {
                 assert!(
                     q.done.insert(chunk),
-                    "I5: {scan} is done with {chunk} twice"
+                    "ABM-I5: {scan} is done with {chunk} twice"
                 );
             }
         }

@@ -1,8 +1,9 @@
 //! Has every promise been kept to the driver?
 //!
-//! I1 a segment is loading at most once; I2 what is pinned is not evicted; I3 a load fits the
-//! budget; I4 a load has a scan that needs it; I5 a scan is handed each of its chunks exactly once;
-//! I7 a failed load fails only whom it must.
+//! ABM-I1 a segment is loading at most once; ABM-I2 what is pinned is not evicted; ABM-I3 a load
+//! fits the budget; ABM-I4 a load has a scan that needs it; ABM-I5 a scan is handed each of its
+//! chunks exactly once;
+//! ABM-I7 a failed load fails only whom it must.
 
 use coscan_core::{Action, ChunkId, ChunkSet, ColumnId, Event, ExtentId, ScanId};
 
@@ -45,7 +46,7 @@ impl World {
         );
     }
 
-    /// I7: exactly the scans that need a failed segment fail.
+    /// ABM-I7: exactly the scans that need a failed segment fail.
     fn check_failures(&self, event: &Event, actions: &[Action]) {
         let mut expected = Vec::new();
         if let Event::LoadFailed {
@@ -67,7 +68,7 @@ impl World {
             Action::Fail { scan, chunk } => Some((*scan, *chunk)),
             _ => None,
         });
-        assert_eq!(failed.collect::<Vec<_>>(), expected, "I7: who fails");
+        assert_eq!(failed.collect::<Vec<_>>(), expected, "ABM-I7: who fails");
     }
 
     fn carry_out(&mut self, action: &Action) {
@@ -84,7 +85,7 @@ impl World {
                 );
                 assert!(
                     !self.is_pinned(*table, *chunk, *column),
-                    "I2: victim is pinned: {action:?}"
+                    "ABM-I2: victim is pinned: {action:?}"
                 );
             }
             Action::EvictExtent { table, extent } => {
@@ -111,7 +112,7 @@ impl World {
                 assert!(q.waiting > 0, "nobody waits for {action:?}");
                 assert!(
                     q.needed.is_empty() && q.joined.is_empty(),
-                    "I5: chunks are left: {action:?}"
+                    "ABM-I5: chunks are left: {action:?}"
                 );
                 q.waiting -= 1;
                 q.exhausted = true;
@@ -171,7 +172,7 @@ impl World {
         assert!(q.waiting > 0, "nobody waits for {chunk}");
         assert!(
             q.needed.contains(chunk),
-            "I5: {scan} got {chunk} twice, or never needed it"
+            "ABM-I5: {scan} got {chunk} twice, or never needed it"
         );
         assert!(
             !q.spec.ordered || q.needed.first() == Some(chunk),
@@ -182,7 +183,10 @@ impl World {
             assert!(here, "{scan} got {chunk} without column {column}");
         }
         let q = self.scan(scan);
-        assert!(!q.done.contains(&chunk), "I5: {scan} is done with {chunk}");
+        assert!(
+            !q.done.contains(&chunk),
+            "ABM-I5: {scan} is done with {chunk}"
+        );
         q.waiting -= 1;
         q.needed.remove(chunk);
         q.held.insert(chunk);
@@ -218,14 +222,14 @@ impl World {
         for &column in columns {
             assert!(
                 !self.is_loading(table, chunk, column),
-                "I1: loading twice: {action:?}"
+                "ABM-I1: loading twice: {action:?}"
             );
             assert!(
                 !self.resident.contains(&(table, chunk, column)),
                 "loaded what is resident: {action:?}"
             );
             let wanted = self.scans.values().any(|q| q.wants(table, chunk, column));
-            assert!(wanted, "I4: nobody wants column {column} of {action:?}");
+            assert!(wanted, "ABM-I4: nobody wants column {column} of {action:?}");
             for extent in self.extents_of(table, chunk, column) {
                 let elsewhere = self
                     .loads
@@ -242,7 +246,7 @@ impl World {
         let q = &self.scans[scan];
         assert!(
             q.spec.table == table && q.needed.contains(chunk),
-            "I4: {action:?} is not for {scan}"
+            "ABM-I4: {action:?} is not for {scan}"
         );
 
         self.loads.push(Load {
@@ -253,7 +257,7 @@ impl World {
         });
         assert!(
             self.used() <= self.budget,
-            "I3: {} above {}: {action:?}",
+            "ABM-I3: {} above {}: {action:?}",
             self.used(),
             self.budget
         );

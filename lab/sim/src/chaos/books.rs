@@ -2,10 +2,10 @@
 //!
 //! Idea: every event is entered before the core hears it, every action when it comes; whatever an
 //! action must not say, or fails to say, is an assertion.
-//! Not here: memory (`memory.rs`), the liveness promises I6 and I8 (`liveness.rs`).
-//! I4 every load has a scan or a page request that wants it. I5 a scan is handed each of its chunks
-//! exactly once, those excepted that it withdrew. I7 a failed load fails exactly the scans that
-//! need it.
+//! Not here: memory (`memory.rs`), the liveness promises ABM-I6 and ABM-I8 (`liveness.rs`).
+//! ABM-I4 every load has a scan or a page request that wants it. ABM-I5 a scan is handed each of
+//! its chunks exactly once, those excepted that it withdrew. ABM-I7 a failed load fails exactly the
+//! scans that need it.
 
 use std::collections::BTreeMap;
 
@@ -145,7 +145,7 @@ impl Scan {
 
     fn turn(&mut self, chunk: ChunkId, to: Part) -> Mask {
         let (columns, part) = &mut self.chunks[chunk.0 as usize];
-        assert_ne!(*part, Part::Done, "I5: chunk {chunk} is done with");
+        assert_ne!(*part, Part::Done, "ABM-I5: chunk {chunk} is done with");
         self.needed -= usize::from(*part == Part::Needed);
         self.needed += usize::from(to == Part::Needed);
         self.joined -= usize::from(*part == Part::Joined);
@@ -302,16 +302,19 @@ impl Books {
                     entry.waiting > 0,
                     "nobody of {scan} waits to hear that it is exhausted"
                 );
-                assert_eq!(entry.needed, 0, "I5: {scan} is told that it is exhausted");
+                assert_eq!(
+                    entry.needed, 0,
+                    "ABM-I5: {scan} is told that it is exhausted"
+                );
                 assert_eq!(
                     entry.joined, 0,
-                    "I5: {scan} is exhausted before its jobs end"
+                    "ABM-I5: {scan} is exhausted before its jobs end"
                 );
                 entry.waiting -= 1;
             }
             Action::Fail { scan, .. } => {
                 let due = self.to_fail.iter().position(|s| s == scan);
-                assert!(due.is_some(), "I7: {scan} fails for nothing");
+                assert!(due.is_some(), "ABM-I7: {scan} fails for nothing");
                 due.map(|at| self.to_fail.remove(at));
                 let entry = self.scan(*scan);
                 let needed: Vec<ChunkId> = entry.needed().map(|(chunk, _)| chunk).collect();
@@ -354,14 +357,14 @@ impl Books {
         None
     }
 
-    /// I4.
+    /// ABM-I4.
     fn check_wanted(&self, (table, chunk): Place, columns: &[ColumnId], scan: ScanId) {
         let of_table = self.scans.values().filter(|scan| scan.table == table);
         let wanted = of_table.fold(0, |all, scan| all | scan.wants(chunk));
         for &column in columns {
             assert!(
                 has(wanted, column),
-                "I4: nobody wants {table}.{chunk}.{column}"
+                "ABM-I4: nobody wants {table}.{chunk}.{column}"
             );
         }
         let trigger = self.scans.get(&scan).filter(|scan| scan.table == table);
@@ -369,7 +372,7 @@ impl Books {
             trigger.is_some_and(|scan| scan.wants(chunk) & mask(columns.iter().copied()) != 0);
         assert!(
             trigger,
-            "I4: {table}.{chunk} is loaded for {scan}, which needs nothing of it"
+            "ABM-I4: {table}.{chunk} is loaded for {scan}, which needs nothing of it"
         );
     }
 
@@ -426,7 +429,7 @@ impl Books {
     fn hand_out(&mut self, id: ScanId, chunk: ChunkId) {
         let scan = self.scan(id);
         assert!(scan.waiting > 0, "nobody of {id} waits for {chunk}");
-        assert_ne!(scan.wants(chunk), 0, "I5: {id} is handed {chunk}");
+        assert_ne!(scan.wants(chunk), 0, "ABM-I5: {id} is handed {chunk}");
         assert!(
             !scan.ordered
                 || scan
@@ -449,7 +452,7 @@ impl Books {
     pub(super) fn check_after(&mut self, event: &Event, policy: Policy, served: bool) {
         assert!(
             self.to_fail.is_empty(),
-            "I7: {:?} do not fail",
+            "ABM-I7: {:?} do not fail",
             self.to_fail
         );
         if let Event::TableDropped { table } = event {

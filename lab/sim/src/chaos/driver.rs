@@ -397,7 +397,7 @@ impl<'a> Driver<'a> {
         assert_eq!(
             self.abm.used_bytes(),
             self.books.memory.used,
-            "I3: bytes are accounted for"
+            "ABM-I3: bytes are accounted for"
         );
         self.abm.check();
     }

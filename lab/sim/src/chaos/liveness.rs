@@ -3,10 +3,10 @@
 //! Idea: at the end of the safety phase everything that is late comes soon, the budget gets room
 //! for any one load beside what stalled consumers and scans that keep arriving hold, and then three
 //! things must come true, each within a bound that is worked out beforehand:
-//! 1. scans whose consumers go on end, though others stay stalled (I8) and short scans keep
+//! 1. scans whose consumers go on end, though others stay stalled (ABM-I8) and short scans keep
 //!    arriving (no starvation);
 //! 2. the short scans end too once no more of them arrive;
-//! 3. the stalled ones end once their consumers go on (I6).
+//! 3. the stalled ones end once their consumers go on (ABM-I6).
 //!
 //! In the end nothing is left: no scan, no load, no page request; tables can be dropped and no byte
 //! is in use.
@@ -35,18 +35,18 @@ impl Driver<'_> {
             self.put(0, Due::Churn);
         }
         self.counts.frozen += self.frozen.len() as u64;
-        let first = self.all_end(&tracked, true, "1 (I6, I8)");
+        let first = self.all_end(&tracked, true, "1 (ABM-I6, ABM-I8)");
 
         self.agenda.retain(|_, due| !matches!(due, Due::Churn));
         let short = lively(&mut self.books.scans.keys().copied());
         self.phase = Phase::Quiet;
-        let second = self.all_end(&short, false, "2 (I6, I8)");
+        let second = self.all_end(&short, false, "2 (ABM-I6, ABM-I8)");
 
         for due in std::mem::take(&mut self.frozen) {
             self.put(1, due);
         }
         let rest = self.books.scans.keys().copied().collect();
-        let third = self.all_end(&rest, false, "3 (I6)");
+        let third = self.all_end(&rest, false, "3 (ABM-I6)");
         self.leave_nothing();
         first.max(second).max(third)
     }
@@ -192,7 +192,7 @@ impl Driver<'_> {
         for table in tables {
             self.tell(&Event::TableDropped { table }, None);
         }
-        assert_eq!(self.abm.used_bytes(), 0, "I3: nothing is left");
+        assert_eq!(self.abm.used_bytes(), 0, "ABM-I3: nothing is left");
         self.trace.end();
     }
 }

@@ -3,9 +3,9 @@
 //! Idea: the other side of the core's accounts. What the core says to load, evict and free is
 //! entered here, and anything that it must not say is an assertion. (`crates/core/tests/world`
 //! keeps such books for the oracle; these are apart, because two independent books find more, and
-//! kept incrementally, because they are checked millions of times.) I1 a segment is loading at most
-//! once. I2 what is pinned, or of a chunk with a load under way, is not evicted. I3 a load fits the
-//! budget.
+//! kept incrementally, because they are checked millions of times.) ABM-I1 a segment is loading at
+//! most once. ABM-I2 what is pinned, or of a chunk with a load under way, is not evicted. ABM-I3 a
+//! load fits the budget.
 
 use std::collections::BTreeMap;
 
@@ -173,7 +173,7 @@ impl Memory {
         assert_eq!(
             wanted & table.coming(chunk),
             0,
-            "I1: loading twice: {id}.{chunk}"
+            "ABM-I1: loading twice: {id}.{chunk}"
         );
         assert!(
             columns.is_sorted_by_key(|&column| (table.own(chunk, column), column)),
@@ -199,7 +199,7 @@ impl Memory {
         self.used += bytes;
         assert!(
             self.used <= self.budget,
-            "I3: {} above {}",
+            "ABM-I3: {} above {}",
             self.used,
             self.budget
         );
@@ -270,7 +270,7 @@ impl Memory {
     /// Enters an `Evict`.
     ///
     /// # Panics
-    /// I2, or it is not in memory.
+    /// ABM-I2, or it is not in memory.
     pub(super) fn evict(&mut self, (id, chunk): Place, column: ColumnId) {
         let table = self.table_mut(id);
         let bytes = table.own(chunk, column);
@@ -282,9 +282,12 @@ impl Memory {
         assert_eq!(
             entry.pins[usize::from(column.0)],
             0,
-            "I2: {id}.{chunk}.{column} is pinned"
+            "ABM-I2: {id}.{chunk}.{column} is pinned"
         );
-        assert_eq!(entry.loading, 0, "I2: {id}.{chunk} has a load under way");
+        assert_eq!(
+            entry.loading, 0,
+            "ABM-I2: {id}.{chunk} has a load under way"
+        );
         entry.resident &= !(1 << column.0);
         self.used -= bytes;
     }
@@ -361,7 +364,7 @@ impl Memory {
                 let kept = chunk.loading != 0 || chunk.pins.iter().any(|&pins| pins > 0);
                 assert!(
                     chunk.resident == 0 || kept,
-                    "I3: {} above {}, and chunk {id}.{at} is not evicted",
+                    "ABM-I3: {} above {}, and chunk {id}.{at} is not evicted",
                     self.used,
                     self.budget
                 );
@@ -372,7 +375,7 @@ impl Memory {
                 assert!(
                     *state != ExtentState::Resident
                         || range.any(|c| has(table.coming(c), shape.column)),
-                    "I3: {} above {}, and extent {id}.{e} is not evicted",
+                    "ABM-I3: {} above {}, and extent {id}.{e} is not evicted",
                     self.used,
                     self.budget
                 );

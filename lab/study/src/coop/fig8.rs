@@ -58,7 +58,7 @@ struct Cost {
 fn cost(policy: Policy, chunks: u32, percent: u32) -> Cost {
     let mut watch = Stopwatch::new();
     let outcome = scenario(policy, chunks, percent).run_watched(&mut watch);
-    assert!(outcome.finished, "I6: every query ends");
+    assert!(outcome.finished, "ABM-I6: every query ends");
     let spent = watch.total().as_secs_f64();
     Cost {
         per_query_s: spent / outcome.queries.len() as f64,

@@ -81,10 +81,10 @@ impl Standalone {
 /// Runs a scenario and measures it.
 ///
 /// # Panics
-/// A query did not end: a bug in the core (I6).
+/// A query did not end: a bug in the core (ABM-I6).
 pub(crate) fn measure(scenario: &Scenario, alone: &mut Standalone) -> (Figures, Outcome) {
     let outcome = scenario.run();
-    assert!(outcome.finished, "I6: every query ends");
+    assert!(outcome.finished, "ABM-I6: every query ends");
     let mut figures = Figures {
         stream_s: mean(outcome.stream_ns.iter().map(|&ns| seconds(ns))),
         total_s: seconds(outcome.total_ns),

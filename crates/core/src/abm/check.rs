@@ -1,0 +1,82 @@
+//! Every invariant, counted anew.
+
+use std::collections::BTreeSet;
+
+use crate::ChunkId;
+use crate::abm::Abm;
+use crate::table::scan::Scan;
+use crate::table::{Pinner, Table};
+
+impl Abm {
+    /// Every invariant, in O(state). For tests and simulation.
+    ///
+    /// # Panics
+    /// An invariant is broken.
+    pub fn check(&self) {
+        let used: u64 = self.state.tables.values().map(Table::check).sum();
+        assert_eq!(used, self.state.used, "ABM-I3: bytes are accounted for");
+        for scan in self.state.scans.values() {
+            self.check_scan(scan);
+        }
+        self.check_turns();
+        self.check_jobs();
+        for (device, &loads) in &self.state.outstanding {
+            let counted = self
+                .loads
+                .values()
+                .flatten()
+                .filter(|load| load.device == *device)
+                .count();
+            assert_eq!(loads, counted);
+            assert!(
+                loads <= self.state.loads_max,
+                "a device has at most loads_max loads"
+            );
+        }
+    }
+
+    fn check_scan(&self, scan: &Scan) {
+        let table = self.state.table(scan.table);
+        let mut needed = BTreeSet::new();
+        for part in &scan.parts {
+            assert_eq!(table.slot(part.slot).scan, scan.id);
+            let mut coming = 0;
+            let runs = table.interests().runs(part.slot, 0..u32::MAX);
+            for chunk in runs.flatten().map(ChunkId) {
+                assert!(needed.insert(chunk), "parts are disjoint");
+                assert!(!scan.held.contains_key(&chunk), "ABM-I5");
+                assert!(
+                    !scan.lapsed.contains(&chunk),
+                    "ABM-I5: a lapsed chunk was handed out"
+                );
+                coming += usize::from(part.columns.is_subset(&table.group(chunk).coming));
+            }
+            let counted = table.slot(part.slot).coming;
+            assert_eq!(coming, counted, "available chunks are counted right");
+            assert_eq!(table.waiting.contains(part.slot), scan.waiting > 0);
+            assert_eq!(table.starved.contains(part.slot), scan.starved);
+            assert_eq!(table.almost.contains(part.slot), scan.almost);
+            assert_eq!(table.stalled.contains(part.slot), scan.stalled);
+        }
+        for chunk in &scan.lapsed {
+            assert!(!scan.held.contains_key(chunk), "a lapsed chunk is not held");
+            let pins = table.pins.get(chunk).into_iter().flat_map(|pins| &pins.by);
+            let mut by_it = pins.filter(|(pinner, _)| *pinner == Pinner::Scan(scan.id));
+            assert!(
+                by_it.next().is_none(),
+                "ABM-I8: a lapsed chunk is not pinned"
+            );
+        }
+        let starved = !scan.stalled && self.state.available(scan) < scan.lookahead;
+        assert_eq!(starved, scan.starved, "starvation is known");
+        assert_eq!(starved, self.state.hungry.contains(&scan.id));
+        let almost = !scan.stalled && self.state.available(scan) <= scan.lookahead;
+        assert_eq!(almost, scan.almost, "almost starvation is known");
+        let timed = self.stalls.contains(&(self.stall_time(scan), scan.id));
+        assert_eq!(
+            timed,
+            scan.waiting == 0 && !scan.stalled,
+            "a silent scan has a deadline"
+        );
+    }
+}

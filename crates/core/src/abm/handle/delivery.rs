@@ -1,0 +1,74 @@
+//! Chunks are handed to the consumers that wait for them.
+//!
+//! Not here: which chunk (`policy/`), and whose turn it is (`turns.rs`).
+//! ABM-I5: each scan is handed each of its chunks once.
+
+use crate::abm::Abm;
+use crate::policy::in_order::next_in_order;
+use crate::table::scan::PartState;
+use crate::table::{LastLoad, Pinner};
+use crate::{Action, ChunkId, LoadOrigin, ScanId};
+
+impl Abm {
+    pub(crate) fn deliver(&mut self) {
+        if let Some(limit) = self.turn_limit {
+            return self.deliver_in_turn(limit);
+        }
+        while let Some(id) = self.serve.pop_first() {
+            while self
+                .state
+                .scans
+                .get(&id)
+                .is_some_and(|scan| scan.waiting > 0)
+                && let Some(chunk) = self.choose_available(id)
+            {
+                self.hand_out(id, chunk);
+            }
+            self.answer_exhausted(id);
+        }
+    }
+
+    /// What the scan is handed next, if a chunk is ready.
+    pub(crate) fn choose_available(&self, id: ScanId) -> Option<ChunkId> {
+        let scan = self.state.scan(id);
+        if scan.sequential {
+            next_in_order(&self.state, scan)
+        } else {
+            self.rules.delivery(&self.state, scan)
+        }
+    }
+
+    pub(crate) fn hand_out(&mut self, id: ScanId, chunk: ChunkId) {
+        let seq = self.state.next_seq();
+        let scan = self.state.scan(id);
+        let part = self.state.table(scan.table).part_of(scan, chunk);
+        let part = part.expect("ABM-I5: only needed chunks are chosen");
+        let turn = self.begin_turn(id, chunk, part);
+        let scan = self.state.scans.get_mut(&id).expect("deliver named it");
+        scan.held.insert(chunk, turn);
+        scan.waiting -= 1;
+        let registered = scan.registered_seq;
+        let table = self
+            .state
+            .tables
+            .get_mut(&scan.table)
+            .expect("scans name registered tables");
+        let PartState { slot, ref columns } = scan.parts[part];
+        table.slot_mut(slot).coming -= 1;
+        table.drop_interest(chunk, slot);
+        table.pin(chunk, Pinner::Scan(id), columns.clone());
+        table.touch(chunk, columns, seq);
+        let origin = match table.chunks[chunk.0 as usize].last_load {
+            Some(LastLoad { scan, .. }) if scan == id => LoadOrigin::LoadedForMe,
+            Some(LastLoad { seq, .. }) if seq > registered => LoadOrigin::LoadedForOthers,
+            _ => LoadOrigin::FromBuffer,
+        };
+        self.active(id);
+        self.state.refresh(id);
+        self.actions.push_back(Action::Deliver {
+            scan: id,
+            chunk,
+            origin,
+        });
+    }
+}

@@ -1,0 +1,163 @@
+//! Eviction: a load needs space, or the budget shrinks.
+//!
+//! Victims are taken out one by one, for each changes who is starved; when they do not suffice, all
+//! are put back, so that a load that cannot start costs nothing.
+//! Not here: which segments go (the policy).
+//! ABM-I3: a load starts only if it fits.
+
+use crate::abm::Abm;
+use crate::policy::victims::Victim;
+use crate::state::LoadChoice;
+use crate::table::Table;
+use crate::table::segments::Evicted;
+use crate::{Action, ExtentId, TableId};
+
+/// One thing to evict.
+#[derive(Debug)]
+enum Eviction {
+    Extent(TableId, ExtentId),
+    Segments(Victim),
+}
+
+/// One thing that was evicted, and how to put it back.
+#[derive(Debug)]
+enum Undo {
+    Extent(TableId, ExtentId),
+    Segment(TableId, Evicted),
+}
+
+impl Abm {
+    /// Frees space for a load; false, and nothing changed, if there is not enough to free.
+    pub(crate) fn evict_for(&mut self, load: &LoadChoice) -> bool {
+        let mut evicted = Vec::new();
+        loop {
+            // Evicting a neighbour may free an extent that the load needs, so the need is counted
+            // anew.
+            let bytes = self.state.load_bytes(load.table, load.chunk, &load.columns);
+            if self.state.used + bytes <= self.state.budget {
+                self.announce(evicted);
+                return true;
+            }
+            let victim = self.next_eviction(Some(load));
+            match victim {
+                Some(victim) if bytes <= self.state.budget => self.evict(victim, &mut evicted),
+                _ => {
+                    self.put_back(evicted);
+                    return false;
+                }
+            }
+        }
+    }
+
+    /// Step 4 of `handle`.
+    pub(crate) fn shrink_to_budget(&mut self) {
+        let mut evicted = Vec::new();
+        while self.state.used > self.state.budget {
+            let victim = self.next_eviction(None).or_else(|| self.last_resort());
+            let Some(victim) = victim else { break };
+            self.evict(victim, &mut evicted);
+        }
+        self.announce(evicted);
+    }
+
+    fn evict(&mut self, victim: Eviction, evicted: &mut Vec<Undo>) {
+        match victim {
+            Eviction::Extent(table, extent) => {
+                self.state.used -= self.state.table_mut(table).evict_extent(extent);
+                evicted.push(Undo::Extent(table, extent));
+            }
+            Eviction::Segments(victim) => {
+                let Victim {
+                    table,
+                    chunk,
+                    columns,
+                } = victim;
+                for column in columns.iter() {
+                    let mut freed = None;
+                    self.state
+                        .change_coming(table, chunk, |t| freed = Some(t.evict(chunk, column)));
+                    if let Some(freed) = freed {
+                        self.state.used -= freed.bytes;
+                        evicted.push(Undo::Segment(table, freed));
+                    }
+                }
+            }
+        }
+    }
+
+    fn put_back(&mut self, evicted: Vec<Undo>) {
+        for undo in evicted.into_iter().rev() {
+            match undo {
+                Undo::Extent(table, extent) => {
+                    let table = self.state.table_mut(table);
+                    table.restore_extent(extent);
+                    let bytes = table.extent_bytes(extent);
+                    self.state.used += bytes;
+                }
+                Undo::Segment(table, segment) => {
+                    self.state.used += segment.bytes;
+                    let chunk = segment.chunk;
+                    self.state
+                        .change_coming(table, chunk, |table| table.restore(segment));
+                }
+            }
+        }
+    }
+
+    fn announce(&mut self, evicted: Vec<Undo>) {
+        for undo in evicted {
+            match undo {
+                Undo::Extent(table, extent) => {
+                    self.actions
+                        .push_back(Action::EvictExtent { table, extent });
+                }
+                Undo::Segment(
+                    table,
+                    Evicted {
+                        chunk,
+                        column,
+                        extents,
+                        ..
+                    },
+                ) => {
+                    self.actions.push_back(Action::Evict {
+                        table,
+                        chunk,
+                        column,
+                    });
+                    for extent in extents {
+                        self.actions
+                            .push_back(Action::EvictExtent { table, extent });
+                    }
+                }
+            }
+        }
+    }
+
+    fn next_eviction(&self, load: Option<&LoadChoice>) -> Option<Eviction> {
+        let useless = self.extent(Table::orphan);
+        let segments = || self.rules.victim(&self.state, load).map(Eviction::Segments);
+        let bare = || {
+            self.extent(|table| {
+                let load = load.filter(|load| load.table == table.id);
+                table.bare_extent(load.map(|load| (load.chunk, &load.columns)))
+            })
+        };
+        useless.or_else(segments).or_else(bare)
+    }
+
+    /// The budget shrank and nothing else is left: useful chunks go too.
+    fn last_resort(&self) -> Option<Eviction> {
+        self.rules.last_resort(&self.state).map(Eviction::Segments)
+    }
+
+    /// The first table's extent that is found.
+    fn extent(&self, find: impl Fn(&Table) -> Option<ExtentId>) -> Option<Eviction> {
+        let mut extents = self
+            .state
+            .tables
+            .values()
+            .filter_map(|t| find(t).map(|e| Eviction::Extent(t.id, e)));
+        extents.next()
+    }
+}

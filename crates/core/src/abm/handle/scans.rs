@@ -1,0 +1,172 @@
+//! Scans come, ask, give back and go.
+//!
+//! Not here: what they are handed (`delivery.rs`).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::abm::Abm;
+use crate::table::Pinner;
+use crate::table::scan::{PartState, Scan, Turn};
+use crate::{ChunkId, ChunkSet, ScanId, ScanSpec};
+
+impl Abm {
+    pub(crate) fn register(&mut self, id: ScanId, spec: ScanSpec) {
+        let registered_seq = self.state.next_seq();
+        let ScanSpec {
+            table: table_id,
+            parts,
+            consumers,
+            ordered,
+        } = spec;
+        let rules = self.rules;
+        let sequential = ordered || rules.is_sequential();
+        let start = if ordered {
+            ChunkId(0)
+        } else {
+            rules.first_chunk(&self.state, table_id, &parts)
+        };
+        let lookahead = consumers as usize + rules.loads_ahead(self.state.loads_max);
+        let plenty = (!sequential).then_some(lookahead);
+        let table = self.state.table_mut(table_id);
+        table.scans.insert(id);
+        let parts: Vec<PartState> = parts
+            .into_iter()
+            .map(|part| PartState {
+                slot: table.add_slot(id, &part.chunks, &part.columns, plenty),
+                columns: part.columns,
+            })
+            .collect();
+        let now = self.state.now;
+        let scan = Scan {
+            id,
+            table: table_id,
+            parts,
+            held: BTreeMap::new(),
+            lapsed: BTreeSet::new(),
+            joined: BTreeMap::new(),
+            lookahead,
+            sequential,
+            ordered,
+            start,
+            waiting: 0,
+            wait_since: now,
+            last_activity: now,
+            stalled: false,
+            starved: false,
+            almost: false,
+            registered_seq,
+            registered_at: now,
+            worked_ns: 0,
+            chunks_worked: 0,
+            rank: None,
+            last_load_seq: registered_seq,
+        };
+        self.state.scans.insert(id, scan);
+        self.scan_last = Some(id);
+        self.active(id);
+        self.state.refresh(id);
+    }
+
+    pub(crate) fn request(&mut self, id: ScanId) {
+        let now = self.state.now;
+        let scan = self.state.scan_mut(id);
+        if scan.waiting == 0 {
+            scan.wait_since = now;
+        }
+        scan.waiting += 1;
+        self.active(id);
+        self.serve.insert(id);
+    }
+
+    pub(crate) fn withdraw_request(&mut self, id: ScanId) {
+        let scan = self.state.scan_mut(id);
+        scan.waiting = scan.waiting.saturating_sub(1);
+        self.active(id);
+    }
+
+    pub(crate) fn release(&mut self, id: ScanId, chunk: ChunkId) {
+        if !self.state.scan_mut(id).lapsed.remove(&chunk) {
+            let turn = self.let_go(id, chunk);
+            if !self.pass_hold(id, chunk, turn) {
+                let table = self.state.scan(id).table;
+                self.end_turn(id, table, chunk, turn);
+            }
+        }
+        self.active(id);
+        self.state.refresh(id);
+    }
+
+    /// A chunk's consumer does not come back. That is no sign of life: a scan that holds nothing
+    /// else, and of which nobody waits, is stalled from now on, so that nothing is loaded in the
+    /// chunk's place (ABM-I8).
+    pub(crate) fn lapse(&mut self, id: ScanId, chunk: ChunkId) {
+        let turn = self.let_go(id, chunk);
+        if !self.lapse_hold(id, chunk, turn) {
+            let table = self.state.scan(id).table;
+            self.end_turn(id, table, chunk, turn);
+        }
+        let scan = self.state.scan_mut(id);
+        scan.lapsed.insert(chunk);
+        let silent = scan.waiting == 0 && scan.held.is_empty();
+        if silent && !scan.stalled {
+            self.stall_now(id);
+        }
+    }
+
+    /// Unpins a chunk. Its turn is to be ended.
+    fn let_go(&mut self, id: ScanId, chunk: ChunkId) -> Turn {
+        let seq = self.state.next_seq();
+        let scan = self.state.scan_mut(id);
+        let turn = scan.held.remove(&chunk).expect("validated");
+        let table_id = scan.table;
+        let table = self.state.table_mut(table_id);
+        let columns = table.unpin(chunk, Pinner::Scan(id));
+        table.touch(chunk, &columns, seq);
+        turn
+    }
+
+    pub(crate) fn progress(&mut self, id: ScanId, chunk: ChunkId) {
+        self.extend_turn(id, chunk);
+        self.active(id);
+    }
+
+    pub(crate) fn withdraw_chunks(&mut self, id: ScanId, chunks: &ChunkSet) {
+        let scan = self.state.scans.get_mut(&id).expect("validated");
+        let table = self
+            .state
+            .tables
+            .get_mut(&scan.table)
+            .expect("scans name registered tables");
+        for part in &scan.parts {
+            let needed = |run| table.interests().runs(part.slot, run);
+            let gone: ChunkSet = chunks.runs().flat_map(needed).collect();
+            table.lose_interest(part.slot, &gone);
+        }
+        self.serve.insert(id);
+        self.state.refresh(id);
+    }
+
+    pub(crate) fn end(&mut self, id: ScanId) {
+        self.leave_queue(id);
+        let Some(mut scan) = self.state.scans.shift_remove(&id) else {
+            return;
+        };
+        self.serve.remove(&id);
+        self.state.hungry.remove(&id);
+        self.leave_jobs(id, std::mem::take(&mut scan.joined));
+        for (&chunk, &turn) in &scan.held {
+            if !self.pass_hold(id, chunk, turn) {
+                self.end_turn(id, scan.table, chunk, turn);
+            }
+        }
+        self.stalls.remove(&(self.stall_time(&scan), id));
+        let table = self.state.table_mut(scan.table);
+        table.scans.remove(&id);
+        for chunk in scan.held.into_keys() {
+            table.unpin(chunk, Pinner::Scan(id));
+        }
+        for part in scan.parts {
+            table.drop_slot(part.slot);
+        }
+    }
+}

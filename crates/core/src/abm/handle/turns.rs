@@ -1,0 +1,212 @@
+//! Turns begin, are joined, go on and end.
+//!
+//! Not here: who comes first and who joins (`policy/turns.rs`), which chunk a scan is handed (the
+//! policy).
+//! Bounds: O(scans · log scans) per turn.
+//! ABM-I6: a chunk counts as in work only while its consumer goes on, so that one that waits for
+//! something else holds nobody up.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::abm::Abm;
+use crate::policy::turns::{joiners, price, rank};
+use crate::table::scan::Turn;
+use crate::{Action, ChunkId, ScanId, TableId, Time, TurnLimit};
+
+/// Who works and who waits for a turn.
+#[derive(Debug, Default)]
+pub(crate) struct Turns {
+    /// The chunks in work, for whom, and when each stops counting.
+    ends: BTreeSet<(Time, ScanId, TableId, ChunkId)>,
+    /// The chunks in work: for how many scans.
+    open: BTreeMap<(TableId, ChunkId), usize>,
+    /// Scans that may be handed a chunk once there is a turn, by rank.
+    queue: BTreeSet<(u64, ScanId)>,
+}
+
+impl Turns {
+    fn insert(&mut self, end: Time, scan: ScanId, table: TableId, chunk: ChunkId) {
+        if self.ends.insert((end, scan, table, chunk)) {
+            *self.open.entry((table, chunk)).or_default() += 1;
+        }
+    }
+
+    fn remove(&mut self, end: Time, scan: ScanId, table: TableId, chunk: ChunkId) {
+        if self.ends.remove(&(end, scan, table, chunk))
+            && let Some(scans) = self.open.get_mut(&(table, chunk))
+        {
+            *scans -= 1;
+            if *scans == 0 {
+                self.open.remove(&(table, chunk));
+            }
+        }
+    }
+}
+
+impl Abm {
+    /// Step 3 of `handle`, with turns.
+    pub(crate) fn deliver_in_turn(&mut self, limit: TurnLimit) {
+        while let Some(id) = self.serve.pop_first() {
+            self.answer_exhausted(id);
+            self.queue_for_turn(id);
+        }
+        while self.turns.open.len() < limit.chunks_max
+            && let Some((_, id)) = self.turns.queue.pop_first()
+        {
+            let scan = self.state.scan_mut(id);
+            scan.rank = None;
+            if scan.waiting > 0
+                && let Some(chunk) = self.choose_available(id)
+            {
+                let table = self.state.scan(id).table;
+                let price = price(self.state.scan(id));
+                self.take_turn(id, chunk);
+                self.join_turn(table, chunk, price);
+            }
+        }
+    }
+
+    fn take_turn(&mut self, id: ScanId, chunk: ChunkId) {
+        self.hand_out(id, chunk);
+        self.answer_exhausted(id);
+        self.queue_for_turn(id);
+    }
+
+    /// A turn with this chunk has begun: others join it.
+    fn join_turn(&mut self, table: TableId, chunk: ChunkId, leader_price: u64) {
+        let mut at_work: Vec<ScanId> = self.turns.ends.iter().map(|end| end.1).collect();
+        at_work.sort_unstable();
+        at_work.dedup();
+        for id in joiners(&self.state, table, chunk, leader_price, at_work.len()) {
+            self.take_turn(id, chunk);
+        }
+    }
+
+    /// Puts a waiting scan into the queue, at its present rank.
+    fn queue_for_turn(&mut self, id: ScanId) {
+        self.leave_queue(id);
+        let Some(scan) = self.state.scans.get_mut(&id) else {
+            return;
+        };
+        if scan.waiting > 0 {
+            let rank = rank(&self.state.tables[&scan.table], scan);
+            scan.rank = Some(rank);
+            self.turns.queue.insert((rank, id));
+        }
+    }
+
+    pub(crate) fn leave_queue(&mut self, id: ScanId) {
+        let scan = self.state.scans.get_mut(&id);
+        if let Some(rank) = scan.and_then(|scan| scan.rank.take()) {
+            self.turns.queue.remove(&(rank, id));
+        }
+    }
+
+    /// Answers all consumers of a scan that needs nothing more and that no job could give a chunk
+    /// back to.
+    pub(crate) fn answer_exhausted(&mut self, id: ScanId) {
+        while let Some(scan) = self.state.scans.get_mut(&id)
+            && scan.waiting > 0
+            && scan.joined.is_empty()
+            && self.state.tables[&scan.table].needed_len(scan) == 0
+        {
+            scan.waiting -= 1;
+            self.active(id);
+            self.actions.push_back(Action::Exhausted { scan: id });
+        }
+    }
+
+    /// A chunk is handed out now.
+    pub(crate) fn begin_turn(&mut self, id: ScanId, chunk: ChunkId, part: usize) -> Turn {
+        let (begun, end) = (self.state.now, self.end_of_turn());
+        if self.turn_limit.is_some() {
+            let table = self.state.scan(id).table;
+            self.turns.insert(end, id, table, chunk);
+        }
+        Turn {
+            begun,
+            end,
+            part,
+            served: 1,
+        }
+    }
+
+    /// The consumer goes on: the chunk is in work, even if it was not any more.
+    pub(crate) fn extend_turn(&mut self, id: ScanId, chunk: ChunkId) {
+        let end = self.end_of_turn();
+        let limited = self.turn_limit.is_some();
+        let scan = self.state.scan_mut(id);
+        let table = scan.table;
+        let turn = scan.held.get_mut(&chunk).expect("validated");
+        let before = std::mem::replace(&mut turn.end, end);
+        if limited {
+            self.turns.remove(before, id, table, chunk);
+            self.turns.insert(end, id, table, chunk);
+        }
+    }
+
+    /// The scan gave the chunk back, or is over: how long it worked on it counts.
+    pub(crate) fn end_turn(&mut self, id: ScanId, table: TableId, chunk: ChunkId, turn: Turn) {
+        self.leave_work(id, table, chunk, turn);
+        self.count_work(id, turn.worked_ns(self.state.now) / turn.served);
+    }
+
+    /// The chunk is not in work any more.
+    pub(crate) fn leave_work(&mut self, id: ScanId, table: TableId, chunk: ChunkId, turn: Turn) {
+        self.turns.remove(turn.end, id, table, chunk);
+    }
+
+    /// A chunk of the scan is done with, and this is the scan's share of the work.
+    pub(crate) fn count_work(&mut self, id: ScanId, worked_ns: u64) {
+        if let Some(scan) = self.state.scans.get_mut(&id) {
+            scan.worked_ns += worked_ns;
+            scan.chunks_worked += 1;
+            if scan.rank.is_some() {
+                self.serve.insert(id);
+            }
+        }
+    }
+
+    fn end_of_turn(&self) -> Time {
+        let length = self.turn_limit.map_or(0, |limit| limit.length_ns_max);
+        Time(self.state.now.0.saturating_add(length))
+    }
+
+    pub(crate) fn expire_turns(&mut self) {
+        while let Some(&(end, id, table, chunk)) = self.turns.ends.first()
+            && end <= self.state.now
+        {
+            self.turns.remove(end, id, table, chunk);
+        }
+    }
+
+    /// When the next turn ends by itself.
+    pub(crate) fn turn_deadline(&self) -> Option<Time> {
+        self.turns.ends.first().map(|&(end, ..)| end)
+    }
+
+    /// Every invariant of the turns.
+    pub(crate) fn check_turns(&self) {
+        let queued = self.state.scans.values().filter(|scan| scan.rank.is_some());
+        assert_eq!(queued.count(), self.turns.queue.len());
+        for &(queued_at, id) in &self.turns.queue {
+            let scan = self.state.scan(id);
+            assert_eq!(scan.rank, Some(queued_at));
+            assert!(
+                scan.waiting == 0 || queued_at == rank(self.state.table(scan.table), scan),
+                "ranks are up to date"
+            );
+        }
+        let open: usize = self.turns.open.values().sum();
+        assert_eq!(open, self.turns.ends.len(), "open chunks are counted right");
+        for &(_, id, table, chunk) in &self.turns.ends {
+            assert!(self.turns.open.contains_key(&(table, chunk)));
+            let scan = self.state.scans.get(&id);
+            let held = scan.is_some_and(|scan| scan.held.contains_key(&chunk));
+            assert!(
+                held || self.job_holds((id, chunk)),
+                "only held chunks are in work"
+            );
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! The Active Buffer Manager: one event in, the actions that follow out.
+//!
+//! Idea: what is known of tables and scans is the [`State`]; a policy's [`Rules`] look at it and
+//! choose; what is in this folder changes it. `event.rs` and `config.rs` are what a driver sees,
+//! `validate.rs` refuses what contradicts the state, `handle/` does the rest, `check.rs` and
+//! `snapshot.rs` look at it, `log/` writes it down.
+//!
+//! Bounds: at most `loads_max` outstanding loads per device; actions queue until polled.
+//! ABM-I1 a segment is loading at most once. ABM-I2 a pinned segment is never a victim. ABM-I3
+//! bytes resident or loading stay in budget. ABM-I4 every load has a scan that wants it. ABM-I5
+//! each chunk is done with once for each scan that announced it, whoever does it.
+//! Source: [CoopScans07 §4, Figure 3]; contract: `docs/design/abm.md`.
+
+#[cfg(feature = "canary")]
+mod canary;
+mod check;
+pub(crate) mod config;
+pub(crate) mod error;
+pub(crate) mod event;
+mod handle;
+pub mod log;
+pub(crate) mod snapshot;
+mod validate;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use crate::policy::Rules;
+use crate::state::State;
+use crate::{AbmConfig, Action, ChunkId, ScanId, TableId, Time, TurnLimit};
+
+use handle::jobs::Jobs;
+use handle::loading::OutstandingLoad;
+use handle::pages::Pages;
+use handle::turns::Turns;
+
+/// The scheduler of all scans over all tables of one buffer pool.
+///
+/// ```
+/// use coscan_core::*;
+/// let config = AbmConfig {
+///     policy: Policy::Relevance,
+///     model: StorageModel::Dsm,
+///     budget_bytes: 1 << 20,
+///     loads_max: 1,
+///     stall_after_ns: 5_000_000_000,
+///     wait_unit_ns: 1_000_000_000,
+///     turns: None,
+/// };
+/// let mut abm = Abm::new(config);
+/// let chunk = ChunkLayout { device: DeviceId(0), bytes: vec![4096, 8192].into() };
+/// let layout = TableLayout { columns: 2, chunks: vec![chunk], shared: vec![] };
+/// abm.handle(Time(0), Event::TableRegistered { table: TableId(0), layout })?;
+/// let part = Part { chunks: ChunkSet::from_range(0..1), columns: ColumnSet::all(2) };
+/// let spec = ScanSpec { table: TableId(0), parts: vec![part], consumers: 1, ordered: false };
+/// abm.handle(Time(0), Event::ScanRegistered { scan: ScanId(1), spec })?;
+/// assert!(matches!(abm.poll_action(), Some(Action::Load { bytes: 12288, .. })));
+/// # Ok::<(), EventError>(())
+/// ```
+#[derive(Debug)]
+pub struct Abm {
+    rules: &'static dyn Rules,
+    /// A scan whose consumers have been silent this long is stalled.
+    stall_after_ns: u64,
+    /// None if scans take no turns.
+    turn_limit: Option<TurnLimit>,
+    pub(crate) state: State,
+    scan_last: Option<ScanId>,
+    /// Scans of which a waiting consumer may be served now.
+    serve: BTreeSet<ScanId>,
+    /// When each scan that is neither waiting nor stalled becomes stalled.
+    stalls: BTreeSet<(Time, ScanId)>,
+    turns: Turns,
+    /// Chunk jobs under way.
+    jobs: Jobs,
+    /// Outstanding loads: columns still to come.
+    loads: BTreeMap<(TableId, ChunkId), Vec<OutstandingLoad>>,
+    pages: Pages,
+    actions: VecDeque<Action>,
+}
+
+impl Abm {
+    /// A buffer manager without tables.
+    #[must_use]
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "a configuration is given away"
+    )]
+    pub fn new(config: AbmConfig) -> Self {
+        let AbmConfig {
+            policy,
+            model,
+            budget_bytes,
+            loads_max,
+            stall_after_ns,
+            wait_unit_ns,
+            turns,
+        } = config;
+        let rules = policy.rules();
+        Self {
+            rules,
+            stall_after_ns,
+            turn_limit: turns.filter(|_| rules.takes_turns()),
+            state: State::new(model, budget_bytes, loads_max, wait_unit_ns),
+            scan_last: None,
+            serve: BTreeSet::new(),
+            stalls: BTreeSet::new(),
+            turns: Turns::default(),
+            jobs: Jobs::default(),
+            loads: BTreeMap::new(),
+            pages: Pages::default(),
+            actions: VecDeque::new(),
+        }
+    }
+
+    /// The next action to carry out, oldest first.
+    pub fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// When `TimePassed` is due: the next moment a scan may turn out to be stalled, or a turn ends
+    /// by itself.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Time> {
+        let stall = self.stalls.first().map(|&(time, _)| time);
+        stall.into_iter().chain(self.turn_deadline()).min()
+    }
+
+    /// Bytes resident or loading (ABM-I3).
+    #[must_use]
+    pub fn used_bytes(&self) -> u64 {
+        self.state.used
+    }
+
+    /// The budget now.
+    #[must_use]
+    pub fn budget_bytes(&self) -> u64 {
+        self.state.budget
+    }
+}

@@ -1,0 +1,199 @@
+//! What the buffer manager holds and whom it serves, for system tables and tests.
+
+use crate::abm::Abm;
+use crate::table::Pinner;
+use crate::{ChunkId, ColumnSet, ExtentId, ScanId, TableId};
+
+/// A running scan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScanSnapshot {
+    /// Its id.
+    pub scan: ScanId,
+    /// The table it scans.
+    pub table: TableId,
+    /// Chunks it has not been handed yet.
+    pub chunks_needed: usize,
+    /// Chunks it holds.
+    pub chunks_held: usize,
+    /// Chunks handed to it that have lapsed and are not released.
+    pub chunks_lapsed: usize,
+    /// Chunks that others' chunk jobs work on for it.
+    pub chunks_in_jobs: usize,
+    /// Needed chunks that are in memory or on their way.
+    pub chunks_coming: usize,
+    /// Consumers that wait.
+    pub waiting: u32,
+    /// Fewer chunks are available than keep it fed.
+    pub starved: bool,
+    /// Its consumers have been silent for long.
+    pub stalled: bool,
+}
+
+/// A chunk with something in memory or on its way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChunkSnapshot {
+    /// Its table.
+    pub table: TableId,
+    /// Its id.
+    pub chunk: ChunkId,
+    /// Columns in memory.
+    pub resident: ColumnSet,
+    /// Columns in an outstanding load.
+    pub loading: ColumnSet,
+    /// Columns that someone reads now.
+    pub pinned: ColumnSet,
+    /// Scans that still need the chunk, ascending.
+    pub interested: Vec<ScanId>,
+}
+
+/// A chunk job under way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobSnapshot {
+    /// The scan that began it. It may have ended.
+    pub scan: ScanId,
+    /// The table.
+    pub table: TableId,
+    /// The chunk it works on.
+    pub chunk: ChunkId,
+    /// The other scans it serves, ascending.
+    pub members: Vec<ScanId>,
+}
+
+impl Abm {
+    /// Whether a scan needs a chunk: it has not been handed it, nor does a chunk job work on it
+    /// for the scan.
+    #[must_use]
+    pub fn needs(&self, scan: ScanId, chunk: ChunkId) -> bool {
+        self.state.scans.get(&scan).is_some_and(|scan| {
+            let table = self.state.table(scan.table);
+            chunk.0 < table.chunk_count() && table.part_of(scan, chunk).is_some()
+        })
+    }
+
+    /// Whether a scan needs a chunk and all its columns of it are in memory.
+    #[must_use]
+    pub fn is_ready(&self, scan: ScanId, chunk: ChunkId) -> bool {
+        self.needs(scan, chunk) && {
+            let scan = self.state.scan(scan);
+            let table = self.state.table(scan.table);
+            let part = table.part_of(scan, chunk).map(|part| &scan.parts[part]);
+            let resident = &table.group(chunk).state.resident;
+            part.is_some_and(|part| part.columns.is_subset(resident))
+        }
+    }
+
+    /// The chunk jobs under way, ascending by scan and chunk.
+    pub fn jobs(&self) -> impl Iterator<Item = JobSnapshot> + '_ {
+        self.jobs.iter().map(|((scan, chunk), job)| JobSnapshot {
+            scan,
+            table: job.table,
+            chunk,
+            members: job.members.iter().copied().collect(),
+        })
+    }
+
+    /// Whether a scan holds a chunk that was handed to it: neither released nor lapsed.
+    #[must_use]
+    pub fn holds(&self, scan: ScanId, chunk: ChunkId) -> bool {
+        self.state
+            .scans
+            .get(&scan)
+            .is_some_and(|scan| scan.held.contains_key(&chunk))
+    }
+
+    /// Whether another scan than `scan` still needs one of these columns of a chunk, or holds it.
+    /// Under NSM columns are not told apart.
+    #[must_use]
+    pub fn others_want(
+        &self,
+        scan: ScanId,
+        table: TableId,
+        chunk: ChunkId,
+        columns: &ColumnSet,
+    ) -> bool {
+        self.is_wanted_but_by(Some(scan), table, chunk, columns)
+    }
+
+    /// Whether any scan still needs one of these columns of a chunk, or holds it. Under NSM columns
+    /// are not told apart.
+    #[must_use]
+    pub fn is_wanted(&self, table: TableId, chunk: ChunkId, columns: &ColumnSet) -> bool {
+        self.is_wanted_but_by(None, table, chunk, columns)
+    }
+
+    fn is_wanted_but_by(
+        &self,
+        scan: Option<ScanId>,
+        table: TableId,
+        chunk: ChunkId,
+        columns: &ColumnSet,
+    ) -> bool {
+        let Some(table) = self.state.tables.get(&table) else {
+            return false;
+        };
+        let mut needing = table.interest(chunk).iter().map(|slot| table.slot(slot));
+        let holding = table.pins.get(&chunk).into_iter();
+        needing.any(|slot| Some(slot.scan) != scan && slot.columns.intersects(columns))
+            || holding.flat_map(|pins| &pins.by).any(|(pinner, held)| {
+                let other = match (*pinner, scan) {
+                    (Pinner::Scan(by), Some(scan)) => by != scan,
+                    (Pinner::Job(leader), Some(scan)) => self.is_for_others(leader, chunk, scan),
+                    (Pinner::Page(_), _) | (_, None) => true,
+                };
+                other && held.intersects(columns)
+            })
+    }
+
+    /// Whether the core holds the shared extent in memory: its load completed, it did not fail, and
+    /// it was not evicted. False for extents and tables it does not know.
+    #[must_use]
+    pub fn extent_is_resident(&self, table: TableId, extent: ExtentId) -> bool {
+        self.state
+            .tables
+            .get(&table)
+            .is_some_and(|table| table.extent_is_resident(extent))
+    }
+
+    /// The running scans, ascending by id.
+    pub fn scans(&self) -> impl Iterator<Item = ScanSnapshot> + '_ {
+        self.state.scans.values().map(|scan| ScanSnapshot {
+            scan: scan.id,
+            table: scan.table,
+            chunks_needed: self.state.table(scan.table).needed_len(scan),
+            chunks_held: scan.held.len(),
+            chunks_lapsed: scan.lapsed.len(),
+            chunks_in_jobs: scan.joined.len(),
+            chunks_coming: self.state.coming(scan),
+            waiting: scan.waiting,
+            starved: scan.starved,
+            stalled: scan.stalled,
+        })
+    }
+
+    /// The chunks that hold or await bytes, in no particular order.
+    pub fn chunks(&self) -> impl Iterator<Item = ChunkSnapshot> + '_ {
+        self.state.tables.values().flat_map(|table| {
+            let groups = table.groups.iter();
+            let held = groups.filter(|group| !group.coming.is_empty());
+            held.flat_map(move |group| {
+                group.members.iter().map(move |chunk| {
+                    let slots = table.interest(chunk).iter();
+                    let mut interested: Vec<ScanId> = slots.map(|s| table.slot(s).scan).collect();
+                    interested.sort_unstable();
+                    ChunkSnapshot {
+                        table: table.id,
+                        chunk,
+                        resident: group.state.resident.clone(),
+                        loading: group.state.loading.clone(),
+                        pinned: table
+                            .pins
+                            .get(&chunk)
+                            .map(|pins| pins.columns.clone())
+                            .unwrap_or_default(),
+                        interested,
+                    }
+                })
+            })
+        })
+    }
+}

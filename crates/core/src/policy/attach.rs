@@ -1,0 +1,66 @@
+//! `attach`: as `normal`, but a new scan starts where the running scan with the largest remaining
+//! overlap is.
+//!
+//! Source: [CoopScans07 §3]; weighted column overlap: §6.2.
+
+use crate::policy::Rules;
+use crate::policy::normal::Normal;
+use crate::policy::victims::Victim;
+use crate::state::{LoadChoice, State};
+use crate::table::scan::Scan;
+use crate::{ChunkId, Part, TableId};
+
+/// `attach`.
+#[derive(Debug)]
+pub(super) struct Attach;
+
+impl Rules for Attach {
+    fn is_sequential(&self) -> bool {
+        true
+    }
+
+    fn first_chunk(&self, state: &State, table: TableId, parts: &[Part]) -> ChunkId {
+        attach_point(state, table, parts)
+    }
+
+    fn next_load(&self, state: &State) -> Option<LoadChoice> {
+        Normal.next_load(state)
+    }
+
+    fn delivery(&self, state: &State, scan: &Scan) -> Option<ChunkId> {
+        Normal.delivery(state, scan)
+    }
+
+    fn victim(&self, state: &State, load: Option<&LoadChoice>) -> Option<Victim> {
+        Normal.victim(state, load)
+    }
+}
+
+/// Where a new scan joins: the next chunk of the running scan with the largest remaining overlap,
+/// else the start.
+fn attach_point(state: &State, table: TableId, parts: &[Part]) -> ChunkId {
+    let table = state.table(table);
+    let mut best = (0, ChunkId(0));
+    for scan in table
+        .scans
+        .iter()
+        .map(|&id| state.scan(id))
+        .filter(|scan| !scan.ordered)
+    {
+        let mut overlap = 0;
+        for mine in parts {
+            for theirs in &scan.parts {
+                let weight = table.weight(&mine.columns.intersection(&theirs.columns));
+                let runs = mine.chunks.runs();
+                let shared = runs.map(|run| table.needed_of_part(theirs, &run) as u64);
+                overlap += weight * shared.sum::<u64>();
+            }
+        }
+        if overlap > best.0
+            && let Some(next) = table.order(scan).next()
+        {
+            best = (overlap, next);
+        }
+    }
+    best.1
+}

@@ -1,0 +1,91 @@
+//! Scans that take their chunks in an order fixed when they register.
+//!
+//! Starved scans are served round robin, blocked ones first; each may be `lookahead` chunks ahead.
+//! So do all scans of the sequential policies (`normal` and those that say so), and ordered scans
+//! under the others.
+//! Source: [CoopScans07 §3].
+
+use std::cmp::Reverse;
+
+use smallvec::SmallVec;
+
+use crate::state::{LoadChoice, State};
+use crate::table::scan::Scan;
+use crate::{ChunkId, ColumnSet, TableId};
+
+/// The first chunk of the scan's order, if it is ready.
+pub(crate) fn next_in_order(state: &State, scan: &Scan) -> Option<ChunkId> {
+    let table = state.table(scan.table);
+    let chunk = table.order(scan).next()?;
+    let part = table.part_of(scan, chunk)?;
+    let resident = &table.group(chunk).state.resident;
+    scan.parts[part]
+        .columns
+        .is_subset(resident)
+        .then_some(chunk)
+}
+
+/// Among the next chunks that the scan may be ahead, those that are not coming, with the columns
+/// they miss.
+pub(super) fn missing_ahead<'a>(
+    state: &'a State,
+    scan: &'a Scan,
+) -> impl Iterator<Item = (ChunkId, ColumnSet)> + 'a {
+    let table = state.table(scan.table);
+    let ahead = scan.lookahead.saturating_sub(scan.in_hands());
+    table.order(scan).take(ahead).filter_map(move |chunk| {
+        let columns = &scan.parts[table.part_of(scan, chunk)?].columns;
+        let missing = columns.difference(&table.group(chunk).coming);
+        (!missing.is_empty()).then_some((chunk, missing))
+    })
+}
+
+/// The end of the prefix of an ordered scan's order in which every chunk is coming.
+pub(super) fn first_missing(state: &State, scan: &Scan) -> ChunkId {
+    let table = state.table(scan.table);
+    let mut order = table.order(scan);
+    let missing = order.find(|&chunk| {
+        let part = table.part_of(scan, chunk).map(|part| &scan.parts[part]);
+        part.is_none_or(|part| !part.columns.is_subset(&table.group(chunk).coming))
+    });
+    missing.unwrap_or(ChunkId(u32::MAX))
+}
+
+/// The first load that a starved scan misses, the scans served round robin, blocked ones first.
+pub(super) fn next_load(state: &State) -> Option<LoadChoice> {
+    let mut hungry: Vec<&Scan> = state.hungry.iter().map(|&id| state.scan(id)).collect();
+    hungry.sort_by_key(|scan| (Reverse(scan.waiting > 0), scan.last_load_seq));
+    hungry.into_iter().find_map(|scan| {
+        let table = state.table(scan.table);
+        let mut ahead = missing_ahead(state, scan);
+        let (chunk, columns) = ahead.find(|&(chunk, _)| state.device_free(table.device(chunk)))?;
+        Some(LoadChoice {
+            table: scan.table,
+            chunk,
+            columns,
+            scan: scan.id,
+        })
+    })
+}
+
+/// The chunks that the scan of a load takes up to the one to be loaded. To evict one of them for it
+/// gains nothing: as long as the scan does not ask, it would load them by turns.
+#[derive(Debug)]
+pub(super) struct TakenBefore {
+    table: TableId,
+    chunks: SmallVec<[ChunkId; 4]>,
+}
+
+impl TakenBefore {
+    pub(super) fn of(state: &State, load: &LoadChoice) -> Self {
+        let order = state.table(load.table).order(state.scan(load.scan));
+        let mut chunks: SmallVec<_> = order.take_while(|&chunk| chunk != load.chunk).collect();
+        chunks.push(load.chunk);
+        let table = load.table;
+        Self { table, chunks }
+    }
+
+    pub(super) fn contains(&self, table: TableId, chunk: ChunkId) -> bool {
+        self.table == table && self.chunks.contains(&chunk)
+    }
+}

@@ -1,0 +1,173 @@
+//! By which rules does the buffer manager decide? One file a policy.
+//!
+//! Idea: a policy looks at the state and chooses, it changes nothing. What several share stands
+//! beside them: `in_order.rs` (scans that take their chunks in a fixed order), `victims.rs`,
+//! `keep.rs`, `turns.rs`.
+//! To add one: a file with a unit struct that implements [`Rules`], and an entry in the list below.
+//! Settings, logs, help, chaos and the tests of all policies know it from there.
+//! Not here: what follows from a choice (`abm/handle/`).
+//! Contract: `docs/design/abm.md`, which says exactly what each policy chooses.
+
+mod attach;
+mod elevator;
+pub(crate) mod in_order;
+mod keep;
+mod normal;
+mod pbm;
+mod pbm_sampling;
+mod ratio;
+mod relevance;
+mod relevance_2007;
+pub(crate) mod turns;
+pub(crate) mod victims;
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::by_name::{UnknownName, by_name};
+use crate::state::{LoadChoice, State};
+use crate::table::scan::Scan;
+use crate::table::{Table, Upkeep};
+use crate::{ChunkId, Part, TableId};
+
+use victims::Victim;
+
+/// What a policy decides.
+pub(crate) trait Rules: fmt::Debug + Sync {
+    /// The next load, on a device that has a free place.
+    fn next_load(&self, state: &State) -> Option<LoadChoice>;
+
+    /// The chunk that a scan is handed, of those that are ready. Not asked for scans that take
+    /// their chunks in a fixed order.
+    fn delivery(&self, state: &State, scan: &Scan) -> Option<ChunkId>;
+
+    /// What is evicted next for a load, or because the budget shrank. Never what is pinned or of a
+    /// chunk with a load under way (ABM-I2).
+    fn victim(&self, state: &State, load: Option<&LoadChoice>) -> Option<Victim>;
+
+    /// What is evicted where the budget shrank and there is no victim.
+    fn last_resort(&self, _state: &State) -> Option<Victim> {
+        None
+    }
+
+    /// How many loads ahead of its consumers keep a scan fed. One, however many loads may be
+    /// outstanding: under LRU a scan that runs ahead further than its share of the buffer evicts
+    /// what it has not used yet.
+    fn loads_ahead(&self, _loads_max: usize) -> usize {
+        1
+    }
+
+    /// Whether every scan takes its chunks in an order fixed when it registers.
+    fn is_sequential(&self) -> bool {
+        false
+    }
+
+    /// Where the order of a new scan begins that takes its chunks in a fixed order.
+    fn first_chunk(&self, _state: &State, _table: TableId, _parts: &[Part]) -> ChunkId {
+        ChunkId(0)
+    }
+
+    /// Whether scans take turns on the cores (`turns.rs`).
+    fn takes_turns(&self) -> bool {
+        false
+    }
+
+    /// What each table keeps up to date for it.
+    fn upkeep(&self) -> Upkeep {
+        Upkeep {
+            wanted_segments_may_go: self.is_sequential(),
+            stalled_scans_want: true,
+            idle_list: false,
+        }
+    }
+
+    /// A load of the chunk begins.
+    fn load_begins(&self, _table: &mut Table, _chunk: ChunkId) {}
+}
+
+macro_rules! policies {
+    ($($(#[$doc:meta])* $policy:ident = $name:literal: $rules:expr,)*) => {
+        /// The rule that picks the scan to serve, the chunk to load, the chunk to deliver and the
+        /// victim to evict.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        pub enum Policy {
+            $($(#[$doc])* $policy,)*
+        }
+
+        impl Policy {
+            /// Every policy.
+            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$policy),*];
+
+            /// Its name.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$policy => $name,)*
+                }
+            }
+
+            pub(crate) fn rules(self) -> &'static dyn Rules {
+                match self {
+                    $(Self::$policy => &$rules,)*
+                }
+            }
+        }
+    };
+}
+
+policies! {
+    /// Every scan reads its chunks in order, the buffer is LRU. [CoopScans07 §3]
+    Normal = "normal": normal::Normal,
+    /// As `normal`, but a new scan starts where the running scan with the largest remaining overlap
+    /// is. [CoopScans07 §3]
+    Attach = "attach": attach::Attach,
+    /// Every scan reads its chunks in order, what is needed last by the scans' positions and paces
+    /// is evicted. [PBM12 §3]
+    Pbm = "pbm": pbm::Pbm,
+    /// As `Pbm`, but of a few segments drawn at random (Vanderkooy 2023).
+    PbmSampling = "pbm-sampling": pbm_sampling::PbmSampling,
+    /// One strictly sequential cursor reads what any scan needs. [CoopScans07 §3]
+    Elevator = "elevator": elevator::Elevator,
+    /// Relevance functions pick scan, chunk and victim, and scans take turns on the cores.
+    Relevance = "relevance": relevance::Relevance,
+    /// As `Relevance`, but whatever is available is handed out at once. [CoopScans07 §4, §6.2]
+    Relevance2007 = "relevance-2007": relevance_2007::Relevance2007,
+}
+
+impl Policy {
+    /// Whether every scan takes its chunks in an order fixed when it registers.
+    #[must_use]
+    pub fn is_sequential(self) -> bool {
+        self.rules().is_sequential()
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Policy {
+    type Err = UnknownName;
+
+    /// In upper or lower case.
+    fn from_str(text: &str) -> Result<Self, UnknownName> {
+        by_name(text, &Self::ALL, Self::name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_back() {
+        for policy in Policy::ALL {
+            assert_eq!(policy.to_string().parse(), Ok(policy));
+        }
+        let error = "lru".parse::<Policy>().expect_err("there is none");
+        let text = "'lru'; it is one of normal, attach, pbm, pbm-sampling, elevator, relevance, relevance-2007";
+        assert_eq!(error.to_string(), text);
+    }
+}

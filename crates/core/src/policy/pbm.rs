@@ -1,0 +1,93 @@
+//! `pbm`: what is needed last goes first, as far as the scans' positions and paces tell.
+//!
+//! Idea: scans go through their chunks in order, each at its own pace, so the time until a segment
+//! is needed next can be estimated. The segment for which that is longest is evicted; of those that
+//! no scan wants, the one used longest ago. We differ: estimates are computed when something has to
+//! go. The paper keeps pages in buckets by estimated time, because its units are many and small;
+//! ours are chunks.
+//! Bounds: linear in the idle segments and the scans that want them.
+//! Source: [PBM12 §3].
+
+use std::cmp::Reverse;
+
+use crate::policy::in_order::TakenBefore;
+use crate::policy::victims::Victim;
+use crate::policy::{Rules, in_order};
+use crate::state::{LoadChoice, State};
+use crate::table::Table;
+use crate::table::scan::Scan;
+use crate::{ChunkId, ColumnId, TableId};
+
+/// `pbm`.
+#[derive(Debug)]
+pub(super) struct Pbm;
+
+/// An idle segment.
+pub(super) type Idle = (TableId, ChunkId, ColumnId);
+
+impl Rules for Pbm {
+    fn is_sequential(&self) -> bool {
+        true
+    }
+
+    fn next_load(&self, state: &State) -> Option<LoadChoice> {
+        in_order::next_load(state)
+    }
+
+    fn delivery(&self, state: &State, scan: &Scan) -> Option<ChunkId> {
+        in_order::next_in_order(state, scan)
+    }
+
+    fn victim(&self, state: &State, load: Option<&LoadChoice>) -> Option<Victim> {
+        let all = state.tables.values().flat_map(|table| {
+            let idle = table.victims.iter();
+            idle.map(|&(_, chunk, column)| (table.id, chunk, column))
+        });
+        needed_last(state, load, all)
+    }
+}
+
+/// The idle segment that is needed last, but for those of the chunk to be loaded and those that its
+/// scan takes before it.
+pub(super) fn needed_last(
+    state: &State,
+    load: Option<&LoadChoice>,
+    among: impl Iterator<Item = Idle>,
+) -> Option<Victim> {
+    let spared = load.map(|load| TakenBefore::of(state, load));
+    let free = |&(table, chunk, _): &Idle| {
+        let spared = spared.as_ref();
+        spared.is_none_or(|spared| !spared.contains(table, chunk))
+    };
+    let last = last_of(state, among.filter(free));
+    last.map(|(table, chunk, column)| Victim::segment(table, chunk, column))
+}
+
+fn last_of(state: &State, segments: impl Iterator<Item = Idle>) -> Option<Idle> {
+    segments.max_by_key(|&(table, chunk, column)| {
+        let entry = state.table(table);
+        let last_use = entry.last_use_of_segment(chunk, column);
+        let next_use = next_use(state, entry, chunk, column);
+        (next_use, Reverse((last_use, table, chunk, column)))
+    })
+}
+
+/// In how many nanoseconds the segment is needed, by what the scans do now; `u64::MAX` if no scan
+/// that keeps up wants it.
+fn next_use(state: &State, table: &Table, chunk: ChunkId, column: ColumnId) -> u64 {
+    let wanted = table.interest(chunk).difference(&table.stalled);
+    let slots = wanted.iter().map(|slot| table.slot(slot));
+    let scans = slots.filter(|slot| slot.columns.contains(column));
+    let times = scans.map(|slot| time_to(state, state.scan(slot.scan), chunk));
+    times.min().unwrap_or(u64::MAX)
+}
+
+/// When the scan will come to a chunk that it needs, if it goes on as it has. It begins with the
+/// first chunk, so its place there is how many before it are needed. Before its first chunk it is
+/// expected to want everything at once.
+fn time_to(state: &State, scan: &Scan, chunk: ChunkId) -> u64 {
+    let before = state.table(scan.table).needed_in(scan, &(0..chunk.0)) as u128;
+    let elapsed = u128::from(state.now.0 - scan.registered_at.0);
+    let handed = u128::from(scan.chunks_worked) + scan.held.len() as u128;
+    u64::try_from(before * elapsed / handed.max(1)).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,197 @@
+//! What the buffer manager knows: its tables, its scans, what is in memory and what is on its way.
+//!
+//! Idea: rules (`policy/`) look at the state and choose, the manager (`abm/`) changes it. So a
+//! policy can change nothing, and neither has to know the other's files. Availability is counted as
+//! chunks come and go, so that asking whether a scan is starved costs nothing.
+//! Not here: who waits for what, turns, jobs, page requests and actions (`abm/`).
+//! Source of starvation: [CoopScans07 Figure 3, queryStarved]; we differ: loads in flight count as
+//! available.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use indexmap::IndexMap;
+use rustc_hash::FxBuildHasher;
+
+use crate::table::Table;
+use crate::table::scan::Scan;
+use crate::{ChunkId, ColumnSet, DeviceId, ScanId, StorageModel, TableId, Time};
+
+/// Tables, scans, and what is held and loaded of the former for the latter.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) model: StorageModel,
+    /// Outstanding loads per device at most.
+    pub(crate) loads_max: usize,
+    /// See `AbmConfig::wait_unit_ns`.
+    pub(crate) wait_unit_ns: u64,
+    pub(crate) now: Time,
+    /// Ascends with everything that is ordered by when it happened.
+    seq: u64,
+    pub(crate) budget: u64,
+    /// ABM-I3: bytes resident or loading.
+    pub(crate) used: u64,
+    pub(crate) tables: BTreeMap<TableId, Table>,
+    /// Ascending by id, for ids ascend as scans come. A load looks up every scan that wants it, so
+    /// finding one has to be cheap.
+    pub(crate) scans: IndexMap<ScanId, Scan, FxBuildHasher>,
+    /// Scans that are starved: those that loads are chosen for.
+    pub(crate) hungry: BTreeSet<ScanId>,
+    /// Outstanding loads of each device.
+    pub(crate) outstanding: BTreeMap<DeviceId, usize>,
+    pub(crate) devices: BTreeSet<DeviceId>,
+}
+
+/// A load that a policy chose.
+#[derive(Debug)]
+pub(crate) struct LoadChoice {
+    pub(crate) table: TableId,
+    pub(crate) chunk: ChunkId,
+    pub(crate) columns: ColumnSet,
+    pub(crate) scan: ScanId,
+}
+
+impl State {
+    pub(crate) fn new(
+        model: StorageModel,
+        budget: u64,
+        loads_max: usize,
+        wait_unit_ns: u64,
+    ) -> Self {
+        Self {
+            model,
+            loads_max,
+            wait_unit_ns,
+            now: Time(0),
+            seq: 0,
+            budget,
+            used: 0,
+            tables: BTreeMap::new(),
+            scans: IndexMap::default(),
+            hungry: BTreeSet::new(),
+            outstanding: BTreeMap::new(),
+            devices: BTreeSet::new(),
+        }
+    }
+
+    pub(crate) fn next_seq(&mut self) -> u64 {
+        self.seq += 1;
+        self.seq
+    }
+
+    /// The sequence number of what happened last.
+    pub(crate) fn peek_seq(&self) -> u64 {
+        self.seq
+    }
+
+    pub(crate) fn table(&self, id: TableId) -> &Table {
+        self.tables
+            .get(&id)
+            .expect("scans and loads name registered tables")
+    }
+
+    pub(crate) fn table_mut(&mut self, id: TableId) -> &mut Table {
+        self.tables
+            .get_mut(&id)
+            .expect("scans and loads name registered tables")
+    }
+
+    pub(crate) fn scan(&self, id: ScanId) -> &Scan {
+        self.scans.get(&id).expect("slots name registered scans")
+    }
+
+    pub(crate) fn scan_mut(&mut self, id: ScanId) -> &mut Scan {
+        self.scans
+            .get_mut(&id)
+            .expect("slots name registered scans")
+    }
+
+    /// Whether another load may start on the device.
+    pub(crate) fn device_free(&self, device: DeviceId) -> bool {
+        self.outstanding.get(&device).copied().unwrap_or(0) < self.loads_max
+    }
+
+    /// Bytes that a load brings.
+    pub(crate) fn load_bytes(&self, id: TableId, chunk: ChunkId, columns: &ColumnSet) -> u64 {
+        let table = self.table(id);
+        let own: u64 = columns.iter().map(|c| table.own_bytes(chunk, c)).sum();
+        let shared = table.absent_extents(chunk, columns);
+        own + shared
+            .into_iter()
+            .map(|e| table.extent_bytes(e))
+            .sum::<u64>()
+    }
+
+    pub(crate) fn set_stalled(&mut self, id: ScanId, on: bool) {
+        let scan = self.scan_mut(id);
+        scan.stalled = on;
+        let (table, slots) = (scan.table, scan.slots());
+        self.table_mut(table).set_stalled(&slots, on);
+        self.refresh(id);
+    }
+
+    /// How many chunks that the scan needs are ready or on their way.
+    pub(crate) fn coming(&self, scan: &Scan) -> usize {
+        let table = self.table(scan.table);
+        let parts = scan.parts.iter();
+        parts.map(|part| table.slot(part.slot).coming).sum()
+    }
+
+    /// available(q), cut off where it no longer matters.
+    pub(crate) fn available(&self, scan: &Scan) -> usize {
+        if !scan.sequential {
+            return scan.in_hands() + self.coming(scan);
+        }
+        let table = self.table(scan.table);
+        let prefix = table
+            .order(scan)
+            .take(scan.lookahead + 1)
+            .take_while(|&chunk| {
+                let part = table.part_of(scan, chunk);
+                part.is_some_and(|p| scan.parts[p].columns.is_subset(&table.group(chunk).coming))
+            });
+        scan.in_hands() + prefix.count()
+    }
+
+    /// Works out anew whether a scan is starved or almost starved.
+    pub(crate) fn refresh(&mut self, id: ScanId) {
+        let scan = self.scan(id);
+        let available = self.available(scan);
+        let starved = !scan.stalled && available < scan.lookahead;
+        let almost = !scan.stalled && available <= scan.lookahead;
+        // Chunks come and go far more often than this changes.
+        if (starved, almost) == (scan.starved, scan.almost) {
+            return;
+        }
+        let scan = self.scans.get_mut(&id).expect("it was there");
+        (scan.starved, scan.almost) = (starved, almost);
+        if starved {
+            self.hungry.insert(id);
+        } else {
+            self.hungry.remove(&id);
+        }
+        let table = self.tables.get_mut(&scan.table);
+        let table = table.expect("scans name registered tables");
+        for part in &scan.parts {
+            table.starved.set(part.slot, starved);
+            table.almost.set(part.slot, almost);
+        }
+    }
+
+    /// Makes a change to a chunk's resident or loading columns, and tells the interested scans what
+    /// is coming now.
+    pub(crate) fn change_coming(
+        &mut self,
+        id: TableId,
+        chunk: ChunkId,
+        change: impl FnOnce(&mut Table),
+    ) {
+        let table = self.table_mut(id);
+        let before = table.group(chunk).coming.clone();
+        change(table);
+        if table.group(chunk).coming != before {
+            for scan in table.recount_coming(chunk, &before) {
+                self.refresh(scan);
+            }
+        }
+    }
+}

@@ -1,0 +1,583 @@
+//! One table in the buffer manager: what is in memory, what is on its way, who wants it.
+//!
+//! Not here: what happens to segments and extents (`segments.rs`); which scan, chunk or victim is
+//! chosen (`policy/`).
+//! ABM-I1: `loading` and `resident` of a chunk are disjoint. ABM-I2: `pinned` is a subset of
+//! `resident` and never a victim.
+
+pub(crate) mod best_chunk;
+mod check;
+pub(crate) mod groups;
+pub(crate) mod idle_list;
+pub(crate) mod interest;
+pub(crate) mod layout;
+mod needed;
+pub(crate) mod scan;
+pub(crate) mod segments;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use smallvec::SmallVec;
+
+use crate::bits::Bits;
+use crate::table::groups::{ChunkState, Group, GroupId, Groups};
+use crate::table::idle_list::IdleList;
+use crate::table::interest::Interest;
+use crate::{
+    ChunkId, ChunkLayout, ChunkSet, ColumnId, ColumnSet, DeviceId, ExtentId, PageRequestId, ScanId,
+    SharedExtent, TableId, TableLayout,
+};
+
+/// What a policy wants a table to keep up to date for it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Upkeep {
+    /// Every idle segment may be evicted by itself; else only *garbage*, the idle segments that no
+    /// scan wants [CoopScans07 §6.2, "finding space for a chunk"].
+    pub(crate) wanted_segments_may_go: bool,
+    /// What stalled scans need counts as wanted.
+    pub(crate) stalled_scans_want: bool,
+    /// Segments that may be evicted by themselves are listed, to be drawn from.
+    pub(crate) idle_list: bool,
+}
+
+/// A part of a registered scan: one bit in the interest masks of its table.
+#[derive(Clone, Debug)]
+pub(crate) struct Slot {
+    pub(crate) scan: ScanId,
+    pub(crate) columns: ColumnSet,
+    /// Needed chunks of the part that are ready or on their way.
+    pub(crate) coming: usize,
+    /// As long as more are coming than this, the scan is not even almost starved. None for a
+    /// sequential scan: it takes the next.
+    plenty: Option<usize>,
+}
+
+/// Who pins columns of a chunk.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Pinner {
+    Scan(ScanId),
+    Page(PageRequestId),
+    /// The chunk job that this scan leads.
+    Job(ScanId),
+}
+
+/// Why columns of a chunk may not go.
+#[derive(Debug, Default)]
+pub(crate) struct Pins {
+    /// Who pins which columns, each pinner once.
+    pub(crate) by: SmallVec<[(Pinner, ColumnSet); 2]>,
+    /// All of them.
+    pub(crate) columns: ColumnSet,
+}
+
+/// Where a shared extent is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ExtentState {
+    Absent,
+    /// Brought by an outstanding load of this chunk (by ABM-I1 by one of them only).
+    Loading(ChunkId),
+    Resident,
+}
+
+/// The newest load that touched a chunk.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LastLoad {
+    pub(crate) scan: ScanId,
+    /// Sequence number of its start.
+    pub(crate) seq: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Chunk {
+    pub(crate) bytes: Box<[u64]>,
+    /// When each resident segment was last used.
+    pub(crate) last_use: SmallVec<[(ColumnId, u64); 1]>,
+    pub(crate) last_load: Option<LastLoad>,
+    /// Its segments in `Table::victims`.
+    pub(crate) listed: ColumnSet,
+}
+
+#[derive(Debug)]
+pub(crate) struct Extent {
+    pub(crate) shape: SharedExtent,
+    pub(crate) state: ExtentState,
+}
+
+/// A table's state.
+#[derive(Debug)]
+pub(crate) struct Table {
+    pub(crate) id: TableId,
+    upkeep: Upkeep,
+    columns: u16,
+    pub(crate) chunks: Vec<Chunk>,
+    /// The group of each chunk.
+    group_of: Vec<GroupId>,
+    interest: Interest,
+    pub(crate) extents: Vec<Extent>,
+    /// The shared extents of a segment, for those that have any.
+    pub(crate) extents_of: BTreeMap<(ChunkId, ColumnId), SmallVec<[ExtentId; 2]>>,
+    /// Bytes of each column, over all chunks and extents.
+    totals: Vec<u64>,
+    /// Mean bytes per chunk of each column, at least 1.
+    weights: Vec<u64>,
+    slots: Vec<Option<Slot>>,
+    /// Distinct column sets of the slots, each with the slots that have it.
+    pub(crate) families: Vec<(ColumnSet, Bits)>,
+    /// Slots of scans of which a consumer waits.
+    pub(crate) waiting: Bits,
+    /// Slots of scans that are starved, almost starved, stalled.
+    pub(crate) starved: Bits,
+    pub(crate) almost: Bits,
+    pub(crate) stalled: Bits,
+    /// Slots of scans that take their chunks in order.
+    pub(crate) sequential: Bits,
+    pub(crate) groups: Groups,
+    /// Of each pinned chunk.
+    pub(crate) pins: BTreeMap<ChunkId, Pins>,
+    /// Segments that may be evicted one by one, by last use.
+    pub(crate) victims: BTreeSet<(u64, ChunkId, ColumnId)>,
+    /// The same, to be drawn from, where the policy wants that.
+    pub(crate) idle_list: Option<IdleList>,
+    /// Resident extents, the only ones that can be orphans.
+    pub(crate) resident_extents: BTreeSet<ExtentId>,
+    /// Where the elevator reads next.
+    pub(crate) cursor: ChunkId,
+    /// Sequence number of the last load start, for the elevator's turns.
+    pub(crate) last_load_seq: Option<u64>,
+    /// Running scans.
+    pub(crate) scans: BTreeSet<ScanId>,
+}
+
+impl Table {
+    pub(crate) fn new(id: TableId, upkeep: Upkeep, layout: TableLayout) -> Self {
+        let mut table = Self {
+            id,
+            upkeep,
+            columns: layout.columns,
+            chunks: Vec::new(),
+            group_of: Vec::new(),
+            interest: Interest::default(),
+            extents: Vec::new(),
+            extents_of: BTreeMap::new(),
+            totals: vec![0; layout.columns.into()],
+            weights: Vec::new(),
+            slots: Vec::new(),
+            families: Vec::new(),
+            waiting: Bits::default(),
+            starved: Bits::default(),
+            almost: Bits::default(),
+            stalled: Bits::default(),
+            sequential: Bits::default(),
+            groups: Groups::default(),
+            pins: BTreeMap::new(),
+            victims: BTreeSet::new(),
+            idle_list: upkeep.idle_list.then(IdleList::default),
+            resident_extents: BTreeSet::new(),
+            cursor: ChunkId(0),
+            last_load_seq: None,
+            scans: BTreeSet::new(),
+        };
+        table.append(layout.chunks, layout.shared);
+        table
+    }
+
+    /// Adds chunks at the end.
+    pub(crate) fn append(&mut self, chunks: Vec<ChunkLayout>, shared: Vec<SharedExtent>) {
+        for ChunkLayout { device, bytes } in chunks {
+            let state = ChunkState {
+                resident: ColumnSet::new(),
+                loading: ColumnSet::new(),
+                pinned: false,
+                pages: 0,
+                device,
+            };
+            let id = ChunkId(self.chunk_count());
+            for (total, bytes) in self.totals.iter_mut().zip(&bytes) {
+                *total += bytes;
+            }
+            self.interest.push();
+            let group = self.groups.insert(id, state, &self.interest);
+            self.group_of.push(group);
+            self.chunks.push(Chunk {
+                bytes,
+                last_use: SmallVec::new(),
+                last_load: None,
+                listed: ColumnSet::new(),
+            });
+        }
+        for shape in shared {
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "checked when the layout came in"
+            )]
+            let id = ExtentId(self.extents.len() as u32);
+            for chunk in shape.first.0..=shape.last.0 {
+                self.extents_of
+                    .entry((ChunkId(chunk), shape.column))
+                    .or_default()
+                    .push(id);
+            }
+            self.totals[usize::from(shape.column.0)] += shape.bytes;
+            self.extents.push(Extent {
+                shape,
+                state: ExtentState::Absent,
+            });
+        }
+        let chunks = self.chunks.len().max(1) as u64;
+        let mean = |total: &u64| total.div_ceil(chunks).max(1);
+        self.weights = self.totals.iter().map(mean).collect();
+    }
+
+    pub(crate) fn chunk_count(&self) -> u32 {
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "checked when the layout came in"
+        )]
+        let count = self.chunks.len() as u32;
+        count
+    }
+
+    pub(crate) fn extent_count(&self) -> usize {
+        self.extents.len()
+    }
+
+    pub(crate) fn column_count(&self) -> u16 {
+        self.columns
+    }
+
+    /// P(columns): the mean bytes of these columns of a chunk.
+    pub(crate) fn weight(&self, columns: &ColumnSet) -> u64 {
+        columns.iter().map(|c| self.weights[usize::from(c.0)]).sum()
+    }
+
+    /// P(columns − without).
+    pub(crate) fn weight_minus(&self, columns: &ColumnSet, without: &ColumnSet) -> u64 {
+        let left = columns.iter().filter(|&column| !without.contains(column));
+        left.map(|c| self.weights[usize::from(c.0)]).sum()
+    }
+
+    pub(crate) fn own_bytes(&self, chunk: ChunkId, column: ColumnId) -> u64 {
+        self.chunks[chunk.0 as usize].bytes[usize::from(column.0)]
+    }
+
+    pub(crate) fn group(&self, chunk: ChunkId) -> &Group {
+        self.groups.at(self.group_of[chunk.0 as usize])
+    }
+
+    /// Who is interested in a chunk.
+    pub(crate) fn interest(&self, chunk: ChunkId) -> &Bits {
+        self.interest.slots(chunk)
+    }
+
+    /// Who is interested in each chunk, for searches of the groups.
+    pub(crate) fn interests(&self) -> &Interest {
+        &self.interest
+    }
+
+    pub(crate) fn device(&self, chunk: ChunkId) -> DeviceId {
+        self.group(chunk).state.device
+    }
+
+    /// How many slots are taken.
+    pub(crate) fn slot_count(&self) -> u32 {
+        self.families.iter().map(|(_, members)| members.len()).sum()
+    }
+
+    pub(crate) fn slot(&self, slot: usize) -> &Slot {
+        self.slots[slot]
+            .as_ref()
+            .expect("interest names live slots")
+    }
+
+    pub(crate) fn slot_mut(&mut self, slot: usize) -> &mut Slot {
+        self.slots[slot].as_mut().expect("scans name live slots")
+    }
+
+    /// The union of the columns that the given slots want.
+    pub(crate) fn columns_of(&self, slots: &Bits) -> ColumnSet {
+        let mut columns = ColumnSet::new();
+        for (family, members) in &self.families {
+            if members.intersects(slots) {
+                columns.union_with(family);
+            }
+        }
+        columns
+    }
+
+    /// The columns that slots in both sets want.
+    pub(crate) fn columns_of_both(&self, a: &Bits, b: &Bits) -> ColumnSet {
+        let mut columns = ColumnSet::new();
+        for (family, members) in &self.families {
+            if members.intersects3(a, b) {
+                columns.union_with(family);
+            }
+        }
+        columns
+    }
+
+    /// Whether every slot wants one of `columns`.
+    pub(crate) fn overlap_all(&self, columns: &ColumnSet) -> bool {
+        let mut families = self.families.iter();
+        families.all(|(family, _)| family.intersects(columns))
+    }
+
+    /// The slots whose columns share one with `columns`.
+    pub(crate) fn overlapping(&self, columns: &ColumnSet) -> Bits {
+        let mut slots = Bits::default();
+        for (family, members) in &self.families {
+            if family.intersects(columns) {
+                slots.union_with(members);
+            }
+        }
+        slots
+    }
+
+    /// The slots whose columns are all in `columns`.
+    pub(crate) fn covered_by(&self, columns: &ColumnSet) -> Bits {
+        let mut slots = Bits::default();
+        for (family, members) in &self.families {
+            if family.is_subset(columns) {
+                slots.union_with(members);
+            }
+        }
+        slots
+    }
+
+    // ---- slots ----
+
+    /// Takes a slot for a scan part that wants `columns` of `chunks`. `plenty`: see [`Slot`].
+    pub(crate) fn add_slot(
+        &mut self,
+        scan: ScanId,
+        chunks: &ChunkSet,
+        columns: &ColumnSet,
+        plenty: Option<usize>,
+    ) -> usize {
+        let slot = self
+            .slots
+            .iter()
+            .position(Option::is_none)
+            .unwrap_or(self.slots.len());
+        let entry = Some(Slot {
+            scan,
+            columns: columns.clone(),
+            coming: self.count_coming(chunks, columns),
+            plenty,
+        });
+        if slot == self.slots.len() {
+            self.slots.push(entry);
+        } else {
+            self.slots[slot] = entry;
+        }
+        self.sequential.set(slot, plenty.is_none());
+        match self
+            .families
+            .iter_mut()
+            .find(|(family, _)| family == columns)
+        {
+            Some((_, members)) => members.insert(slot),
+            None => self
+                .families
+                .push((columns.clone(), [slot].into_iter().collect())),
+        }
+        self.set_interest(slot, chunks, true);
+        slot
+    }
+
+    /// Gives a slot back.
+    pub(crate) fn drop_slot(&mut self, slot: usize) {
+        let needed = self.interest.runs(slot, 0..u32::MAX).collect();
+        self.set_interest(slot, &needed, false);
+        for mask in [
+            &mut self.waiting,
+            &mut self.starved,
+            &mut self.almost,
+            &mut self.stalled,
+            &mut self.sequential,
+        ] {
+            mask.remove(slot);
+        }
+        for (_, members) in &mut self.families {
+            members.remove(slot);
+        }
+        self.families.retain(|(_, members)| !members.is_empty());
+        self.slots[slot] = None;
+    }
+
+    /// How many of the chunks have all of `columns` resident or loading.
+    fn count_coming(&self, chunks: &ChunkSet, columns: &ColumnSet) -> usize {
+        let comes = self.groups.map(|group| columns.is_subset(&group.coming));
+        let groups = chunks.iter().map(|chunk| self.group_of[chunk.0 as usize]);
+        groups
+            .filter(|group| comes[group.index()] == Some(true))
+            .count()
+    }
+
+    /// Columns of a chunk come, or do so no longer: counts that for the slots that need it. Gives
+    /// the scans to which it may matter.
+    pub(crate) fn recount_coming(
+        &mut self,
+        chunk: ChunkId,
+        before: &ColumnSet,
+    ) -> SmallVec<[ScanId; 64]> {
+        let mut scans = SmallVec::new();
+        let now = &self.groups.at(self.group_of[chunk.0 as usize]).coming;
+        for (columns, members) in &self.families {
+            let comes = columns.is_subset(now);
+            if comes == columns.is_subset(before) {
+                continue;
+            }
+            for slot in members.iter_and(self.interest.slots(chunk)) {
+                let slot = self.slots[slot]
+                    .as_mut()
+                    .expect("interest names live slots");
+                if !comes {
+                    slot.coming -= 1;
+                }
+                if slot.plenty.is_none_or(|plenty| slot.coming <= plenty) {
+                    scans.push(slot.scan);
+                }
+                if comes {
+                    slot.coming += 1;
+                }
+            }
+        }
+        scans
+    }
+
+    /// Sets or clears a slot's bit in the interest of many chunks.
+    fn set_interest(&mut self, slot: usize, chunks: &ChunkSet, on: bool) {
+        let idle = self.groups.map(Group::may_be_idle);
+        let mut blocks: Vec<(GroupId, u32)> = Vec::new();
+        let mut of_block = 0;
+        for chunk in chunks.iter() {
+            self.interest.set(chunk, slot, on);
+            let group = self.group_of[chunk.0 as usize];
+            let block = chunk.0 / 64;
+            if blocks.last().is_some_and(|&(_, last)| last != block) {
+                of_block = blocks.len();
+            }
+            // A block has chunks of a few groups, so this finds it soon.
+            if !blocks[of_block..].contains(&(group, block)) {
+                blocks.push((group, block));
+            }
+            if idle[group.index()] == Some(true) {
+                self.list_victims(chunk);
+            }
+        }
+        blocks.sort_unstable();
+        for of_group in blocks.chunk_by(|a, b| a.0 == b.0) {
+            let numbers: Vec<u32> = of_group.iter().map(|&(_, block)| block).collect();
+            self.groups.refresh(of_group[0].0, &numbers, &self.interest);
+        }
+    }
+
+    /// Takes a slot out of the interest of many chunks.
+    pub(crate) fn lose_interest(&mut self, slot: usize, chunks: &ChunkSet) {
+        let coming = self.count_coming(chunks, &self.slot(slot).columns);
+        self.slot_mut(slot).coming -= coming;
+        self.set_interest(slot, chunks, false);
+    }
+
+    /// Puts a slot back into the interest of one chunk.
+    pub(crate) fn gain_interest(&mut self, chunk: ChunkId, slot: usize) {
+        let one = ChunkSet::from_range(chunk.0..chunk.0 + 1);
+        let coming = self.count_coming(&one, &self.slot(slot).columns);
+        self.slot_mut(slot).coming += coming;
+        self.set_interest(slot, &one, true);
+    }
+
+    /// Takes a slot out of the interest of one chunk.
+    pub(crate) fn drop_interest(&mut self, chunk: ChunkId, slot: usize) {
+        let group = self.group_of[chunk.0 as usize];
+        self.interest.set(chunk, slot, false);
+        self.groups
+            .drop_interest(group, chunk, slot, &self.interest);
+        self.list_victims(chunk);
+    }
+
+    /// Changes the state of a chunk; false if it is as it was.
+    pub(crate) fn set_state(
+        &mut self,
+        chunk: ChunkId,
+        change: impl FnOnce(&mut ChunkState),
+    ) -> bool {
+        let from = self.group_of[chunk.0 as usize];
+        let old = &self.groups.at(from).state;
+        let mut state = old.clone();
+        change(&mut state);
+        if state == *old {
+            return false;
+        }
+        self.groups.remove(chunk, from, &self.interest);
+        self.group_of[chunk.0 as usize] = self.groups.insert(chunk, state, &self.interest);
+        self.list_victims(chunk);
+        true
+    }
+
+    /// Brings `victims` up to date for a chunk.
+    pub(crate) fn list_victims(&mut self, chunk: ChunkId) {
+        let Chunk {
+            listed, last_use, ..
+        } = &self.chunks[chunk.0 as usize];
+        let idle = self.idle(chunk);
+        if idle.is_empty() && listed.is_empty() {
+            return;
+        }
+        let now = self.victim_columns(&idle, self.interest(chunk));
+        if now == *listed {
+            return;
+        }
+        for &(column, seq) in last_use {
+            match (listed.contains(column), now.contains(column)) {
+                (true, false) => {
+                    self.victims.remove(&(seq, chunk, column));
+                    if let Some(list) = &mut self.idle_list {
+                        list.remove((chunk, column));
+                    }
+                }
+                (false, true) => {
+                    self.victims.insert((seq, chunk, column));
+                    if let Some(list) = &mut self.idle_list {
+                        list.insert((chunk, column));
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.chunks[chunk.0 as usize].listed = now;
+    }
+
+    /// Columns of a chunk that may be evicted by themselves.
+    pub(crate) fn victim_columns(&self, idle: &ColumnSet, interest: &Bits) -> ColumnSet {
+        if self.upkeep.wanted_segments_may_go {
+            idle.clone()
+        } else {
+            idle.difference(&self.wanted_now(interest))
+        }
+    }
+
+    /// wanted(c) of the contract.
+    pub(crate) fn wanted_now(&self, interest: &Bits) -> ColumnSet {
+        if self.upkeep.stalled_scans_want {
+            self.columns_of(interest)
+        } else {
+            self.columns_of(&interest.difference(&self.stalled))
+        }
+    }
+
+    /// Marks the slots of a scan as stalled or not.
+    pub(crate) fn set_stalled(&mut self, slots: &[usize], on: bool) {
+        for &slot in slots {
+            self.stalled.set(slot, on);
+        }
+        if self.upkeep.stalled_scans_want {
+            return;
+        }
+        let idle = self.groups.iter().filter(|group| group.may_be_idle());
+        let chunks: Vec<ChunkId> = idle.flat_map(|group| group.members.iter()).collect();
+        for chunk in chunks {
+            self.list_victims(chunk);
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! What a scan still needs, needed(q): the interest of its slots, which are disjoint.
+//!
+//! Not here: how interest is kept (`interest.rs`).
+
+use std::ops::Range;
+
+use crate::table::Table;
+use crate::table::scan::{PartState, Scan};
+use crate::{ChunkId, ChunkSet};
+
+impl Table {
+    /// How many chunks the scan needs.
+    pub(crate) fn needed_len(&self, scan: &Scan) -> usize {
+        let parts = scan.parts.iter();
+        parts.map(|part| self.interests().len(part.slot)).sum()
+    }
+
+    /// How many chunks of a range it needs.
+    pub(crate) fn needed_in(&self, scan: &Scan, range: &Range<u32>) -> usize {
+        let parts = scan.parts.iter();
+        parts.map(|part| self.needed_of_part(part, range)).sum()
+    }
+
+    /// How many chunks of a range it needs of one part.
+    pub(crate) fn needed_of_part(&self, part: &PartState, range: &Range<u32>) -> usize {
+        self.interests().len_in(part.slot, range)
+    }
+
+    /// cols(q, c): the part of a chunk that is needed.
+    pub(crate) fn part_of(&self, scan: &Scan, chunk: ChunkId) -> Option<usize> {
+        let mut parts = scan.parts.iter();
+        parts.position(|part| self.interests().contains(chunk, part.slot))
+    }
+
+    /// The needed chunks in the order a sequential scan takes them.
+    pub(crate) fn order<'a>(&'a self, scan: &'a Scan) -> impl Iterator<Item = ChunkId> + 'a {
+        let from = move |chunk| {
+            let parts = scan.parts.iter();
+            let firsts = parts.filter_map(move |part| self.interests().first(part.slot, chunk));
+            firsts.min()
+        };
+        let after = move |&chunk: &ChunkId| from(ChunkId(chunk.0 + 1));
+        let head = std::iter::successors(from(ChunkId(0)), after);
+        std::iter::successors(from(scan.start), after)
+            .chain(head.take_while(|&chunk| chunk < scan.start))
+    }
+
+    /// Every chunk that the scan needs.
+    pub(crate) fn needed(&self, scan: &Scan) -> ChunkSet {
+        let parts = scan.parts.iter();
+        let runs = parts.flat_map(|part| self.interests().runs(part.slot, 0..u32::MAX));
+        runs.collect()
+    }
+}

@@ -1,0 +1,321 @@
+//! What happens to the bytes of a table: uses, pins, loads, evictions, and the extents that
+//! segments share.
+//!
+//! Not here: which of them is chosen (`policy/`).
+//! ABM-I1: an extent is loading at most once, and belongs to the load that brings it. A resident
+//! segment has all its extents.
+
+use smallvec::SmallVec;
+
+use crate::table::{Chunk, Extent, ExtentState, LastLoad, Pinner, Table};
+use crate::{ChunkId, ColumnId, ColumnSet, ExtentId, SharedExtent};
+
+impl Table {
+    /// The latest use of any resident column.
+    pub(crate) fn last_use_of(&self, chunk: ChunkId) -> u64 {
+        let uses = &self.chunks[chunk.0 as usize].last_use;
+        uses.iter().map(|&(_, seq)| seq).max().unwrap_or(0)
+    }
+
+    /// The latest use of a resident column.
+    pub(crate) fn last_use_of_segment(&self, chunk: ChunkId, column: ColumnId) -> u64 {
+        let mut uses = self.chunks[chunk.0 as usize].last_use.iter();
+        uses.find(|&&(used, _)| used == column)
+            .map_or(0, |&(_, seq)| seq)
+    }
+
+    /// Notes a use of resident columns.
+    pub(crate) fn touch(&mut self, chunk: ChunkId, columns: &ColumnSet, seq: u64) {
+        let Chunk {
+            last_use, listed, ..
+        } = &mut self.chunks[chunk.0 as usize];
+        for (column, last) in last_use {
+            if columns.contains(*column) {
+                if listed.contains(*column) {
+                    self.victims.remove(&(*last, chunk, *column));
+                    self.victims.insert((seq, chunk, *column));
+                }
+                *last = seq;
+            }
+        }
+    }
+
+    pub(crate) fn pin(&mut self, chunk: ChunkId, by: Pinner, columns: ColumnSet) {
+        let pins = self.pins.entry(chunk).or_default();
+        let more = !columns.is_subset(&pins.columns);
+        pins.columns.union_with(&columns);
+        pins.by.push((by, columns));
+        if more {
+            self.pins_changed(chunk);
+        }
+    }
+
+    /// Ends a pin; gives the columns it held.
+    pub(crate) fn unpin(&mut self, chunk: ChunkId, by: Pinner) -> ColumnSet {
+        let pins = self.pins.entry(chunk).or_default();
+        let at = pins.by.iter().position(|&(pinner, _)| pinner == by);
+        let columns = at.map_or_else(ColumnSet::new, |at| pins.by.swap_remove(at).1);
+        // Mostly others read the same columns.
+        if !pins.by.iter().any(|(_, theirs)| columns.is_subset(theirs)) {
+            pins.columns = ColumnSet::new();
+            for (_, theirs) in &pins.by {
+                pins.columns.union_with(theirs);
+            }
+            if pins.by.is_empty() {
+                self.pins.remove(&chunk);
+            }
+            self.pins_changed(chunk);
+        }
+        columns
+    }
+
+    fn pins_changed(&mut self, chunk: ChunkId) {
+        let pinned = self.pins.contains_key(&chunk);
+        if !self.set_state(chunk, |state| state.pinned = pinned) {
+            self.list_victims(chunk);
+        }
+    }
+
+    /// The columns of a chunk in memory that nobody reads; nothing while a load is under way
+    /// (ABM-I2).
+    pub(crate) fn idle(&self, chunk: ChunkId) -> ColumnSet {
+        let group = self.group(chunk);
+        if !group.may_be_idle() {
+            ColumnSet::new()
+        } else if let Some(pins) = self.pins.get(&chunk) {
+            group.state.resident.difference(&pins.columns)
+        } else {
+            group.state.resident.clone()
+        }
+    }
+
+    /// The absent extents that a load of these columns would bring, ascending.
+    pub(crate) fn absent_extents(&self, chunk: ChunkId, columns: &ColumnSet) -> Vec<ExtentId> {
+        if self.extents.is_empty() {
+            return Vec::new();
+        }
+        let mut absent: Vec<ExtentId> = columns
+            .iter()
+            .flat_map(|column| {
+                self.extents_of
+                    .get(&(chunk, column))
+                    .into_iter()
+                    .flatten()
+                    .copied()
+            })
+            .filter(|e| self.extents[e.0 as usize].state == ExtentState::Absent)
+            .collect();
+        absent.sort_unstable();
+        absent
+    }
+
+    pub(crate) fn extent_bytes(&self, extent: ExtentId) -> u64 {
+        self.extents[extent.0 as usize].shape.bytes
+    }
+
+    pub(crate) fn extent_is_resident(&self, extent: ExtentId) -> bool {
+        self.resident_extents.contains(&extent)
+    }
+
+    /// Whether every shared extent of the segment is resident or loading.
+    pub(crate) fn extents_come(&self, chunk: ChunkId, column: ColumnId) -> bool {
+        let extents = self.extents_of.get(&(chunk, column));
+        let mut extents = extents.into_iter().flatten();
+        extents.all(|e| self.extents[e.0 as usize].state != ExtentState::Absent)
+    }
+
+    /// A load of `columns` and `extents` starts.
+    pub(crate) fn start_load(
+        &mut self,
+        chunk: ChunkId,
+        columns: &ColumnSet,
+        extents: &[ExtentId],
+        load: LastLoad,
+    ) {
+        for extent in extents {
+            self.extents[extent.0 as usize].state = ExtentState::Loading(chunk);
+        }
+        self.chunks[chunk.0 as usize].last_load = Some(load);
+        self.last_load_seq = Some(load.seq);
+        self.set_state(chunk, |state| state.loading.union_with(columns));
+    }
+
+    /// Columns arrived: loading → resident.
+    pub(crate) fn complete_load(&mut self, chunk: ChunkId, columns: &ColumnSet, seq: u64) {
+        for column in columns.iter() {
+            self.chunks[chunk.0 as usize].last_use.push((column, seq));
+            for extent in self.extents_of.get(&(chunk, column)).into_iter().flatten() {
+                let entry = &mut self.extents[extent.0 as usize];
+                if matches!(entry.state, ExtentState::Loading(_)) {
+                    entry.state = ExtentState::Resident;
+                    self.resident_extents.insert(*extent);
+                }
+            }
+        }
+        self.set_state(chunk, |state| {
+            state.loading = state.loading.difference(columns);
+            state.resident.union_with(columns);
+        });
+    }
+
+    /// Columns will not arrive; gives the bytes that are no longer held.
+    pub(crate) fn fail_load(&mut self, chunk: ChunkId, columns: &ColumnSet) -> u64 {
+        self.set_state(chunk, |state| {
+            state.loading = state.loading.difference(columns);
+        });
+        let mut freed = 0;
+        for column in columns.iter() {
+            freed += self.own_bytes(chunk, column);
+            for extent in self
+                .extents_of
+                .get(&(chunk, column))
+                .cloned()
+                .unwrap_or_default()
+            {
+                let Extent { shape, state } = &mut self.extents[extent.0 as usize];
+                if *state == ExtentState::Loading(chunk) {
+                    freed += shape.bytes;
+                    *state = ExtentState::Absent;
+                }
+            }
+        }
+        freed
+    }
+
+    /// Takes a resident segment out of memory. [`Table::restore`] undoes it.
+    pub(crate) fn evict(&mut self, chunk: ChunkId, column: ColumnId) -> Evicted {
+        // Out of `resident` first: that takes it out of `victims` under its last use.
+        self.set_state(chunk, |state| state.resident.remove(column));
+        let gone = self.group(chunk).coming.is_empty();
+        let entry = &mut self.chunks[chunk.0 as usize];
+        let last_load = entry.last_load;
+        if gone {
+            entry.last_load = None;
+        }
+        let at = entry.last_use.iter().position(|&(c, _)| c == column);
+        let last_use = at.map_or(0, |at| entry.last_use.swap_remove(at).1);
+        let mut extents = SmallVec::new();
+        let mut bytes = self.own_bytes(chunk, column);
+        for extent in self
+            .extents_of
+            .get(&(chunk, column))
+            .cloned()
+            .unwrap_or_default()
+        {
+            let Extent { shape, state } = &self.extents[extent.0 as usize];
+            if *state == ExtentState::Resident && !self.neighbour_uses(shape, Some(chunk)) {
+                bytes += shape.bytes;
+                self.extents[extent.0 as usize].state = ExtentState::Absent;
+                self.resident_extents.remove(&extent);
+                extents.push(extent);
+            }
+        }
+        Evicted {
+            chunk,
+            column,
+            last_use,
+            last_load,
+            extents,
+            bytes,
+        }
+    }
+
+    pub(crate) fn restore(&mut self, evicted: Evicted) {
+        for extent in evicted.extents {
+            self.extents[extent.0 as usize].state = ExtentState::Resident;
+            self.resident_extents.insert(extent);
+        }
+        let chunk = &mut self.chunks[evicted.chunk.0 as usize];
+        chunk.last_use.push((evicted.column, evicted.last_use));
+        chunk.last_load = evicted.last_load;
+        self.set_state(evicted.chunk, |state| state.resident.insert(evicted.column));
+    }
+
+    /// Whether a chunk in the extent's range other than `except` has or awaits the column, or a
+    /// scan wants it there.
+    fn neighbour_uses(&self, shape: &SharedExtent, except: Option<ChunkId>) -> bool {
+        (shape.first.0..=shape.last.0)
+            .map(ChunkId)
+            .filter(|&c| Some(c) != except)
+            .any(|c| {
+                self.group(c).coming.contains(shape.column)
+                    || self.wanted_now(self.interest(c)).contains(shape.column)
+            })
+    }
+
+    /// The lowest resident extent that no chunk has and no scan wants.
+    pub(crate) fn orphan(&self) -> Option<ExtentId> {
+        let mut resident = self.resident_extents.iter().copied();
+        resident.find(|e| !self.neighbour_uses(&self.extents[e.0 as usize].shape, None))
+    }
+
+    /// The lowest resident extent of which no chunk has or awaits the column, wanted or not, but
+    /// for those of `load`.
+    pub(crate) fn bare_extent(&self, load: Option<(ChunkId, &ColumnSet)>) -> Option<ExtentId> {
+        let mut resident = self.resident_extents.iter().copied();
+        resident.find(|extent| {
+            let shape = &self.extents[extent.0 as usize].shape;
+            let range = shape.first..=shape.last;
+            let mine = load
+                .is_some_and(|(chunk, cols)| cols.contains(shape.column) && range.contains(&chunk));
+            let mut chunks = (shape.first.0..=shape.last.0).map(ChunkId);
+            !mine && chunks.all(|c| !self.group(c).coming.contains(shape.column))
+        })
+    }
+
+    pub(crate) fn evict_extent(&mut self, extent: ExtentId) -> u64 {
+        self.extents[extent.0 as usize].state = ExtentState::Absent;
+        self.resident_extents.remove(&extent);
+        self.extent_bytes(extent)
+    }
+
+    pub(crate) fn restore_extent(&mut self, extent: ExtentId) {
+        self.extents[extent.0 as usize].state = ExtentState::Resident;
+        self.resident_extents.insert(extent);
+    }
+
+    /// Everything in memory: segments ascending, then extents.
+    pub(crate) fn resident(&self) -> (Vec<(ChunkId, ColumnId)>, Vec<ExtentId>) {
+        let chunks = (0..).map(ChunkId).zip(&self.chunks);
+        let segments = chunks.flat_map(|(id, chunk)| {
+            let uses = chunk.last_use.iter();
+            uses.map(move |&(column, _)| (id, column))
+        });
+        let mut segments: Vec<(ChunkId, ColumnId)> = segments.collect();
+        segments.sort_unstable();
+        (segments, self.resident_extents.iter().copied().collect())
+    }
+
+    /// Bytes of the extents resident or loading, counted anew.
+    pub(crate) fn check_extents(&self) -> u64 {
+        let mut used = 0;
+        for (id, extent) in self.extents.iter().enumerate() {
+            let shape = &extent.shape;
+            if extent.state != ExtentState::Absent {
+                used += shape.bytes;
+            }
+            let listed = self.resident_extents.iter().any(|e| e.0 as usize == id);
+            assert_eq!(listed, extent.state == ExtentState::Resident);
+            for chunk in (shape.first.0..=shape.last.0).map(ChunkId) {
+                let resident = &self.group(chunk).state.resident;
+                assert!(
+                    listed || !resident.contains(shape.column),
+                    "a resident segment has its shared extents"
+                );
+            }
+        }
+        used
+    }
+}
+
+/// What [`Table::evict`] took out.
+#[derive(Debug)]
+pub(crate) struct Evicted {
+    pub(crate) chunk: ChunkId,
+    pub(crate) column: ColumnId,
+    last_use: u64,
+    last_load: Option<LastLoad>,
+    pub(crate) extents: SmallVec<[ExtentId; 2]>,
+    /// Own bytes and those of the extents.
+    pub(crate) bytes: u64,
+}
