@@ -30,16 +30,14 @@ CIRCLES = {
     ],
     "engine": [
         ("(root)",
-         "config engine error ext footers fragment index named_files own register registry rewrite "
-         "rights scan session settings smooth spill stores system_tables"),
+         "error fragment index memory plan read rewrite rights session tables"),
         ("fragment", "board member"),
         ("fragment", "exec recognise"),
         ("fragment", "graph narrow"),
         ("index", "build commit cursor draft merge"),
         ("index", "folder manifest"),
-        ("scan", "few_rows stream"),
-        ("scan", "float_scans rule"),
-        ("smooth", "execution probing read_ahead takeover"),
+        ("read::probe", "execution probing read_ahead takeover"),
+        ("read::scan", "few_rows stream"),
     ],
     "server": [
         ("(root)", "connection listen"),
@@ -47,9 +45,8 @@ CIRCLES = {
         ("(root)", "parse query"),
     ],
     "storage": [
-        ("(root)", "page_map pool"),
         ("device", "handles local_version sys"),
-        ("pool", "gate lease page_read place restart scan spec state tables"),
+        ("pool", "gate lease page_map page_read place restart scan spec state tables"),
     ],
     "study": [
         ("(root)", "plot report"),

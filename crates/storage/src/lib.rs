@@ -10,6 +10,7 @@ pub mod pool;
 pub use error::{Result, StorageError};
 pub use parquet::{
     Batches, CHUNK_BYTES_DEFAULT, FileChunk, FileChunks, INDEX_SPREAD_MAX, JOINED_ROWS_MAX,
-    PAGE_BYTES_MAX, PageMap, PagePiece, PageRun, Piece, RangeRead, SegmentDecoder, SharedPages,
-    TAIL_BYTES, TablePage, bytes_of_rows, check_pages, read_footer, without_pages,
+    PAGE_BYTES_MAX, Piece, RangeRead, SegmentDecoder, SharedPages, TAIL_BYTES, check_pages,
+    read_footer, without_pages,
 };
+pub use pool::{PageMap, PagePiece, PageRun, TablePage, bytes_of_rows};

@@ -1,5 +1,5 @@
-//! `relevance`: as `relevance-2007`, but scans take turns on the cores, and a scan is fed by as many
-//! loads as run at once.
+//! `relevance`: as `relevance-2007`, but scans take turns on the cores, and a scan is fed by as
+//! many loads as run at once.
 //!
 //! The turns are in `turns.rs`.
 

@@ -27,7 +27,7 @@ use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
 
 use super::expr_key::{Key, KeyWriter};
 use super::narrow::{Narrow, Narrowed, Operand, narrowed};
-use crate::read::pipeline::widen;
+use crate::read::widen;
 
 /// A node's position in its graph.
 pub(crate) type NodeId = usize;
@@ -81,7 +81,7 @@ pub(crate) struct Frame {
 #[derive(Clone, Copy)]
 pub(crate) struct FileColumns<'a> {
     pub(crate) schema: &'a Schema,
-    /// As the schema's, or narrower (`pipeline/compact.rs`).
+    /// As the schema's, or narrower (`read/compact.rs`).
     pub(crate) reads: &'a [FieldRef],
 }
 

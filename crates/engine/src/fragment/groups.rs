@@ -25,7 +25,7 @@ use datafusion::logical_expr::EmitTo;
 use datafusion::physical_plan::aggregates::group_values::{GroupValues, new_group_values};
 use datafusion::physical_plan::aggregates::order::GroupOrdering;
 
-use crate::read::pipeline::widen;
+use crate::read::widen;
 
 /// Codes are found by looking at the known values one by one, so they are few.
 const CODES_MAX: usize = 32;

@@ -28,7 +28,7 @@ use datafusion::physical_expr::{PhysicalExpr, conjunction, split_conjunction};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 
-use super::swap_scans::parquet_scan;
+use super::parquet_scan::parquet_scan;
 use crate::read::prune::{bounds_that_count, is_float};
 
 /// Hides the bounds of floating-point columns from all rules that follow.

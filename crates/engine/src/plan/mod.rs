@@ -3,6 +3,7 @@
 //! | file | question |
 //! |---|---|
 //! | `swap_scans.rs` | which scans become cooperative? |
+//! | `parquet_scan.rs` | is this node a scan of Parquet files? |
 //! | `interesting_orders.rs` | which sorts do scans by an index make needless? |
 //! | `float_bounds.rs` | what may DataFusion conclude from bounds where there may be NaN? |
 //! | `source.rs` | what stands in the plan? |
@@ -14,10 +15,12 @@
 mod checked_reader;
 mod float_bounds;
 mod interesting_orders;
+mod parquet_scan;
 mod plain;
 mod source;
 mod swap_scans;
 
 pub(crate) use float_bounds::{HideFloatBounds, hide as without_float_bounds};
+pub(crate) use parquet_scan::parquet_scan;
 pub(crate) use source::CScanSource;
-pub(crate) use swap_scans::{MarkScans, SwapScans, parquet_scan};
+pub(crate) use swap_scans::{MarkScans, SwapScans};

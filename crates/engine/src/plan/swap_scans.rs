@@ -30,6 +30,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 
 use super::float_bounds::guarded;
+use super::parquet_scan::parquet_scan;
 use super::source::CScanSource;
 use super::{interesting_orders, plain};
 use crate::read::probe::{ProbeSidePlan, SmoothPlan};
@@ -162,14 +163,6 @@ fn left_to_datafusion(
     };
     let checked = plain::checked(engine, settings, scan, source)?;
     Ok(checked.map(|(scan, again)| CScanSource::plain(scan, again)))
-}
-
-/// The scan of Parquet files that a node is, if it is one.
-pub(crate) fn parquet_scan(
-    node: &Arc<dyn ExecutionPlan>,
-) -> Option<(&FileScanConfig, &ParquetSource)> {
-    node.downcast_ref::<DataSourceExec>()?
-        .downcast_to_file_source::<ParquetSource>()
 }
 
 /// Whether a scan asks for nothing that our reader does not do.

@@ -32,7 +32,7 @@ use datafusion::physical_expr_adapter::{
 };
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 
-use crate::read::pipeline::compact;
+use super::compact::compact;
 
 /// More conjuncts than this are evaluated as one: a set of them is kept in a `u64` per chunk.
 pub(crate) const CONJUNCTS_MAX: usize = 64;

@@ -6,14 +6,17 @@
 //! | `probe/` | how does a scan find its rows by an index? |
 //! | `prune/` | which chunks hold nothing, and which conjuncts hold for all of a chunk? |
 //! | `pipeline/` | how do columns become selected, projected rows? |
+//! | `compact.rs` | in which form is a column decoded and kept? |
 //! | `file_plan.rs` | what are predicate and projection in terms of one file? |
 //!
 //! Not here: which scans become cooperative (`plan/`), what is done above them (`fragment/`).
 
+mod compact;
 mod file_plan;
 pub(crate) mod pipeline;
 pub(crate) mod probe;
 pub(crate) mod prune;
 pub(crate) mod scan;
 
+pub(crate) use compact::widen;
 pub(crate) use file_plan::{FilePlan, TablePlan};

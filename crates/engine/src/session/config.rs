@@ -6,8 +6,6 @@ use std::time::Duration;
 use coscan_core::smooth::AccessPath;
 use coscan_core::{Policy, StorageModel};
 
-use super::settings::{CHUNK_BYTES_DEFAULT, SMALL_TABLE_BYTES_DEFAULT};
-
 /// How an [`Engine`](crate::Engine) is set up. The settings among these (`policy` to `access_path`,
 /// `index_folder`) are what new sessions start with; a session changes its own with SET.
 #[derive(Clone, Debug)]
@@ -60,6 +58,14 @@ pub struct EngineConfig {
     /// Rows per record batch.
     pub batch_rows: usize,
 }
+
+/// Chunks of 16 MiB: at 200 MB/s a load takes 80 ms, far longer than a request's latency (so the
+/// device runs at full speed), and a buffer of a gigabyte still holds 64 of them to choose from.
+const CHUNK_BYTES_DEFAULT: u64 = 16 << 20;
+
+/// Below half a chunk there is nothing to schedule: the scan is one short read, which the page
+/// cache keeps anyway, and DataFusion's reader starts it without asking anybody.
+const SMALL_TABLE_BYTES_DEFAULT: u64 = 8 << 20;
 
 /// Loads outstanding per device. Two keep a disk busy while the first is turned into frames; more
 /// would commit the scheduler to decisions that it could take better later.

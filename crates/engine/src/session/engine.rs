@@ -22,17 +22,14 @@ use datafusion::catalog::{
     CatalogProvider, CatalogProviderList, MemoryCatalogProvider, MemoryCatalogProviderList,
     MemorySchemaProvider,
 };
-use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
-use datafusion::prelude::{SessionConfig, SessionContext};
 use parking_lot::Mutex;
 
 use super::config::EngineConfig;
-use super::ext::CoscanExt;
+use super::memory_limit;
 use super::settings::Settings;
-use super::{Session, memory_limit};
 use crate::error::{Error, Result, external};
 use crate::fragment::{Board, StateCache};
 use crate::index::{IndexBuild, Indexes, NamedFolder};
@@ -74,19 +71,13 @@ struct PoolKey {
     model: StorageModel,
 }
 
-/// Keys that a hash join tells its other side one by one.
-const JOIN_KEYS_MAX: usize = 1_000;
-
-/// A sort sets aside at most this part of the budget.
-const SORT_SHARE: u64 = 256;
-
 fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
 /// The catalog and schemas that every session sees.
-const CATALOG: &str = "datafusion";
-const SCHEMA: &str = "public";
+pub(super) const CATALOG: &str = "datafusion";
+pub(super) const SCHEMA: &str = "public";
 pub(crate) const SYSTEM_SCHEMA: &str = "coscan";
 
 /// What an engine has done so far, summed over its pools and devices.
@@ -205,35 +196,12 @@ impl Engine {
         Ok(())
     }
 
-    /// A new session, with the settings that the engine was configured with.
-    #[must_use]
-    pub fn session(&self) -> Session {
-        let config = &self.inner.config;
-        let mut options = SessionConfig::new()
-            .with_information_schema(true)
-            .with_create_default_catalog_and_schema(false)
-            .with_default_catalog_and_schema(CATALOG, SCHEMA)
-            .with_batch_size(config.batch_rows);
-        if let Some(partitions) = config.target_partitions {
-            options = options.with_target_partitions(partitions);
-        }
-        // Every sort sets this much aside to merge what it spilled; by default 10 MiB, which many
-        // sorts in a small budget could not have.
-        let share = usize::try_from(self.memory().limit() / SORT_SHARE).unwrap_or(usize::MAX);
-        let aside = &mut options.options_mut().execution.sort_spill_reservation_bytes;
-        *aside = (*aside).min(share);
-        // Keys of a join's build side that an index is asked for; 150 by default. A list is looked
-        // up by hash, however long.
-        let optimizer = &mut options.options_mut().optimizer;
-        optimizer.hash_join_inlist_pushdown_max_distinct_values = JOIN_KEYS_MAX;
-        let state = SessionStateBuilder::new()
-            .with_config(options)
-            .with_runtime_env(Arc::clone(&self.inner.runtime))
-            .with_catalog_list(Arc::clone(&self.inner.catalogs))
-            .with_default_features()
-            .with_coscan(self)
-            .build();
-        Session::new(self.clone(), SessionContext::new_with_state(state))
+    pub(super) fn config(&self) -> &EngineConfig {
+        &self.inner.config
+    }
+
+    pub(super) fn catalogs(&self) -> &Arc<dyn CatalogProviderList> {
+        &self.inner.catalogs
     }
 
     /// The settings that new sessions start with.

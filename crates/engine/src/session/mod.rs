@@ -19,10 +19,10 @@ use std::sync::Arc;
 use datafusion::arrow::util::pretty::pretty_format_batches;
 use datafusion::catalog::TableProvider;
 use datafusion::error::DataFusionError;
-use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::{SendableRecordBatchStream, SessionStateBuilder};
 use datafusion::physical_plan::execute_stream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::prelude::SessionContext;
+use datafusion::prelude::{SessionConfig, SessionContext};
 use futures::{StreamExt, TryStreamExt};
 
 use crate::error::{Error, Result};
@@ -34,12 +34,52 @@ use crate::tables::own::execute;
 use crate::tables::registration;
 
 pub use config::EngineConfig;
+use engine::{CATALOG, SCHEMA};
 pub use engine::{Engine, EngineMetrics};
 pub(crate) use engine::{SYSTEM_SCHEMA, WeakEngine};
 pub use ext::CoscanExt;
 pub(crate) use ext::{SPILL_FILE_BYTES, SPILL_FILE_BYTES_DEFAULT};
 pub(crate) use settings::DEFAULT;
 pub use settings::{SETTINGS, Setting, Settings, Values};
+
+/// Keys that a hash join tells its other side one by one.
+const JOIN_KEYS_MAX: usize = 1_000;
+
+/// A sort sets aside at most this part of the budget.
+const SORT_SHARE: u64 = 256;
+
+impl Engine {
+    /// A new session, with the settings that the engine was configured with.
+    #[must_use]
+    pub fn session(&self) -> Session {
+        let config = self.config();
+        let mut options = SessionConfig::new()
+            .with_information_schema(true)
+            .with_create_default_catalog_and_schema(false)
+            .with_default_catalog_and_schema(CATALOG, SCHEMA)
+            .with_batch_size(config.batch_rows);
+        if let Some(partitions) = config.target_partitions {
+            options = options.with_target_partitions(partitions);
+        }
+        // Every sort sets this much aside to merge what it spilled; by default 10 MiB, which many
+        // sorts in a small budget could not have.
+        let share = usize::try_from(self.memory().limit() / SORT_SHARE).unwrap_or(usize::MAX);
+        let aside = &mut options.options_mut().execution.sort_spill_reservation_bytes;
+        *aside = (*aside).min(share);
+        // Keys of a join's build side that an index is asked for; 150 by default. A list is looked
+        // up by hash, however long.
+        let optimizer = &mut options.options_mut().optimizer;
+        optimizer.hash_join_inlist_pushdown_max_distinct_values = JOIN_KEYS_MAX;
+        let state = SessionStateBuilder::new()
+            .with_config(options)
+            .with_runtime_env(Arc::clone(self.runtime()))
+            .with_catalog_list(Arc::clone(self.catalogs()))
+            .with_default_features()
+            .with_coscan(self)
+            .build();
+        Session::new(self.clone(), SessionContext::new_with_state(state))
+    }
+}
 
 /// One user's view of an [`Engine`]: what SET changes is the session's own, tables are shared by
 /// all sessions.

@@ -5,7 +5,6 @@
 //! | `footer.rs` | what does a file hold, and where? |
 //! | `thrift_bounds.rs`, `grammar.rs` | may parquet's reader be given this metadata? |
 //! | `chunk_map.rs` | which row groups, or parts of them, are a chunk? |
-//! | `page_map.rs` | which pages can be read by themselves? |
 //! | `segment_bytes.rs` | how does parquet's reader see bytes of which only some are there? |
 //! | `page_guard.rs`, `delta.rs` | may it be given this page? |
 //! | `decode.rs`, `batches.rs` | which arrays does a segment become? |
@@ -17,15 +16,14 @@ mod delta;
 mod footer;
 mod grammar;
 mod page_guard;
-mod page_map;
 mod segment_bytes;
 mod thrift_bounds;
 
 pub use batches::Batches;
+pub(crate) use chunk_map::page_index;
 pub use chunk_map::{
     CHUNK_BYTES_DEFAULT, FileChunk, FileChunks, JOINED_ROWS_MAX, Piece, SharedPages,
 };
 pub use decode::{SegmentDecoder, without_pages};
 pub use footer::{INDEX_SPREAD_MAX, RangeRead, TAIL_BYTES, read_footer};
 pub use page_guard::{PAGE_BYTES_MAX, check_pages};
-pub use page_map::{PageMap, PagePiece, PageRun, TablePage, bytes_of_rows};

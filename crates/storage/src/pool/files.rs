@@ -17,8 +17,9 @@ use futures::{FutureExt, StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 
+use super::charge::{Charge, bytes_of_map};
 use crate::device::{Device, Devices, FileVersion};
-use crate::memory::{Charge, MemoryBudget, bytes_of_map};
+use crate::memory::MemoryBudget;
 use crate::{FileChunks, RangeRead, Result, StorageError, read_footer};
 
 /// Enough to hide a store's latency, few enough not to flood it.

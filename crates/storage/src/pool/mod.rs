@@ -9,7 +9,7 @@
 //! | `place.rs` | what a consumer holds meanwhile, and when that is taken back |
 //! | `silent.rs` | who is asked for it |
 //! | `pick.rs` | how single rows of it are had, where few are wanted |
-//! | `page_read.rs` | how a smooth scan reads single pages |
+//! | `page_map.rs`, `page_read.rs` | which pages can be read by themselves; how a smooth scan reads them |
 //! | `decoded.rs`, `decode_pool.rs` | how a segment is decoded once for all |
 //! | `lend.rs`, `gate.rs` | the pool's side of the budget (`../memory`); how many chunks are in decode |
 //! | `files.rs`, `tables.rs`, `columns.rs` | which files make which table, with which columns |
@@ -21,6 +21,7 @@
 //! Contract: `docs/design/storage.md`. Not here: planning, predicates, SQL (the engine).
 
 mod bloom;
+mod charge;
 mod columns;
 mod config;
 mod decode_pool;
@@ -32,6 +33,7 @@ mod io_threads;
 mod lease;
 mod lend;
 mod load;
+mod page_map;
 mod page_read;
 mod pick;
 mod place;
@@ -60,6 +62,7 @@ pub use crate::memory::{METADATA_FREE, MemoryBudget, Reclaim};
 pub use config::PoolConfig;
 pub use files::{FileCache, TableFile};
 pub use lease::{ChunkLease, ColumnRequest};
+pub use page_map::{PageMap, PagePiece, PageRun, TablePage, bytes_of_rows};
 pub use page_read::{PageBytes, PageRequest};
 pub use recorder::Recorder;
 pub use scan::{Scan, ScanPart, ScanRequest};

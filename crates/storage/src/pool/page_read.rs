@@ -20,10 +20,10 @@ use arrow::array::{Array, ArrayRef, new_null_array};
 use bytes::Bytes;
 use coscan_core::{ChunkId, ColumnId, ColumnSet, Event, PageRequestId};
 
+use super::page_map::bytes_of_rows;
 use super::state::{Effects, PageTrace, State, TableState};
 use super::{BufferPool, ChunkInfo, ColumnRequest, Inner, TableFile, TableView};
 use crate::device::footprint;
-use crate::parquet::bytes_of_rows;
 use crate::{FileChunk, Piece, Result, SegmentDecoder, StorageError};
 
 /// What there is of each root column, with its places in the file.

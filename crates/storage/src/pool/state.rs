@@ -22,13 +22,13 @@ use coscan_core::{
 };
 
 use super::Inner;
+use super::charge::Charge;
 use super::decoded::DecodedSegment;
 use super::page_read::PageSlot;
 use super::place::DOUBLINGS_MAX;
 use super::recorder::Recording;
 use super::restart::Since;
 use super::tables::{ChunkSource, CoreTable, TableKey};
-use crate::memory::Charge;
 use crate::{Result, StorageError};
 
 /// The bytes of a segment or shared extent, with their places in the file.

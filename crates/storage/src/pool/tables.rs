@@ -16,11 +16,11 @@ use coscan_core::{
 use object_store::path::Path;
 
 use super::BufferPool;
+use super::charge::{Charge, bytes_of_chunk};
 use super::columns::TableColumns;
 use super::files::{FileKey, TableFile};
 use super::state::TableState;
 use crate::device::{FileVersion, footprint};
-use crate::memory::{Charge, bytes_of_chunk};
 use crate::{Result, StorageError};
 
 impl BufferPool {

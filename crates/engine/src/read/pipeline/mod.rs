@@ -14,7 +14,6 @@
 //! Dynamic filters are hints of operators above, which check for themselves.
 
 mod bits;
-mod compact;
 pub(crate) mod routed;
 
 use std::collections::BTreeSet;
@@ -41,12 +40,10 @@ use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
 use datafusion::physical_plan::metrics::Time;
 use futures::future::BoxFuture;
 
+use super::compact::{mask_by_value, widen};
 use super::file_plan::FilePlan;
 use crate::read::prune::is_float;
 use bits::scatter;
-use compact::mask_by_value;
-
-pub(crate) use compact::{compact, widen};
 
 /// What is done with each batch of a chunk.
 pub(crate) struct Pipeline {

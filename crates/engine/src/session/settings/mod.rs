@@ -73,14 +73,6 @@ pub struct Settings {
     rights: Rights,
 }
 
-/// Chunks of 16 MiB: at 200 MB/s a load takes 80 ms, far longer than a request's latency (so the
-/// device runs at full speed), and a buffer of a gigabyte still holds 64 of them to choose from.
-pub(crate) const CHUNK_BYTES_DEFAULT: u64 = 16 << 20;
-
-/// Below half a chunk there is nothing to schedule: the scan is one short read, which the page
-/// cache keeps anyway, and DataFusion's reader starts it without asking anybody.
-pub(crate) const SMALL_TABLE_BYTES_DEFAULT: u64 = 8 << 20;
-
 /// The paper's estimate for its switch scan [SmoothScan18 §7.7].
 const SMOOTH_ESTIMATE_DEFAULT: u64 = 32_000;
 

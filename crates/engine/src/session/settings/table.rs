@@ -26,12 +26,15 @@ pub struct Setting {
     /// What it does.
     pub help: &'static str,
     /// Changes a session's.
-    pub(super) set: fn(&mut Settings, &str) -> Result<(), Refusal>,
+    pub(super) set: Set<Settings>,
     /// Shows a session's, as it could be set.
     pub(super) show: fn(&Settings) -> String,
     /// Changes what sessions of an engine start with; these have a flag.
-    pub(super) configure: Option<fn(&mut EngineConfig, &str) -> Result<(), Refusal>>,
+    pub(super) configure: Option<Set<EngineConfig>>,
 }
+
+/// Changes a setting of `T` to what a text says.
+type Set<T> = fn(&mut T, &str) -> Result<(), Refusal>;
 
 /// What a setting may be.
 #[derive(Clone, Copy, Debug)]

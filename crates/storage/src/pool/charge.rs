@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use super::budget::MemoryBudget;
+use crate::memory::MemoryBudget;
 use crate::parquet::FileChunks;
 
 /// Bytes that the budget counts until this is dropped.

@@ -16,8 +16,9 @@ use std::ops::Range;
 use parquet::file::metadata::ParquetMetaData;
 use parquet::file::page_index::offset_index::PageLocation;
 
-use super::chunk_map::{Piece, page_index};
-use crate::pool::{TableFile, TableView};
+use super::files::TableFile;
+use super::tables::TableView;
+use crate::parquet::{Piece, page_index};
 
 /// A run of rows of one chunk that can be read by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]

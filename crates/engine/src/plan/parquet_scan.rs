@@ -1,0 +1,15 @@
+//! Is this node a scan of Parquet files?
+
+use std::sync::Arc;
+
+use datafusion::datasource::physical_plan::{FileScanConfig, ParquetSource};
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::physical_plan::ExecutionPlan;
+
+/// The scan of Parquet files that a node is, if it is one.
+pub(crate) fn parquet_scan(
+    node: &Arc<dyn ExecutionPlan>,
+) -> Option<(&FileScanConfig, &ParquetSource)> {
+    node.downcast_ref::<DataSourceExec>()?
+        .downcast_to_file_source::<ParquetSource>()
+}
