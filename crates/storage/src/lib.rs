@@ -23,4 +23,4 @@ pub use decode::{SegmentDecoder, without_pages};
 pub use error::{Result, StorageError};
 pub use footer::{INDEX_SPREAD_MAX, RangeRead, TAIL_BYTES, read_footer};
 pub use page_guard::{PAGE_BYTES_MAX, check_pages};
-pub use page_map::{PageMap, PagePiece, PageRun, TablePage, bytes_of_rows};
+pub use page_map::{PageMap, PagePiece, TablePage, bytes_of_rows};
