@@ -36,7 +36,7 @@ CIRCLES = {
         ("fragment", "graph narrow"),
         ("index", "build commit cursor draft merge"),
         ("index", "folder manifest"),
-        ("read::probe", "execution probing read_ahead takeover"),
+        ("read::probe", "execution probing"),
         ("read::scan", "few_rows stream"),
     ],
     "server": [

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use coscan_core::smooth::{Mode, PageCosts, Probe, SmoothOptions, SmoothPolicy, SmoothScan};
+use coscan_core::smooth::{PageCosts, SmoothOptions, SmoothPolicy, SmoothScan};
 use proptest::prelude::*;
 
 fn policy() -> impl Strategy<Value = SmoothPolicy> {
@@ -30,18 +30,17 @@ proptest! {
         rows in prop::collection::vec(0u32..2_000, 1..400),
         policy in policy(),
         costs in costs(),
-        index_rows in 0u64..20,
         region_pages_max in 1u32..3_000,
         in_flight in 1usize..8,
         orders in prop::collection::vec(0usize..8, 400),
     ) {
         let rows: Vec<u32> = rows.into_iter().map(|row| row % pages).collect();
         let results: BTreeSet<u32> = rows.iter().copied().collect();
-        let mut scan = SmoothScan::new(pages, SmoothOptions { policy, index_rows, region_pages_max });
+        let mut scan = SmoothScan::new(pages, SmoothOptions { policy, region_pages_max });
         if let Some(costs) = costs {
             scan.set_costs(costs);
         }
-        let (mut read, mut fetched) = (BTreeSet::new(), 0);
+        let mut read = BTreeSet::new();
         let mut coming: VecDeque<Vec<std::ops::Range<u32>>> = VecDeque::new();
         let mut orders = orders.into_iter();
         for page in rows {
@@ -53,27 +52,17 @@ proptest! {
                 let count = |n: usize| u32::try_from(n).expect("few pages");
                 scan.examined(count(pages.len()), count(hits));
             }
-            match scan.probe(page) {
-                Probe::Row => {
-                    fetched += 1;
-                    prop_assert!(read.is_empty(), "rows are fetched one by one first");
-                    continue;
+            if let Some(runs) = scan.probe(page) {
+                prop_assert!(runs.is_sorted_by(|a, b| a.end < b.start));
+                let size: usize = runs.iter().map(ExactSizeIterator::len).sum();
+                prop_assert!((1..=region_pages_max as usize).contains(&size));
+                for page in runs.iter().cloned().flatten() {
+                    prop_assert!(page < pages && read.insert(page), "SMOOTH-I1");
                 }
-                Probe::Seen => {}
-                Probe::Region(runs) => {
-                    prop_assert!(runs.is_sorted_by(|a, b| a.end < b.start));
-                    let size: usize = runs.iter().map(ExactSizeIterator::len).sum();
-                    prop_assert!((1..=region_pages_max as usize).contains(&size));
-                    for page in runs.iter().cloned().flatten() {
-                        prop_assert!(page < pages && read.insert(page), "I11");
-                    }
-                    coming.push_back(runs);
-                }
+                coming.push_back(runs);
             }
-            prop_assert!(read.contains(&page), "I12");
-            prop_assert_ne!(scan.mode(), Mode::Index);
+            prop_assert!(read.contains(&page), "SMOOTH-I2");
         }
-        prop_assert!(fetched <= index_rows);
         let unseen: BTreeSet<u32> = scan.unseen().flatten().collect();
         let all: BTreeSet<u32> = (0..pages).collect();
         prop_assert_eq!(&all - &read, unseen);
@@ -102,12 +91,12 @@ proptest! {
             let other = draw(at as u64 + 1);
             named.swap(at, usize::try_from(other).expect("an index"));
         }
-        let options = SmoothOptions { policy: SmoothPolicy::Elastic, index_rows: 0, region_pages_max: 2_048 };
+        let options = SmoothOptions { policy: SmoothPolicy::Elastic, region_pages_max: 2_048 };
         let mut scan = SmoothScan::new(PAGES, options);
         scan.set_costs(costs);
         let mut price = 0;
         for &page in &named {
-            if let Probe::Region(runs) = scan.probe(page) {
+            if let Some(runs) = scan.probe(page) {
                 let pages: Vec<u32> = runs.iter().cloned().flatten().collect();
                 let hits = pages.iter().filter(|page| results.contains(page)).count();
                 let gaps: u64 = runs.windows(2).map(|pair| u64::from(pair[1].start - pair[0].end).min(random - 1)).sum();

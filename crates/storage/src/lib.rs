@@ -13,4 +13,4 @@ pub use parquet::{
     PAGE_BYTES_MAX, Piece, RangeRead, SegmentDecoder, SharedPages, TAIL_BYTES, check_pages,
     read_footer, without_pages,
 };
-pub use pool::{PageMap, PagePiece, PageRun, TablePage, bytes_of_rows};
+pub use pool::{PageMap, PagePiece, TablePage, bytes_of_rows};

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use arrow::array::AsArray;
 use arrow::datatypes::Int64Type;
+use coscan_core::smooth::PageLayout;
 use coscan_core::{Policy, StorageModel};
 use coscan_storage::PageMap;
 use coscan_storage::device::{Device, Fault, Rule, When};

@@ -5,7 +5,8 @@
 //! until it is a full scan in all but name; where they do not it goes back. No estimate decides, so
 //! none can be wrong, and no single row changes the cost by much.
 //!
-//! [`SmoothScan`] is the state machine, a driver reads what it says and tells it what was there.
+//! [`Probe`] is the state machine of a scan by an index, for every access path: a driver carries
+//! out its jobs and tells what came of them. [`SmoothScan`] is the part of it that chooses regions.
 //! [`CostModel`] and [`competitive`] are the paper's analysis as functions. Not here: the index and
 //! its order, the rows and their order (Result Cache), devices.
 //! Source: [SmoothScan18 §3 to §6].
@@ -14,14 +15,23 @@ mod access_path;
 pub mod competitive;
 mod cost;
 mod device_costs;
+mod fetched_rows;
 mod morphing;
+mod page_layout;
 mod page_set;
+mod probe;
 mod scan;
 mod seen_rows;
 
 pub use access_path::{AccessPath, SmoothTrigger};
 pub use cost::{AccessCost, CostModel, IndexShape};
 pub use device_costs::DeviceCosts;
+pub use fetched_rows::FetchedRows;
 pub use morphing::{PageCosts, SmoothPolicy};
-pub use scan::{Mode, Probe, SmoothOptions, SmoothScan};
+pub use page_layout::{PageLayout, PageRun};
+pub use probe::{
+    Event, Examined, HandOver, Job, JobId, PageBytes, Pricing, Probe, ProbeOptions, ReadAhead,
+    SAMPLED_LEAVES, Sample, TableSize, pages_bytes_max, take_over_pages,
+};
+pub use scan::{SmoothOptions, SmoothScan};
 pub use seen_rows::SeenRows;

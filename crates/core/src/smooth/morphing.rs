@@ -204,11 +204,6 @@ impl Morphing {
         self.pages_coming = self.pages_coming.saturating_sub(pages.into());
     }
 
-    /// (Pages that held results, pages seen).
-    pub(crate) fn seen(&self) -> (u64, u64) {
-        (self.so_far.results, self.so_far.seen)
-    }
-
     /// A region was examined: so many of its pages held results. One of no pages says nothing.
     pub(crate) fn examined(&mut self, pages: u32, results: u32) {
         self.pages_coming = self.pages_coming.saturating_sub(pages.into());

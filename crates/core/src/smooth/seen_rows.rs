@@ -7,9 +7,11 @@
 //! needs no page, an unset one says nothing.
 //! Not here: whose pages they are (`page_set.rs`), what is done about other rows (the driver).
 //! Bounds: a bit and four bytes a block; as many blocks as pages, or twice as many.
-//! S1: a block's count is the number of its pages that were not taken.
+//! SMOOTH-I8: a block's count is the number of its pages that were not taken.
 
 use std::ops::Range;
+
+use super::PageLayout;
 
 /// Rows, by position, of which a scan need not ask again.
 #[derive(Clone, Debug)]
@@ -43,6 +45,12 @@ impl SeenRows {
         }
     }
 
+    /// Nothing seen of the pages of a table.
+    #[must_use]
+    pub fn of(layout: &impl PageLayout) -> Self {
+        Self::new((0..layout.page_count()).map(|page| layout.positions_of(page)))
+    }
+
     /// The page with these rows is read, or on its way.
     ///
     /// # Panics
@@ -50,12 +58,25 @@ impl SeenRows {
     pub fn take(&mut self, rows: &Range<u64>) {
         for block in blocks(rows, self.block_bits) {
             let left = &mut self.left[block];
-            assert!(*left > 0, "S1: a page is taken once");
+            assert!(*left > 0, "SMOOTH-I8: a page is taken once");
             *left -= 1;
             if *left == 0 {
                 self.seen[block / 64] |= 1 << (block % 64);
             }
         }
+    }
+
+    /// # Panics
+    /// SMOOTH-I8 is broken, if these are the pages that were taken.
+    pub(crate) fn check(&self, layout: &impl PageLayout, taken: impl Fn(u32) -> bool) {
+        let mut expected = Self::of(layout);
+        for page in (0..layout.page_count()).filter(|page| taken(*page)) {
+            expected.take(&layout.positions_of(page));
+        }
+        assert!(
+            self.left == expected.left && self.seen == expected.seen,
+            "SMOOTH-I8"
+        );
     }
 
     /// Whether the row at this position is known to be in no page, or in one that was taken; false

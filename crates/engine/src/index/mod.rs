@@ -40,7 +40,7 @@ mod progress;
 pub(crate) mod statement;
 
 pub(crate) use catalog::{Index, Indexes};
-pub(crate) use cursor::{ASCENDING, Cursor, Entries};
+pub(crate) use cursor::{ASCENDING, Cursor};
 pub(crate) use discovery::{find_indexes, look_again, look_for_indexes};
 pub(crate) use folder::NamedFolder;
 pub(crate) use functions::register as register_functions;

@@ -5,7 +5,7 @@
 //! plan may be executed several times, one execution after the other: each has an [`Execution`] of
 //! its own, which its streams share and keep alive (`executions.rs`).
 //! Not here: when a scan is replaced (`rule.rs`), what an execution does (`execution.rs`,
-//! `stream.rs`, `crate::smooth`).
+//! `stream.rs`, `crate::read::probe`).
 
 use std::any::Any;
 use std::fmt;

@@ -62,7 +62,7 @@ pub use crate::memory::{METADATA_FREE, MemoryBudget, Reclaim};
 pub use config::PoolConfig;
 pub use files::{FileCache, TableFile};
 pub use lease::{ChunkLease, ColumnRequest};
-pub use page_map::{PageMap, PagePiece, PageRun, TablePage, bytes_of_rows};
+pub use page_map::{PageMap, PagePiece, TablePage, bytes_of_rows};
 pub use page_read::{PageBytes, PageRequest};
 pub use recorder::Recorder;
 pub use scan::{Scan, ScanPart, ScanRequest};

@@ -13,6 +13,7 @@
 
 use std::ops::Range;
 
+use coscan_core::smooth::{PageLayout, PageRun};
 use parquet::file::metadata::ParquetMetaData;
 use parquet::file::page_index::offset_index::PageLocation;
 
@@ -42,29 +43,6 @@ impl TablePage {
     #[must_use]
     pub fn positions(&self) -> Range<u64> {
         self.position..self.position + self.rows()
-    }
-}
-
-/// Neighbouring pages of one chunk.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PageRun {
-    /// The chunk, a position in [`TableView::chunks`].
-    pub chunk: usize,
-    /// The pages, by number.
-    pub pages: Range<u32>,
-}
-
-impl PageRun {
-    /// Takes its first pages away, at most so many; what is left may be empty.
-    #[must_use]
-    pub fn take_first(&mut self, at_most: u32) -> Self {
-        let begin = self.pages.start;
-        let end = self.pages.end.min(begin.saturating_add(at_most));
-        self.pages.start = end;
-        Self {
-            chunk: self.chunk,
-            pages: begin..end,
-        }
     }
 }
 
@@ -186,21 +164,6 @@ impl PageMap {
         inside.then(|| u32::try_from(after - 1).unwrap_or(u32::MAX))
     }
 
-    /// The pages of a range, as runs of one chunk each.
-    pub fn runs(&self, pages: Range<u32>) -> impl Iterator<Item = PageRun> + '_ {
-        let mut at = pages.start;
-        std::iter::from_fn(move || {
-            if at >= pages.end {
-                return None;
-            }
-            let chunk = self.page(at).chunk;
-            let end = (at..pages.end).find(|page| self.page(*page).chunk != chunk);
-            let run = at..end.unwrap_or(pages.end);
-            at = run.end;
-            Some(PageRun { chunk, pages: run })
-        })
-    }
-
     /// The rows of a run, neighbouring pages joined up to `rows_max` rows.
     #[must_use]
     pub fn pieces(&self, run: &PageRun, rows_max: u64) -> Vec<PagePiece> {
@@ -224,6 +187,24 @@ impl PageMap {
             }
         }
         pieces
+    }
+}
+
+impl PageLayout for PageMap {
+    fn page_count(&self) -> u32 {
+        self.len()
+    }
+
+    fn page_of(&self, position: u64) -> Option<u32> {
+        Self::page_of(self, position)
+    }
+
+    fn positions_of(&self, page: u32) -> Range<u64> {
+        self.page(page).positions()
+    }
+
+    fn chunk_of(&self, page: u32) -> usize {
+        self.page(page).chunk
     }
 }
 

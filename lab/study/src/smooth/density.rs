@@ -8,7 +8,7 @@
 use coscan_core::smooth::{PageCosts, SmoothPolicy};
 use coscan_sim::Random;
 
-use super::{DEVICES, Device, KINDS, eager, step};
+use super::{DEVICES, Device, KINDS, eager, examine, next_region, with_results};
 use crate::figure::{Axis, Figure, Mark, Panel, Series};
 use crate::report::{Report, number};
 use crate::statistics::Spread;
@@ -29,15 +29,12 @@ fn over_best(kind: (&str, SmoothPolicy, bool), costs: PageCosts, density: u32, s
         .collect();
     let mut named: Vec<u32> = (0..PAGES).filter(|&page| holds[page as usize]).collect();
     random.shuffle(&mut named);
-    let mut scan = eager(PAGES, kind.1, REGION_PAGES_MAX, kind.2.then_some(costs));
+    let mut probe = eager(PAGES, kind.1, REGION_PAGES_MAX, kind.2.then_some(costs));
     let mut cost = 0.0;
-    for &page in &named {
-        let read = step(&mut scan, page, costs, |_, runs| {
-            let pages = runs.iter().cloned().flatten();
-            let results = pages.filter(|&page| holds[page as usize]).count();
-            u32::try_from(results).unwrap_or(u32::MAX)
-        });
-        cost += read.map_or(0.0, |read| read.cost);
+    let mut pages = named.iter().copied();
+    while let Some(region) = next_region(&mut probe, &mut pages, costs) {
+        cost += region.cost;
+        examine(&mut probe, &region, with_results(region.pages(), &holds));
     }
     let full = costs.of(PAGES.into(), 1.0);
     let index = costs.of(named.len() as f64, named.len() as f64);

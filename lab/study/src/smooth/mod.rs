@@ -1,11 +1,14 @@
-//! [SmoothScan18] with the state machine that the engine will run, over tables that are nothing but
+//! [SmoothScan18] with the state machine that the engine runs, over tables that are nothing but
 //! pages with results and without.
 
-use std::ops::Range;
-
-use coscan_core::smooth::{PageCosts, Probe, SmoothOptions, SmoothPolicy, SmoothScan};
+use coscan_core::Time;
+use coscan_core::smooth::{
+    AccessPath, Event, Examined, Job, JobId, PageCosts, PageLayout, PageRun, Pricing, Probe,
+    ProbeOptions, ReadAhead, SmoothOptions, SmoothPolicy,
+};
 
 pub(crate) mod density;
+mod operator;
 pub(crate) mod skew;
 pub(crate) mod worst;
 
@@ -55,67 +58,134 @@ const KINDS: [(&str, SmoothPolicy, bool); 4] = [
     ("elastic that knows the device", POLICIES[2].1, true),
 ];
 
-/// A scan that begins to morph at once. `costs`: what it is told of the device; the paper's are
-/// told nothing.
+/// Pages of a row each, in one chunk: an entry of the index names a page.
+#[derive(Clone, Copy, Debug)]
+struct RowPages(u32);
+
+impl PageLayout for RowPages {
+    fn page_count(&self) -> u32 {
+        self.0
+    }
+
+    fn page_of(&self, position: u64) -> Option<u32> {
+        let page = u32::try_from(position).ok()?;
+        (page < self.0).then_some(page)
+    }
+
+    fn positions_of(&self, page: u32) -> std::ops::Range<u64> {
+        u64::from(page)..u64::from(page) + 1
+    }
+
+    fn chunk_of(&self, _: u32) -> usize {
+        0
+    }
+}
+
+/// A smooth scan as the paper's: it begins to morph at once, looks at one entry of the index after
+/// the other, reads one region a job, and never leaves the rest to a scan. `costs`: what it is told
+/// of the device; the paper's are told nothing.
 fn eager(
     pages: u32,
     policy: SmoothPolicy,
     region_pages_max: u32,
     costs: Option<PageCosts>,
-) -> SmoothScan {
-    let options = SmoothOptions {
-        policy,
-        index_rows: 0,
-        region_pages_max,
+) -> Probe<RowPages> {
+    let options = ProbeOptions {
+        path: AccessPath::Smooth,
+        smooth: SmoothOptions {
+            policy,
+            region_pages_max,
+        },
+        rows_first: 0,
+        pricing: costs.map_or(Pricing::Unknown, Pricing::Known),
+        take_over_pages: u32::MAX,
+        entries_at_most: None,
+        read_ahead: ReadAhead::SINGLE,
     };
-    let mut scan = SmoothScan::new(pages, options);
-    if let Some(costs) = costs {
-        scan.set_costs(costs);
-    }
-    scan
+    Probe::new(Time(0), RowPages(pages), options)
 }
 
-/// Reads what the scan wants when the index names `page`: the runs of pages and their price. Each
-/// region is a jump, and so is a gap of pages seen already, unless reading through it is cheaper.
-fn read(scan: &mut SmoothScan, page: u32, costs: PageCosts) -> Option<(Vec<Range<u32>>, f64)> {
-    let Probe::Region(runs) = scan.probe(page) else {
-        return None;
+/// A region on its way.
+struct Region {
+    job: JobId,
+    runs: Vec<PageRun>,
+    /// Its price.
+    cost: f64,
+}
+
+impl Region {
+    fn pages(&self) -> impl Iterator<Item = u32> + '_ {
+        self.runs.iter().flat_map(|run| run.pages.clone())
+    }
+
+    fn len(&self) -> u32 {
+        length(&self.runs)
+    }
+}
+
+/// The next region that is read, where the index names these pages; `None` at its end.
+fn next_region(
+    probe: &mut Probe<RowPages>,
+    named: &mut impl Iterator<Item = u32>,
+    costs: PageCosts,
+) -> Option<Region> {
+    loop {
+        match probe.poll_job() {
+            Job::ReadEntries => {
+                let entry = named.next().map(u64::from);
+                let event = match &entry {
+                    Some(position) => Event::EntriesRead {
+                        positions: std::slice::from_ref(position),
+                        before: 1,
+                    },
+                    None => Event::EntriesEnded,
+                };
+                probe.handle(Time(0), event);
+            }
+            Job::Regions { id, mut regions } => {
+                let runs = regions.pop()?;
+                let cost = price(&runs, costs);
+                return Some(Region {
+                    job: id,
+                    runs,
+                    cost,
+                });
+            }
+            // The others are not for scans like these.
+            _ => return None,
+        }
+    }
+}
+
+/// A region was examined.
+fn examine(probe: &mut Probe<RowPages>, region: &Region, with_results: u32) {
+    let examined = Examined {
+        pages: region.len(),
+        with_results,
+        pruned: 0,
     };
-    let gap = |pair: &[Range<u32>]| {
-        let through = f64::from(pair[1].start - pair[0].end) * costs.sequential as f64;
+    let regions = &[examined];
+    let job = region.job;
+    probe.handle(Time(0), Event::Examined { job, regions });
+}
+
+/// The price of pages that are read together: a jump, and one for each gap, unless reading through
+/// it is cheaper.
+fn price(runs: &[PageRun], costs: PageCosts) -> f64 {
+    let gap = |pair: &[PageRun]| {
+        let through = f64::from(pair[1].pages.start - pair[0].pages.end) * costs.sequential as f64;
         through.min((costs.random - costs.sequential) as f64)
     };
     let gaps: f64 = runs.windows(2).map(gap).sum();
-    let cost = costs.of(length(&runs).into(), 1.0) + gaps;
-    Some((runs, cost))
+    costs.of(length(runs).into(), 1.0) + gaps
 }
 
-/// Reads and examines, with nothing else on its way. `results` says in how many pages of a region
-/// there are results.
-fn step(
-    scan: &mut SmoothScan,
-    page: u32,
-    costs: PageCosts,
-    results: impl FnOnce(&SmoothScan, &[Range<u32>]) -> u32,
-) -> Option<Step> {
-    let (runs, cost) = read(scan, page, costs)?;
-    let results = results(scan, &runs);
-    scan.examined(length(&runs), results);
-    Some(Step {
-        end: runs.last()?.end,
-        results,
-        cost,
-    })
+fn length(runs: &[PageRun]) -> u32 {
+    runs.iter().map(PageRun::len).sum()
 }
 
-/// Pages of a region.
-fn length(runs: &[Range<u32>]) -> u32 {
-    runs.iter().map(|run| run.end - run.start).sum()
-}
-
-/// A region that was read.
-struct Step {
-    end: u32,
-    results: u32,
-    cost: f64,
+/// How many of these pages hold results.
+fn with_results(pages: impl Iterator<Item = u32>, holds: &[bool]) -> u32 {
+    let held = pages.filter(|page| holds[*page as usize]).count();
+    u32::try_from(held).unwrap_or(u32::MAX)
 }

@@ -4,11 +4,9 @@
 //! The oracle reads the pages that hold results, and only them, in sequence. The index names a page
 //! in every region; jumps between regions are random.
 
-use std::ops::Range;
+use coscan_core::smooth::{PageCosts, Probe, SmoothPolicy, competitive};
 
-use coscan_core::smooth::{PageCosts, SmoothPolicy, SmoothScan, competitive};
-
-use super::{DISK, POLICIES, eager, length, step};
+use super::{DISK, POLICIES, Region, RowPages, eager, examine, next_region};
 use crate::figure::{Axis, Figure, Mark, Panel, Series};
 use crate::report::{Report, number};
 use crate::statistics::Spread;
@@ -34,43 +32,42 @@ enum Results {
 
 /// The competitive ratio of a scan over a table of `pages` pages.
 fn ratio(policy: SmoothPolicy, told: Option<PageCosts>, pages: u32, results: Results) -> f64 {
-    let mut scan = eager(pages, policy, REGION_PAGES_MAX, told);
+    let mut probe = eager(pages, policy, REGION_PAGES_MAX, told);
     let (mut page, mut regions, mut cost, mut found) = (0, 0, 0.0, 0);
     while page < pages {
-        let hits = |scan: &SmoothScan, runs: &[Range<u32>]| match results {
-            Results::FirstPages => 1,
-            Results::Mislead { growths } if regions < growths => just_enough(scan, runs),
-            Results::Halves if page < pages / 2 => just_enough(scan, runs),
-            Results::Mislead { .. } | Results::Halves => 1,
-            Results::EverySecond => even_pages(runs),
-        };
-        let Some(read) = step(&mut scan, page, DISK, hits) else {
+        let Some(region) = next_region(&mut probe, &mut std::iter::once(page), DISK) else {
             break;
         };
-        cost += read.cost;
-        found += read.results;
+        let hits = match results {
+            Results::FirstPages => 1,
+            Results::Mislead { growths } if regions < growths => just_enough(&probe, &region),
+            Results::Halves if page < pages / 2 => just_enough(&probe, &region),
+            Results::Mislead { .. } | Results::Halves => 1,
+            Results::EverySecond => even_pages(&region),
+        };
+        examine(&mut probe, &region, hits);
+        cost += region.cost;
+        found += hits;
         regions += 1;
+        let end = region.runs.last().map_or(pages, |run| run.pages.end);
         page = match results {
-            Results::EverySecond => read.end.next_multiple_of(2),
-            _ => read.end,
+            Results::EverySecond => end.next_multiple_of(2),
+            _ => end,
         };
     }
     cost / (f64::from(found) * DISK.sequential as f64)
 }
 
-fn just_enough(scan: &SmoothScan, runs: &[Range<u32>]) -> u32 {
-    let pages = length(runs);
-    let grows = |&results: &u32| {
-        let mut after = scan.clone();
-        after.examined(pages, results);
-        after.region_pages() > scan.region_pages()
-    };
+fn just_enough(probe: &Probe<RowPages>, region: &Region) -> u32 {
+    let pages = region.len();
+    let grows = |&results: &u32| probe.region_pages_after(pages, results) > probe.region_pages();
     (1..pages).find(grows).unwrap_or(pages)
 }
 
-fn even_pages(runs: &[Range<u32>]) -> u32 {
-    let even = |run: &Range<u32>| run.end.div_ceil(2) - run.start.div_ceil(2);
-    runs.iter().map(even).sum()
+fn even_pages(region: &Region) -> u32 {
+    let runs = region.runs.iter().map(|run| &run.pages);
+    runs.map(|run| run.end.div_ceil(2) - run.start.div_ceil(2))
+        .sum()
 }
 
 /// How many growths mislead the selectivity-increase policy most.

@@ -3,16 +3,18 @@
 //! The first stream that is polled opens the table's files and the index, both at once, and divides
 //! the table into pages. An index that cannot be used leaves everything to the scan that takes
 //! over.
-//! Not here: what a stream does (`stream.rs`), which pages are next (`probing.rs`).
+//! Not here: what a stream does (`stream.rs`), which pages are next (`coscan_core::smooth`).
 
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
 
 use arrow::array::ArrayRef;
-use coscan_core::smooth::PageCosts;
+use coscan_core::smooth::{
+    Examined, FetchedRows, HandOver, JobId, PageCosts, PageRun, SAMPLED_LEAVES,
+};
 use coscan_storage::device::{footprint, merge};
 use coscan_storage::pool::{PageRequest, TableFile};
-use coscan_storage::{PageMap, PagePiece, PageRun, bytes_of_rows};
+use coscan_storage::{PageMap, PagePiece, bytes_of_rows};
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::TaskContext;
@@ -22,10 +24,9 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, join_all, try_join_all};
 use tokio::sync::{Mutex, OnceCell};
 
-use super::fetched_rows::FetchedRows;
 use super::metrics::{RowsLeft, SmoothMetrics};
 use super::plan::{Question, SmoothPlan};
-use super::probing::{Examined, Job, Left, Probing, SAMPLED_LEAVES};
+use super::probing::{Probing, Work};
 use super::rows::{PIECE_ROWS_MAX, ReadPages};
 use super::takeover::TakeOver;
 use crate::error::external;
@@ -47,7 +48,7 @@ pub(crate) struct SmoothExecution {
 /// An execution whose files are open.
 pub(crate) struct Open {
     pub(crate) running: Arc<Running>,
-    pub(crate) map: PageMap,
+    pub(crate) map: Arc<PageMap>,
     /// None if the index cannot be used.
     probing: Option<Mutex<Probing>>,
     pub(crate) take_over: OnceLock<TakeOver>,
@@ -112,7 +113,7 @@ impl SmoothExecution {
         })?;
         let index = cursor.as_ref().map(Cursor::index);
         let index = index.unwrap_or(&plan.question.index);
-        let map = early.unwrap_or_else(|| map_of(index));
+        let map = Arc::new(early.unwrap_or_else(|| map_of(index)));
         let first_rows = index.manifest.first_rows(&running.files);
         let probing = cursor.map(|cursor| {
             self.metrics.index_used.set(&cursor.index().manifest.name);
@@ -185,27 +186,24 @@ async fn open_one(plan: &SmoothPlan, question: &Question, runtime: &RuntimeEnv) 
 }
 
 impl Open {
-    /// What to read next. Once a scan takes over, its description is in [`Open::take_over`] and
-    /// this says that there is nothing more.
-    pub(crate) async fn next_job(&self, plan: &SmoothPlan, metrics: &SmoothMetrics) -> Job {
-        let job = match &self.probing {
-            Some(probing) => probing.lock().await.next_job(&self.map).await,
-            None => Job::TakeOver(Left {
-                done: vec![false; self.map.len() as usize],
-                fetched: Arc::default(),
-            }),
+    /// What to do next. Once a scan takes over, its description is in [`Open::take_over`] and this
+    /// says that there is nothing more.
+    pub(crate) async fn next_work(&self, plan: &SmoothPlan, metrics: &SmoothMetrics) -> Work {
+        let work = match &self.probing {
+            Some(probing) => probing.lock().await.next_work().await,
+            None => Work::TakeOver(HandOver::everything(self.map.len())),
         };
-        match job {
-            Job::TakeOver(left) => {
+        match work {
+            Work::TakeOver(left) => {
                 let consumers = plan.partitions();
                 self.take_over.get_or_init(|| {
                     let scan = TakeOver::new(&self.running, &self.map, left, consumers);
                     metrics.pages_scanned.add(scan.pages);
                     scan
                 });
-                Job::End
+                Work::End
             }
-            job => job,
+            work => work,
         }
     }
 
@@ -227,9 +225,9 @@ impl Open {
     }
 
     /// Regions of one job were looked at.
-    pub(crate) async fn examined(&self, regions: &[Examined]) {
+    pub(crate) async fn examined(&self, job: JobId, regions: &[Examined]) {
         if let Some(probing) = &self.probing {
-            probing.lock().await.examined(regions);
+            probing.lock().await.examined(job, regions);
         }
     }
 

@@ -5,19 +5,17 @@
 //! | `plan.rs` | which index serves a scan, and what it is asked |
 //! | `probe_side.rs` | which keys a join wants, and whether an index finds them |
 //! | `execution.rs` | what the streams of one execution share |
-//! | `probing.rs` | which pages are read next |
-//! | `read_ahead.rs` | how much is on its way at once |
+//! | `probing.rs` | drives the state machine that says what is read next |
 //! | `rows.rs` | which rows of pages are in the answer |
-//! | `rest.rs` | how the rest is read once regions are large: pages by themselves, or a scan |
-//! | `fetched_rows.rs` | which rows were given one by one |
+//! | `fetched_rows.rs` | which rows of a piece were not given one by one |
 //! | `takeover.rs` | what is left when a cooperative scan takes over |
 //! | `reader.rs` | the rows as they are found |
 //! | `stream.rs` | one partition, rows in any order |
 //! | `ordered.rs`, `result_cache.rs` | rows in the order of the key; those found before their turn |
 //! | `metrics.rs`, `region_sizes.rs`, `index_used.rs` | what EXPLAIN ANALYZE shows |
 //!
-//! The state machine is `coscan_core::smooth`; pages are read by `coscan_storage`. Contract:
-//! `docs/design/smooth.md`.
+//! What is read next, by any access path, the state machine `coscan_core::smooth::Probe` decides;
+//! pages are read by `coscan_storage`. Contract: `docs/design/smooth.md`.
 
 mod execution;
 mod fetched_rows;
@@ -28,10 +26,8 @@ mod ordered;
 mod plan;
 mod probe_side;
 mod probing;
-mod read_ahead;
 mod reader;
 mod region_sizes;
-mod rest;
 mod result_cache;
 mod rows;
 mod stream;

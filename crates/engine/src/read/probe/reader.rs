@@ -13,8 +13,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use arrow::array::RecordBatch;
+use coscan_core::smooth::{Examined, JobId, PageRun, pages_bytes_max};
+use coscan_storage::Piece;
 use coscan_storage::pool::ChunkLease;
-use coscan_storage::{PageRun, Piece};
 use datafusion::error::Result;
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::metrics::Time;
@@ -22,9 +23,9 @@ use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 
 use super::execution::{Open, SmoothExecution};
+use super::fetched_rows::others;
 use super::lapsing::Lapsing;
-use super::probing::{Examined, Job};
-use super::read_ahead::pages_bytes_max;
+use super::probing::Work;
 use super::rows::{PieceColumns, ReadPages, pages_selected, select};
 use crate::error::external;
 use crate::read::pipeline::Pipeline;
@@ -93,6 +94,8 @@ struct Done {
     read: Vec<ReadPages>,
     /// The regions that were read, as their pages.
     regions: Vec<Vec<Range<u32>>>,
+    /// Of the answer to the probe, if it wants one.
+    job: Option<JobId>,
     /// The positions of the rows wanted, ascending; `None` if all are.
     positions: Option<Vec<u64>>,
 }
@@ -210,7 +213,7 @@ impl Eye {
                 let (first, rows) = (pages.position, rows_of(&pages.piece));
                 let selection = match &done.positions {
                     Some(positions) => select(first, rows, positions),
-                    None => fetched.others(first, rows),
+                    None => others(&fetched, first, rows),
                 };
                 let source = PieceColumns {
                     bytes: &read.bytes,
@@ -230,8 +233,8 @@ impl Eye {
         metrics.pages_with_results.add(with_results);
         let engine = &self.execution.plan.covered.engine;
         engine.add_pages_read(results.len() as u64);
-        if done.positions.is_none() {
-            open.examined(&counted(&done.regions, &results)).await;
+        if let Some(job) = done.job {
+            open.examined(job, &counted(&done.regions, &results)).await;
         }
         Ok(found)
     }
@@ -304,11 +307,11 @@ async fn begin_reads(
             return More::Yes;
         }
         let timer = execution.metrics.probing.timer();
-        let job = open.next_job(&execution.plan, &execution.metrics).await;
+        let work = open.next_work(&execution.plan, &execution.metrics).await;
         drop(timer);
-        let (regions, positions): (Vec<Vec<PageRun>>, _) = match job {
-            Job::Regions(regions) => (regions, None),
-            Job::Rows(rows) => {
+        let (regions, job, positions): (Vec<Vec<PageRun>>, _, _) = match work {
+            Work::Regions(regions, job) => (regions, job, None),
+            Work::Rows(rows) => {
                 let runs = rows.iter().map(|(page, _)| PageRun {
                     chunk: open.map.page(*page).chunk,
                     pages: *page..page + 1,
@@ -316,10 +319,10 @@ async fn begin_reads(
                 let runs = vec![runs.collect()];
                 let mut positions: Vec<u64> = rows.into_iter().flat_map(|(_, at)| at).collect();
                 positions.sort_unstable();
-                (runs, Some(positions))
+                (runs, None, Some(positions))
             }
-            Job::Bound => return More::Beyond,
-            Job::TakeOver(_) | Job::End => return More::No,
+            Work::Bound => return More::Beyond,
+            Work::TakeOver(_) | Work::End => return More::No,
         };
         execution.metrics.regions.add(regions.len());
         let (reads, metrics) = (Arc::clone(open), execution.metrics.clone());
@@ -336,6 +339,7 @@ async fn begin_reads(
                 Ok(Done {
                     read,
                     regions: regions_pages,
+                    job,
                     positions,
                 })
             })

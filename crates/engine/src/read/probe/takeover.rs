@@ -9,9 +9,10 @@
 use std::sync::Arc;
 
 use arrow::array::{BooleanArray, BooleanBufferBuilder};
+use coscan_core::smooth::HandOver;
 use coscan_storage::PageMap;
 
-use super::probing::Left;
+use super::fetched_rows::others;
 use crate::read::pipeline::Selection;
 use crate::read::scan::{Run, Running};
 
@@ -21,12 +22,12 @@ pub(crate) struct TakeOver {
     pub(crate) run: Arc<Run>,
     /// Pages of those chunks.
     pub(crate) pages: usize,
-    left: Left,
+    left: HandOver,
 }
 
 impl TakeOver {
     /// A scan of what is left, for so many streams.
-    pub(crate) fn new(running: &Running, map: &PageMap, left: Left, consumers: usize) -> Self {
+    pub(crate) fn new(running: &Running, map: &PageMap, left: HandOver, consumers: usize) -> Self {
         let mut wanted = vec![false; running.table.chunks().len()];
         for page in 0..map.len() {
             wanted[map.page(page).chunk] |= !left.done[page as usize];
@@ -63,7 +64,7 @@ impl TakeOver {
         if !any {
             return Selection::None;
         }
-        match self.left.fetched.others(first, rows) {
+        match others(&self.left.fetched, first, rows) {
             Selection::Some(others) => {
                 let pages = mask.finish();
                 Selection::Some(BooleanArray::new(&pages & others.values(), None))

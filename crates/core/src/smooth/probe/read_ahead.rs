@@ -2,10 +2,8 @@
 //!
 //! Enough to keep a flash disk busy, and little beside what memory there is: pages are read into
 //! memory that nobody is asked for.
-//! Not here: which pages these are (`probing.rs`), and who begins the reads (`reader.rs`).
+//! Not here: which pages these are (`mod.rs`), and who begins the reads (the driver).
 //! Bounds: about an eighth of the memory, but one job per stream in any case.
-
-use super::execution::Prices;
 
 /// Jobs on their way, over all streams.
 const JOBS_MAX: usize = 16;
@@ -21,8 +19,18 @@ const APART_MAX: usize = 16;
 const SORTED_JOBS_MAX: usize = 4;
 const SORTED_PAGES_MAX: u32 = 128;
 
+/// Bytes that a page takes, on average.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageBytes {
+    /// On disk, of what is needed of it.
+    pub together: u64,
+    /// In memory where it is read by itself, about: reads are of whole sectors.
+    pub alone: u64,
+}
+
 /// Sizes of jobs and their number.
-pub(super) struct ReadAhead {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadAhead {
     /// Pages that may be on their way at once, next to each other.
     pages: usize,
     /// The same, each by itself.
@@ -30,67 +38,68 @@ pub(super) struct ReadAhead {
 }
 
 impl ReadAhead {
+    /// One region a job, however much memory there is.
+    pub const SINGLE: Self = Self {
+        pages: usize::MAX,
+        alone: 1,
+    };
+
     /// For pages of so many bytes, and so much memory.
-    pub(super) fn new(prices: Prices, memory_bytes: u64) -> Self {
+    #[must_use]
+    pub fn new(page_bytes: PageBytes, memory_bytes: u64) -> Self {
         let of = |bytes: u64| {
             let pages = pages_bytes_max(memory_bytes) / bytes.max(1);
             usize::try_from(pages).unwrap_or(usize::MAX)
         };
         Self {
-            pages: of(prices.page_bytes),
-            alone: of(prices.page_alone_bytes),
+            pages: of(page_bytes.together),
+            alone: of(page_bytes.alone),
         }
     }
 
     /// Pages of one job where they lie apart, about; at least 1.
-    pub(super) fn pages_apart(&self) -> usize {
+    #[must_use]
+    pub fn pages_apart(&self) -> usize {
         (self.alone / JOBS_MAX).clamp(1, APART_MAX)
     }
 
     /// Pages of one job where all are known; at least 1.
-    pub(super) fn sorted_pages(&self) -> u32 {
+    #[must_use]
+    pub fn sorted_pages(&self) -> u32 {
         let pages = u32::try_from(self.pages / SORTED_JOBS_MAX).unwrap_or(u32::MAX);
         pages.clamp(1, SORTED_PAGES_MAX)
     }
 
     /// Jobs of regions of this size that are on their way at once, over all streams; at least 1.
-    pub(super) fn region_jobs(&self, region_pages: u32) -> usize {
+    #[must_use]
+    pub fn region_jobs(&self, region_pages: u32) -> usize {
         let pages = self.pages.min(REGION_PAGES_MAX);
         let jobs = pages / (region_pages as usize).max(1);
         jobs.min(self.alone).clamp(1, JOBS_MAX)
     }
 
     /// Jobs of [`ReadAhead::sorted_pages`] on their way at once, over all streams; at least 1.
-    pub(super) fn sorted_jobs(&self) -> usize {
+    #[must_use]
+    pub fn sorted_jobs(&self) -> usize {
         self.pages.clamp(1, SORTED_JOBS_MAX)
     }
 }
 
 /// Bytes of pages on their way, over all scans, beyond which no further read is begun (but one a
 /// stream).
-pub(super) fn pages_bytes_max(memory_bytes: u64) -> u64 {
+#[must_use]
+pub fn pages_bytes_max(memory_bytes: u64) -> u64 {
     memory_bytes / MEMORY_PART
 }
 
 #[cfg(test)]
 mod tests {
-    use coscan_core::smooth::PageCosts;
-
     use super::*;
 
     const MIB: u64 = 1 << 20;
 
-    fn sizes(page_bytes: u64, page_alone_bytes: u64, memory_bytes: u64) -> ReadAhead {
-        let believed = PageCosts {
-            random: 1,
-            sequential: 1,
-        };
-        let prices = Prices {
-            page_bytes,
-            page_alone_bytes,
-            believed,
-        };
-        ReadAhead::new(prices, memory_bytes)
+    fn sizes(together: u64, alone: u64, memory_bytes: u64) -> ReadAhead {
+        ReadAhead::new(PageBytes { together, alone }, memory_bytes)
     }
 
     #[test]

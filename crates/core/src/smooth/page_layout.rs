@@ -1,0 +1,78 @@
+//! How do the rows of a table fall into pages, and the pages into chunks?
+//!
+//! A driver knows (the engine by Parquet's page indexes, the simulator by arithmetic); the probe
+//! asks. Rows are named by position, pages are numbered from 0 in the order of their rows.
+//! Not here: which pages are read (`probe/`).
+
+use std::ops::Range;
+
+/// Neighbouring pages of one chunk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageRun {
+    /// The chunk, by its place in the table.
+    pub chunk: usize,
+    /// The pages, by number.
+    pub pages: Range<u32>,
+}
+
+impl PageRun {
+    /// How many pages it has.
+    #[must_use]
+    pub fn len(&self) -> u32 {
+        self.pages.end - self.pages.start
+    }
+
+    /// Whether it has none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.pages.is_empty()
+    }
+
+    /// Takes its first pages away, at most so many; what is left may be empty.
+    #[must_use]
+    pub fn take_first(&mut self, at_most: u32) -> Self {
+        let begin = self.pages.start;
+        let end = self.pages.end.min(begin.saturating_add(at_most));
+        self.pages.start = end;
+        Self {
+            chunk: self.chunk,
+            pages: begin..end,
+        }
+    }
+}
+
+/// The pages of a table. They ascend with their rows, none is empty, and none spans two chunks.
+pub trait PageLayout {
+    /// How many pages there are.
+    fn page_count(&self) -> u32;
+
+    /// The page that holds the row at this position; `None` if no page does.
+    fn page_of(&self, position: u64) -> Option<u32>;
+
+    /// The positions of a page's rows.
+    fn positions_of(&self, page: u32) -> Range<u64>;
+
+    /// The chunk that a page lies in.
+    fn chunk_of(&self, page: u32) -> usize;
+
+    /// Goes through many entries to find their pages. A driver that wants to know how long that
+    /// takes measures it here.
+    fn check_entries<R>(&self, check: impl FnOnce() -> R) -> R {
+        check()
+    }
+
+    /// The pages of a range, as runs of one chunk each.
+    fn runs(&self, pages: Range<u32>) -> impl Iterator<Item = PageRun> + '_ {
+        let mut at = pages.start;
+        std::iter::from_fn(move || {
+            if at >= pages.end {
+                return None;
+            }
+            let chunk = self.chunk_of(at);
+            let end = (at..pages.end).find(|page| self.chunk_of(*page) != chunk);
+            let run = at..end.unwrap_or(pages.end);
+            at = run.end;
+            Some(PageRun { chunk, pages: run })
+        })
+    }
+}

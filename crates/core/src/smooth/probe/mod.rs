@@ -1,0 +1,356 @@
+//! Scanning a table by an index: what is read next?
+//!
+//! An index names rows, key by key. An access path is a way to turn that into reads: row by row
+//! (`index`), all pages in the table's order once all are known (`sort`), row by row until there
+//! are more than was estimated (`switch`), or by regions that grow and shrink (`smooth`). Each is a
+//! walk through the phases below; none knows the keys, the device or the rows' values. The driver
+//! carries out what [`Probe::poll_job`] asks for, several jobs at once, and tells what came of it
+//! by [`Probe::handle`]; the engine does so with real reads, the simulator with modelled ones.
+//!
+//! ```text
+//! index, switch   Rows ─ index ended → LastRows → Over
+//!                  └ switch: as many as were estimated → HandingOver
+//! sort            Collecting ─ index ended → Known → Over
+//! smooth          Rows ─ trigger → Morphing ─ index ended → Over
+//!                                   └ regions are large → Weighing ─ not worth it → HandingOver
+//!                                                          └ Collecting → Known → HandingOver
+//! any             index failed → HandingOver → Over
+//! ```
+//! Once a smooth scan's region is a quarter of a chunk a cooperative scan takes over what is left;
+//! an elastic one thinks about that at the beginning too, if the index may name most pages. First a
+//! few leaves of the rest of the index are looked at. If knowing all of it promises to save more
+//! than going through it takes, the whole rest is gone through, and only what it names is read
+//! (`rest.rs`).
+//! Not here: which pages a region has (`scan.rs`), the index and its keys, reading, which rows of a
+//! page are in the answer (the driver).
+//! Bounds: the entries that were read last; a bit per page, four bytes and a bit per block of rows;
+//! two bytes a row fetched by itself.
+//!
+//! SMOOTH-I3: each row that the index names is in one place: fetched by itself, in a page of one
+//! job, or in a page that is handed over. (Rows fetched by themselves are left out of pages that
+//! are looked at later: [`Probe::fetched`].)
+//! SMOOTH-I4: entries are gone through once: at [`Job::Bound`] all before the bound are in jobs, at
+//! [`Job::End`] all of the index are.
+//! SMOOTH-I5: when the index fails, exactly the pages are handed over that are in no job.
+//! SMOOTH-I6: a job is examined once, with the pages that were given out.
+//! SMOOTH-I7: after [`Job::HandOver`] and [`Job::End`] there is nothing but [`Job::End`].
+//! Source: [SmoothScan18 §3, §4, §7.7].
+
+mod check;
+mod entries;
+mod job;
+mod known;
+mod options;
+mod read_ahead;
+mod regions;
+mod rest;
+mod rows;
+
+pub use job::{Event, Examined, HandOver, Job, JobId, Sample};
+pub use options::{Pricing, ProbeOptions, TableSize, take_over_pages};
+pub use read_ahead::{PageBytes, ReadAhead, pages_bytes_max};
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use super::{AccessPath, FetchedRows, PageLayout, PageRun, SeenRows, SmoothScan};
+use crate::Time;
+use entries::{Entries, Next};
+use known::{AfterCollecting, AfterKnown};
+use options::Prices;
+use rest::Named;
+use rows::{AfterRows, Gathered};
+
+/// Leaves that are looked at before a scan takes over: 32,768 entries, which miss few chunks that
+/// hold a share of the results worth mentioning.
+pub const SAMPLED_LEAVES: usize = 8;
+
+/// A scan of a table by an index.
+///
+/// ```
+/// use coscan_core::Time;
+/// use coscan_core::smooth::*;
+/// // 1,000 pages of 10 rows, a chunk of all of them.
+/// struct Table;
+/// impl PageLayout for Table {
+///     fn page_count(&self) -> u32 { 1_000 }
+///     fn page_of(&self, position: u64) -> Option<u32> { u32::try_from(position / 10).ok() }
+///     fn positions_of(&self, page: u32) -> std::ops::Range<u64> {
+///         u64::from(page) * 10..u64::from(page + 1) * 10
+///     }
+///     fn chunk_of(&self, _: u32) -> usize { 0 }
+/// }
+/// let options = ProbeOptions {
+///     path: AccessPath::Smooth,
+///     smooth: SmoothOptions { policy: SmoothPolicy::Elastic, region_pages_max: 64 },
+///     rows_first: 0,
+///     pricing: Pricing::Unknown,
+///     take_over_pages: u32::MAX,
+///     entries_at_most: None,
+///     read_ahead: ReadAhead::SINGLE,
+/// };
+/// let mut probe = Probe::new(Time(0), Table, options);
+/// assert!(matches!(probe.poll_job(), Job::ReadEntries));
+/// probe.handle(Time(1), Event::EntriesRead { positions: &[401, 399], before: 2 });
+/// let Job::Regions { id, regions } = probe.poll_job() else { panic!() };
+/// assert_eq!(regions, [[PageRun { chunk: 0, pages: 40..41 }]]);
+/// let read = Examined { pages: 1, with_results: 1, pruned: 0 };
+/// probe.handle(Time(2), Event::Examined { job: id, regions: &[read] });
+/// // The page held results, so regions have two pages now, of which 40 is read already.
+/// let Job::Regions { regions, .. } = probe.poll_job() else { panic!() };
+/// assert_eq!(regions, [[PageRun { chunk: 0, pages: 38..40 }]]);
+/// assert!(matches!(probe.poll_job(), Job::ReadEntries));
+/// probe.handle(Time(3), Event::EntriesEnded);
+/// assert!(matches!(probe.poll_job(), Job::End));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Probe<L> {
+    layout: L,
+    options: ProbeOptions,
+    phase: Phase,
+    /// The entries at hand.
+    entries: Entries,
+    /// Which pages are in regions, and how large the next one is.
+    smooth: SmoothScan,
+    /// The rows of the pages that `smooth` gave out.
+    seen_rows: SeenRows,
+    prices: Prices,
+    /// When regions were examined last.
+    examined_at: Time,
+    /// The rows fetched one by one (Tuple ID cache).
+    fetched: Arc<FetchedRows>,
+    /// Jobs that are not examined: the pages of each of their regions.
+    coming: BTreeMap<JobId, Vec<u32>>,
+    jobs: u64,
+    /// Pages of all regions.
+    pages_given: u64,
+    /// Entries whose page was in a region already.
+    entries_seen: u64,
+}
+
+/// Where a probe is.
+#[derive(Clone, Debug)]
+enum Phase {
+    /// Rows are fetched one by one, so many still.
+    Rows {
+        gathered: Gathered,
+        left: u64,
+        then: AfterRows,
+    },
+    /// The index has ended: these are the last ones.
+    LastRows(Gathered),
+    /// Regions are read around rows.
+    Morphing {
+        /// Positions taken from the entries at hand, descending.
+        ahead: Vec<u64>,
+        /// Regions of one job: more with every job that was looked at, so that there is evidence
+        /// before much is on its way.
+        regions_max: usize,
+    },
+    /// Would a scan that takes over read much that the index does not name?
+    Weighing { ahead: Vec<u64> },
+    /// The rest of the index is gone through.
+    Collecting { named: Named, then: AfterCollecting },
+    /// These pages are read, in the table's order.
+    Known {
+        runs: VecDeque<PageRun>,
+        then: AfterKnown,
+    },
+    /// Everything but these pages is left to a scan.
+    HandingOver(Vec<bool>),
+    /// Nothing is left.
+    Over,
+}
+
+impl<L: PageLayout> Probe<L> {
+    /// Nothing read yet.
+    #[must_use]
+    pub fn new(now: Time, layout: L, options: ProbeOptions) -> Self {
+        let prices = Prices::of(options.pricing);
+        let mut smooth = SmoothScan::new(layout.page_count(), options.smooth);
+        if let Some(costs) = prices.costs() {
+            smooth.set_costs(costs);
+        }
+        let rows = |left, then| Phase::Rows {
+            gathered: Gathered::default(),
+            left,
+            then,
+        };
+        // More entries than pages may name most of them, and there is no need to find that out by
+        // reading.
+        let pages = u64::from(layout.page_count()).max(1);
+        let asked_first = options.entries_at_most.is_some_and(|all| all >= pages);
+        let phase = match options.path {
+            AccessPath::Index => rows(u64::MAX, AfterRows::HandOver),
+            AccessPath::Switch => rows(options.rows_first, AfterRows::HandOver),
+            AccessPath::Sort => Phase::Collecting {
+                named: Named::new(&layout),
+                then: AfterCollecting::Read,
+            },
+            AccessPath::Full | AccessPath::Smooth if asked_first && options.rows_first == 0 => {
+                Phase::Weighing { ahead: Vec::new() }
+            }
+            AccessPath::Full | AccessPath::Smooth => rows(options.rows_first, AfterRows::Morph),
+        };
+        Self {
+            phase,
+            entries: Entries::default(),
+            seen_rows: SeenRows::of(&layout),
+            smooth,
+            prices,
+            examined_at: now,
+            fetched: Arc::default(),
+            coming: BTreeMap::new(),
+            jobs: 0,
+            pages_given: 0,
+            entries_seen: 0,
+            layout,
+            options,
+        }
+    }
+
+    /// Takes note of what happened.
+    ///
+    /// # Panics
+    /// It was not asked for.
+    pub fn handle(&mut self, now: Time, event: Event<'_>) {
+        match event {
+            Event::EntriesRead { positions, before } => self.entries_read(positions, before),
+            Event::EntriesEnded => self.entries_ended(),
+            Event::EntriesSampled(sample) => self.sampled(sample),
+            Event::BoundMoved { before } => self.entries.move_bound(before),
+            Event::Examined { job, regions } => self.examined(now, job, regions),
+            Event::IndexFailed => self.failed(),
+        }
+    }
+
+    /// What to do next.
+    pub fn poll_job(&mut self) -> Job {
+        loop {
+            let job = match &mut self.phase {
+                Phase::Rows { .. } => self.next_rows(),
+                Phase::LastRows(gathered) => {
+                    let gathered = std::mem::take(gathered);
+                    self.phase = Phase::Over;
+                    (gathered.rows > 0).then(|| self.fetch(gathered))
+                }
+                Phase::Morphing { .. } => self.next_regions(),
+                Phase::Weighing { .. } => Some(Job::SampleEntries {
+                    leaves: SAMPLED_LEAVES,
+                }),
+                Phase::Collecting { .. } => Some(Job::ReadEntries),
+                Phase::Known { .. } => self.next_pages(),
+                Phase::HandingOver(done) => {
+                    let done = std::mem::take(done);
+                    self.phase = Phase::Over;
+                    Some(Job::HandOver(HandOver {
+                        done,
+                        fetched: self.fetched(),
+                    }))
+                }
+                Phase::Over => Some(Job::End),
+            };
+            if let Some(job) = job {
+                return job;
+            }
+        }
+    }
+
+    /// The rows that were given out to be fetched one by one.
+    #[must_use]
+    pub fn fetched(&self) -> Arc<FetchedRows> {
+        Arc::clone(&self.fetched)
+    }
+
+    /// How many jobs may be on their way at once. At least 1.
+    #[must_use]
+    pub fn jobs_max(&self) -> usize {
+        match self.phase {
+            Phase::Known { .. } => self.options.read_ahead.sorted_jobs(),
+            _ => {
+                let region_pages = self.smooth.region_pages();
+                self.options.read_ahead.region_jobs(region_pages)
+            }
+        }
+    }
+
+    /// Pages of the next region, if it were asked for now.
+    #[must_use]
+    pub fn region_pages(&self) -> u32 {
+        self.smooth.region_pages()
+    }
+
+    /// The same, had a region of `pages` pages been examined of which so many held results: for an
+    /// adversary.
+    #[must_use]
+    pub fn region_pages_after(&self, pages: u32, with_results: u32) -> u32 {
+        self.smooth.region_pages_after(pages, with_results)
+    }
+
+    /// Entries whose page was in a region already when they were looked at.
+    #[must_use]
+    pub fn entries_seen(&self) -> u64 {
+        self.entries_seen
+    }
+
+    fn entries_read(&mut self, positions: &[u64], before: usize) {
+        self.assert_entries_wanted();
+        match &mut self.phase {
+            Phase::Rows { .. } => self.entries.read(positions, before),
+            Phase::Morphing { ahead, .. } => {
+                assert!(
+                    ahead.is_empty(),
+                    "SMOOTH-I4: entries are read when none is left"
+                );
+                self.entries.read(positions, before);
+                // The first of them is looked at by itself, the others in the table's order.
+                if let Next::Row(first) = self.entries.next() {
+                    ahead.push(first);
+                }
+            }
+            Phase::Collecting { named, .. } => named.add(&self.layout, positions),
+            _ => {}
+        }
+    }
+
+    fn entries_ended(&mut self) {
+        self.assert_entries_wanted();
+        self.phase = match std::mem::replace(&mut self.phase, Phase::Over) {
+            Phase::Rows { gathered, .. } => Phase::LastRows(gathered),
+            Phase::Morphing { .. } => Phase::Over,
+            Phase::Collecting { named, then } => self.collected(&named.into_pages(), then),
+            phase => phase,
+        };
+    }
+
+    fn assert_entries_wanted(&self) {
+        assert!(
+            matches!(
+                self.phase,
+                Phase::Rows { .. } | Phase::Morphing { .. } | Phase::Collecting { .. }
+            ),
+            "SMOOTH-I4: entries are read when they are asked for"
+        );
+    }
+
+    /// What is in no job is left to a scan, rows that were gathered among it.
+    fn failed(&mut self) {
+        match self.phase {
+            Phase::Rows { .. }
+            | Phase::Morphing { .. }
+            | Phase::Weighing { .. }
+            | Phase::Collecting { .. } => self.phase = Phase::HandingOver(self.given()),
+            // It is not needed any more.
+            Phase::LastRows(_) | Phase::Known { .. } | Phase::HandingOver(_) | Phase::Over => {}
+        }
+    }
+
+    /// Per page, whether it was in a region.
+    fn given(&self) -> Vec<bool> {
+        let mut given = vec![true; self.layout.page_count() as usize];
+        for page in self.smooth.unseen().flatten() {
+            given[page as usize] = false;
+        }
+        given
+    }
+}

@@ -1,0 +1,83 @@
+//! Which rows are fetched one by one next?
+//!
+//! For `index` and `switch`, and for `smooth` until its trigger (mode 0): in the order of the
+//! index, those of one job by page.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::entries::Next;
+use super::{Job, Phase, Probe};
+use crate::smooth::PageLayout;
+
+/// Rows to be fetched, by page, that are in no job yet.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Gathered {
+    pub(super) pages: BTreeMap<u32, Vec<u64>>,
+    /// How many.
+    pub(super) rows: usize,
+}
+
+/// What follows on rows that were fetched one by one.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum AfterRows {
+    HandOver,
+    Morph,
+}
+
+impl<L: PageLayout> Probe<L> {
+    /// Gathers rows, until there are enough for a job or no more entries are at hand.
+    pub(super) fn next_rows(&mut self) -> Option<Job> {
+        let Phase::Rows {
+            gathered,
+            left,
+            then,
+        } = &mut self.phase
+        else {
+            return None;
+        };
+        while *left > 0 && gathered.rows < self.options.read_ahead.pages_apart() {
+            match self.entries.next() {
+                Next::Row(position) => {
+                    if let Some(page) = self.layout.page_of(position) {
+                        gathered.add(page, position);
+                        *left -= 1;
+                    }
+                }
+                Next::Wanted => return Some(Job::ReadEntries),
+                Next::Bound => break,
+            }
+        }
+        if gathered.rows > 0 {
+            let gathered = std::mem::take(gathered);
+            return Some(self.fetch(gathered));
+        }
+        if *left > 0 {
+            return Some(Job::Bound);
+        }
+        self.phase = match then {
+            AfterRows::HandOver => Phase::HandingOver(self.given()),
+            AfterRows::Morph => Phase::Morphing {
+                ahead: Vec::new(),
+                regions_max: 1,
+            },
+        };
+        None
+    }
+
+    /// Rows, as a job.
+    pub(super) fn fetch(&mut self, gathered: Gathered) -> Job {
+        let fetched = Arc::make_mut(&mut self.fetched);
+        for position in gathered.pages.values().flatten() {
+            fetched.insert(*position);
+        }
+        Job::Rows(gathered.pages.into_iter().collect())
+    }
+}
+
+impl Gathered {
+    fn add(&mut self, page: u32, position: u64) {
+        self.pages.entry(page).or_default().push(position);
+        self.rows += 1;
+    }
+}
