@@ -56,6 +56,9 @@ pub struct Scan {
     pub assignment: Assignment,
     /// Data pages are locked one by one; else the relation, once.
     pub page_locks: bool,
+    /// A subquery without an index begins anywhere in its share and comes round to its beginning;
+    /// else with the first page.
+    pub anywhere: bool,
 }
 
 impl Scan {
@@ -69,6 +72,7 @@ impl Scan {
             degree,
             assignment: Assignment::Random,
             page_locks: false,
+            anywhere: false,
         }
     }
 }
@@ -205,12 +209,19 @@ pub(crate) fn subquery(
     database: &Database,
     range: &Range<u32>,
     (at, of): (u32, u32),
+    random: &mut Random,
 ) -> Vec<Run> {
     match scan.access {
         Access::Relation | Access::Partitions => {
             let pages = pages(scan, database, range);
             let pages = cut(&pages, at, of);
-            vec![pages_run(scan, database, pages)]
+            let run = |pages| pages_run(scan, database, pages);
+            if !scan.anywhere || pages.is_empty() {
+                return vec![run(pages)];
+            }
+            let skipped = random.below(u64::from(pages.end - pages.start));
+            let begin = pages.start + u32::try_from(skipped).expect("below the pages");
+            vec![run(begin..pages.end), run(pages.start..begin)]
         }
         Access::ClusteredIndex | Access::NonClusteredIndex => {
             index_runs(scan, database, &cut(range, at, of))
@@ -347,14 +358,18 @@ mod tests {
         for access in [Access::ClusteredIndex, Access::NonClusteredIndex] {
             for of in [1, 3, 32, 2_000] {
                 let parts = (0..of).flat_map(|at| {
-                    subquery(&scan(access), &database, &(777..2_027), (at, of))
+                    subquery(&scan(access), &database, &(777..2_027), (at, of), &mut Random::new(1))
                 });
                 let results: u64 = parts.map(|run| run.results_ppm).sum();
                 assert_eq!(results, 1_250 * 1_000_000, "W1");
             }
         }
+        let anywhere = Scan {
+            anywhere: true,
+            ..scan(Access::Relation)
+        };
         let parts = (0..16).flat_map(|at| {
-            subquery(&scan(Access::Relation), &database, &(0..1), (at, 16))
+            subquery(&anywhere, &database, &(0..1), (at, 16), &mut Random::new(1))
         });
         let pages: u32 = parts.map(|run| run.end - run.next).sum();
         assert_eq!(pages, 12_500, "W1");
@@ -372,7 +387,7 @@ mod tests {
         for (of, disks_each) in [(15, 1), (5, 3), (3, 5), (1, 15)] {
             let mut seen = Vec::new();
             for at in 0..of {
-                let runs = subquery(&scan, &database, &(70_000..220_000), (at, of));
+                let runs = subquery(&scan, &database, &(70_000..220_000), (at, of), &mut Random::new(1));
                 let disks = database.data.disk(runs[0].next)..=database.data.disk(runs[0].end - 1);
                 assert_eq!(disks.clone().count(), disks_each);
                 seen.extend(disks);

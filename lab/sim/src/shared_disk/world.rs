@@ -479,10 +479,11 @@ impl System {
                 let Degree::Fixed(degree) = scan.degree;
                 let degree = degree.max(1);
                 let range = range(&scan, &self.database, &mut self.random);
-                let parts = 0..degree;
-                parts
-                    .map(|at| subquery(&scan, &self.database, &range, (at, degree)))
-                    .collect()
+                let part = |at| {
+                    let share = (at, degree);
+                    subquery(&scan, &self.database, &range, share, &mut self.random)
+                };
+                (0..degree).map(part).collect()
             }
         };
         let nodes = self.place(query, parts.len());

@@ -19,8 +19,8 @@ fn together(nodes: u32, disks: u32, rate: u64) -> Setting {
     let arrivals = Arrivals::per_kilosecond(rate * u64::from(nodes));
     let scan = scan(Access::ClusteredIndex, true, nodes);
     let mut setting = Setting::new(nodes, disks, scan, arrivals);
-    setting.extent.warm_up = 100;
-    setting.extent.measured = 400;
+    setting.extent.warm_up = 60;
+    setting.extent.measured = 200;
     setting
 }
 

@@ -25,7 +25,7 @@ impl Setting {
     pub(crate) fn new(nodes: u32, disks: u32, scan: Scan, arrivals: Arrivals) -> Self {
         let measured = match arrivals {
             Arrivals::OneByOne => 20,
-            _ => 60,
+            _ => 40,
         };
         Self {
             machine: Machine::figure3(nodes, disks),

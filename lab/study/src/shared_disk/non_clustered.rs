@@ -19,8 +19,8 @@ fn together(nodes: u32, disks: u32, rate: u64) -> Setting {
     let arrivals = Arrivals::per_kilosecond(rate * u64::from(nodes));
     let scan = scan(Access::NonClusteredIndex, false, nodes);
     let mut setting = Setting::new(nodes, disks, scan, arrivals);
-    setting.extent.warm_up = 100;
-    setting.extent.measured = 300;
+    setting.extent.warm_up = 40;
+    setting.extent.measured = 120;
     setting
 }
 

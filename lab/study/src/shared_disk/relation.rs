@@ -2,7 +2,7 @@
 //!
 //! Source: [RahmStohr94 §4.2].
 
-use coscan_sim::shared_disk::{Access, Arrivals};
+use coscan_sim::shared_disk::{Access, Arrivals, Extent};
 
 use super::curves::{self, Curve, NODES, Ran, list, ratio};
 use super::measure::{Setting, scan};
@@ -14,6 +14,9 @@ pub(crate) const NAME_5: &str = "rahm-fig5";
 
 /// Queries per second and node of Figure 5, in thousandths.
 const RATE: u64 = 70;
+/// More queries in the system: it does not keep up. The least sustained rate of the paper leaves
+/// three (0.07 a second, 51 seconds each alone).
+const POPULATION_MAX: usize = 64;
 
 /// A relation scan alone, one subquery a node.
 fn alone(nodes: u32, disks: u32, prefetch: bool) -> Setting {
@@ -24,7 +27,13 @@ fn alone(nodes: u32, disks: u32, prefetch: bool) -> Setting {
 fn together(nodes: u32, disks: u32, prefetch: bool) -> Setting {
     let arrivals = Arrivals::per_kilosecond(RATE * u64::from(nodes));
     let scan = scan(Access::Relation, prefetch, nodes);
-    Setting::new(nodes, disks, scan, arrivals)
+    let mut setting = Setting::new(nodes, disks, scan, arrivals);
+    setting.extent = Extent {
+        warm_up: 10,
+        measured: 24,
+        population_max: POPULATION_MAX,
+    };
+    setting
 }
 
 fn alone_curves(prefetch: bool) -> Vec<Curve<'static>> {
@@ -147,10 +156,10 @@ fn linear(report: &mut Report, figure: &'static str, all: &Ran) {
     let speed_up = all.speed_up(32);
     report.figure_claim(
         figure,
-        "D = n: optimal speed-up (32 nodes: 30 to 33)",
+        "D = n: optimal speed-up (32 nodes: within 10 %)",
         "32",
         number(speed_up),
-        (30.0..=33.0).contains(&speed_up),
+        (28.8..=35.2).contains(&speed_up),
     );
 }
 
