@@ -30,6 +30,7 @@ pub mod log;
 mod names;
 mod needs;
 mod pages;
+pub mod parallelism;
 mod pbm;
 mod pruned;
 mod relevance;

@@ -2,7 +2,7 @@
 
 use crate::error::StudyError;
 use crate::report::Report;
-use crate::shared_disk::{clustered, multi_user, non_clustered, relation};
+use crate::shared_disk::{clustered, multi_user, non_clustered, relation, variants};
 use crate::{beyond, coop, smooth};
 
 /// An experiment.
@@ -167,5 +167,10 @@ const EXPERIMENTS: &[Experiment] = &[
         name: multi_user::NAME_9,
         title: "[RahmStohr94 §4.4] relation scans beside debit-credit transactions",
         run: multi_user::run_9,
+    },
+    Experiment {
+        name: variants::NAME,
+        title: "what hangs on what [RahmStohr94] does not say",
+        run: variants::run,
     },
 ];

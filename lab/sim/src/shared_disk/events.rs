@@ -25,6 +25,8 @@ pub(crate) enum Event {
     Read(u32),
     /// The job's page is in its node's memory.
     Page(u32),
+    /// The meters are to be read.
+    Metered,
 }
 
 /// What follows when a processor has done its part. Numbers of queries (q) and jobs (j).
@@ -38,6 +40,8 @@ pub(crate) enum Then {
     Locked(u32),
     /// q: the orders to start subqueries leave the coordinator.
     Split(u32),
+    /// j: the order to start it leaves the coordinator.
+    Order(u32),
     /// j: it may start.
     Started(u32),
     /// j: the request for a page's lock leaves its node; is at the authority; is granted.

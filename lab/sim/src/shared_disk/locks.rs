@@ -98,10 +98,16 @@ impl Locks {
     /// K1 and K3 hold, and whoever waits has someone to wait for.
     pub(crate) fn check(&self) {
         for (resource, lock) in &self.table {
-            assert!(!lock.holders.is_empty(), "K3: {resource:?} waits for nobody");
+            assert!(
+                !lock.holders.is_empty(),
+                "K3: {resource:?} waits for nobody"
+            );
             for (at, &(_, mode)) in lock.holders.iter().enumerate() {
                 let others = lock.holders[..at].iter();
-                assert!(others.clone().all(|&(_, held)| held.with(mode)), "K1: {resource:?}");
+                assert!(
+                    others.clone().all(|&(_, held)| held.with(mode)),
+                    "K1: {resource:?}"
+                );
             }
             if let Some(&(_, mode)) = lock.waiting.front() {
                 let free = lock.holders.iter().all(|&(_, held)| held.with(mode));
@@ -122,7 +128,10 @@ mod tests {
         assert!(locks.ask(1, Resource::Relation, Mode::Shared));
         assert!(locks.ask(2, Resource::Relation, Mode::Shared));
         assert!(!locks.ask(3, Resource::Relation, Mode::IntentExclusive));
-        assert!(!locks.ask(4, Resource::Relation, Mode::Shared), "K3: not past 3");
+        assert!(
+            !locks.ask(4, Resource::Relation, Mode::Shared),
+            "K3: not past 3"
+        );
         locks.check();
         assert_eq!(locks.release(1, Resource::Relation), [0; 0]);
         assert_eq!(locks.release(2, Resource::Relation), [3]);

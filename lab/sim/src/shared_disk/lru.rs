@@ -112,7 +112,11 @@ impl Lru {
         let mut slot = self.newest;
         while slot != NONE {
             let page = self.slots[slot as usize].copy.page;
-            assert_eq!(self.at.get(&page), Some(&slot), "L1: a listed page is mapped");
+            assert_eq!(
+                self.at.get(&page),
+                Some(&slot),
+                "L1: a listed page is mapped"
+            );
             listed += 1;
             slot = self.slots[slot as usize].older;
         }

@@ -97,10 +97,8 @@ pub struct Machine {
 impl Machine {
     /// Figure 3 with so many nodes and disks.
     ///
-    /// Figure 3 does not say how the access times of disks vary. Fixed ones give a speed-up of 18 in
-    /// Figure 7a (paper: 15) and nothing beyond 2 nodes for D = 1 in Figure 4b (paper: 4 nodes);
-    /// exponential ones take a fifth of the optimal speed-up in Figure 4b, for the slowest subquery
-    /// counts. Nor does it give multiprogramming levels: here they limit nothing.
+    /// It does not say how the access times of disks vary: uniform ones fit its other figures
+    /// (`rahm-variants`). Nor does it give multiprogramming levels: here they limit nothing.
     #[must_use]
     pub fn figure3(nodes: u32, disks: u32) -> Self {
         Self {

@@ -4,7 +4,8 @@
 //! request comes, so the end is known at once and no queue is kept. A disk is two servers, its
 //! controller and its arm; controllers have an LRU cache, and a page that is on its way from the
 //! arm is waited for, not read twice.
-//! S1: who wants a page that is on its way waits for it. S2: a disk's reads end in the order they began.
+//! S1: who wants a page that is on its way waits for it. S2: a disk's reads end in the order they
+//! began.
 //! Source: [RahmStohr94 §3 "Processing model"].
 
 use std::collections::VecDeque;

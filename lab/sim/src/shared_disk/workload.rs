@@ -1,8 +1,8 @@
 //! Which queries and transactions come, when, and which pages does each part of one touch?
 //!
-//! Idea: a subquery is a list of *runs* of neighbouring pages, fixed when it starts. A relation scan
-//! is one run; an index scan goes from the root to a leaf, to the data pages of that leaf, to the
-//! next leaf.
+//! Idea: a subquery is a list of *runs* of neighbouring pages, fixed when it starts. A relation
+//! scan is one run; an index scan goes from the root to a leaf, to the data pages of that leaf, to
+//! the next leaf.
 //! W1: the subqueries of a scan touch every tuple of the range exactly once between them.
 //! Source: [RahmStohr94 §2, §3 "Database and workload model", §4.3].
 
@@ -30,6 +30,8 @@ pub enum Access {
 pub enum Degree {
     /// So many. At least 1.
     Fixed(u32),
+    /// Chosen while the scan runs, so many at most.
+    Chosen(u32),
 }
 
 /// Where subqueries run.
@@ -358,7 +360,13 @@ mod tests {
         for access in [Access::ClusteredIndex, Access::NonClusteredIndex] {
             for of in [1, 3, 32, 2_000] {
                 let parts = (0..of).flat_map(|at| {
-                    subquery(&scan(access), &database, &(777..2_027), (at, of), &mut Random::new(1))
+                    subquery(
+                        &scan(access),
+                        &database,
+                        &(777..2_027),
+                        (at, of),
+                        &mut Random::new(1),
+                    )
                 });
                 let results: u64 = parts.map(|run| run.results_ppm).sum();
                 assert_eq!(results, 1_250 * 1_000_000, "W1");
@@ -368,9 +376,8 @@ mod tests {
             anywhere: true,
             ..scan(Access::Relation)
         };
-        let parts = (0..16).flat_map(|at| {
-            subquery(&anywhere, &database, &(0..1), (at, 16), &mut Random::new(1))
-        });
+        let parts = (0..16)
+            .flat_map(|at| subquery(&anywhere, &database, &(0..1), (at, 16), &mut Random::new(1)));
         let pages: u32 = parts.map(|run| run.end - run.next).sum();
         assert_eq!(pages, 12_500, "W1");
     }
@@ -387,7 +394,13 @@ mod tests {
         for (of, disks_each) in [(15, 1), (5, 3), (3, 5), (1, 15)] {
             let mut seen = Vec::new();
             for at in 0..of {
-                let runs = subquery(&scan, &database, &(70_000..220_000), (at, of), &mut Random::new(1));
+                let runs = subquery(
+                    &scan,
+                    &database,
+                    &(70_000..220_000),
+                    (at, of),
+                    &mut Random::new(1),
+                );
                 let disks = database.data.disk(runs[0].next)..=database.data.disk(runs[0].end - 1);
                 assert_eq!(disks.clone().count(), disks_each);
                 seen.extend(disks);

@@ -83,7 +83,10 @@ pub(crate) fn run_6a(seeds: u64) -> Report {
         format!("{} ({})", number(gain), eight.listed()),
         (1.5..=2.2).contains(&gain),
     );
-    report.figure = Some(curves::figure("Figure 6a: clustered index scan alone", &ran));
+    report.figure = Some(curves::figure(
+        "Figure 6a: clustered index scan alone",
+        &ran,
+    ));
     report
 }
 
@@ -96,7 +99,13 @@ pub(crate) fn run_6b(seeds: u64) -> Report {
     };
     let ran = curves::run(
         &mut report,
-        &[curve(1, 600), curve(8, 600), curve(1, 2_000), curve(4, 2_000), curve(8, 2_000)],
+        &[
+            curve(1, 600),
+            curve(8, 600),
+            curve(1, 2_000),
+            curve(4, 2_000),
+            curve(8, 2_000),
+        ],
         seeds,
     );
     let [_, eight, all, four, _] = ran.as_slice() else {
@@ -134,6 +143,9 @@ pub(crate) fn run_6b(seeds: u64) -> Report {
         curves::list(&text),
         sequential.iter().all(|&(sustained, _)| sustained),
     );
-    report.figure = Some(curves::figure("Figure 6b: clustered index scans together", &ran));
+    report.figure = Some(curves::figure(
+        "Figure 6b: clustered index scans together",
+        &ran,
+    ));
     report
 }

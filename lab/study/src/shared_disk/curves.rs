@@ -67,7 +67,7 @@ pub(crate) fn run(report: &mut Report, curves: &[Curve<'_>], seeds: u64) -> Vec<
         let mut points = Vec::new();
         for nodes in NODES {
             let measured = (curve.setting)(nodes).run(seeds);
-            let name = format!("{}, {nodes} nodes", curve.name);
+            let name = format!("{}, n = {nodes}", curve.name);
             if measured.sustained() {
                 report.row(format!("{name}: response (s)"), None, measured.responses());
             }

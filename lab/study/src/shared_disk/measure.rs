@@ -88,7 +88,11 @@ impl Measured {
 
     /// Mean response time of class 0, seconds.
     pub(crate) fn response(&self) -> f64 {
-        mean(self.outcomes.iter().map(|outcome| outcome.classes[0].mean_s()))
+        mean(
+            self.outcomes
+                .iter()
+                .map(|outcome| outcome.classes[0].mean_s()),
+        )
     }
 
     pub(crate) fn responses(&self) -> Spread {
@@ -105,7 +109,11 @@ impl Measured {
     }
 
     pub(crate) fn processor_utilisation(&self) -> f64 {
-        mean(self.outcomes.iter().map(|outcome| outcome.processor_utilisation))
+        mean(
+            self.outcomes
+                .iter()
+                .map(|outcome| outcome.processor_utilisation),
+        )
     }
 
     /// Pages that arms brought, over those that were measured queries' own.

@@ -9,3 +9,4 @@ mod measure;
 pub(crate) mod multi_user;
 pub(crate) mod non_clustered;
 pub(crate) mod relation;
+pub(crate) mod variants;

@@ -2,7 +2,7 @@
 //!
 //! Source: [RahmStohr94 §4.4].
 
-use coscan_sim::shared_disk::{Access, Arrivals, Class, Transaction, Work};
+use coscan_sim::shared_disk::{Access, Arrivals, Class, Degree, Transaction, Work};
 
 use super::measure::{Measured, Setting, scan};
 use crate::figure::{Axis, Figure, Mark, Panel, Series};
@@ -43,9 +43,53 @@ fn with_transactions(rate: u64, degree: u32) -> Setting {
     setting
 }
 
+/// With the degree chosen while the scans run.
+fn chosen(mut setting: Setting) -> Setting {
+    if let Work::Scan(scan) = &mut setting.classes[0].work {
+        scan.degree = Degree::Chosen(NODES);
+    }
+    setting
+}
+
+/// The controller beside the best fixed degree.
+fn claim_chosen(
+    report: &mut Report,
+    figure: &str,
+    name: &str,
+    fixed: &[Measured],
+    ours: &Measured,
+) {
+    report.row(
+        format!("{name}, chosen: response (s)"),
+        None,
+        ours.responses(),
+    );
+    let disk = ours.spread(|outcome| outcome.disk_utilisation * 100.0);
+    report.row(format!("{name}, chosen: disk utilisation (%)"), None, disk);
+    let sustained = fixed.iter().filter(|point| point.sustained());
+    let best = sustained
+        .map(Measured::response)
+        .fold(f64::INFINITY, f64::min);
+    let ratio = ours.response() / best;
+    report.figure_claim(
+        figure,
+        &format!("{name}: the controller is within 10 % of the best fixed P, without being told"),
+        "(ours)",
+        format!(
+            "{} s, {} times the best",
+            number(ours.response()),
+            number(ratio)
+        ),
+        ours.sustained() && ratio <= 1.1,
+    );
+}
+
 /// The degree with the least response time.
 fn best(points: &[Measured]) -> u32 {
-    let sustained = DEGREES.iter().zip(points).filter(|(_, point)| point.sustained());
+    let sustained = DEGREES
+        .iter()
+        .zip(points)
+        .filter(|(_, point)| point.sustained());
     let best = sustained.min_by(|a, b| a.1.response().total_cmp(&b.1.response()));
     best.map_or(0, |(&degree, _)| degree)
 }
@@ -53,7 +97,11 @@ fn best(points: &[Measured]) -> u32 {
 fn listed(points: &[Measured]) -> String {
     let each = DEGREES.iter().zip(points).map(|(degree, point)| {
         let seconds = number(point.response());
-        let ended = if point.sustained() { "" } else { " (not sustained)" };
+        let ended = if point.sustained() {
+            ""
+        } else {
+            " (not sustained)"
+        };
         format!("P = {degree}: {seconds} s{ended}")
     });
     each.collect::<Vec<_>>().join(", ")
@@ -62,7 +110,9 @@ fn listed(points: &[Measured]) -> String {
 fn rows(report: &mut Report, name: &str, points: &[Measured]) {
     for (degree, point) in DEGREES.iter().zip(points) {
         let name = format!("{name}, P = {degree}");
-        report.row(format!("{name}: response (s)"), None, point.responses());
+        if point.sustained() {
+            report.row(format!("{name}: response (s)"), None, point.responses());
+        }
         let disk = point.spread(|outcome| outcome.disk_utilisation * 100.0);
         report.row(format!("{name}: disk utilisation (%)"), None, disk);
     }
@@ -83,6 +133,8 @@ pub(crate) fn run_8(seeds: u64) -> Report {
             listed(&points),
             best(&points) == paper,
         );
+        let ours = chosen(scans(rate, 1)).run(seeds);
+        claim_chosen(&mut report, "8", name, &points, &ours);
         curves.push((name, points));
     }
     let [(_, alone), _, (_, busy)] = curves.as_slice() else {
@@ -96,8 +148,41 @@ pub(crate) fn run_8(seeds: u64) -> Report {
         number(slower),
         slower < 1.5,
     );
-    report.figure = Some(figure("Figure 8: degree of parallelism and arrival rate", &curves, 0));
+    changing(&mut report, seeds);
+    report.figure = Some(figure(
+        "Figure 8: degree of parallelism and arrival rate",
+        &curves,
+        0,
+    ));
     report
+}
+
+/// A load that changes between idle and nearly all that the disks can do.
+fn changing(report: &mut Report, seeds: u64) {
+    let minute = 60_000_000_000;
+    let load = |degree| {
+        let mut setting = scans(1_000, degree);
+        setting.classes[0].arrivals = Arrivals::Changing(vec![
+            (minute / 2, 5_000_000_000),
+            (minute / 4, 1_000_000_000_000 / 2_200),
+        ]);
+        setting
+    };
+    let points: Vec<Measured> = DEGREES.iter().map(|&p| load(p).run(seeds)).collect();
+    rows(report, "changing", &points);
+    let ours = chosen(load(1)).run(seeds);
+    claim_chosen(report, "8", "changing", &points, &ours);
+    let sustained = points.iter().filter(|point| point.sustained());
+    let least = sustained
+        .map(Measured::response)
+        .fold(f64::INFINITY, f64::min);
+    report.figure_claim(
+        "8",
+        "a load of 0.2 and 2.2 QPS in turns: the controller is better than every fixed P",
+        "(ours)",
+        format!("{} s against {}", number(ours.response()), listed(&points)),
+        ours.sustained() && ours.response() < least,
+    );
 }
 
 /// [RahmStohr94 Figure 9].
@@ -105,7 +190,9 @@ pub(crate) fn run_9(seeds: u64) -> Report {
     let mut report = Report::new(NAME_9, seeds);
     let mut curves = Vec::new();
     for (rate, name) in [(500, "0.5 QPS"), (1_000, "1 QPS")] {
-        let each = DEGREES.iter().map(|&p| with_transactions(rate, p).run(seeds));
+        let each = DEGREES
+            .iter()
+            .map(|&p| with_transactions(rate, p).run(seeds));
         let points: Vec<Measured> = each.collect();
         rows(&mut report, name, &points);
         for (degree, point) in DEGREES.iter().zip(&points) {
@@ -113,6 +200,14 @@ pub(crate) fn run_9(seeds: u64) -> Report {
             let spread = point.spread(|outcome| outcome.classes[1].mean_s() * 1e3);
             report.row(label, None, spread);
         }
+        let ours = chosen(with_transactions(rate, 1)).run(seeds);
+        claim_chosen(&mut report, "9", name, &points, &ours);
+        let milliseconds = ours.spread(|outcome| outcome.classes[1].mean_s() * 1e3);
+        report.row(
+            format!("{name}, chosen: transactions (ms)"),
+            None,
+            milliseconds,
+        );
         curves.push((name, points));
     }
     let [(_, low), (_, high)] = curves.as_slice() else {
@@ -127,7 +222,8 @@ pub(crate) fn run_9(seeds: u64) -> Report {
     );
     let transactions = |points: &[Measured]| -> Vec<f64> {
         let each = points.iter();
-        each.map(|point| point.spread(|outcome| outcome.classes[1].mean_s()).mean * 1e3).collect()
+        each.map(|point| point.spread(|outcome| outcome.classes[1].mean_s()).mean * 1e3)
+            .collect()
     };
     let (low_ms, high_ms) = (transactions(low), transactions(high));
     report.figure_claim(

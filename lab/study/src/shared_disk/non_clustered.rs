@@ -89,7 +89,11 @@ pub(crate) fn run_7a(seeds: u64) -> Report {
         "7a",
         "a sequential clustered index scan is better than a 32-way non-clustered one",
         "better",
-        format!("{} s against {} s", number(clustered.response()), number(ours)),
+        format!(
+            "{} s against {} s",
+            number(clustered.response()),
+            number(ours)
+        ),
         clustered.response() < ours,
     );
     let gains = NODES.map(|n| ratio(prefetched, all, n));
@@ -104,10 +108,17 @@ pub(crate) fn run_7a(seeds: u64) -> Report {
         "7a",
         "and the difference becomes smaller with parallelism",
         "smaller",
-        format!("{} times at 1 node, {} at 32", number(gains[0]), number(gains[5])),
+        format!(
+            "{} times at 1 node, {} at 32",
+            number(gains[0]),
+            number(gains[5])
+        ),
         gains[5] < gains[0],
     );
-    report.figure = Some(curves::figure("Figure 7a: non-clustered index scan alone", &ran));
+    report.figure = Some(curves::figure(
+        "Figure 7a: non-clustered index scan alone",
+        &ran,
+    ));
     report
 }
 
@@ -150,9 +161,16 @@ pub(crate) fn run_7b(seeds: u64) -> Report {
         "7b",
         "the speed-up is much smaller than in single-user mode (32 nodes, D = 8n, 0.2 QPS)",
         "smaller",
-        format!("{} against {}", number(low.speed_up(32)), number(alone_gain)),
+        format!(
+            "{} against {}",
+            number(low.speed_up(32)),
+            number(alone_gain)
+        ),
         low.speed_up(32) < alone_gain,
     );
-    report.figure = Some(curves::figure("Figure 7b: non-clustered index scans together", &ran));
+    report.figure = Some(curves::figure(
+        "Figure 7b: non-clustered index scans together",
+        &ran,
+    ));
     report
 }

@@ -80,7 +80,9 @@ pub(crate) fn run_4a(seeds: u64) -> Report {
         (4.5..=5.5).contains(&highest),
     );
     linear(&mut report, "4a", all);
-    let better = NODES[1..].iter().all(|&n| ratio(half, one, n) < 0.9 || n == 2);
+    let better = NODES[1..]
+        .iter()
+        .all(|&n| ratio(half, one, n) < 0.9 || n == 2);
     report.figure_claim(
         "4a",
         "D = n/2 is significantly better than D = 1 (by 10 % from 4 nodes on; at 2 they are one)",
@@ -96,7 +98,10 @@ pub(crate) fn run_4a(seeds: u64) -> Report {
         format!("2, 4, 8 nodes: {}", list(&behind)),
         behind.iter().all(|&behind| behind > 1.1),
     );
-    report.figure = Some(curves::figure("Figure 4a: relation scan alone, no prefetching", &plain));
+    report.figure = Some(curves::figure(
+        "Figure 4a: relation scan alone, no prefetching",
+        &plain,
+    ));
     report
 }
 
@@ -148,7 +153,10 @@ pub(crate) fn run_4b(seeds: u64) -> Report {
         list(&share),
         share.iter().all(|&share| share > 2.0),
     );
-    report.figure = Some(curves::figure("Figure 4b: relation scan alone, prefetching", &ran));
+    report.figure = Some(curves::figure(
+        "Figure 4b: relation scan alone, prefetching",
+        &ran,
+    ));
     report
 }
 
@@ -262,6 +270,9 @@ pub(crate) fn run_5(seeds: u64) -> Report {
         list(&over),
         over.iter().all(|&over| over > 0.0 && over <= 3.0),
     );
-    report.figure = Some(curves::figure("Figure 5: relation scans, 0.07 QPS per node", &ran));
+    report.figure = Some(curves::figure(
+        "Figure 5: relation scans, 0.07 QPS per node",
+        &ran,
+    ));
     report
 }
