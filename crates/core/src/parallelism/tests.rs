@@ -216,7 +216,7 @@ proptest! {
             match what {
                 0 => {
                     next += 1;
-                    let devices: Vec<DeviceId> = (0..8).filter(|bit| number >> bit & 1 == 1)
+                    let devices: Vec<DeviceId> = (0..8).filter(|bit| (number >> bit) & 1 == 1)
                         .map(DeviceId).collect();
                     for device in &devices {
                         world.left.insert((next, device.0), number % 5 + 1);

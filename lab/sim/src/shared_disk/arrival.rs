@@ -1,7 +1,7 @@
 //! What happens from the arrival of a query to the start of its subqueries?
 //!
-//! Idea: the coordinator is drawn, works for the beginning (BOT), gets the lock on the relation from
-//! the node with the authority over it, and sends the orders.
+//! Idea: the coordinator is drawn, works for the beginning (BOT), gets the lock on the relation
+//! from the node with the authority over it, and sends the orders.
 //! Source: [RahmStohr94 §3 "Processing model", "Concurrency and coherency control"].
 
 use super::events::{Event, Then};

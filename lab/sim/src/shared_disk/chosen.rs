@@ -1,7 +1,7 @@
 //! How does a scan run whose parallelism is chosen while it runs?
 //!
-//! Idea: [`coscan_core::parallelism`] decides, here is its driver: a scan's pages lie in one piece a
-//! device; a worker is a subquery that takes a chunk of its device's piece, reports its end, and
+//! Idea: [`coscan_core::parallelism`] decides, here is its driver: a scan's pages lie in one piece
+//! a device; a worker is a subquery that takes a chunk of its device's piece, reports its end, and
 //! goes on or ends as it is told. Meters are read every `METER_NS`. Index scans need no controller:
 //! a clustered one has a subquery for each disk of its range, a non-clustered one is sequential.
 //! G1: a piece is worked off by one worker at a time, and each of its pages once.
@@ -144,11 +144,9 @@ impl System {
         // Ties go to the node next after the device's number, so that they do not all go to one.
         let count = nodes.end - nodes.start;
         let rotated = (0..count).map(|at| nodes.start + (at + u32::from(device.0)) % count);
-        let node = rotated.min_by_key(|&node| {
-            let node = &self.nodes[node as usize];
-            node.works_on as usize + node.waiting.len()
-        });
+        let node = rotated.min_by_key(|&node| self.nodes[node as usize].workers);
         let node = node.unwrap_or(coordinator);
+        self.nodes[node as usize].workers += 1;
         let job = self.jobs.add(Job::new(query, node, Vec::new()));
         self.jobs.of(job).device = Some(device.0);
         self.take_chunk(job);

@@ -37,12 +37,6 @@ impl Partition {
         };
         begin(disk)..begin(disk + 1)
     }
-
-    /// The share `at` of `of` equal shares.
-    pub(crate) fn share(&self, at: u32, of: u32) -> Range<u32> {
-        let begin = |at: u32| self.first + below(at, of, self.pages);
-        begin(at)..begin(at + 1)
-    }
 }
 
 /// `at` of `of`, on a scale of `to`.

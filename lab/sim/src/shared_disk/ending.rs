@@ -1,7 +1,7 @@
 //! What happens from the end of a subquery to the end of its query?
 //!
-//! Idea: the coordinator waits for all subqueries and results, works for the end (EOT) and gives the
-//! locks back; changes go to their owners with the release.
+//! Idea: the coordinator waits for all subqueries and results, works for the end (EOT) and gives
+//! the locks back; changes go to their owners with the release.
 //! Source: [RahmStohr94 §3].
 
 use super::events::{Event, Then};
@@ -14,7 +14,7 @@ impl System {
     pub(super) fn finish(&mut self, job: u32) {
         self.send_results(job);
         let it = self.jobs.of(job);
-        let (node, query) = (it.node, it.query);
+        let (node, query, chosen) = (it.node, it.query, it.device.is_some());
         let coordinator = self.queries.of(query).coordinator;
         if matches!(self.work(query), Work::Scan(_)) {
             self.give_back_pages(job);
@@ -24,6 +24,7 @@ impl System {
             self.queries.of(query).jobs.push(job);
         }
         let place = &mut self.nodes[node as usize];
+        place.workers -= u32::from(chosen);
         match place.waiting.pop_front() {
             Some(next) => self.next_page(next, 0),
             None => place.works_on -= 1,

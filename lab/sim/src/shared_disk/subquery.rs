@@ -1,8 +1,8 @@
 //! What does a subquery do, page by page?
 //!
 //! Idea: lock if it has to, buffer of the node, owner or controller, arm, network, processor. What
-//! it looks at on a page and the start of its next I/O are one stay at the processor, so that a page
-//! that is not in the buffer takes three events and a prefetch one more.
+//! it looks at on a page and the start of its next I/O are one stay at the processor, so that a
+//! page that is not in the buffer takes three events and a prefetch one more.
 //! Source: [RahmStohr94 §3 "Processing model"].
 
 use super::events::{Event, Then};

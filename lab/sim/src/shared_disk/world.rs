@@ -81,6 +81,8 @@ pub(super) struct Node {
     /// Queries that wait to be coordinated.
     pub(super) input: VecDeque<u32>,
     pub(super) works_on: u32,
+    /// Workers of scans whose parallelism is chosen, those on their way here too.
+    pub(super) workers: u32,
     /// Jobs that wait to be worked on.
     pub(super) waiting: VecDeque<u32>,
 }
@@ -155,6 +157,7 @@ impl System {
             coordinates: 0,
             input: VecDeque::new(),
             works_on: 0,
+            workers: 0,
             waiting: VecDeque::new(),
         };
         let relation = Relation {

@@ -115,12 +115,4 @@ impl Measured {
                 .map(|outcome| outcome.processor_utilisation),
         )
     }
-
-    /// Pages that arms brought, over those that were measured queries' own.
-    pub(crate) fn pages_read(&self) -> f64 {
-        mean(self.outcomes.iter().map(|outcome| {
-            let queries = outcome.classes[0].responses.len().max(1);
-            outcome.pages_read as f64 / queries as f64
-        }))
-    }
 }
