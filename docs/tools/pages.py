@@ -295,7 +295,7 @@ def pivot_lines(rows, pivot):
             cells.setdefault((name, head), []).append(row["ours"])
     show = {"highest": lambda values: three(max(values)), "geometric mean": geometric}.get(pivot.get("of_many"))
     show = show or (lambda values: three(values[0]))
-    return grid(["", *heads], [[name, *(show(cells[name, head]) for head in heads)] for name in names])
+    return grid(["", *heads], [[name, *(show(cells[name, head]) if (name, head) in cells else "" for head in heads)] for name in names])
 
 
 def geometric(values):

@@ -91,6 +91,8 @@ class Reports(unittest.TestCase):
         self.assertEqual(pages.pivot_lines(read(rows), pivot)[0::2], ["|  | disk | flash |", "| greedy | 9.00 | 2.00 |"])
         mean = pages.pivot_lines(read(rows), {**pivot, "of_many": "geometric mean"})
         self.assertIn("| greedy | 6.00 (4.00 to 9.00) | 2.00 (2.00 to 2.00) |", mean)
+        self.assertEqual(pages.pivot_lines(read(rows[2:]), pivot)[-1], "| elastic | 1.50 | 3.00 |")
+        self.assertIn("| greedy | 2.00 |  |", pages.pivot_lines(read(rows[2:]), pivot), "a place without a figure is empty")
 
 
 class Pages(unittest.TestCase):

@@ -19,6 +19,7 @@ mod by_name;
 mod chunk_set;
 mod column_set;
 mod ids;
+pub mod parallelism;
 mod policy;
 pub mod smooth;
 mod state;

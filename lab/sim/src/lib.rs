@@ -16,6 +16,7 @@ mod replay;
 mod run;
 mod scale;
 mod scenario;
+pub mod shared_disk;
 
 pub use bounds::Bounds;
 pub use device::{CacheModel, DeviceModel};

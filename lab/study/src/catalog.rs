@@ -2,6 +2,7 @@
 
 use crate::error::StudyError;
 use crate::report::Report;
+use crate::shared_disk::{clustered, multi_user, non_clustered, relation, variants};
 use crate::{beyond, coop, smooth};
 
 /// An experiment.
@@ -121,5 +122,55 @@ const EXPERIMENTS: &[Experiment] = &[
         name: smooth::skew::NAME,
         title: "[SmoothScan18 Figure 20] smooth scan after a dense beginning, with regions on their way",
         run: smooth::skew::run,
+    },
+    Experiment {
+        name: relation::NAME_4A,
+        title: "[RahmStohr94 §4.2] relation scan alone, 1 to 32 nodes, no prefetching",
+        run: relation::run_4a,
+    },
+    Experiment {
+        name: relation::NAME_4B,
+        title: "[RahmStohr94 §4.2] relation scan alone, 1 to 32 nodes, prefetching",
+        run: relation::run_4b,
+    },
+    Experiment {
+        name: relation::NAME_5,
+        title: "[RahmStohr94 §4.2] relation scans at 0.07 QPS per node",
+        run: relation::run_5,
+    },
+    Experiment {
+        name: clustered::NAME_6A,
+        title: "[RahmStohr94 §4.3] clustered index scan alone",
+        run: clustered::run_6a,
+    },
+    Experiment {
+        name: clustered::NAME_6B,
+        title: "[RahmStohr94 §4.3] clustered index scans at 0.6 and 2 QPS per node",
+        run: clustered::run_6b,
+    },
+    Experiment {
+        name: non_clustered::NAME_7A,
+        title: "[RahmStohr94 §4.3] non-clustered index scan alone",
+        run: non_clustered::run_7a,
+    },
+    Experiment {
+        name: non_clustered::NAME_7B,
+        title: "[RahmStohr94 §4.3] non-clustered index scans at 0.2 to 0.6 QPS per node",
+        run: non_clustered::run_7b,
+    },
+    Experiment {
+        name: multi_user::NAME_8,
+        title: "[RahmStohr94 §4.4] degree of parallelism against arrival rate, 16 nodes, 64 disks",
+        run: multi_user::run_8,
+    },
+    Experiment {
+        name: multi_user::NAME_9,
+        title: "[RahmStohr94 §4.4] relation scans beside debit-credit transactions",
+        run: multi_user::run_9,
+    },
+    Experiment {
+        name: variants::NAME,
+        title: "what hangs on what [RahmStohr94] does not say",
+        run: variants::run,
     },
 ];

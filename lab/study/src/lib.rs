@@ -17,10 +17,11 @@ mod plot;
 mod replay;
 mod report;
 mod scale;
+mod shared_disk;
 mod smooth;
 mod statistics;
 mod thread_clock;
 
 pub use catalog::{Experiment, experiment, experiments};
 pub use error::StudyError;
-pub use report::{Claim, Report, Row};
+pub use report::{Claim, Report, Row, Source};

@@ -49,6 +49,20 @@ pub struct Claim {
     pub holds: bool,
     /// The figures that decide it.
     pub evidence: String,
+    /// What the paper says, for claims that are one figure against another.
+    #[serde(flatten)]
+    pub source: Option<Source>,
+}
+
+/// A claim's place in the paper, and what stands there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Source {
+    /// The paper's figure, such as `4a`.
+    pub figure: String,
+    /// Its number or word.
+    pub paper: String,
+    /// Ours.
+    pub ours: String,
 }
 
 impl Report {
@@ -82,6 +96,29 @@ impl Report {
             text: text.into(),
             holds,
             evidence: evidence.into(),
+            source: None,
+        });
+    }
+
+    /// A claim of a figure: the paper's number or word beside ours.
+    pub(crate) fn figure_claim(
+        &mut self,
+        figure: &str,
+        text: &str,
+        paper: &str,
+        ours: impl Into<String>,
+        holds: bool,
+    ) {
+        let ours = ours.into();
+        self.claims.push(Claim {
+            text: text.to_owned(),
+            holds,
+            evidence: ours.clone(),
+            source: Some(Source {
+                figure: figure.to_owned(),
+                paper: paper.to_owned(),
+                ours,
+            }),
         });
     }
 

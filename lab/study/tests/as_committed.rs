@@ -110,6 +110,16 @@ as_committed! {
     worst: "smooth-worst";
     density: "smooth-density";
     skew: "smooth-skew";
+    rahm4a: "rahm-fig4a";
+    rahm4b: "rahm-fig4b";
+    rahm5: "rahm-fig5";
+    rahm6a: "rahm-fig6a";
+    rahm6b: "rahm-fig6b";
+    rahm7a: "rahm-fig7a";
+    rahm7b: "rahm-fig7b";
+    rahm8: "rahm-fig8";
+    rahm9: "rahm-fig9";
+    rahm_variants: "rahm-variants";
 }
 
 #[test]

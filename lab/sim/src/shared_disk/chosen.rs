@@ -1,0 +1,247 @@
+//! How does a scan run whose parallelism is chosen while it runs?
+//!
+//! Idea: [`coscan_core::parallelism`] decides, here is its driver: a scan's pages lie in one piece
+//! a device; a worker is a subquery that takes a chunk of its device's piece, reports its end, and
+//! goes on or ends as it is told. Meters are read every `METER_NS`. Index scans need no controller:
+//! a clustered one has a subquery for each disk of its range, a non-clustered one is sequential.
+//! G1: a piece is worked off by one worker at a time, and each of its pages once.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use coscan_core::parallelism::{
+    Order, Parallelism, ParallelismConfig, ParallelismEvent, ScanAccess,
+};
+use coscan_core::{DeviceId, ScanId};
+
+use super::events::{Event, Then};
+use super::workload::{Access, Degree, Run, Scan, Work, pages, pages_run};
+use super::world::{Job, System};
+
+/// Between two readings of the meters.
+const METER_NS: u64 = 250_000_000;
+/// A chunk, in prefetches.
+const CHUNK_PREFETCHES: u32 = 3;
+
+/// The controller and what it is told.
+#[derive(Debug)]
+pub(super) struct Chosen {
+    pub(super) parallelism: Parallelism,
+    /// The queries of the scans that it knows.
+    queries: BTreeMap<ScanId, u32>,
+    next: u64,
+    /// What the arms and the processors had worked when the meters were last read.
+    arms: Vec<u64>,
+    processors: u64,
+    /// Transactions have come meanwhile.
+    pub(super) page_requests: bool,
+}
+
+/// A scan's part of it.
+#[derive(Debug)]
+pub(super) struct Pieces {
+    scan: ScanId,
+    /// What is left on each disk.
+    left: BTreeMap<u16, Range<u32>>,
+}
+
+impl System {
+    /// The controller, if a class asks for it.
+    pub(super) fn controller(&self) -> Option<Chosen> {
+        let limits = self.classes.iter().filter_map(|class| match class.work {
+            Work::Scan(Scan {
+                degree: Degree::Chosen(limit),
+                ..
+            }) => Some(limit),
+            _ => None,
+        });
+        let devices = self.database.relation.declustering;
+        let config = ParallelismConfig {
+            devices: u16::try_from(devices).unwrap_or(u16::MAX),
+            workers_max: limits.max()?,
+            width_max: 8,
+            low_permille: 850,
+            high_permille: 980,
+            reserve_permille: 200,
+            processors_permille: 950,
+        };
+        Some(Chosen {
+            parallelism: Parallelism::new(config),
+            queries: BTreeMap::new(),
+            next: 0,
+            arms: vec![0; devices as usize],
+            processors: 0,
+            page_requests: false,
+        })
+    }
+
+    /// Registers the scan of a query, and starts what workers it gets.
+    pub(super) fn choose(&mut self, query: u32, scan: &Scan, range: &Range<u32>) {
+        let all = pages(scan, &self.database, range);
+        let data = self.database.data;
+        let disks = data.disk(all.start)..=data.disk(all.end - 1);
+        let piece = |disk: u32| {
+            let number = u16::try_from(disk).expect("a controller has at most 2^16 devices");
+            (number, data.on_disk(disk))
+        };
+        let left: BTreeMap<u16, Range<u32>> = disks.map(piece).collect();
+        let left: BTreeMap<u16, Range<u32>> = left
+            .into_iter()
+            .filter(|(_, pages)| !pages.is_empty())
+            .collect();
+        let Some(chosen) = &mut self.chosen else {
+            return;
+        };
+        let id = ScanId(chosen.next);
+        chosen.next += 1;
+        chosen.queries.insert(id, query);
+        let devices = left.keys().map(|&disk| DeviceId(disk)).collect();
+        let it = self.queries.of(query);
+        it.pieces = Some(Pieces { scan: id, left });
+        // The pieces themselves: the query must not end while one waits for a worker (R1).
+        it.waits_for += 1;
+        self.tell(
+            ParallelismEvent::ScanRegistered {
+                scan: id,
+                access: ScanAccess::Whole,
+                devices,
+                floor: 0,
+            },
+            None,
+        );
+    }
+
+    /// Tells the controller and does what it orders, with the job that ended a chunk and what its
+    /// processor still has to do.
+    fn tell(&mut self, event: ParallelismEvent, ended: Option<(u32, u64)>) {
+        let Some(chosen) = &mut self.chosen else {
+            return;
+        };
+        let refused = chosen.parallelism.handle(event);
+        refused.expect("G1: the driver tells what happened");
+        let mut ended = ended;
+        for order in chosen.parallelism.orders() {
+            match (order, ended.take()) {
+                (Order::Rest { .. }, Some((job, work))) => self.last_page(job, work),
+                (Order::Rest { .. }, None) => {}
+                (Order::Work { .. }, Some((job, work))) => {
+                    self.take_chunk(job);
+                    self.next_page(job, work);
+                }
+                (Order::Work { scan, device }, None) => self.start_worker(scan, device),
+            }
+        }
+    }
+
+    fn start_worker(&mut self, scan: ScanId, device: DeviceId) {
+        let chosen = self.chosen.as_ref();
+        let query = chosen.and_then(|chosen| chosen.queries.get(&scan).copied());
+        let query = query.expect("G1: a scan with workers has a query");
+        let it = self.queries.of(query);
+        it.waits_for += 1;
+        let (class, coordinator) = (it.class, it.coordinator);
+        let nodes = self.classes[class as usize].nodes.clone();
+        // Ties go to the node next after the device's number, so that they do not all go to one.
+        let count = nodes.end - nodes.start;
+        let rotated = (0..count).map(|at| nodes.start + (at + u32::from(device.0)) % count);
+        let node = rotated.min_by_key(|&node| self.nodes[node as usize].workers);
+        let node = node.unwrap_or(coordinator);
+        self.nodes[node as usize].workers += 1;
+        let job = self.jobs.add(Job::new(query, node, Vec::new()));
+        self.jobs.of(job).device = Some(device.0);
+        self.take_chunk(job);
+        if node == coordinator {
+            self.admit(job);
+        } else {
+            let send = self.machine.instructions.send_short;
+            self.compute(coordinator, send, Then::Order(job));
+        }
+    }
+
+    /// The job's next chunk.
+    fn take_chunk(&mut self, job: u32) {
+        let it = self.jobs.of(job);
+        let (query, device) = (it.query, it.device.unwrap_or(0));
+        let Work::Scan(scan) = self.work(query) else {
+            return;
+        };
+        let chunk = self.machine.prefetch_pages * CHUNK_PREFETCHES;
+        let pieces = self.queries.of(query).pieces.as_mut();
+        let left = pieces.and_then(|pieces| pieces.left.get_mut(&device));
+        let left = left.expect("G1: who is ordered to work has something to do");
+        let end = left.end.min(left.start + chunk);
+        let pages = left.start..end;
+        left.start = end;
+        let run: Run = pages_run(&scan, &self.database, pages);
+        let it = self.jobs.of(job);
+        (it.runs, it.at) = (vec![run], 0);
+    }
+
+    /// The job has worked off its chunk, but for `work` at its processor.
+    pub(super) fn end_chunk(&mut self, job: u32, device: u16, work: u64) {
+        let query = self.jobs.of(job).query;
+        let pieces = self.queries.of(query).pieces.as_mut();
+        let pieces = pieces.expect("G1: a worker's scan has pieces");
+        let scan = pieces.scan;
+        let drained = pieces.left.get(&device).is_none_or(Range::is_empty);
+        if drained {
+            pieces.left.remove(&device);
+        }
+        let last = pieces.left.is_empty();
+        self.tell(
+            ParallelismEvent::ChunkEnded {
+                scan,
+                device: DeviceId(device),
+                drained,
+            },
+            Some((job, work)),
+        );
+        if last {
+            // This job still counts, so the query goes on until it has finished.
+            self.queries.of(query).waits_for -= 1;
+            if let Some(chosen) = &mut self.chosen {
+                chosen.queries.remove(&scan);
+            }
+            self.tell(ParallelismEvent::ScanEnded { scan }, None);
+        }
+    }
+
+    /// Reads the meters.
+    pub(super) fn meter(&mut self) {
+        let now = self.events.now();
+        let processors: u64 = self
+            .nodes
+            .iter()
+            .map(|node| node.processors.busy(now))
+            .sum();
+        let Some(chosen) = &mut self.chosen else {
+            return;
+        };
+        let permille = |busy: u64| u32::try_from(busy * 1_000 / METER_NS).unwrap_or(u32::MAX);
+        let mut devices_permille = Vec::with_capacity(chosen.arms.len());
+        for (disk, was) in (0_u32..).zip(&mut chosen.arms) {
+            let busy = self.disks.arm_busy(disk, now);
+            devices_permille.push(permille(busy - std::mem::replace(was, busy)));
+        }
+        let worked = processors - std::mem::replace(&mut chosen.processors, processors);
+        let servers = u64::from(self.machine.nodes * self.machine.processors);
+        let event = ParallelismEvent::Measured {
+            devices_permille,
+            processors_permille: permille(worked / servers),
+            page_requests: std::mem::take(&mut chosen.page_requests),
+        };
+        self.tell(event, None);
+        self.events.after(METER_NS, Event::Metered);
+    }
+
+    /// In how many subqueries an index scan runs whose parallelism is chosen.
+    pub(super) fn index_degree(&self, scan: &Scan, range: &Range<u32>) -> u32 {
+        match scan.access {
+            Access::ClusteredIndex => {
+                let disk = |tuple: u32| self.database.data.disk(self.database.data_page(tuple));
+                disk(range.end - 1) - disk(range.start) + 1
+            }
+            _ => 1,
+        }
+    }
+}

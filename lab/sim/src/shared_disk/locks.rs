@@ -1,0 +1,179 @@
+//! Who may use a relation or a page, and who waits?
+//!
+//! Idea: hierarchical locks. A scan locks the relation in S; who locks pages locks the relation in
+//! an intention mode first. The table is one structure, though every resource belongs to the node
+//! that has the global lock authority over it (primary copy locking): messages between nodes are
+//! the driver's (`world.rs`), so the table says only who waits and who goes on.
+//! Not here: deadlocks. Locks are asked for in one order (relation, then pages ascending), so that
+//! none arises (K2).
+//! K1: any two holders of a resource are compatible. K2: an owner waits for one resource at most,
+//! and for none above one that it holds. K3: nobody overtakes who waits.
+//! Source: [RahmStohr94 §3 "Concurrency and coherency control"].
+
+use std::collections::VecDeque;
+
+use indexmap::IndexMap;
+use rustc_hash::FxBuildHasher;
+
+/// What is locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Resource {
+    /// The scanned relation with its index.
+    Relation,
+    Page(u32),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    IntentShared,
+    IntentExclusive,
+    Shared,
+    Exclusive,
+}
+
+impl Mode {
+    fn with(self, other: Self) -> bool {
+        use Mode::{Exclusive, IntentExclusive, IntentShared, Shared};
+        match (self, other) {
+            (Exclusive, _) | (_, Exclusive) => false,
+            (IntentShared, _) | (_, IntentShared) => true,
+            (IntentExclusive, IntentExclusive) | (Shared, Shared) => true,
+            (IntentExclusive, Shared) | (Shared, IntentExclusive) => false,
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Lock {
+    holders: Vec<(u32, Mode)>,
+    waiting: VecDeque<(u32, Mode)>,
+}
+
+/// The lock tables of all nodes. Owners are jobs.
+#[derive(Debug, Default)]
+pub(crate) struct Locks {
+    table: IndexMap<Resource, Lock, FxBuildHasher>,
+}
+
+impl Locks {
+    /// Whether the owner has it now; else it waits until a release names it.
+    pub(crate) fn ask(&mut self, owner: u32, resource: Resource, mode: Mode) -> bool {
+        let lock = self.table.entry(resource).or_default();
+        let free = lock.waiting.is_empty() && lock.holders.iter().all(|&(_, held)| held.with(mode));
+        if free {
+            lock.holders.push((owner, mode));
+        } else {
+            lock.waiting.push_back((owner, mode));
+        }
+        free
+    }
+
+    /// The owner gives it back. Returns who has it now and waited.
+    pub(crate) fn release(&mut self, owner: u32, resource: Resource) -> Vec<u32> {
+        let mut granted = Vec::new();
+        let Some(lock) = self.table.get_mut(&resource) else {
+            return granted;
+        };
+        lock.holders.retain(|&(holder, _)| holder != owner);
+        while let Some(&(next, mode)) = lock.waiting.front() {
+            if !lock.holders.iter().all(|&(_, held)| held.with(mode)) {
+                break;
+            }
+            lock.waiting.pop_front();
+            lock.holders.push((next, mode));
+            granted.push(next);
+        }
+        if lock.holders.is_empty() {
+            self.table.swap_remove(&resource);
+        }
+        granted
+    }
+
+    /// Owners that wait.
+    #[cfg(test)]
+    fn waiting(&self) -> usize {
+        self.table.values().map(|lock| lock.waiting.len()).sum()
+    }
+
+    /// K1 and K3 hold, and whoever waits has someone to wait for.
+    pub(crate) fn check(&self) {
+        for (resource, lock) in &self.table {
+            assert!(
+                !lock.holders.is_empty(),
+                "K3: {resource:?} waits for nobody"
+            );
+            for (at, &(_, mode)) in lock.holders.iter().enumerate() {
+                let others = lock.holders[..at].iter();
+                assert!(
+                    others.clone().all(|&(_, held)| held.with(mode)),
+                    "K1: {resource:?}"
+                );
+            }
+            if let Some(&(_, mode)) = lock.waiting.front() {
+                let free = lock.holders.iter().all(|&(_, held)| held.with(mode));
+                assert!(!free, "K3: the first of {resource:?} could go on");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::cast_possible_truncation)] // Numbers in tests are small.
+mod tests {
+    use super::*;
+    use crate::random::Random;
+
+    #[test]
+    fn scans_share_and_writers_wait_in_turn() {
+        let mut locks = Locks::default();
+        assert!(locks.ask(1, Resource::Relation, Mode::Shared));
+        assert!(locks.ask(2, Resource::Relation, Mode::Shared));
+        assert!(!locks.ask(3, Resource::Relation, Mode::IntentExclusive));
+        assert!(
+            !locks.ask(4, Resource::Relation, Mode::Shared),
+            "K3: not past 3"
+        );
+        locks.check();
+        assert_eq!(locks.release(1, Resource::Relation), [0; 0]);
+        assert_eq!(locks.release(2, Resource::Relation), [3]);
+        assert_eq!(locks.release(3, Resource::Relation), [4]);
+        locks.check();
+    }
+
+    #[test]
+    fn owners_that_ask_in_one_order_all_go_on() {
+        let mut random = Random::new(9);
+        let mut locks = Locks::default();
+        // (what it still asks for, what it has); the last of `asks` may be waited for.
+        let mut owners: Vec<(Vec<u32>, Vec<u32>, bool)> = (0..50)
+            .map(|_| {
+                let mut pages: Vec<u32> = (0..4).map(|_| random.below(12) as u32).collect();
+                pages.sort_unstable();
+                pages.dedup();
+                pages.reverse();
+                (pages, Vec::new(), false)
+            })
+            .collect();
+        let mut ended = 0;
+        for _ in 0..10_000 {
+            let at = random.below(50) as usize;
+            if owners[at].2 {
+                continue;
+            }
+            if let Some(page) = owners[at].0.pop() {
+                owners[at].1.push(page);
+                let owner = at as u32;
+                owners[at].2 = !locks.ask(owner, Resource::Page(page), Mode::Exclusive);
+            } else {
+                ended += usize::from(!owners[at].1.is_empty());
+                for page in std::mem::take(&mut owners[at].1) {
+                    for granted in locks.release(at as u32, Resource::Page(page)) {
+                        owners[granted as usize].2 = false;
+                    }
+                }
+            }
+            locks.check();
+        }
+        assert_eq!((ended, locks.waiting()), (50, 0), "K2");
+    }
+}

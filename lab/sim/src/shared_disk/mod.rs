@@ -1,0 +1,32 @@
+//! A shared-disk system: nodes that all read all disks, and scans cut into subqueries.
+//!
+//! Idea: the paper's simulation model, from its text: queues for processors, controllers and arms,
+//! LRU caches of nodes and controllers, messages with their instructions, locks with a primary
+//! copy.
+//! Pages are the grain: a relation scan of 12,500 pages is some 40,000 events.
+//! Not here: what the paper's figures are run with and must show (coscan-study); the choice of the
+//! degree of parallelism (coscan-core).
+//! Source: [RahmStohr94 §3]. `docs/design/shared-disk.md` has definitions and differences.
+
+mod arrival;
+mod chosen;
+mod coherency;
+mod database;
+mod ending;
+mod events;
+mod locks;
+mod lru;
+mod machine;
+mod outcome;
+mod page_locks;
+mod servers;
+mod slots;
+mod subquery;
+mod workload;
+mod world;
+
+pub use database::Relation;
+pub use machine::{CacheScope, Instructions, Machine, Variation};
+pub use outcome::{ClassOutcome, Outcome};
+pub use workload::{Access, Arrivals, Assignment, Class, Degree, Scan, Transaction, Work};
+pub use world::{Extent, System};

@@ -1,0 +1,230 @@
+//! When is a request done that waits its turn?
+//!
+//! Idea: servers take requests in the order they come and every service time is known when the
+//! request comes, so the end is known at once and no queue is kept. A disk is two servers, its
+//! controller and its arm; controllers have an LRU cache, and a page that is on its way from the
+//! arm is waited for, not read twice.
+//! S1: who wants a page that is on its way waits for it. S2: a disk's reads end in the order they
+//! began.
+//! Source: [RahmStohr94 §3 "Processing model"].
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use super::lru::{Copy, Lru};
+use super::machine::{CacheScope, Machine};
+
+/// Like servers with one queue.
+#[derive(Clone, Debug)]
+pub(crate) struct Server {
+    /// When each is free.
+    free_at: Vec<u64>,
+    /// Service taken on.
+    booked: u64,
+}
+
+impl Server {
+    pub(crate) fn new(servers: u32) -> Self {
+        Self {
+            free_at: vec![0; servers.max(1) as usize],
+            booked: 0,
+        }
+    }
+
+    /// When a request is done that comes now.
+    pub(crate) fn submit(&mut self, now: u64, service: u64) -> u64 {
+        let first = self.free_at.iter_mut().min();
+        let free_at = first.expect("there is at least one server");
+        *free_at = now.max(*free_at) + service;
+        self.booked += service;
+        *free_at
+    }
+
+    /// Service given until now.
+    pub(crate) fn busy(&self, now: u64) -> u64 {
+        let ahead = self.free_at.iter().map(|at| at.saturating_sub(now));
+        self.booked - ahead.sum::<u64>()
+    }
+}
+
+/// Pages on their way from the arm.
+#[derive(Clone, Debug)]
+struct Reading {
+    pages: Range<u32>,
+    done: u64,
+}
+
+#[derive(Debug)]
+struct Disk {
+    controller: Server,
+    arm: Server,
+    reading: VecDeque<Reading>,
+}
+
+/// Where a page is that a node asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    Cached,
+    /// In the cache at this moment.
+    Coming(u64),
+    Missing,
+}
+
+/// All disks with their controllers.
+#[derive(Debug)]
+pub(crate) struct Disks {
+    disks: Vec<Disk>,
+    scope: CacheScope,
+    caches: Vec<Lru>,
+    /// Reads of arms, and the pages that they brought.
+    pub(crate) reads: u64,
+    pub(crate) pages_read: u64,
+    /// Requests of nodes that the cache served.
+    pub(crate) hits: u64,
+}
+
+impl Disks {
+    pub(crate) fn new(machine: &Machine) -> Self {
+        let disk = || Disk {
+            controller: Server::new(1),
+            arm: Server::new(1),
+            reading: VecDeque::new(),
+        };
+        let (caches, pages) = match machine.cache_scope {
+            CacheScope::Shared => (1, machine.cache_pages),
+            CacheScope::PerDisk => (machine.disks, machine.cache_pages),
+            CacheScope::Divided => (machine.disks, machine.cache_pages / machine.disks),
+        };
+        Self {
+            disks: (0..machine.disks).map(|_| disk()).collect(),
+            scope: machine.cache_scope,
+            caches: (0..caches).map(|_| Lru::new(pages)).collect(),
+            reads: 0,
+            pages_read: 0,
+            hits: 0,
+        }
+    }
+
+    pub(crate) fn control(&mut self, disk: u32, now: u64, service: u64) -> u64 {
+        self.disks[disk as usize].controller.submit(now, service)
+    }
+
+    /// Where the page is, which becomes the most recently used if it is in the cache.
+    pub(crate) fn find(&mut self, disk: u32, page: u32) -> Found {
+        if self.cache(disk).touch(page).is_some() {
+            self.hits += 1;
+            return Found::Cached;
+        }
+        let reading = &self.disks[disk as usize].reading;
+        let coming = reading.iter().find(|reading| reading.pages.contains(&page));
+        match coming {
+            Some(reading) => {
+                let done = reading.done;
+                self.hits += 1;
+                Found::Coming(done)
+            }
+            None => Found::Missing,
+        }
+    }
+
+    /// The arm reads the pages. Returns when it is done, and `arrived` must be called.
+    pub(crate) fn read(&mut self, disk: u32, now: u64, service: u64, pages: Range<u32>) -> u64 {
+        self.reads += 1;
+        self.pages_read += u64::from(pages.end - pages.start);
+        let disk = &mut self.disks[disk as usize];
+        let done = disk.arm.submit(now, service);
+        disk.reading.push_back(Reading { pages, done });
+        done
+    }
+
+    /// The oldest read of the disk is done: its pages are in the cache.
+    pub(crate) fn arrived(&mut self, disk: u32) {
+        let reading = self.disks[disk as usize].reading.pop_front();
+        let reading = reading.expect("S2: what arrives was being read");
+        for page in reading.pages.rev() {
+            self.keep(disk, page);
+        }
+    }
+
+    /// A page is written, behind the caller's back.
+    pub(crate) fn write(&mut self, disk: u32, page: u32, now: u64, controller: u64, arm: u64) {
+        let begun = self.control(disk, now, controller);
+        self.disks[disk as usize].arm.submit(begun, arm);
+        self.keep(disk, page);
+    }
+
+    fn keep(&mut self, disk: u32, page: u32) {
+        self.cache(disk).insert(Copy {
+            page,
+            version: 0,
+            dirty: false,
+        });
+    }
+
+    fn cache(&mut self, disk: u32) -> &mut Lru {
+        let at = match self.scope {
+            CacheScope::Shared => 0,
+            CacheScope::PerDisk | CacheScope::Divided => disk as usize,
+        };
+        &mut self.caches[at]
+    }
+
+    /// How long the arm of a disk has worked until now.
+    pub(crate) fn arm_busy(&self, disk: u32, now: u64) -> u64 {
+        self.disks[disk as usize].arm.busy(now)
+    }
+
+    /// How long all arms have worked until now.
+    pub(crate) fn busy(&self, now: u64) -> u64 {
+        self.disks.iter().map(|disk| disk.arm.busy(now)).sum()
+    }
+
+    /// S2 and the caches' own invariants hold.
+    pub(crate) fn check(&self) {
+        for disk in &self.disks {
+            let done: Vec<u64> = disk.reading.iter().map(|reading| reading.done).collect();
+            assert!(done.is_sorted(), "S2: reads end in order");
+        }
+        self.caches.iter().for_each(Lru::check);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_servers_take_three_requests() {
+        let mut server = Server::new(2);
+        let ends = [10, 20, 5].map(|service| server.submit(100, service));
+        assert_eq!(ends, [110, 120, 115]);
+        assert_eq!(server.busy(112), 12 + 12);
+        assert_eq!(server.busy(200), 35);
+    }
+
+    #[test]
+    fn a_page_on_its_way_is_not_read_twice() {
+        let mut disks = Disks::new(&Machine::figure3(1, 2));
+        assert_eq!(disks.find(1, 40), Found::Missing);
+        assert_eq!(disks.read(1, 0, 18, 40..48), 18);
+        assert_eq!(disks.find(1, 47), Found::Coming(18));
+        disks.arrived(1);
+        assert_eq!(disks.find(1, 47), Found::Cached);
+        assert_eq!((disks.reads, disks.pages_read), (1, 8));
+        disks.check();
+    }
+
+    #[test]
+    fn a_divided_cache_holds_its_share() {
+        let machine = Machine {
+            cache_scope: CacheScope::Divided,
+            ..Machine::figure3(1, 500)
+        };
+        let mut disks = Disks::new(&machine);
+        disks.read(0, 0, 1, 0..3);
+        disks.arrived(0);
+        // The pages that are wanted first are the most recently used.
+        let found = [0, 1, 2].map(|page| disks.find(0, page));
+        assert_eq!(found, [Found::Cached, Found::Cached, Found::Missing]);
+    }
+}

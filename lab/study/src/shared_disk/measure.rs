@@ -1,0 +1,118 @@
+//! One point of a figure: a setting, run over seeds.
+
+use coscan_sim::shared_disk::{
+    Access, Arrivals, Class, Degree, Extent, Machine, Outcome, Relation, Scan, System, Work,
+};
+
+use crate::statistics::{Spread, mean};
+
+/// What fixes a run but for its seed.
+#[derive(Clone, Debug)]
+pub(crate) struct Setting {
+    pub(crate) machine: Machine,
+    pub(crate) relation: Relation,
+    pub(crate) classes: Vec<Class>,
+    pub(crate) extent: Extent,
+}
+
+/// More queries than these in the system: it does not keep up.
+///
+/// Where the paper's loads are sustained they leave a few tens at most.
+const POPULATION_MAX: usize = 150;
+
+impl Setting {
+    /// One kind of query, on so many nodes and disks.
+    pub(crate) fn new(nodes: u32, disks: u32, scan: Scan, arrivals: Arrivals) -> Self {
+        let measured = match arrivals {
+            Arrivals::OneByOne => 20,
+            _ => 40,
+        };
+        Self {
+            machine: Machine::figure3(nodes, disks),
+            relation: Relation::figure3(disks),
+            classes: vec![Class {
+                work: Work::Scan(scan),
+                arrivals,
+                nodes: 0..nodes,
+            }],
+            extent: Extent {
+                warm_up: measured / 3,
+                measured,
+                population_max: POPULATION_MAX,
+            },
+        }
+    }
+
+    /// In single-user mode, where every relation scan is like every other.
+    pub(crate) fn alone(nodes: u32, disks: u32, scan: Scan) -> Self {
+        let mut setting = Self::new(nodes, disks, scan, Arrivals::OneByOne);
+        if scan.access == Access::Relation {
+            setting.extent.warm_up = 1;
+            setting.extent.measured = 1;
+        }
+        setting
+    }
+
+    /// The whole relation fits into the disk cache.
+    pub(crate) fn cached(mut self) -> Self {
+        self.machine.cache_pages = 2 * self.relation.pages();
+        self
+    }
+
+    pub(crate) fn run(&self, seeds: u64) -> Measured {
+        let run = |seed| {
+            let classes = self.classes.clone();
+            System::new(self.machine, self.relation, classes, self.extent, seed).run()
+        };
+        Measured {
+            outcomes: (1..=seeds).map(run).collect(),
+        }
+    }
+}
+
+/// A scan of the whole relation or by an index, in so many subqueries.
+pub(crate) fn scan(access: Access, prefetch: bool, degree: u32) -> Scan {
+    Scan::figure3(access, prefetch, Degree::Fixed(degree))
+}
+
+/// What came of a setting, by seed.
+#[derive(Clone, Debug)]
+pub(crate) struct Measured {
+    pub(crate) outcomes: Vec<Outcome>,
+}
+
+impl Measured {
+    pub(crate) fn spread(&self, of: impl Fn(&Outcome) -> f64) -> Spread {
+        Spread::of(self.outcomes.iter().map(of))
+    }
+
+    /// Mean response time of class 0, seconds.
+    pub(crate) fn response(&self) -> f64 {
+        mean(
+            self.outcomes
+                .iter()
+                .map(|outcome| outcome.classes[0].mean_s()),
+        )
+    }
+
+    pub(crate) fn responses(&self) -> Spread {
+        self.spread(|outcome| outcome.classes[0].mean_s())
+    }
+
+    /// Every seed kept up.
+    pub(crate) fn sustained(&self) -> bool {
+        self.outcomes.iter().all(|outcome| outcome.sustained)
+    }
+
+    pub(crate) fn disk_utilisation(&self) -> f64 {
+        mean(self.outcomes.iter().map(|outcome| outcome.disk_utilisation))
+    }
+
+    pub(crate) fn processor_utilisation(&self) -> f64 {
+        mean(
+            self.outcomes
+                .iter()
+                .map(|outcome| outcome.processor_utilisation),
+        )
+    }
+}
