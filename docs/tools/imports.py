@@ -44,9 +44,6 @@ CIRCLES = {
         ("(root)", "dialect encode"),
         ("(root)", "parse query"),
     ],
-    "sim": [
-        ("shared_disk", "chosen world"),
-    ],
     "storage": [
         ("device", "handles local_version sys"),
         ("pool", "gate lease page_map page_read place restart scan spec state tables"),

@@ -4,6 +4,7 @@
 //! a device; a worker is a subquery that takes a chunk of its device's piece, reports its end, and
 //! goes on or ends as it is told. Meters are read every `METER_NS`. Index scans need no controller:
 //! a clustered one has a subquery for each disk of its range, a non-clustered one is sequential.
+//! Not here: what the driver keeps of it (`controller.rs`).
 //! G1: a piece is worked off by one worker at a time, and each of its pages once.
 
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ use coscan_core::parallelism::{
 };
 use coscan_core::{DeviceId, ScanId};
 
+use super::controller::{Chosen, Pieces};
 use super::events::{Event, Then};
 use super::workload::{Access, Degree, Run, Scan, Work, pages, pages_run};
 use super::world::{Job, System};
@@ -22,28 +24,6 @@ use super::world::{Job, System};
 const METER_NS: u64 = 250_000_000;
 /// A chunk, in prefetches.
 const CHUNK_PREFETCHES: u32 = 3;
-
-/// The controller and what it is told.
-#[derive(Debug)]
-pub(super) struct Chosen {
-    pub(super) parallelism: Parallelism,
-    /// The queries of the scans that it knows.
-    queries: BTreeMap<ScanId, u32>,
-    next: u64,
-    /// What the arms and the processors had worked when the meters were last read.
-    arms: Vec<u64>,
-    processors: u64,
-    /// Transactions have come meanwhile.
-    pub(super) page_requests: bool,
-}
-
-/// A scan's part of it.
-#[derive(Debug)]
-pub(super) struct Pieces {
-    scan: ScanId,
-    /// What is left on each disk.
-    left: BTreeMap<u16, Range<u32>>,
-}
 
 impl System {
     /// The controller, if a class asks for it.

@@ -11,6 +11,7 @@
 mod arrival;
 mod chosen;
 mod coherency;
+mod controller;
 mod database;
 mod ending;
 mod events;

@@ -12,8 +12,8 @@
 
 use std::collections::VecDeque;
 
-use super::chosen::{Chosen, Pieces};
 use super::coherency::Coherency;
+use super::controller::{Chosen, Pieces};
 use super::database::{Database, Relation};
 use super::events::{Event, Events, Then};
 use super::locks::Locks;
