@@ -54,6 +54,9 @@ UNITS_OF_TIME = ((Decimal(1), "s"), (Decimal("1e-3"), "ms"), (Decimal("1e-6"), "
 WIDENED = Decimal("0.15")  # As in lab/study/src/coop/verdict.rs.
 
 
+NUMBERED = re.compile(r"\w+ = (\d+)")
+
+
 class Wrong(Exception):
     """A result that cannot be shown: which file, and what to do about it."""
 
@@ -293,6 +296,8 @@ def pivot_lines(rows, pivot):
             heads += [head] if head not in heads else []
             names += [name] if name not in names else []
             cells.setdefault((name, head), []).append(row["ours"])
+    if all(NUMBERED.fullmatch(head) for head in heads):  # A row may lack the first of them.
+        heads.sort(key=lambda head: int(NUMBERED.fullmatch(head)[1]))
     show = {"highest": lambda values: three(max(values)), "geometric mean": geometric}.get(pivot.get("of_many"))
     show = show or (lambda values: three(values[0]))
     return grid(["", *heads], [[name, *(show(cells[name, head]) if (name, head) in cells else "" for head in heads)] for name in names])

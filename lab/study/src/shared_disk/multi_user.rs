@@ -254,21 +254,24 @@ fn figure(title: &str, curves: &[(&str, Vec<Measured>)], classes: usize) -> Figu
             .iter()
             .enumerate()
             .map(|(color, (name, points))| {
+                // A load that is not sustained has no response time.
                 let at = |(degree, point): (&u32, &Measured)| {
                     let response = point.spread(|outcome| outcome.classes[class].mean_s());
-                    (f64::from(*degree), response.mean)
+                    point
+                        .sustained()
+                        .then_some((f64::from(*degree), response.mean))
                 };
                 Series {
                     name: (*name).to_owned(),
                     color,
-                    mark: Mark::Line(DEGREES.iter().zip(points).map(at).collect()),
+                    mark: Mark::Line(DEGREES.iter().zip(points).filter_map(at).collect()),
                 }
             })
             .collect(),
     };
     Figure {
         title: title.to_owned(),
-        columns: 2,
+        columns: classes + 1,
         panels: (0..=classes).map(panel).collect(),
     }
 }
