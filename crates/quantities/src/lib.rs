@@ -52,7 +52,7 @@ impl FromStr for Share {
         let wrong = || {
             quantity(
                 text,
-                "a size or a share: write bytes (1048576), KB, MB, GB, KiB, MiB, GiB (16MiB, 1.5GB) or a share (25%)",
+                "a size or a share: write bytes (1048576), KB, MB, GB, KiB, MiB, GiB (64MiB, 1.5GB) or a share (25%)",
             )
         };
         match text.trim().strip_suffix('%') {
@@ -76,7 +76,7 @@ pub fn parse_bytes(text: &str) -> Result<u64> {
     scaled(text, &BYTE_UNITS).ok_or_else(|| {
         quantity(
             text,
-            "a size: write bytes (1048576), or KB, MB, GB, KiB, MiB, GiB (16MiB, 1.5GB)",
+            "a size: write bytes (1048576), or KB, MB, GB, KiB, MiB, GiB (64MiB, 1.5GB)",
         )
     })
 }

@@ -63,7 +63,7 @@ pub(super) fn show_switch(on: bool) -> String {
 
 /// A size in bytes.
 pub(super) fn bytes(value: &str) -> Result<u64, Refused> {
-    parse_bytes(value).map_err(|error| error.to_string())
+    parse_bytes(value).map_err(|_| format!("'{value}'; it is a size such as 64MiB or 1.5GB"))
 }
 
 /// A size in bytes, or none: no bound.
@@ -110,9 +110,10 @@ pub(super) fn label(value: &str) -> Result<String, Refused> {
 
 /// A memory budget: a size, or a share of what the process may use.
 pub(super) fn memory(value: &str) -> Result<u64, Refused> {
-    let share: Share = value
-        .parse()
-        .map_err(|error: NotAQuantity| error.to_string())?;
+    let wrong = |_: NotAQuantity| {
+        format!("'{value}'; it is a size such as 2GB, or a share of the memory such as 50%")
+    };
+    let share: Share = value.parse().map_err(wrong)?;
     check_memory(share.of(memory_limit::available_bytes()))
 }
 
