@@ -25,12 +25,9 @@ CIRCLES = {
         ("smooth", "experiments together"),
         ("smooth", "picture results run"),
     ],
-    "cli": [
-        ("(root)", "bench bench_smooth"),
-    ],
     "engine": [
         ("(root)",
-         "error fragment index memory plan read rewrite rights session tables"),
+         "fragment index plan read rights session tables"),
         ("fragment", "board member"),
         ("fragment", "exec recognise"),
         ("fragment", "graph narrow"),
@@ -42,7 +39,6 @@ CIRCLES = {
     "server": [
         ("(root)", "connection listen"),
         ("(root)", "dialect encode"),
-        ("(root)", "parse query"),
     ],
     "storage": [
         ("device", "handles local_version sys"),

@@ -112,13 +112,17 @@ def message_of(body):
     return fields.get(b"M", b"").decode(errors="replace")
 
 
+def free_port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
 class Server:
     """A `coscan serve`, and how it ended."""
 
     def __init__(self, args, folder):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         self.log = open(os.path.join(folder, "server.log"), "ab")
         self.process = subprocess.Popen(
             [args.coscan, "serve", "-t", f"t={folder}/t.parquet", "-t", f"h={folder}/hostile/",

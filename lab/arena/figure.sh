@@ -32,8 +32,9 @@ out="${OUT:-$cache/results/sf$scale-$mix-${bandwidth//\//p}-$memory-$streams-see
 
 [ -x "$python" ] || { echo "figure.sh: no $python: run lab/arena/setup.sh" >&2; exit 2; }
 [ -f "$data" ] || { echo "figure.sh: no $data: run lab/arena/data.sh $scale" >&2; exit 2; }
+[ -x "$coscan" ] || { echo "figure.sh: no $coscan: run cargo build --release" >&2; exit 2; }
 mkdir -p "$out/alone"
-"$here/workload.py" --scale "$scale" --mix "$mix" --seed "$seed" --streams "$streams" --delay "$delay" \
+"$coscan" bench workload --scale "$scale" --mix "$mix" --seed "$seed" --streams "$streams" --delay "${delay}s" \
     ${DISTINCT:+--distinct} --out "$out/w.json" || exit 2
 
 arena=("$here/arena.py" --data "$data" --bandwidth "$bandwidth" --memory "$memory" --timeout "${LIMIT_S:-1800}")
@@ -62,10 +63,6 @@ in_arena() {
 
 compared=()
 for engine in $engines; do
-    if [ "$engine" = coscan ] && [ ! -x "$coscan" ]; then
-        echo "figure.sh: no $coscan: left out (cargo build --release)" >&2
-        continue
-    fi
     alone=()
     if [ "${ALONE:-yes}" = yes ]; then
         for name in $("$here/workload.py" --names "$out/w.json"); do

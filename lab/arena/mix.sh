@@ -23,8 +23,9 @@ out="${OUT:-$cache/results/mix-sf$scale-${bandwidth//\//p}-$memory-$sets-seed$se
 
 [ -x "$python" ] || { echo "mix.sh: no $python: run lab/arena/setup.sh" >&2; exit 2; }
 [ -d "$data" ] || { echo "mix.sh: no $data: run lab/arena/data.sh $scale tpch" >&2; exit 2; }
+[ -x "$coscan" ] || { echo "mix.sh: no $coscan: run cargo build --release" >&2; exit 2; }
 mkdir -p "$out"
-"$here/mix.py" --clients "${CLIENTS:-12}" --queries "${QUERIES:-4}" --sets "$sets" --seed "$seed" \
+"$coscan" bench mix --clients "${CLIENTS:-12}" --queries "${QUERIES:-4}" --sets "$sets" --seed "$seed" \
     --out "$out/w.json" || exit 2
 
 arena=("$here/arena.py" --data "$data/lineitem.parquet" --memory "$memory" --timeout "${LIMIT_S:-1800}")

@@ -128,5 +128,14 @@ class Arguments(unittest.TestCase):
         self.assertEqual(peers.quoted("it's"), "'it''s'")
 
 
+class Tables(unittest.TestCase):
+    def test_a_file_for_each(self):
+        files = ["/d/a.parquet", "/d/b.parquet", "/d/c.parquet"]
+        self.assertEqual(peers.tables_of({"tables": ["a", "c"]}, files), {"a": files[:1], "c": files[2:]})
+        self.assertEqual(peers.tables_of({"table": "t"}, files), {"t": files})
+        with self.assertRaises(ValueError):
+            peers.tables_of({"tables": ["a", "d"]}, files)
+
+
 if __name__ == "__main__":
     unittest.main()

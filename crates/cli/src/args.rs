@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, value_parser};
-use coscan::rewrite::PAGE_ROWS_MAX;
 use coscan::{Engine, EngineConfig, SETTINGS, Session, Setting, Values};
+use coscan_rewrite::PAGE_ROWS_MAX;
 
 use crate::failure::Failure;
 

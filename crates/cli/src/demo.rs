@@ -10,9 +10,9 @@ use coscan_bench::smooth::picture;
 use coscan_bench::{report, table, tpch};
 use coscan_quantities as quantities;
 
-use crate::bench::{self, WorkloadArgs};
+use crate::bench::{self, WorkloadArgs, smooth::make};
 use crate::failure::Failure;
-use crate::{bench_smooth, progress};
+use crate::progress;
 
 /// Options of `coscan demo`.
 #[derive(Args)]
@@ -66,7 +66,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let results = crate::block_on(async { Ok(coop::run(&coop, progress::phases()).await?) })?;
     let pictured = demo::picture(options.scale);
     let picture = crate::block_on(async {
-        let table = bench_smooth::make(&root, pictured.spec).await?;
+        let table = make(&root, pictured.spec).await?;
         Ok(picture::picture(&pictured, &table, &progress::phases()).await?)
     })?;
     let paragraphs = vec![scaling.explanation(), demo::PICTURE_EXPLANATION.to_owned()];

@@ -14,17 +14,17 @@ pub(crate) fn connections(wanted: usize) -> usize {
             return wanted;
         }
     };
-    let room = room(limit);
-    if room < wanted {
+    let most = connections_max(limit);
+    if most < wanted {
         eprintln!(
-            "coscan: {limit} files may be open at once: serving at most {room} connections instead of {wanted} (ulimit -n)"
+            "coscan: {limit} files may be open at once: serving at most {most} connections instead of {wanted} (ulimit -n)"
         );
     }
-    room.min(wanted)
+    most.min(wanted)
 }
 
 /// Half of the descriptors, if there are few, are for clients.
-fn room(limit: usize) -> usize {
+fn connections_max(limit: usize) -> usize {
     limit.saturating_sub(FILES_KEPT).max(limit / 2).max(1)
 }
 
@@ -38,9 +38,9 @@ mod tests {
 
     #[test]
     fn files_keep_their_part() {
-        assert_eq!(room(1 << 20), (1 << 20) - FILES_KEPT);
-        assert_eq!(room(1_024), 512);
-        assert_eq!(room(256), 128);
-        assert_eq!(room(0), 1);
+        assert_eq!(connections_max(1 << 20), (1 << 20) - FILES_KEPT);
+        assert_eq!(connections_max(1_024), 512);
+        assert_eq!(connections_max(256), 128);
+        assert_eq!(connections_max(0), 1);
     }
 }

@@ -7,7 +7,6 @@
 mod allocator;
 mod args;
 mod bench;
-mod bench_smooth;
 mod concurrent;
 mod demo;
 mod descriptors;

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use coscan::rewrite::{
-    self, PAGE_ROWS_DEFAULT, PageCompression, PageLayout, ROW_GROUP_ROWS_DEFAULT, RewriteError,
+use coscan::{Engine, EngineConfig};
+use coscan_quantities as quantities;
+use coscan_rewrite::{
+    PAGE_ROWS_DEFAULT, PageCompression, PageLayout, ROW_GROUP_ROWS_DEFAULT, RewriteError,
     RewriteOptions, RewriteProgress, Rewritten,
 };
-use coscan::{Engine, EngineConfig, Error};
-use coscan_quantities as quantities;
 use indicatif::ProgressBar;
 
 use crate::failure::Failure;
@@ -71,7 +71,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         let bar = progress::rows("rewrite");
         let on_progress = |progress| show(&bar, progress);
         let (source, target) = (&options.source, &options.target);
-        let rewritten = rewrite::rewrite(&engine, source, target, &plan, on_progress).await;
+        let rewritten = coscan_rewrite::rewrite(&engine, source, target, &plan, on_progress).await;
         bar.finish_and_clear();
         rewritten.map_err(|error| explained(&error))
     })?;
@@ -87,11 +87,9 @@ fn show(bar: &ProgressBar, progress: RewriteProgress) {
     }
 }
 
-fn explained(error: &Error) -> Failure {
+fn explained(error: &RewriteError) -> Failure {
     match error {
-        Error::Rewrite(RewriteError::Exists { .. }) => {
-            Failure::new(format!("{error}; --force replaces it"))
-        }
+        RewriteError::Exists { .. } => Failure::new(format!("{error}; --force replaces it")),
         _ => Failure::new(error),
     }
 }

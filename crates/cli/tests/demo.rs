@@ -112,6 +112,35 @@ fn the_benchmark_writes_what_the_peers_read() {
 }
 
 #[test]
+fn workloads_are_written_without_a_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let scale = ["bench", "workload", "--scale", "40", "--out", "w.json"];
+    assert!(stdout(&coscan(folder.path(), &scale)).is_empty());
+    let json = read_json(folder.path(), "w.json");
+    assert_eq!(json["key_max"], 240_000_000);
+    assert_eq!(json["streams"][0]["queries"][0]["key_low"], 116_520_332);
+    let too_many = [
+        "--distinct",
+        "--mix",
+        "S-S",
+        "--streams",
+        "1001",
+        "--queries",
+        "1",
+    ];
+    let too_many = [&["bench", "workload"], &too_many[..]].concat();
+    let message = failure(&coscan(folder.path(), &too_many), 1);
+    assert!(message.contains("1000 dates are taken"), "{message}");
+    let mix = ["bench", "mix", "--clients", "3", "--sets", "2"];
+    let text = stdout(&coscan(folder.path(), &mix));
+    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(
+        (&json["mix"], &json["tables"][1]),
+        (&"tpch-2-sets".into(), &"lineitem".into())
+    );
+}
+
+#[test]
 fn the_micro_benchmark_has_a_point_for_every_query_and_path() {
     let folder = tempfile::tempdir().unwrap();
     // Until there are indexes, the full scan is the only path.

@@ -8,7 +8,7 @@
 //! oracle test possible.
 //!
 //! `abm/` is the state machine, `state.rs` and `table/` what it knows, `policy/` the rules by which
-//! it decides, `smooth/` the smooth scan.
+//! it decides, `smooth/` the smooth scan, `operators/` who shares whose work above scans.
 //!
 //! The contract is `docs/design/abm.md`; the papers are named in `docs/BIBLIOGRAPHY.md`.
 #![forbid(unsafe_code)]
@@ -19,6 +19,7 @@ mod by_name;
 mod chunk_set;
 mod column_set;
 mod ids;
+pub mod operators;
 pub mod parallelism;
 mod policy;
 pub mod smooth;

@@ -355,22 +355,6 @@ macro_rules! for_each_policy_and_model {
     };
 }
 
-/// `pbm-sampling` has no oracle: what it draws follows from how the state is kept, not from the
-/// contract. All promises bind it the same.
-mod live_without_an_oracle {
-    use super::*;
-
-    #[test]
-    fn pbm_sampling_nsm() {
-        lives::<Abm>(Policy::PbmSampling, limits(StorageModel::Nsm));
-    }
-
-    #[test]
-    fn pbm_sampling_dsm() {
-        lives::<Abm>(Policy::PbmSampling, limits(StorageModel::Dsm));
-    }
-}
-
 for_each_policy_and_model! {
     normal_nsm: Normal, Nsm;
     normal_dsm: Normal, Dsm;
@@ -378,6 +362,8 @@ for_each_policy_and_model! {
     attach_dsm: Attach, Dsm;
     pbm_nsm: Pbm, Nsm;
     pbm_dsm: Pbm, Dsm;
+    pbm_sampling_nsm: PbmSampling, Nsm;
+    pbm_sampling_dsm: PbmSampling, Dsm;
     elevator_nsm: Elevator, Nsm;
     elevator_dsm: Elevator, Dsm;
     relevance_nsm: Relevance, Nsm;

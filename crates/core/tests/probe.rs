@@ -13,22 +13,9 @@ use coscan_core::smooth::{
 };
 use proptest::prelude::*;
 
-/// Numbers that look random, the same for the same seed.
-struct Draw(u64);
+mod draw;
 
-impl Draw {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % end.max(1)
-    }
-
-    fn one_in(&mut self, n: u64) -> bool {
-        self.below(n) == 0
-    }
-}
+use draw::Draw;
 
 /// Pages of some rows each, with gaps between some of them.
 #[derive(Clone, Debug)]

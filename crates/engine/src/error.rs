@@ -3,8 +3,7 @@
 use coscan_storage::StorageError;
 use datafusion::error::DataFusionError;
 
-use crate::rewrite::RewriteError;
-use crate::rights::Right;
+use crate::right::Right;
 
 /// An error of the engine.
 #[derive(Debug, thiserror::Error)]
@@ -68,9 +67,6 @@ pub enum Error {
         /// The rights that it needs and the session has not; empty for what no right allows.
         missing: Vec<Right>,
     },
-    /// A table cannot be rewritten.
-    #[error(transparent)]
-    Rewrite(#[from] RewriteError),
 }
 
 /// Result of an operation of the engine.

@@ -22,11 +22,11 @@
 mod error;
 mod fragment;
 mod index;
-mod litter;
 mod memory;
+mod operators;
 mod plan;
 mod read;
-pub mod rewrite;
+mod right;
 mod rights;
 mod session;
 mod statement;
@@ -39,7 +39,8 @@ pub use coscan_storage::device::DeviceSnapshot;
 pub use coscan_storage::pool::{LoadTrace, PageTrace, PoolSnapshot};
 pub use error::{Error, Result, is_denied, storage_error};
 pub use index::{IndexBuild, IndexStatement, index_statement};
-pub use rights::{Confinement, Right, Rights, check as check_rights};
+pub use right::{Right, Rights};
+pub use rights::{Confinement, check as check_rights, without_folders};
 pub use session::{
     CoscanExt, Engine, EngineConfig, EngineMetrics, SETTINGS, Session, Setting, Settings, Values,
 };
@@ -48,5 +49,5 @@ pub use statement::{
     plan_statement, reserve_statement, shape_datafusion, shape_statement, split_statements,
     statement_texts,
 };
-pub use tables::local_store::{Disk, LocalStore};
+pub use tables::local_store::{Disk, LocalStore, SystemDisk};
 pub use tables::own::{execute, forget_own};

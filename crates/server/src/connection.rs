@@ -420,7 +420,7 @@ impl Connection {
             _ => TransactionStatus::Error,
         };
         self.described = false;
-        self.session.settings.forget_wishes();
+        self.session.settings.give_up_wishes();
         self.wire.put(&failure.into_message())?;
         if extended {
             self.skipping = true;

@@ -16,6 +16,7 @@ use datafusion::sql::sqlparser::parser::Parser;
 use pgwire::messages::PgWireBackendMessage;
 use pgwire::messages::copy::{CopyData, CopyDone, CopyOutResponse};
 
+use crate::dialect::is_every_column;
 use crate::encode::{CellWriter, Column};
 use crate::failure::Failure;
 
@@ -27,9 +28,39 @@ pub(crate) enum CopyFormat {
         delimited: Delimited,
         quote: u8,
         escape: u8,
-        force: Vec<String>,
+        force: Force,
     },
     Binary,
+}
+
+/// The columns whose values are quoted whatever they hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Force {
+    All,
+    /// Perhaps none.
+    Named(Vec<String>),
+}
+
+impl Default for Force {
+    fn default() -> Self {
+        Self::Named(vec![])
+    }
+}
+
+impl Force {
+    fn of(columns: &[Ident]) -> Self {
+        match columns {
+            [every] if is_every_column(&every.value) => Self::All,
+            named => Self::Named(named.iter().map(|column| column.value.clone()).collect()),
+        }
+    }
+
+    fn is_of(&self, column: Option<&Column>) -> bool {
+        match self {
+            Self::All => true,
+            Self::Named(names) => column.is_some_and(|column| names.contains(&column.name)),
+        }
+    }
 }
 
 /// What text and CSV share.
@@ -101,13 +132,12 @@ struct Options {
     header: bool,
     quote: Option<char>,
     escape: Option<char>,
-    force: Vec<String>,
+    force: Force,
 }
 
 impl Options {
     fn read(options: &[CopyOption], legacy: &[CopyLegacyOption]) -> Result<Self, Failure> {
         let mut read = Self::default();
-        let names = |columns: &[Ident]| columns.iter().map(|column| column.value.clone()).collect();
         for option in options {
             match option {
                 CopyOption::Format(format) => read.format = format.value.to_lowercase(),
@@ -116,7 +146,7 @@ impl Options {
                 CopyOption::Header(header) => read.header = *header,
                 CopyOption::Quote(quote) => read.quote = Some(*quote),
                 CopyOption::Escape(escape) => read.escape = Some(*escape),
-                CopyOption::ForceQuote(columns) => read.force = names(columns),
+                CopyOption::ForceQuote(columns) => read.force = Force::of(columns),
                 CopyOption::Encoding(encoding)
                     if ["utf8", "utf-8"].contains(&encoding.to_lowercase().as_str()) => {}
                 other => {
@@ -140,7 +170,7 @@ impl Options {
                             CopyLegacyCsvOption::Quote(quote) => read.quote = Some(*quote),
                             CopyLegacyCsvOption::Escape(escape) => read.escape = Some(*escape),
                             CopyLegacyCsvOption::ForceQuote(columns) => {
-                                read.force = names(columns);
+                                read.force = Force::of(columns);
                             }
                             CopyLegacyCsvOption::ForceNotNull(_) => {
                                 let text = "COPY TO does not support FORCE NOT NULL";
@@ -161,7 +191,7 @@ impl Options {
 
     fn format(self) -> Result<CopyFormat, Failure> {
         let invalid = |text: &str| Err(Failure::new("22023", text));
-        let plain = self.quote.is_none() && self.escape.is_none() && self.force.is_empty();
+        let plain = self.quote.is_none() && self.escape.is_none() && self.force == Force::default();
         match self.format.as_str() {
             "binary" => {
                 if self.delimiter.is_some() || self.null.is_some() || self.header || !plain {
@@ -380,9 +410,7 @@ impl CopyFormat {
                         Some(write) => {
                             value.clear();
                             write(row, &mut value)?;
-                            let forced = columns
-                                .get(index)
-                                .is_some_and(|column| force.contains(&column.name));
+                            let forced = force.is_of(columns.get(index));
                             let quoting = forced || delimited.needs_quotes(&value, *quote, width);
                             put_csv(&value, quoting, *quote, *escape, out);
                         }

@@ -55,7 +55,7 @@ impl Failure {
     /// use the server's files.
     pub(crate) fn without_folders(self) -> Self {
         Self {
-            message: without_folders(&self.message),
+            message: coscan::without_folders(&self.message),
             ..self
         }
     }
@@ -299,32 +299,6 @@ fn arrow_code(error: &ArrowError) -> &'static str {
     }
 }
 
-/// Leaves of each path and URL in a text the last part.
-fn without_folders(text: &str) -> String {
-    let is_end = |c: char| c.is_whitespace() || "'\"`,;()[]{}<>=".contains(c);
-    let mut shown = String::with_capacity(text.len());
-    for piece in text.split_inclusive(is_end) {
-        let end = piece.trim_end_matches(is_end);
-        let word = end.trim_end_matches([':', '.']);
-        let name = word
-            .trim_end_matches('/')
-            .rsplit('/')
-            .next()
-            .unwrap_or(word);
-        let slashes = word.matches('/').count();
-        let is_path = word.contains("://")
-            || (slashes > 1 && (word.starts_with('/') || name.contains('.')))
-            || (slashes == 1 && word.starts_with('/') && name.contains('.'));
-        if is_path {
-            shown.push_str(name);
-            shown.push_str(&piece[word.len()..]);
-        } else {
-            shown.push_str(piece);
-        }
-    }
-    shown
-}
-
 const INTERNAL: &str = "XX000";
 const PGWIRE_CODES: &[&str] = &[
     "08P01", "58030", "26000", "XX000", "22023", "22P02", "28P01", "0A000", "28000", "57014",
@@ -343,31 +317,6 @@ mod tests {
         let wrapped = DataFusionError::Context("while it ran".into(), Box::new(inner));
         let external = DataFusionError::External(Box::new(wrapped));
         assert_eq!(Failure::from(external).code, "22012");
-    }
-
-    #[test]
-    fn folders_are_not_for_everyone() {
-        for (said, shown) in [
-            (
-                "/srv/data/t/part-0.parquet: row group 3, column name: bad page",
-                "part-0.parquet: row group 3, column name: bad page",
-            ),
-            (
-                "Object at location srv/data/x.parquet not found: No such file",
-                "Object at location x.parquet not found: No such file",
-            ),
-            (
-                "'s3://bucket/deep/x.parquet' is gone.",
-                "'x.parquet' is gone.",
-            ),
-            ("/srv/data/t/: no such folder", "t: no such folder"),
-            (
-                "cannot compute a/b + 1 / 0 or x/y",
-                "cannot compute a/b + 1 / 0 or x/y",
-            ),
-        ] {
-            assert_eq!(without_folders(said), shown);
-        }
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //!
 //! A [`Server`] listens, makes one [`SessionContext`](datafusion::prelude::SessionContext) per
 //! connection with the caller's [`SessionFactory`], and streams results to any PostgreSQL client.
-//! It knows nothing of Coscan's engine: whatever the factory's sessions can do, clients can do.
+//! Whatever the factory's sessions can do, clients can do; sessions of Coscan's engine also keep
+//! strangers within their rights and their memory.
 //!
 //! ```no_run
 //! # use std::sync::Arc;
@@ -27,6 +28,7 @@
 //! S3: a cancelled, timed-out or abandoned statement drops its stream at once.
 //! S4: a panic in a query becomes an error of that query.
 //! S5: nothing listens beyond loopback without a password unless told to.
+//! S6: what waits for a client that does not come back is on disk.
 
 mod auth;
 mod cancel;
@@ -39,6 +41,7 @@ mod encode;
 mod error;
 mod extended;
 mod failure;
+mod growing;
 mod keepalive;
 mod ledger;
 mod listen;
@@ -47,6 +50,7 @@ mod parse;
 mod portal;
 mod query;
 mod rows;
+mod running;
 mod session;
 mod settings;
 mod simple;
@@ -54,6 +58,7 @@ mod spare;
 mod statement;
 mod strangers;
 mod tls;
+mod waiting;
 mod wire;
 mod yielding;
 

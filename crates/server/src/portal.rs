@@ -113,7 +113,10 @@ impl Portals {
         self.portals.remove(name).ok_or_else(|| no_portal(name))
     }
 
-    pub(crate) fn put_back(&mut self, name: String, portal: Portal) {
+    pub(crate) fn put_back(&mut self, name: String, mut portal: Portal) {
+        if let State::Open(rows) = &mut portal.state {
+            rows.put_aside();
+        }
         self.portals.insert(name, portal);
     }
 

@@ -1,7 +1,7 @@
 //! The rows of a result on their way to the client.
 //!
-//! S2: one batch is held here and one in the channel behind it; rows are encoded straight into the
-//! socket's buffer, which is written out whenever it has grown to `FLUSH_BYTES`.
+//! S2: one batch is held here while its rows are sent; they are encoded straight into the socket's
+//! buffer, which is written out whenever it has grown to `FLUSH_BYTES`.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use pgwire::messages::PgWireBackendMessage;
 use crate::copy::CopyFormat;
 use crate::encode::{CellWriter, Column, cell_writer, columns, pg_type, with_length};
 use crate::failure::Failure;
-use crate::query::Running;
+use crate::running::Running;
 
 /// A result: its columns, and the rows not sent yet.
 pub(crate) struct Rows {
@@ -87,15 +87,23 @@ impl Rows {
         self.copy.as_ref()
     }
 
-    /// The rows to come in other formats.
+    /// The rows to come in other formats. None are loaded.
     pub(crate) fn reformat(&mut self, formats: &[i16]) -> Result<(), Failure> {
         self.columns = columns(&self.announced, formats)?;
-        if let Some(writer) = self.writer.take() {
-            let mut again = RowWriter::new(writer.arrays, &self.columns, writer.rows)?;
-            again.next = writer.next;
-            self.writer = Some(again);
-        }
         Ok(())
+    }
+
+    /// The client has the rows it asked for, and may be long in coming back: what is left of the
+    /// loaded batch waits with those behind it.
+    pub(crate) fn put_aside(&mut self) {
+        let Some(writer) = self.writer.take() else {
+            return;
+        };
+        let rest = writer.batch.slice(writer.next, writer.rows - writer.next);
+        match &mut self.source {
+            Source::Query(running) => running.put_aside(rest),
+            Source::Ready(batches) => batches.push_front(rest),
+        }
     }
 
     /// The columns as announced.
@@ -128,7 +136,7 @@ impl Rows {
                 cast(array, announced)?
             });
         }
-        self.writer = Some(RowWriter::new(arrays, &self.columns, batch.num_rows())?);
+        self.writer = Some(RowWriter::new(batch, &arrays, &self.columns)?);
         Ok(())
     }
 
@@ -163,7 +171,7 @@ impl Rows {
 }
 
 struct RowWriter {
-    arrays: Vec<ArrayRef>,
+    batch: RecordBatch,
     cells: Vec<(CellWriter, Option<NullBuffer>)>,
     next: usize,
     rows: usize,
@@ -171,7 +179,8 @@ struct RowWriter {
 }
 
 impl RowWriter {
-    fn new(arrays: Vec<ArrayRef>, columns: &[Column], rows: usize) -> Result<Self, Failure> {
+    /// `arrays` are those of `batch`, cast where they have to be.
+    fn new(batch: &RecordBatch, arrays: &[ArrayRef], columns: &[Column]) -> Result<Self, Failure> {
         let width = i16::try_from(arrays.len())
             .map_err(|_| Failure::new("54011", "a result has at most 32767 columns"))?;
         let cells = arrays
@@ -180,10 +189,10 @@ impl RowWriter {
             .map(|(array, column)| Ok((cell_writer(array, column.binary)?, array.logical_nulls())))
             .collect::<Result<_, Failure>>()?;
         Ok(Self {
-            arrays,
+            batch: batch.clone(),
             cells,
             next: 0,
-            rows,
+            rows: batch.num_rows(),
             width,
         })
     }

@@ -9,7 +9,10 @@ use datafusion::arrow::array::{AsArray, StringArray};
 use datafusion::arrow::compute::sum;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt64Type};
 use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::execution::TaskContext;
 use datafusion::logical_expr::{DdlStatement, LogicalPlan, Statement, WriteOp};
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::{ExecutionPlan, execute_stream_partitioned};
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement as DfStatement;
 use tokio::runtime::Handle;
@@ -18,8 +21,9 @@ use crate::failure::Failure;
 use crate::ledger::Ledger;
 use crate::parse::{Aside, Cost, Parsed, SHORT_BYTES, parse_all};
 use crate::portal::STATEMENTS_MAX;
-use crate::query::{Running, guarded};
+use crate::query::guarded;
 use crate::rows::{Rows, Source};
+use crate::running::{Running, Streams};
 use crate::settings::Settings;
 
 /// S1: owned by one connection.
@@ -106,14 +110,13 @@ impl Session {
         self.enter_prepared(&plan)?;
         let kind = tag.map_or_else(|| kind(&plan), Kind::Done);
         let context = self.context.clone();
-        let stream = self.guarded(coscan::on_large_stack(async move {
-            coscan::execute(&context, plan)
-                .await?
-                .execute_stream()
-                .await
+        let streams = self.guarded(coscan::on_large_stack(async move {
+            let result = coscan::execute(&context, plan).await?;
+            let context = Arc::new(result.task_ctx());
+            partitions(&result.create_physical_plan().await?, context)
         }));
-        let cost = self.at_hand.clone();
-        let mut running = Running::start(&self.runtime, stream.await?, cost);
+        let cost = self.at_hand.as_ref();
+        let mut running = Running::start(&self.runtime, streams.await?, cost);
         match kind {
             Kind::Rows(tag) => {
                 let announced = announced.unwrap_or_else(|| Arc::clone(&running.schema));
@@ -181,6 +184,21 @@ impl Session {
         }
         Ok(())
     }
+}
+
+/// Starts a plan. Its partitions are merged as the client asks for rows.
+fn partitions(
+    plan: &Arc<dyn ExecutionPlan>,
+    context: Arc<TaskContext>,
+) -> datafusion::error::Result<Streams> {
+    let merged = plan.downcast_ref::<CoalescePartitionsExec>();
+    let below = merged.filter(|merge| merge.fetch().is_none());
+    let plan = Arc::clone(below.map_or(plan, |merge| merge.input()));
+    Ok(Streams {
+        schema: plan.schema(),
+        environment: context.runtime_env(),
+        partitions: execute_stream_partitioned(plan, context)?,
+    })
 }
 
 /// The columns of SHOW.

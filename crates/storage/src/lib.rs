@@ -2,6 +2,7 @@
 
 pub mod device;
 mod error;
+pub mod litter;
 mod memory;
 mod panics;
 mod parquet;
@@ -11,6 +12,6 @@ pub use error::{Result, StorageError};
 pub use parquet::{
     Batches, CHUNK_BYTES_DEFAULT, FileChunk, FileChunks, INDEX_SPREAD_MAX, JOINED_ROWS_MAX,
     PAGE_BYTES_MAX, Piece, RangeRead, SegmentDecoder, SharedPages, TAIL_BYTES, check_pages,
-    read_footer, without_pages,
+    narrowest, read_footer, without_pages,
 };
 pub use pool::{PageMap, PagePiece, TablePage, bytes_of_rows};

@@ -70,6 +70,7 @@ impl Arena {
             buffer_bytes_max: Some(config.buffer_bytes),
             policy: policy(name)?,
             share_fragments,
+            share_operators: false,
             model: model(&config.model)?,
             chunk_bytes: config.chunk_bytes,
             // Every scan of the workload is to be scheduled, however small its range.

@@ -20,6 +20,12 @@ pub enum BenchError {
         /// What is wrong with it.
         reason: String,
     },
+    /// Queries that are to have no date in common are too many.
+    #[error("{taken} dates are taken: fewer queries can all have dates of their own")]
+    Dates {
+        /// Dates that queries have.
+        taken: usize,
+    },
     /// A file or folder could not be read or written.
     #[error("{}: {source}", path.display())]
     Io {

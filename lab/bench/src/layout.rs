@@ -37,7 +37,7 @@ struct Group {
 
 /// How many bytes a workload needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Needs {
+pub struct BytesNeeded {
     /// Of all that its queries could touch: what a buffer of 100 % would hold.
     pub workload_bytes: u64,
     /// Of what at least one query touches.
@@ -102,14 +102,14 @@ impl Layout {
 
     /// What the workload needs. `whole_rows`: the storage model is `nsm`, which reads all columns.
     #[must_use]
-    pub fn needs(&self, workload: &Workload, whole_rows: bool) -> Needs {
+    pub fn bytes_needed(&self, workload: &Workload, whole_rows: bool) -> BytesNeeded {
         let touched: BTreeSet<&str> = workload
             .queries()
             .flat_map(|(_, query)| names(query.class.speed))
             .copied()
             .collect();
         let touched: Vec<&str> = touched.into_iter().collect();
-        let mut needs = Needs::default();
+        let mut needs = BytesNeeded::default();
         for group in &self.groups {
             needs.workload_bytes += group.bytes(&touched, whole_rows);
             let mut union = BTreeSet::new();
@@ -269,21 +269,23 @@ mod tests {
             keys: 1..=200,
             slow_arithmetic: 0,
             table: "t".to_owned(),
+            distinct: false,
         })
+        .unwrap()
     }
 
     #[test]
     fn a_full_scan_needs_its_columns_once() {
-        let needs = layout().needs(&workload("F-100", 3), false);
+        let needs = layout().bytes_needed(&workload("F-100", 3), false);
         assert_eq!(
             needs,
-            Needs {
+            BytesNeeded {
                 workload_bytes: 120,
                 union_bytes: 120,
                 demand_bytes: 360
             }
         );
-        let needs = layout().needs(&workload("F-100", 1), true);
+        let needs = layout().bytes_needed(&workload("F-100", 1), true);
         assert_eq!(needs.union_bytes, 2000 + 10 + 70 + 140);
         assert_eq!(layout().scan_bytes(Speed::Slow, false), 210);
     }

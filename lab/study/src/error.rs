@@ -31,6 +31,14 @@ pub enum StudyError {
         /// Why.
         source: std::io::Error,
     },
+    /// Something is done more or less often than is committed.
+    #[error("{}: other counts; COSCAN_WRITE_COUNTS=1 writes those that are meant\n{table}", path.display())]
+    Counts {
+        /// The committed counts.
+        path: PathBuf,
+        /// What differs.
+        table: String,
+    },
     /// A plot could not be drawn.
     #[error("the plot cannot be drawn: {reason}")]
     Draw {

@@ -11,6 +11,7 @@ mod catalog;
 mod chaos;
 pub mod command;
 mod coop;
+mod counts;
 mod error;
 mod figure;
 mod plot;
@@ -23,5 +24,6 @@ mod statistics;
 mod thread_clock;
 
 pub use catalog::{Experiment, experiment, experiments};
+pub use counts::{Counts, Tolerance};
 pub use error::StudyError;
 pub use report::{Claim, Report, Row, Source};

@@ -86,21 +86,17 @@ impl Abm {
         reason = "a configuration is given away"
     )]
     pub fn new(config: AbmConfig) -> Self {
-        let AbmConfig {
-            policy,
-            model,
-            budget_bytes,
-            loads_max,
-            stall_after_ns,
-            wait_unit_ns,
-            turns,
-        } = config;
-        let rules = policy.rules();
+        let rules = config.policy.rules();
         Self {
             rules,
-            stall_after_ns,
-            turn_limit: turns.filter(|_| rules.takes_turns()),
-            state: State::new(model, budget_bytes, loads_max, wait_unit_ns),
+            stall_after_ns: config.stall_after_ns,
+            turn_limit: config.turns.filter(|_| rules.takes_turns()),
+            state: State::new(
+                config.model,
+                config.budget_bytes,
+                config.loads_max,
+                config.wait_unit_ns,
+            ),
             scan_last: None,
             serve: BTreeSet::new(),
             stalls: BTreeSet::new(),

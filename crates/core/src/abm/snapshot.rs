@@ -1,8 +1,8 @@
 //! What the buffer manager holds and whom it serves, for system tables and tests.
 
 use crate::abm::Abm;
-use crate::table::Pinner;
-use crate::{ChunkId, ColumnSet, ExtentId, ScanId, TableId};
+use crate::table::{Pinner, Table};
+use crate::{ChunkId, ColumnId, ColumnSet, ExtentId, ScanId, TableId};
 
 /// A running scan.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,11 +114,38 @@ impl Abm {
         self.is_wanted_but_by(Some(scan), table, chunk, columns)
     }
 
-    /// Whether any scan still needs one of these columns of a chunk, or holds it. Under NSM columns
-    /// are not told apart.
+    /// Whether a scan that is not stalled still needs one of these columns of a chunk, or any holds
+    /// it. Under NSM columns are not told apart.
     #[must_use]
     pub fn is_wanted(&self, table: TableId, chunk: ChunkId, columns: &ColumnSet) -> bool {
         self.is_wanted_but_by(None, table, chunk, columns)
+    }
+
+    /// Bytes of segments that may be evicted one by one and that only stalled scans need. Looks at
+    /// all such segments of tables that have a stalled scan.
+    #[must_use]
+    pub fn stalled_bytes(&self) -> u64 {
+        let of_table = |table: &Table| -> u64 {
+            let only_stalled = |chunk: ChunkId, column: ColumnId| {
+                let interest = table.interest(chunk).iter();
+                let mut needing =
+                    interest.filter(|&slot| table.slot(slot).columns.contains(column));
+                let first = needing.next();
+                first.is_some_and(|slot| table.stalled.contains(slot))
+                    && needing.all(|slot| table.stalled.contains(slot))
+            };
+            let segments = table
+                .victims
+                .iter()
+                .map(|&(_, chunk, column)| (chunk, column));
+            segments
+                .filter(|&(chunk, column)| only_stalled(chunk, column))
+                .map(|(chunk, column)| table.own_bytes(chunk, column))
+                .sum()
+        };
+        let tables = self.state.tables.values();
+        let stalled = tables.filter(|table| !table.stalled.is_empty());
+        stalled.map(of_table).sum()
     }
 
     fn is_wanted_but_by(
@@ -131,7 +158,12 @@ impl Abm {
         let Some(table) = self.state.tables.get(&table) else {
             return false;
         };
-        let mut needing = table.interest(chunk).iter().map(|slot| table.slot(slot));
+        let interest = table.interest(chunk);
+        let interest = match scan {
+            Some(_) => interest.clone(),
+            None => interest.difference(&table.stalled),
+        };
+        let mut needing = interest.iter().map(|slot| table.slot(slot));
         let holding = table.pins.get(&chunk).into_iter();
         needing.any(|slot| Some(slot.scan) != scan && slot.columns.intersects(columns))
             || holding.flat_map(|pins| &pins.by).any(|(pinner, held)| {

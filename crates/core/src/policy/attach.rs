@@ -7,7 +7,6 @@ use crate::policy::Rules;
 use crate::policy::normal::Normal;
 use crate::policy::victims::Victim;
 use crate::state::{LoadChoice, State};
-use crate::table::scan::Scan;
 use crate::{ChunkId, Part, TableId};
 
 /// `attach`.
@@ -15,20 +14,8 @@ use crate::{ChunkId, Part, TableId};
 pub(super) struct Attach;
 
 impl Rules for Attach {
-    fn is_sequential(&self) -> bool {
-        true
-    }
-
     fn first_chunk(&self, state: &State, table: TableId, parts: &[Part]) -> ChunkId {
         attach_point(state, table, parts)
-    }
-
-    fn next_load(&self, state: &State) -> Option<LoadChoice> {
-        Normal.next_load(state)
-    }
-
-    fn delivery(&self, state: &State, scan: &Scan) -> Option<ChunkId> {
-        Normal.delivery(state, scan)
     }
 
     fn victim(&self, state: &State, load: Option<&LoadChoice>) -> Option<Victim> {

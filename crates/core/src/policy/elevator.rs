@@ -20,6 +20,10 @@ use crate::{ChunkId, ColumnSet};
 pub(super) struct Elevator;
 
 impl Rules for Elevator {
+    fn is_sequential(&self) -> bool {
+        false
+    }
+
     fn loads_ahead(&self, loads_max: usize) -> usize {
         loads_max
     }
@@ -28,7 +32,7 @@ impl Rules for Elevator {
         Upkeep {
             wanted_segments_may_go: false,
             stalled_scans_want: false,
-            idle_list: false,
+            idle_counts: false,
         }
     }
 

@@ -32,14 +32,25 @@ use crate::{ChunkId, Part, TableId};
 
 use victims::Victim;
 
-/// What a policy decides.
+/// What a policy decides. By default every scan takes its chunks in an order fixed when it
+/// registers, as under `normal`.
 pub(crate) trait Rules: fmt::Debug + Sync {
+    /// Whether every scan takes its chunks in an order fixed when it registers. A policy that says
+    /// no says what is loaded and handed out instead.
+    fn is_sequential(&self) -> bool {
+        true
+    }
+
     /// The next load, on a device that has a free place.
-    fn next_load(&self, state: &State) -> Option<LoadChoice>;
+    fn next_load(&self, state: &State) -> Option<LoadChoice> {
+        in_order::next_load(state)
+    }
 
     /// The chunk that a scan is handed, of those that are ready. Not asked for scans that take
     /// their chunks in a fixed order.
-    fn delivery(&self, state: &State, scan: &Scan) -> Option<ChunkId>;
+    fn delivery(&self, state: &State, scan: &Scan) -> Option<ChunkId> {
+        in_order::next_in_order(state, scan)
+    }
 
     /// What is evicted next for a load, or because the budget shrank. Never what is pinned or of a
     /// chunk with a load under way (ABM-I2).
@@ -57,11 +68,6 @@ pub(crate) trait Rules: fmt::Debug + Sync {
         1
     }
 
-    /// Whether every scan takes its chunks in an order fixed when it registers.
-    fn is_sequential(&self) -> bool {
-        false
-    }
-
     /// Where the order of a new scan begins that takes its chunks in a fixed order.
     fn first_chunk(&self, _state: &State, _table: TableId, _parts: &[Part]) -> ChunkId {
         ChunkId(0)
@@ -77,7 +83,7 @@ pub(crate) trait Rules: fmt::Debug + Sync {
         Upkeep {
             wanted_segments_may_go: self.is_sequential(),
             stalled_scans_want: true,
-            idle_list: false,
+            idle_counts: false,
         }
     }
 

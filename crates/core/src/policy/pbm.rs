@@ -10,9 +10,9 @@
 
 use std::cmp::Reverse;
 
+use crate::policy::Rules;
 use crate::policy::in_order::TakenBefore;
 use crate::policy::victims::Victim;
-use crate::policy::{Rules, in_order};
 use crate::state::{LoadChoice, State};
 use crate::table::Table;
 use crate::table::scan::Scan;
@@ -26,18 +26,6 @@ pub(super) struct Pbm;
 pub(super) type Idle = (TableId, ChunkId, ColumnId);
 
 impl Rules for Pbm {
-    fn is_sequential(&self) -> bool {
-        true
-    }
-
-    fn next_load(&self, state: &State) -> Option<LoadChoice> {
-        in_order::next_load(state)
-    }
-
-    fn delivery(&self, state: &State, scan: &Scan) -> Option<ChunkId> {
-        in_order::next_in_order(state, scan)
-    }
-
     fn victim(&self, state: &State, load: Option<&LoadChoice>) -> Option<Victim> {
         let all = state.tables.values().flat_map(|table| {
             let idle = table.victims.iter();

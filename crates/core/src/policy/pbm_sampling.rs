@@ -3,13 +3,11 @@
 //! Bounds: looks at `SAMPLE` segments, at all only if none of these may go.
 //! Source: [Vanderkooy23].
 
-use crate::ChunkId;
 use crate::policy::Rules;
 use crate::policy::pbm::{Idle, Pbm, needed_last};
 use crate::policy::victims::Victim;
 use crate::state::{LoadChoice, State};
-use crate::table::Upkeep;
-use crate::table::scan::Scan;
+use crate::table::{Table, Upkeep};
 
 /// Segments that are looked at for an eviction. With ten, the best of them is in the best fifth
 /// nine times of ten.
@@ -20,23 +18,11 @@ const SAMPLE: usize = 10;
 pub(super) struct PbmSampling;
 
 impl Rules for PbmSampling {
-    fn is_sequential(&self) -> bool {
-        true
-    }
-
     fn upkeep(&self) -> Upkeep {
         Upkeep {
-            idle_list: true,
+            idle_counts: true,
             ..Pbm.upkeep()
         }
-    }
-
-    fn next_load(&self, state: &State) -> Option<LoadChoice> {
-        Pbm.next_load(state)
-    }
-
-    fn delivery(&self, state: &State, scan: &Scan) -> Option<ChunkId> {
-        Pbm.delivery(state, scan)
     }
 
     fn victim(&self, state: &State, load: Option<&LoadChoice>) -> Option<Victim> {
@@ -45,14 +31,10 @@ impl Rules for PbmSampling {
     }
 }
 
-/// Some idle segments, drawn evenly, one perhaps twice. What is drawn depends on the state
-/// alone, which the eviction that follows changes.
+/// Some idle segments, drawn evenly, one perhaps twice. What is drawn depends on the contract's
+/// state alone, which the eviction that follows changes.
 fn sample(state: &State) -> Vec<Idle> {
-    let lists = || {
-        let lists = state.tables.values();
-        lists.filter_map(|table| Some((table.id, table.idle_list.as_ref()?.segments())))
-    };
-    let total: usize = lists().map(|(_, list)| list.len()).sum();
+    let total: usize = state.tables.values().map(Table::idle_count).sum();
     if total == 0 {
         return Vec::new();
     }
@@ -61,10 +43,10 @@ fn sample(state: &State) -> Vec<Idle> {
         random = random.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let place = (u128::from(mix(random)) * total as u128) >> 64;
         let mut place = usize::try_from(place).unwrap_or(0);
-        lists().find_map(|(table, list)| {
-            let found = list.get(place);
-            place = place.saturating_sub(list.len());
-            found.map(|&(chunk, column)| (table, chunk, column))
+        state.tables.values().find_map(|table| {
+            let found = table.idle_segment(place);
+            place = place.saturating_sub(table.idle_count());
+            found.map(|(chunk, column)| (table.id, chunk, column))
         })
     };
     (0..SAMPLE).filter_map(|_| drawn()).collect()

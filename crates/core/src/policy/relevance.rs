@@ -1,5 +1,6 @@
 //! `relevance`: as `relevance-2007`, but scans take turns on the cores, and a scan is fed by as
-//! many loads as run at once.
+//! many loads as run at once. What only stalled scans need is garbage: cursors whose clients are
+//! idle keep no frames from those who read.
 //!
 //! The turns are in `turns.rs`.
 
@@ -8,6 +9,7 @@ use crate::policy::Rules;
 use crate::policy::relevance_2007::Relevance2007;
 use crate::policy::victims::Victim;
 use crate::state::{LoadChoice, State};
+use crate::table::Upkeep;
 use crate::table::scan::Scan;
 
 /// `relevance`.
@@ -15,12 +17,24 @@ use crate::table::scan::Scan;
 pub(super) struct Relevance;
 
 impl Rules for Relevance {
+    fn is_sequential(&self) -> bool {
+        false
+    }
+
     fn takes_turns(&self) -> bool {
         true
     }
 
     fn loads_ahead(&self, loads_max: usize) -> usize {
         loads_max
+    }
+
+    fn upkeep(&self) -> Upkeep {
+        Upkeep {
+            wanted_segments_may_go: false,
+            stalled_scans_want: false,
+            idle_counts: false,
+        }
     }
 
     fn next_load(&self, state: &State) -> Option<LoadChoice> {

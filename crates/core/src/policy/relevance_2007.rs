@@ -29,6 +29,10 @@ use crate::{ChunkId, ColumnSet, ScanId, StorageModel};
 pub(super) struct Relevance2007;
 
 impl Rules for Relevance2007 {
+    fn is_sequential(&self) -> bool {
+        false
+    }
+
     fn next_load(&self, state: &State) -> Option<LoadChoice> {
         next_load(state)
     }

@@ -31,7 +31,7 @@ pub use morphing::{PageCosts, SmoothPolicy};
 pub use page_layout::{PageLayout, PageRun};
 pub use probe::{
     Event, Examined, HandOver, Job, JobId, PageBytes, Pricing, Probe, ProbeOptions, ReadAhead,
-    SAMPLED_LEAVES, Sample, TableSize, pages_bytes_max, take_over_pages,
+    SAMPLED_LEAVES, Sample, TableSize, pages_bytes_max, sampled_leaves, take_over_pages,
 };
 pub use scan::{SmoothOptions, SmoothScan};
 pub use seen_rows::SeenRows;

@@ -27,9 +27,10 @@ impl Table {
         assert_eq!(members, self.chunks.len(), "groups partition the chunks");
         let listed: usize = self.chunks.iter().map(|chunk| chunk.listed.len()).sum();
         assert_eq!(self.victims.len(), listed);
-        if let Some(list) = &self.idle_list {
+        if self.upkeep.idle_counts {
             let victims: BTreeSet<_> = self.victims.iter().map(|&(_, c, col)| (c, col)).collect();
-            assert!(list.check().into_iter().eq(victims));
+            let counted = (0..self.idle_count()).filter_map(|place| self.idle_segment(place));
+            assert!(counted.eq(victims), "each idle segment has its place");
         }
         self.interests().check();
         used + self.check_extents()

@@ -8,7 +8,7 @@
 pub(crate) mod best_chunk;
 mod check;
 pub(crate) mod groups;
-pub(crate) mod idle_list;
+mod idle_counts;
 pub(crate) mod interest;
 pub(crate) mod layout;
 mod needed;
@@ -21,7 +21,7 @@ use smallvec::SmallVec;
 
 use crate::bits::Bits;
 use crate::table::groups::{ChunkState, Group, GroupId, Groups};
-use crate::table::idle_list::IdleList;
+use crate::table::idle_counts::IdleCounts;
 use crate::table::interest::Interest;
 use crate::{
     ChunkId, ChunkLayout, ChunkSet, ColumnId, ColumnSet, DeviceId, ExtentId, PageRequestId, ScanId,
@@ -36,8 +36,8 @@ pub(crate) struct Upkeep {
     pub(crate) wanted_segments_may_go: bool,
     /// What stalled scans need counts as wanted.
     pub(crate) stalled_scans_want: bool,
-    /// Segments that may be evicted by themselves are listed, to be drawn from.
-    pub(crate) idle_list: bool,
+    /// Segments that may be evicted by themselves are counted, to be drawn from.
+    pub(crate) idle_counts: bool,
 }
 
 /// A part of a registered scan: one bit in the interest masks of its table.
@@ -136,8 +136,8 @@ pub(crate) struct Table {
     pub(crate) pins: BTreeMap<ChunkId, Pins>,
     /// Segments that may be evicted one by one, by last use.
     pub(crate) victims: BTreeSet<(u64, ChunkId, ColumnId)>,
-    /// The same, to be drawn from, where the policy wants that.
-    pub(crate) idle_list: Option<IdleList>,
+    /// How many of them each chunk has, to draw from them, where the policy wants that.
+    idle_counts: Option<IdleCounts>,
     /// Resident extents, the only ones that can be orphans.
     pub(crate) resident_extents: BTreeSet<ExtentId>,
     /// Where the elevator reads next.
@@ -171,7 +171,7 @@ impl Table {
             groups: Groups::default(),
             pins: BTreeMap::new(),
             victims: BTreeSet::new(),
-            idle_list: upkeep.idle_list.then(IdleList::default),
+            idle_counts: upkeep.idle_counts.then(IdleCounts::default),
             resident_extents: BTreeSet::new(),
             cursor: ChunkId(0),
             last_load_seq: None,
@@ -196,6 +196,9 @@ impl Table {
                 *total += bytes;
             }
             self.interest.push();
+            if let Some(counts) = &mut self.idle_counts {
+                counts.push();
+            }
             let group = self.groups.insert(id, state, &self.interest);
             self.group_of.push(group);
             self.chunks.push(Chunk {
@@ -532,20 +535,29 @@ impl Table {
             match (listed.contains(column), now.contains(column)) {
                 (true, false) => {
                     self.victims.remove(&(seq, chunk, column));
-                    if let Some(list) = &mut self.idle_list {
-                        list.remove((chunk, column));
-                    }
                 }
                 (false, true) => {
                     self.victims.insert((seq, chunk, column));
-                    if let Some(list) = &mut self.idle_list {
-                        list.insert((chunk, column));
-                    }
                 }
                 _ => {}
             }
         }
+        if let Some(counts) = &mut self.idle_counts {
+            counts.change(chunk, listed.len(), now.len());
+        }
         self.chunks[chunk.0 as usize].listed = now;
+    }
+
+    /// How many segments may be evicted one by one, where that is counted.
+    pub(crate) fn idle_count(&self) -> usize {
+        self.idle_counts.as_ref().map_or(0, IdleCounts::total)
+    }
+
+    /// The one in this place, in the order of chunk and column.
+    pub(crate) fn idle_segment(&self, place: usize) -> Option<(ChunkId, ColumnId)> {
+        let (chunk, place) = self.idle_counts.as_ref()?.at(place)?;
+        let column = self.chunks[chunk.0 as usize].listed.iter().nth(place)?;
+        Some((chunk, column))
     }
 
     /// Columns of a chunk that may be evicted by themselves.

@@ -400,7 +400,7 @@ impl Oracle {
 
     pub(super) fn wanted(&self, table: TableId, chunk: ChunkId) -> ColumnSet {
         let mut scans = self.interested(table, chunk);
-        if self.config.policy == Policy::Elevator {
+        if matches!(self.config.policy, Policy::Elevator | Policy::Relevance) {
             scans.retain(|&scan| !self.stalled(scan));
         }
         self.union_of_cols(&scans, chunk)

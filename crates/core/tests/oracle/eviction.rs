@@ -50,8 +50,10 @@ impl Oracle {
         let spared = load.map(|load| (load.table, load.chunk));
         let victim = match self.config.policy {
             Policy::Normal | Policy::Attach => self.least_recently_used(load),
-            Policy::Pbm => self.needed_last(load),
-            Policy::PbmSampling => panic!("what is drawn is nobody's to predict"),
+            Policy::Pbm => self.needed_last(self.idle_segments(load)),
+            Policy::PbmSampling => self
+                .needed_last(self.sample(load))
+                .or_else(|| self.needed_last(self.idle_segments(load))),
             Policy::Elevator => self.garbage().or_else(|| self.passed_by(spared)),
             Policy::Relevance | Policy::Relevance2007 => self.garbage().or_else(|| {
                 let tier = |tier| self.least_relevant(spared, load.map(|load| load.scan), tier);
@@ -142,10 +144,27 @@ impl Oracle {
         segments
     }
 
-    /// [PBM12]: the segment whose estimated time until it is consumed next is longest; without any,
-    /// LRU.
-    fn needed_last(&self, load: Option<&Choice>) -> Option<Victim> {
-        let mut segments = self.idle_segments(load);
+    /// [Vanderkooy23]: ten of all idle segments, but for those that must not go for the load.
+    fn sample(&self, load: Option<&Choice>) -> Vec<(TableId, ChunkId, ColumnId)> {
+        let all = self.idle_segments(None);
+        let allowed = self.idle_segments(load);
+        let seed = self.sequence ^ self.used().rotate_left(32);
+        let draw = |i: u64| {
+            // [Steele14]
+            let mut z = seed.wrapping_add(i.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+            z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+            z ^= z >> 31;
+            let place = u128::from(z) * all.len() as u128 / (1 << 64);
+            all.get(usize::try_from(place).expect("below the length"))
+        };
+        let drawn = (1..=10).filter_map(draw).copied();
+        drawn.filter(|one| allowed.contains(one)).collect()
+    }
+
+    /// [PBM12]: of these the segment whose estimated time until it is consumed next is longest;
+    /// without any, LRU.
+    fn needed_last(&self, mut segments: Vec<(TableId, ChunkId, ColumnId)>) -> Option<Victim> {
         let next_use = |table, chunk, column| {
             let times = self.interested(table, chunk).into_iter().filter_map(|q| {
                 let scan = &self.scans[&q];

@@ -455,6 +455,7 @@ impl Oracle {
         chunk: ChunkId,
         columns: ColumnSet,
     ) {
+        self.next_sequence();
         let state = if columns.is_subset(&self.resident(table, chunk)) {
             self.actions.push_back(Action::ServePage { request });
             PageState::Served

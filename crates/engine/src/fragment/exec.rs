@@ -98,6 +98,11 @@ impl FragmentExec {
         }
     }
 
+    /// The partial aggregate on its scan, as it would stand in the plan: it gives the same rows.
+    pub(crate) fn partial(&self) -> &Arc<dyn ExecutionPlan> {
+        &self.partial
+    }
+
     /// The partial aggregate over these runs of the scan, or over what is left of it.
     fn row_by_row(
         &self,

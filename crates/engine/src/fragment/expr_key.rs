@@ -14,12 +14,14 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use arrow::datatypes::Schema;
+use datafusion::logical_expr::physical_planning_context::ScalarSubqueryResults;
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF, Volatility};
 use datafusion::physical_expr::expressions::{
-    BinaryExpr, CaseExpr, CastExpr, Column, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr,
-    Literal, NegativeExpr, NotExpr, TryCastExpr,
+    BinaryExpr, CaseExpr, CastExpr, Column, DynamicFilterPhysicalExpr, InListExpr, IsNotNullExpr,
+    IsNullExpr, LikeExpr, Literal, NegativeExpr, NotExpr, TryCastExpr,
 };
-use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
+use datafusion::physical_expr::scalar_subquery::ScalarSubqueryExpr;
+use datafusion::physical_expr::{PhysicalExpr, PhysicalSortExpr, ScalarFunctionExpr};
 use datafusion::physical_plan::udaf::AggregateFunctionExpr;
 
 /// Longer keys are IN lists that programs wrote.
@@ -30,6 +32,19 @@ const KEY_BYTES_MAX: usize = 64 << 10;
 pub(crate) struct KeyWriter {
     text: String,
     functions: Vec<Function>,
+    /// Columns are named by where they are, not by their names.
+    by_position: bool,
+    /// What was met that is made elsewhere in the plan; it has keys if there is a place for it.
+    from_elsewhere: Option<Vec<Elsewhere>>,
+}
+
+/// What an expression gets while it runs, from another node of its plan.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) enum Elsewhere {
+    /// A dynamic filter, by its id.
+    Filter(u64),
+    /// Results of scalar subqueries.
+    Subqueries(ScalarSubqueryResults),
 }
 
 /// A finished key. Equal keys: equal values.
@@ -92,6 +107,29 @@ impl KeyWriter {
         Some(writer.finish())
     }
 
+    /// A key of an operator that stands on others: names of their columns may repeat. What is from
+    /// elsewhere must be made below the operator that the key is for.
+    pub(crate) fn of_operator() -> Self {
+        Self {
+            by_position: true,
+            ..Self::of_scan()
+        }
+    }
+
+    /// A key of a scan in an operator's plan.
+    pub(crate) fn of_scan() -> Self {
+        Self {
+            from_elsewhere: Some(Vec::new()),
+            ..Self::default()
+        }
+    }
+
+    /// What was written so far, and what is made elsewhere. The functions that it names must be
+    /// kept by somebody else.
+    pub(crate) fn into_text(self) -> (String, Vec<Elsewhere>) {
+        (self.text, self.from_elsewhere.unwrap_or_default())
+    }
+
     /// The key of what was written so far.
     pub(crate) fn finish(self) -> Key {
         Key {
@@ -115,6 +153,9 @@ impl KeyWriter {
         schema: &Schema,
     ) -> Option<()> {
         let udaf = function.fun();
+        if udaf.signature().volatility != Volatility::Immutable {
+            return None;
+        }
         self.word("aggregate");
         self.word(udaf.name());
         let address = Arc::as_ptr(udaf.inner()).cast::<()>().addr();
@@ -129,6 +170,7 @@ impl KeyWriter {
             _keeps: udaf.clone(),
         });
         self.list(args, schema)?;
+        self.order(function.order_bys(), schema)?;
         match filter {
             Some(filter) => self.expr(filter, schema),
             None => {
@@ -138,7 +180,17 @@ impl KeyWriter {
         }
     }
 
-    fn list(&mut self, exprs: &[Arc<dyn PhysicalExpr>], schema: &Schema) -> Option<()> {
+    /// Appends sort keys over `schema`.
+    pub(crate) fn order(&mut self, order: &[PhysicalSortExpr], schema: &Schema) -> Option<()> {
+        self.word(&order.len().to_string());
+        order.iter().try_for_each(|key| {
+            self.word(&format!("{:?}", key.options));
+            self.expr(&key.expr, schema)
+        })
+    }
+
+    /// Appends expressions over `schema`.
+    pub(crate) fn list(&mut self, exprs: &[Arc<dyn PhysicalExpr>], schema: &Schema) -> Option<()> {
         self.word(&exprs.len().to_string());
         exprs.iter().try_for_each(|expr| self.expr(expr, schema))
     }
@@ -152,15 +204,39 @@ impl KeyWriter {
         if let Some(column) = expr.downcast_ref::<Column>() {
             let field = schema.fields().get(column.index())?;
             self.word("column");
-            self.word(field.name());
+            if self.by_position {
+                self.word(&column.index().to_string());
+            } else {
+                self.word(field.name());
+            }
             self.word(&format!("{:?}", field.data_type()));
             return Some(());
         }
         if let Some(literal) = expr.downcast_ref::<Literal>() {
+            if literal.value().data_type().is_nested() {
+                // Lists are written without quotes: ['a', 'b'] as ['a, b'].
+                return None;
+            }
             self.word("literal");
             self.word(&format!("{:?}", literal.value().data_type()));
             self.word(&format!("{:?}", literal.value()));
             return Some(());
+        }
+        if let Some(from_elsewhere) = &mut self.from_elsewhere {
+            if expr.is::<DynamicFilterPhysicalExpr>() {
+                // It changes no rows of a plan that makes it, whatever it says.
+                from_elsewhere.push(Elsewhere::Filter(expr.expression_id()?));
+                self.word("dynamic");
+                return Some(());
+            }
+            if let Some(subquery) = expr.downcast_ref::<ScalarSubqueryExpr>() {
+                from_elsewhere.push(Elsewhere::Subqueries(subquery.results().clone()));
+                #[expect(deprecated, reason = "nothing else says which of the results it is")]
+                let index = subquery.index().as_usize();
+                let of = subquery.return_field(schema).ok()?;
+                self.word(&format!("subquery {index} {:?}", of.data_type()));
+                return Some(());
+            }
         }
         if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
             let plain = BinaryExpr::new(
@@ -229,6 +305,7 @@ impl KeyWriter {
 #[cfg(test)]
 mod tests {
     use arrow::datatypes::{DataType, Field};
+    use datafusion::common::ScalarValue;
     use datafusion::logical_expr::Operator;
     use datafusion::physical_expr::expressions::{cast, col, lit};
 
@@ -258,6 +335,26 @@ mod tests {
         assert_ne!(plus(), binary(Arc::clone(&a), Operator::Plus, lit(1i32)));
         let wide = cast(a, &schema, DataType::Float64).unwrap();
         assert!(KeyWriter::key_of(&wide, &schema).is_some());
+    }
+
+    #[test]
+    fn lists_have_no_key() {
+        let list = |words: &[&str]| {
+            let words: Vec<_> = words.iter().map(|word| ScalarValue::from(*word)).collect();
+            let list = ScalarValue::new_list_nullable(&words, &DataType::Utf8);
+            lit(ScalarValue::List(list))
+        };
+        let written = |list: &Arc<dyn PhysicalExpr>| {
+            let literal = list.downcast_ref::<Literal>().unwrap();
+            format!("{:?}", literal.value())
+        };
+        let (two, one) = (list(&["a", "b"]), list(&["a, b"]));
+        assert_eq!(
+            written(&two),
+            written(&one),
+            "the text does not tell them apart"
+        );
+        assert!(KeyWriter::key_of(&two, &schema()).is_none());
     }
 
     #[test]

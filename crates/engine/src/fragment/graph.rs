@@ -3,9 +3,9 @@
 //!
 //! Idea: an expression is cut into nodes wherever a part of it may be somebody else's too. What is
 //! evaluated lazily (CASE, AND, OR and functions that may skip arguments) stays whole: a part of it
-//! might fail for rows that the whole never asks. Decimals are computed in 64 bits where that is
-//! proved (`narrow.rs`). Values are kept in a [`Frame`], one for a batch, or for those rows of it
-//! that a class wants.
+//! might fail for rows that the whole never asks. Decimals are computed in 64 bits or 32 where it
+//! is proved that these suffice (`narrow.rs`). Values are kept in a [`Frame`], one for a batch, or
+//! for those rows of it that a class wants.
 //! Not here: which rows (`query_sets.rs`), aggregates (`program.rs`).
 
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow::compute::{FilterBuilder, FilterPredicate};
-use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use coscan_storage::pool::ColumnRequest;
 use datafusion::common::internal_datafusion_err;
 use datafusion::error::Result;
@@ -82,7 +82,7 @@ pub(crate) struct Frame {
 pub(crate) struct FileColumns<'a> {
     pub(crate) schema: &'a Schema,
     /// As the schema's, or narrower (`read/compact.rs`).
-    pub(crate) reads: &'a [FieldRef],
+    pub(crate) reads: &'a [ColumnRequest],
 }
 
 impl Graph {
@@ -108,11 +108,7 @@ impl Graph {
             return Ok(Some(*known));
         }
         let node = if let Some(column) = expr.downcast_ref::<Column>() {
-            let field = Arc::clone(&file.reads[column.index()]);
-            self.inputs.push(ColumnRequest {
-                name: field.name().clone(),
-                field,
-            });
+            self.inputs.push(file.reads[column.index()].clone());
             Source::Input(self.inputs.len() - 1)
         } else {
             self.compute(expr, file)?
@@ -204,16 +200,7 @@ impl Graph {
         }
         let Node { data_type, source } = &self.nodes[node];
         let value = match source {
-            Source::Input(input) => {
-                let array = inputs(*input)?;
-                match self.narrow(node, frame, inputs)? {
-                    Some(narrow) if array.data_type() != data_type => {
-                        let wrong = || internal_datafusion_err!("an input cannot be widened");
-                        narrow.widen(data_type).ok_or_else(wrong)?
-                    }
-                    _ => widen(&array, data_type)?,
-                }
-            }
+            Source::Input(input) => widen(&inputs(*input)?, data_type)?,
             Source::Compute {
                 narrowed,
                 expr,
@@ -358,7 +345,8 @@ fn is_divisible(expr: &Arc<dyn PhysicalExpr>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use arrow::array::{Decimal64Array, Decimal128Array};
+    use arrow::array::{Date32Array, Decimal64Array, Decimal128Array, Int64Array};
+    use coscan_storage::narrowest;
     use datafusion::common::ScalarValue;
     use datafusion::physical_expr::expressions::{cast, col, lit};
     use proptest::prelude::*;
@@ -417,10 +405,14 @@ mod tests {
     }
 
     fn column() -> impl Strategy<Value = Vec<Option<i64>>> {
+        let tiny = proptest::option::weighted(0.9, -100i64..100);
         let small = proptest::option::weighted(0.9, -10_000i64..10_000);
+        let of_32_bits = proptest::option::weighted(0.9, -(1i64 << 31)..1 << 31);
         let large = proptest::option::weighted(0.9, -EDGE..EDGE);
         prop_oneof![
+            1 => proptest::collection::vec(tiny, 50),
             2 => proptest::collection::vec(small, 50),
+            1 => proptest::collection::vec(of_32_bits, 50),
             1 => proptest::collection::vec(large, 50),
         ]
     }
@@ -433,15 +425,15 @@ mod tests {
             a in column(),
             b in column(),
             seed in proptest::collection::vec(any::<u8>(), 1..6),
+            shrink in any::<bool>(),
         ) {
             let schema = Schema::new(vec![
                 Field::new("a", DataType::Decimal128(18, 2), true),
                 Field::new("b", DataType::Decimal128(18, 4), true),
             ]);
-            let reads: Vec<FieldRef> = vec![
-                Arc::new(Field::new("a", DataType::Decimal64(18, 2), true)),
-                Arc::new(Field::new("b", DataType::Decimal64(18, 4), true)),
-            ];
+            let reads = [("a", 2), ("b", 4)].map(|(name, scale)| {
+                ColumnRequest::exact(Arc::new(Field::new(name, DataType::Decimal64(18, scale), true)))
+            });
             let expr = expr(&schema, &seed);
             let wide = |values: &[Option<i64>], scale: i8| -> ArrayRef {
                 let array: Decimal128Array = values.iter().map(|v| v.map(i128::from)).collect();
@@ -449,7 +441,8 @@ mod tests {
             };
             let narrow = |values: &[Option<i64>], scale: i8| -> ArrayRef {
                 let array: Decimal64Array = values.iter().copied().collect();
-                Arc::new(array.with_precision_and_scale(18, scale).unwrap())
+                let array = Arc::new(array.with_precision_and_scale(18, scale).unwrap());
+                if shrink { narrowest(array) } else { array }
             };
             let rows = a.len();
             let batch = RecordBatch::try_new(Arc::new(schema.clone()), vec![wide(&a, 2), wide(&b, 4)]);
@@ -473,6 +466,55 @@ mod tests {
                 // never may.
                 (found, expected) => prop_assert_eq!(found.is_err(), expected.is_err(), "{}", expr),
             }
+        }
+
+        /// Comparisons of dates and integers, in whatever width they are kept.
+        #[test]
+        fn comparisons_are_those_of_datafusion(
+            days in proptest::collection::vec(
+                proptest::option::weighted(0.9, prop_oneof![any::<i32>(), 8_000..9_000, -130..130]),
+                50,
+            ),
+            keys in column(),
+            constant in prop_oneof![any::<i32>(), 8_000..9_000, -130..130],
+            op in 0..6usize,
+            of_days in any::<bool>(),
+            swapped in any::<bool>(),
+        ) {
+            let op = [
+                Operator::Eq,
+                Operator::NotEq,
+                Operator::Lt,
+                Operator::LtEq,
+                Operator::Gt,
+                Operator::GtEq,
+            ][op];
+            let fields = vec![
+                Field::new("d", DataType::Date32, true),
+                Field::new("k", DataType::Int64, true),
+            ];
+            let schema = Arc::new(Schema::new(fields));
+            let columns: [ArrayRef; 2] =
+                [Arc::new(Date32Array::from(days)), Arc::new(Int64Array::from(keys))];
+            let (column, constant) = if of_days {
+                (col("d", &schema).unwrap(), ScalarValue::Date32(Some(constant)))
+            } else {
+                (col("k", &schema).unwrap(), ScalarValue::Int64(Some(constant.into())))
+            };
+            let (left, right) = if swapped { (lit(constant), column) } else { (column, lit(constant)) };
+            let expr: Arc<dyn PhysicalExpr> = Arc::new(BinaryExpr::new(left, op, right));
+            let batch = RecordBatch::try_new(Arc::clone(&schema), columns.to_vec()).unwrap();
+            let expected = expr.evaluate(&batch).unwrap().into_array(50).unwrap();
+            let reads = schema.fields().iter().cloned().map(ColumnRequest::exact);
+            let reads: Vec<ColumnRequest> = reads.collect();
+            let mut graph = Graph::default();
+            let file = FileColumns { schema: &schema, reads: &reads };
+            let node = graph.add(&expr, file).unwrap().unwrap();
+            let input = |_: usize| -> Result<ArrayRef> {
+                Ok(narrowest(Arc::clone(&columns[usize::from(!of_days)])))
+            };
+            let found = graph.value(node, &mut graph.frame(50), &input).unwrap();
+            prop_assert_eq!(&found, &expected, "{}", expr);
         }
     }
 }

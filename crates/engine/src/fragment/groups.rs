@@ -14,6 +14,7 @@ use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, PrimitiveArray, StringArray, StringViewArray,
     UInt32Array,
 };
+use arrow::buffer::NullBuffer;
 use arrow::datatypes::{
     ArrowNativeType, ArrowPrimitiveType, DataType, Date32Type, Date64Type, Field, Int8Type,
     Int16Type, Int32Type, Int64Type, Schema, SchemaRef, UInt8Type, UInt16Type, UInt32Type,
@@ -25,7 +26,7 @@ use datafusion::logical_expr::EmitTo;
 use datafusion::physical_plan::aggregates::group_values::{GroupValues, new_group_values};
 use datafusion::physical_plan::aggregates::order::GroupOrdering;
 
-use crate::read::widen;
+use crate::read::{Integers, each_width, widen};
 
 /// Codes are found by looking at the known values one by one, so they are few.
 const CODES_MAX: usize = 32;
@@ -312,18 +313,31 @@ impl Codes {
 
     /// Each value that is referred to gets its code once.
     fn add_references(&mut self, key: &ArrayRef, wanted: &DataType, cells: &mut [u32]) -> bool {
-        let references = key.as_dictionary::<Int32Type>();
-        if references.values().len() > references.len() {
+        let references = key.as_any_dictionary();
+        let keys = Integers::of(references.keys());
+        let Some(keys) = keys.filter(|_| references.values().len() <= references.len()) else {
             return widen(key, wanted).is_ok_and(|wide| self.add(&wide, wanted, cells));
-        }
+        };
         let Ok(values) = widen(references.values(), wanted) else {
             return false;
         };
+        let nulls = references.keys().nulls();
+        each_width!(&keys, keys => self.add_keys(keys, nulls, &values, wanted, cells))
+    }
+
+    fn add_keys<K: ArrowNativeType>(
+        &mut self,
+        keys: &[K],
+        nulls: Option<&NullBuffer>,
+        values: &ArrayRef,
+        wanted: &DataType,
+        cells: &mut [u32],
+    ) -> bool {
         let mut codes: Vec<Option<u32>> = vec![None; values.len()];
         let mut of_null = None;
-        let keys = references.keys();
-        for (row, cell) in cells.iter_mut().enumerate() {
-            let at = (!keys.is_null(row)).then(|| keys.value(row).as_usize());
+        for (row, (cell, key)) in cells.iter_mut().zip(keys).enumerate() {
+            let refers = nulls.is_none_or(|nulls| nulls.is_valid(row));
+            let at = refers.then(|| key.as_usize());
             let at = at.filter(|at| !values.is_null(*at));
             let known = at.map_or(&mut of_null, |at| &mut codes[at]);
             let code = match *known {
@@ -331,8 +345,8 @@ impl Codes {
                 None => {
                     let code = match at {
                         None => self.code(None, || ScalarValue::try_from(wanted)),
-                        Some(at) => word_at(&values, at).and_then(|word| {
-                            self.code(Some(word), || ScalarValue::try_from_array(&values, at))
+                        Some(at) => word_at(values, at).and_then(|word| {
+                            self.code(Some(word), || ScalarValue::try_from_array(values, at))
                         }),
                     };
                     let Some(code) = code else {
@@ -457,6 +471,7 @@ mod tests {
             let key = |n: usize| (n % 11 != 5).then(|| i32::try_from(n * 5 % count).unwrap());
             let keys = Int32Array::from_iter((0..rows).map(key));
             let kept: ArrayRef = Arc::new(DictionaryArray::new(keys, Arc::new(values)));
+            let short = coscan_storage::narrowest(Arc::clone(&kept));
             let wide = widen(&kept, &DataType::Utf8View).unwrap();
             let sets: Vec<u32> = (0..rows).map(|n| u32::from(n % 3 == 0)).collect();
             let grouped = |key: ArrayRef| {
@@ -467,7 +482,9 @@ mod tests {
                 let emitted = groups.emit().unwrap();
                 (of_rows, emitted.sets, emitted.keys)
             };
-            assert_eq!(grouped(kept), grouped(wide), "{rows} rows, {count} values");
+            let expected = grouped(wide);
+            assert_eq!(grouped(kept), expected, "{rows} rows, {count} values");
+            assert_eq!(grouped(short), expected, "{rows} rows, {count} values");
         }
     }
 }

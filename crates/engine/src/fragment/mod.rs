@@ -35,5 +35,7 @@ mod sums;
 mod work;
 
 pub(crate) use board::Board;
+pub(crate) use exec::FragmentExec;
+pub(crate) use expr_key::{Elsewhere, KeyWriter};
 pub(crate) use recognise::ShareFragments;
 pub(crate) use state_cache::{Counts, StateCache};

@@ -1,30 +1,35 @@
-//! Decimals in 64 bits, where that is proved.
+//! Decimals in 64 bits or 32, where that is proved.
 //!
 //! A decimal of up to 18 digits is an integer of 64 bits and a scale. DataFusion computes with 128
 //! bits and checks every operation. Here the least and greatest value of each column of a batch are
 //! looked up, which costs a fraction of one addition; interval arithmetic over these says whether
-//! an expression can leave 64 bits; if it cannot, it is computed in 64 bits, unchecked. The bounds
-//! are those of the very values, not those that a file claims, so a file that lies changes nothing.
+//! an expression can leave 64 bits, or 32; if it cannot, it is computed in these, unchecked. The
+//! bounds are those of the very values, not those that a file claims, so a file that lies changes
+//! nothing. Columns are taken as they are kept, in one to eight bytes; so are integers and dates,
+//! which are only compared.
 //! Not here: sums (`sums.rs`), what is done where nothing is proved (`graph.rs`: DataFusion's own
 //! expressions).
 //! N1: values are DataFusion's, digit by digit: scales are those of its types, and what does not
 //! fit is refused.
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Decimal64Array, Decimal128Array};
-use arrow::buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
-use arrow::datatypes::{DataType, Decimal64Type, Schema};
-use datafusion::common::ScalarValue;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, BooleanArray};
+use arrow::buffer::{NullBuffer, ScalarBuffer};
+use arrow::datatypes::{ArrowNativeType, DataType, Schema};
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr, Literal, NegativeExpr};
-use std::sync::Arc;
 
 use super::graph::NodeId;
+use crate::read::{Integers, compares, each_width, is_whole, whole_of};
 
-/// Values of 64 bits with their bounds. What is under a null is any number within the bounds.
+/// Values of at most 64 bits with their bounds. What is under a null is any number within the
+/// bounds.
 #[derive(Clone, Debug)]
 pub(crate) struct Narrow {
-    pub(crate) values: ScalarBuffer<i64>,
+    pub(crate) values: Integers,
     pub(crate) nulls: Option<NullBuffer>,
     pub(crate) low: i64,
     pub(crate) high: i64,
@@ -56,41 +61,21 @@ pub(crate) struct NarrowComparison {
 }
 
 impl Narrow {
-    /// A column of decimals as it was decoded.
+    /// A column as it was decoded, if its values are whole numbers of at most 64 bits.
     pub(crate) fn of_array(array: &ArrayRef) -> Option<Self> {
-        let array: &Decimal64Array = array.as_primitive_opt::<Decimal64Type>()?;
-        Some(Self::bounded(
-            array.values().clone(),
-            array.nulls().filter(|n| n.null_count() > 0).cloned(),
-        ))
-    }
-
-    fn bounded(values: ScalarBuffer<i64>, nulls: Option<NullBuffer>) -> Self {
-        let (mut low, mut high) = (i64::MAX, i64::MIN);
-        for value in &values {
-            low = low.min(*value);
-            high = high.max(*value);
-        }
-        if values.is_empty() {
-            (low, high) = (0, 0);
-        }
-        Self {
+        let values = Integers::of(array)?;
+        let (low, high) = values.bounds();
+        Some(Self {
             values,
-            nulls,
+            nulls: array.nulls().filter(|n| n.null_count() > 0).cloned(),
             low,
             high,
-        }
+        })
     }
 
     /// The same values as DataFusion has them.
     pub(crate) fn widen(&self, data_type: &DataType) -> Option<ArrayRef> {
-        let DataType::Decimal128(precision, scale) = data_type else {
-            return None;
-        };
-        let values: ScalarBuffer<i128> = self.values.iter().map(|v| i128::from(*v)).collect();
-        let array = Decimal128Array::new(values, self.nulls.clone());
-        let array = array.with_precision_and_scale(*precision, *scale).ok()?;
-        Some(Arc::new(array))
+        self.values.widen(self.nulls.as_ref(), data_type)
     }
 }
 
@@ -137,23 +122,140 @@ fn scaled(side: Side<'_>, factor: i64) -> Option<(i128, i128)> {
     Some((low, high))
 }
 
-/// `f` of each pair of values. Callers have proved that it does not overflow.
-fn each(sides: [Side<'_>; 2], rows: usize, f: impl Fn(i64, i64) -> i64) -> ScalarBuffer<i64> {
-    match sides {
-        [Side::Values(left), Side::Values(right)] => {
-            let pairs = left.values.iter().zip(right.values.iter());
-            pairs.map(|(left, right)| f(*left, *right)).collect()
+/// What results are computed in: modulo its size, so the low bits of operands suffice and only the
+/// result has to fit.
+trait Word: ArrowNativeType {
+    fn of(value: i64) -> Self;
+    fn plus(self, other: Self) -> Self;
+    fn minus(self, other: Self) -> Self;
+    fn times(self, other: Self) -> Self;
+}
+
+macro_rules! word {
+    ($($native:ty),*) => {$(
+        #[allow(clippy::cast_possible_truncation, trivial_numeric_casts, reason = "the low bits")]
+        impl Word for $native {
+            fn of(value: i64) -> Self {
+                value as $native
+            }
+            fn plus(self, other: Self) -> Self {
+                self.wrapping_add(other)
+            }
+            fn minus(self, other: Self) -> Self {
+                self.wrapping_sub(other)
+            }
+            fn times(self, other: Self) -> Self {
+                self.wrapping_mul(other)
+            }
         }
-        [Side::Values(left), Side::Constant(right)] => {
-            left.values.iter().map(|left| f(*left, right)).collect()
-        }
-        [Side::Constant(left), Side::Values(right)] => {
-            right.values.iter().map(|right| f(left, *right)).collect()
-        }
-        [Side::Constant(left), Side::Constant(right)] => {
-            std::iter::repeat_n(f(left, right), rows).collect()
+    )*};
+}
+
+word! { i32, i64 }
+
+/// What is done with each pair of values.
+trait Operation: Copy {
+    fn of<W: Word>(self, left: W, right: W) -> W;
+}
+
+/// The sum of the sides after their factors.
+#[derive(Clone, Copy)]
+struct Sum(i64, i64);
+
+/// The difference of the sides after their factors.
+#[derive(Clone, Copy)]
+struct Difference(i64, i64);
+
+#[derive(Clone, Copy)]
+struct Product;
+
+impl Operation for Sum {
+    fn of<W: Word>(self, left: W, right: W) -> W {
+        left.times(W::of(self.0)).plus(right.times(W::of(self.1)))
+    }
+}
+
+impl Operation for Difference {
+    fn of<W: Word>(self, left: W, right: W) -> W {
+        left.times(W::of(self.0)).minus(right.times(W::of(self.1)))
+    }
+}
+
+impl Operation for Product {
+    fn of<W: Word>(self, left: W, right: W) -> W {
+        left.times(right)
+    }
+}
+
+/// Values of four or eight bytes; those of fewer are widened, a batch's length of them.
+enum Wide<'a> {
+    Four(Cow<'a, [i32]>),
+    Eight(&'a [i64]),
+}
+
+impl<'a> Wide<'a> {
+    fn of(values: &'a Integers) -> Self {
+        match values {
+            Integers::One(values) => Self::Four(values.iter().map(|v| i32::from(*v)).collect()),
+            Integers::Two(values) => Self::Four(values.iter().map(|v| i32::from(*v)).collect()),
+            Integers::Four(values) => Self::Four(Cow::Borrowed(values)),
+            Integers::Eight(values) => Self::Eight(values),
         }
     }
+}
+
+/// The operation's result for each pair. Callers have proved that all are within the bounds.
+fn each(
+    sides: [Side<'_>; 2],
+    rows: usize,
+    (low, high): (i64, i64),
+    operation: impl Operation,
+) -> Integers {
+    if i32::try_from(low).is_ok() && i32::try_from(high).is_ok() {
+        Integers::Four(words(sides, rows, operation))
+    } else {
+        Integers::Eight(words(sides, rows, operation))
+    }
+}
+
+fn words<W: Word>(sides: [Side<'_>; 2], rows: usize, operation: impl Operation) -> ScalarBuffer<W> {
+    match sides {
+        [Side::Values(left), Side::Values(right)] => {
+            match (Wide::of(&left.values), Wide::of(&right.values)) {
+                (Wide::Four(left), Wide::Four(right)) => zipped(&left, &right, operation),
+                (Wide::Four(left), Wide::Eight(right)) => zipped(&left, right, operation),
+                (Wide::Eight(left), Wide::Four(right)) => zipped(left, &right, operation),
+                (Wide::Eight(left), Wide::Eight(right)) => zipped(left, right, operation),
+            }
+        }
+        [Side::Values(left), Side::Constant(right)] => {
+            let right = W::of(right);
+            each_width!(&left.values, left => mapped(left, |left| operation.of(left, right)))
+        }
+        [Side::Constant(left), Side::Values(right)] => {
+            let left = W::of(left);
+            each_width!(&right.values, right => mapped(right, |right| operation.of(left, right)))
+        }
+        [Side::Constant(left), Side::Constant(right)] => {
+            std::iter::repeat_n(operation.of(W::of(left), W::of(right)), rows).collect()
+        }
+    }
+}
+
+fn mapped<W: Word, T: Copy + Into<i64>>(values: &[T], f: impl Fn(W) -> W) -> ScalarBuffer<W> {
+    let words = values.iter().map(|value| W::of((*value).into()));
+    words.map(f).collect()
+}
+
+fn zipped<W: Word, L, R>(left: &[L], right: &[R], operation: impl Operation) -> ScalarBuffer<W>
+where
+    L: Copy + Into<i64>,
+    R: Copy + Into<i64>,
+{
+    let pairs = left.iter().zip(right);
+    pairs
+        .map(|(left, right)| operation.of(W::of((*left).into()), W::of((*right).into())))
+        .collect()
 }
 
 impl NarrowOp {
@@ -173,73 +275,57 @@ impl NarrowOp {
     pub(crate) fn apply(&self, known: &[Option<Narrow>; 2], rows: usize) -> Option<Narrow> {
         let [first, second] = self.operands();
         let first = Side::of(first?, known, 0)?;
+        let second = || Side::of(second?, known, 1);
         match self {
             Self::Add([(_, f), (_, g)]) => {
-                let second = Side::of(second?, known, 1)?;
-                let (a, b) = (scaled(first, *f)?, scaled(second, *g)?);
-                let (low, high) = fits(a.0 + b.0, a.1 + b.1)?;
-                let (f, g) = (*f, *g);
-                let add = |l: i64, r: i64| l.wrapping_mul(f).wrapping_add(r.wrapping_mul(g));
-                Some(Narrow {
-                    values: each([first, second], rows, add),
-                    nulls: NullBuffer::union(first.nulls(), second.nulls()),
-                    low,
-                    high,
-                })
+                let sides = [first, second()?];
+                let (a, b) = (scaled(sides[0], *f)?, scaled(sides[1], *g)?);
+                let bounds = fits(a.0 + b.0, a.1 + b.1)?;
+                Some(made(sides, rows, bounds, Sum(*f, *g)))
             }
             Self::Subtract([(_, f), (_, g)]) => {
-                let second = Side::of(second?, known, 1)?;
-                let (a, b) = (scaled(first, *f)?, scaled(second, *g)?);
-                let (low, high) = fits(a.0 - b.1, a.1 - b.0)?;
-                let (f, g) = (*f, *g);
-                let subtract = |l: i64, r: i64| l.wrapping_mul(f).wrapping_sub(r.wrapping_mul(g));
-                Some(Narrow {
-                    values: each([first, second], rows, subtract),
-                    nulls: NullBuffer::union(first.nulls(), second.nulls()),
-                    low,
-                    high,
-                })
+                let sides = [first, second()?];
+                let (a, b) = (scaled(sides[0], *f)?, scaled(sides[1], *g)?);
+                let bounds = fits(a.0 - b.1, a.1 - b.0)?;
+                Some(made(sides, rows, bounds, Difference(*f, *g)))
             }
             Self::Multiply(_) => {
-                let second = Side::of(second?, known, 1)?;
-                let (a, b) = (first.bounds(), second.bounds());
+                let sides = [first, second()?];
+                let (a, b) = (sides[0].bounds(), sides[1].bounds());
                 let corners = [a.0 * b.0, a.0 * b.1, a.1 * b.0, a.1 * b.1];
                 let low = corners.iter().copied().min()?;
                 let high = corners.iter().copied().max()?;
-                let (low, high) = fits(low, high)?;
-                Some(Narrow {
-                    values: each([first, second], rows, i64::wrapping_mul),
-                    nulls: NullBuffer::union(first.nulls(), second.nulls()),
-                    low,
-                    high,
-                })
+                Some(made(sides, rows, fits(low, high)?, Product))
             }
             Self::Negate(_) => {
                 let (low, high) = first.bounds();
-                let (low, high) = fits(-high, -low)?;
-                let zero = Side::Constant(0);
-                Some(Narrow {
-                    values: each([zero, first], rows, i64::wrapping_sub),
-                    nulls: first.nulls().cloned(),
-                    low,
-                    high,
-                })
+                let sides = [Side::Constant(0), first];
+                Some(made(sides, rows, fits(-high, -low)?, Difference(1, 1)))
             }
             Self::Rescale(_, factor, limit) => {
                 let (low, high) = scaled(first, *factor)?;
                 if low <= -limit || high >= *limit {
                     return None;
                 }
-                let (low, high) = fits(low, high)?;
-                let factor = Side::Constant(*factor);
-                Some(Narrow {
-                    values: each([first, factor], rows, i64::wrapping_mul),
-                    nulls: first.nulls().cloned(),
-                    low,
-                    high,
-                })
+                let sides = [first, Side::Constant(*factor)];
+                Some(made(sides, rows, fits(low, high)?, Product))
             }
         }
+    }
+}
+
+/// The result of an operation with its bounds.
+fn made(
+    sides: [Side<'_>; 2],
+    rows: usize,
+    bounds: (i64, i64),
+    operation: impl Operation,
+) -> Narrow {
+    Narrow {
+        values: each(sides, rows, bounds, operation),
+        nulls: NullBuffer::union(sides[0].nulls(), sides[1].nulls()),
+        low: bounds.0,
+        high: bounds.1,
     }
 }
 
@@ -250,29 +336,21 @@ impl NarrowComparison {
         let sides = [Side::of(left, known, 0)?, Side::of(right, known, 1)?];
         scaled(sides[0], f)?;
         scaled(sides[1], g)?;
-        let of = |compare: fn(&i64, &i64) -> bool| -> BooleanBuffer {
-            let value = |side: Side<'_>, factor: i64, row: usize| match side {
-                Side::Values(narrow) => narrow.values[row].wrapping_mul(factor),
-                Side::Constant(value) => value.wrapping_mul(factor),
-            };
-            match (sides, f, g) {
-                ([Side::Values(left), Side::Constant(right)], 1, g) => {
-                    let (left, right) = (&left.values[..rows], right.wrapping_mul(g));
-                    BooleanBuffer::collect_bool(rows, |row| compare(&left[row], &right))
-                }
-                _ => BooleanBuffer::collect_bool(rows, |row| {
-                    compare(&value(sides[0], f, row), &value(sides[1], g, row))
-                }),
+        let values = match (sides, f, g) {
+            ([Side::Values(left), Side::Constant(right)], 1, g) => {
+                left.values.compare(self.op, right.wrapping_mul(g))?
             }
-        };
-        let values = match self.op {
-            Operator::Eq => of(i64::eq),
-            Operator::NotEq => of(i64::ne),
-            Operator::Lt => of(i64::lt),
-            Operator::LtEq => of(i64::le),
-            Operator::Gt => of(i64::gt),
-            Operator::GtEq => of(i64::ge),
-            _ => return None,
+            ([Side::Constant(left), Side::Values(right)], f, 1) => right
+                .values
+                .compare(self.op.swap()?, left.wrapping_mul(f))?,
+            ([Side::Values(left), Side::Values(right)], 1, 1) => {
+                left.values.compare_with(self.op, &right.values)?
+            }
+            ([left, right], f, g) => {
+                let scaled = |side, factor| words([side, Side::Constant(factor)], rows, Product);
+                let (left, right) = (scaled(left, f), scaled(right, g));
+                Integers::Eight(left).compare_with(self.op, &Integers::Eight(right))?
+            }
         };
         let nulls = NullBuffer::union(sides[0].nulls(), sides[1].nulls());
         Some(BooleanArray::new(values, nulls))
@@ -293,33 +371,29 @@ pub(crate) fn narrowed(
     schema: &Schema,
 ) -> Option<Narrowed> {
     let children = expr.children();
-    let side = |at: usize| -> Option<(Operand, i8)> {
-        let child = children.get(at)?;
-        let DataType::Decimal128(_, scale) = child.data_type(schema).ok()? else {
-            return None;
-        };
-        match operands.get(at)? {
-            Some(node) => Some((Operand::Node(*node), scale)),
-            None => Some((Operand::Constant(constant(child)?), scale)),
-        }
+    let operand = |at: usize| match operands.get(at)? {
+        Some(node) => Some(Operand::Node(*node)),
+        None => constant(children.get(at)?).map(Operand::Constant),
+    };
+    let side = |at: usize| match children.get(at)?.data_type(schema).ok()? {
+        DataType::Decimal128(_, scale) => Some((operand(at)?, scale)),
+        _ => None,
     };
     if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
+        let types = [binary.left(), binary.right()].map(|side| side.data_type(schema).ok());
+        if types[0] == types[1] && types[0].as_ref().is_some_and(is_whole) {
+            let sides = [(operand(0)?, 1), (operand(1)?, 1)];
+            let op = *binary.op();
+            let comparison = compares(op).then_some(NarrowComparison { op, sides });
+            return comparison.map(Narrowed::Comparison);
+        }
         let (left, right) = (side(0)?, side(1)?);
         let common = left.1.max(right.1);
         let sides = [
             (left.0, power(common, left.1)?),
             (right.0, power(common, right.1)?),
         ];
-        let compares = matches!(
-            binary.op(),
-            Operator::Eq
-                | Operator::NotEq
-                | Operator::Lt
-                | Operator::LtEq
-                | Operator::Gt
-                | Operator::GtEq
-        );
-        if compares {
+        if compares(*binary.op()) {
             return Some(Narrowed::Comparison(NarrowComparison {
                 op: *binary.op(),
                 sides,
@@ -360,8 +434,5 @@ fn power(to: i8, from: i8) -> Option<i64> {
 }
 
 fn constant(expr: &Arc<dyn PhysicalExpr>) -> Option<i64> {
-    match expr.downcast_ref::<Literal>()?.value() {
-        ScalarValue::Decimal128(Some(value), ..) => i64::try_from(*value).ok(),
-        _ => None,
-    }
+    whole_of(expr.downcast_ref::<Literal>()?.value())
 }

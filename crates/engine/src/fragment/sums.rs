@@ -21,6 +21,7 @@ use datafusion::functions_aggregate::sum::sum_udaf;
 use datafusion::physical_plan::udaf::AggregateFunctionExpr;
 
 use super::narrow::Narrow;
+use crate::read::each_width;
 
 /// Rows per group of the batch in hand, in four lanes.
 #[derive(Default)]
@@ -157,24 +158,38 @@ impl Sums {
             .abs()
             .max(i128::from(values.high).abs());
         let safe = i64::try_from(largest * rows).is_ok() && groups <= rows.unsigned_abs() as usize;
-        if let Some(nulls) = &values.nulls {
+        let nulls = values.nulls.as_ref();
+        each_width!(&values.values, values => self.sum(values, nulls, group_of, groups, safe));
+    }
+
+    /// `safe`: no sum of a batch leaves 64 bits.
+    fn sum<T: Copy + Into<i64>>(
+        &mut self,
+        values: &[T],
+        nulls: Option<&NullBuffer>,
+        group_of: &[usize],
+        groups: usize,
+        safe: bool,
+    ) {
+        let wide = |value: &T| -> i64 { (*value).into() };
+        if let Some(nulls) = nulls {
             for row in nulls.valid_indices() {
                 let sum = &mut self.sums[group_of[row]];
-                *sum = sum.wrapping_add(values.values[row].into());
+                *sum = sum.wrapping_add(wide(&values[row]).into());
             }
         } else if !safe {
-            for (group, value) in group_of.iter().zip(values.values.iter()) {
+            for (group, value) in group_of.iter().zip(values) {
                 let sum = &mut self.sums[*group];
-                *sum = sum.wrapping_add((*value).into());
+                *sum = sum.wrapping_add(wide(value).into());
             }
         } else if groups == 1 {
-            let sum: i64 = values.values.iter().sum();
+            let sum: i64 = values.iter().map(wide).sum();
             self.sums[0] = self.sums[0].wrapping_add(sum.into());
         } else {
             self.lanes.clear();
             self.lanes.resize(groups, [0; LANES]);
-            for (row, (group, value)) in group_of.iter().zip(values.values.iter()).enumerate() {
-                self.lanes[*group][row % LANES] += value;
+            for (row, (group, value)) in group_of.iter().zip(values).enumerate() {
+                self.lanes[*group][row % LANES] += wide(value);
             }
             for (sum, lanes) in self.sums.iter_mut().zip(&self.lanes) {
                 let batch: i128 = lanes.iter().map(|lane| i128::from(*lane)).sum();
@@ -290,6 +305,7 @@ mod tests {
             batches in proptest::collection::vec(values(), 1..4),
             groups in 1usize..6,
             narrow in any::<bool>(),
+            shrink in any::<bool>(),
         ) {
             // Every group has rows in every batch: DataFusion takes one without rows for one with a
             // sum of 0.
@@ -311,7 +327,9 @@ mod tests {
                     histogram.clear();
                     let known: arrow::array::Decimal64Array = batch.iter().copied().collect();
                     let known = known.with_precision_and_scale(18, 2).unwrap();
-                    let known = Narrow::of_array(&(Arc::new(known) as ArrayRef)).unwrap();
+                    let known: ArrayRef = Arc::new(known);
+                    let known = if shrink { coscan_storage::narrowest(known) } else { known };
+                    let known = Narrow::of_array(&known).unwrap();
                     match ours.kind() {
                         Kind::Count => ours.count(wide.nulls(), &group_of, groups, &mut histogram),
                         _ if narrow => ours.add_narrow(&known, &group_of, groups, &mut histogram),

@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{FieldRef, SchemaRef};
+use arrow::datatypes::SchemaRef;
 use coscan_storage::pool::ColumnRequest;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
@@ -49,8 +49,8 @@ pub(crate) struct PlannedAggregate {
 pub(crate) struct Work {
     /// The file's columns.
     pub(crate) schema: SchemaRef,
-    /// The same, as they are to be decoded: decimals of few digits to 64 bits.
-    pub(crate) reads: Vec<FieldRef>,
+    /// The same, as they are to be decoded and kept.
+    pub(crate) reads: Vec<ColumnRequest>,
     /// What must be true of a row.
     pub(crate) conjuncts: Vec<Arc<dyn PhysicalExpr>>,
     pub(crate) group: Vec<Arc<dyn PhysicalExpr>>,
@@ -188,7 +188,7 @@ pub(crate) fn inline(
 }
 
 fn columns_of(
-    reads: &[FieldRef],
+    reads: &[ColumnRequest],
     conjuncts: &[Arc<dyn PhysicalExpr>],
     group: &[Arc<dyn PhysicalExpr>],
     aggregates: &[Aggregate],
@@ -202,11 +202,6 @@ fn columns_of(
         .collect();
     used.sort_unstable();
     used.dedup();
-    let fields = used.into_iter().filter_map(|at| reads.get(at));
-    fields
-        .map(|field| ColumnRequest {
-            name: field.name().clone(),
-            field: Arc::clone(field),
-        })
-        .collect()
+    let columns = used.into_iter().filter_map(|at| reads.get(at));
+    columns.cloned().collect()
 }

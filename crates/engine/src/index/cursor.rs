@@ -18,6 +18,7 @@ use arrow::array::make_comparator;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, UInt64Array};
 use arrow::compute::{SortOptions, filter, prep_null_mask_filter, take};
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, UInt64Type};
+use coscan_core::smooth::sampled_leaves;
 use coscan_storage::FileChunk;
 use coscan_storage::device::FileVersion;
 use coscan_storage::pool::{BufferPool, ColumnRequest, TableFile};
@@ -267,11 +268,10 @@ impl Cursor {
             return Ok(Some(sample));
         }
         let left = &self.wanted[self.asked..];
-        if left.len() < 4 * leaves {
+        let Some(sampled) = sampled_leaves(left.len(), leaves) else {
             return Ok(None);
-        }
-        let step = left.len() / leaves;
-        let some: Vec<usize> = left.iter().copied().step_by(step).take(leaves).collect();
+        };
+        let some: Vec<usize> = sampled.map(|at| left[at]).collect();
         let begun = Instant::now();
         Ok(Some(Sample {
             entries: self.reader.read(&some).await?,
@@ -335,12 +335,9 @@ impl LeafReader {
         let columns = [
             ColumnRequest {
                 name: KEY.to_owned(),
-                field: Arc::clone(&self.key),
+                ..ColumnRequest::exact(Arc::clone(&self.key))
             },
-            ColumnRequest {
-                name: POSITION.to_owned(),
-                field: Arc::new(Field::new(POSITION, DataType::UInt64, false)),
-            },
+            ColumnRequest::exact(Arc::new(Field::new(POSITION, DataType::UInt64, false))),
         ];
         for (at, leaf) in leaves.iter().enumerate() {
             if read.checksum(at) != self.index.manifest.leaves_crc32[*leaf] {

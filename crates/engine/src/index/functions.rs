@@ -28,7 +28,8 @@ use futures::stream;
 use super::build::Order;
 use super::catalog::Index;
 use super::discovery::named_folder;
-use crate::rights::{self, Right};
+use crate::right::Right;
+use crate::rights;
 use crate::session::WeakEngine;
 
 /// Makes the functions known to a session.

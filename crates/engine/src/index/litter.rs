@@ -17,7 +17,7 @@ use object_store::local::LocalFileSystem;
 
 use super::folder::Folder;
 use super::manifest::{MANIFEST_SUFFIX, Manifest};
-use crate::litter::Lock;
+use coscan_storage::litter::Lock;
 
 /// What data files end in, and what their lock files end in beyond that.
 const DATA_SUFFIX: &str = ".index";

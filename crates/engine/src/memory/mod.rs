@@ -14,4 +14,7 @@ mod sort_credit;
 mod spill;
 
 pub(crate) use pool::SharedPool;
-pub(crate) use spill::SpillFolder;
+pub(crate) use spill::{SPILL_FILE_BYTES, SPILL_FILE_BYTES_DEFAULT, SpillFolder};
+
+/// The value that undoes a SET of `coscan.memory`.
+pub(crate) const LIMIT_BY_DEFAULT: &str = "default";

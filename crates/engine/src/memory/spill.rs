@@ -12,7 +12,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
-use crate::litter::{Lock, is_ours};
+use coscan_storage::litter::{Lock, is_ours};
+
+/// The option of which [`CoscanExt::with_coscan`](crate::CoscanExt::with_coscan) says why it has
+/// another default here.
+pub(crate) const SPILL_FILE_BYTES: &str = "datafusion.execution.max_spill_file_size_bytes";
+/// That default.
+pub(crate) const SPILL_FILE_BYTES_DEFAULT: &str = "1";
 
 /// What our folders are called.
 const PREFIX: &str = "coscan-spill-";

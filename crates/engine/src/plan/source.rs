@@ -14,7 +14,7 @@ use std::sync::Arc;
 use datafusion::common::Statistics;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::datasource::physical_plan::FileScanConfig;
+use datafusion::datasource::physical_plan::{FileScanConfig, ParquetSource};
 use datafusion::datasource::source::{DataSource, OpenArgs};
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -87,6 +87,24 @@ impl CScanSource {
         match &self.reads {
             Reads::Whole(plan) => Some(plan),
             _ => None,
+        }
+    }
+
+    /// The scan that was replaced.
+    pub(super) fn parquet(&self) -> Option<(&FileScanConfig, &ParquetSource)> {
+        let source = self.original.file_source();
+        Some((
+            &self.original,
+            source.as_ref().downcast_ref::<ParquetSource>()?,
+        ))
+    }
+
+    /// In which order rows come, as far as it differs from scan to scan.
+    pub(super) fn order_of_rows(&self) -> String {
+        match &self.reads {
+            Reads::Whole(plan) | Reads::Plain(plan) => format!("{:?}", plan.delivery),
+            Reads::ProbeSide(plan) => format!("{:?}", plan.whole.delivery),
+            Reads::ByIndex(plan) => format!("{:?} {:?}", plan.ordered_by, plan.limit),
         }
     }
 

@@ -189,7 +189,7 @@ fn understood(scan: &FileScanConfig, source: &ParquetSource) -> bool {
 
 /// About how many bytes of its files a scan reads: their size times the share of the columns it
 /// projects or filters by.
-fn needed_bytes(scan: &FileScanConfig, source: &ParquetSource) -> u64 {
+pub(super) fn needed_bytes(scan: &FileScanConfig, source: &ParquetSource) -> u64 {
     let files = scan.file_groups.iter().flat_map(FileGroup::iter);
     let bytes: u64 = files
         .map(datafusion::datasource::listing::PartitionedFile::effective_size)

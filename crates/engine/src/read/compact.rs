@@ -1,27 +1,32 @@
 //! In which form is a column decoded and kept?
 //!
 //! Idea: decoded arrays are the largest thing in memory, and taking memory is dear. So a column is
-//! kept in the narrowest form that its file proves to be enough: decimals of at most 18 digits as
-//! integers of 64 bits, strings whose pages all refer to a dictionary as references into it. A plan
-//! wants what DataFusion's reader gives; rows are widened to that when they leave a scan, after
-//! filters, and a conjunct over one such column of strings is evaluated once for each value of the
-//! dictionary instead of each row.
-//! Not here: arithmetic on narrow decimals (`fragment/`).
-//! I1: `widen` of what is decoded to the compact type equals what is decoded to the plan's type.
+//! kept in the narrowest form that holds it. Integers, dates and decimals take, batch by batch, the
+//! fewest bytes that the batch's values need, whatever the file says of them; strings whose pages
+//! all refer to a dictionary are references into it, as short as the dictionary allows. So two
+//! batches of a column may have arrays of different types: who works on arrays looks at each one's
+//! type, never at the column's. A plan wants what DataFusion's reader gives; rows are widened to
+//! that when they leave a scan, after filters. Comparisons are made in the width there is
+//! (`integers.rs`), and a conjunct over one column of references is evaluated once for each value
+//! of the dictionary instead of each row.
+//! Not here: how batches become narrow (coscan-storage, `parquet/narrow.rs`), arithmetic on narrow
+//! decimals (`fragment/`).
+//! I1: `widen` of what is decoded to the compact form equals what is decoded to the plan's type.
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, DictionaryArray};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
 use arrow::buffer::BooleanBuffer;
 use arrow::compute::{cast, take};
-use arrow::datatypes::{
-    ArrowNativeType, DataType, Decimal64Type, Decimal128Type, Field, FieldRef, Int32Type,
-};
-use coscan_storage::pool::TableFile;
+use arrow::datatypes::{ArrowNativeType, DataType, Field, FieldRef};
+use coscan_storage::pool::{ColumnRequest, TableFile};
 use datafusion::error::Result;
+use datafusion::logical_expr::Operator;
 use parquet::basic::{ConvertedType, Encoding, LogicalType, Type as Physical};
 use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::schema::types::Type;
+
+use super::integers::{Integers, each_width, is_whole, tested};
 
 /// Decimals of so many digits fit 64 bits.
 const DIGITS_OF_64_BITS: u8 = 18;
@@ -29,36 +34,43 @@ const DIGITS_OF_64_BITS: u8 = 18;
 /// A conjunct is evaluated for the values of a dictionary if there are at most one in so many rows.
 const ROWS_PER_VALUE: usize = 4;
 
-/// The field that a column of the file is decoded to; `field` is what the plan wants of it.
-pub(crate) fn compact(field: &FieldRef, file: &TableFile) -> FieldRef {
+/// How a column of the file is decoded; `field` is what the plan wants of it.
+pub(crate) fn compact(field: &FieldRef, file: &TableFile) -> ColumnRequest {
+    let exact = ColumnRequest::exact(Arc::clone(field));
     let metadata = file.metadata();
     let descriptor = metadata.file_metadata().schema_descr();
     let roots = descriptor.root_schema().get_fields();
     let root = file.column(field.name()).and_then(|at| roots.get(at));
     let Some(root) = root.filter(|root| root.is_primitive()) else {
-        return Arc::clone(field);
+        return exact;
     };
-    let narrow = match field.data_type() {
+    let decoded = match field.data_type() {
         DataType::Decimal128(precision, scale) if is_decimal_64(root, *precision, *scale) => {
             DataType::Decimal64(*precision, *scale)
         }
+        wanted @ DataType::Decimal128(..) => wanted.clone(),
+        wanted if is_whole(wanted) => wanted.clone(),
         DataType::Utf8View | DataType::Utf8 if is_text(root) => {
             let leaf = (0..descriptor.num_columns())
                 .find(|leaf| descriptor.get_column_root(*leaf).name() == root.name());
             let groups = metadata.row_groups();
             let refers = |leaf| groups.iter().all(|g| refers_to_dictionary(g.column(leaf)));
             if groups.is_empty() || !leaf.is_some_and(refers) {
-                return Arc::clone(field);
+                return exact;
             }
             DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
         }
-        _ => return Arc::clone(field),
+        _ => return exact,
     };
-    Arc::new(Field::clone(field).with_data_type(narrow))
+    ColumnRequest {
+        field: Arc::new(Field::clone(field).with_data_type(decoded)),
+        narrow: true,
+        ..exact
+    }
 }
 
 fn is_decimal_64(root: &Type, precision: u8, scale: i8) -> bool {
-    root.get_physical_type() == Physical::INT64
+    matches!(root.get_physical_type(), Physical::INT32 | Physical::INT64)
         && root.get_precision() == i32::from(precision)
         && root.get_scale() == i32::from(scale)
         && precision <= DIGITS_OF_64_BITS
@@ -85,24 +97,22 @@ fn refers_to_dictionary(column: &ColumnChunkMetaData) -> bool {
 /// # Errors
 /// If it cannot be: a bug.
 pub(crate) fn widen(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef> {
-    match (array.data_type(), wanted) {
-        (has, wanted) if has == wanted => Ok(Arc::clone(array)),
-        (DataType::Decimal64(..), DataType::Decimal128(precision, scale)) => {
-            let narrow = array.as_primitive::<Decimal64Type>();
-            let wide = narrow.unary::<_, Decimal128Type>(i128::from);
-            Ok(Arc::new(wide.with_precision_and_scale(*precision, *scale)?))
+    if array.data_type() == wanted {
+        return Ok(Arc::clone(array));
+    }
+    if let Some(references) = array.as_any_dictionary_opt() {
+        let values = references.values();
+        // Row by row, where that is less; arrow does not see values that are NULL there.
+        if values.len() > references.len() && values.null_count() == 0 {
+            return Ok(cast(array, wanted)?);
         }
-        (DataType::Dictionary(..), _) => {
-            let references = array.as_dictionary::<Int32Type>();
-            let values = references.values();
-            // Row by row, where that is less; arrow does not see values that are NULL there.
-            if values.len() > references.len() && values.null_count() == 0 {
-                return Ok(cast(array, wanted)?);
-            }
-            let values = cast(values, wanted)?;
-            Ok(take(&values, references.keys(), None)?)
-        }
-        (_, wanted) => Ok(cast(array, wanted)?),
+        let values = cast(values, wanted)?;
+        return Ok(take(&values, references.keys(), None)?);
+    }
+    let integers = Integers::of(array);
+    match integers.and_then(|integers| integers.widen(array.nulls(), wanted)) {
+        Some(wide) => Ok(wide),
+        None => Ok(cast(array, wanted)?),
     }
 }
 
@@ -116,7 +126,10 @@ pub(super) fn mask_by_value(
     wanted: &DataType,
     of_values: impl FnOnce(ArrayRef) -> Result<BooleanArray>,
 ) -> Result<Option<BooleanArray>> {
-    let Some(references) = array.as_any().downcast_ref::<DictionaryArray<Int32Type>>() else {
+    let Some(references) = array.as_any_dictionary_opt() else {
+        return Ok(None);
+    };
+    let Some(keys) = Integers::of(references.keys()) else {
         return Ok(None);
     };
     // A NULL has no value in the dictionary, and may pass.
@@ -127,14 +140,22 @@ pub(super) fn mask_by_value(
     }
     let of_values = of_values(cast(values, wanted)?)?;
     let passes: Vec<bool> = of_values.iter().map(|value| value == Some(true)).collect();
-    let keys = references.keys().values();
-    let mask = BooleanBuffer::collect_bool(keys.len(), |row| passes[keys[row].as_usize()]);
+    let mut passing = (0i64..).zip(&passes).filter(|(_, passes)| **passes);
+    let mask = match (passing.next(), passing.next()) {
+        (None, _) => Some(BooleanBuffer::new_unset(references.len())),
+        (Some((only, _)), None) => keys.compare(Operator::Eq, only),
+        _ => None,
+    };
+    let mask = mask
+        .unwrap_or_else(|| each_width!(&keys, keys => tested(keys, |key| passes[key.as_usize()])));
     Ok(Some(mask.into()))
 }
 
 #[cfg(test)]
 mod tests {
-    use arrow::array::{Int32Array, StringArray};
+    use arrow::array::{DictionaryArray, Int32Array, StringArray};
+    use arrow::datatypes::Int32Type;
+    use coscan_storage::narrowest;
     use datafusion::common::cast::as_string_view_array;
     use proptest::prelude::*;
 
@@ -165,6 +186,7 @@ mod tests {
         fn what_is_wanted_is_what_is_referred_to(array in references()) {
             let referred = array.as_dictionary::<Int32Type>().downcast_dict::<StringArray>().unwrap();
             let referred: Vec<Option<&str>> = referred.into_iter().collect();
+            let array = narrowest(array.clone());
             let wide = widen(&array, &DataType::Utf8View).unwrap();
             let wide: Vec<Option<&str>> = as_string_view_array(&wide).unwrap().iter().collect();
             prop_assert_eq!(&wide, &referred);
@@ -179,6 +201,7 @@ mod tests {
                 let short = |v: Option<&str>| v.map(|v| v.len() < 2);
                 Ok(as_string_view_array(&values)?.iter().map(short).collect())
             };
+            let array = narrowest(array);
             let by_value = mask_by_value(&array, &DataType::Utf8View, short).unwrap();
             let by_row = short(widen(&array, &DataType::Utf8View).unwrap()).unwrap();
             if let Some(by_value) = by_value {

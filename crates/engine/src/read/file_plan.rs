@@ -11,8 +11,8 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use coscan_storage::pool::TableFile;
-use datafusion::arrow::datatypes::{FieldRef, SchemaRef};
+use coscan_storage::pool::{ColumnRequest, TableFile};
+use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::ScalarValue;
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::FileScanConfig;
@@ -51,8 +51,8 @@ pub(crate) struct TablePlan {
 pub(crate) struct FilePlan {
     /// The file's columns as they are decoded; root columns, in the file's order.
     pub(crate) schema: SchemaRef,
-    /// Per column: the field that it is decoded to and kept as (`compact.rs`).
-    pub(crate) kept: Vec<FieldRef>,
+    /// Per column: the form in which it is decoded and kept (`compact.rs`).
+    pub(crate) kept: Vec<ColumnRequest>,
     /// What must be true of a row, over `schema`. At most [`CONJUNCTS_MAX`].
     pub(crate) conjuncts: Vec<Conjunct>,
     /// The output columns, over `schema`.

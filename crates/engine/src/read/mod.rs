@@ -7,12 +7,14 @@
 //! | `prune/` | which chunks hold nothing, and which conjuncts hold for all of a chunk? |
 //! | `pipeline/` | how do columns become selected, projected rows? |
 //! | `compact.rs` | in which form is a column decoded and kept? |
+//! | `integers.rs` | how are whole numbers of any width compared and widened? |
 //! | `file_plan.rs` | what are predicate and projection in terms of one file? |
 //!
 //! Not here: which scans become cooperative (`plan/`), what is done above them (`fragment/`).
 
 mod compact;
 mod file_plan;
+mod integers;
 pub(crate) mod pipeline;
 pub(crate) mod probe;
 pub(crate) mod prune;
@@ -20,3 +22,4 @@ pub(crate) mod scan;
 
 pub(crate) use compact::widen;
 pub(crate) use file_plan::{FilePlan, TablePlan};
+pub(crate) use integers::{Integers, compares, each_width, is_whole, whole_of};

@@ -12,7 +12,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 use datafusion::prelude::SessionContext;
 
-use super::{Rights, check};
+use super::{Rights, check, places};
 use crate::session::Settings;
 use crate::tables::own::{Allowance, OwnCatalogs};
 
@@ -69,6 +69,22 @@ impl Confinement {
     }
 }
 
+impl Guard {
+    async fn planned(
+        &self,
+        plan: &LogicalPlan,
+        session: &dyn Session,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        match &self.inner {
+            Some(inner) => inner.create_physical_plan(plan, session).await,
+            None => {
+                let planner = DefaultPhysicalPlanner::default();
+                planner.create_physical_plan(plan, session).await
+            }
+        }
+    }
+}
+
 /// Plans what the session may run, by whatever way it came.
 #[derive(Debug)]
 struct Guard {
@@ -86,12 +102,12 @@ impl QueryPlanner for Guard {
         if let Some(state) = session.as_any().downcast_ref::<SessionState>() {
             check(state, plan)?;
         }
-        match &self.inner {
-            Some(inner) => inner.create_physical_plan(plan, session).await,
-            None => {
-                let planner = DefaultPhysicalPlanner::default();
-                planner.create_physical_plan(plan, session).await
-            }
+        if places::may_see(session.config()) {
+            return self.planned(plan, session).await;
         }
+        // R3.
+        let plan = places::settings_hidden(plan)?;
+        let physical = self.planned(&plan, session).await?;
+        places::explained(&plan, physical, session.config().options())
     }
 }

@@ -11,7 +11,7 @@ use std::num::NonZero;
 use datafusion::error::Result;
 
 use super::{Right, Rights, denied};
-use crate::session::SPILL_FILE_BYTES;
+use crate::memory::SPILL_FILE_BYTES;
 
 /// As `check_setting` of [`Rights`].
 pub(super) fn check(rights: Rights, name: &str, value: Option<&str>) -> Result<()> {

@@ -9,6 +9,7 @@ use coscan_core::{Policy, StorageModel};
 /// How an [`Engine`](crate::Engine) is set up. The settings among these (`policy` to `access_path`,
 /// `index_folder`) are what new sessions start with; a session changes its own with SET.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub struct EngineConfig {
     /// Memory in bytes for chunks, decoded columns and operators together. `None`: 70 % of the
     /// smaller of the machine's and the control group's, but 320 MiB of it are left to what is not
@@ -29,6 +30,8 @@ pub struct EngineConfig {
     /// Whether sessions start with aggregates that work on a chunk once for all queries that want
     /// it.
     pub share_fragments: bool,
+    /// Whether sessions start with operators that do what queries have in common once.
+    pub share_operators: bool,
     /// The access path that sessions start with, where an index serves a predicate.
     pub access_path: AccessPath,
     /// Holds every device to so many bytes per second, for experiments. `None`: as fast as it goes.
@@ -85,6 +88,7 @@ impl Default for EngineConfig {
             small_table_bytes: SMALL_TABLE_BYTES_DEFAULT,
             cooperative: true,
             share_fragments: true,
+            share_operators: true,
             access_path: AccessPath::Smooth,
             bandwidth: None,
             latency: Duration::ZERO,

@@ -18,10 +18,7 @@ use coscan_storage::pool::{
     BufferPool, FileCache, LoadTrace, MemoryBudget, PageTrace, PoolConfig, PoolShared,
     PoolSnapshot, Recorder,
 };
-use datafusion::catalog::{
-    CatalogProvider, CatalogProviderList, MemoryCatalogProvider, MemoryCatalogProviderList,
-    MemorySchemaProvider,
-};
+use datafusion::catalog::{CatalogProviderList, MemoryCatalogProviderList};
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
@@ -34,7 +31,8 @@ use crate::error::{Error, Result, external};
 use crate::fragment::{Board, StateCache};
 use crate::index::{IndexBuild, Indexes, NamedFolder};
 use crate::memory::{SharedPool, SpillFolder};
-use crate::tables::{Stores, system};
+use crate::operators::Coordinator;
+use crate::tables::StoreRegistry;
 
 /// The engine. Clones are the same engine.
 #[derive(Clone)]
@@ -58,6 +56,8 @@ struct Inner {
     indexes: Arc<Indexes>,
     /// What is shared above scans.
     board: Arc<Board>,
+    /// Operators that are shared.
+    operators: Arc<Coordinator>,
     /// The folder for indexes that sessions start with.
     index_folder: Option<NamedFolder>,
     /// Pages that index-based access paths have read.
@@ -74,11 +74,6 @@ struct PoolKey {
 fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
-
-/// The catalog and schemas that every session sees.
-pub(super) const CATALOG: &str = "datafusion";
-pub(super) const SCHEMA: &str = "public";
-pub(crate) const SYSTEM_SCHEMA: &str = "coscan";
 
 /// What an engine has done so far, summed over its pools and devices.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -111,15 +106,30 @@ pub struct EngineMetrics {
     pub fragment_chunks_given_back: u64,
     /// Bytes that the states of chunks take that are kept.
     pub state_cache_bytes: u64,
+    /// Shared operators that a query has begun.
+    pub operators_hosted: u64,
+    /// Shared operators of which a query took what another's run gave.
+    pub operators_joined: u64,
+    /// Batches of shared operators that were taken by another query than the one that made them.
+    pub operator_batches_shared: u64,
+    /// Those of them that went to disk.
+    pub operator_batches_to_disk: u64,
+    /// Queries that had joined a shared operator and ran it by themselves after all.
+    pub operator_reruns: u64,
+    /// Circles of queries that waited for each other, and were resolved.
+    pub operator_deadlocks: u64,
+    /// Runs of shared operators that failed.
+    pub operators_failed: u64,
+    /// Bytes of memory that shared operators retain for other queries.
+    pub operators_retained_bytes: u64,
 }
 
 impl Engine {
-    /// An engine with this configuration. It starts its threads when the first query needs them.
+    /// An engine whose catalog is empty.
     ///
     /// # Errors
-    /// If a value of the configuration is none that SET would take, or the operating system refuses
-    /// a resource, or the file to record to.
-    pub fn new(config: EngineConfig) -> Result<Self> {
+    /// As [`Engine::new`].
+    pub(super) fn bare(config: EngineConfig) -> Result<Self> {
         config.check()?;
         let limit = config
             .memory_bytes
@@ -147,6 +157,7 @@ impl Engine {
             })?;
         }
         let board = Arc::new(Board::new(StateCache::new(&budget)));
+        let operators = Coordinator::new(&budget);
         let recorder = config.record.as_ref().map(Recorder::to_file);
         let threads = config.decode_threads.unwrap_or_else(cores);
         let files = FileCache::new(Arc::clone(&devices));
@@ -157,7 +168,7 @@ impl Engine {
             Some(path) => DiskManagerMode::Directories(vec![path]),
             None => DiskManagerMode::OsTmpDirectory,
         };
-        let stores = Arc::new(Stores::new(devices, spill));
+        let stores = Arc::new(StoreRegistry::new(devices, spill));
         let runtime = RuntimeEnvBuilder::new()
             .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(disk))
             .with_memory_pool(Arc::new(SharedPool::new(budget)))
@@ -178,22 +189,11 @@ impl Engine {
             catalogs,
             indexes: Arc::default(),
             board,
+            operators,
             index_folder,
             pages_read: AtomicU64::new(0),
         });
-        let engine = Self { inner };
-        engine.make_catalog()?;
-        Ok(engine)
-    }
-
-    fn make_catalog(&self) -> Result<()> {
-        let catalog = MemoryCatalogProvider::new();
-        catalog.register_schema(SCHEMA, Arc::new(MemorySchemaProvider::new()))?;
-        catalog.register_schema(SYSTEM_SCHEMA, Arc::new(system::schema(&self.downgrade())?))?;
-        self.inner
-            .catalogs
-            .register_catalog(CATALOG.to_owned(), Arc::new(catalog));
-        Ok(())
+        Ok(Self { inner })
     }
 
     pub(super) fn config(&self) -> &EngineConfig {
@@ -213,6 +213,11 @@ impl Engine {
     /// What is shared above scans.
     pub(crate) fn board(&self) -> &Arc<Board> {
         &self.inner.board
+    }
+
+    /// Operators that queries share.
+    pub(crate) fn operators(&self) -> &Arc<Coordinator> {
+        &self.inner.operators
     }
 
     /// The pool for these settings, made if it is the first time.
@@ -277,7 +282,18 @@ impl Engine {
         self.inner.board.add_to(&mut metrics);
         // States are counted with operators, before whom they go.
         let states = metrics.state_cache_bytes;
-        metrics.operator_bytes = metrics.operator_bytes.saturating_sub(states);
+        for engine in self.operators().micro_engines().values() {
+            metrics.operators_retained_bytes += engine.retained_bytes;
+            metrics.operators_hosted += engine.done.hosted;
+            metrics.operators_joined += engine.done.joined;
+            metrics.operator_batches_shared += engine.done.batches_shared;
+            metrics.operator_batches_to_disk += engine.done.batches_to_disk;
+            metrics.operator_reruns += engine.done.reruns;
+            metrics.operator_deadlocks += engine.done.deadlocks;
+            metrics.operators_failed += engine.done.failed;
+        }
+        let given_first = states + metrics.operators_retained_bytes;
+        metrics.operator_bytes = metrics.operator_bytes.saturating_sub(given_first);
         metrics
     }
 

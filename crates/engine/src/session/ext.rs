@@ -7,11 +7,8 @@ use std::sync::Arc;
 use super::engine::Engine;
 use crate::fragment::ShareFragments;
 use crate::index;
-use crate::plan::{HideFloatBounds, MarkScans, SwapScans};
-
-/// The option of which [`CoscanExt::with_coscan`] says why it has another default here.
-pub(crate) const SPILL_FILE_BYTES: &str = "datafusion.execution.max_spill_file_size_bytes";
-pub(crate) const SPILL_FILE_BYTES_DEFAULT: &str = "1";
+use crate::memory::{SPILL_FILE_BYTES, SPILL_FILE_BYTES_DEFAULT};
+use crate::plan::{HideFloatBounds, MarkScans, ShareOperators, SwapScans};
 
 /// Adds cooperative scans to a DataFusion session.
 ///
@@ -64,6 +61,7 @@ impl CoscanExt for SessionStateBuilder {
         rules.insert(1, Arc::new(MarkScans));
         rules.push(Arc::new(SwapScans::new(engine.downgrade())));
         rules.push(Arc::new(ShareFragments::new(engine.downgrade())));
+        rules.push(Arc::new(ShareOperators::new(engine.downgrade())));
         *self.physical_optimizers() = Some(PhysicalOptimizer::with_rules(rules));
         index::register_functions(&mut self, &engine.downgrade());
         index::look_for_indexes(&mut self, &engine.downgrade());

@@ -6,6 +6,7 @@
 //! | `config.rs` | how is an engine set up? |
 //! | `settings/` | what may a session change, and to what? |
 //! | `memory_limit.rs` | how much memory may the process use? |
+//! | `system_tables.rs` | what do the tables `coscan.*` show? |
 //! | `ext.rs` | how does somebody else's DataFusion session get cooperative scans? |
 
 mod config;
@@ -13,11 +14,14 @@ mod engine;
 mod ext;
 mod memory_limit;
 mod settings;
+mod system_tables;
 
 use std::sync::Arc;
 
 use datafusion::arrow::util::pretty::pretty_format_batches;
-use datafusion::catalog::TableProvider;
+use datafusion::catalog::{
+    CatalogProvider, MemoryCatalogProvider, MemorySchemaProvider, TableProvider,
+};
 use datafusion::error::DataFusionError;
 use datafusion::execution::{SendableRecordBatchStream, SessionStateBuilder};
 use datafusion::physical_plan::execute_stream;
@@ -31,16 +35,17 @@ use crate::statement::{
     StatementText, on_large_stack, parse_datafusion, plan_statement, reserve_statement,
 };
 use crate::tables::own::execute;
-use crate::tables::registration;
+use crate::tables::{SYSTEM_SCHEMA, registration};
 
 pub use config::EngineConfig;
-use engine::{CATALOG, SCHEMA};
+pub(crate) use engine::WeakEngine;
 pub use engine::{Engine, EngineMetrics};
-pub(crate) use engine::{SYSTEM_SCHEMA, WeakEngine};
 pub use ext::CoscanExt;
-pub(crate) use ext::{SPILL_FILE_BYTES, SPILL_FILE_BYTES_DEFAULT};
-pub(crate) use settings::DEFAULT;
 pub use settings::{SETTINGS, Setting, Settings, Values};
+
+/// The catalog and the schema that every session sees.
+const CATALOG: &str = "datafusion";
+const SCHEMA: &str = "public";
 
 /// Keys that a hash join tells its other side one by one.
 const JOIN_KEYS_MAX: usize = 1_000;
@@ -49,6 +54,22 @@ const JOIN_KEYS_MAX: usize = 1_000;
 const SORT_SHARE: u64 = 256;
 
 impl Engine {
+    /// An engine with this configuration. It starts its threads when the first query needs them.
+    ///
+    /// # Errors
+    /// If a value of the configuration is none that SET would take, or the operating system refuses
+    /// a resource, or the file to record to.
+    pub fn new(config: EngineConfig) -> Result<Self> {
+        let engine = Self::bare(config)?;
+        let catalog = MemoryCatalogProvider::new();
+        catalog.register_schema(SCHEMA, Arc::new(MemorySchemaProvider::new()))?;
+        let system = system_tables::schema(&engine.downgrade())?;
+        catalog.register_schema(SYSTEM_SCHEMA, Arc::new(system))?;
+        let catalogs = engine.catalogs();
+        catalogs.register_catalog(CATALOG.to_owned(), Arc::new(catalog));
+        Ok(engine)
+    }
+
     /// A new session, with the settings that the engine was configured with.
     #[must_use]
     pub fn session(&self) -> Session {
@@ -101,7 +122,7 @@ impl Session {
     /// # Errors
     /// As [`Engine::new`].
     pub fn open() -> Result<Self> {
-        Ok(Engine::new(crate::EngineConfig::default())?.session())
+        Ok(Engine::new(EngineConfig::default())?.session())
     }
 
     /// Makes a table of a file, a folder, a glob (`data/*.parquet`) or a URL (`s3://`, `http://`),
@@ -116,7 +137,7 @@ impl Session {
             reason: error.to_string(),
         };
         let state = self.context.state();
-        let table: Arc<dyn TableProvider> = registration::table_at(&state, path)
+        let table = registration::table_at(&state, path)
             .await
             .map_err(|error| refused(&error))?;
         let name = datafusion::common::TableReference::bare(name);
@@ -128,6 +149,14 @@ impl Session {
             .map_err(|error| refused(&error))?;
         find_indexes(&self.engine, &state, &table).await;
         Ok(())
+    }
+
+    /// The table of the files at `path`, as [`Session::register`] makes it, without a name.
+    ///
+    /// # Errors
+    /// If nothing is there, or a file is not what its extension says, or does not fit the others.
+    pub async fn table_at(&self, path: &str) -> Result<Arc<dyn TableProvider>> {
+        Ok(registration::table_at(&self.context.state(), path).await?)
     }
 
     /// Plans one SQL statement and starts it. Rows come as they are asked for; dropping the stream

@@ -64,6 +64,16 @@ pub(super) const PIECE_BYTES: usize = 256;
 /// it.
 pub(super) const TERM_BYTES: usize = 1_024;
 
+/// A literal of a list, beyond its two pieces: its nodes in the syntax tree, the logical plan, the
+/// physical one with its field, and the set and the pruning made of it. Measured as the growth of
+/// the server's memory by a list of 100,000 (`lab/arena/lists.py`): 1,400 to 2,200 bytes each, two
+/// pieces included.
+pub(super) const LITERAL_BYTES: usize = 1_536;
+
+/// A row of VALUES, and what else is in brackets: 3,400 bytes were measured for a row of one
+/// literal.
+pub(super) const BRACKET_BYTES: usize = 1_024;
+
 /// The least that a statement takes while it is there.
 pub(super) const STATEMENT_BYTES: usize = 8 << 10;
 

@@ -15,8 +15,9 @@
 
 use super::error::StatementError;
 use super::limits::{
-    BRACKETS_MAX, LARGE_PIECES, PIECE_BYTES, READINGS_MAX, REPEATS_MAX, RETRIED_MIN,
-    STACK_BYTES_MIN, STACK_BYTES_PER_TERM, STATEMENT_BYTES, TERM_BYTES, TERMS_MAX, TEXT_COPIES,
+    BRACKET_BYTES, BRACKETS_MAX, LARGE_PIECES, LITERAL_BYTES, PIECE_BYTES, READINGS_MAX,
+    REPEATS_MAX, RETRIED_MIN, STACK_BYTES_MIN, STACK_BYTES_PER_TERM, STATEMENT_BYTES, TERM_BYTES,
+    TERMS_MAX, TEXT_COPIES,
 };
 use super::scan::{Kind, Piece};
 
@@ -29,6 +30,11 @@ pub struct StatementSize {
     pieces: usize,
     /// Pieces among them that may make the syntax tree deeper.
     terms: usize,
+    /// Literals of lists, which are no terms. A text in braces, `'{1,2}'`, may become one of as
+    /// many as it has commas.
+    literals: usize,
+    /// Opening brackets.
+    opened: usize,
     /// The deepest that brackets stand in brackets, `<` of types included.
     brackets: usize,
     /// The deepest that brackets stand in brackets that the parser may read twice.
@@ -45,12 +51,14 @@ impl StatementSize {
             .saturating_add(self.bytes * TEXT_COPIES)
             .saturating_add(self.pieces * PIECE_BYTES)
             .saturating_add(self.terms * TERM_BYTES)
+            .saturating_add(self.literals * LITERAL_BYTES)
+            .saturating_add(self.opened * BRACKET_BYTES)
     }
 
     /// Whether it takes long to parse and plan, so that it should not hold up others.
     #[must_use]
     pub fn is_large(self) -> bool {
-        self.pieces > LARGE_PIECES
+        self.pieces.max(self.literals) > LARGE_PIECES
     }
 
     /// The stack on which its syntax tree may be made, cloned and dropped, whatever it is.
@@ -140,6 +148,12 @@ impl<'a> Sizing<'a> {
             // A sign that is not a literal's is an operator.
             Kind::Word | Kind::Symbol => (1 + usize::from(before == Before::Sign), Before::Other),
         };
+        self.size.opened += usize::from(piece.kind == Kind::Open);
+        let is_value = matches!(piece.kind, Kind::Literal | Kind::Word) && terms == 0;
+        self.size.literals += usize::from(is_value);
+        if piece.kind == Kind::Literal && body.starts_with("'{") {
+            self.size.literals += body.bytes().filter(|byte| *byte == b',').count();
+        }
         self.size.terms += terms;
         self.before = before;
     }

@@ -8,7 +8,6 @@
 //! | `store_registry.rs`, `store_urls.rs` | which object store does a URL mean, and how is it set up? |
 //! | `local_store/` | when are two local files the same version, and when is a write there to stay? |
 //! | `own/` | what do sessions make, and who sees it? |
-//! | `system.rs` | what do the tables `coscan.*` show? |
 
 pub(crate) mod footers;
 pub(crate) mod local_store;
@@ -17,7 +16,8 @@ mod parquet_format;
 pub(crate) mod registration;
 mod store_registry;
 pub(crate) mod store_urls;
-pub(crate) mod system;
 
-pub(crate) use parquet_format::NamedFiles;
-pub(crate) use store_registry::Stores;
+pub(crate) use store_registry::StoreRegistry;
+
+/// The schema of the tables that the engine makes of itself.
+pub(crate) const SYSTEM_SCHEMA: &str = "coscan";

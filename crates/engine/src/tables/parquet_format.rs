@@ -38,13 +38,13 @@ use crate::plan::without_float_bounds;
 
 /// Parquet files of one store.
 #[derive(Debug)]
-pub(crate) struct NamedFiles {
+pub(crate) struct CheckedParquet {
     inner: Arc<dyn FileFormat>,
     /// What stands before a file's location in messages.
     store: String,
 }
 
-impl NamedFiles {
+impl CheckedParquet {
     pub(crate) fn new(inner: Arc<dyn FileFormat>, store: &ObjectStoreUrl) -> Self {
         let local = *store == ObjectStoreUrl::local_filesystem();
         let store = if local { "/" } else { store.as_str() };
@@ -126,7 +126,7 @@ fn bad(file: String, reason: String) -> DataFusionError {
 }
 
 #[async_trait]
-impl FileFormat for NamedFiles {
+impl FileFormat for CheckedParquet {
     fn get_ext(&self) -> String {
         self.inner.get_ext()
     }
@@ -232,30 +232,30 @@ impl FileFormat for NamedFiles {
     }
 }
 
-/// Makes [`NamedFiles`] for `CREATE EXTERNAL TABLE`, with the options of the statement.
+/// Makes [`CheckedParquet`] for `CREATE EXTERNAL TABLE`, with the options of the statement.
 #[derive(Debug)]
-pub(crate) struct NamedFilesFactory {
+pub(crate) struct CheckedParquetFactory {
     pub(crate) inner: Arc<dyn FileFormatFactory>,
     pub(crate) store: ObjectStoreUrl,
 }
 
-impl GetExt for NamedFilesFactory {
+impl GetExt for CheckedParquetFactory {
     fn get_ext(&self) -> String {
         self.inner.get_ext()
     }
 }
 
-impl FileFormatFactory for NamedFilesFactory {
+impl FileFormatFactory for CheckedParquetFactory {
     fn create(
         &self,
         state: &dyn Session,
         options: &HashMap<String, String>,
     ) -> Result<Arc<dyn FileFormat>> {
         let inner = self.inner.create(state, options)?;
-        Ok(Arc::new(NamedFiles::new(inner, &self.store)))
+        Ok(Arc::new(CheckedParquet::new(inner, &self.store)))
     }
 
     fn default(&self) -> Arc<dyn FileFormat> {
-        Arc::new(NamedFiles::new(self.inner.default(), &self.store))
+        Arc::new(CheckedParquet::new(self.inner.default(), &self.store))
     }
 }

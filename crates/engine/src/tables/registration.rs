@@ -23,7 +23,7 @@ use glob::Pattern;
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
 use url::Url;
 
-use super::parquet_format::{NamedFiles, NamedFilesFactory};
+use super::parquet_format::{CheckedParquet, CheckedParquetFactory};
 
 /// The extension of Parquet files.
 const PARQUET: &str = "parquet";
@@ -54,7 +54,7 @@ pub(crate) async fn table_at(state: &SessionState, path: &str) -> Result<Arc<dyn
         Some(other) if other != PARQUET => config.infer_options(state).await?,
         parquet => {
             let format = ParquetFormat::new().with_options(state.default_table_options().parquet);
-            let format = NamedFiles::new(Arc::new(format), &object_url);
+            let format = CheckedParquet::new(Arc::new(format), &object_url);
             let options = ListingOptions::new(Arc::new(format));
             config.with_listing_options(options.with_file_extension(parquet.unwrap_or_default()))
         }
@@ -86,7 +86,7 @@ pub(crate) async fn declared_table(
         return factory.create(state, command).await;
     };
     let store = ListingTableUrl::parse(location)?.object_store();
-    let format = NamedFilesFactory {
+    let format = CheckedParquetFactory {
         inner: format,
         store,
     };

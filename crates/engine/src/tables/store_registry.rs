@@ -20,7 +20,7 @@ use crate::memory::SpillFolder;
 
 /// DataFusion's registry, with our local store and with stores for `s3://` and `http://` made when
 /// first asked for.
-pub(crate) struct Stores {
+pub(crate) struct StoreRegistry {
     inner: DefaultObjectStoreRegistry,
     devices: Arc<Devices>,
     /// Lives as long as the runtime that has this registry, and so as long as anything may be
@@ -28,7 +28,7 @@ pub(crate) struct Stores {
     _spill: Option<SpillFolder>,
 }
 
-impl Stores {
+impl StoreRegistry {
     pub(crate) fn new(devices: Arc<Devices>, spill: Option<SpillFolder>) -> Self {
         let inner = DefaultObjectStoreRegistry::new();
         // Not by our own method: local files are read by their disks' devices.
@@ -44,7 +44,7 @@ impl Stores {
     }
 }
 
-impl ObjectStoreRegistry for Stores {
+impl ObjectStoreRegistry for StoreRegistry {
     fn register_store(
         &self,
         url: &Url,
@@ -80,7 +80,7 @@ impl ObjectStoreRegistry for Stores {
     }
 }
 
-impl fmt::Debug for Stores {
+impl fmt::Debug for StoreRegistry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.inner.fmt(f)
     }

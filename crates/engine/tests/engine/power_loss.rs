@@ -11,8 +11,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use coscan::rewrite::{RewriteOptions, rewrite};
 use coscan::{Disk, LocalStore, Session};
+use coscan_rewrite::{RewriteOptions, rewrite};
 use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};

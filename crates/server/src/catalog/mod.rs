@@ -34,9 +34,10 @@ use datafusion_postgres::datafusion_pg_catalog::pg_catalog::quote_ident_udf::{
     create_parse_ident_udf, create_quote_ident_udf,
 };
 
-use self::functions::Known;
+use self::functions::{Known, Read};
 use self::model::{Model, PG_CATALOG};
 use self::tables::{PgSchema, Shipped};
+use crate::growing;
 use crate::settings::Board;
 use crate::yielding::YieldingJoins;
 
@@ -44,7 +45,10 @@ use crate::yielding::YieldingJoins;
 pub(crate) struct PgCatalog {
     statics: Arc<PgCatalogStaticTables>,
     shipped: Arc<Shipped>,
+    read: Arc<Read>,
     functions: Vec<ScalarUDF>,
+    /// Made for the first session.
+    bounded: OnceLock<Vec<ScalarUDF>>,
 }
 
 impl PgCatalog {
@@ -53,12 +57,14 @@ impl PgCatalog {
         Ok(Self {
             shipped: Arc::new(Shipped::load(&statics)?),
             statics,
+            read: Arc::default(),
             functions: vec![
                 create_array_lower_udf(),
                 create_array_upper_udf(),
                 create_parse_ident_udf(),
                 create_quote_ident_udf(),
             ],
+            bounded: OnceLock::new(),
         })
     }
 
@@ -105,6 +111,7 @@ impl PgCatalog {
         let known = Known {
             model,
             shipped: Arc::clone(&self.shipped),
+            read: Arc::clone(&self.read),
             board,
             pid,
         };
@@ -114,6 +121,9 @@ impl PgCatalog {
             Arc::clone(&self.statics.pg_get_keywords) as _,
         );
         CoerceIntArgsToBigInt::widen(&session);
+        for function in self.bounded.get_or_init(|| growing::bounded(&session)) {
+            session.register_udf(function.clone());
+        }
         session
     }
 }

@@ -97,10 +97,10 @@ impl Model {
             names.dedup();
             for name in names {
                 let fixed = (namespace.name == PG_CATALOG)
-                    .then(|| FIXED.iter().find(|(table, _)| *table == name))
+                    .then(|| fixed_oid(&name))
                     .flatten();
                 let oid = match fixed {
-                    Some((_, oid)) => *oid,
+                    Some(oid) => oid,
                     None => oids.of(&[&self.database, &namespace.name, &name]),
                 };
                 relations.push(Relation {
@@ -170,6 +170,12 @@ pub(super) fn named<'a>(
         [.., schema, table] => find(schema, table),
         [] => None,
     }
+}
+
+/// The oid that PostgreSQL gives to a table of `pg_catalog`, if Coscan has it.
+pub(super) fn fixed_oid(table: &str) -> Option<i32> {
+    let found = FIXED.iter().find(|(name, _)| *name == table);
+    found.map(|(_, oid)| *oid)
 }
 
 /// What follows AS in `CREATE VIEW … AS …`.

@@ -22,6 +22,7 @@ pub(super) enum Told {
     Attribute,
     Authid,
     Class,
+    Collation,
     Database,
     Namespace,
     Roles,
@@ -37,6 +38,7 @@ impl Told {
             "pg_attribute" => Self::Attribute,
             "pg_authid" => Self::Authid,
             "pg_class" => Self::Class,
+            "pg_collation" => Self::Collation,
             "pg_database" => Self::Database,
             "pg_namespace" => Self::Namespace,
             "pg_roles" => Self::Roles,
@@ -53,6 +55,7 @@ impl Told {
             Self::Attribute => ATTRIBUTE,
             Self::Authid => AUTHID,
             Self::Class => CLASS,
+            Self::Collation => COLLATION,
             Self::Database => DATABASE,
             Self::Namespace => NAMESPACE,
             Self::Roles => ROLES,
@@ -68,6 +71,7 @@ impl Told {
             Self::Attribute => attributes(&model).await?,
             Self::Authid => vec![role(&model, &[Cell::Null, Cell::Null])],
             Self::Class => classes(&model).await?,
+            Self::Collation => COLLATIONS.map(collation).to_vec(),
             Self::Database => databases(&model),
             Self::Namespace => namespaces(&model),
             Self::Roles => vec![role(&model, &["********".into(), Cell::Null, Cell::Null])],
@@ -117,6 +121,22 @@ fn namespaces(model: &Model) -> Vec<Vec<Cell>> {
     spaces
         .map(|space| vec![space.oid.into(), space.name.into(), OWNER.into()])
         .collect()
+}
+
+/// Strings compare by their bytes here, so of PostgreSQL's collations there are those that do.
+fn collation((oid, name, provider, encoding, locale): Collation) -> Vec<Cell> {
+    let locale: Cell = locale.map(str::to_owned).into();
+    vec![
+        oid.into(),
+        name.into(),
+        CATALOG.into(),
+        OWNER.into(),
+        provider.into(),
+        true.into(),
+        encoding.into(),
+        locale.clone(),
+        locale,
+    ]
 }
 
 fn role(model: &Model, last: &[Cell]) -> Vec<Cell> {
@@ -269,9 +289,21 @@ fn layout(pg_type: &Type) -> (i32, bool, &'static str, &'static str) {
 /// The one role, as which a client connects, owns everything: PostgreSQL's first superuser.
 pub(super) const OWNER: i32 = 10;
 const UTF8: i32 = 6;
+/// `pg_catalog`'s.
+const CATALOG: i32 = 11;
 const DEFAULT_TABLESPACE: i32 = 1663;
 const DEFAULT_COLLATION: i32 = 100;
 const HEAP: i32 = 2;
+
+/// The oid, name, provider, encoding (-1: any) and locale of a collation.
+type Collation = (i32, &'static str, &'static str, i32, Option<&'static str>);
+
+const COLLATIONS: [Collation; 4] = [
+    (DEFAULT_COLLATION, "default", "d", -1, None),
+    (950, "C", "c", -1, Some("C")),
+    (951, "POSIX", "c", -1, Some("POSIX")),
+    (962, "ucs_basic", "c", UTF8, Some("C")),
+];
 
 use Kind::{Bool, Char, Float4, Int2, Int4, Oid, Text, Texts};
 
@@ -280,6 +312,21 @@ const NAMESPACE: Columns = &[
     ("nspname", Text),
     ("nspowner", Oid),
     ("nspacl", Texts),
+];
+
+const COLLATION: Columns = &[
+    ("oid", Oid),
+    ("collname", Text),
+    ("collnamespace", Oid),
+    ("collowner", Oid),
+    ("collprovider", Char),
+    ("collisdeterministic", Bool),
+    ("collencoding", Int4),
+    ("collcollate", Text),
+    ("collctype", Text),
+    ("colliculocale", Text),
+    ("collicurules", Text),
+    ("collversion", Text),
 ];
 
 const DATABASE: Columns = &[

@@ -13,7 +13,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use datafusion::arrow::array::{AsArray, BooleanArray};
+use datafusion::arrow::array::{AsArray, BooleanArray, new_null_array};
 use datafusion::arrow::compute::filter_record_batch;
 use datafusion::arrow::datatypes::{DataType, Field, Int32Type, Schema, SchemaRef};
 use datafusion::arrow::record_batch::RecordBatch;
@@ -44,6 +44,8 @@ pub(super) struct Shipped {
     tables: Vec<(&'static str, Arc<dyn TableProvider>)>,
     pub(super) types: RecordBatch,
     pub(super) procedures: RecordBatch,
+    pub(super) aggregates: RecordBatch,
+    pub(super) descriptions: RecordBatch,
 }
 
 impl Shipped {
@@ -52,7 +54,7 @@ impl Shipped {
             PgCatalogSchemaProvider::try_new(Nothing, Arc::clone(statics), EmptyContextProvider)?;
         let mut tables: Vec<(&'static str, Arc<dyn TableProvider>)> = vec![];
         let mut types = RecordBatch::new_empty(Arc::new(Schema::empty()));
-        let mut procedures = types.clone();
+        let [mut procedures, mut aggregates, mut descriptions] = [(); 3].map(|()| types.clone());
         for name in TABLES.iter().chain(EMPTY).copied() {
             if Told::of(name).is_some() {
                 continue;
@@ -74,12 +76,12 @@ impl Shipped {
                 .data()
                 .iter()
                 .map(|batch| {
-                    let batch =
-                        RecordBatch::try_new(Arc::clone(&schema), batch.columns().to_vec())?;
-                    if name == "pg_type" {
-                        kept_types(&batch)
-                    } else {
-                        Ok(batch)
+                    let batch = without_grants(&schema, batch)?;
+                    match name {
+                        "pg_type" => kept_types(&batch),
+                        "pg_language" | "pg_proc" => of_genesis(&batch, "oid"),
+                        "pg_description" => of_genesis(&batch, "objoid"),
+                        _ => Ok(batch),
                     }
                 })
                 .collect::<Result<Vec<_>>>()?;
@@ -87,6 +89,8 @@ impl Shipped {
             match name {
                 "pg_type" => types = whole()?,
                 "pg_proc" => procedures = whole()?,
+                "pg_aggregate" => aggregates = whole()?,
+                "pg_description" => descriptions = whole()?,
                 _ => {}
             }
             tables.push((name, Arc::new(MemTable::try_new(schema, vec![batches])?)));
@@ -95,6 +99,8 @@ impl Shipped {
             tables,
             types,
             procedures,
+            aggregates,
+            descriptions,
         })
     }
 }
@@ -108,6 +114,7 @@ fn with_vectors(schema: &SchemaRef) -> SchemaRef {
             "indcollation" | "indclass" | "polroles" | "conpfeqop" | "conppeqop" | "conffeqop"
             | "conexclop" | "extconfig" => DataType::Int32,
             "stxkind" | "setconfig" => DataType::Utf8,
+            name if is_grants(name) => DataType::Utf8,
             _ => return field.as_ref().clone(),
         };
         Field::new(field.name(), DataType::new_list(element, true), true)
@@ -115,20 +122,24 @@ fn with_vectors(schema: &SchemaRef) -> SchemaRef {
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
-/// The columns that are `"char"` in PostgreSQL are marked as such.
+/// The columns that are `"char"` in PostgreSQL are marked as such, and those of grants and options
+/// are lists.
 fn marked(table: &str, schema: &SchemaRef) -> SchemaRef {
-    if table != "pg_type" {
-        return Arc::clone(schema);
-    }
-    let letters = [
-        "typtype",
-        "typcategory",
-        "typdelim",
-        "typalign",
-        "typstorage",
-    ];
+    let letters: &[&str] = match table {
+        "pg_type" => &[
+            "typtype",
+            "typcategory",
+            "typdelim",
+            "typalign",
+            "typstorage",
+        ],
+        _ => &[],
+    };
     let fields = schema.fields().iter().map(|field| {
         let mut field = field.as_ref().clone();
+        if is_grants(field.name()) {
+            field.set_data_type(DataType::new_list(DataType::Utf8, true));
+        }
         if letters.contains(&field.name().as_str()) {
             let mut marks = field.metadata().clone();
             marks.insert(PG_CHAR_KEY.to_owned(), "char".to_owned());
@@ -138,6 +149,43 @@ fn marked(table: &str, schema: &SchemaRef) -> SchemaRef {
     });
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
+
+/// Grants to roles, and options. Coscan has neither.
+fn is_grants(column: &str) -> bool {
+    column.ends_with("acl") || matches!(column, "proconfig" | "spcoptions")
+}
+
+/// The rows with their columns of grants empty: they were shipped as text, and name roles of
+/// PostgreSQL's.
+fn without_grants(schema: &SchemaRef, batch: &RecordBatch) -> Result<RecordBatch> {
+    let columns = schema.fields().iter().zip(batch.columns());
+    let columns = columns.map(|(field, column)| {
+        if is_grants(field.name()) {
+            new_null_array(field.data_type(), batch.num_rows())
+        } else {
+            Arc::clone(column)
+        }
+    });
+    let columns = columns.collect();
+    Ok(RecordBatch::try_new(Arc::clone(schema), columns)?)
+}
+
+/// Without what scripts make when a PostgreSQL database is set up: its information schema, its
+/// system views, `PL/pgSQL`. Those have no oids of their own, and Coscan has not got them.
+fn of_genesis(batch: &RecordBatch, oid: &str) -> Result<RecordBatch> {
+    let oids = batch
+        .column_by_name(oid)
+        .ok_or_else(|| DataFusionError::Internal(format!("a catalog table has no column {oid}")))?;
+    let oids = oids.as_primitive::<Int32Type>();
+    let kept: BooleanArray = oids
+        .iter()
+        .map(|oid| Some(oid.is_some_and(|oid| oid < FIRST_UNPINNED)))
+        .collect();
+    Ok(filter_record_batch(batch, &kept)?)
+}
+
+/// PostgreSQL's `FirstUnpinnedObjectId`.
+const FIRST_UNPINNED: i32 = 12_000;
 
 /// Without row types and domains, and without arrays of them.
 fn kept_types(batch: &RecordBatch) -> Result<RecordBatch> {

@@ -450,7 +450,9 @@ fn is_null(expr: &Expr) -> bool {
 /// Whether the expression is a function's oid by its name.
 fn is_procedure(expr: &Expr) -> bool {
     matches!(expr, Expr::Function(function)
-        if last_word(&function.name).as_deref() == Some(OidKind::Procedure.oid_function()))
+    if last_word(&function.name).is_some_and(|name| {
+        [OidKind::Procedure, OidKind::Signature].iter().any(|kind| kind.oid_function() == name)
+    }))
 }
 
 /// What DataFusion may have no plan for, of tables without rows.

@@ -9,6 +9,7 @@
 //! | `spelling` | `pg_catalog.f()`, `COLLATE`, `OPERATOR(…)` | plain names and operators |
 //! | `arrays` | `'{1,2}'::int[]`, `x = ANY('{…}')`, `ARRAY(SELECT …)` | array expressions |
 //! | `oids` | `'t'::regclass`, `oid::regtype::text` | functions that ask the catalog |
+//! | `tableoid` | `c.tableoid` of a table of `pg_catalog` | that table's oid |
 //! | `folding` | what the catalog's model can never hold (`facts.rs`) | `NULL`, `false`, no rows |
 //! | `subqueries` | correlated scalar subqueries | the same, held to one row |
 //!
@@ -24,12 +25,13 @@ mod parameters;
 mod scope;
 mod spelling;
 mod subqueries;
+mod tableoid;
+mod tokens;
 
 use datafusion::sql::sqlparser::ast::{Statement, VisitMut};
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
-use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
-use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
+use datafusion::sql::sqlparser::tokenizer::Tokenizer;
 
 pub(crate) use arrays::{AS_ARRAY, SUBSCRIPTS, elements};
 pub(crate) use facts::{EMPTY, TABLES, is_catalog_table};
@@ -38,17 +40,13 @@ pub(crate) use oids::OidKind;
 pub(crate) use parameters::{Written, written_parameters};
 pub(crate) use spelling::LIKE_PATTERN;
 pub(crate) use subqueries::ONLY_VALUE;
+pub(crate) use tokens::is_every_column;
 
 /// Reads PostgreSQL's dialect: the statements of `sql`, rewritten.
 pub(crate) fn parse_postgres(sql: &str) -> Result<Vec<Statement>, ParserError> {
     let dialect = PostgreSqlDialect {};
     let mut tokens = Tokenizer::new(&dialect, sql).tokenize_with_location()?;
-    for token in &mut tokens {
-        // A synonym that sqlparser does not know.
-        if matches!(&token.token, Token::Word(word) if word.keyword == Keyword::ABORT) {
-            token.token = Token::make_keyword("ROLLBACK");
-        }
-    }
+    tokens::replace(&mut tokens);
     let mut statements = Parser::new(&dialect)
         .with_tokens_with_locations(tokens)
         .parse_statements()?;
@@ -65,6 +63,7 @@ pub(crate) fn rewrite(statement: &mut Statement) {
     let _ = statement.visit(&mut arrays::Arrays);
     let _ = statement.visit(&mut oids::Oids);
     if spelling.reads_catalog {
+        let _ = statement.visit(&mut tableoid::TableOid);
         let _ = statement.visit(&mut folding::Folding::default());
     }
     let _ = statement.visit(&mut subqueries::Subqueries);
@@ -128,6 +127,18 @@ mod tests {
             (
                 "SELECT typinput = 'pg_catalog.array_in'::regproc AS a FROM pg_type",
                 "SELECT typinput = regproc_name('pg_catalog.array_in') AS a FROM pg_catalog.pg_type",
+            ),
+            (
+                "SELECT a.tableoid, (SELECT 1 FROM pg_type t WHERE t.tableoid = a.tableoid) AS b \
+                 FROM pg_proc a LEFT JOIN pg_type u ON u.tableoid = a.oid",
+                "SELECT regclass_oid('pg_catalog.pg_proc') AS tableoid, (SELECT 1 \
+                 FROM pg_catalog.pg_type t WHERE regclass_oid('pg_catalog.pg_type') = \
+                 regclass_oid('pg_catalog.pg_proc')) AS b FROM pg_catalog.pg_proc a \
+                 LEFT JOIN pg_catalog.pg_type u ON u.tableoid = a.oid",
+            ),
+            (
+                "SELECT tableoid = 1255 AS a FROM pg_proc",
+                "SELECT regclass_oid('pg_catalog.pg_proc') = 1255 AS a FROM pg_catalog.pg_proc",
             ),
             (
                 "SELECT ARRAY(SELECT x FROM t) AS a",

@@ -20,15 +20,18 @@ pub(crate) enum OidKind {
     Type,
     Namespace,
     Procedure,
+    /// A function with the types of its arguments.
+    Signature,
     Role,
 }
 
 impl OidKind {
-    pub(crate) const ALL: [Self; 5] = [
+    pub(crate) const ALL: [Self; 6] = [
         Self::Class,
         Self::Type,
         Self::Namespace,
         Self::Procedure,
+        Self::Signature,
         Self::Role,
     ];
 
@@ -39,6 +42,7 @@ impl OidKind {
             Self::Type => "regtype_oid",
             Self::Namespace => "regnamespace_oid",
             Self::Procedure => "regproc_oid",
+            Self::Signature => "regprocedure_oid",
             Self::Role => "regrole_oid",
         }
     }
@@ -50,6 +54,7 @@ impl OidKind {
             Self::Type => "regtype_name",
             Self::Namespace => "regnamespace_name",
             Self::Procedure => "regproc_name",
+            Self::Signature => "regprocedure_name",
             Self::Role => "regrole_name",
         }
     }
@@ -59,7 +64,8 @@ impl OidKind {
             "regclass" => Self::Class,
             "regtype" => Self::Type,
             "regnamespace" => Self::Namespace,
-            "regproc" | "regprocedure" => Self::Procedure,
+            "regproc" => Self::Procedure,
+            "regprocedure" => Self::Signature,
             "regrole" => Self::Role,
             _ => return None,
         })

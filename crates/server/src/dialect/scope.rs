@@ -21,12 +21,15 @@ struct Read {
 /// The tables of the catalog that a SELECT reads, by what their columns are qualified with.
 pub(super) struct Scope {
     read: HashMap<String, Read>,
+    /// How many tables and subqueries it reads, of the catalog or not.
+    factors: usize,
 }
 
 impl Scope {
     pub(super) fn of(select: &Select) -> Self {
         let mut scope = Self {
             read: HashMap::new(),
+            factors: 0,
         };
         for from in &select.from {
             // From the last join on: whether it, or one after it, makes rows of what is left of it.
@@ -49,6 +52,7 @@ impl Scope {
     }
 
     fn add(&mut self, factor: &TableFactor, outer: bool) {
+        self.factors += 1;
         if let TableFactor::Table {
             name, args: None, ..
         } = factor
@@ -56,6 +60,18 @@ impl Scope {
         {
             self.read.insert(name.to_lowercase(), Read { table, outer });
         }
+    }
+
+    /// The catalog's table that a name stands for, if each row is one of it.
+    pub(super) fn table(&self, name: &str) -> Option<&str> {
+        let read = self.read.get(&name.to_lowercase())?;
+        (!read.outer).then_some(read.table.as_str())
+    }
+
+    /// The catalog's table, if nothing else is read.
+    pub(super) fn only_table(&self) -> Option<&str> {
+        let read = self.read.values().next()?;
+        (self.factors == 1 && !read.outer).then_some(read.table.as_str())
     }
 
     /// What is known of a column.

@@ -4,8 +4,9 @@
 //! leaves its wish, which the connection carries out when the statement has run, with all that SET
 //! would refuse.
 //!
-//! A statement that fails on one thread may leave a wish from another a moment later, and the next
-//! statement of the same connection carries it out: the client is given what it asked for, late.
+//! A statement that fails on one thread may still run on another, and wish for something a moment
+//! later. So each wish comes with the turn in which its statement was planned; a failure begins the
+//! next turn, in which wishes of those before it are not heard (B1).
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,8 +16,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub(crate) struct Board {
     /// Names as PostgreSQL writes them, and values.
     values: Mutex<Vec<(&'static str, String)>>,
+    wishes: Mutex<Wishes>,
+}
+
+#[derive(Debug, Default)]
+struct Wishes {
+    turn: u64,
     /// The last value wished for each name.
-    wishes: Mutex<BTreeMap<String, Wish>>,
+    wanted: BTreeMap<String, Wish>,
 }
 
 /// What `set_config()` asked for.
@@ -45,10 +52,20 @@ impl Board {
         found.next().map(|(_, value)| value.clone())
     }
 
+    /// The turn for what is planned now.
+    pub(crate) fn turn(&self) -> u64 {
+        locked(&self.wishes).turn
+    }
+
     /// False if it is too much to keep (`WISHES_BYTES_MAX`).
     #[must_use]
-    pub(crate) fn want(&self, name: &str, value: &str, local: bool) -> bool {
+    pub(crate) fn want(&self, turn: u64, name: &str, value: &str, local: bool) -> bool {
         let mut wishes = locked(&self.wishes);
+        if wishes.turn != turn {
+            // B1: nobody hears it.
+            return true;
+        }
+        let wishes = &mut wishes.wanted;
         let all = wishes
             .iter()
             .map(|(name, wish)| name.len() + wish.value.len());
@@ -61,7 +78,14 @@ impl Board {
     }
 
     pub(crate) fn wishes(&self) -> BTreeMap<String, Wish> {
-        std::mem::take(&mut *locked(&self.wishes))
+        std::mem::take(&mut locked(&self.wishes).wanted)
+    }
+
+    /// Forgets what was wished for, and what statements that were planned up to now will wish for.
+    pub(crate) fn give_up(&self) {
+        let mut wishes = locked(&self.wishes);
+        wishes.wanted.clear();
+        wishes.turn += 1;
     }
 }
 

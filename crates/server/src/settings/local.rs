@@ -33,9 +33,15 @@ impl Settings {
         Ok(reports)
     }
 
-    /// What a statement that failed, or was given up, wished for is not carried out.
+    /// What a statement that was given up wished for is not carried out.
     pub(crate) fn forget_wishes(&self) {
         self.board.wishes();
+    }
+
+    /// What a statement that failed wished for is not carried out, nor what it wishes for from now
+    /// on: some of it may still run.
+    pub(crate) fn give_up_wishes(&self) {
+        self.board.give_up();
     }
 
     /// What a setting is, for [`Settings::end_transaction`] to restore.

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the clients of one registry into a folder: install.sh python|go|jdbc FOLDER.
+# Installs the clients of one registry into a folder: install.sh python|go|jdbc|node FOLDER.
 # Nothing to do where they are installed.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -27,8 +27,15 @@ case $1 in
         printf '#!/bin/sh\nexec %s "$@"\n' "$run" >"$folder/jdbc/metadata"
         chmod +x "$folder/jdbc/metadata"
         ;;
+    node)
+        mkdir -p "$folder/node"
+        cp "$here"/node/* "$folder/node/"
+        npm ci --prefix "$folder/node" --silent --no-audit --no-fund 1>&2
+        printf '#!/bin/sh\nexec node %s "$@"\n' "$folder/node/client.js" >"$folder/node/run"
+        chmod +x "$folder/node/run"
+        ;;
     *)
-        echo "python, go or jdbc, not $1" >&2
+        echo "python, go, jdbc or node, not $1" >&2
         exit 2
         ;;
 esac

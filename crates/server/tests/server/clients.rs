@@ -1,5 +1,6 @@
 //! Promised: the clients that people use work, each as its registry ships it: `SQLAlchemy`,
-//! asyncpg, ADBC, psycopg2 and pandas (`PyPI`), JDBC (Maven Central), pgx and lib/pq (Go's proxy).
+//! asyncpg, ADBC, psycopg2 and pandas (`PyPI`), JDBC (Maven Central), pgx and lib/pq (Go's proxy),
+//! node-postgres (npm).
 //!
 //! Not run by default: each installs its client first. `tests/clients/run.sh` runs them all.
 
@@ -98,4 +99,10 @@ async fn lib_pq() {
 #[ignore = "installs JDBC's driver from Maven Central; tests/clients/run.sh runs it"]
 async fn jdbc() {
     works("jdbc", "jdbc/metadata", &["PORT"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "installs node-postgres from npm; tests/clients/run.sh runs it"]
+async fn node_postgres() {
+    works("node", "node/run", &["PORT"]).await;
 }

@@ -42,6 +42,18 @@ async fn rows_are_copied_out() {
             "\"a,b\",\"q\"\"\",\"\",\n",
         ),
         (
+            "COPY (SELECT 1 x, NULL::text y, 'b' z) TO STDOUT (FORMAT csv, HEADER, FORCE_QUOTE *)",
+            "x,y,z\n\"1\",,\"b\"\n",
+        ),
+        (
+            "COPY (SELECT stdout, force_quote * 2 FROM (SELECT 3 force_quote, 4 stdout) t) TO STDOUT CSV FORCE QUOTE *",
+            "\"4\",\"6\"\n",
+        ),
+        (
+            "COPY people (id) TO STDOUT (FORCE_QUOTE *, FORMAT csv, DELIMITER ';')",
+            "\"1\"\n\"2\"\n\"3\"\n",
+        ),
+        (
             "COPY (SELECT 'a' x, 'it''s' y) TO STDOUT (FORMAT csv, QUOTE '''', ESCAPE '\\', FORCE_QUOTE (x))",
             "'a','it\\'s'\n",
         ),

@@ -2,6 +2,7 @@
 //! What is too much is refused with an error that says so, and the connection lives on; what a
 //! client makes the server hold is counted and bounded.
 
+use std::cell::Cell;
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -259,6 +260,67 @@ async fn empty_statements_cost_nothing() {
     assert!(took < 2 << 30, "{took} bytes");
 }
 
+#[tokio::test]
+async fn functions_that_make_much_of_little_are_refused() {
+    let (server, _) = limited(512 << 20).await;
+    let client = server.connect().await;
+    for hostile in [
+        "length(repeat('x', 2000000000))",
+        "length(repeat(repeat('x', 1000000), 1000000))",
+        "length(lpad('x', 2000000000))",
+        "length(rpad('x', 2000000000, 'yz'))",
+        "length(replace(repeat('x', 1000000), 'x', repeat('y', 1000000)))",
+        "length(replace(repeat('x', 1000000), '', repeat('y', 1000000)))",
+        "cardinality(range(1000000000000))",
+        "cardinality(range(-9223372036854775807, 9223372036854775807, 3))",
+        "cardinality(generate_series(1, 1000000000000))",
+        "cardinality(generate_series(timestamp '1970-01-01', timestamp '2030-01-01', \
+         interval '1 microsecond'))",
+        "cardinality(range(timestamp '1970-01-01', timestamp '2030-01-01', \
+         interval '1 millisecond'))",
+        "cardinality(array_repeat(1, 1000000000000))",
+        "cardinality(array_resize([1], 1000000000000))",
+        "length(array_to_string(range(100000), repeat('x', 1000000)))",
+    ] {
+        let constant = client.simple_query(&format!("SELECT {hostile}")).await;
+        assert_eq!(state(constant), "53200", "{hostile}");
+    }
+    let each = "SELECT sum(length(repeat('x', 100 * x))) FROM generate_series(1, 8000) a(x)";
+    assert_eq!(state(client.simple_query(each).await), "53200", "a batch");
+    for (harmless, right) in [
+        ("length(repeat('ab', 1000))", "2000"),
+        ("repeat('ab', -1)", ""),
+        ("lpad('x', 3, NULL) IS NULL", "t"),
+        ("rpad('x', 3, 'yz')", "xyz"),
+        ("replace('aXbX', 'X', 'yy')", "ayybyy"),
+        ("range(5, 1, -2)", "{5,3}"),
+        ("range(3)", "{0,1,2}"),
+        (
+            "cardinality(range(date '2000-01-01', date '2001-01-01', interval '1 month'))",
+            "12",
+        ),
+        (
+            "cardinality(generate_series(timestamp '2000-01-02', timestamp '2000-01-01', \
+             interval '-1 second'))",
+            "86401",
+        ),
+        ("cardinality(array_repeat([1, 2], 3))", "6"),
+        ("generate_series(1, 3)", "{1,2,3}"),
+        ("array_repeat('x', 2)", "{x,x}"),
+        ("array_to_string([1, NULL, 3], '-')", "1-3"),
+        ("range(NULL) IS NULL", "t"),
+    ] {
+        let rows = client.simple_query(&format!("SELECT {harmless}")).await;
+        let rows = rows.unwrap_or_else(|error| panic!("{harmless}: {error:?}"));
+        let text = rows.iter().find_map(|message| match message {
+            tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+            _ => None,
+        });
+        assert_eq!(text.as_deref(), Some(right), "{harmless}");
+    }
+    lives(&client).await;
+}
+
 /// The most memory that the process had so far.
 fn peak_bytes() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
@@ -436,4 +498,62 @@ async fn tls_can_be_required() {
     config.tls_required = true;
     let bound = Server::bind(config, Arc::new(|| Ok(SessionContext::new()))).await;
     assert!(matches!(bound, Err(ServerError::TlsWithoutCertificate)));
+}
+
+/// Lists that are entered for what planning them takes: some are answered, the others refused, and
+/// the process keeps to the memory and what is left to what is not accounted.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_long_lists_at_once_keep_to_the_memory() {
+    const MEMORY: usize = 512 << 20;
+    let list: Vec<_> = (1..=MANY).map(|n| (n * 20).to_string()).collect();
+    let list = list.join(",");
+    let lists = [
+        format!("SELECT count(*) FROM people WHERE id IN ({list})"),
+        format!("SELECT count(*) FROM people WHERE id = ANY('{{{list}}}')"),
+        format!("SELECT count(*) FROM people WHERE id::text NOT IN ({list})"),
+    ];
+    for sql in lists {
+        let (server, pool) = limited(MEMORY).await;
+        let people =
+            "CREATE TABLE people AS SELECT value AS id FROM generate_series(1, 3) g(value)";
+        let (before, most) = (resident_bytes(), Cell::new(0));
+        let asked = (0..12).map(|_| async {
+            let client = server.connect().await;
+            client.simple_query(people).await.unwrap();
+            match client.simple_query(&sql).await {
+                Ok(_) => true,
+                refused => {
+                    assert_eq!(state(refused), "53200");
+                    lives(&client).await;
+                    false
+                }
+            }
+        });
+        let asked = futures::future::join_all(asked);
+        let watch = async {
+            loop {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                most.set(most.get().max(resident_bytes().saturating_sub(before)));
+            }
+        };
+        let answered = tokio::select! {
+            answered = asked => answered,
+            () = watch => unreachable!("it watches for ever"),
+        };
+        let kind = &sql[..50];
+        assert!(answered.contains(&true), "{kind}: a list is answered");
+        assert!(answered.contains(&false), "{kind}: not all fit at once");
+        let most = most.get();
+        assert!(most < MEMORY + BEYOND, "{kind}: {most} bytes");
+        drop(pool);
+    }
+}
+
+/// What is not accounted: threads, the allocator's reserves, and tests that run beside.
+const BEYOND: usize = 320 << 20;
+
+fn resident_bytes() -> usize {
+    let status = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: usize = status.split(' ').nth(1).unwrap().parse().unwrap();
+    4096 * pages
 }

@@ -20,6 +20,7 @@ mod hostile;
 mod idle;
 mod indexes;
 mod interruption;
+mod places;
 mod protocol;
 mod psql;
 mod psycopg;

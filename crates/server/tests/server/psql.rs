@@ -59,7 +59,32 @@ async fn psql_reads_tables_and_catalog() {
         ("\\du", "tester"),
         ("\\dp", "people"),
         ("\\db", "pg_default"),
-        ("\\df format_type", "format_type"),
+        (
+            "\\df format_type",
+            "pg_catalog|format_type|text|oid, integer|func\n",
+        ),
+        (
+            "\\df parse_ident",
+            "pg_catalog|parse_ident|text[]|str text, strict boolean DEFAULT true|func\n",
+        ),
+        (
+            "\\df percentile_cont",
+            "double precision[]|double precision[] ORDER BY double precision|agg\n",
+        ),
+        (
+            "\\dfS+ abs",
+            "pg_catalog|abs|integer|integer|func|immutable|safe|tester|invoker||internal|int4abs|absolute value\n",
+        ),
+        ("\\ddS format_type", ""),
+        ("\\dd", ""),
+        ("\\dL", ""),
+        (
+            "\\dLS+",
+            "sql|tester|t|t|-|fmgr_sql_validator(oid)|-||SQL-language functions\n",
+        ),
+        ("\\dO", ""),
+        ("\\dOS", "pg_catalog|ucs_basic|C|C||libc|yes\n"),
+        ("\\dOS+ \"POSIX\"", "standard POSIX collation\n"),
         ("\\sv grown", "FROM people"),
         ("\\timing", "Timing is on"),
         (
@@ -68,6 +93,7 @@ async fn psql_reads_tables_and_catalog() {
         ),
         ("SHOW coscan.policy", "relevance"),
         ("\\conninfo", "tester"),
+        ("\\ddp", ""),
     ] {
         let (success, text) = psql(&server, sql).await;
         assert!(

@@ -96,7 +96,7 @@ impl Calls {
         call: impl FnOnce() -> io::Result<T> + Send + 'static,
     ) -> Result<T, Unanswered> {
         let (answer, answered) = oneshot::channel();
-        self.shared.add(Box::new(Question { call, answer }))?;
+        self.shared.add(Box::new(Awaited { call, answer }))?;
         match tokio::time::timeout(self.wait, answered).await {
             Ok(Ok(answer)) => Ok(answer?),
             Ok(Err(_)) => Err(io::Error::other("the call was not made").into()),
@@ -189,18 +189,18 @@ impl Shared {
 }
 
 /// A call that somebody waits for.
-struct Question<C, T> {
+struct Awaited<C, T> {
     call: C,
     answer: oneshot::Sender<io::Result<T>>,
 }
 
-impl<C, T> std::fmt::Debug for Question<C, T> {
+impl<C, T> std::fmt::Debug for Awaited<C, T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Question")
+        f.write_str("Awaited")
     }
 }
 
-impl<C: FnOnce() -> io::Result<T> + Send, T: Send> Call for Question<C, T> {
+impl<C: FnOnce() -> io::Result<T> + Send, T: Send> Call for Awaited<C, T> {
     fn is_wanted(&self) -> bool {
         !self.answer.is_closed()
     }

@@ -6,7 +6,8 @@
 //! groups throttle and account exactly.
 //!
 //! Two fallbacks, each also to be had on demand: where the file system refuses `O_DIRECT`, buffered
-//! reads; where the kernel refuses `io_uring`, `preadv` on threads (`positional.rs`).
+//! reads; where the kernel refuses `io_uring`, at first or in the midst, `preadv` on threads
+//! (`positional.rs`).
 //! Not here: open files and their versions (`handles.rs`), layout in memory (`scatter.rs`), unsafe
 //! code (`sys`).
 //! Bounds: `reads_max` reads hold memory at once, the others wait for admission; `queue_depth`
@@ -21,7 +22,7 @@ use std::io;
 use std::ops::{Range, RangeInclusive};
 use std::os::unix::fs::MetadataExt;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -91,8 +92,9 @@ impl Default for LocalOptions {
 /// The local files of one block device (or, without one, of one file system).
 #[derive(Debug)]
 pub struct LocalDevice {
-    name: String,
-    name_buffered: String,
+    names: Names,
+    /// What it is called since its ring gave up.
+    names_fallen: Names,
     engine: Engine,
     handles: Handles,
     admission: Arc<Semaphore>,
@@ -104,8 +106,34 @@ pub struct LocalDevice {
 
 #[derive(Debug)]
 enum Engine {
-    Ring(Ring),
+    Ring(Ring, Fallback),
     Pool(Pool),
+}
+
+/// What reads once a ring has given up.
+#[derive(Debug)]
+struct Fallback {
+    /// Of its threads.
+    name: String,
+    /// `None`: nothing, for who asked for `io_uring` alone.
+    threads: Option<u16>,
+    pool: OnceLock<Pool>,
+}
+
+/// A device's name, by how files are opened.
+#[derive(Debug)]
+struct Names {
+    direct: String,
+    buffered: String,
+}
+
+impl Names {
+    fn new(device: &str, how: &str) -> Self {
+        Self {
+            direct: format!("{device} ({how}, O_DIRECT)"),
+            buffered: format!("{device} ({how}, buffered)"),
+        }
+    }
 }
 
 impl LocalDevice {
@@ -149,10 +177,9 @@ impl LocalDevice {
     ) -> io::Result<Self> {
         let device = block_device(number);
         let engine = Engine::start(&device, options, start_ring)?;
-        let how = engine.name();
         Ok(Self {
-            name: format!("{device} ({how}, O_DIRECT)"),
-            name_buffered: format!("{device} ({how}, buffered)"),
+            names: Names::new(&device, engine.name()),
+            names_fallen: Names::new(&device, PREAD),
             engine,
             handles: Handles::new(options.direct, options.handles_max, calls),
             admission: Arc::new(Semaphore::new(options.reads_max.max(1))),
@@ -251,10 +278,15 @@ impl LocalDevice {
 #[async_trait]
 impl Device for LocalDevice {
     fn name(&self) -> &str {
-        if self.handles.direct() {
-            &self.name
+        let names = if self.engine.has_fallen() {
+            &self.names_fallen
         } else {
-            &self.name_buffered
+            &self.names
+        };
+        if self.handles.direct() {
+            &names.direct
+        } else {
+            &names.buffered
         }
     }
 
@@ -286,6 +318,14 @@ impl Device for LocalDevice {
                     if handle.direct && source.raw_os_error() == Some(libc::EINVAL) =>
                 {
                     self.handles.refuse_direct();
+                }
+                // This ends, too: the pool abandons nothing.
+                Err(Failure::Abandoned) if self.engine.can_fall() => {
+                    let fallen = self.engine.fall_back();
+                    fallen.map_err(|source| {
+                        let range = hull(ranges);
+                        error(file, ranges, Failure::Io { range, source })
+                    })?;
                 }
                 Err(failure) => return Err(error(file, ranges, failure)),
             }
@@ -330,7 +370,15 @@ impl Engine {
             return pool();
         }
         match start_ring(name.clone(), options.queue_depth.max(1)) {
-            Ok(ring) => Ok(Self::Ring(ring)),
+            Ok(ring) => {
+                let threads = (options.engine == LocalEngine::Auto).then_some(options.threads);
+                let fallback = Fallback {
+                    name,
+                    threads,
+                    pool: OnceLock::new(),
+                };
+                Ok(Self::Ring(ring, fallback))
+            }
             Err(error) if options.engine == LocalEngine::Auto => {
                 log::info!("{device}: no io_uring ({error}); reading by pread");
                 pool()
@@ -341,14 +389,41 @@ impl Engine {
 
     const fn name(&self) -> &'static str {
         match self {
-            Self::Ring(_) => "io_uring",
-            Self::Pool(_) => "pread",
+            Self::Ring(..) => "io_uring",
+            Self::Pool(_) => PREAD,
         }
+    }
+
+    fn can_fall(&self) -> bool {
+        matches!(self, Self::Ring(_, fallback) if fallback.threads.is_some())
+    }
+
+    fn has_fallen(&self) -> bool {
+        matches!(self, Self::Ring(_, fallback) if fallback.pool.get().is_some())
+    }
+
+    /// From now on reads are positional.
+    fn fall_back(&self) -> io::Result<()> {
+        let Self::Ring(_, fallback) = self else {
+            return Ok(());
+        };
+        let (Some(threads), None) = (fallback.threads, fallback.pool.get()) else {
+            return Ok(());
+        };
+        // Others may come here, too: then one pool is kept, and the other ends.
+        let pool = Pool::start(&fallback.name, threads)?;
+        if fallback.pool.set(pool).is_ok() {
+            log::warn!("{}: io_uring gave up; reading by pread", fallback.name);
+        }
+        Ok(())
     }
 
     fn submit(&self, transfers: Vec<Transfer>) {
         match self {
-            Self::Ring(ring) => ring.submit(transfers),
+            Self::Ring(ring, fallback) => match fallback.pool.get() {
+                Some(pool) => pool.submit(transfers),
+                None => ring.submit(transfers),
+            },
             Self::Pool(pool) => pool.submit(transfers),
         }
     }
@@ -372,6 +447,11 @@ fn error(file: &FileVersion, ranges: &[Range<u64>], failure: Failure) -> Storage
                 range,
             }
         }
+        Failure::Abandoned => StorageError::Read {
+            file: name,
+            range: hull(ranges),
+            source: Arc::new(io::Error::other("io_uring gave up")),
+        },
         Failure::Unwanted => StorageError::ShutDown,
     }
 }
@@ -397,6 +477,8 @@ fn block_device(number: u64) -> String {
     source.map_or_else(|| format!("device {wanted}"), str::to_owned)
 }
 
+/// How the positional engine is called.
+const PREAD: &str = "pread";
 /// Of a page on an idle `NVMe` disk or cloud volume, through the kernel: 50 to 500 µs.
 const LATENCY: Duration = Duration::from_micros(100);
 /// Of one `NVMe` disk or a good cloud volume.
@@ -458,6 +540,71 @@ mod tests {
                     if *file == path && source.to_string().contains(&format!("os error {errno}"))),
                 "{error}"
             );
+        }
+    }
+
+    /// A device on a ring, or `None` where there is none to be had.
+    fn on_a_ring(file: &NamedTempFile, engine: LocalEngine) -> Option<LocalDevice> {
+        let options = LocalOptions {
+            engine,
+            reads_max: 4,
+            piece_bytes: 4096,
+            ..LocalOptions::default()
+        };
+        let device = LocalDevice::open(file.path(), &options).ok()?;
+        if matches!(device.engine, Engine::Pool(_)) {
+            eprintln!("skipped: no io_uring here");
+            return None;
+        }
+        Some(device)
+    }
+
+    fn break_ring(device: &LocalDevice) {
+        match &device.engine {
+            Engine::Ring(ring, _) => ring.break_down(),
+            Engine::Pool(_) => panic!("there is no ring"),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_ring_that_gives_up_in_the_midst_is_replaced_by_positional_reads() {
+        let file = NamedTempFile::new_in("/var/tmp").unwrap();
+        let content: Vec<u8> = (0..=250).cycle().take(400_000).collect();
+        fs::write(file.path(), &content).unwrap();
+        let Some(device) = on_a_ring(&file, LocalEngine::Auto) else {
+            return;
+        };
+        let version = stat(&device, &file).await;
+        device.read(&version, &[0..10]).await.unwrap();
+        // Some are in the ring when it breaks, some wait to be admitted, some come later.
+        let reads = (0..40_u64).map(|n| n * 9_000..n * 9_000 + 30_000);
+        let reads = futures::future::join_all(reads.map(|range| async {
+            let answer = device.read(&version, std::slice::from_ref(&range)).await;
+            (range, answer)
+        }));
+        let (reads, ()) = tokio::join!(reads, async { break_ring(&device) });
+        let later = device.read(&version, &[5..399_000]).await;
+        for (range, answer) in reads.into_iter().chain([(5..399_000, later)]) {
+            let at = |offset: u64| usize::try_from(offset).unwrap();
+            let expected = &content[at(range.start)..at(range.end)];
+            assert!(answer.unwrap()[0] == expected, "{range:?}");
+        }
+        assert!(device.name().contains(" (pread, "), "{}", device.name());
+        assert_eq!(device.admission.available_permits(), 4, "all room is back");
+    }
+
+    #[tokio::test]
+    async fn who_asked_for_io_uring_alone_hears_that_it_gave_up() {
+        let file = NamedTempFile::new_in("/var/tmp").unwrap();
+        fs::write(file.path(), vec![7; 20_000]).unwrap();
+        let Some(device) = on_a_ring(&file, LocalEngine::Uring) else {
+            return;
+        };
+        let version = stat(&device, &file).await;
+        break_ring(&device);
+        for _ in 0..2 {
+            let error = device.read(&version, &[5..19_000]).await.unwrap_err();
+            assert!(error.to_string().contains("io_uring gave up"), "{error}");
         }
     }
 

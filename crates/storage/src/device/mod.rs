@@ -11,7 +11,7 @@
 //! | `object.rs` | object stores: S3, HTTP, memory |
 //! | `throttle.rs` | a device as slow as wanted |
 //! | `faulty.rs` | a device that fails as planned |
-//! | `registry.rs` | which device holds a file |
+//! | `devices.rs` | which device holds a file |
 //! | `merge.rs`, `scatter.rs` | which requests to issue; where their bytes go |
 //! | `meter.rs` | how busy and how fast a device is |
 //! | `handles.rs` | open files |
@@ -27,6 +27,7 @@
 //! up no thread but its own: neither a call nor dropping what it gave may block.
 
 mod calls;
+mod devices;
 mod faulty;
 mod handles;
 mod local;
@@ -36,7 +37,6 @@ mod meter;
 mod mounts;
 mod object;
 mod positional;
-mod registry;
 mod scatter;
 mod sys;
 mod throttle;
@@ -52,12 +52,12 @@ use object_store::path::Path;
 
 use crate::StorageError;
 
+pub use devices::{DeviceOptions, DeviceSnapshot, Devices};
 pub use faulty::{Fault, Faulty, Rule, When};
 pub use local::{LocalDevice, LocalEngine, LocalOptions};
 pub use local_version::{known_in_full, local_version};
 pub use meter::{InFlight, Meter, MeterSnapshot};
 pub use object::{ObjectDevice, ObjectOptions};
-pub use registry::{DeviceOptions, DeviceSnapshot, Devices};
 pub use throttle::{Throttle, Throttled};
 
 /// One file at one version.

@@ -14,6 +14,7 @@
 //! Arrays that nobody reads (*idle*) are a cache. Up to a part of the limit they count like those
 //! that are read. Beyond it they have only the memory that nobody else wants: they are kept while
 //! there is some, and make way to the byte, before frames do and before an operator is refused.
+//! Frames that only stalled scans need go before them: their consumers may never come back.
 //! Not here: what is evicted (coscan-core), spilling (DataFusion), which limits make sense (the
 //! engine).
 //! Bounds: the pools keep at least `POOL_FLOOR` of the limit, and each at least what the largest
@@ -35,6 +36,10 @@ pub(crate) trait Lender: Send + Sync {
     fn needs(&self) -> u64;
     /// What it may hold from now on; it evicts at once what it can.
     fn set_budget(self: Arc<Self>, bytes: u64);
+    /// Bytes of frames that only scans need whose consumers are silent, about.
+    fn stalled(&self) -> u64;
+    /// Frames go that only scans need whose consumers are silent, about so many bytes.
+    fn drop_stalled(self: Arc<Self>, bytes: u64);
     /// Decoded arrays that nobody reads go, the least valuable first, until at least so many bytes
     /// went or none is left.
     fn drop_idle_arrays(self: Arc<Self>, bytes: u64);
@@ -372,9 +377,19 @@ impl MemoryBudget {
         frames + self.page_bytes() + self.decoded_bytes() + self.metadata_counted()
     }
 
-    /// Idle arrays beyond their part of the limit go as far as others want the memory.
+    /// Idle arrays beyond their part of the limit go as far as others want the memory; but first
+    /// frames that only stalled scans need.
     fn make_way(&self, _one_at_a_time: &mut MutexGuard<'_, ()>) {
         let pools = self.pools();
+        for pool in &pools {
+            let all = self.operator_bytes() + self.held_beside_operators(&pools);
+            let too_many = (all + self.spare_left()).saturating_sub(self.limit());
+            let stalled = pool.stalled();
+            if too_many > 0 && stalled > 0 {
+                let bytes = stalled.min(too_many + STEPS_FREED * self.step());
+                Arc::clone(pool).drop_stalled(bytes);
+            }
+        }
         for pool in &pools {
             let all = self.operator_bytes() + self.held_beside_operators(&pools);
             let too_many = (all + self.spare_left()).saturating_sub(self.limit());
@@ -395,7 +410,8 @@ impl MemoryBudget {
     fn weigh(&self, pools: &[Arc<dyn Lender>]) {
         let all = self.operator_bytes() + self.held_beside_operators(pools) + self.spare_left();
         let idle = self.decoded_bytes().saturating_sub(self.read_array_bytes());
-        let room = all.saturating_sub(idle) + STEPS_FREED * self.step() < self.limit();
+        let stalled: u64 = pools.iter().map(|pool| pool.stalled()).sum();
+        let room = all.saturating_sub(idle + stalled) + STEPS_FREED * self.step() < self.limit();
         self.room.store(room, Ordering::Relaxed);
         // Whoever makes way already makes enough.
         if all > self.limit()
@@ -515,6 +531,12 @@ mod tests {
             0
         }
 
+        fn stalled(&self) -> u64 {
+            0
+        }
+
+        fn drop_stalled(self: Arc<Self>, _bytes: u64) {}
+
         fn set_budget(self: Arc<Self>, bytes: u64) {
             self.0.store(bytes, Ordering::Relaxed);
         }
@@ -538,5 +560,67 @@ mod tests {
             assert!(memory.try_reserve(1), "{taken}: {memory:?}");
             assert!(memory.operator_bytes() + memory.decoded_bytes() + pool.held() <= 64_000);
         }
+    }
+
+    /// A pool of frames, some of which only stalled scans need, and of idle arrays.
+    #[derive(Default)]
+    struct Stalled {
+        held: AtomicU64,
+        stalled: AtomicU64,
+        arrays_asked_for: AtomicU64,
+    }
+
+    impl Lender for Stalled {
+        fn held(&self) -> u64 {
+            self.held.load(Ordering::Relaxed)
+        }
+
+        fn is_active(&self) -> bool {
+            true
+        }
+
+        fn needs(&self) -> u64 {
+            0
+        }
+
+        fn stalled(&self) -> u64 {
+            self.stalled.load(Ordering::Relaxed)
+        }
+
+        fn drop_stalled(self: Arc<Self>, bytes: u64) {
+            self.held.fetch_sub(bytes, Ordering::Relaxed);
+            self.stalled.fetch_sub(bytes, Ordering::Relaxed);
+        }
+
+        fn set_budget(self: Arc<Self>, _bytes: u64) {}
+
+        fn drop_idle_arrays(self: Arc<Self>, bytes: u64) {
+            self.arrays_asked_for.fetch_add(bytes, Ordering::Relaxed);
+        }
+
+        fn limit_lowered(self: Arc<Self>, _limit: u64) {}
+    }
+
+    #[test]
+    fn frames_of_stalled_scans_go_before_idle_arrays() {
+        let memory = MemoryBudget::new(64_000);
+        let pool = Arc::new(Stalled::default());
+        memory.join(Arc::downgrade(&(Arc::clone(&pool) as Arc<dyn Lender>)));
+        memory.decoded.store(20_000, Ordering::Relaxed);
+        memory.idle.store(20_000, Ordering::Relaxed);
+        pool.held.store(44_000, Ordering::Relaxed);
+        pool.stalled.store(40_000, Ordering::Relaxed);
+        memory.weigh_arrays();
+        assert!(memory.keeps_spare_arrays(), "stalled frames are room");
+        assert_eq!(pool.arrays_asked_for.load(Ordering::Relaxed), 0);
+        let (all, left) = (pool.held() + 20_000, memory.spare_left());
+        assert!(all + left <= 64_000, "{all} and {left}");
+        assert!(pool.stalled() > 0, "no more than has to");
+        // Without such frames arrays go.
+        pool.held.store(44_000, Ordering::Relaxed);
+        pool.stalled.store(0, Ordering::Relaxed);
+        memory.weigh_arrays();
+        assert!(!memory.keeps_spare_arrays());
+        assert!(pool.arrays_asked_for.load(Ordering::Relaxed) > 0);
     }
 }

@@ -35,6 +35,7 @@ use parquet::file::page_index::offset_index::PageLocation;
 use parquet::schema::types::{SchemaDescriptor, Type};
 
 use super::chunk_map::{FileChunk, Piece, page_index};
+use super::narrow::narrowest;
 use super::page_guard::{GuardedPages, PAGE_BYTES_MAX};
 use super::segment_bytes::SegmentBytes;
 use crate::error::{Result, StorageError};
@@ -51,6 +52,8 @@ pub struct SegmentDecoder {
     first_leaf: usize,
     batch_rows: usize,
     page_bytes_max: u64,
+    /// Arrays become as narrow as their values allow.
+    narrow: bool,
     /// Pieces not begun, the next one last; of each the rows wanted, counted from its first, or all
     /// if there is no list.
     pieces: Vec<(Piece, Option<Vec<Range<usize>>>)>,
@@ -115,6 +118,7 @@ impl SegmentDecoder {
             first_leaf,
             batch_rows: batch_rows.max(1),
             page_bytes_max: PAGE_BYTES_MAX,
+            narrow: false,
             pieces: chunk
                 .pieces
                 .iter()
@@ -129,6 +133,14 @@ impl SegmentDecoder {
     #[must_use]
     pub fn with_page_bytes_max(mut self, bytes: u64) -> Self {
         self.page_bytes_max = bytes;
+        self
+    }
+
+    /// Gives arrays in as few bytes as the values of each need ([`narrowest`]), so their types may
+    /// differ from each other and from the type asked for.
+    #[must_use]
+    pub fn in_few_bytes(mut self) -> Self {
+        self.narrow = true;
         self
     }
 
@@ -189,7 +201,11 @@ impl SegmentDecoder {
                 return Err(self.bad_page(open.row_group, reason));
             }
         }
-        Ok(array)
+        Ok(if self.narrow {
+            array.map(narrowest)
+        } else {
+            array
+        })
     }
 
     fn open_piece(&mut self, piece: &Piece, wanted: Option<&[Range<usize>]>) -> Result<OpenPiece> {

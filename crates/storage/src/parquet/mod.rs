@@ -8,6 +8,7 @@
 //! | `segment_bytes.rs` | how does parquet's reader see bytes of which only some are there? |
 //! | `page_guard.rs`, `delta.rs` | may it be given this page? |
 //! | `decode.rs`, `batches.rs` | which arrays does a segment become? |
+//! | `narrow.rs` | in how few bytes can a batch be kept? |
 
 mod batches;
 mod chunk_map;
@@ -15,6 +16,7 @@ mod decode;
 mod delta;
 mod footer;
 mod grammar;
+mod narrow;
 mod page_guard;
 mod segment_bytes;
 mod thrift_bounds;
@@ -26,4 +28,5 @@ pub use chunk_map::{
 };
 pub use decode::{SegmentDecoder, without_pages};
 pub use footer::{INDEX_SPREAD_MAX, RangeRead, TAIL_BYTES, read_footer};
+pub use narrow::narrowest;
 pub use page_guard::{PAGE_BYTES_MAX, check_pages};

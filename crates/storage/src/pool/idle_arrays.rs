@@ -48,7 +48,7 @@ impl State {
                     let Some((left, bytes)) = segment.idle() else {
                         continue;
                     };
-                    let column = state.core.column(&key.1);
+                    let column = state.core.column(&key.1.name);
                     let columns: ColumnSet = column.into_iter().collect();
                     all.push(Idle {
                         wanted: self.abm.is_wanted(table, chunk, &columns),

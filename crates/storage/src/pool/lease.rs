@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use arrow::array::{ArrayRef, new_null_array};
-use arrow::datatypes::FieldRef;
+use arrow::datatypes::{DataType, FieldRef};
 use coscan_core::{ColumnSet, Event, LoadOrigin};
 use parking_lot::Mutex;
 
@@ -38,6 +38,37 @@ pub struct ColumnRequest {
     pub name: String,
     /// The arrow field to decode to.
     pub field: FieldRef,
+    /// Whole batches come in as few bytes as the values of each need ([`crate::narrowest`]), so
+    /// their types may differ. What is picked has the field's type.
+    pub narrow: bool,
+}
+
+/// What arrays are asked for: equal for requests that the same arrays serve.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ArrayKey {
+    pub(crate) name: String,
+    data_type: DataType,
+    narrow: bool,
+}
+
+impl ColumnRequest {
+    /// A column as arrays of the field's very type.
+    #[must_use]
+    pub fn exact(field: FieldRef) -> Self {
+        Self {
+            name: field.name().clone(),
+            field,
+            narrow: false,
+        }
+    }
+
+    fn key(&self) -> ArrayKey {
+        ArrayKey {
+            name: self.name.clone(),
+            data_type: self.field.data_type().clone(),
+            narrow: self.narrow,
+        }
+    }
 }
 
 /// A chunk handed to one consumer of a scan. Dropping it releases the chunk.
@@ -153,10 +184,7 @@ impl ChunkLease {
     pub fn make_sure_of(&self, columns: &[ColumnRequest]) -> bool {
         let place = self.latest();
         let sure = place.step(|work| {
-            let own = |c: &&ColumnRequest| {
-                let key = (c.name.clone(), c.field.data_type().clone());
-                !work.by_column.contains_key(&key)
-            };
+            let own = |c: &&ColumnRequest| !work.by_column.contains_key(&c.key());
             let missing: Vec<&ColumnRequest> = columns.iter().filter(own).collect();
             // All or none: a reader that never reads would keep what others have passed.
             let there = place.scan.inner().with_state(|state, _| {
@@ -234,7 +262,7 @@ impl ChunkLease {
         at: usize,
     ) -> Result<Vec<Option<usize>>> {
         let readers = columns.iter().map(|column| {
-            let own = (column.name.clone(), column.field.data_type().clone());
+            let own = column.key();
             if let Some(reader) = work.by_column.get(&own) {
                 return Ok(Some(*reader));
             }
@@ -287,8 +315,7 @@ impl ChunkLease {
     }
 
     pub(crate) fn key(&self, column: &ColumnRequest) -> DecodedKey {
-        let (name, data_type) = (column.name.clone(), column.field.data_type().clone());
-        (self.own.place().chunk, name, data_type, self.batch_rows)
+        (self.own.place().chunk, column.key(), self.batch_rows)
     }
 
     pub(crate) fn known(&self, state: &State, key: &DecodedKey) -> Option<Arc<DecodedSegment>> {
@@ -334,10 +361,18 @@ impl ChunkLease {
                 || self.others_want(state, place, std::slice::from_ref(column)));
         let rows = self.batches.iter().take(first).sum();
         let all = self.batches.rows();
-        let make: MakeDecoder = match first {
-            0 => make,
-            _ => Box::new(move || Ok(make()?.with_rows(std::slice::from_ref(&(rows..all))))),
-        };
+        let narrow = column.narrow;
+        let make: MakeDecoder = Box::new(move || {
+            let mut decoder = make()?;
+            if first > 0 {
+                decoder = decoder.with_rows(std::slice::from_ref(&(rows..all)));
+            }
+            Ok(if narrow {
+                decoder.in_few_bytes()
+            } else {
+                decoder
+            })
+        });
         let (decode, memory) = (Arc::clone(&shared.decode), Arc::clone(&shared.memory));
         let produced = Arc::clone(&shared.decoded_bytes);
         let name = format!("{}, column {}", self.info().file.name(), column.name);

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use coscan_core::{ChunkSet, Event, ScanId};
 
@@ -30,6 +31,23 @@ impl Lender for Inner {
             if state.abm.budget_bytes() != bytes {
                 Self::log(state.handle(Event::BudgetChanged { bytes }, effects));
             }
+        });
+    }
+
+    fn stalled(&self) -> u64 {
+        self.stalled.load(Ordering::Relaxed)
+    }
+
+    fn drop_stalled(self: Arc<Self>, bytes: u64) {
+        self.with_state(|state, effects| {
+            let budget = state.abm.budget_bytes();
+            // They are garbage, and garbage goes first, the oldest of it before.
+            let bytes = bytes.min(state.abm.stalled_bytes());
+            let less = state.abm.used_bytes().saturating_sub(bytes).min(budget);
+            for bytes in [less, budget] {
+                Self::log(state.handle(Event::BudgetChanged { bytes }, effects));
+            }
+            state.count_stalled();
         });
     }
 
@@ -82,9 +100,24 @@ impl State {
         Inner::log(self.handle(Event::ChunksWithdrawn { scan: id, chunks }, effects));
     }
 
+    /// Counts the frames that only stalled scans need, if that was long ago.
+    pub(crate) fn recount_stalled(&mut self) {
+        if self.stalled_counted_at.elapsed() > STALLED_RECOUNTED {
+            self.count_stalled();
+        }
+    }
+
+    fn count_stalled(&mut self) {
+        self.stalled = self.abm.stalled_bytes();
+        self.stalled_counted_at = Instant::now();
+    }
+
     /// To be called when a scan came or went.
     pub(crate) fn count_needs(&mut self) {
         let largest = self.scans.values().filter_map(|scan| scan.largest);
         self.needs = largest.map(|largest| largest.bytes).max().unwrap_or(0);
     }
 }
+
+/// Counting looks at all frames that may go; scans stall after some hundred milliseconds.
+const STALLED_RECOUNTED: Duration = Duration::from_millis(50);

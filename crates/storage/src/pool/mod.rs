@@ -162,6 +162,8 @@ pub(crate) struct Inner {
     /// Bytes that the core counts, whether scans run, what their largest load needs: to be read
     /// without the lock.
     held: AtomicU64,
+    /// What only stalled scans need of it, about.
+    stalled: AtomicU64,
     active: AtomicBool,
     needs: AtomicU64,
     /// The longest that the lock was held. Nanoseconds.
@@ -203,6 +205,8 @@ impl BufferPool {
             scans: BTreeMap::new(),
             next_scan: 0,
             needs: 0,
+            stalled: 0,
+            stalled_counted_at: Instant::now(),
             loads: BTreeMap::new(),
             next_load: 0,
             pages: BTreeMap::new(),
@@ -223,6 +227,7 @@ impl BufferPool {
             shared,
             config,
             held: AtomicU64::new(0),
+            stalled: AtomicU64::new(0),
             active: AtomicBool::new(false),
             needs: AtomicU64::new(0),
             locked_ns_max: AtomicU64::new(0),
@@ -316,6 +321,8 @@ impl Inner {
                 state.restart(Abm::new(self.config.of_core()), error, &mut effects);
             }
             self.held.store(state.abm.used_bytes(), Ordering::Relaxed);
+            state.recount_stalled();
+            self.stalled.store(state.stalled, Ordering::Relaxed);
             let active = !state.scans.is_empty();
             let woke = self.active.swap(active, Ordering::Relaxed) != active;
             let wants = self.needs.swap(state.needs, Ordering::Relaxed) != state.needs;

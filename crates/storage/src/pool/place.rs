@@ -20,13 +20,13 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use arrow::array::ArrayRef;
-use arrow::datatypes::DataType;
 use coscan_core::{ChunkId, Event, LoadOrigin};
 use parking_lot::Mutex;
 
 use super::Inner;
 use super::decoded::Reader;
 use super::gate::{COLUMN_BYTES, PATIENCE, Pass};
+use super::lease::ArrayKey;
 use super::scan::Scan;
 use super::silent::{Lapses, Watch, Watched};
 use super::state::{Effects, Handed, State};
@@ -66,8 +66,7 @@ struct Stay {
 pub(crate) struct Work {
     /// Its places in decoded segments.
     pub(crate) readers: Vec<Reader>,
-    /// By column name and type.
-    pub(crate) by_column: BTreeMap<(String, DataType), usize>,
+    pub(crate) by_column: BTreeMap<ArrayKey, usize>,
     /// Rows that are being picked for it: columns on their way.
     pub(crate) picking: Arc<AtomicUsize>,
     /// The right to decode.

@@ -14,7 +14,6 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use arrow::datatypes::DataType;
 use bytes::Bytes;
 use coscan_core::{
     Abm, Action, ChunkId, ColumnId, DeviceId, Event, ExtentId, LoadOrigin, PageRequestId, ScanId,
@@ -24,6 +23,7 @@ use coscan_core::{
 use super::Inner;
 use super::charge::Charge;
 use super::decoded::DecodedSegment;
+use super::lease::ArrayKey;
 use super::page_read::PageSlot;
 use super::place::DOUBLINGS_MAX;
 use super::recorder::Recording;
@@ -35,7 +35,7 @@ use crate::{Result, StorageError};
 pub(crate) type Frame = Arc<Vec<(Range<u64>, Bytes)>>;
 
 /// What identifies a decoded segment within a table.
-pub(crate) type DecodedKey = (ChunkId, String, DataType, usize);
+pub(crate) type DecodedKey = (ChunkId, ArrayKey, usize);
 
 /// One table: what the core knows of it and what is in memory.
 pub(crate) struct TableState {
@@ -246,6 +246,9 @@ pub(crate) struct State {
     pub(crate) next_scan: u64,
     /// The largest of the running scans' largest loads.
     pub(crate) needs: u64,
+    /// Bytes of frames that only stalled scans need, when they were counted.
+    pub(crate) stalled: u64,
+    pub(crate) stalled_counted_at: Instant,
     pub(crate) loads: BTreeMap<u64, Outstanding>,
     pub(crate) next_load: u64,
     /// Page requests that the core knows of (`page_read.rs`).

@@ -146,10 +146,7 @@ pub(crate) fn column(name: &str) -> ColumnRequest {
         DataType::Int64
     };
     let field: FieldRef = Arc::new(Field::new(name, data_type, name == "s"));
-    ColumnRequest {
-        name: name.to_owned(),
-        field,
-    }
+    ColumnRequest::exact(field)
 }
 
 pub(crate) fn start(

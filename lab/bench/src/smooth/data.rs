@@ -2,7 +2,7 @@
 //!
 //! c1 counts the rows in the order of their insertion; c2 to c10 are uniform over 0 to 100,000,
 //! drawn from a seed, so every run and every machine has the same rows and `c2 < x` holds for a
-//! known share of them, scattered over all pages. Pages are aligned (`coscan::rewrite`) and not
+//! known share of them, scattered over all pages. Pages are aligned (`coscan_rewrite`) and not
 //! compressed: random integers hardly shrink, and bytes that all pages have alike let the device's
 //! price of a page be stated. A table is made once and kept; its folder's name says what it was
 //! made of.
@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int32Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use coscan::rewrite::{PageCompression, PageLayout, write_pages};
 use coscan::{Engine, EngineConfig};
+use coscan_rewrite::{PageCompression, PageLayout, write_pages};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 
@@ -111,8 +111,10 @@ impl Spec {
     }
 
     async fn write(&self, path: &Path, on_rows: impl FnMut(u64) + Send) -> Result<()> {
-        let failed = |error| BenchError::engine("making the table", error);
-        let engine = Engine::new(EngineConfig::default()).map_err(failed)?;
+        let failed = |error: Box<dyn std::error::Error + Send + Sync>| {
+            BenchError::engine("making the table", error)
+        };
+        let engine = Engine::new(EngineConfig::default()).map_err(|error| failed(error.into()))?;
         let rows = futures::stream::iter(self.batches().map(Ok));
         let rows = Box::pin(RecordBatchStreamAdapter::new(schema(), rows));
         let layout = PageLayout {
@@ -123,7 +125,7 @@ impl Spec {
         let path = path.to_string_lossy();
         write_pages(&engine, rows, &path, true, layout, on_rows)
             .await
-            .map_err(failed)?;
+            .map_err(|error| failed(error.into()))?;
         Ok(())
     }
 

@@ -293,6 +293,7 @@ impl Bench {
         let config = EngineConfig {
             // Access paths are compared, not what is remembered of them.
             share_fragments: false,
+            share_operators: false,
             memory_bytes: Some(memory_bytes),
             // Every scan is to be read by the engine's own devices, however little it needs.
             small_table_bytes: 0,

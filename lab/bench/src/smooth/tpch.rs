@@ -4,15 +4,15 @@
 //! by an index scan and by a smooth scan.
 //! Indexes: `l_shipdate` and the keys that these queries join by, as in the paper, and
 //! `o_orderdate`, which is what Q4 filters by. Lineitem and orders are rewritten so that pages
-//! begin at the same rows in every column (`coscan::rewrite`).
+//! begin at the same rows in every column (`coscan_rewrite`).
 //! Source: [SmoothScan18 §7.2, Figure 13].
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use coscan::rewrite::{RewriteOptions, rewrite};
 use coscan::{Engine, EngineConfig};
+use coscan_rewrite::{RewriteOptions, rewrite};
 
 use super::figures::{Figure, Figures};
 use super::measure::{Bench, Case, DeviceKind, Expected, Median};

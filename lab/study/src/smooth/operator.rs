@@ -10,7 +10,8 @@ use std::ops::Range;
 use coscan_core::Time;
 use coscan_core::smooth::{
     AccessPath, Event, Examined, HandOver, Job, PageBytes, PageCosts, PageLayout, PageRun, Pricing,
-    Probe, ProbeOptions, ReadAhead, Sample, SmoothOptions, SmoothPolicy, take_over_pages,
+    Probe, ProbeOptions, ReadAhead, Sample, SmoothOptions, SmoothPolicy, sampled_leaves,
+    take_over_pages,
 };
 
 use super::{length, price, with_results};
@@ -24,8 +25,6 @@ const MEMORY_BYTES: u64 = 1 << 30;
 /// Of the index, and as many pages as 16 bytes each take.
 const LEAF_ENTRIES: usize = 4_096;
 const LEAF_PAGES: f64 = 8.0;
-/// There is no sample of fewer times as many leaves (`crates/engine/src/index/cursor.rs`).
-const SAMPLE_OF_MIN: usize = 4;
 /// Prices are told as times, in nanoseconds, of which a page in sequence takes this.
 const UNIT_NS: f64 = 1_000.0;
 
@@ -149,17 +148,13 @@ fn time(paid: f64) -> Time {
 }
 
 /// Some leaves of those left, evenly spread, and how many there are for each of them.
-fn sample<'a>(
-    left: impl ExactSizeIterator<Item = &'a [u64]>,
-    wanted: usize,
-) -> (Vec<u64>, Option<f64>) {
-    let all = left.len();
-    if all < SAMPLE_OF_MIN * wanted {
+fn sample<'a>(left: impl Iterator<Item = &'a [u64]>, wanted: usize) -> (Vec<u64>, Option<f64>) {
+    let left: Vec<&[u64]> = left.collect();
+    let Some(sampled) = sampled_leaves(left.len(), wanted) else {
         return (Vec::new(), None);
-    }
-    let sampled = left.step_by(all / wanted).take(wanted);
-    let positions = sampled.flatten().copied().collect();
-    (positions, Some(all as f64 / wanted as f64))
+    };
+    let positions = sampled.flat_map(|at| left[at]).copied().collect();
+    (positions, Some(left.len() as f64 / wanted as f64))
 }
 
 fn examined(runs: &[PageRun], holds: &[bool]) -> Examined {

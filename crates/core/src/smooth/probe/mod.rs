@@ -65,6 +65,17 @@ use rows::{AfterRows, Gathered};
 /// hold a share of the results worth mentioning.
 pub const SAMPLED_LEAVES: usize = 8;
 
+/// Of fewer times as many leaves no sample is taken: to read on costs little more.
+const SAMPLE_OF_MIN: usize = 4;
+
+/// Which of the leaves that are left are a sample of `wanted` of them, evenly spread; `None` where
+/// too few are left.
+#[must_use]
+pub fn sampled_leaves(left: usize, wanted: usize) -> Option<impl Iterator<Item = usize>> {
+    let enough = wanted > 0 && left >= SAMPLE_OF_MIN * wanted;
+    enough.then(|| (0..left).step_by(left / wanted).take(wanted))
+}
+
 /// A scan of a table by an index.
 ///
 /// ```

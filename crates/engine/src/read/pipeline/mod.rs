@@ -6,8 +6,8 @@
 //! others' columns nor the projection's. What passed is filtered once, at the end, unless a
 //! conjunct can fail on rows that an earlier one excludes (a division, a cast): then it sees only
 //! the rows that are left, as in a row filter of the Parquet reader.
-//! Columns come in the form in which they are kept (`compact.rs`), and are widened where an
-//! expression is evaluated.
+//! Columns come in the form in which they are kept (`compact.rs`), which may be another in the next
+//! batch. Comparisons take them as they are; for other expressions they are widened.
 //! Not here: where the columns come from (`stream.rs`, `probe/`), which conjuncts are left
 //! (`prune/`).
 //! I1: a row leaves the pipeline iff every conjunct of the query is true for it; order is kept.
@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow::buffer::BooleanBuffer;
 use arrow::compute::{FilterBuilder, FilterPredicate, and, concat, prep_null_mask_filter};
-use arrow::datatypes::{Field, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use coscan_storage::pool::ColumnRequest;
 use coscan_storage::without_pages;
 use datafusion::common::cast::as_boolean_array;
@@ -42,6 +42,7 @@ use futures::future::BoxFuture;
 
 use super::compact::{mask_by_value, widen};
 use super::file_plan::FilePlan;
+use super::integers::Comparison;
 use crate::read::prune::is_float;
 use bits::scatter;
 
@@ -61,6 +62,8 @@ pub(crate) struct Step {
     /// Positions in [`Pipeline::columns`], in the order of `schema`.
     pub(crate) columns: Vec<usize>,
     schema: SchemaRef,
+    /// What a conjunct compares, if it can be done in the width that columns are kept in.
+    comparison: Option<Comparison>,
     /// Cannot fail, and costs about what filtering a column does: may be evaluated for rows that
     /// are already excluded.
     harmless: bool,
@@ -318,10 +321,13 @@ impl Pipeline {
         for column in 0..self.output.columns.len() {
             let known = found
                 .iter()
-                .filter_map(|found| found.known[column].as_deref());
+                .filter_map(|found| found.known[column].as_ref());
             match known.collect::<Vec<_>>().as_slice() {
                 [] => arrays.extend(missing.next()),
-                known => arrays.push(concat(known)?),
+                known => {
+                    let wanted = self.output.schema.field(column).data_type();
+                    arrays.push(joined(known, wanted)?);
+                }
             }
         }
         self.output.project(arrays, rows, &Selection::All, schema)
@@ -415,8 +421,9 @@ impl ColumnList<'_> {
         let exprs = exprs
             .iter()
             .map(|expr| reassign_expr_columns(Arc::clone(expr), &schema))
-            .collect::<Result<_>>()?;
+            .collect::<Result<Vec<_>>>()?;
         Ok(Step {
+            comparison: comparison_of(&exprs, &schema),
             exprs,
             columns,
             schema,
@@ -430,12 +437,8 @@ impl ColumnList<'_> {
         if let Some(position) = self.fields.iter().position(|f| *f == field) {
             return position;
         }
-        let kept = Arc::clone(&self.plan.kept[field]);
         self.fields.push(field);
-        self.requests.push(ColumnRequest {
-            name: kept.name().clone(),
-            field: kept,
-        });
+        self.requests.push(self.plan.kept[field].clone());
         self.requests.len() - 1
     }
 }
@@ -530,6 +533,10 @@ impl Step {
 
     /// The one conjunct's value for each row, NULL as false.
     fn mask(&self, columns: &[ArrayRef], rows: usize) -> Result<BooleanArray> {
+        let compared = self.comparison.as_ref();
+        if let Some(mask) = compared.and_then(|comparison| comparison.mask(columns)) {
+            return Ok(mask);
+        }
         if let [column] = columns
             && self.harmless
         {
@@ -584,6 +591,26 @@ impl Step {
         }
         Ok(mask)
     }
+}
+
+/// What the expressions of a step compare, if they are one comparison.
+fn comparison_of(exprs: &[Arc<dyn PhysicalExpr>], schema: &Schema) -> Option<Comparison> {
+    match exprs {
+        [expr] => Comparison::of(expr.as_ref(), schema),
+        _ => None,
+    }
+}
+
+/// One array of several of a column, which may be kept in different forms: as the plan wants it.
+fn joined(arrays: &[&ArrayRef], wanted: &DataType) -> Result<ArrayRef> {
+    if let [one] = arrays {
+        return Ok(Arc::clone(one));
+    }
+    // Short keys may not suffice for two dictionaries.
+    let wide = arrays.iter().map(|array| widen(array, wanted));
+    let wide = wide.collect::<Result<Vec<_>>>()?;
+    let wide: Vec<&dyn Array> = wide.iter().map(AsRef::as_ref).collect();
+    Ok(concat(&wide)?)
 }
 
 /// The expression's value for each row, NULL as false.

@@ -20,11 +20,10 @@ use datafusion::common::config::{ConfigEntry, ConfigExtension, ExtensionOptions}
 use datafusion::error::{DataFusionError, Result};
 
 pub use table::{SETTINGS, Setting, Values};
-pub(crate) use values::DEFAULT;
 
 use super::config::EngineConfig;
 use crate::index::NamedFolder;
-use crate::rights::{Right, Rights};
+use crate::right::{Right, Rights};
 
 /// A session's `coscan.*` settings; an extension of DataFusion's `ConfigOptions`.
 #[derive(Clone)]
@@ -57,6 +56,8 @@ pub struct Settings {
     pub smooth_cache: Option<u64>,
     /// Whether work above scans is shared with other queries.
     pub(crate) share_fragments: bool,
+    /// Whether operators above are shared with other queries.
+    pub(crate) share_operators: bool,
     /// Bytes of states of chunks that are kept. `None`: a part of the memory budget.
     state_cache: Option<u64>,
     /// Where indexes are kept. `None`: beside their tables.
@@ -85,6 +86,9 @@ const SMOOTH_REGION_MAX_DEFAULT: u64 = 16 << 20;
 /// States of all chunks of a thousand queries over a table of 300 chunks take some 60 MB.
 const STATE_CACHE_DEFAULT_MAX: u64 = 64 << 20;
 
+/// The value of `coscan.index_folder` for the folder that the engine was made with.
+const DEFAULT_FOLDER: &str = "default";
+
 /// The part of the memory budget that states may take by default, as a divisor.
 const STATE_CACHE_PART: u64 = 16;
 
@@ -109,6 +113,7 @@ impl Settings {
             smooth_region_max: SMOOTH_REGION_MAX_DEFAULT,
             smooth_cache: None,
             share_fragments: config.share_fragments,
+            share_operators: config.share_operators,
             state_cache: None,
             index_folder,
             label: String::new(),
@@ -134,10 +139,29 @@ impl Settings {
         self.rights = rights;
     }
 
-    /// The folder that the engine was made with, and none, are everyone's; a local folder that is
-    /// not there would be made.
+    /// The folder that a value of `coscan.index_folder` means, if the session may have it.
+    fn folder_named<'a>(&'a self, value: &'a str) -> Result<&'a str> {
+        if value == DEFAULT_FOLDER {
+            return Ok(self.folder_default.as_deref().unwrap_or_default());
+        }
+        self.check_folder(value)?;
+        Ok(value)
+    }
+
+    /// R3: a session that may not name files has the engine's folder or none, and is not told where
+    /// that is. What it is told can be SET.
+    fn folder_shown(&self) -> String {
+        match &self.index_folder {
+            None => String::new(),
+            Some(folder) if self.rights.has(Right::Files) => folder.name.clone(),
+            Some(_) => DEFAULT_FOLDER.to_owned(),
+        }
+    }
+
+    /// None is everyone's, like the engine's by its own word: who wrote its path would learn
+    /// whether that is right. A local folder that is not there would be made.
     fn check_folder(&self, value: &str) -> Result<()> {
-        if value.is_empty() || self.folder_default.as_deref() == Some(value) {
+        if value.is_empty() {
             return Ok(());
         }
         self.rights.require(&[Right::Files], || {

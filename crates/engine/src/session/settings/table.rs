@@ -7,9 +7,10 @@
 use coscan_core::smooth::{AccessPath, SmoothPolicy, SmoothTrigger};
 use coscan_core::{Policy, StorageModel};
 
-use super::values::{self, DEFAULT, UNLIMITED, named, show_switch, switch};
+use super::values::{self, UNLIMITED, named, show_switch, switch};
 use super::{NamedFolder, Refusal, Settings};
-use crate::rights::Right;
+use crate::memory::LIMIT_BY_DEFAULT;
+use crate::right::Right;
 use crate::session::EngineConfig;
 
 /// A setting `coscan.*`.
@@ -116,7 +117,7 @@ pub const SETTINGS: &[Setting] = &[
             let rights = settings.rights;
             rights.check_setting("coscan.memory", Some(value))?;
             let bytes = match value.trim() {
-                DEFAULT => settings.memory_default,
+                LIMIT_BY_DEFAULT => settings.memory_default,
                 value => values::memory(value)?,
             };
             settings.budget.set_limit(bytes);
@@ -189,6 +190,22 @@ pub const SETTINGS: &[Setting] = &[
         show: |settings| show_switch(settings.share_fragments),
         configure: Some(|config, value| {
             config.share_fragments = switch(value)?;
+            Ok(())
+        }),
+    },
+    Setting {
+        name: "share_operators",
+        values: Values::Switch,
+        default: "on",
+        applies_to: NEXT_QUERIES,
+        help: "Whether a query joins work that a running query does already, aggregates, sorts, joins and whole queries, as long as it can still get all of its output (on), or does all of its work itself (off)",
+        set: |settings, value| {
+            settings.share_operators = switch(value)?;
+            Ok(())
+        },
+        show: |settings| show_switch(settings.share_operators),
+        configure: Some(|config, value| {
+            config.share_operators = switch(value)?;
             Ok(())
         }),
     },
@@ -314,17 +331,14 @@ pub const SETTINGS: &[Setting] = &[
         values: Values::Kind("a folder or a URL"),
         default: "",
         applies_to: "where the session's next indexes are made, and looked for",
-        help: "Where indexes are made and looked for: a folder or a URL; empty for the folder _coscan beside each table's files",
+        help: "Where indexes are made and looked for: a folder or a URL; empty for the folder _coscan beside each table's files; default for the one that the engine was started with, which is all that is shown of it to sessions that may not name files",
         set: |settings, value| {
-            settings.check_folder(value)?;
-            let folder = (!value.is_empty()).then(|| NamedFolder::new(value));
+            let value = settings.folder_named(value)?.to_owned();
+            let folder = (!value.is_empty()).then(|| NamedFolder::new(&value));
             settings.index_folder = folder.transpose()?;
             Ok(())
         },
-        show: |settings| {
-            let folder = settings.index_folder.as_ref();
-            folder.map_or_else(String::new, |folder| folder.name.clone())
-        },
+        show: Settings::folder_shown,
         configure: Some(|config, value| {
             config.index_folder = (!value.is_empty()).then(|| value.to_owned());
             Ok(())

@@ -14,9 +14,6 @@ use crate::session::memory_limit;
 /// What a setting cannot be, as the end of the sentence "coscan.policy cannot be …".
 type Refused = String;
 
-/// The value that undoes a SET of `coscan.memory`.
-pub(crate) const DEFAULT: &str = "default";
-
 /// No bound but the memory budget.
 pub(super) const UNLIMITED: &str = "unlimited";
 

@@ -57,7 +57,7 @@ pub trait Disk: Send + Sync + Debug {
 
 /// The operating system's.
 #[derive(Debug)]
-pub(super) struct SystemDisk;
+pub struct SystemDisk;
 
 impl Disk for SystemDisk {
     fn create(&self, path: &Path) -> io::Result<File> {

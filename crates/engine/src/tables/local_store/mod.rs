@@ -33,8 +33,7 @@ use object_store::{
     RenameOptions, Result,
 };
 
-pub use disk::Disk;
-use disk::SystemDisk;
+pub use disk::{Disk, SystemDisk};
 use upload::Upload;
 
 /// The local file system.
@@ -221,11 +220,6 @@ pub(crate) fn make_folder(path: &FsPath) -> io::Result<()> {
         return Ok(());
     }
     disk::make_folders(&SystemDisk, &std::path::absolute(path)?)
-}
-
-/// The names in a folder are there to stay.
-pub(crate) fn sync_folder(path: &FsPath) -> io::Result<()> {
-    SystemDisk.sync_folder(path)
 }
 
 fn put(disk: &dyn Disk, payload: &PutPayload, target: &FsPath, replaces: bool) -> io::Result<()> {

@@ -14,13 +14,15 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, TableProvider};
 use datafusion::common::{exec_err, not_impl_err};
+use datafusion::datasource::listing::ListingTable;
 use datafusion::error::Result;
 use datafusion::execution::memory_pool::MemoryPool;
 use parking_lot::Mutex;
 
 use super::allowance::{Allowance, Held};
-use crate::rights::{Right, Rights, Whose};
-use crate::session::SYSTEM_SCHEMA;
+use crate::right::{Right, Rights};
+use crate::rights::Whose;
+use crate::tables::SYSTEM_SCHEMA;
 
 /// What a name costs, with its schema's columns not counted: the maps' entries and a small plan.
 const NAME_BYTES: usize = 4 << 10;
@@ -275,6 +277,18 @@ impl OwnSchema {
         &self.own
     }
 
+    /// R3: the text that declared a table of files says where they are, and with which credentials
+    /// they are read; that is for those who may name files.
+    fn without_location(&self, table: Arc<dyn TableProvider>) -> Arc<dyn TableProvider> {
+        if self.own.rights.has(Right::Files) || table.get_table_definition().is_none() {
+            return table;
+        }
+        match table.downcast_ref::<ListingTable>() {
+            Some(files) => Arc::new(files.clone().with_definition(None)),
+            None => table,
+        }
+    }
+
     /// A name of the session's own becomes one that all sessions see.
     pub(super) fn publish(&self, name: &str) -> Result<()> {
         let what = || format!("{name} is seen by all sessions");
@@ -300,7 +314,10 @@ impl SchemaProvider for OwnSchema {
         let own = self.tables.tables.lock().get(name).cloned();
         match (own, &self.below) {
             (Some(named), _) => Ok(Some(named.table)),
-            (None, Some(below)) => below.table(name).await,
+            (None, Some(below)) => {
+                let table = below.table(name).await?;
+                Ok(table.map(|table| self.without_location(table)))
+            }
             (None, None) => Ok(None),
         }
     }

@@ -25,8 +25,9 @@ use super::OwnSchema;
 use super::allowance::{Growth, Held};
 use super::catalogs::OwnNames;
 use super::table::{MemoryTable, bytes_of};
-use crate::rights::{self, Rights};
-use crate::session::{DEFAULT, SPILL_FILE_BYTES, SPILL_FILE_BYTES_DEFAULT};
+use crate::memory::{LIMIT_BY_DEFAULT, SPILL_FILE_BYTES, SPILL_FILE_BYTES_DEFAULT};
+use crate::right::Rights;
+use crate::rights;
 
 /// Nodes of a view's plan, those of the views in it included.
 const VIEW_NODES_MAX: usize = 4_096;
@@ -87,7 +88,7 @@ pub fn forget_own(context: &SessionContext) {
 /// What RESET goes back to, where DataFusion does not know it.
 fn default_of(setting: &str) -> Option<&'static str> {
     match setting {
-        "coscan.memory" => Some(DEFAULT),
+        "coscan.memory" => Some(LIMIT_BY_DEFAULT),
         SPILL_FILE_BYTES => Some(SPILL_FILE_BYTES_DEFAULT),
         _ => None,
     }

@@ -8,10 +8,12 @@ use datafusion::arrow::compute::{CastOptions, cast, cast_with_options};
 use datafusion::arrow::datatypes::{DataType, Field, Int32Type, Int64Type};
 use datafusion::common::plan_err;
 use datafusion::error::{DataFusionError, Result};
+use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
-    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::prelude::SessionContext;
+use datafusion::scalar::ScalarValue;
 
 use crate::dialect::{AS_ARRAY, SUBSCRIPTS, elements};
 
@@ -62,24 +64,43 @@ impl ScalarUDFImpl for AsList {
         let [array, _] = args.args.as_slice() else {
             return plan_err!("{AS_ARRAY} takes an array and a value");
         };
-        let constant = matches!(array, ColumnarValue::Scalar(_));
-        let array = array.to_array(if constant { 1 } else { args.number_rows })?;
-        let lists: ArrayRef = match array.as_string_opt::<i32>() {
-            Some(texts) => Arc::new(read(texts)?),
-            None => array,
-        };
-        // Not safe: an element that is no number is an error, not a NULL.
-        let options = CastOptions {
-            safe: false,
-            ..Default::default()
-        };
-        let lists = cast_with_options(&lists, &target, &options)?;
-        if constant {
-            let scalar = datafusion::scalar::ScalarValue::try_from_array(&lists, 0)?;
-            return Ok(ColumnarValue::Scalar(scalar));
+        match array {
+            ColumnarValue::Scalar(array) => Ok(ColumnarValue::Scalar(constant(array, &target)?)),
+            ColumnarValue::Array(array) => Ok(ColumnarValue::Array(lists(array, &target)?)),
         }
-        Ok(ColumnarValue::Array(lists))
     }
+
+    /// A constant array stays one, whatever it is compared with: the comparison becomes a list, and
+    /// the array is not written out for every row.
+    fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        let [Expr::Literal(array, _), value] = args.as_slice() else {
+            return Ok(ExprSimplifyResult::Original(args));
+        };
+        let target = self.return_type(&[array.data_type(), info.get_data_type(value)?])?;
+        Ok(match constant(array, &target) {
+            Ok(array) => ExprSimplifyResult::Simplified(Expr::Literal(array, None)),
+            // An error of the row that is compared, if there is one.
+            Err(_) => ExprSimplifyResult::Original(args),
+        })
+    }
+}
+
+fn constant(array: &ScalarValue, target: &DataType) -> Result<ScalarValue> {
+    ScalarValue::try_from_array(&lists(&array.to_array()?, target)?, 0)
+}
+
+/// The arrays that texts, or arrays, stand for.
+fn lists(array: &ArrayRef, target: &DataType) -> Result<ArrayRef> {
+    let lists: ArrayRef = match array.as_string_opt::<i32>() {
+        Some(texts) => Arc::new(read(texts)?),
+        None => Arc::clone(array),
+    };
+    // Not safe: an element that is no number is an error, not a NULL.
+    let options = CastOptions {
+        safe: false,
+        ..Default::default()
+    };
+    Ok(cast_with_options(&lists, target, &options)?)
 }
 
 fn read(texts: &StringArray) -> Result<ListArray> {

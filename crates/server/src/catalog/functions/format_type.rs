@@ -133,6 +133,8 @@ const STANDARD: &[(i32, &str)] = &[
     (TIMETZ, "time with time zone"),
     (BIT, "bit"),
     (VARBIT, "bit varying"),
+    // A keyword.
+    (2276, "\"any\""),
 ];
 
 /// Further spellings of them.

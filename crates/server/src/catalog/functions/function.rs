@@ -11,8 +11,9 @@ use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Int32Type, Int64Ty
 use datafusion::common::plan_err;
 use datafusion::config::ConfigOptions;
 use datafusion::error::{DataFusionError, Result};
+use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
-    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     Volatility,
 };
 use datafusion::scalar::ScalarValue;
@@ -104,6 +105,9 @@ impl Row<'_> {
     }
 }
 
+/// The function to put in its place when a statement is planned, if it is another.
+type Binding = Arc<dyn Fn() -> Option<Function> + Send + Sync>;
+
 type Body = Arc<dyn Fn(&Row<'_>) -> Result<ScalarValue> + Send + Sync>;
 
 /// See the file's header.
@@ -114,6 +118,7 @@ pub(super) struct Function {
     optional: Optional,
     gives: Give,
     body: Body,
+    binding: Option<Binding>,
     signature: Signature,
 }
 
@@ -140,6 +145,7 @@ impl Function {
             optional: Optional::Last(0),
             gives,
             body: Arc::new(body),
+            binding: None,
             signature: Signature::user_defined(Volatility::Stable),
         }
     }
@@ -152,6 +158,15 @@ impl Function {
     /// Run once for each row, and not before the query runs.
     pub(super) fn volatile(mut self) -> Self {
         self.signature = Signature::user_defined(Volatility::Volatile);
+        self
+    }
+
+    /// See [`Binding`].
+    pub(super) fn bound_by(
+        mut self,
+        binding: impl Fn() -> Option<Self> + Send + Sync + 'static,
+    ) -> Self {
+        self.binding = Some(Arc::new(binding));
         self
     }
 
@@ -197,6 +212,14 @@ impl ScalarUDFImpl for Function {
             field.set_metadata([(PG_OID_ALIAS_KEY.to_owned(), "oid".to_owned())].into());
         }
         Ok(Arc::new(field))
+    }
+
+    fn simplify(&self, args: Vec<Expr>, _: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        let bound = self.binding.as_ref().and_then(|binding| binding());
+        Ok(match bound {
+            Some(bound) => ExprSimplifyResult::Simplified(bound.into_udf().call(args)),
+            None => ExprSimplifyResult::Original(args),
+        })
     }
 
     fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
@@ -313,4 +336,17 @@ pub(super) fn oids_by_name<'a>(
         .into_iter()
         .flat_map(|(oids, names)| oids.iter().zip(names.iter()))
         .filter_map(|(oid, name)| Some((oid?, name?)))
+}
+
+/// In quotes, unless it would be read as itself without them.
+pub(super) fn quoted(name: &str) -> String {
+    let plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
+        && name
+            .chars()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    if plain {
+        name.to_owned()
+    } else {
+        format!("\"{}\"", name.replace('"', "\"\""))
+    }
 }

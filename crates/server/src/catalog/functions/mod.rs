@@ -5,6 +5,8 @@
 //! answers NULL too, and never an invented number.
 
 mod arrays;
+mod comments;
+mod defaults;
 mod format_type;
 mod function;
 mod json;
@@ -12,14 +14,18 @@ mod oids;
 mod only_value;
 mod privileges;
 mod session;
+mod signatures;
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::prelude::SessionContext;
 use datafusion::scalar::ScalarValue;
 
+use self::comments::Comments;
 use self::function::{Function, Give, Optional, Row, Take, boolean, oid, text};
+use self::signatures::Signature;
 use super::model::Model;
 use super::tables::Shipped;
 use crate::dialect::LIKE_PATTERN;
@@ -30,9 +36,17 @@ use crate::settings::Board;
 pub(super) struct Known {
     pub(super) model: Model,
     pub(super) shipped: Arc<Shipped>,
+    pub(super) read: Arc<Read>,
     pub(super) board: Arc<Board>,
     /// The connection's process id.
     pub(super) pid: i32,
+}
+
+/// What is made of the shipped tables when a session asks for the first time, for all sessions.
+#[derive(Default)]
+pub(super) struct Read {
+    signatures: OnceLock<HashMap<i32, Signature>>,
+    comments: OnceLock<Comments>,
 }
 
 pub(super) fn register(session: &SessionContext, known: &Known) {
@@ -40,6 +54,7 @@ pub(super) fn register(session: &SessionContext, known: &Known) {
         nothing(),
         plain(),
         oids::functions(known),
+        comments::functions(known),
         privileges::functions(known),
         session::functions(known),
         json::functions(),
@@ -68,7 +83,6 @@ fn nothing() -> Vec<Function> {
         .optional(Optional::Last(left))
     };
     vec![
-        no_text("obj_description", &[Number, Text], 1),
         no_text("shobj_description", &[Number, Text], 0),
         no_text("col_description", &[Number, Number], 0),
         no_text("pg_get_expr", &[Text, Number, Bool], 1),
@@ -81,10 +95,8 @@ fn nothing() -> Vec<Function> {
         no_text("pg_get_ruledef", &[Number, Bool], 1),
         no_text("pg_get_statisticsobjdef", &[Number], 0),
         no_text("pg_get_statisticsobjdef_columns", &[Number], 0),
-        no_text("pg_get_function_result", &[Number], 0),
-        no_text("pg_get_function_arguments", &[Number], 0),
-        no_text("pg_get_function_identity_arguments", &[Number], 0),
         no_text("pg_get_functiondef", &[Number], 0),
+        no_text("pg_get_function_sqlbody", &[Number], 0),
         no_text("pg_advisory_unlock_all", &[], 0),
         no_number("pg_table_size", &[Number], 0),
         no_number("pg_relation_size", &[Number, Text], 1),

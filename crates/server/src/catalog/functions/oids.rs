@@ -8,10 +8,12 @@ use datafusion::error::{DataFusionError, Result};
 
 use super::Take::{Bool, Number, NumberOrText, Text};
 use super::format_type::Types;
-use super::function::{Function, Give, Optional, Row, boolean, oid, oids_by_name, text};
-use super::{Known, session};
+use super::function::{Function, Give, Optional, Row, boolean, oid, oids_by_name, quoted, text};
+use super::signatures::{Signature, signatures};
+use super::{Known, Read, session};
 use crate::catalog::model::{Model, PG_CATALOG, named};
 use crate::catalog::rows::OWNER;
+use crate::catalog::tables::Shipped;
 use crate::dialect::OidKind;
 
 /// Names and oids of everything, as they are now.
@@ -20,6 +22,8 @@ struct Names {
     model: Model,
     types: Arc<Types>,
     procedures: Arc<HashMap<String, i32>>,
+    shipped: Arc<Shipped>,
+    read: Arc<Read>,
 }
 
 pub(super) fn functions(known: &Known) -> Vec<Function> {
@@ -31,6 +35,8 @@ pub(super) fn functions(known: &Known) -> Vec<Function> {
                 .map(|(oid, name)| (name.to_owned(), oid))
                 .collect(),
         ),
+        shipped: Arc::clone(&known.shipped),
+        read: Arc::clone(&known.read),
     };
     let mut functions = vec![];
     for kind in OidKind::ALL {
@@ -80,6 +86,7 @@ fn to_function(kind: OidKind) -> &'static str {
         OidKind::Type => "to_regtype",
         OidKind::Namespace => "to_regnamespace",
         OidKind::Procedure => "to_regproc",
+        OidKind::Signature => "to_regprocedure",
         OidKind::Role => "to_regrole",
     }
 }
@@ -87,7 +94,21 @@ fn to_function(kind: OidKind) -> &'static str {
 /// What shows an object to people.
 fn shown(names: &Names) -> Vec<Function> {
     let (by_id, types, views) = (names.clone(), Arc::clone(&names.types), names.clone());
+    let of_function = |name, pick: fn(&Signature) -> &str| {
+        let names = names.clone();
+        Function::new(name, &[Number], Give::Text, move |row| {
+            Ok(text(
+                row.oid(0)
+                    .and_then(|oid| names.signatures().get(&oid).map(pick)),
+            ))
+        })
+    };
     vec![
+        of_function("pg_get_function_result", |written| &written.result),
+        of_function("pg_get_function_arguments", |written| &written.arguments),
+        of_function("pg_get_function_identity_arguments", |written| {
+            &written.identity
+        }),
         Function::new("pg_get_userbyid", &[Number], Give::Text, move |row| {
             let name = row.oid(0).map(|oid| match oid {
                 OWNER => by_id.model.user.clone(),
@@ -152,6 +173,25 @@ fn visible(names: &Names) -> Vec<Function> {
 }
 
 impl Names {
+    /// Of every function, written when the first session asks.
+    fn signatures(&self) -> &HashMap<i32, Signature> {
+        let shipped = &self.shipped;
+        self.read
+            .signatures
+            .get_or_init(|| signatures(&shipped.procedures, &shipped.aggregates, &self.types))
+    }
+
+    /// `name(types)` as PostgreSQL writes it, whichever way the types are spelled.
+    fn signature(&self, text: &str) -> Option<String> {
+        let (name, arguments) = text.trim().strip_suffix(')')?.split_once('(')?;
+        let types = arguments.split(',').map(str::trim);
+        let types = types
+            .filter(|spelled| !spelled.is_empty())
+            .map(|spelled| Some(self.types.format(self.types.oid(spelled)?, -1)));
+        let types = types.collect::<Option<Vec<_>>>()?;
+        Some(format!("{}({})", name.trim(), types.join(",")))
+    }
+
     /// An error that says what is not there, with PostgreSQL's words.
     fn required(&self, kind: OidKind, name: &str, row: &Row<'_>) -> Result<i32> {
         self.oid(kind, name, row).ok_or_else(|| {
@@ -159,7 +199,7 @@ impl Names {
                 OidKind::Class => "relation",
                 OidKind::Type => "type",
                 OidKind::Namespace => "schema",
-                OidKind::Procedure => "function",
+                OidKind::Procedure | OidKind::Signature => "function",
                 OidKind::Role => "role",
             };
             DataFusionError::Plan(format!("{what} \"{name}\" does not exist"))
@@ -189,7 +229,13 @@ impl Names {
                 .into_iter()
                 .find(|space| space.name == name.trim_matches('"'))
                 .map(|space| space.oid),
-            OidKind::Procedure => {
+            OidKind::Signature if name.contains('(') => {
+                let wanted = self.signature(&plain(name))?;
+                let mut all = self.signatures().iter();
+                all.find(|(_, written)| written.procedure == wanted)
+                    .map(|(oid, _)| *oid)
+            }
+            OidKind::Procedure | OidKind::Signature => {
                 let name = plain(name);
                 let name = name.split('(').next().unwrap_or(&name);
                 self.procedures.get(name).copied()
@@ -230,21 +276,12 @@ impl Names {
                 .iter()
                 .find(|(_, found)| **found == oid)
                 .map(|(name, _)| name.clone()),
+            OidKind::Signature => self
+                .signatures()
+                .get(&oid)
+                .map(|written| written.procedure.clone()),
             OidKind::Role => (oid == OWNER).then(|| quoted(&self.model.user)),
         };
         found.unwrap_or_else(|| oid.to_string())
-    }
-}
-
-/// In quotes, unless it would be read as itself without them.
-fn quoted(name: &str) -> String {
-    let plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
-        && name
-            .chars()
-            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
-    if plain {
-        name.to_owned()
-    } else {
-        format!("\"{}\"", name.replace('"', "\"\""))
     }
 }

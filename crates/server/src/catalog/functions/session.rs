@@ -1,5 +1,7 @@
 //! Functions about the session: who, where, and its settings.
 
+use std::sync::Arc;
+
 use datafusion::config::ConfigOptions;
 use datafusion::error::DataFusionError;
 
@@ -14,7 +16,7 @@ pub(super) fn functions(known: &Known) -> Vec<Function> {
             Ok(text(Some(value.clone())))
         })
     };
-    let (reading, writing, pid) = (known.board.clone(), known.board.clone(), known.pid);
+    let (reading, pid) = (known.board.clone(), known.pid);
     vec![
         constant("current_database", known.model.database.clone()),
         constant("session_user", known.model.user.clone()),
@@ -40,23 +42,33 @@ pub(super) fn functions(known: &Known) -> Vec<Function> {
             current_setting(&reading, row)
         })
         .optional(Optional::Last(1)),
-        Function::new("set_config", &[Text, Text, Bool], Give::Text, move |row| {
-            // NULL sets a setting back to its default, which is the empty text for most.
-            let value = row.text(1).unwrap_or_default();
-            let Some(name) = row.text(0) else {
-                return Ok(text(Some(value)));
-            };
-            if !name.contains('.') && writing.value(name).is_none() {
-                return Err(unknown(name));
-            }
-            if !writing.want(name, value, row.bool(2) == Some(true)) {
-                let message = "set_config() was asked for too much in one statement";
-                return Err(DataFusionError::ResourcesExhausted(message.to_owned()));
-            }
-            Ok(text(Some(value)))
-        })
-        .volatile(),
+        set_config(&known.board, known.board.turn()),
     ]
+}
+
+/// Bound to the turn in which its statement is planned (`settings/board.rs`).
+fn set_config(board: &Arc<Board>, turn: u64) -> Function {
+    let (writing, planned) = (Arc::clone(board), Arc::clone(board));
+    Function::new("set_config", &[Text, Text, Bool], Give::Text, move |row| {
+        // NULL sets a setting back to its default, which is the empty text for most.
+        let value = row.text(1).unwrap_or_default();
+        let Some(name) = row.text(0) else {
+            return Ok(text(Some(value)));
+        };
+        if !name.contains('.') && writing.value(name).is_none() {
+            return Err(unknown(name));
+        }
+        if !writing.want(turn, name, value, row.bool(2) == Some(true)) {
+            let message = "set_config() was asked for too much in one statement";
+            return Err(DataFusionError::ResourcesExhausted(message.to_owned()));
+        }
+        Ok(text(Some(value)))
+    })
+    .volatile()
+    .bound_by(move || {
+        let now = planned.turn();
+        (now != turn).then(|| set_config(&planned, now))
+    })
 }
 
 fn current_setting(
@@ -89,5 +101,36 @@ pub(super) fn search_path(options: &ConfigOptions, implicit: bool) -> Vec<String
         vec!["pg_catalog".to_owned(), own]
     } else {
         vec![own]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::physical_plan::{ExecutionPlan, collect};
+    use datafusion::prelude::SessionContext;
+
+    use super::*;
+
+    async fn planned(session: &SessionContext) -> Arc<dyn ExecutionPlan> {
+        let sql = "SELECT set_config('work_mem', '1GB', false)";
+        let rows = session.sql(sql).await.unwrap();
+        rows.create_physical_plan().await.unwrap()
+    }
+
+    /// B1: a statement that failed on another thread meanwhile.
+    #[tokio::test]
+    async fn a_wish_that_comes_after_the_failure_is_not_heard() {
+        let (session, board) = (SessionContext::new(), Arc::new(Board::default()));
+        board.put_up(vec![("work_mem", "4MB".to_owned())]);
+        session.register_udf(set_config(&board, board.turn()).into_udf());
+        let late = planned(&session).await;
+        board.give_up();
+        collect(late, session.task_ctx()).await.unwrap();
+        assert!(board.wishes().is_empty());
+        // The next statement's is.
+        collect(planned(&session).await, session.task_ctx())
+            .await
+            .unwrap();
+        assert_eq!(board.wishes()["work_mem"].value, "1GB");
     }
 }

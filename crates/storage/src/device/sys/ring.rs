@@ -6,6 +6,8 @@
 //! many can wait is bounded by the reads that the device admits. A transfer that nobody wants any
 //! more is dropped when its turn comes.
 //! R1: a transfer stays in its slot from submission to completion (U2).
+//! R2: a ring that the kernel refuses to go on with answers everything that it was given, and is
+//! given, with [`Failure::Abandoned`]; whoever waits may read in another way.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -30,6 +32,8 @@ pub(crate) struct Ring {
 struct Shared {
     inbox: Mutex<Inbox>,
     bell: File,
+    #[cfg(test)]
+    broken: std::sync::atomic::AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -47,6 +51,8 @@ impl Ring {
         let shared = Arc::new(Shared {
             inbox: Mutex::default(),
             bell: bell()?,
+            #[cfg(test)]
+            broken: false.into(),
         });
         let (started, result) = mpsc::sync_channel(1);
         let theirs = Arc::clone(&shared);
@@ -73,12 +79,20 @@ impl Ring {
         {
             let mut inbox = self.shared.inbox.lock();
             if inbox.closed {
-                // The ring is dead: the transfers' jobs are dropped, and their callers see the
-                // device shut down.
-                return;
+                drop(inbox);
+                // R2: it gave up.
+                return transfers.iter().for_each(Transfer::abandon);
             }
             inbox.transfers.extend(transfers);
         }
+        self.shared.ring_bell();
+    }
+
+    /// From its next wait on the kernel refuses to go on with it.
+    #[cfg(test)]
+    pub(crate) fn break_down(&self) {
+        let broken = &self.shared.broken;
+        broken.store(true, std::sync::atomic::Ordering::SeqCst);
         self.shared.ring_bell();
     }
 }
@@ -159,7 +173,7 @@ impl Driver {
             if self.closed && idle && !self.bell_armed {
                 break;
             }
-            if let Err(error) = self.ring.submit_and_wait(1)
+            if let Err(error) = self.wait()
                 && !is_transient(&error)
             {
                 return self.give_up(&error);
@@ -173,6 +187,15 @@ impl Driver {
             ManuallyDrop::drop(&mut self.slots);
             ManuallyDrop::drop(&mut self.rings);
         }
+    }
+
+    /// Hands the kernel what is queued, and waits for something to end.
+    fn wait(&mut self) -> io::Result<usize> {
+        #[cfg(test)]
+        if self.shared.broken.load(std::sync::atomic::Ordering::SeqCst) {
+            return Err(io::Error::from_raw_os_error(libc::EBADF));
+        }
+        self.ring.submit_and_wait(1)
     }
 
     fn take_inbox(&mut self) {
@@ -239,21 +262,16 @@ impl Driver {
         }
     }
 
-    /// The ring is broken. What waits fails; what is in the kernel stays there, its memory leaked
-    /// (U2).
+    /// The ring is broken (R2). What is in the kernel stays there, its memory leaked (U2): once for
+    /// each device at most, and no more than was in flight.
     fn give_up(mut self, error: &io::Error) {
         log::error!("io_uring stopped: {error}");
         let mut inbox = self.shared.inbox.lock();
         inbox.closed = true;
         self.waiting.append(&mut inbox.transfers);
         drop(inbox);
-        for transfer in self.waiting.drain(..) {
-            let source = io::Error::new(error.kind(), "io_uring stopped");
-            transfer.fail(Failure::Io {
-                range: 0..0,
-                source,
-            });
-        }
+        let in_kernel = self.slots.iter().flatten();
+        in_kernel.chain(&self.waiting).for_each(Transfer::abandon);
         std::mem::forget(self.shared);
     }
 }

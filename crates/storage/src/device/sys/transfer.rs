@@ -26,6 +26,8 @@ pub(crate) enum Failure {
     EndOfFile { at: u64 },
     /// The caller went away before it began.
     Unwanted,
+    /// The ring gave up, and nobody knows what became of it.
+    Abandoned,
 }
 
 /// What a job ends with: the bytes of each wanted range, or the first failure.
@@ -40,10 +42,29 @@ pub(crate) struct Job {
     buffers: Vec<AlignedBuffer>,
     sink: Arc<AlignedBuffer>,
     failure: Mutex<Option<Failure>>,
+    /// Taken when it is answered.
+    caller: Mutex<Option<Caller>>,
+}
+
+/// Who waits for a job, and what it holds for him.
+#[derive(Debug)]
+struct Caller {
     answer: oneshot::Sender<Outcome>,
     in_flight: InFlight,
     /// Held until the kernel is done, not until the caller has gone: it bounds memory.
-    _permit: OwnedSemaphorePermit,
+    permit: OwnedSemaphorePermit,
+}
+
+impl Caller {
+    fn answer(self, outcome: Outcome) {
+        match outcome {
+            Ok(_) => self.in_flight.complete(),
+            Err(_) => drop(self.in_flight),
+        }
+        drop(self.permit);
+        // Nobody may be listening any more; then the bytes go unused.
+        let _unheard = self.answer.send(outcome);
+    }
 }
 
 impl Job {
@@ -69,9 +90,11 @@ impl Job {
             buffers,
             sink,
             failure: Mutex::new(None),
-            answer,
-            in_flight,
-            _permit: permit,
+            caller: Mutex::new(Some(Caller {
+                answer,
+                in_flight,
+                permit,
+            })),
         });
         let pieces = job.scatter.pieces.iter();
         let transfers = pieces.map(|piece| Transfer::new(&job, piece)).collect();
@@ -83,12 +106,9 @@ impl Job {
             Some(failure) => Err(failure),
             None => Ok(fill(&self.wanted, &self.scatter, self.buffers)),
         };
-        match outcome {
-            Ok(_) => self.in_flight.complete(),
-            Err(_) => drop(self.in_flight),
+        if let Some(caller) = self.caller.into_inner() {
+            caller.answer(outcome);
         }
-        // Nobody may be listening any more; then the bytes go unused.
-        let _unheard = self.answer.send(outcome);
     }
 }
 
@@ -171,7 +191,10 @@ impl Transfer {
 
     /// Whether somebody still waits for it. If not, it need not begin.
     pub(crate) fn is_wanted(&self) -> bool {
-        !self.job.answer.is_closed()
+        let caller = self.job.caller.lock();
+        caller
+            .as_ref()
+            .is_some_and(|caller| !caller.answer.is_closed())
     }
 
     /// Reads in the calling thread until it has ended.
@@ -232,6 +255,15 @@ impl Transfer {
     pub(crate) fn fail(self, failure: Failure) {
         self.job.failure.lock().get_or_insert(failure);
         self.end();
+    }
+
+    /// Answers the job at once, though other transfers of it may still be in the kernel: their
+    /// memory stays with them (U2).
+    pub(super) fn abandon(&self) {
+        let caller = self.job.caller.lock().take();
+        if let Some(caller) = caller {
+            caller.answer(Err(Failure::Abandoned));
+        }
     }
 
     /// Direct I/O continues on a page's border, so that part of a page may be read twice.

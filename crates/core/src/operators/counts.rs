@@ -1,0 +1,73 @@
+//! What a micro-engine has to do, and has done.
+
+use std::collections::BTreeMap;
+
+use super::{OperatorKind, Operators};
+
+/// One micro-engine: what it does now, and what it has done since the beginning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MicroEngine {
+    /// Runs now.
+    pub runs: u64,
+    /// Satellites now.
+    pub satellites: u64,
+    /// Packets that wait now, in at least one of their lists.
+    pub waiting: u64,
+    /// Runs that can be joined now.
+    pub windows_open: u64,
+    /// Bytes that runs retain in memory now.
+    pub retained_bytes: u64,
+    /// What it has done.
+    pub done: Done,
+}
+
+/// What a micro-engine has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Done {
+    /// Packets that became hosts.
+    pub hosted: u64,
+    /// Packets that became satellites.
+    pub joined: u64,
+    /// Batches that were taken by another packet than the one that produced them.
+    pub batches_shared: u64,
+    /// Batches that went to disk.
+    pub batches_to_disk: u64,
+    /// Satellites that ran by themselves after all.
+    pub reruns: u64,
+    /// Deadlocks met.
+    pub deadlocks: u64,
+    /// Runs that failed.
+    pub failed: u64,
+}
+
+impl<K: Ord + Clone> Operators<K> {
+    /// Every micro-engine.
+    #[must_use]
+    pub fn micro_engines(&self) -> BTreeMap<OperatorKind, MicroEngine> {
+        let engine = |kind: OperatorKind| {
+            let done = self.done.get(&kind).copied().unwrap_or_default();
+            let engine = MicroEngine {
+                done,
+                ..MicroEngine::default()
+            };
+            (kind, engine)
+        };
+        let mut engines: BTreeMap<_, _> = OperatorKind::ALL.into_iter().map(engine).collect();
+        for run in self.runs.values() {
+            let engine = engines.entry(run.kind).or_default();
+            engine.runs += 1;
+            engine.windows_open += u64::from(run.window_open);
+            engine.retained_bytes += run.memory;
+            for packet in run.packets.iter().filter_map(|id| self.packets.get(id)) {
+                engine.satellites += u64::from(!packet.host);
+                let waits = packet.places.iter().any(|place| place.wait.is_some());
+                engine.waiting += u64::from(waits);
+            }
+        }
+        engines
+    }
+
+    pub(super) fn done(&mut self, kind: OperatorKind) -> &mut Done {
+        self.done.entry(kind).or_default()
+    }
+}

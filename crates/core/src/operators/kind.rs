@@ -1,0 +1,91 @@
+//! Which operators are there, and how long can each be joined?
+//!
+//! Not here: whether a given run can be joined still (`mod.rs`).
+//! Source: [QPipe05 §3.2, Figure 4a].
+
+/// A kind of operator; each has a micro-engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum OperatorKind {
+    /// A scan whose rows may come in any order.
+    Scan,
+    /// A scan in order.
+    OrderedScan,
+    /// Rows that are made one from the other: filters, projections, unions, limits.
+    Rows,
+    /// An aggregate without groups.
+    SingleAggregate,
+    /// An aggregate with groups.
+    Aggregate,
+    /// A sort.
+    Sort,
+    /// A hash join.
+    HashJoin,
+    /// The input of a hash join's hash table.
+    HashBuild,
+    /// A merge join.
+    MergeJoin,
+    /// A join by nested loops.
+    LoopJoin,
+}
+
+/// How long after a run began it can be joined: the window of opportunity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Window {
+    /// At any time, for what is left. Who comes late gets the rest from another run.
+    Linear,
+    /// Until the first batch.
+    Spike,
+    /// Until something that was produced is no longer retained.
+    Step,
+    /// As `Step`; and once somebody has joined, what does not fit goes to disk.
+    Full,
+}
+
+impl OperatorKind {
+    /// Every kind.
+    pub const ALL: [Self; 10] = [
+        Self::Scan,
+        Self::OrderedScan,
+        Self::Rows,
+        Self::SingleAggregate,
+        Self::Aggregate,
+        Self::Sort,
+        Self::HashJoin,
+        Self::HashBuild,
+        Self::MergeJoin,
+        Self::LoopJoin,
+    ];
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Scan => "scan",
+            Self::OrderedScan => "ordered scan",
+            Self::Rows => "rows",
+            Self::SingleAggregate => "single aggregate",
+            Self::Aggregate => "aggregate",
+            Self::Sort => "sort",
+            Self::HashJoin => "hash join",
+            Self::HashBuild => "hash build",
+            Self::MergeJoin => "merge join",
+            Self::LoopJoin => "loop join",
+        }
+    }
+
+    /// Its window of opportunity.
+    #[must_use]
+    pub const fn window(self) -> Window {
+        match self {
+            Self::Scan => Window::Linear,
+            Self::OrderedScan => Window::Spike,
+            Self::SingleAggregate | Self::HashBuild => Window::Full,
+            Self::Rows
+            | Self::Aggregate
+            | Self::Sort
+            | Self::HashJoin
+            | Self::MergeJoin
+            | Self::LoopJoin => Window::Step,
+        }
+    }
+}

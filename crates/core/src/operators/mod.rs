@@ -1,0 +1,631 @@
+//! Which queries do the same work, and who gets what of it?
+//!
+//! Idea: when a query arrives whose plan holds an operator that is running already, it joins that
+//! run, as long as it can still get all of its output. One packet is one query's request for one
+//! operator. The first of its key is the host: its plan is what the run executes. Others are
+//! satellites. The output of each partition is a list that every packet reads at its own pace.
+//! A run has no thread: a packet that has read the list to its front, and finds nobody at work,
+//! polls the host's plan itself.
+//!
+//! ```text
+//! arrive ─ Host, Satellite, or nothing (run by yourself)
+//! pull   ─ Take n           a batch that is retained
+//!        ├ Poll             the plan: then place, produced | pending | ended | failed
+//!        ├ Wait, Full       until Wake; impatient, if Full lasts
+//!        └ End, Failed, Rerun
+//! close, leave ─ whenever a query is done with a partition, with all of it
+//! ```
+//! Not here: what a key says, plans, batches, wakers, disk (the engine).
+//! Bounds: bytes retained for a run (but for one batch a list) and for all (`Config`); runs that
+//! can be joined; candidates that are weighed when a deadlock is resolved.
+//!
+//! OPS-I1: a packet is in one run, and takes each batch of each of its lists once, in order.
+//! OPS-I2: a list retains exactly the batches from its first to its front; no packet's position is
+//! before the first.
+//! OPS-I3: at most one packet polls a list's producer at a time.
+//! OPS-I4: a packet joins only a run of its key whose lists all retain everything they produced and
+//! that has not failed.
+//! OPS-I5: what runs retain in memory is counted, run by run and in sum; retained for windows alone
+//! it never exceeds the bounds.
+//! OPS-I6: no cycle of the waits-for graph consists of waits at lists that are not materialised.
+//! OPS-I7: a run exists while it has a packet, and no longer.
+//! OPS-I8: a packet that has taken something, or found a list at its end, never reruns.
+//! Source: [QPipe05 §3, §4.3]; we differ: packets pull, nobody pushes, and nobody's thread serves
+//! another's query.
+
+mod check;
+mod counts;
+mod kind;
+mod list;
+mod packet;
+mod retain;
+mod waits;
+
+pub use counts::{Done, MicroEngine};
+pub use kind::{OperatorKind, Window};
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use list::{Batch, List, Producer};
+use packet::{Packet, Place, Wait};
+
+/// Names a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PacketId(pub u64);
+
+/// Names a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RunId(pub u64);
+
+/// Who reads a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Owner {
+    /// A query, by a number of the driver's.
+    Query(u64),
+    /// The run of an operator above.
+    Run(RunId),
+}
+
+/// Bounds.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// Bytes that a run retains in memory.
+    pub run_bytes_max: u64,
+    /// Bytes that all runs retain in memory.
+    pub bytes_max: u64,
+    /// Runs that can be joined at a time; further packets run by themselves.
+    pub windows_max: usize,
+}
+
+/// What a packet asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct Request {
+    /// The kind of operator.
+    pub kind: OperatorKind,
+    /// How many partitions it has.
+    pub partitions: usize,
+    /// Who reads it.
+    pub owner: Owner,
+    /// What it costs to do the work anew, in bytes that are read.
+    pub cost_bytes: u64,
+}
+
+/// What became of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Its plan is what the run executes.
+    Host,
+    /// It reads the output of a run that was there.
+    Satellite,
+}
+
+/// A packet that was taken on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrived {
+    /// The packet.
+    pub packet: PacketId,
+    /// The run it reads.
+    pub run: RunId,
+    /// What it is in it.
+    pub role: Role,
+}
+
+/// What a packet is to do next, in one partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pull {
+    /// Take the batch of this number, which is retained.
+    Take(u64),
+    /// Poll the host's plan.
+    Poll,
+    /// Wait for [`Action::Wake`]: somebody polls the plan, or it will say when it has something.
+    Wait,
+    /// Wait for [`Action::Wake`]: slower packets need what is retained. Who has waited long enough
+    /// says so ([`Operators::impatient`]).
+    Full,
+    /// There is no more.
+    End,
+    /// The run has failed.
+    Failed,
+    /// Run by yourself, from the beginning.
+    Rerun,
+}
+
+/// Where a batch goes that was just produced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// Nowhere: only the packet that produced it wants it.
+    Drop,
+    /// It is retained in memory.
+    Memory,
+    /// It is retained on disk.
+    Disk,
+}
+
+/// What the driver has to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Drop the batches of a list before this number.
+    Release {
+        /// The run.
+        run: RunId,
+        /// The partition.
+        partition: usize,
+        /// The first batch that stays.
+        before: u64,
+    },
+    /// Have every packet pull that waits at a list.
+    Wake {
+        /// The run.
+        run: RunId,
+        /// The partition.
+        partition: usize,
+    },
+    /// Drop a run's plan and all that it retains.
+    Stop {
+        /// The run.
+        run: RunId,
+    },
+}
+
+/// All packets and runs of an engine. `K` is the key of an operator.
+#[derive(Clone, Debug)]
+pub struct Operators<K> {
+    config: Config,
+    packets: BTreeMap<PacketId, Packet>,
+    runs: BTreeMap<RunId, Run<K>>,
+    /// OPS-I4: the runs that can be joined.
+    open: BTreeMap<K, RunId>,
+    /// The packets of an owner.
+    owners: BTreeMap<Owner, BTreeSet<PacketId>>,
+    /// OPS-I5: bytes that all runs retain in memory.
+    memory: u64,
+    /// Places that wait because a list is full.
+    waits_full: u64,
+    packets_so_far: u64,
+    runs_so_far: u64,
+    actions: VecDeque<Action>,
+    done: BTreeMap<OperatorKind, Done>,
+}
+
+/// One execution of an operator.
+#[derive(Clone, Debug)]
+struct Run<K> {
+    key: K,
+    kind: OperatorKind,
+    packets: BTreeSet<PacketId>,
+    /// By partition.
+    lists: Vec<List>,
+    window_open: bool,
+    /// Whether it has ever had a satellite.
+    had_company: bool,
+    failed: bool,
+    /// Bytes that its lists retain in memory.
+    memory: u64,
+    cost_bytes: u64,
+}
+
+impl<K: Ord + Clone> Operators<K> {
+    /// No packets.
+    #[must_use]
+    pub fn new(config: Config) -> Self {
+        Self {
+            config,
+            packets: BTreeMap::new(),
+            runs: BTreeMap::new(),
+            open: BTreeMap::new(),
+            owners: BTreeMap::new(),
+            memory: 0,
+            waits_full: 0,
+            packets_so_far: 0,
+            runs_so_far: 0,
+            actions: VecDeque::new(),
+            done: BTreeMap::new(),
+        }
+    }
+
+    /// Other bounds from now on.
+    pub fn configure(&mut self, config: Config) {
+        self.config = config;
+    }
+
+    /// A packet comes. `None`: run it by yourself, it cannot be shared here.
+    pub fn arrive(&mut self, key: K, request: Request) -> Option<Arrived> {
+        if request.kind.window() == Window::Linear || request.partitions == 0 {
+            return None;
+        }
+        let there = self.open.get(&key).copied();
+        // Keys say how many partitions there are, so others of the key are a driver's mistake.
+        let there = there.filter(|run| self.runs[run].lists.len() == request.partitions);
+        let (run, role) = match there {
+            Some(run) => (run, Role::Satellite),
+            None if self.open.len() >= self.config.windows_max || self.open.contains_key(&key) => {
+                return None;
+            }
+            None => (self.begin(key, request), Role::Host),
+        };
+        self.packets_so_far += 1;
+        let packet = PacketId(self.packets_so_far);
+        self.packets.insert(
+            packet,
+            Packet {
+                run: Some(run),
+                owner: request.owner,
+                host: role == Role::Host,
+                places: vec![Place::default(); request.partitions],
+            },
+        );
+        let owned = self.owners.entry(request.owner).or_default();
+        owned.insert(packet);
+        let joined = self.run_mut(run);
+        joined.packets.insert(packet);
+        joined.had_company |= role == Role::Satellite;
+        let done = self.done(request.kind);
+        match role {
+            Role::Host => done.hosted += 1,
+            Role::Satellite => done.joined += 1,
+        }
+        self.resolve();
+        Some(Arrived { packet, run, role })
+    }
+
+    fn begin(&mut self, key: K, request: Request) -> RunId {
+        self.runs_so_far += 1;
+        let id = RunId(self.runs_so_far);
+        self.open.insert(key.clone(), id);
+        let run = Run {
+            key,
+            kind: request.kind,
+            packets: BTreeSet::new(),
+            lists: vec![List::new(); request.partitions],
+            window_open: true,
+            had_company: false,
+            failed: false,
+            memory: 0,
+            cost_bytes: request.cost_bytes,
+        };
+        self.runs.insert(id, run);
+        id
+    }
+
+    /// What a packet is to do next in a partition.
+    ///
+    /// # Panics
+    /// There is no such packet or partition, or it is closed.
+    pub fn pull(&mut self, id: PacketId, partition: usize) -> Pull {
+        self.set_wait(id, partition, None);
+        let packet = &self.packets[&id];
+        assert!(!packet.places[partition].closed, "OPS-I1: it takes no more");
+        let Some(run_id) = packet.run else {
+            return Pull::Rerun;
+        };
+        let place = packet.places[partition];
+        let run = &self.runs[&run_id];
+        if run.failed {
+            if self.may_rerun(id) {
+                self.detach(id);
+                return Pull::Rerun;
+            }
+            // Not untouched any more: another of its streams does not begin anew.
+            self.place_mut(id, partition).ended = true;
+            return Pull::Failed;
+        }
+        let list = &run.lists[partition];
+        if place.next < list.front() {
+            let kind = run.kind;
+            self.place_mut(id, partition).next += 1;
+            self.done(kind).batches_shared += 1;
+            self.release(run_id, partition);
+            if self.waits_full > 0 {
+                // The slowest is another one now.
+                self.wake(run_id, partition);
+            }
+            return Pull::Take(place.next);
+        }
+        match list.producer {
+            Producer::Ended => {
+                self.place_mut(id, partition).ended = true;
+                Pull::End
+            }
+            Producer::Polled { .. } | Producer::Pending => {
+                self.wait(id, partition, Wait::Empty);
+                Pull::Wait
+            }
+            Producer::Ready => {
+                if self.is_full(run_id, partition) {
+                    self.wait(id, partition, Wait::Full);
+                    if !self.run(run_id).lists[partition].materialised {
+                        return Pull::Full;
+                    }
+                }
+                let list = &mut self.run_mut(run_id).lists[partition];
+                list.producer = Producer::Polled {
+                    by: id,
+                    woken: false,
+                };
+                Pull::Poll
+            }
+        }
+    }
+
+    /// The batch that the one who polls a list got has so many bytes: where does it go? `granted`:
+    /// there is memory for it. The driver puts it there, then says [`Operators::produced`].
+    pub fn place(&mut self, run_id: RunId, partition: usize, bytes: u64, granted: bool) -> Keep {
+        let fits = |core: &Self| {
+            let run = core.run(run_id).memory.saturating_add(bytes);
+            let all = core.memory.saturating_add(bytes);
+            granted && run <= core.config.run_bytes_max && all <= core.config.bytes_max
+        };
+        let run = self.run(run_id);
+        let (kind, company) = (run.kind, run.had_company);
+        let by = self.polled(run_id, partition);
+        let others = run.packets.iter().any(|id| {
+            // All others want it: it comes after whatever they have.
+            *id != by && !self.packets[id].places[partition].closed
+        });
+        if run.failed {
+            return Keep::Drop;
+        }
+        if run.window_open {
+            if kind.window() != Window::Spike && fits(self) {
+                return Keep::Memory;
+            }
+            if kind.window() == Window::Full && company {
+                return Keep::Disk;
+            }
+            self.close_window(run_id);
+        }
+        if !others {
+            return Keep::Drop;
+        }
+        let materialised = self.run(run_id).lists[partition].materialised;
+        // Beyond the bound by one batch: who wants the next one is held.
+        if fits(self) || (granted && !materialised) {
+            Keep::Memory
+        } else {
+            Keep::Disk
+        }
+    }
+
+    /// The one who polls a list got a batch, which is kept as [`Operators::place`] said, and has
+    /// taken it. `false`: the run has failed meanwhile, and the batch counts for nothing.
+    ///
+    /// # Panics
+    /// OPS-I3: nobody polls the list.
+    pub fn produced(&mut self, run_id: RunId, partition: usize, bytes: u64, keep: Keep) -> bool {
+        let by = self.polled(run_id, partition);
+        let run = self.run_mut(run_id);
+        let list = &mut run.lists[partition];
+        list.producer = Producer::Ready;
+        if run.failed {
+            return false;
+        }
+        let batch = Batch {
+            bytes,
+            on_disk: keep == Keep::Disk,
+        };
+        match keep {
+            Keep::Drop => {
+                assert!(list.batches.is_empty(), "OPS-I2: what is before is needed");
+                list.first += 1;
+            }
+            Keep::Memory | Keep::Disk => list.batches.push_back(batch),
+        }
+        let kind = run.kind;
+        if keep == Keep::Memory {
+            run.memory += bytes;
+            self.memory += bytes;
+        }
+        if keep == Keep::Disk {
+            self.done(kind).batches_to_disk += 1;
+        }
+        self.place_mut(by, partition).next += 1;
+        self.release(run_id, partition);
+        self.wake(run_id, partition);
+        true
+    }
+
+    /// The one who polls a list got nothing; [`Operators::ready`] follows.
+    ///
+    /// # Panics
+    /// OPS-I3: nobody polls the list.
+    pub fn pending(&mut self, run_id: RunId, partition: usize) {
+        let by = self.polled(run_id, partition);
+        let list = &mut self.run_mut(run_id).lists[partition];
+        if let Producer::Polled { woken: true, .. } = list.producer {
+            list.producer = Producer::Ready;
+            return self.wake(run_id, partition);
+        }
+        list.producer = Producer::Pending;
+        self.wait(by, partition, Wait::Empty);
+    }
+
+    /// A run's plan has something for a list. Of a run that is over it means nothing.
+    pub fn ready(&mut self, run_id: RunId, partition: usize) {
+        let Some(run) = self.runs.get_mut(&run_id) else {
+            return;
+        };
+        match &mut run.lists[partition].producer {
+            Producer::Polled { woken, .. } => *woken = true,
+            producer @ Producer::Pending => {
+                *producer = Producer::Ready;
+                self.wake(run_id, partition);
+            }
+            Producer::Ready | Producer::Ended => {}
+        }
+    }
+
+    /// The one who polls a list found its end.
+    ///
+    /// # Panics
+    /// OPS-I3: nobody polls the list.
+    pub fn ended(&mut self, run_id: RunId, partition: usize) {
+        let _by = self.polled(run_id, partition);
+        self.run_mut(run_id).lists[partition].producer = Producer::Ended;
+        self.wake(run_id, partition);
+    }
+
+    /// The one who polls a list met an error; nobody can join the run from now on.
+    ///
+    /// # Panics
+    /// OPS-I3: nobody polls the list.
+    pub fn failed(&mut self, run_id: RunId, partition: usize) {
+        let _by = self.polled(run_id, partition);
+        let run = self.run_mut(run_id);
+        run.lists[partition].producer = Producer::Ended;
+        run.failed = true;
+        let (kind, partitions) = (run.kind, run.lists.len());
+        self.done(kind).failed += 1;
+        self.close_window(run_id);
+        for partition in 0..partitions {
+            let front = self.run(run_id).lists[partition].front();
+            self.release_before(run_id, partition, front);
+            self.wake(run_id, partition);
+        }
+    }
+
+    /// A packet that waits for slower ones ([`Pull::Full`]) has waited long enough.
+    pub fn impatient(&mut self, id: PacketId, partition: usize) {
+        let Some(packet) = self.packets.get(&id) else {
+            return;
+        };
+        let (Some(run_id), Some(Wait::Full)) = (packet.run, packet.places[partition].wait) else {
+            return;
+        };
+        let run = self.run(run_id);
+        // Written once and read once.
+        let redoing_is_cheaper = run.cost_bytes < run.memory.saturating_mul(2);
+        let slow = self.slowest(run_id, partition);
+        let slow = slow.into_iter().find(|slow| self.may_rerun(*slow));
+        match slow {
+            Some(slow) if redoing_is_cheaper => self.detach(slow),
+            _ => self.materialise(run_id, partition),
+        }
+        self.wake(run_id, partition);
+    }
+
+    /// A query takes nothing more of one partition of a packet. Said of all partitions it is not as
+    /// good as [`Operators::leave`].
+    ///
+    /// # Panics
+    /// There is no such packet or partition.
+    pub fn close(&mut self, id: PacketId, partition: usize) {
+        self.set_wait(id, partition, None);
+        self.place_mut(id, partition).closed = true;
+        if let Some(run) = self.packets[&id].run {
+            self.release(run, partition);
+            // Somebody else is the slowest, or is to poll.
+            self.wake(run, partition);
+        }
+    }
+
+    /// A query is done with a packet, wherever it was.
+    ///
+    /// # Panics
+    /// There is no such packet, or it polls a list.
+    pub fn leave(&mut self, id: PacketId) {
+        self.leave_run(id);
+        let packet = self.packets.remove(&id);
+        let packet = packet.expect("OPS-I1: a packet leaves once");
+        if let Some(owned) = self.owners.get_mut(&packet.owner) {
+            owned.remove(&id);
+            if owned.is_empty() {
+                self.owners.remove(&packet.owner);
+            }
+        }
+    }
+
+    /// What the driver has to do next.
+    pub fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// A satellite is to run by itself.
+    fn detach(&mut self, id: PacketId) {
+        let packet = &self.packets[&id];
+        assert!(packet.is_untouched(), "OPS-I8: it would get rows twice");
+        let Some(run) = packet.run else { return };
+        let partitions = packet.places.len();
+        let kind = self.run(run).kind;
+        self.done(kind).reruns += 1;
+        self.leave_run(id);
+        if self.runs.contains_key(&run) {
+            // Its streams may wait for one that will not come.
+            (0..partitions).for_each(|partition| self.wake(run, partition));
+        }
+    }
+
+    fn leave_run(&mut self, id: PacketId) {
+        let partitions = self.packets[&id].places.len();
+        (0..partitions).for_each(|partition| self.set_wait(id, partition, None));
+        let packet = self.packets.get_mut(&id);
+        let packet = packet.expect("OPS-I1: the packet is there");
+        let Some(run_id) = packet.run.take() else {
+            return;
+        };
+        let run = self.run_mut(run_id);
+        let polls = |list: &List| matches!(list.producer, Producer::Polled { by, .. } if by == id);
+        assert!(!run.lists.iter().any(polls), "OPS-I3: it polls");
+        run.packets.remove(&id);
+        if run.packets.is_empty() {
+            return self.stop(run_id);
+        }
+        for partition in 0..partitions {
+            self.release(run_id, partition);
+            self.wake(run_id, partition);
+        }
+    }
+
+    fn stop(&mut self, run_id: RunId) {
+        self.close_window(run_id);
+        let run = self.runs.remove(&run_id);
+        let run = run.expect("OPS-I7: a run stops once");
+        self.memory -= run.memory;
+        self.actions.push_back(Action::Stop { run: run_id });
+    }
+
+    /// Whether a packet could begin anew by itself, and nobody would get anything twice. A host has
+    /// nothing left to run.
+    fn may_rerun(&self, id: PacketId) -> bool {
+        let packet = &self.packets[&id];
+        let polls = |list: &List| matches!(list.producer, Producer::Polled { by, .. } if by == id);
+        let run = packet.run.map(|run| self.run(run));
+        let polling = run.is_some_and(|run| run.lists.iter().any(polls));
+        !packet.host && packet.is_untouched() && !polling
+    }
+
+    /// Who polls a list.
+    fn polled(&self, run_id: RunId, partition: usize) -> PacketId {
+        match self.run(run_id).lists[partition].producer {
+            Producer::Polled { by, .. } => by,
+            Producer::Ready | Producer::Pending | Producer::Ended => {
+                panic!("OPS-I3: nobody polls this list")
+            }
+        }
+    }
+
+    /// Nobody waits at a list any more: whoever did pulls, and waits anew if need be.
+    fn wake(&mut self, id: RunId, partition: usize) {
+        let run = self.runs.get(&id).expect("OPS-I7: it has a packet");
+        for packet in &run.packets {
+            let packet = self.packets.get_mut(packet);
+            let place = packet.map(|packet| &mut packet.places[partition]);
+            let wait = place.and_then(|place| place.wait.take());
+            self.waits_full -= u64::from(wait == Some(Wait::Full));
+        }
+        self.actions.push_back(Action::Wake { run: id, partition });
+    }
+
+    fn run(&self, id: RunId) -> &Run<K> {
+        self.runs.get(&id).expect("OPS-I7: it has a packet")
+    }
+
+    fn run_mut(&mut self, id: RunId) -> &mut Run<K> {
+        self.runs.get_mut(&id).expect("OPS-I7: it has a packet")
+    }
+
+    fn place_mut(&mut self, id: PacketId, partition: usize) -> &mut Place {
+        let packet = self.packets.get_mut(&id);
+        let packet = packet.expect("OPS-I1: the packet is there");
+        &mut packet.places[partition]
+    }
+}

@@ -1,0 +1,104 @@
+//! Which is the n-th of the segments that may be evicted?
+//!
+//! Idea: a tree of counts over the chunks [Fenwick94], so that a place in the order of (chunk,
+//! column) is found without a list of all. Which columns of a chunk they are is known there.
+//! Bounds: O(log chunks) for a change and for a place; four bytes a chunk.
+
+use crate::ChunkId;
+
+/// How many idle segments each chunk of a table has.
+#[derive(Debug, Default)]
+pub(crate) struct IdleCounts {
+    /// Node n (from 1 on) has the sum over the chunks n − lowest bit of n to n − 1.
+    sums: Vec<u32>,
+    total: usize,
+}
+
+impl IdleCounts {
+    /// Of all chunks.
+    pub(crate) fn total(&self) -> usize {
+        self.total
+    }
+
+    /// Another chunk, which has none.
+    pub(crate) fn push(&mut self) {
+        let node = self.sums.len() + 1;
+        let mut sum = 0;
+        // The nodes whose ranges make up this one's.
+        let mut below = node - 1;
+        while below > node - lowest_bit(node) {
+            sum += self.sums[below - 1];
+            below -= lowest_bit(below);
+        }
+        self.sums.push(sum);
+    }
+
+    /// A chunk has `now` where it had `before`.
+    pub(crate) fn change(&mut self, chunk: ChunkId, before: usize, now: usize) {
+        self.total = self.total + now - before;
+        let columns = |n: usize| u32::try_from(n).expect("a chunk has at most 2^16 columns");
+        let (before, now) = (columns(before), columns(now));
+        let mut node = chunk.0 as usize + 1;
+        while let Some(sum) = self.sums.get_mut(node - 1) {
+            *sum = *sum + now - before;
+            node += lowest_bit(node);
+        }
+    }
+
+    /// The chunk of the segment in this place, counted from 0, and its place in the chunk.
+    pub(crate) fn at(&self, place: usize) -> Option<(ChunkId, usize)> {
+        if place >= self.total {
+            return None;
+        }
+        let (mut before, mut left) = (0, place);
+        let mut step = self.sums.len().next_power_of_two();
+        while step > 0 {
+            if let Some(&sum) = self.sums.get(before + step - 1)
+                && sum as usize <= left
+            {
+                left -= sum as usize;
+                before += step;
+            }
+            step /= 2;
+        }
+        let chunk = u32::try_from(before).expect("a table has at most 2^32 chunks");
+        Some((ChunkId(chunk), left))
+    }
+}
+
+fn lowest_bit(node: usize) -> usize {
+    1 << node.trailing_zeros()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_those_of_a_plain_list() {
+        let mut counts = IdleCounts::default();
+        let mut plain: Vec<usize> = Vec::new();
+        let mut random: usize = 1;
+        for round in 0..600 {
+            random = random.wrapping_mul(25_214_903_917).wrapping_add(11);
+            if round % 5 == 0 {
+                counts.push();
+                plain.push(0);
+            }
+            let chunk = (random >> 16) % plain.len();
+            let now = (random >> 8) % 4;
+            counts.change(ChunkId(u32::try_from(chunk).unwrap()), plain[chunk], now);
+            plain[chunk] = now;
+            let all: Vec<(ChunkId, usize)> = (0..)
+                .map(ChunkId)
+                .zip(&plain)
+                .flat_map(|(chunk, &count)| (0..count).map(move |place| (chunk, place)))
+                .collect();
+            assert_eq!(counts.total(), all.len());
+            for (place, segment) in all.iter().enumerate() {
+                assert_eq!(counts.at(place).as_ref(), Some(segment));
+            }
+            assert_eq!(counts.at(all.len()), None);
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! Promised: whoever comes, is cancelled, fails, stalls or reads crosswise, every packet gets each
+//! batch of its run once and in order, or nothing of it and runs by itself; what is retained is
+//! what somebody needs or may join for; and as soon as nobody stalls any more everybody ends, with
+//! nobody's patience needed. The oracle is a plan's own output, batch by batch.
+
+mod draw;
+mod operators_world;
+
+use coscan_core::operators::{
+    Action, Config, Keep, OperatorKind, Operators, Owner, PacketId, Pull, Request, Role, RunId,
+};
+use operators_world::{Seen, World};
+
+#[test]
+fn ten_thousand_worlds() {
+    let mut all = Seen::default();
+    for seed in 0..10_000 {
+        all.add(&World::new(seed).run());
+    }
+    // A world in which nothing happens proves nothing.
+    assert!(
+        all.deadlocks > 100 && all.reruns > 100 && all.to_disk > 100,
+        "{all:?}"
+    );
+    assert!(all.shared > 50_000 && all.failed > 1_000, "{all:?}");
+}
+
+#[test]
+fn the_same_seed_is_the_same_world() {
+    for seed in 0..50 {
+        assert_eq!(
+            World::new(seed).run(),
+            World::new(seed).run(),
+            "seed {seed}"
+        );
+    }
+}
+
+const CONFIG: Config = Config {
+    run_bytes_max: 100,
+    bytes_max: 1_000,
+    windows_max: 10,
+};
+
+fn request(kind: OperatorKind, owner: u64) -> Request {
+    Request {
+        kind,
+        partitions: 1,
+        owner: Owner::Query(owner),
+        cost_bytes: 1_000,
+    }
+}
+
+fn arrive(core: &mut Operators<&'static str>, kind: OperatorKind, owner: u64) -> (PacketId, RunId) {
+    let arrived = core.arrive("key", request(kind, owner)).expect("shared");
+    (arrived.packet, arrived.run)
+}
+
+/// The packet polls and gets a batch of so many bytes.
+fn produce(core: &mut Operators<&'static str>, packet: PacketId, run: RunId, bytes: u64) -> Keep {
+    assert_eq!(core.pull(packet, 0), Pull::Poll);
+    let keep = core.place(run, 0, bytes, true);
+    assert!(core.produced(run, 0, bytes, keep));
+    core.check();
+    keep
+}
+
+#[test]
+fn a_step_is_open_while_everything_is_retained() {
+    let mut core = Operators::new(CONFIG);
+    let (host, run) = arrive(&mut core, OperatorKind::Aggregate, 1);
+    assert_eq!(produce(&mut core, host, run, 60), Keep::Memory);
+    let late = core.arrive("key", request(OperatorKind::Aggregate, 2));
+    let late = late.expect("shared");
+    assert_eq!((late.role, late.run), (Role::Satellite, run));
+    assert_eq!(core.pull(late.packet, 0), Pull::Take(0));
+    assert_eq!(core.pull(late.packet, 0), Pull::Poll);
+    core.pending(run, 0);
+    assert_eq!(core.pull(host, 0), Pull::Wait);
+    core.ready(run, 0);
+    assert_eq!(produce(&mut core, host, run, 60), Keep::Memory, "needed");
+    let third = core.arrive("key", request(OperatorKind::Aggregate, 3));
+    assert_eq!(
+        third.expect("shared").role,
+        Role::Host,
+        "the window is closed"
+    );
+    core.check();
+}
+
+#[test]
+fn a_spike_is_open_until_the_first_batch() {
+    let mut core = Operators::new(CONFIG);
+    let (host, run) = arrive(&mut core, OperatorKind::OrderedScan, 1);
+    assert_eq!(produce(&mut core, host, run, 1), Keep::Drop);
+    let late = core.arrive("key", request(OperatorKind::OrderedScan, 2));
+    assert_eq!(late.expect("shared").role, Role::Host);
+    assert!(core.arrive("key", request(OperatorKind::Scan, 3)).is_none());
+}
+
+#[test]
+fn full_goes_to_disk_once_somebody_has_joined() {
+    let mut core = Operators::new(CONFIG);
+    let (host, run) = arrive(&mut core, OperatorKind::HashBuild, 1);
+    let (satellite, _) = arrive(&mut core, OperatorKind::HashBuild, 2);
+    assert_eq!(produce(&mut core, host, run, 80), Keep::Memory);
+    assert_eq!(produce(&mut core, host, run, 80), Keep::Disk);
+    assert_eq!(produce(&mut core, host, run, 20), Keep::Memory);
+    for batch in 0..3 {
+        assert_eq!(core.pull(satellite, 0), Pull::Take(batch));
+    }
+    let late = core.arrive("key", request(OperatorKind::HashBuild, 3));
+    assert_eq!(late.expect("shared").role, Role::Satellite);
+    core.check();
+}
+
+#[test]
+fn a_slow_satellite_holds_for_a_while_and_then_reruns_or_the_list_goes_to_disk() {
+    for (cost_bytes, reruns) in [(10, true), (10_000, false)] {
+        let mut core = Operators::new(CONFIG);
+        let request = |owner| Request {
+            cost_bytes,
+            ..request(OperatorKind::Sort, owner)
+        };
+        let host = core.arrive("key", request(1)).expect("shared");
+        let slow = core.arrive("key", request(2)).expect("shared").packet;
+        let (run, host) = (host.run, host.packet);
+        produce(&mut core, host, run, 80);
+        produce(&mut core, host, run, 80);
+        assert_eq!(core.pull(host, 0), Pull::Full);
+        core.impatient(host, 0);
+        let kept = produce(&mut core, host, run, 80);
+        if reruns {
+            assert_eq!(kept, Keep::Drop);
+            assert_eq!(core.pull(slow, 0), Pull::Rerun);
+        } else {
+            assert_eq!(kept, Keep::Disk);
+            assert_eq!(core.pull(slow, 0), Pull::Take(0));
+        }
+        core.check();
+    }
+}
+
+#[test]
+fn two_that_read_crosswise_are_not_held() {
+    let mut core = Operators::new(CONFIG);
+    let both = |core: &mut Operators<&'static str>, key| {
+        let one = core.arrive(key, request(OperatorKind::Sort, 1));
+        let two = core.arrive(key, request(OperatorKind::Sort, 2));
+        let (one, two) = (one.expect("shared"), two.expect("shared"));
+        (one.packet, two.packet, one.run)
+    };
+    let (a1, a2, a) = both(&mut core, "a");
+    let (b1, b2, b) = both(&mut core, "b");
+    produce(&mut core, a1, a, 120);
+    produce(&mut core, b2, b, 130);
+    // The first wants all of a before b, the second all of b before a.
+    assert_eq!(core.pull(a1, 0), Pull::Full);
+    core.check();
+    assert_eq!(core.pull(b2, 0), Pull::Full, "the other list is cheaper");
+    core.check();
+    assert!(
+        std::iter::from_fn(|| core.poll_action()).any(|action| action
+            == Action::Wake {
+                run: a,
+                partition: 0
+            })
+    );
+    assert_eq!(produce(&mut core, a1, a, 120), Keep::Disk);
+    assert_eq!(core.pull(b1, 0), Pull::Take(0));
+    assert_eq!(core.pull(b2, 0), Pull::Poll);
+    core.pending(b, 0);
+    assert_eq!(core.pull(a2, 0), Pull::Take(0));
+    core.check();
+}
+
+#[test]
+fn an_error_reaches_who_has_taken_something() {
+    let mut core = Operators::new(CONFIG);
+    let (host, run) = arrive(&mut core, OperatorKind::Sort, 1);
+    let (taken, _) = arrive(&mut core, OperatorKind::Sort, 2);
+    let (untouched, _) = arrive(&mut core, OperatorKind::Sort, 3);
+    produce(&mut core, host, run, 10);
+    assert_eq!(core.pull(taken, 0), Pull::Take(0));
+    assert_eq!(core.pull(taken, 0), Pull::Poll);
+    core.failed(run, 0);
+    core.check();
+    assert_eq!(core.pull(taken, 0), Pull::Failed);
+    assert_eq!(core.pull(host, 0), Pull::Failed);
+    assert_eq!(core.pull(untouched, 0), Pull::Rerun);
+    let anew = core.arrive("key", request(OperatorKind::Sort, 4));
+    assert_eq!(anew.expect("shared").role, Role::Host);
+    for packet in [host, taken, untouched] {
+        core.leave(packet);
+        core.check();
+    }
+}
+
+#[test]
+fn windows_close_when_memory_is_short() {
+    let mut core = Operators::new(CONFIG);
+    let (host, run) = arrive(&mut core, OperatorKind::Sort, 1);
+    let (behind, _) = arrive(&mut core, OperatorKind::Sort, 2);
+    for _ in 0..3 {
+        produce(&mut core, host, run, 20);
+    }
+    assert_eq!(core.pull(behind, 0), Pull::Take(0));
+    assert_eq!(core.shrink(1), 20, "what the second has taken");
+    assert_eq!(core.shrink(1), 0, "the rest is needed");
+    core.check();
+    core.leave(behind);
+    assert_eq!(produce(&mut core, host, run, 20), Keep::Drop);
+}
+
+#[test]
+fn who_polls_one_partition_does_not_rerun_for_another() {
+    let mut core = Operators::new(CONFIG);
+    let request = |owner| Request {
+        partitions: 2,
+        ..request(OperatorKind::Sort, owner)
+    };
+    let host = core.arrive("key", request(1)).expect("shared");
+    let satellite = core.arrive("key", request(2)).expect("shared").packet;
+    assert_eq!(core.pull(satellite, 0), Pull::Poll);
+    assert_eq!(core.pull(host.packet, 1), Pull::Poll);
+    core.failed(host.run, 1);
+    // What it polls may give it a batch still.
+    assert_eq!(core.pull(satellite, 1), Pull::Failed);
+    assert!(
+        !core.produced(host.run, 0, 1, Keep::Drop),
+        "it counts for nothing"
+    );
+    assert_eq!(core.pull(satellite, 0), Pull::Failed, "it was told");
+    core.check();
+}

@@ -1,0 +1,586 @@
+//! All runs of an engine: their plans, what is retained of their output, and who waits for it.
+//!
+//! Idea: the core decides; here are the things that it decides about. One lock guards both. Nothing
+//! is called under it but the core: streams are polled, batches and plans dropped, wakers woken,
+//! memory asked for and released without it, so it may be taken wherever a waker is woken or a
+//! stream dropped.
+//! Not here: what a packet does next (`reader.rs`).
+//! Bounds: a run retains at most a 32nd of the memory budget and `RUN_BYTES_MAX`, all runs an
+//! eighth; `WINDOWS_MAX` runs can be joined at a time.
+//! OPS-I3: who polls has the stream; while it is gone from its place the core lets nobody else.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll, Wake, Waker};
+
+use arrow::array::RecordBatch;
+use coscan_core::operators::{
+    Action, Arrived, Config, Keep, MicroEngine, OperatorKind, Operators, PacketId, Pull, Request,
+    Role, RunId,
+};
+use coscan_storage::pool::{MemoryBudget, Reclaim};
+use datafusion::common::exec_datafusion_err;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::ExecutionPlan;
+use parking_lot::{Mutex, MutexGuard};
+
+use super::kept::{Buffers, Kept, Spilled};
+use super::key::OperatorKey;
+
+/// What is retained of a run at most: results of aggregates, tops of sorts and small joins fit; of
+/// larger ones a window closes before what it keeps from use costs more than it may save.
+const RUN_BYTES_MAX: u64 = 8 << 20;
+/// The part of the memory budget that a run may retain, as a divisor.
+const RUN_PART: u64 = 32;
+/// The part of the memory budget that all runs may retain, as a divisor.
+const PART: u64 = 8;
+/// Runs that can be joined at a time: as many as queries with a few operators each that a server
+/// runs at once.
+const WINDOWS_MAX: usize = 4096;
+
+/// All runs of an engine.
+pub(crate) struct Coordinator {
+    memory: Arc<MemoryBudget>,
+    inner: Mutex<Inner>,
+    queries: AtomicU64,
+    own: Weak<Self>,
+}
+
+struct Inner {
+    core: Operators<OperatorKey>,
+    runs: BTreeMap<RunId, Run>,
+}
+
+/// One execution of an operator.
+struct Run {
+    /// The host's plan, and the context of its query.
+    plan: Arc<dyn ExecutionPlan>,
+    context: Arc<TaskContext>,
+    /// The host's query.
+    query: u64,
+    /// Packets that joined it.
+    satellites: u64,
+    failure: Option<Arc<DataFusionError>>,
+    lists: Vec<List>,
+}
+
+/// What one partition has produced, and who wants more.
+#[derive(Default)]
+struct List {
+    /// `None`: not begun, over, or with who polls it.
+    stream: Option<SendableRecordBatchStream>,
+    /// The number of the first batch that is retained.
+    first: u64,
+    batches: VecDeque<Kept>,
+    /// Those of the last batch.
+    buffers: Buffers,
+    waiting: Vec<(PacketId, Waker)>,
+    /// Says that the stream has more.
+    waker: Option<Waker>,
+}
+
+/// A packet that was taken on.
+pub(super) struct Joined {
+    pub(super) arrived: Arrived,
+    /// The host's query.
+    pub(super) host: u64,
+    /// By partition: batches that were there already.
+    pub(super) fronts: Vec<u64>,
+}
+
+/// What a packet is to do next, in one partition.
+pub(super) enum Next {
+    /// The batch of this number.
+    Take(u64, Kept),
+    Poll(Producer),
+    Wait,
+    Full,
+    End,
+    Failed(DataFusionError),
+    Rerun,
+}
+
+/// The plan of a run, to be polled in one partition.
+pub(super) struct Producer {
+    stream: Option<SendableRecordBatchStream>,
+    plan: Arc<dyn ExecutionPlan>,
+    context: Arc<TaskContext>,
+    buffers: Buffers,
+    /// Whether a batch may be kept for others.
+    is_wanted: bool,
+    waker: Waker,
+}
+
+/// What polling a run's plan gave.
+pub(super) enum Polled {
+    Batch(RecordBatch),
+    Pending,
+    /// The list says what: its end, or a failure.
+    Look,
+}
+
+/// Says that a stream of a run has more.
+struct Ready {
+    coordinator: Weak<Coordinator>,
+    run: RunId,
+    partition: usize,
+}
+
+/// What is to be done without the lock.
+#[derive(Default)]
+#[must_use]
+struct After {
+    wakers: Vec<Waker>,
+    batches: Vec<Kept>,
+    streams: Vec<SendableRecordBatchStream>,
+    runs: Vec<Run>,
+    /// Bytes that were asked for and are not kept.
+    freed: u64,
+}
+
+impl Coordinator {
+    /// No runs. What is retained is counted in `memory`, and given back when it is short.
+    pub(crate) fn new(memory: &Arc<MemoryBudget>) -> Arc<Self> {
+        let coordinator = Arc::new_cyclic(|own| Self {
+            memory: Arc::clone(memory),
+            inner: Mutex::new(Inner {
+                core: Operators::new(bounds(memory)),
+                runs: BTreeMap::new(),
+            }),
+            queries: AtomicU64::new(0),
+            own: Weak::clone(own),
+        });
+        let reclaim = Arc::clone(&coordinator) as Arc<dyn Reclaim>;
+        memory.give_first(Arc::downgrade(&reclaim));
+        coordinator
+    }
+
+    /// A number for a query.
+    pub(crate) fn next_query(&self) -> u64 {
+        self.queries.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// What the micro-engines do, and have done.
+    pub(crate) fn micro_engines(&self) -> BTreeMap<OperatorKind, MicroEngine> {
+        self.inner.lock().core.micro_engines()
+    }
+
+    /// A packet comes; `closed` are the partitions that it does not want. `None`: it is to run by
+    /// itself.
+    pub(super) fn arrive(
+        &self,
+        key: OperatorKey,
+        request: Request,
+        query: u64,
+        plan: &Arc<dyn ExecutionPlan>,
+        context: &Arc<TaskContext>,
+        closed: &[usize],
+    ) -> Option<Joined> {
+        let bounds = bounds(&self.memory);
+        let mut inner = self.inner.lock();
+        inner.core.configure(bounds);
+        let arrived = inner.core.arrive(key, request)?;
+        match arrived.role {
+            Role::Host => {
+                let lists = std::iter::repeat_with(List::default);
+                let run = Run {
+                    plan: Arc::clone(plan),
+                    context: Arc::clone(context),
+                    query,
+                    satellites: 0,
+                    failure: None,
+                    lists: lists.take(request.partitions).collect(),
+                };
+                inner.runs.insert(arrived.run, run);
+            }
+            Role::Satellite => inner.run(arrived.run).satellites += 1,
+        }
+        for partition in closed {
+            inner.core.close(arrived.packet, *partition);
+        }
+        let run = inner.run(arrived.run);
+        let fronts = run.lists.iter();
+        let fronts = fronts.map(|list| list.first + list.batches.len() as u64);
+        let joined = Joined {
+            arrived,
+            host: run.query,
+            fronts: fronts.collect(),
+        };
+        self.finish(inner, After::default());
+        Some(joined)
+    }
+
+    /// What a packet is to do next in a partition. `waker` is woken when that may be something
+    /// else, if it is to wait.
+    pub(super) fn pull(&self, of: &Arrived, partition: usize, waker: &Waker) -> Next {
+        let mut inner = self.inner.lock();
+        let pull = inner.core.pull(of.packet, partition);
+        let mut after = After::default();
+        let next = match pull {
+            Pull::Take(number) => {
+                let list = inner.list(of.run, partition);
+                let at = usize::try_from(number - list.first).ok();
+                let kept = at.and_then(|at| list.batches.get(at));
+                let kept = kept.expect("OPS-I2: it is retained").clone();
+                Next::Take(number, kept)
+            }
+            Pull::Poll => {
+                inner.act(&mut after);
+                let is_wanted = inner.core.is_wanted(of.run, partition);
+                let run = inner.run(of.run);
+                let (plan, context) = (Arc::clone(&run.plan), Arc::clone(&run.context));
+                let list = &mut run.lists[partition];
+                // Whoever polls is woken as all who wait.
+                list.waits(of.packet, waker);
+                let own = &self.own;
+                let ready = list.waker.get_or_insert_with(|| {
+                    Waker::from(Arc::new(Ready {
+                        coordinator: Weak::clone(own),
+                        run: of.run,
+                        partition,
+                    }))
+                });
+                Next::Poll(Producer {
+                    waker: ready.clone(),
+                    stream: list.stream.take(),
+                    buffers: std::mem::take(&mut list.buffers),
+                    is_wanted,
+                    plan,
+                    context,
+                })
+            }
+            Pull::Wait | Pull::Full => {
+                // What it has done before it began to wait is not for itself.
+                inner.act(&mut after);
+                inner.list(of.run, partition).waits(of.packet, waker);
+                if pull == Pull::Full {
+                    Next::Full
+                } else {
+                    Next::Wait
+                }
+            }
+            Pull::End => Next::End,
+            Pull::Failed => {
+                let failure = inner.run(of.run).failure.as_ref();
+                let failure = failure.expect("a failed run has said why");
+                Next::Failed(DataFusionError::Shared(Arc::clone(failure)))
+            }
+            Pull::Rerun => Next::Rerun,
+        };
+        self.finish(inner, after);
+        next
+    }
+
+    /// Polls a run's plan for a packet that was told to.
+    pub(super) fn produce(&self, of: &Arrived, partition: usize, producer: Producer) -> Polled {
+        let Producer {
+            stream,
+            plan,
+            context,
+            buffers,
+            is_wanted,
+            waker,
+        } = producer;
+        let mut stream = match stream.map_or_else(|| begin(&plan, partition, &context), Ok) {
+            Ok(stream) => stream,
+            Err(error) => return self.failed(of, partition, error, None),
+        };
+        let polled = loop {
+            match poll(&mut stream, &waker) {
+                // Nobody misses a batch without rows.
+                Poll::Ready(Some(Ok(batch))) if batch.num_rows() == 0 => {}
+                polled => break polled,
+            }
+        };
+        match polled {
+            Poll::Ready(Some(Ok(batch))) => {
+                let from = Source {
+                    stream,
+                    context,
+                    before: buffers,
+                    is_wanted,
+                };
+                self.produced(of, partition, batch, from)
+            }
+            Poll::Ready(Some(Err(error))) => self.failed(of, partition, error, Some(stream)),
+            Poll::Ready(None) => {
+                let mut inner = self.inner.lock();
+                inner.core.ended(of.run, partition);
+                let mut after = After::default();
+                after.streams.push(stream);
+                self.finish(inner, after);
+                Polled::Look
+            }
+            Poll::Pending => {
+                let mut inner = self.inner.lock();
+                let list = inner.list(of.run, partition);
+                list.stream = Some(stream);
+                list.buffers = buffers;
+                inner.core.pending(of.run, partition);
+                self.finish(inner, After::default());
+                Polled::Pending
+            }
+        }
+    }
+
+    fn produced(&self, of: &Arrived, partition: usize, batch: RecordBatch, from: Source) -> Polled {
+        let mut after = After::default();
+        // A query that is alone is not to pay for weighing what nobody else takes.
+        let (buffers, bytes, granted) = if from.is_wanted {
+            let buffers = Buffers::of(&batch);
+            let bytes = buffers.bytes_beyond(&from.before);
+            (buffers, bytes, self.memory.try_exceed(bytes, 0))
+        } else {
+            (Buffers::default(), 0, false)
+        };
+        if granted {
+            after.freed = bytes;
+        }
+        let mut inner = self.inner.lock();
+        let keep = inner.core.place(of.run, partition, bytes, granted);
+        inner.act(&mut after);
+        let mut kept = None;
+        match keep {
+            Keep::Drop => {}
+            Keep::Memory => {
+                let batch = batch.clone();
+                kept = Some(Kept::Memory { batch, bytes });
+                // The rest is of batches that went.
+                after.freed -= bytes;
+            }
+            Keep::Disk => {
+                drop(inner);
+                match Spilled::write(&batch, &from.context) {
+                    Ok(spilled) => kept = Some(Kept::Disk(spilled)),
+                    Err(error) => {
+                        after.carry_out(&self.memory);
+                        return self.failed(of, partition, error, Some(from.stream));
+                    }
+                }
+                inner = self.inner.lock();
+            }
+        }
+        let counts = inner.core.produced(of.run, partition, bytes, keep);
+        let list = inner.list(of.run, partition);
+        list.stream = Some(from.stream);
+        list.buffers = buffers;
+        list.waiting.retain(|(packet, _)| *packet != of.packet);
+        match kept {
+            Some(kept) if counts => list.batches.push_back(kept),
+            Some(kept) => after.drop_kept(kept),
+            None => list.first += u64::from(counts),
+        }
+        self.finish(inner, after);
+        if counts {
+            Polled::Batch(batch)
+        } else {
+            Polled::Look
+        }
+    }
+
+    fn failed(
+        &self,
+        of: &Arrived,
+        partition: usize,
+        error: DataFusionError,
+        stream: Option<SendableRecordBatchStream>,
+    ) -> Polled {
+        let mut after = After::default();
+        after.streams.extend(stream);
+        let mut inner = self.inner.lock();
+        let run = inner.run(of.run);
+        run.failure.get_or_insert_with(|| Arc::new(error));
+        // What it holds is of no use to anybody.
+        let streams = run.lists.iter_mut().map(|list| list.stream.take());
+        after.streams.extend(streams.flatten());
+        inner.core.failed(of.run, partition);
+        self.finish(inner, after);
+        Polled::Look
+    }
+
+    /// A packet has waited long enough for slower ones.
+    pub(super) fn impatient(&self, of: &Arrived, partition: usize) {
+        let mut inner = self.inner.lock();
+        inner.core.impatient(of.packet, partition);
+        self.finish(inner, After::default());
+    }
+
+    /// A packet takes nothing more of a partition.
+    pub(super) fn close(&self, of: &Arrived, partition: usize) {
+        let mut inner = self.inner.lock();
+        if let Some(run) = inner.runs.get_mut(&of.run) {
+            let waiting = &mut run.lists[partition].waiting;
+            waiting.retain(|(packet, _)| *packet != of.packet);
+        }
+        inner.core.close(of.packet, partition);
+        self.finish(inner, After::default());
+    }
+
+    /// A query is done with a packet.
+    pub(super) fn leave(&self, of: &Arrived) {
+        let mut inner = self.inner.lock();
+        inner.core.leave(of.packet);
+        self.finish(inner, After::default());
+    }
+
+    /// How many packets have joined a run that is under way.
+    pub(super) fn satellites(&self, of: &Arrived) -> u64 {
+        let inner = self.inner.lock();
+        inner.runs.get(&of.run).map_or(0, |run| run.satellites)
+    }
+
+    fn ready(&self, run: RunId, partition: usize) {
+        let mut inner = self.inner.lock();
+        inner.core.ready(run, partition);
+        self.finish(inner, After::default());
+    }
+
+    /// Gives up the lock, and does what the core wants.
+    fn finish(&self, mut inner: MutexGuard<'_, Inner>, mut after: After) {
+        inner.act(&mut after);
+        drop(inner);
+        after.carry_out(&self.memory);
+    }
+}
+
+/// Where a batch came from.
+struct Source {
+    stream: SendableRecordBatchStream,
+    context: Arc<TaskContext>,
+    /// Buffers of the batch before.
+    before: Buffers,
+    is_wanted: bool,
+}
+
+impl Inner {
+    fn run(&mut self, run: RunId) -> &mut Run {
+        self.runs.get_mut(&run).expect("OPS-I7: it has a packet")
+    }
+
+    fn list(&mut self, run: RunId, partition: usize) -> &mut List {
+        &mut self.run(run).lists[partition]
+    }
+
+    /// Takes what the core wants done.
+    fn act(&mut self, after: &mut After) {
+        while let Some(action) = self.core.poll_action() {
+            match action {
+                Action::Release {
+                    run,
+                    partition,
+                    before,
+                } => {
+                    let list = self.list(run, partition);
+                    while list.first < before {
+                        let kept = list.batches.pop_front().expect("OPS-I2: it is retained");
+                        list.first += 1;
+                        after.drop_kept(kept);
+                    }
+                }
+                Action::Wake { run, partition } => {
+                    let waiting = self.list(run, partition).waiting.drain(..);
+                    after.wakers.extend(waiting.map(|(_, waker)| waker));
+                }
+                Action::Stop { run } => {
+                    let run = self.runs.remove(&run).expect("OPS-I7: a run stops once");
+                    after.runs.push(run);
+                }
+            }
+        }
+    }
+}
+
+impl List {
+    fn waits(&mut self, packet: PacketId, waker: &Waker) {
+        match self.waiting.iter_mut().find(|(of, _)| *of == packet) {
+            Some((_, known)) => known.clone_from(waker),
+            None => self.waiting.push((packet, waker.clone())),
+        }
+    }
+}
+
+impl After {
+    fn drop_kept(&mut self, kept: Kept) {
+        if let Kept::Memory { bytes, .. } = &kept {
+            self.freed += bytes;
+        }
+        self.batches.push(kept);
+    }
+
+    fn carry_out(mut self, memory: &MemoryBudget) {
+        for run in &mut self.runs {
+            for list in &mut run.lists {
+                for kept in list.batches.drain(..) {
+                    if let Kept::Memory { bytes, .. } = &kept {
+                        self.freed += bytes;
+                    }
+                    self.batches.push(kept);
+                }
+            }
+        }
+        self.batches.clear();
+        if self.freed > 0 {
+            memory.release(self.freed);
+        }
+        self.wakers.drain(..).for_each(Waker::wake);
+        // Plans and streams last: runs below them end with them.
+    }
+}
+
+impl Wake for Ready {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if let Some(coordinator) = self.coordinator.upgrade() {
+            coordinator.ready(self.run, self.partition);
+        }
+    }
+}
+
+impl Reclaim for Coordinator {
+    fn reclaim(&self, bytes: u64) {
+        let mut inner = self.inner.lock();
+        inner.core.shrink(bytes);
+        self.finish(inner, After::default());
+    }
+}
+
+fn bounds(memory: &MemoryBudget) -> Config {
+    let limit = memory.limit();
+    Config {
+        run_bytes_max: (limit / RUN_PART).min(RUN_BYTES_MAX),
+        bytes_max: limit / PART,
+        windows_max: WINDOWS_MAX,
+    }
+}
+
+fn begin(
+    plan: &Arc<dyn ExecutionPlan>,
+    partition: usize,
+    context: &Arc<TaskContext>,
+) -> Result<SendableRecordBatchStream> {
+    let begin = || plan.execute(partition, Arc::clone(context));
+    catch_unwind(AssertUnwindSafe(begin)).unwrap_or_else(|panic| Err(panicked(&*panic)))
+}
+
+/// A panic of a plan is a failure of its run: it may have hit anybody who reads it.
+fn poll(
+    stream: &mut SendableRecordBatchStream,
+    waker: &Waker,
+) -> Poll<Option<Result<RecordBatch>>> {
+    let poll = || stream.as_mut().poll_next(&mut Context::from_waker(waker));
+    let polled = catch_unwind(AssertUnwindSafe(poll));
+    polled.unwrap_or_else(|panic| Poll::Ready(Some(Err(panicked(&*panic)))))
+}
+
+fn panicked(panic: &(dyn std::any::Any + Send)) -> DataFusionError {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+    let text = text.unwrap_or("no message");
+    exec_datafusion_err!("a shared operator panicked: {text}")
+}

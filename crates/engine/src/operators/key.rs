@@ -1,0 +1,96 @@
+//! What does an operator compute? Equal keys: equal rows.
+//!
+//! Idea: a key is a tree of texts, one for each node of the plan, made once a query. Subtrees are
+//! shared by the keys of all operators above them; a hash in front decides nearly every comparison.
+//! Not here: the texts (`plan/share_operators/`).
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use datafusion::execution::TaskContext;
+use tokio::runtime::Handle;
+
+/// What a subtree of a plan computes.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct PlanKey {
+    hash: u64,
+    node: String,
+    inputs: Vec<Arc<Self>>,
+}
+
+impl PlanKey {
+    pub(crate) fn new(node: String, inputs: Vec<Arc<Self>>) -> Self {
+        let mut hasher = DefaultHasher::new();
+        node.hash(&mut hasher);
+        for input in &inputs {
+            input.hash.hash(&mut hasher);
+        }
+        Self {
+            hash: hasher.finish(),
+            node,
+            inputs,
+        }
+    }
+}
+
+/// What an operator computes, and all that it may depend on besides its plan.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct OperatorKey {
+    plan: Arc<PlanKey>,
+    /// What its output looks like.
+    schema: Arc<str>,
+    /// The session's options.
+    options: Arc<str>,
+    /// Where it runs: two runtimes of DataFusion have other stores and memory, and tasks that a
+    /// plan starts end with the runtime of Tokio that they were started in.
+    place: (u64, usize),
+}
+
+impl OperatorKey {
+    pub(crate) fn new(plan: Arc<PlanKey>, schema: Arc<str>, options: Arc<str>) -> Self {
+        Self {
+            plan,
+            schema,
+            options,
+            place: (0, 0),
+        }
+    }
+
+    /// The key of one that runs here. `None`: outside of any runtime of Tokio.
+    ///
+    /// The address of DataFusion's runtime names it while the key is looked for, for a run keeps
+    /// the context of its host.
+    pub(crate) fn at(&self, context: &TaskContext) -> Option<Self> {
+        let mut hasher = DefaultHasher::new();
+        Handle::try_current().ok()?.id().hash(&mut hasher);
+        let runtime = Arc::as_ptr(&context.runtime_env()).addr();
+        Some(Self {
+            place: (hasher.finish(), runtime),
+            ..self.clone()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn leaf(node: &str) -> Arc<PlanKey> {
+        Arc::new(PlanKey::new(node.to_owned(), Vec::new()))
+    }
+
+    #[test]
+    fn keys_tell_trees_apart() {
+        let over = |inputs: Vec<Arc<PlanKey>>| PlanKey::new("join".to_owned(), inputs);
+        assert_eq!(
+            over(vec![leaf("a"), leaf("b")]),
+            over(vec![leaf("a"), leaf("b")])
+        );
+        assert_ne!(
+            over(vec![leaf("a"), leaf("b")]),
+            over(vec![leaf("b"), leaf("a")])
+        );
+        assert_ne!(over(vec![leaf("ab")]), over(vec![leaf("a"), leaf("b")]));
+        assert_ne!(leaf("a"), Arc::new(over(vec![leaf("a")])));
+    }
+}

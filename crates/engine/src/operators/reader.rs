@@ -1,0 +1,329 @@
+//! One partition of a packet: whose batch comes next?
+//!
+//! The packet arrives when the first of its partitions is polled, so that a plan that nobody reads
+//! runs nothing. Then it is host or satellite, and takes what the coordinator says; or it runs by
+//! itself, as the plan would without sharing.
+//! Cancel safety: a stream that is dropped closes its partition, the last one leaves the run.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use coscan_core::operators::{Arrived, Owner, Request, Role};
+use datafusion::error::Result;
+use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::ExecutionPlanProperties;
+use datafusion::physical_plan::metrics::{BaselineMetrics, Count, MetricBuilder};
+use futures::{FutureExt, Stream, StreamExt};
+use parking_lot::Mutex;
+use tokio::time::{Sleep, sleep};
+
+use super::coordinator::{Next, Polled};
+use super::kept::Kept;
+use super::operator::{Part, SharedOperator, Shown};
+
+/// How long a packet waits for slower ones before they are read from disk or run by themselves:
+/// longer than queries that keep pace are apart, shorter than anybody minds.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// One execution of a shared operator, by one query.
+pub(super) struct Execution {
+    operator: Arc<SharedOperator>,
+    context: Arc<TaskContext>,
+    shown: Arc<Shown>,
+    state: Mutex<State>,
+}
+
+enum State {
+    /// No partition was polled; these were dropped.
+    New {
+        dropped: Vec<usize>,
+    },
+    Shares(Packet),
+    Alone,
+}
+
+/// A packet in a run.
+#[derive(Clone)]
+struct Packet {
+    arrived: Arrived,
+    /// By partition: batches that were there when it came.
+    fronts: Arc<[u64]>,
+}
+
+impl Execution {
+    pub(super) fn new(
+        operator: Arc<SharedOperator>,
+        context: Arc<TaskContext>,
+        shown: Arc<Shown>,
+    ) -> Self {
+        Self {
+            operator,
+            context,
+            shown,
+            state: Mutex::new(State::New {
+                dropped: Vec::new(),
+            }),
+        }
+    }
+
+    /// The packet, or nothing if it runs by itself. It arrives if it is new.
+    fn packet(&self) -> Option<Packet> {
+        let mut state = self.state.lock();
+        let dropped = match &mut *state {
+            State::New { dropped } => std::mem::take(dropped),
+            State::Shares(packet) => return Some(packet.clone()),
+            State::Alone => return None,
+        };
+        let packet = self.arrive(&dropped);
+        *state = match &packet {
+            Some(packet) => State::Shares(packet.clone()),
+            None => State::Alone,
+        };
+        packet
+    }
+
+    fn arrive(&self, dropped: &[usize]) -> Option<Packet> {
+        let operator = &*self.operator;
+        let owner = operator.owner();
+        let joined = operator.key.at(&self.context).and_then(|key| {
+            let request = Request {
+                kind: operator.kind,
+                partitions: operator.child.output_partitioning().partition_count(),
+                owner,
+                cost_bytes: operator.cost_bytes,
+            };
+            let (plan, context) = (&operator.child, &self.context);
+            let coordinator = &operator.coordinator;
+            coordinator.arrive(key, request, operator.query, plan, context, dropped)
+        });
+        let Some(joined) = joined else {
+            operator.inside.set(owner);
+            self.shown.say(Part::Alone);
+            return None;
+        };
+        operator.inside.set(Owner::Run(joined.arrived.run));
+        self.shown.say(match joined.arrived.role {
+            Role::Host => Part::Host,
+            Role::Satellite => Part::Satellite { of: joined.host },
+        });
+        if joined.arrived.role == Role::Satellite {
+            let saved = usize::try_from(operator.cost_bytes).unwrap_or(usize::MAX);
+            self.shown.count("scan_bytes_saved").add(saved);
+        }
+        Some(Packet {
+            arrived: joined.arrived,
+            fronts: joined.fronts.into(),
+        })
+    }
+
+    /// The partition's stream of its own plan.
+    fn run_alone(&self, partition: usize) -> Result<SendableRecordBatchStream> {
+        let operator = &self.operator;
+        operator.inside.set(operator.owner());
+        let context = Arc::clone(&self.context);
+        operator.child.execute(partition, context)
+    }
+
+    fn close(&self, partition: usize) {
+        let mut state = self.state.lock();
+        let packet = match &mut *state {
+            State::New { dropped } => return dropped.push(partition),
+            State::Shares(packet) => packet.clone(),
+            State::Alone => return,
+        };
+        drop(state);
+        self.operator.coordinator.close(&packet.arrived, partition);
+    }
+}
+
+impl Drop for Execution {
+    fn drop(&mut self) {
+        if let State::Shares(packet) = self.state.get_mut() {
+            self.operator.coordinator.leave(&packet.arrived);
+        }
+    }
+}
+
+/// The stream of one partition.
+pub(super) struct Reader {
+    execution: Arc<Execution>,
+    partition: usize,
+    at: At,
+    baseline: BaselineMetrics,
+    counts: Counts,
+}
+
+/// What EXPLAIN ANALYZE shows of a partition.
+struct Counts {
+    /// Batches that another query's poll produced.
+    shared: Count,
+    /// Those of them that were there when the packet came.
+    late: Count,
+    from_disk: Count,
+    held: Count,
+}
+
+enum At {
+    Start,
+    Shares {
+        packet: Packet,
+        /// Set while the list is full.
+        patience: Option<Pin<Box<Sleep>>>,
+    },
+    /// Reads a batch from disk.
+    Reads(Packet, SendableRecordBatchStream),
+    Alone(SendableRecordBatchStream),
+    Finished,
+}
+
+impl Reader {
+    pub(super) fn new(execution: Arc<Execution>, partition: usize) -> Self {
+        let shown = &execution.shown;
+        let count =
+            |name: &'static str| MetricBuilder::new(&shown.metrics).counter(name, partition);
+        Self {
+            counts: Counts {
+                shared: count("batches_shared"),
+                late: count("batches_late"),
+                from_disk: count("batches_from_disk"),
+                held: count("times_held"),
+            },
+            baseline: BaselineMetrics::new(&shown.metrics, partition),
+            execution,
+            partition,
+            at: At::Start,
+        }
+    }
+
+    /// What comes next; an error and the end finish the stream.
+    fn poll_batch(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<RecordBatch>>> {
+        loop {
+            match &mut self.at {
+                At::Start => {
+                    self.at = match self.execution.packet() {
+                        Some(packet) => At::shares(packet),
+                        None => At::Alone(self.execution.run_alone(self.partition)?),
+                    };
+                }
+                At::Alone(rows) => return rows.poll_next_unpin(cx),
+                At::Reads(packet, rows) => match ready!(rows.poll_next_unpin(cx)) {
+                    Some(batch) => return Poll::Ready(Some(batch)),
+                    None => self.at = At::shares(packet.clone()),
+                },
+                At::Shares { packet, patience } => {
+                    let packet = packet.clone();
+                    if let Some(held) = patience
+                        && held.poll_unpin(cx).is_ready()
+                    {
+                        *patience = None;
+                        let coordinator = &self.execution.operator.coordinator;
+                        coordinator.impatient(&packet.arrived, self.partition);
+                    }
+                    if let Some(polled) = self.poll_shared(packet, cx)? {
+                        return polled.map(|batch| batch.map(Ok));
+                    }
+                }
+                At::Finished => return Poll::Ready(None),
+            }
+        }
+    }
+
+    /// One step in a run; `None`: look again.
+    fn poll_shared(
+        &mut self,
+        packet: Packet,
+        cx: &mut Context<'_>,
+    ) -> Result<Option<Poll<Option<RecordBatch>>>> {
+        let coordinator = &self.execution.operator.coordinator;
+        let arrived = &packet.arrived;
+        let next = coordinator.pull(arrived, self.partition, cx.waker());
+        if let (At::Shares { patience, .. }, false) = (&mut self.at, matches!(next, Next::Full)) {
+            *patience = None;
+        }
+        Ok(Some(match next {
+            Next::Take(number, kept) => {
+                self.counts.shared.add(1);
+                let late = number < packet.fronts[self.partition];
+                self.counts.late.add(usize::from(late));
+                match kept {
+                    Kept::Memory { batch, .. } => Poll::Ready(Some(batch)),
+                    Kept::Disk(spilled) => {
+                        self.counts.from_disk.add(1);
+                        self.at = At::Reads(packet, spilled.read()?);
+                        return Ok(None);
+                    }
+                }
+            }
+            Next::Poll(producer) => match coordinator.produce(arrived, self.partition, producer) {
+                Polled::Batch(batch) => Poll::Ready(Some(batch)),
+                Polled::Pending => Poll::Pending,
+                Polled::Look => return Ok(None),
+            },
+            Next::Wait => Poll::Pending,
+            Next::Full => {
+                if let At::Shares { patience, .. } = &mut self.at
+                    && patience.is_none()
+                {
+                    self.counts.held.add(1);
+                    let mut held = Box::pin(sleep(PATIENCE));
+                    if held.poll_unpin(cx).is_ready() {
+                        return Ok(None);
+                    }
+                    *patience = Some(held);
+                }
+                Poll::Pending
+            }
+            Next::End => {
+                if arrived.role == Role::Host && self.partition == 0 {
+                    let satellites = coordinator.satellites(arrived);
+                    let satellites = usize::try_from(satellites).unwrap_or(usize::MAX);
+                    self.execution.shown.count("satellites").add(satellites);
+                }
+                Poll::Ready(None)
+            }
+            Next::Failed(error) => return Err(error),
+            Next::Rerun => {
+                self.execution.shown.say(Part::Alone);
+                self.at = At::Alone(self.execution.run_alone(self.partition)?);
+                return Ok(None);
+            }
+        }))
+    }
+}
+
+impl At {
+    fn shares(packet: Packet) -> Self {
+        Self::Shares {
+            packet,
+            patience: None,
+        }
+    }
+}
+
+impl Stream for Reader {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let polled = self.poll_batch(cx);
+        if let Poll::Ready(None | Some(Err(_))) = polled {
+            self.at = At::Finished;
+        }
+        self.baseline.record_poll(polled)
+    }
+}
+
+impl RecordBatchStream for Reader {
+    fn schema(&self) -> SchemaRef {
+        self.execution.operator.child.schema()
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.execution.close(self.partition);
+    }
+}

@@ -1,0 +1,190 @@
+//! Which operators of a plan may be shared with other queries?
+//!
+//! The whole query, aggregates, sorts, joins and the inputs of hash-join builds, if their subtree
+//! has a key (`node.rs`, `scan.rs`), if all that its nodes get from others while they run (dynamic
+//! filters, results of subqueries) is made in it, and if its scans read more than
+//! `coscan.small_table_bytes`. Of operators with nothing between them but nodes that hardly work,
+//! the upper one is shared.
+//! Not here: how (`crate::operators`).
+//! I9: what has no key is never shared; so are queries whose options differ, but for those in
+//! `IGNORED`.
+
+mod node;
+mod scan;
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use coscan_core::operators::OperatorKind;
+use datafusion::common::config::ConfigOptions;
+use datafusion::error::Result;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::analyze::AnalyzeExec;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
+use datafusion::physical_plan::joins::HashJoinExec;
+
+use self::node::{Noted, note};
+use crate::operators::{Coordinator, OperatorKey, OwnerCell, SharedExec, SharedOperator};
+use crate::session::{Settings, WeakEngine};
+
+/// Options that no row depends on.
+const IGNORED: [&str; 2] = ["coscan.label", "coscan.memory"];
+
+/// Puts a [`SharedExec`] over each operator that may be shared. Runs last.
+#[derive(Debug)]
+pub(crate) struct ShareOperators {
+    engine: WeakEngine,
+}
+
+impl ShareOperators {
+    pub(crate) fn new(engine: WeakEngine) -> Self {
+        Self { engine }
+    }
+}
+
+impl PhysicalOptimizerRule for ShareOperators {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let Some(settings) = config.extensions.get::<Settings>() else {
+            return Ok(plan);
+        };
+        let Some(engine) = self.engine.upgrade() else {
+            return Ok(plan);
+        };
+        if !settings.cooperative || !settings.share_operators {
+            return Ok(plan);
+        }
+        let noted = note(&plan);
+        if noted.cost_bytes <= settings.small_table_bytes {
+            return Ok(plan);
+        }
+        let coordinator = engine.operators();
+        let query = coordinator.next_query();
+        let wrapping = Wrapping {
+            coordinator,
+            query,
+            options: options(config).into(),
+            cheap_bytes: settings.small_table_bytes,
+        };
+        let whole = if plan.is::<AnalyzeExec>() {
+            Above::Nothing
+        } else {
+            Above::Root
+        };
+        wrapping.wrap(noted, whole, &OwnerCell::of_query(query))
+    }
+
+    fn name(&self) -> &'static str {
+        "CoscanShareOperators"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// What a query's operators are wrapped with.
+struct Wrapping<'a> {
+    coordinator: &'a Arc<Coordinator>,
+    query: u64,
+    options: Arc<str>,
+    cheap_bytes: u64,
+}
+
+/// What stands over a node.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Above {
+    /// It is the whole query.
+    Root,
+    /// A shared operator, and nothing that works between.
+    Shared,
+    /// It is the input of a hash table.
+    HashBuild,
+    Nothing,
+}
+
+impl Wrapping<'_> {
+    fn wrap(
+        &self,
+        noted: Noted,
+        above: Above,
+        outer: &Arc<OwnerCell>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let kind = match above {
+            Above::Root if noted.works && !is_merge(&noted.node) => {
+                Some(noted.kind.unwrap_or(OperatorKind::Rows))
+            }
+            Above::HashBuild => Some(OperatorKind::HashBuild),
+            Above::Nothing => noted.kind,
+            Above::Root | Above::Shared => None,
+        };
+        let kind = kind.filter(|_| noted.cost_bytes > self.cheap_bytes && noted.is_closed());
+        let Some((kind, plan)) = kind.zip(noted.key.clone()) else {
+            return self.children(noted, above, outer);
+        };
+        let inside = OwnerCell::of_query(self.query);
+        let schema = format!("{:?}", noted.node.schema());
+        let cost_bytes = noted.cost_bytes;
+        let child = self.children(noted, Above::Shared, &inside)?;
+        Ok(Arc::new(SharedExec::new(SharedOperator {
+            key: OperatorKey::new(plan, schema.into(), Arc::clone(&self.options)),
+            kind,
+            child,
+            cost_bytes,
+            query: self.query,
+            outer: Arc::clone(outer),
+            inside,
+            coordinator: Arc::clone(self.coordinator),
+        })))
+    }
+
+    /// The node, with what is below it wrapped.
+    fn children(
+        &self,
+        noted: Noted,
+        above: Above,
+        outer: &Arc<OwnerCell>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let node = noted.node;
+        let below = match above {
+            // Who asks what a query does is no part of it.
+            _ if node.is::<AnalyzeExec>() => Above::Root,
+            Above::Root if is_merge(&node) => Above::Root,
+            Above::Shared if noted.is_thin => Above::Shared,
+            _ => Above::Nothing,
+        };
+        let is_join = node.is::<HashJoinExec>();
+        let children = noted.children.into_iter().enumerate().map(|(at, child)| {
+            let builds = is_join && at == 0;
+            self.wrap(child, if builds { Above::HashBuild } else { below }, outer)
+        });
+        let children = children.collect::<Result<Vec<_>>>()?;
+        if children.is_empty() {
+            return Ok(node);
+        }
+        replace_children_if_necessary(node, children)
+    }
+}
+
+/// Whether a node merges partitions and does nothing else. As the last of a query it is its own:
+/// whoever runs the query may merge as the client asks for rows.
+fn is_merge(node: &Arc<dyn ExecutionPlan>) -> bool {
+    node.is::<CoalescePartitionsExec>() && node.fetch().is_none()
+}
+
+/// The session's options, as a text.
+fn options(config: &ConfigOptions) -> String {
+    let mut text = String::with_capacity(16 << 10);
+    for entry in config.entries() {
+        if !IGNORED.contains(&entry.key.as_str()) {
+            let value = entry.value.unwrap_or_default();
+            let _infallible = write!(text, "{}={}:{value};", entry.key, value.len());
+        }
+    }
+    text
+}

@@ -1,0 +1,332 @@
+//! What does a subtree of a plan compute?
+//!
+//! A key for each node on the list below, from what it does and the keys of its inputs. Columns are
+//! named by position: outputs of joins repeat names.
+//! I9: nodes that are not on the list have no key, nor has what stands on them.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use arrow::datatypes::Schema;
+use coscan_core::operators::OperatorKind;
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::coop::CooperativeExec;
+use datafusion::physical_plan::empty::EmptyExec;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter};
+use datafusion::physical_plan::joins::{
+    CrossJoinExec, HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec,
+};
+use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
+use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
+use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::scalar_subquery::ScalarSubqueryExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use datafusion::physical_plan::union::{InterleaveExec, UnionExec};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
+
+use super::scan::scan;
+use crate::fragment::{Elsewhere, FragmentExec, KeyWriter};
+use crate::operators::PlanKey;
+
+/// A node of a plan, and what is known of the subtree below it.
+pub(super) struct Noted {
+    pub(super) node: Arc<dyn ExecutionPlan>,
+    /// Those of the node that may be wrapped.
+    pub(super) children: Vec<Noted>,
+    /// What the subtree computes.
+    pub(super) key: Option<Arc<PlanKey>>,
+    /// If it is one that is shared by itself.
+    pub(super) kind: Option<OperatorKind>,
+    /// It hardly does anything.
+    pub(super) is_thin: bool,
+    /// There is an operator in the subtree that is shared by itself.
+    pub(super) works: bool,
+    /// What the subtree's scans read.
+    pub(super) cost_bytes: u64,
+    /// What is used in the subtree that nodes give each other while they run, and not made in it
+    /// so far as it is known.
+    used: Vec<Elsewhere>,
+    /// The dynamic filters that are made in the subtree.
+    made: BTreeSet<u64>,
+}
+
+impl Noted {
+    /// Whether all that is used in the subtree is made in it.
+    pub(super) fn is_closed(&self) -> bool {
+        self.used.iter().all(|used| match used {
+            Elsewhere::Filter(id) => self.made.contains(id),
+            Elsewhere::Subqueries(_) => false,
+        })
+    }
+
+    fn uses(&mut self, used: Vec<Elsewhere>) {
+        for one in used {
+            if !self.used.contains(&one) {
+                self.used.push(one);
+            }
+        }
+    }
+
+    /// Subqueries are named by number: of two sets of them it could not be told which is meant.
+    fn is_ambiguous(&self) -> bool {
+        let subqueries = |used: &&Elsewhere| matches!(used, Elsewhere::Subqueries(_));
+        self.used.iter().filter(subqueries).count() > 1
+    }
+}
+
+/// What is known of a plan.
+pub(super) fn note(node: &Arc<dyn ExecutionPlan>) -> Noted {
+    let mut noted = Noted {
+        node: Arc::clone(node),
+        children: Vec::new(),
+        key: None,
+        kind: kind(node),
+        is_thin: is_thin(node),
+        works: false,
+        cost_bytes: 0,
+        used: Vec::new(),
+        made: BTreeSet::new(),
+    };
+    noted.works = noted.kind.is_some();
+    let made = node.dynamic_expressions_produced();
+    noted
+        .made
+        .extend(made.iter().filter_map(|expr| expr.expression_id()));
+    if node.is::<RecursiveQueryExec>() {
+        // It executes what is below it several times.
+        return noted;
+    }
+    if let Some(fragment) = node.downcast_ref::<FragmentExec>() {
+        let partial = note(fragment.partial());
+        return Noted {
+            node: Arc::clone(node),
+            children: Vec::new(),
+            ..partial
+        };
+    }
+    let mut writer = KeyWriter::of_operator();
+    let mut has_key = true;
+    if let Some(source) = node.downcast_ref::<DataSourceExec>() {
+        let (cost_bytes, key) = scan(source).unwrap_or_default();
+        noted.cost_bytes = cost_bytes;
+        noted.key = key.map(|key| {
+            noted.uses(key.from_elsewhere);
+            Arc::new(PlanKey::new(key.text, Vec::new()))
+        });
+        return noted;
+    }
+    if write(&mut writer, node).is_none() {
+        has_key = false;
+    }
+    let (text, used) = writer.into_text();
+    noted.uses(used);
+    let mut inputs = Vec::new();
+    for child in node.children() {
+        let child = note(child);
+        noted.works |= child.works;
+        noted.cost_bytes = noted.cost_bytes.saturating_add(child.cost_bytes);
+        noted.uses(child.used.clone());
+        noted.made.extend(&child.made);
+        match &child.key {
+            Some(key) => inputs.push(Arc::clone(key)),
+            None => has_key = false,
+        }
+        noted.children.push(child);
+    }
+    has_key &= !noted.is_ambiguous();
+    if let Some(subqueries) = node.downcast_ref::<ScalarSubqueryExec>() {
+        let own = Elsewhere::Subqueries(subqueries.results().clone());
+        noted.used.retain(|used| *used != own);
+    }
+    if has_key {
+        noted.key = Some(Arc::new(PlanKey::new(text, inputs)));
+    }
+    noted
+}
+
+/// The kind of a node that is shared wherever it stands.
+fn kind(node: &Arc<dyn ExecutionPlan>) -> Option<OperatorKind> {
+    if let Some(aggregate) = node.downcast_ref::<AggregateExec>() {
+        let single = aggregate.group_expr().is_true_no_grouping();
+        return match aggregate.mode() {
+            // What remains of a chunk or a partition is merged above.
+            AggregateMode::Partial | AggregateMode::PartialReduce => None,
+            _ if single => Some(OperatorKind::SingleAggregate),
+            _ => Some(OperatorKind::Aggregate),
+        };
+    }
+    if node.is::<SortExec>() {
+        return Some(OperatorKind::Sort);
+    }
+    if node.is::<HashJoinExec>() {
+        return Some(OperatorKind::HashJoin);
+    }
+    if node.is::<SortMergeJoinExec>() {
+        return Some(OperatorKind::MergeJoin);
+    }
+    let loops = node.is::<NestedLoopJoinExec>() || node.is::<CrossJoinExec>();
+    loops.then_some(OperatorKind::LoopJoin)
+}
+
+fn is_thin(node: &Arc<dyn ExecutionPlan>) -> bool {
+    node.is::<ProjectionExec>()
+        || node.is::<CoalescePartitionsExec>()
+        || node.is::<SortPreservingMergeExec>()
+        || node.is::<RepartitionExec>()
+        || node.is::<GlobalLimitExec>()
+        || node.is::<LocalLimitExec>()
+        || node.is::<CooperativeExec>()
+}
+
+/// Writes what a node does with its inputs; `None`: it is not on the list.
+fn write(writer: &mut KeyWriter, node: &Arc<dyn ExecutionPlan>) -> Option<()> {
+    writer.word(node.name());
+    writer.word(&format!("{:?}", node.fetch()));
+    let input = || node.children().first().map(|child| child.schema());
+    if let Some(filter) = node.downcast_ref::<FilterExec>() {
+        writer.word(&format!("{:?}", filter.projection()));
+        return writer.expr(filter.predicate(), &*input()?);
+    }
+    if let Some(projection) = node.downcast_ref::<ProjectionExec>() {
+        let exprs = projection.expr().iter();
+        let exprs: Vec<_> = exprs.map(|column| Arc::clone(&column.expr)).collect();
+        return writer.list(&exprs, &*input()?);
+    }
+    if let Some(aggregate) = node.downcast_ref::<AggregateExec>() {
+        return write_aggregate(writer, aggregate);
+    }
+    if let Some(sort) = node.downcast_ref::<SortExec>() {
+        writer.word(&sort.preserve_partitioning().to_string());
+        return writer.order(sort.expr(), &*input()?);
+    }
+    if let Some(merge) = node.downcast_ref::<SortPreservingMergeExec>() {
+        return writer.order(merge.expr(), &*input()?);
+    }
+    if let Some(repartition) = node.downcast_ref::<RepartitionExec>() {
+        writer.word(&repartition.preserve_order().to_string());
+        return match repartition.partitioning() {
+            Partitioning::RoundRobinBatch(count) => {
+                writer.word(&format!("round robin {count}"));
+                Some(())
+            }
+            Partitioning::Hash(exprs, count) => {
+                writer.word(&format!("hash {count}"));
+                writer.list(exprs, &*input()?)
+            }
+            Partitioning::Range(_) | Partitioning::UnknownPartitioning(_) => None,
+        };
+    }
+    if let Some(limit) = node.downcast_ref::<GlobalLimitExec>() {
+        writer.word(&limit.skip().to_string());
+        return Some(());
+    }
+    if let Some(subqueries) = node.downcast_ref::<ScalarSubqueryExec>() {
+        let numbers = subqueries
+            .subqueries()
+            .iter()
+            .map(|link| link.index.as_usize());
+        writer.word(&format!("{:?}", numbers.collect::<Vec<_>>()));
+        return Some(());
+    }
+    if node.is::<EmptyExec>() || node.is::<PlaceholderRowExec>() {
+        let partitions = node.output_partitioning().partition_count();
+        writer.word(&format!("{partitions} {:?}", node.schema()));
+        return Some(());
+    }
+    let plain = node.is::<CoalescePartitionsExec>()
+        || node.is::<CooperativeExec>()
+        || node.is::<LocalLimitExec>()
+        || node.is::<UnionExec>()
+        || node.is::<InterleaveExec>()
+        || node.is::<CrossJoinExec>();
+    if plain {
+        return Some(());
+    }
+    write_join(writer, node)
+}
+
+fn write_join(writer: &mut KeyWriter, node: &Arc<dyn ExecutionPlan>) -> Option<()> {
+    if let Some(join) = node.downcast_ref::<HashJoinExec>() {
+        writer.word(&format!(
+            "{:?} {:?} {:?} {} {:?}",
+            join.join_type(),
+            join.partition_mode(),
+            join.null_equality(),
+            join.null_aware,
+            join.projection,
+        ));
+        let (left, right) = (join.left().schema(), join.right().schema());
+        writer.word(&join.on().len().to_string());
+        for (of_left, of_right) in join.on() {
+            writer.expr(of_left, &left)?;
+            writer.expr(of_right, &right)?;
+        }
+        return write_filter(writer, join.filter());
+    }
+    if let Some(join) = node.downcast_ref::<SortMergeJoinExec>() {
+        writer.word(&format!(
+            "{:?} {:?} {:?}",
+            join.join_type(),
+            join.null_equality(),
+            join.sort_options(),
+        ));
+        let (left, right) = (join.left().schema(), join.right().schema());
+        writer.word(&join.on().len().to_string());
+        for (of_left, of_right) in join.on() {
+            writer.expr(of_left, &left)?;
+            writer.expr(of_right, &right)?;
+        }
+        return write_filter(writer, join.filter().as_ref());
+    }
+    let join = node.downcast_ref::<NestedLoopJoinExec>()?;
+    writer.word(&format!("{:?} {:?}", join.join_type(), join.projection()));
+    write_filter(writer, join.filter())
+}
+
+fn write_filter(writer: &mut KeyWriter, filter: Option<&JoinFilter>) -> Option<()> {
+    let Some(filter) = filter else {
+        writer.word("no filter");
+        return Some(());
+    };
+    let columns = filter.column_indices().iter();
+    let columns = columns.map(|ColumnIndex { index, side }| format!("{index} {side:?}"));
+    writer.word(&columns.collect::<Vec<_>>().join(","));
+    writer.expr(filter.expression(), filter.schema())
+}
+
+fn write_aggregate(writer: &mut KeyWriter, aggregate: &AggregateExec) -> Option<()> {
+    // A final aggregate speaks of the columns that the partial one had, but for its groups.
+    let of_functions = aggregate.input_schema();
+    let of_groups = aggregate.input().schema();
+    let group = aggregate.group_expr();
+    writer.word(&format!(
+        "{:?} {:?} {} {:?} {:?}",
+        aggregate.mode(),
+        group.groups(),
+        group.has_grouping_set(),
+        aggregate.limit_options(),
+        aggregate.input_order_mode(),
+    ));
+    let exprs = |pairs: &[(Arc<dyn datafusion::physical_expr::PhysicalExpr>, String)]| {
+        pairs
+            .iter()
+            .map(|(expr, _)| Arc::clone(expr))
+            .collect::<Vec<_>>()
+    };
+    let of_groups: &Schema = &of_groups;
+    writer.list(&exprs(group.expr()), of_groups)?;
+    writer.list(&exprs(group.null_expr()), of_groups)?;
+    writer.word(&aggregate.aggr_expr().len().to_string());
+    let filters = aggregate.filter_expr();
+    for (function, filter) in aggregate.aggr_expr().iter().zip(filters) {
+        let args = function.expressions();
+        writer.aggregate(function, &args, filter.as_ref(), &of_functions)?;
+    }
+    Some(())
+}

@@ -1,0 +1,103 @@
+//! What does a scan of Parquet files give?
+//!
+//! The rows of certain versions of certain files that satisfy a predicate, projected, in a certain
+//! split over partitions. How the rows are found does not matter, but for the order that an index
+//! gives.
+//! I9: a scan with an adapter of somebody else's between its files and its table has no key.
+
+use std::fmt::Write as _;
+
+use coscan_storage::device::FileVersion;
+use datafusion::datasource::listing::PartitionedFile;
+use datafusion::datasource::physical_plan::{FileScanConfig, FileSource, ParquetSource};
+use datafusion::datasource::source::DataSourceExec;
+
+use crate::fragment::{Elsewhere, KeyWriter};
+use crate::plan::CScanSource;
+use crate::plan::swap_scans::needed_bytes;
+
+/// What a scan gives.
+pub(super) struct ScanKey {
+    pub(super) text: String,
+    /// What it gets from other nodes of its plan.
+    pub(super) from_elsewhere: Vec<Elsewhere>,
+}
+
+/// About how many bytes a scan reads, and its key if it has one. `None`: no scan of Parquet files.
+pub(super) fn scan(node: &DataSourceExec) -> Option<(u64, Option<ScanKey>)> {
+    let ours = node.data_source().as_ref().downcast_ref::<CScanSource>();
+    if let Some(ours) = ours {
+        let (config, source) = ours.parquet()?;
+        let text = key(config, source, &ours.order_of_rows());
+        return Some((needed_bytes(config, source), text));
+    }
+    let (config, source) = node.downcast_to_file_source::<ParquetSource>()?;
+    Some((needed_bytes(config, source), None))
+}
+
+fn key(config: &FileScanConfig, source: &ParquetSource, order: &str) -> Option<ScanKey> {
+    if config.expr_adapter_factory.is_some() {
+        return None;
+    }
+    let schema = source.table_schema().table_schema();
+    let mut writer = KeyWriter::of_scan();
+    writer.word("scan");
+    writer.word(config.object_store_url.as_str());
+    writer.word(order);
+    writer.word(&format!(
+        "{:?} {} {:?} {:?}",
+        config.limit, config.preserve_order, config.batch_size, config.output_partitioning
+    ));
+    writer.word(&format!("{schema:?}"));
+    writer.word(&format!("{:?}", config.output_ordering));
+    writer.word(&format!("{:?}", source.table_parquet_options().global));
+    match source.projection() {
+        Some(projection) => {
+            for column in projection.iter() {
+                writer.word(&column.alias);
+                writer.expr(&column.expr, schema)?;
+            }
+        }
+        None => writer.word("all"),
+    }
+    match source.filter() {
+        Some(filter) => writer.expr(&filter, schema)?,
+        None => writer.word("no filter"),
+    }
+    // Expressions are bounded before files come, of which there may be many.
+    let mut text = String::new();
+    for group in &config.file_groups {
+        text.clear();
+        for part in group.iter() {
+            file(part, &mut text)?;
+        }
+        writer.word(&text);
+    }
+    let (text, from_elsewhere) = writer.into_text();
+    Some(ScanKey {
+        text,
+        from_elsewhere,
+    })
+}
+
+/// A part of a version of a file, and what its path says of its rows.
+fn file(part: &PartitionedFile, text: &mut String) -> Option<()> {
+    let version = FileVersion::from(&part.object_meta);
+    let range = part.range.as_ref().map(|range| (range.start, range.end));
+    let e_tag = &version.e_tag;
+    let _infallible = write!(
+        text,
+        "{:?} {} {} {e_tag:?} {range:?} {:?};",
+        version.location.as_ref(),
+        version.size,
+        version.modified_ns,
+        part.arrow_schema,
+    );
+    for value in &part.partition_values {
+        if value.data_type().is_nested() {
+            return None;
+        }
+        let _infallible = write!(text, "{:?} {value:?};", value.data_type());
+    }
+    Some(())
+}

@@ -1,0 +1,239 @@
+//! What those who may not name the server's files are told of where they are: files by name, not
+//! the folders around them.
+//!
+//! R3: a session without the right to name files sees no place of the server's: not in system
+//! tables, settings, definitions of tables, plans that EXPLAIN shows, or errors (which the server
+//! rewrites by [`without_folders`]).
+//! Not here: the value of `coscan.index_folder` (`session/settings`), definitions of shared tables
+//! (`tables/own/catalogs.rs`).
+
+use std::sync::{Arc, LazyLock};
+
+use arrow::array::{ArrayRef, AsArray, RecordBatch, StringArray};
+use arrow::datatypes::{DataType, Field};
+use datafusion::catalog::information_schema::INFORMATION_SCHEMA;
+use datafusion::common::tree_node::Transformed;
+use datafusion::config::ConfigOptions;
+use datafusion::error::Result;
+use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, LogicalPlan, LogicalPlanBuilder, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature, TableScan, Volatility,
+};
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr, expressions};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::prelude::SessionConfig;
+
+use crate::right::{Right, Rights};
+
+/// Whether a session may be told where the server's files are.
+pub(crate) fn may_see(config: &SessionConfig) -> bool {
+    Rights::of(config).is_none_or(|rights| rights.has(Right::Files))
+}
+
+/// A text in which paths and URLs are cut down to their last word. What merely has a slash in it
+/// stays.
+#[must_use]
+pub fn without_folders(text: &str) -> String {
+    let is_end = |c: char| c.is_whitespace() || "'\"`,;()[]{}<>=".contains(c);
+    let mut shown = String::with_capacity(text.len());
+    for piece in text.split_inclusive(is_end) {
+        let end = piece.trim_end_matches(is_end);
+        let word = end.trim_end_matches([':', '.']);
+        let name = word
+            .trim_end_matches('/')
+            .rsplit('/')
+            .next()
+            .unwrap_or(word);
+        let slashes = word.matches('/').count();
+        let is_path = word.contains("://")
+            || (slashes > 1 && (word.starts_with('/') || name.contains('.')))
+            || (slashes == 1 && word.starts_with('/') && name.contains('.'));
+        if is_path {
+            shown.push_str(name);
+            shown.push_str(&piece[word.len()..]);
+        } else {
+            shown.push_str(piece);
+        }
+    }
+    shown
+}
+
+/// The rows with these columns cut down, where they are texts.
+pub(crate) fn hide(rows: &RecordBatch, columns: &[&str]) -> Result<RecordBatch> {
+    let schema = rows.schema();
+    let arrays = schema.fields().iter().zip(rows.columns());
+    let arrays = arrays.map(|(field, array)| {
+        if columns.contains(&field.name().as_str()) {
+            cut(array)
+        } else {
+            Arc::clone(array)
+        }
+    });
+    Ok(RecordBatch::try_new(Arc::clone(&schema), arrays.collect())?)
+}
+
+fn cut(array: &ArrayRef) -> ArrayRef {
+    match array.as_string_opt::<i32>() {
+        Some(texts) => Arc::new(
+            texts
+                .iter()
+                .map(|text| text.map(cut_text))
+                .collect::<StringArray>(),
+        ),
+        None => Arc::clone(array),
+    }
+}
+
+/// A text that is nothing but paths is cut down however short they are.
+fn cut_text(text: &str) -> String {
+    let is_path = text.starts_with('/') || text.contains("://");
+    if !is_path || text.contains(char::is_whitespace) {
+        return without_folders(text);
+    }
+    let names = text.split(',').map(|path| {
+        let path = path.trim_end_matches('/');
+        path.rsplit('/').next().unwrap_or(path)
+    });
+    names.collect::<Vec<_>>().join(",")
+}
+
+/// The plan with what `information_schema.df_settings` says cut down: DataFusion lists there where
+/// spills are kept.
+pub(super) fn settings_hidden(plan: &LogicalPlan) -> Result<LogicalPlan> {
+    let hidden = plan.clone().transform_up_with_subqueries(|node| {
+        let LogicalPlan::TableScan(scan) = &node else {
+            return Ok(Transformed::no(node));
+        };
+        let is_settings = scan.table_name.schema() == Some(INFORMATION_SCHEMA)
+            && scan.table_name.table() == DF_SETTINGS;
+        if is_settings {
+            return Ok(Transformed::yes(cut_down(scan)?));
+        }
+        Ok(Transformed::no(node))
+    })?;
+    Ok(hidden.data)
+}
+
+fn cut_down(scan: &TableScan) -> Result<LogicalPlan> {
+    let columns = scan.projected_schema.iter().map(|(qualifier, field)| {
+        let column = Expr::Column((qualifier, field).into());
+        if field.name() != "value" {
+            return column;
+        }
+        let cut = Expr::ScalarFunction(ScalarFunction::new_udf(Arc::clone(&CUT), vec![column]));
+        cut.alias_qualified(qualifier.cloned(), field.name())
+    });
+    let columns: Vec<_> = columns.collect();
+    LogicalPlanBuilder::from(LogicalPlan::TableScan(scan.clone()))
+        .project(columns)?
+        .build()
+}
+
+/// The plan of an EXPLAIN with the texts that it shows cut down; any other as it is.
+pub(super) fn explained(
+    logical: &LogicalPlan,
+    physical: Arc<dyn ExecutionPlan>,
+    options: &Arc<ConfigOptions>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    if !matches!(logical, LogicalPlan::Explain(_) | LogicalPlan::Analyze(_)) {
+        return Ok(physical);
+    }
+    let schema = physical.schema();
+    let columns = schema.fields().iter().enumerate().map(|(index, field)| {
+        let column: Arc<dyn PhysicalExpr> = Arc::new(expressions::Column::new(field.name(), index));
+        let shown = if *field.data_type() == DataType::Utf8 {
+            Arc::new(ScalarFunctionExpr::new(
+                NAME,
+                Arc::clone(&CUT),
+                vec![column],
+                Arc::new(Field::new(field.name(), DataType::Utf8, true)),
+                Arc::clone(options),
+            ))
+        } else {
+            column
+        };
+        (shown, field.name().clone())
+    });
+    let columns: Vec<_> = columns.collect();
+    Ok(Arc::new(ProjectionExec::try_new(columns, physical)?))
+}
+
+/// [`without_folders`] for plans. No statement can name it.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Cut(Signature);
+
+impl ScalarUDFImpl for Cut {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.0
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Utf8)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let arrays = ColumnarValue::values_to_arrays(&args.args)?;
+        let cut = arrays.first().map(cut);
+        Ok(ColumnarValue::Array(cut.unwrap_or_else(|| {
+            Arc::new(StringArray::new_null(args.number_rows))
+        })))
+    }
+}
+
+/// DataFusion's name for it, which it keeps to itself.
+const DF_SETTINGS: &str = "df_settings";
+const NAME: &str = "without_folders";
+
+static CUT: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
+    let signature = Signature::exact(vec![DataType::Utf8], Volatility::Immutable);
+    Arc::new(ScalarUDF::new_from_impl(Cut(signature)))
+});
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_are_not_for_everyone() {
+        for (said, shown) in [
+            (
+                "/srv/data/t/part-0.parquet: row group 3, column name: bad page",
+                "part-0.parquet: row group 3, column name: bad page",
+            ),
+            (
+                "Object at location srv/data/x.parquet not found: No such file",
+                "Object at location x.parquet not found: No such file",
+            ),
+            (
+                "'s3://bucket/deep/x.parquet' is gone.",
+                "'x.parquet' is gone.",
+            ),
+            ("/srv/data/t/: no such folder", "t: no such folder"),
+            (
+                "cannot compute a/b + 1 / 0 or x/y",
+                "cannot compute a/b + 1 / 0 or x/y",
+            ),
+        ] {
+            assert_eq!(without_folders(said), shown);
+        }
+    }
+
+    #[test]
+    fn paths_alone_are_cut_however_short() {
+        for (path, shown) in [
+            ("/srv", "srv"),
+            ("/tmp/datafusion-1,/mnt/", "datafusion-1,mnt"),
+            ("s3://bucket/", "bucket"),
+            ("512M", "512M"),
+            ("/dev/vda1 (pread, O_DIRECT)", "vda1 (pread, O_DIRECT)"),
+        ] {
+            assert_eq!(cut_text(path), shown);
+        }
+    }
+}

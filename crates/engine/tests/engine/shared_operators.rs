@@ -1,0 +1,612 @@
+//! Promised: a query that arrives while another does the same work takes what that gives, and the
+//! work is done once; yet every query gives plain DataFusion's rows, whoever else runs, is
+//! cancelled, fails or reads slowly, and whatever memory there is. What is not surely the same is
+//! never shared.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrow::datatypes::{DataType, Field};
+use coscan::{Engine, EngineConfig, EngineMetrics, Session};
+use datafusion::error::DataFusionError;
+use futures::StreamExt;
+use futures::future::join_all;
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
+
+use crate::common::{
+    self, borrowed, collect, config, memory_comes_back, plain, plain_rows, rows, rows_in_order,
+    tpch, tpch_tables,
+};
+
+const SCALE: f64 = 0.01;
+
+/// Two joins, an aggregate and a top.
+const REPORT: &str = "SELECT n_name, count(*), sum(l_extendedprice * (1 - l_discount)) AS revenue \
+     FROM lineitem JOIN orders ON l_orderkey = o_orderkey JOIN customer ON o_custkey = c_custkey \
+     JOIN nation ON c_nationkey = n_nationkey WHERE l_shipdate > DATE '1995-03-15' \
+     GROUP BY n_name ORDER BY revenue DESC, n_name LIMIT 10";
+
+/// A join with many rows.
+const WIDE: &str = "SELECT l_orderkey, l_linenumber, l_comment, o_comment, o_clerk FROM lineitem \
+     JOIN orders ON l_orderkey = o_orderkey WHERE l_quantity > 3";
+
+/// An engine on which the first chunk comes when all queries of a test have begun.
+fn slow_start() -> EngineConfig {
+    EngineConfig {
+        latency: Duration::from_millis(300),
+        ..config()
+    }
+}
+
+/// Sessions of one engine with TPC-H's tables.
+async fn sessions(count: usize, config: EngineConfig) -> Vec<Session> {
+    let engine = Engine::new(config).unwrap();
+    let first = engine.session();
+    for (name, path) in tpch_tables(&tpch(SCALE)) {
+        first.register(name, path.to_str().unwrap()).await.unwrap();
+    }
+    let sessions: Vec<_> = (0..count).map(|_| engine.session()).collect();
+    for session in &sessions {
+        session.set("coscan.share_operators", "on").unwrap();
+        // What is remembered of chunks would hide who worked.
+        session.set("coscan.state_cache", "0").unwrap();
+    }
+    sessions
+}
+
+fn metrics(session: &Session) -> EngineMetrics {
+    session.engine().metrics()
+}
+
+/// Nothing is left of any run.
+async fn all_is_over(session: &Session) {
+    memory_comes_back(session).await;
+    let left = async {
+        loop {
+            let now = rows(
+                session,
+                "SELECT sum(runs), sum(retained_bytes) FROM coscan.operators",
+            );
+            if now.await == ["0|0"] {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let left = tokio::time::timeout(Duration::from_secs(60), left);
+    left.await.expect("no run is left");
+    assert_eq!(metrics(session).operators_retained_bytes, 0);
+}
+
+async fn plain_tpch(sql: &str) -> Vec<String> {
+    let tables = tpch_tables(&tpch(SCALE));
+    plain_rows(&plain(&borrowed(&tables)).await, sql).await
+}
+
+/// The rows of one query, asked by all sessions at once.
+async fn ask_all(sessions: &[Session], sql: &str) -> Vec<Vec<String>> {
+    let asked = sessions.iter().map(|session| {
+        let (session, sql) = (session.clone(), sql.to_owned());
+        tokio::spawn(async move { rows(&session, &sql).await })
+    });
+    let asked = join_all(asked).await;
+    asked.into_iter().map(|rows| rows.unwrap()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn eight_identical_queries_do_the_work_of_one() {
+    let expected = plain_tpch(REPORT).await;
+    let mut done = Vec::new();
+    for count in [1, 8] {
+        let sessions = sessions(count, slow_start()).await;
+        for found in ask_all(&sessions, REPORT).await {
+            assert_eq!(found, expected);
+        }
+        all_is_over(&sessions[0]).await;
+        done.push(metrics(&sessions[0]));
+    }
+    let (one, eight) = (done[0], done[1]);
+    assert!(one.operators_hosted > 1, "{one:?}");
+    assert_eq!(one.operators_joined, 0, "{one:?}");
+    assert_eq!(eight.operators_joined, 7, "{eight:?}");
+    assert_eq!(eight.operators_hosted, one.operators_hosted, "{eight:?}");
+    assert_eq!(eight.operator_reruns, 0, "{eight:?}");
+    assert_eq!(eight.decode_bytes, one.decode_bytes);
+    assert_eq!(eight.fragment_jobs, one.fragment_jobs);
+    assert_eq!(eight.io_bytes, one.io_bytes);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_join_is_shared_by_aggregates_that_differ() {
+    let over = |what: &str, by: &str| {
+        format!(
+            "SELECT {by}, {what} FROM (SELECT l_extendedprice, l_quantity, l_returnflag, o_orderpriority \
+             FROM lineitem JOIN orders ON l_orderkey = o_orderkey) GROUP BY {by}"
+        )
+    };
+    let queries = [
+        over(
+            "sum(l_extendedprice), sum(l_quantity)",
+            "l_returnflag, o_orderpriority",
+        ),
+        over(
+            "max(l_extendedprice), min(l_quantity)",
+            "l_returnflag, o_orderpriority",
+        ),
+        over(
+            "count(l_extendedprice), avg(l_quantity)",
+            "o_orderpriority, l_returnflag",
+        ),
+    ];
+    let sessions = sessions(3, slow_start()).await;
+    let asked = sessions.iter().zip(&queries);
+    let found = join_all(asked.map(|(session, sql)| rows(session, sql))).await;
+    for (sql, found) in queries.iter().zip(found) {
+        assert_eq!(found, plain_tpch(sql).await, "{sql}");
+    }
+    all_is_over(&sessions[0]).await;
+    let kinds = "SELECT operator, hosted, joined FROM coscan.operators WHERE hosted + joined > 0";
+    let kinds = rows(&sessions[0], kinds).await;
+    assert!(kinds.contains(&"hash join|1|2".to_owned()), "{kinds:?}");
+    assert!(kinds.contains(&"aggregate|3|0".to_owned()), "{kinds:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_not_surely_the_same_is_not_shared() {
+    let count = |what: &str| {
+        format!("SELECT l_returnflag, {what} FROM lineitem GROUP BY l_returnflag, l_linenumber")
+    };
+    let stamp = "SELECT date_trunc('day', arrow_cast(l_shipdate, 'Timestamp(Second, Some(\"+00:00\"))')), \
+         count(*) FROM lineitem GROUP BY 1";
+    let top = |n: u32| format!("SELECT l_comment FROM lineitem ORDER BY l_comment LIMIT {n}");
+    let pairs = [
+        (count("sum(random())"), count("sum(random())")),
+        (count("sum(l_tax)"), count("sum(l_discount)")),
+        (count("count(l_tax)"), count("count(DISTINCT l_tax)")),
+        (
+            count("array_agg(l_tax ORDER BY l_comment)"),
+            count("array_agg(l_tax ORDER BY l_comment DESC)"),
+        ),
+        (
+            count("count(l_tax) FILTER (WHERE l_tax > 0.01)"),
+            count("count(l_tax) FILTER (WHERE l_tax > 0.02)"),
+        ),
+        (
+            count("count(l_tax) + extract(epoch FROM now())"),
+            count("count(l_tax) + extract(epoch FROM now())"),
+        ),
+        (count("sum(l_tax) AS a"), count("sum(l_tax) AS b")),
+        (top(5), top(6)),
+        (top(5), format!("{} OFFSET 1", top(5))),
+    ];
+    for (a, b) in pairs {
+        let sessions = sessions(2, slow_start()).await;
+        let asked = tokio::join!(rows(&sessions[0], &a), rows(&sessions[1], &b));
+        assert!(!asked.0.is_empty() && !asked.1.is_empty());
+        assert_eq!(metrics(&sessions[0]).operators_joined, 0, "{a}\n{b}");
+    }
+    for (setting, value) in [
+        ("datafusion.execution.time_zone", "+05:00"),
+        ("datafusion.optimizer.enable_topk_aggregation", "false"),
+    ] {
+        let sessions = sessions(3, slow_start()).await;
+        sessions[2].set(setting, value).unwrap();
+        let asked = sessions.iter().map(|session| rows(session, stamp));
+        join_all(asked).await;
+        // The two that are alike do share.
+        assert_eq!(metrics(&sessions[0]).operators_joined, 1, "{setting}");
+    }
+}
+
+/// A table of two columns: keys ascending, and the file that they are from.
+fn write(path: &Path, rows: i64, word: &str) {
+    let schema = common::schema(vec![
+        Field::new("k", DataType::Int64, false),
+        Field::new("s", DataType::Utf8, false),
+    ]);
+    let keys = Int64Array::from_iter_values(0..rows);
+    let words = StringArray::from_iter_values((0..rows).map(|_| word));
+    let columns: Vec<ArrayRef> = vec![Arc::new(keys), Arc::new(words)];
+    let batch = RecordBatch::try_new(Arc::clone(&schema), columns).unwrap();
+    common::write(path, schema, &[batch], 2_000);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_version_of_a_file_is_another_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.parquet");
+    write(&path, 20_000, "old");
+    let session = common::session(slow_start(), &[("t", &path)]).await;
+    session.set("coscan.share_operators", "on").unwrap();
+    let sql = "SELECT s, count(*) FROM (SELECT * FROM t ORDER BY k % 100, k) GROUP BY s, k % 3";
+    let first = session.sql(sql).await.unwrap();
+    let next = folder.path().join("next");
+    write(&next, 20_000, "new");
+    std::fs::rename(&next, &path).unwrap();
+    let other = session.engine().session();
+    other.set("coscan.share_operators", "on").unwrap();
+    let (first, second) = tokio::join!(collect(first), rows(&other, sql));
+    // The first either still reads what it was planned on or says that it has gone.
+    if let Ok(rows) = first {
+        assert!(rows.iter().all(|row| row.starts_with("old")), "{rows:?}");
+    }
+    assert!(
+        second.iter().all(|row| row.starts_with("new")),
+        "{second:?}"
+    );
+    assert_eq!(metrics(&session).operators_joined, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_switch_leaves_plans_as_they_are() {
+    let sessions = sessions(2, config()).await;
+    sessions[1].set("coscan.share_operators", "off").unwrap();
+    for sql in [REPORT, WIDE, "SELECT sum(l_tax) FROM lineitem"] {
+        let shared = sessions[0].explain(sql).await.unwrap();
+        let without = sessions[1].explain(sql).await.unwrap();
+        assert!(shared.contains("SharedExec"), "{shared}");
+        let nodes = |plan: &str| -> Vec<String> {
+            let lines = plan
+                .lines()
+                .map(|line| line.trim_matches(['|', ' ']).to_owned());
+            let lines = lines.map(|line| line.replace("physical_plan | ", ""));
+            let lines = lines.filter(|line| line.contains("Exec") && !line.contains("SharedExec"));
+            // What the engine counts in names of dynamic filters differs.
+            lines
+                .map(|line| line.split(", ").next().unwrap().to_owned())
+                .collect()
+        };
+        assert_eq!(nodes(&shared), nodes(&without), "{shared}\n{without}");
+        assert!(!without.contains("SharedExec"), "{without}");
+    }
+    // Nothing of a scan alone is work above it, and cheap plans are left alone.
+    for sql in [
+        "SELECT * FROM lineitem",
+        "SELECT k FROM lineitem WHERE l_tax > 0 LIMIT 3",
+    ] {
+        let sql = sql.replace("SELECT k", "SELECT l_orderkey");
+        let plan = sessions[0].explain(&sql).await.unwrap();
+        assert!(!plan.contains("SharedExec"), "{plan}");
+    }
+    sessions[0].set("coscan.small_table_bytes", "1GiB").unwrap();
+    let plan = sessions[0].explain(REPORT).await.unwrap();
+    assert!(!plan.contains("SharedExec"), "{plan}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn explain_analyze_says_who_shared_with_whom() {
+    let sessions = sessions(2, slow_start()).await;
+    let explain = format!("EXPLAIN ANALYZE {REPORT}");
+    let asked = tokio::join!(
+        rows_in_order(&sessions[0], &explain),
+        rows_in_order(&sessions[1], &explain),
+    );
+    let (mut host, mut satellite) = (asked.0.join("\n"), asked.1.join("\n"));
+    if !host.contains(", host") {
+        std::mem::swap(&mut host, &mut satellite);
+    }
+    let line = |plan: &str| {
+        plan.lines()
+            .find(|line| line.contains("SharedExec"))
+            .unwrap()
+            .to_owned()
+    };
+    let (host, satellite) = (line(&host), line(&satellite));
+    let number = |text: &str, before: &str| -> u64 {
+        let from = text.find(before).expect(before) + before.len();
+        let digits: String = text[from..]
+            .chars()
+            .take_while(char::is_ascii_digit)
+            .collect();
+        digits.parse().unwrap()
+    };
+    assert!(
+        host.contains(", host") && host.contains("satellites=1"),
+        "{host}"
+    );
+    let of = number(&satellite, "satellite of query ");
+    assert_eq!(of, number(&host, "query="), "{host}\n{satellite}");
+    assert_eq!(number(&satellite, "output_rows="), 10, "{satellite}");
+    assert!(number(&satellite, "scan_bytes_saved=") > 0, "{satellite}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_host_that_goes_leaves_its_satellites_running() {
+    let expected = plain_tpch(WIDE).await;
+    let sessions = sessions(3, slow_start()).await;
+    let mut host = sessions[0].sql(WIDE).await.unwrap();
+    // It has arrived when it was polled, whether or not there is a batch.
+    let polled = tokio::time::timeout(Duration::from_millis(50), host.next()).await;
+    assert!(polled.is_err(), "the first chunk takes longer");
+    let others = tokio::spawn({
+        let sessions = sessions.clone();
+        async move { ask_all(&sessions[1..], WIDE).await }
+    });
+    let joined = async {
+        while metrics(&sessions[0]).operators_joined < 2 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), joined)
+        .await
+        .unwrap();
+    drop(host);
+    for found in others.await.unwrap() {
+        assert_eq!(found, expected);
+    }
+    assert_eq!(metrics(&sessions[0]).operators_joined, 2);
+    all_is_over(&sessions[0]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_host_that_fails_fails_the_others_with_its_cause() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.parquet");
+    let rows_all = 60_000;
+    write(&path, rows_all, "a word");
+    let late = rows_all - 5;
+    for sql in [
+        // Before anything was given: satellites try for themselves.
+        format!("SELECT s, sum(7 / (k - {late})) FROM t GROUP BY s"),
+        // After the first batches.
+        format!("SELECT a.k, 7 / (b.k - {late}) FROM t a JOIN t b ON a.k = b.k"),
+    ] {
+        let session = common::session(slow_start(), &[("t", &path)]).await;
+        let sessions: Vec<Session> = (0..6).map(|_| session.engine().session()).collect();
+        for session in &sessions {
+            session.set("coscan.share_operators", "on").unwrap();
+        }
+        let asked = sessions.iter().map(|session| async {
+            let mut rows = session.sql(&sql).await.unwrap();
+            while let Some(batch) = rows.next().await {
+                if let Err(error) = batch {
+                    return error.to_string();
+                }
+            }
+            "no error".to_owned()
+        });
+        for error in join_all(asked).await {
+            assert!(error.contains("Divide by zero"), "{sql}: {error}");
+        }
+        let metrics = metrics(&session);
+        assert!(metrics.operators_joined >= 5, "{sql}: {metrics:?}");
+        assert!(metrics.operators_failed > 0, "{sql}: {metrics:?}");
+        all_is_over(&session).await;
+        // The engine is none the worse.
+        let again = rows(&session, "SELECT count(*) FROM t GROUP BY s").await;
+        assert_eq!(again, [rows_all.to_string()]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_reads_slowly_holds_nobody_up_for_long_and_misses_nothing() {
+    let expected = plain_tpch(WIDE).await;
+    let sessions = sessions(
+        4,
+        EngineConfig {
+            // Little is retained.
+            memory_bytes: Some(48 << 20),
+            ..slow_start()
+        },
+    )
+    .await;
+    let mut slow = sessions[0].sql(WIDE).await.unwrap();
+    let (first, quick) = tokio::join!(slow.next(), ask_all(&sessions[1..], WIDE));
+    for found in quick {
+        assert_eq!(found, expected);
+    }
+    let mut found = common::texts(&first.unwrap().unwrap());
+    found.extend(collect(slow).await.unwrap());
+    found.sort_unstable();
+    assert_eq!(found, expected);
+    let metrics = metrics(&sessions[0]);
+    assert!(metrics.operators_joined >= 3, "{metrics:?}");
+    let apart = metrics.operator_batches_to_disk + metrics.operator_reruns;
+    assert!(apart > 0, "{metrics:?}");
+    all_is_over(&sessions[0]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn five_hundred_identical_queries_at_once() {
+    let expected = plain_tpch(REPORT).await;
+    let sessions = sessions(
+        500,
+        EngineConfig {
+            latency: Duration::from_millis(1_500),
+            ..config()
+        },
+    )
+    .await;
+    for found in ask_all(&sessions, REPORT).await {
+        assert_eq!(found, expected);
+    }
+    let metrics = metrics(&sessions[0]);
+    // Planning all of them may take longer than the query.
+    assert!(metrics.operators_joined > 250, "{metrics:?}");
+    all_is_over(&sessions[0]).await;
+}
+
+/// Queries of which many have parts in common.
+fn mix() -> Vec<String> {
+    let mut mix = vec![REPORT.to_owned(), WIDE.to_owned()];
+    for limit in [1, 3, 1_000] {
+        mix.push(format!(
+            "{WIDE} ORDER BY l_comment, l_orderkey, l_linenumber LIMIT {limit}"
+        ));
+    }
+    for (by, what) in [
+        ("o_orderpriority", "count(*)"),
+        ("o_orderpriority", "sum(l_quantity)"),
+        ("l_shipmode", "min(o_totalprice), count(DISTINCT o_custkey)"),
+        ("l_returnflag, l_linestatus", "avg(l_discount)"),
+    ] {
+        mix.push(format!(
+            "SELECT {by}, {what} FROM lineitem JOIN orders ON l_orderkey = o_orderkey GROUP BY {by}"
+        ));
+        mix.push(format!(
+            "SELECT {by}, {what} FROM lineitem LEFT JOIN (SELECT * FROM orders WHERE o_totalprice > 9000) \
+             ON l_orderkey = o_orderkey GROUP BY {by} ORDER BY {by}"
+        ));
+    }
+    for query in [1, 3, 4, 11, 13, 15, 18, 21, 22] {
+        let path = format!("{}/tests/tpch/q{query:02}.sql", env!("CARGO_MANIFEST_DIR"));
+        mix.push(std::fs::read_to_string(path).unwrap());
+    }
+    let numbered = "SELECT c_name, row_number() OVER (PARTITION BY c_nationkey ORDER BY c_acctbal, c_custkey) \
+         FROM customer JOIN orders ON c_custkey = o_custkey AND o_totalprice > 250000";
+    mix.push(numbered.to_owned());
+    mix.push(
+        "SELECT count(*) FROM orders a, orders b WHERE a.o_custkey = b.o_custkey AND a.o_orderkey < b.o_orderkey"
+            .to_owned(),
+    );
+    mix.push(
+        "SELECT o_clerk FROM orders WHERE o_custkey NOT IN (SELECT c_custkey FROM customer WHERE c_acctbal > 0) \
+         UNION ALL SELECT o_clerk FROM orders WHERE o_orderkey < 500"
+            .to_owned(),
+    );
+    mix
+}
+
+fn lacks_memory(error: &DataFusionError) -> bool {
+    matches!(error.find_root(), DataFusionError::ResourcesExhausted(_))
+}
+
+/// Sessions that ask what is in the mix, now and then going before the end or reading slowly.
+/// `refusals`: a query may be refused memory.
+async fn churn(
+    config: EngineConfig,
+    refusals: bool,
+    sessions_count: usize,
+    asked_each: usize,
+    seed: u64,
+) -> EngineMetrics {
+    let mix = Arc::new(mix());
+    let mut expected: HashMap<String, Vec<String>> = HashMap::new();
+    let tables = tpch_tables(&tpch(SCALE));
+    let context = plain(&borrowed(&tables)).await;
+    for sql in mix.iter() {
+        expected.insert(sql.clone(), plain_rows(&context, sql).await);
+    }
+    let expected = Arc::new(expected);
+    let sessions = sessions(sessions_count, config).await;
+    let asked = sessions.iter().enumerate().map(|(number, session)| {
+        let (session, mix) = (session.clone(), Arc::clone(&mix));
+        let expected = Arc::clone(&expected);
+        tokio::spawn(async move {
+            let mut draw = StdRng::seed_from_u64(seed * 1_000 + number as u64);
+            for _ in 0..asked_each {
+                // A few are in fashion.
+                let fashion = draw.random_range(1..=mix.len());
+                let sql = mix[..fashion].choose(&mut draw).unwrap();
+                let mut rows = session.sql(sql).await.unwrap();
+                let goes_after = draw.random_bool(0.25).then(|| draw.random_range(0..6));
+                let pause = if draw.random_bool(0.2) { 15 } else { 0 };
+                let mut found = Vec::new();
+                let mut taken = 0;
+                let ended = loop {
+                    if goes_after == Some(taken) {
+                        let soon = Duration::from_millis(draw.random_range(0..20));
+                        let _ = tokio::time::timeout(soon, rows.next()).await;
+                        break false;
+                    }
+                    let Some(batch) = rows.next().await else {
+                        break true;
+                    };
+                    let batch = match batch {
+                        Err(error) if refusals && lacks_memory(&error) => break false,
+                        batch => batch.unwrap_or_else(|error| panic!("{sql}: {error}")),
+                    };
+                    found.extend(common::texts(&batch));
+                    taken += 1;
+                    tokio::time::sleep(Duration::from_millis(pause)).await;
+                };
+                drop(rows);
+                if ended {
+                    found.sort_unstable();
+                    assert_eq!(found, expected[sql], "{sql}, seed {seed}");
+                }
+            }
+        })
+    });
+    for session in join_all(asked).await {
+        session.unwrap();
+    }
+    all_is_over(&sessions[0]).await;
+    metrics(&sessions[0])
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn queries_that_come_and_go_get_their_rows() {
+    for seed in 0..3 {
+        let metrics = churn(config(), false, 12, 12, seed).await;
+        assert!(metrics.operators_joined > 10, "{metrics:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn queries_that_come_and_go_in_little_memory_get_their_rows() {
+    for seed in 10..12 {
+        let little = EngineConfig {
+            memory_bytes: Some(40 << 20),
+            ..config()
+        };
+        let metrics = churn(little, true, 8, 10, seed).await;
+        assert!(metrics.operators_joined > 5, "{metrics:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn queries_that_read_each_others_runs_crosswise_end() {
+    let side = |least: u32| {
+        format!(
+            "(SELECT l_orderkey k, max(l_comment) c, min(l_comment) d FROM lineitem \
+             WHERE l_quantity > {least} GROUP BY l_orderkey)"
+        )
+    };
+    let (one, other) = (side(1), side(2));
+    let join = |a: &str, b: &str| {
+        format!("SELECT count(*), max(x.c), min(y.d) FROM {a} x JOIN {b} y ON x.k = y.k")
+    };
+    let (a, b) = (join(&one, &other), join(&other, &one));
+    let (expected_a, expected_b) = (plain_tpch(&a).await, plain_tpch(&b).await);
+    for hash in ["true", "false"] {
+        // A run retains less than an aggregate gives.
+        let sessions = sessions(
+            8,
+            EngineConfig {
+                memory_bytes: Some(24 << 20),
+                latency: Duration::from_millis(50),
+                ..config()
+            },
+        )
+        .await;
+        for session in &sessions {
+            for (option, value) in [
+                ("prefer_hash_join", hash),
+                ("join_reordering", "false"),
+                ("enable_dynamic_filter_pushdown", "false"),
+            ] {
+                let option = format!("datafusion.optimizer.{option}");
+                session.set(&option, value).unwrap();
+            }
+        }
+        let asked = sessions.iter().enumerate().map(|(number, session)| {
+            let (sql, expected) = if number % 2 == 0 {
+                (&a, &expected_a)
+            } else {
+                (&b, &expected_b)
+            };
+            async move { assert_eq!(&rows(session, sql).await, expected, "{number}, hash {hash}") }
+        });
+        let all = tokio::time::timeout(Duration::from_secs(120), join_all(asked));
+        all.await.expect("nobody waits for ever");
+        let metrics = metrics(&sessions[0]);
+        assert!(metrics.operators_joined >= 6, "{metrics:?}");
+        all_is_over(&sessions[0]).await;
+    }
+}

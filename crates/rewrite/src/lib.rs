@@ -1,0 +1,195 @@
+//! Parquet whose pages begin at the same rows in every column.
+//!
+//! Most writers end a page when it has so many bytes, so the pages of two columns have nothing to
+//! do with each other, and to read some rows of all columns is to read other rows beside them. Here
+//! a page is a run of `page_rows` rows, the same run in every column of a row group: one that can
+//! be read by itself, which is what page-wise access wants (docs/design/smooth.md).
+//!
+//! | file | question |
+//! |---|---|
+//! | `layout.rs` | how large are pages, row groups, dictionaries? |
+//! | `source.rs` | which rows, in which order? |
+//! | `sort_memory.rs` | what may a sort take? |
+//! | `row_group.rs` | how do the pages of all columns begin at the same rows? |
+//! | `writer.rs` | where does a row group end, and how much memory does it take? |
+//! | `place.rs` | what does the target's name mean? |
+//! | `target.rs` | when is the file seen? |
+//!
+//! Kept: the rows and their order, Arrow's types, metadata of columns; the key-value metadata of a
+//! single file.
+//! Not kept: bloom filters, declared sort orders (row groups are cut anew), annotations of Parquet
+//! that Arrow has no name for.
+//! Source: [SmoothScan18 §3], whose pages are a row store's.
+
+mod error;
+mod layout;
+mod place;
+mod row_group;
+mod sort_memory;
+mod source;
+mod target;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+use std::time::Duration;
+
+use coscan::Engine;
+use datafusion::execution::SendableRecordBatchStream;
+use futures::TryStreamExt;
+use tokio::time::{MissedTickBehavior, interval};
+
+pub use error::{Result, RewriteError};
+pub use layout::{
+    PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX, PageCompression, PageLayout, ROW_GROUP_BYTES_DEFAULT,
+    ROW_GROUP_ROWS_DEFAULT,
+};
+use place::Place;
+use source::Source;
+use target::Target;
+use writer::PageWriter;
+
+/// What is to be made of the source.
+#[derive(Clone, Debug, Default)]
+pub struct RewriteOptions {
+    /// How the new file is laid out.
+    pub layout: PageLayout,
+    /// Columns to sort by, ascending, NULL last; the footer then states that order. Rows that are
+    /// equal in them come in any order.
+    /// Empty: the order of the source.
+    pub sort_by: Vec<String>,
+    /// Whether a file at the target may be replaced.
+    pub replace: bool,
+}
+
+/// How far a [`rewrite()`] is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RewriteProgress {
+    /// Rows read so far. All are read before the first is written if they are sorted.
+    pub rows_read: u64,
+    /// Rows encoded so far, or about to be.
+    pub rows_written: u64,
+    /// Rows of the source, if its footers say.
+    pub rows_total: Option<u64>,
+}
+
+/// What has been written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Rewritten {
+    /// Rows.
+    pub rows: u64,
+    /// Row groups.
+    pub row_groups: u64,
+    /// Pages of each column: runs of rows that can be read by themselves.
+    pub pages: u64,
+    /// Bytes of the file.
+    pub bytes: u64,
+}
+
+/// At least so often is progress told while nothing can be written.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Writes the rows at `source` (a Parquet file, a folder, a glob or a URL) to the file at `target`
+/// (a path or a URL), with pages that begin at the same rows in every column.
+///
+/// Rows stay in their order, files taken in the order of their paths, unless `options` say
+/// otherwise. The memory is the engine's: a sort spills, row groups end early where it is short.
+/// The file appears when it is whole; if `target` is the source's only file and may be replaced, it
+/// is replaced then.
+///
+/// It is cancel safe: a local file that was begun is removed when the future is dropped.
+///
+/// # Errors
+/// [`RewriteError`]; what reading says is its variant `Engine`.
+pub async fn rewrite(
+    engine: &Engine,
+    source: &str,
+    target: &str,
+    options: &RewriteOptions,
+    mut on_progress: impl FnMut(RewriteProgress) + Send,
+) -> Result<Rewritten> {
+    options.layout.check()?;
+    let place = Place::parse(target)?;
+    let source = Source::open(engine, source, &options.sort_by, &place).await?;
+    let name = place.text.clone();
+    let target = Target::create(place, engine.runtime(), options.replace).await?;
+    let writer = PageWriter::new(
+        engine,
+        &name,
+        &source.schema,
+        source.key_values.clone(),
+        &options.sort_by,
+        options.layout,
+        target,
+    )?;
+    let (rows_total, rows_read) = (source.rows_total(), source.rows_read());
+    let rows = source.rows()?;
+    write_all(rows, writer, |rows_written| {
+        on_progress(RewriteProgress {
+            rows_read: rows_read(),
+            rows_written,
+            rows_total,
+        });
+    })
+    .await
+}
+
+/// Writes rows from anywhere to a file at `target`, with pages as [`rewrite()`] makes them. A file
+/// that is there is replaced only if `replace` says so. `on_rows` hears how many rows have been
+/// written.
+///
+/// It is cancel safe, as [`rewrite()`] is.
+///
+/// # Errors
+/// [`RewriteError`]; what the stream says is its variant `Engine`.
+pub async fn write_pages(
+    engine: &Engine,
+    rows: SendableRecordBatchStream,
+    target: &str,
+    replace: bool,
+    layout: PageLayout,
+    on_rows: impl FnMut(u64) + Send,
+) -> Result<Rewritten> {
+    layout.check()?;
+    let place = Place::parse(target)?;
+    let (name, schema) = (place.text.clone(), rows.schema());
+    let target = Target::create(place, engine.runtime(), replace).await?;
+    let writer = PageWriter::new(engine, &name, &schema, Vec::new(), &[], layout, target)?;
+    write_all(rows, writer, on_rows).await
+}
+
+/// Writes every row and ends the file, or gives it up.
+async fn write_all(
+    rows: SendableRecordBatchStream,
+    mut writer: PageWriter,
+    on_rows: impl FnMut(u64) + Send,
+) -> Result<Rewritten> {
+    match copy(rows, &mut writer, on_rows).await {
+        Ok(()) => writer.finish().await,
+        Err(error) => {
+            writer.abandon().await;
+            Err(error)
+        }
+    }
+}
+
+async fn copy(
+    mut rows: SendableRecordBatchStream,
+    writer: &mut PageWriter,
+    mut on_rows: impl FnMut(u64) + Send,
+) -> Result<()> {
+    let mut tick = interval(TICK);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            batch = rows.try_next() => match batch? {
+                Some(batch) => writer.write(&batch).await?,
+                None => return Ok(()),
+            },
+            _ = tick.tick() => {}
+        }
+        on_rows(writer.rows());
+    }
+}

@@ -1,0 +1,119 @@
+//! `tableoid`, PostgreSQL's hidden column: in each row of a table of `pg_catalog`, the table's oid.
+//!
+//! `c.tableoid` becomes the oid of the table that `c` stands for, so the tables have no such column
+//! that `SELECT *` would show. Of a table that an outer join may fill with NULLs nothing is
+//! rewritten.
+//! Not here: users' tables, whose files may have a column of that name.
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    Expr, Ident, JoinConstraint, JoinOperator, Query, Select, SelectItem, SetExpr, VisitMut,
+    VisitorMut,
+};
+
+use super::ast::{call, text};
+use super::oids::OidKind;
+use super::scope::Scope;
+
+/// Visits inner queries before those around them, whose columns they may name, too.
+pub(super) struct TableOid;
+
+impl VisitorMut for TableOid {
+    type Break = ();
+
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        body(&mut query.body);
+        ControlFlow::Continue(())
+    }
+}
+
+fn body(set: &mut SetExpr) {
+    match set {
+        SetExpr::Select(select) => in_select(select),
+        SetExpr::SetOperation { left, right, .. } => {
+            body(left);
+            body(right);
+        }
+        _ => {}
+    }
+}
+
+fn in_select(select: &mut Select) {
+    let scope = Scope::of(select);
+    for item in &mut select.projection {
+        // The column keeps its name.
+        if let SelectItem::UnnamedExpr(expr) = item
+            && let Some(oid) = oid_of(&scope, expr, true)
+        {
+            let alias = Ident::new(COLUMN);
+            *item = SelectItem::ExprWithAlias { expr: oid, alias };
+        }
+    }
+    let mut replace = Replace { scope, depth: 0 };
+    let _ = select.projection.visit(&mut replace);
+    let _ = select.selection.visit(&mut replace);
+    let _ = select.having.visit(&mut replace);
+    let _ = select.group_by.visit(&mut replace);
+    for join in select.from.iter_mut().flat_map(|from| &mut from.joins) {
+        if let JoinOperator::Join(JoinConstraint::On(on))
+        | JoinOperator::Inner(JoinConstraint::On(on))
+        | JoinOperator::Left(JoinConstraint::On(on))
+        | JoinOperator::LeftOuter(JoinConstraint::On(on))
+        | JoinOperator::Right(JoinConstraint::On(on))
+        | JoinOperator::RightOuter(JoinConstraint::On(on)) = &mut join.join_operator
+        {
+            let _ = on.visit(&mut replace);
+        }
+    }
+}
+
+struct Replace {
+    scope: Scope,
+    /// How many subqueries deep: a name without a table is theirs there.
+    depth: usize,
+}
+
+impl VisitorMut for Replace {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Some(oid) = oid_of(&self.scope, expr, self.depth == 0) {
+            *expr = oid;
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// The oid that stands for a column `tableoid`; `own`: one without a table's name counts, too.
+fn oid_of(scope: &Scope, expr: &Expr, own: bool) -> Option<Expr> {
+    let table = match expr {
+        Expr::CompoundIdentifier(words) => match words.as_slice() {
+            [.., table, column] if is_tableoid(column) => scope.table(&table.value)?,
+            _ => return None,
+        },
+        Expr::Identifier(column) if own && is_tableoid(column) => scope.only_table()?,
+        _ => return None,
+    };
+    let name = text(&format!("pg_catalog.{table}"));
+    Some(call(OidKind::Class.oid_function(), vec![name]))
+}
+
+fn is_tableoid(column: &Ident) -> bool {
+    match column.quote_style {
+        Some(_) => column.value == COLUMN,
+        None => column.value.eq_ignore_ascii_case(COLUMN),
+    }
+}
+
+const COLUMN: &str = "tableoid";

@@ -1,0 +1,73 @@
+//! Words of PostgreSQL's that sqlparser does not know, replaced by words of one meaning with them
+//! before it reads the statement.
+
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Word};
+
+use super::names::MARK;
+
+/// Whether a column in COPY's list of those to quote stands for every column.
+pub(crate) fn is_every_column(name: &str) -> bool {
+    name.chars().eq([MARK])
+}
+
+pub(super) fn replace(tokens: &mut Vec<TokenWithSpan>) {
+    for token in tokens.iter_mut() {
+        if is_word(&token.token, Keyword::ABORT) {
+            token.token = Token::make_keyword("ROLLBACK");
+        }
+    }
+    let first = tokens.iter().find(|token| !is_space(&token.token));
+    if first.is_some_and(|first| is_word(&first.token, Keyword::COPY)) {
+        quote_every_column(tokens);
+    }
+}
+
+/// `FORCE_QUOTE *` and `FORCE QUOTE *`, behind `TO STDOUT`: the star becomes a column that no table
+/// has. The query before may have a column of that name to multiply.
+fn quote_every_column(tokens: &mut Vec<TokenWithSpan>) {
+    let mut depth = 0;
+    let target = tokens.iter().position(|token| {
+        match token.token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth -= 1,
+            _ => {}
+        }
+        depth == 0 && is_word(&token.token, Keyword::STDOUT)
+    });
+    let Some(target) = target else {
+        return;
+    };
+    let written: Vec<usize> = (target..tokens.len())
+        .filter(|at| !is_space(&tokens[*at].token))
+        .collect();
+    // From the last on, for replacing one moves what follows.
+    for at in written.windows(3).rev() {
+        let [before, quote, star] = [at[0], at[1], at[2]].map(|at| &tokens[at].token);
+        if *star != Token::Mul {
+            continue;
+        }
+        let star = at[2];
+        let every = Token::Word(Word {
+            value: MARK.to_string(),
+            quote_style: Some('"'),
+            keyword: Keyword::NoKeyword,
+        });
+        if is_word(before, Keyword::FORCE) && is_word(quote, Keyword::QUOTE) {
+            tokens[star].token = every;
+        } else if is_word(quote, Keyword::FORCE_QUOTE) {
+            let span = tokens[star].span;
+            let list = [Token::LParen, every, Token::RParen];
+            let list = list.map(|token| TokenWithSpan { token, span });
+            tokens.splice(star..=star, list);
+        }
+    }
+}
+
+fn is_word(token: &Token, keyword: Keyword) -> bool {
+    matches!(token, Token::Word(word) if word.keyword == keyword && word.quote_style.is_none())
+}
+
+fn is_space(token: &Token) -> bool {
+    matches!(token, Token::Whitespace(_))
+}

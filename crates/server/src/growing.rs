@@ -1,0 +1,326 @@
+//! Which functions make much of little, and how are they kept from making too much?
+//!
+//! `repeat('x', 2000000000)` is a short statement that needs 2 GB, in the planner already, where
+//! nobody accounts for it; `range(1, 1e12)` ends the process. What such a function would make is
+//! computed from its arguments before it is called.
+//!
+//! G1: one value is at most a `VALUE_SHARE`th of the memory, all values of a batch together an
+//! `ARRAY_SHARE`th, and these are reserved while they are made. More is an error before anything
+//! is allocated.
+//! Not here: values that grow by as much as was sent (`||`, `concat`), aggregates, which account.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int64Array};
+use datafusion::arrow::compute::kernels::length::length;
+use datafusion::arrow::compute::{cast, sum};
+use datafusion::arrow::datatypes::{
+    DataType, FieldRef, Int64Type, IntervalMonthDayNanoType, IntervalUnit, TimeUnit,
+};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryPool};
+use datafusion::logical_expr::{
+    ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    Signature,
+};
+use datafusion::prelude::SessionContext;
+
+/// The functions of the session that can grow, with bounds. Sessions of one engine are given the
+/// same ones, so that what they compute with them can be shared.
+pub(crate) fn bounded(session: &SessionContext) -> Vec<ScalarUDF> {
+    let state = session.state();
+    let pool = &state.runtime_env().memory_pool;
+    let known = |name| state.scalar_functions().get(name);
+    let growing = GROWING.iter().filter_map(|&(name, growth)| {
+        Some(ScalarUDF::new_from_impl(Bounded {
+            inner: Arc::clone(known(name)?),
+            growth,
+            pool: Pool(Arc::clone(pool)),
+        }))
+    });
+    growing.collect()
+}
+
+/// How long the value of a row is, from its arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Growth {
+    /// The first argument, as often as the second says.
+    Repeated,
+    /// As many characters or elements as the second argument says, of at most so many bytes.
+    Filled(u64),
+    /// The integers or times from the first to the second in steps of the third; up to it if there
+    /// is one argument.
+    Counted,
+    /// The first argument, each occurrence of the second become the third.
+    Replaced,
+    /// The elements of the first argument, with the second in between.
+    Joined,
+}
+
+const GROWING: &[(&str, Growth)] = &[
+    ("repeat", Growth::Repeated),
+    ("array_repeat", Growth::Repeated),
+    ("lpad", Growth::Filled(4)),
+    ("rpad", Growth::Filled(4)),
+    ("array_resize", Growth::Filled(16)),
+    ("range", Growth::Counted),
+    ("generate_series", Growth::Counted),
+    ("replace", Growth::Replaced),
+    ("array_to_string", Growth::Joined),
+];
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Bounded {
+    inner: Arc<ScalarUDF>,
+    growth: Growth,
+    pool: Pool,
+}
+
+/// All pools are alike: there is one in an engine.
+#[derive(Debug)]
+struct Pool(Arc<dyn MemoryPool>);
+
+impl PartialEq for Pool {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Pool {}
+
+impl std::hash::Hash for Pool {
+    fn hash<H: std::hash::Hasher>(&self, _: &mut H) {}
+}
+
+impl Bounded {
+    /// The bytes of all values, and of the longest.
+    fn sizes(&self, args: &[ColumnarValue], rows: usize) -> Result<(u64, u64)> {
+        let scalar = args
+            .iter()
+            .all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
+        let rows = if scalar { 1 } else { rows };
+        let columns = args
+            .iter()
+            .map(Lengths::new)
+            .collect::<Result<Vec<Lengths>>>()?;
+        let (mut all, mut longest) = (0_u64, 0_u64);
+        for row in 0..rows {
+            let bytes = self.growth.bytes(&columns, row);
+            all = all.saturating_add(bytes);
+            longest = longest.max(bytes);
+        }
+        Ok((all, longest))
+    }
+
+    fn too_much(&self, what: &str, bytes: u64, most: usize) -> DataFusionError {
+        let name = self.inner.name();
+        DataFusionError::ResourcesExhausted(format!(
+            "{name}() would make {what} of {bytes} bytes, and the memory of the server allows {most}"
+        ))
+    }
+}
+
+impl Growth {
+    fn bytes(self, columns: &[Lengths], row: usize) -> u64 {
+        let length = |at: usize| columns.get(at).map_or(0, |column| column.bytes(row));
+        let number = |at: usize| columns.get(at).and_then(|column| column.number(row));
+        let count = |at: usize| number(at).map_or(0, |count| u64::try_from(count).unwrap_or(0));
+        match self {
+            Self::Repeated => length(0).saturating_mul(count(1)),
+            Self::Filled(width) => count(1).saturating_mul(width),
+            Self::Counted => {
+                let (first, last) = match columns.len() {
+                    1 => (Some(0), number(0)),
+                    _ => (number(0), number(1)),
+                };
+                let step = number(2).map_or(1, i128::unsigned_abs).max(1);
+                let width = first.zip(last).map_or(0, |(from, to)| from.abs_diff(to));
+                let values = u64::try_from(width / step).unwrap_or(u64::MAX);
+                values.saturating_mul(size_of::<i64>() as u64)
+            }
+            Self::Replaced => {
+                let (text, from, to) = (length(0), length(1), length(2));
+                let times = text / from.max(1) + 1;
+                text.saturating_add(times.saturating_mul(to))
+            }
+            Self::Joined => {
+                let times = columns.first().map_or(0, |list| list.elements(row));
+                length(0).saturating_add(times.saturating_mul(length(1)))
+            }
+        }
+    }
+}
+
+/// An argument as far as it matters.
+struct Lengths {
+    array: ArrayRef,
+    /// Integers as they are, times and intervals in nanoseconds.
+    numbers: Option<Int64Array>,
+    /// What one of `numbers` stands for.
+    unit: u64,
+    /// Bytes of texts, elements of lists.
+    lengths: Option<Int64Array>,
+    /// Bytes of one value or element, about.
+    width: u64,
+    scalar: bool,
+}
+
+impl Lengths {
+    fn new(arg: &ColumnarValue) -> Result<Self> {
+        let (array, scalar) = match arg {
+            ColumnarValue::Array(array) => (Arc::clone(array), false),
+            ColumnarValue::Scalar(value) => (value.to_array_of_size(1)?, true),
+        };
+        let kind = array.data_type();
+        let int64 = |array: &ArrayRef| -> Result<Int64Array> {
+            let numbers = cast(array, &DataType::Int64)?;
+            Ok(numbers.as_primitive::<Int64Type>().clone())
+        };
+        let (numbers, unit) = match kind {
+            DataType::Interval(_) => (Some(interval_steps(&array)?), 1),
+            _ if kind.is_integer() => (Some(int64(&array)?), 1),
+            _ => match time_unit(kind) {
+                Some(unit) => (Some(int64(&array)?), unit),
+                None => (None, 1),
+            },
+        };
+        let is_list = matches!(
+            kind,
+            DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..)
+        );
+        let is_text = matches!(
+            kind,
+            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View
+        );
+        let lengths = (is_list || is_text).then(|| length(&array)).transpose()?;
+        let lengths = lengths.as_ref().map(int64).transpose()?;
+        let values = match &lengths {
+            Some(lengths) if is_list => sum(lengths).unwrap_or(0),
+            _ => i64::try_from(array.len()).unwrap_or(i64::MAX),
+        };
+        let width = if is_text {
+            1
+        } else {
+            array.get_array_memory_size() as u64 / values.max(1).unsigned_abs()
+        };
+        Ok(Self {
+            array,
+            numbers,
+            unit,
+            lengths,
+            width,
+            scalar,
+        })
+    }
+
+    fn at(&self, row: usize) -> usize {
+        if self.scalar { 0 } else { row }
+    }
+
+    fn number(&self, row: usize) -> Option<i128> {
+        let (numbers, at) = (self.numbers.as_ref()?, self.at(row));
+        let known = numbers.is_valid(at);
+        known.then(|| i128::from(numbers.value(at)) * i128::from(self.unit))
+    }
+
+    /// Bytes: of a text or a list all of them, of anything else about as many as a value takes.
+    fn bytes(&self, row: usize) -> u64 {
+        match &self.lengths {
+            Some(_) => self.elements(row).saturating_mul(self.width),
+            None if self.array.is_null(self.at(row)) => 0,
+            None => self.width,
+        }
+    }
+
+    /// Elements of a list, bytes of a text.
+    fn elements(&self, row: usize) -> u64 {
+        let at = self.at(row);
+        match &self.lengths {
+            Some(lengths) if lengths.is_valid(at) => lengths.value(at).unsigned_abs(),
+            _ => 0,
+        }
+    }
+}
+
+/// How many nanoseconds one of the integers stands for that hold such times.
+fn time_unit(kind: &DataType) -> Option<u64> {
+    Some(match kind {
+        DataType::Date32 => NANOS_PER_DAY,
+        DataType::Timestamp(TimeUnit::Second, _) => NANOS_PER_SECOND,
+        DataType::Date64 | DataType::Timestamp(TimeUnit::Millisecond, _) => 1_000_000,
+        DataType::Timestamp(TimeUnit::Microsecond, _) => 1_000,
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => 1,
+        _ => return None,
+    })
+}
+
+/// The least that intervals may take, in nanoseconds: months have 28 days.
+fn interval_steps(array: &ArrayRef) -> Result<Int64Array> {
+    let kind = DataType::Interval(IntervalUnit::MonthDayNano);
+    let intervals = cast(array, &kind)?;
+    let intervals = intervals.as_primitive::<IntervalMonthDayNanoType>();
+    Ok(intervals.unary(|interval| {
+        let days = i64::from(interval.months) * 28 + i64::from(interval.days);
+        let nanos = days.saturating_mul(NANOS_PER_DAY.cast_signed());
+        nanos.saturating_add(interval.nanoseconds)
+    }))
+}
+
+const NANOS_PER_SECOND: u64 = 1_000_000_000;
+const NANOS_PER_DAY: u64 = 86_400 * NANOS_PER_SECOND;
+
+impl ScalarUDFImpl for Bounded {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn aliases(&self) -> &[String] {
+        self.inner.aliases()
+    }
+
+    fn signature(&self) -> &Signature {
+        self.inner.signature()
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        self.inner.return_type(types)
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        self.inner.return_field_from_args(args)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let memory = match self.pool.0.memory_limit() {
+            MemoryLimit::Finite(limit) => limit,
+            _ => MEMORY_UNLIMITED,
+        };
+        let (value_most, array_most) = (memory / VALUE_SHARE, memory / ARRAY_SHARE);
+        let (all, longest) = self.sizes(&args.args, args.number_rows)?;
+        if longest > value_most as u64 {
+            return Err(self.too_much("a value", longest, value_most));
+        }
+        let bytes = usize::try_from(all).unwrap_or(usize::MAX);
+        if bytes > array_most {
+            return Err(self.too_much("values", all, array_most));
+        }
+        let reservation = MemoryConsumer::new(self.inner.name()).register(&self.pool.0);
+        reservation.try_grow(bytes)?;
+        self.inner.invoke_with_args(args)
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        self.inner.coerce_types(types)
+    }
+
+    fn documentation(&self) -> Option<&Documentation> {
+        self.inner.documentation()
+    }
+}
+
+/// One value has at most this part of the memory, as a divisor: a statement keeps several.
+const VALUE_SHARE: usize = 256;
+/// The values of a batch.
+const ARRAY_SHARE: usize = 8;
+/// What counts as the memory where nobody set a limit.
+const MEMORY_UNLIMITED: usize = 16 << 30;

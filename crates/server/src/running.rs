@@ -1,0 +1,331 @@
+//! A running query's batches on their way to the client.
+//!
+//! Idea: each partition of the result has a task that computes a batch, and the next one when that
+//! has been taken. Where the client does not come back, nothing more is computed, so that scans
+//! below let go of their chunks (`docs/design/storage.md`, "Consumers that do not come back"), and
+//! what waits for it goes to disk. A merge of DataFusion's would compute two batches a partition
+//! ahead and hold them in channels for as long as the client likes.
+//! Not here: where batches wait (`waiting.rs`); how rows are written (`rows.rs`).
+//!
+//! S2: at most one batch a partition, and one that was put aside, wait for the client.
+//! S3: dropping a [`Running`] aborts its tasks, which drops the streams.
+//! S4: a panic in a task comes back as a [`Failure`].
+//! S6: what waits for an idle client is on disk.
+
+use std::panic::AssertUnwindSafe;
+use std::pin::pin;
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::runtime_env::RuntimeEnv;
+use futures::{FutureExt, StreamExt};
+use tokio::runtime::Handle;
+
+use crate::cancel::stopping;
+use crate::failure::Failure;
+use crate::parse::Cost;
+use crate::query::Task;
+use crate::waiting::{Queue, Taken};
+
+/// What a plan computes: its partitions, of which each is a stream.
+pub(crate) struct Streams {
+    pub(crate) schema: SchemaRef,
+    pub(crate) partitions: Vec<SendableRecordBatchStream>,
+    /// Where goes what waits.
+    pub(crate) environment: Arc<RuntimeEnv>,
+}
+
+/// A query whose partitions are pumped by tasks.
+pub(crate) struct Running {
+    pub(crate) schema: SchemaRef,
+    queue: Arc<Queue>,
+    runtime: Handle,
+    tasks: Vec<Task<()>>,
+}
+
+impl Running {
+    /// `cost` is let go when the streams are.
+    pub(crate) fn start(runtime: &Handle, streams: Streams, cost: Option<&Arc<Cost>>) -> Self {
+        let (schema, pumps) = (Arc::clone(&streams.schema), streams.partitions.len());
+        let queue = Arc::new(Queue::new(schema, streams.environment, pumps));
+        let tasks = streams.partitions.into_iter().map(|stream| {
+            let pump = Pump {
+                queue: Arc::clone(&queue),
+                ended: false,
+            };
+            Task::spawn(runtime, pump.run(stream, cost.cloned()))
+        });
+        Self {
+            schema: streams.schema,
+            tasks: tasks.collect(),
+            runtime: runtime.clone(),
+            queue,
+        }
+    }
+
+    /// The next batch, or `None` after the last. Cancel safe.
+    pub(crate) async fn next(&mut self) -> Result<Option<RecordBatch>, Failure> {
+        loop {
+            let mut changed = pin!(self.queue.changed());
+            changed.as_mut().enable();
+            match self.queue.take() {
+                Taken::Batch(batch) => return batch.map(Some),
+                Taken::End => return Ok(None),
+                Taken::NotYet => changed.await,
+            }
+        }
+    }
+
+    /// Puts aside what is left of the batch taken last: it comes next. The client is idle from now
+    /// on.
+    pub(crate) fn put_aside(&mut self, rest: RecordBatch) {
+        let number = self.queue.put_aside(rest);
+        let queue = Arc::clone(&self.queue);
+        let keep = async move { queue.keep(number).await };
+        self.tasks.retain(|task| !task.has_ended());
+        self.tasks.push(Task::spawn(&self.runtime, keep));
+    }
+}
+
+/// Computes one partition's batches. It counts as computing until it is dropped.
+struct Pump {
+    queue: Arc<Queue>,
+    /// Whether its stream has.
+    ended: bool,
+}
+
+impl Pump {
+    async fn run(mut self, mut stream: SendableRecordBatchStream, cost: Option<Arc<Cost>>) {
+        let _cost = cost;
+        while !self.ended {
+            let batch = match AssertUnwindSafe(stream.next()).catch_unwind().await {
+                Ok(None) => break,
+                Ok(Some(batch)) => batch.map_err(Failure::from),
+                Err(payload) => Err(Failure::panicked(payload.as_ref())),
+            };
+            self.ended = batch.is_err();
+            let number = self.queue.put(batch);
+            if !self.ended {
+                self.queue.keep(number).await;
+            }
+        }
+        self.ended = true;
+    }
+}
+
+impl Drop for Pump {
+    fn drop(&mut self) {
+        if !self.ended {
+            // Nobody asks any more, or the runtime was shut down.
+            self.queue.put(Err(stopping()));
+        }
+        self.queue.end_pump();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+    use datafusion::arrow::array::{AsArray, Int64Array, StringArray};
+    use datafusion::arrow::datatypes::{DataType, Field, Int64Type, Schema};
+    use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
+    use datafusion::execution::memory_pool::GreedyMemoryPool;
+    use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+    use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+    use futures::Stream;
+    use tokio::time::{Duration, Instant};
+
+    use super::*;
+
+    type Batch = datafusion::error::Result<RecordBatch>;
+
+    const ROWS: i64 = 1000;
+
+    fn schema() -> SchemaRef {
+        Arc::new(Schema::new(vec![
+            Field::new("number", DataType::Int64, false),
+            Field::new("text", DataType::Utf8, true),
+        ]))
+    }
+
+    fn batch(first: i64) -> RecordBatch {
+        let numbers = first..first + ROWS;
+        let texts: StringArray = numbers
+            .clone()
+            .map(|number| (number % 3 != 0).then(|| number.to_string()))
+            .collect();
+        let numbers = Int64Array::from_iter_values(numbers);
+        RecordBatch::try_new(schema(), vec![Arc::new(numbers), Arc::new(texts)]).unwrap()
+    }
+
+    fn running(
+        partitions: Vec<impl Stream<Item = Batch> + Send + 'static>,
+        environment: RuntimeEnvBuilder,
+    ) -> (Running, Arc<RuntimeEnv>) {
+        let environment = environment.build_arc().unwrap();
+        let adapted = partitions.into_iter().map(|stream| {
+            let stream: SendableRecordBatchStream =
+                Box::pin(RecordBatchStreamAdapter::new(schema(), stream));
+            stream
+        });
+        let streams = Streams {
+            schema: schema(),
+            partitions: adapted.collect(),
+            environment: Arc::clone(&environment),
+        };
+        let running = Running::start(&Handle::current(), streams, None);
+        (running, environment)
+    }
+
+    /// A partition of four batches that counts what was asked of it.
+    fn partition(first: i64, asked: &Arc<AtomicUsize>) -> impl Stream<Item = Batch> + use<> {
+        let asked = Arc::clone(asked);
+        futures::stream::iter(0..4).map(move |at| {
+            asked.fetch_add(1, Ordering::SeqCst);
+            Ok(batch(first + at * ROWS))
+        })
+    }
+
+    fn numbers(batch: &RecordBatch) -> Vec<i64> {
+        for (number, text) in batch
+            .column(0)
+            .as_primitive::<Int64Type>()
+            .values()
+            .iter()
+            .zip(batch.column(1).as_string::<i32>())
+        {
+            let expected = (number % 3 != 0).then(|| number.to_string());
+            assert_eq!(text, expected.as_deref());
+        }
+        batch
+            .column(0)
+            .as_primitive::<Int64Type>()
+            .values()
+            .to_vec()
+    }
+
+    async fn rest(running: &mut Running) -> Vec<i64> {
+        let mut all = Vec::new();
+        while let Some(batch) = running.next().await.unwrap() {
+            all.extend(numbers(&batch));
+        }
+        all
+    }
+
+    async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+        let begun = Instant::now();
+        while !holds() {
+            assert!(begun.elapsed() < Duration::from_secs(20), "{what}");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn what_waits_goes_to_disk_and_comes_back_in_order() {
+        let asked = Arc::default();
+        let builder = RuntimeEnvBuilder::new();
+        let (mut running, environment) = running(vec![partition(0, &asked)], builder);
+        let mut all = Vec::new();
+        for _ in 0..2 {
+            let first = running.next().await.unwrap().unwrap();
+            all.extend(numbers(&first.slice(0, 10)));
+            running.put_aside(first.slice(10, first.num_rows() - 10));
+            let two = || running.queue.on_disk() == 2;
+            eventually("S6: in memory", two).await;
+            assert!(environment.disk_manager.used_disk_space() > 0);
+            assert_eq!(asked.load(Ordering::SeqCst), 2, "S2");
+        }
+        all.extend(rest(&mut running).await);
+        assert_eq!(all, (0..4 * ROWS).collect::<Vec<_>>());
+        drop(running);
+        let empty = || environment.disk_manager.used_disk_space() == 0;
+        eventually("files are left", empty).await;
+    }
+
+    #[tokio::test]
+    async fn a_partition_is_one_batch_ahead() {
+        let asked = Arc::default();
+        let partitions = (0..3).map(|at| partition(at * 4 * ROWS, &asked));
+        let (mut running, _) = running(partitions.collect(), RuntimeEnvBuilder::new());
+        let computed = || asked.load(Ordering::SeqCst);
+        let mut all = Vec::new();
+        for taken in 1..=3 {
+            all.extend(numbers(&running.next().await.unwrap().unwrap()));
+            eventually("the next one", || computed() == 3 + taken).await;
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            assert_eq!(computed(), 3 + taken, "S2");
+        }
+        all.extend(rest(&mut running).await);
+        all.sort_unstable();
+        assert_eq!(all, (0..12 * ROWS).collect::<Vec<_>>());
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_written_is_entered_or_fails() {
+        for (bytes, fits) in [(1 << 20, true), (100, false)] {
+            let disk = DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled);
+            let builder = RuntimeEnvBuilder::new()
+                .with_disk_manager_builder(disk)
+                .with_memory_pool(Arc::new(GreedyMemoryPool::new(bytes)));
+            let asked = Arc::default();
+            let (mut running, environment) = running(vec![partition(0, &asked)], builder);
+            let pool = &environment.memory_pool;
+            let first = running.next().await.unwrap().unwrap();
+            running.put_aside(first.slice(1, first.num_rows() - 1));
+            if fits {
+                eventually("S6: not entered", || pool.reserved() > 0).await;
+                assert_eq!(rest(&mut running).await, (1..4 * ROWS).collect::<Vec<_>>());
+                assert_eq!(pool.reserved(), 0);
+                continue;
+            }
+            eventually("S6: it stays", || running.queue.has_failed()).await;
+            assert!(running.next().await.is_err());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_panic_in_a_stream_is_a_failure() {
+        let panics = futures::stream::poll_fn(|_| -> std::task::Poll<Option<Batch>> {
+            panic!("boom");
+        });
+        let (mut running, _) = running(vec![panics], RuntimeEnvBuilder::new());
+        let failure = running.next().await.unwrap_err();
+        assert!(failure.to_string().contains("boom"), "{failure}");
+    }
+
+    #[tokio::test]
+    async fn dropping_drops_the_streams() {
+        struct Flag(Arc<AtomicBool>);
+        impl Drop for Flag {
+            fn drop(&mut self) {
+                self.0.store(true, Ordering::SeqCst);
+            }
+        }
+        let dropped = Arc::new(AtomicBool::new(false));
+        let flag = Flag(Arc::clone(&dropped));
+        let pending = futures::stream::poll_fn(move |_| -> std::task::Poll<Option<Batch>> {
+            let _held = &flag;
+            std::task::Poll::Pending
+        });
+        let (running, _) = running(vec![pending], RuntimeEnvBuilder::new());
+        tokio::task::yield_now().await;
+        drop(running);
+        eventually("S3", || dropped.load(Ordering::SeqCst)).await;
+    }
+
+    #[test]
+    fn a_runtime_that_is_shut_down_ends_no_result() {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let pending = futures::stream::pending::<Batch>();
+        let (mut running, _) = {
+            let _entered = runtime.enter();
+            running(vec![pending], RuntimeEnvBuilder::new())
+        };
+        runtime.shutdown_background();
+        let next = futures::executor::block_on(running.next());
+        assert!(next.is_err(), "a result that is not whole");
+    }
+}

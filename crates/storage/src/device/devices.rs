@@ -1,0 +1,354 @@
+//! Which device holds a file?
+//!
+//! A local file belongs to the block device that its file system is on (`st_dev`), so that two
+//! disks have two queues and two meters, and one disk one, however many tables are on it.
+//! Everything else belongs to the object store registered for its URL.
+//! Not here: building object stores from URLs and credentials (the engine), reading.
+//! Bounds: at most 65536 devices ([`DeviceId`] is a `u16`); a device is never removed.
+//! R1: a device id, once given out, means the same device for their life.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
+
+use coscan_core::DeviceId;
+use object_store::ObjectStore;
+use object_store::path::Path;
+use parking_lot::Mutex;
+
+use super::handles::{path_of, unreadable};
+use super::mounts::Mounts;
+use super::sys::Ring;
+use super::{
+    Device, LocalDevice, LocalOptions, MeterSnapshot, ObjectDevice, ObjectOptions, Throttle,
+    Throttled,
+};
+use crate::StorageError;
+
+/// How devices are made.
+#[derive(Clone, Debug, Default)]
+pub struct DeviceOptions {
+    /// How local files are read.
+    pub local: LocalOptions,
+    /// How object stores are read.
+    pub object: ObjectOptions,
+    /// Slows each device down.
+    pub throttle: Option<Throttle>,
+}
+
+/// A device and its numbers at one moment: a row of `coscan.devices`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeviceSnapshot {
+    /// Its id.
+    pub id: DeviceId,
+    /// Its name.
+    pub name: String,
+    /// Its meter.
+    pub meter: MeterSnapshot,
+    /// The gap that is read rather than skipped.
+    pub request_cost_bytes: u64,
+}
+
+/// The devices in use.
+#[derive(Debug, Default)]
+pub struct Devices {
+    options: DeviceOptions,
+    known: Mutex<Known>,
+    mounts: Mutex<Mounts>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    /// By id.
+    devices: Vec<Arc<dyn Device>>,
+    /// Local devices by `st_dev`.
+    local: HashMap<u64, DeviceId>,
+    /// Registered ones by URL prefix, without a slash at the end.
+    registered: HashMap<String, DeviceId>,
+}
+
+impl Devices {
+    /// None yet.
+    #[must_use]
+    pub fn new(options: DeviceOptions) -> Self {
+        Self {
+            options,
+            known: Mutex::default(),
+            mounts: Mutex::default(),
+        }
+    }
+
+    /// Serves URLs below `url` (`s3://bucket`) from an object store. A store that was registered
+    /// for it before keeps its id and serves those who have it, but no new lookup.
+    ///
+    /// # Errors
+    /// `Internal` if there are 65536 devices.
+    pub fn register_store(
+        &self,
+        url: &str,
+        store: Arc<dyn ObjectStore>,
+    ) -> Result<DeviceId, StorageError> {
+        let device = ObjectDevice::new(url, store, self.options.object.clone());
+        self.register(url, self.throttled(Arc::new(device)))
+    }
+
+    /// Serves URLs below `url` from this device, as it is: for wrappers, tests, and devices of
+    /// other makes. The longest registered prefix of a file's URL wins, and wins over `st_dev`:
+    /// `file:///mnt/a` is a device of its own.
+    ///
+    /// # Errors
+    /// `Internal` if there are 65536 devices.
+    pub fn register(&self, url: &str, device: Arc<dyn Device>) -> Result<DeviceId, StorageError> {
+        let mut known = self.known.lock();
+        let id = known.add(device)?;
+        known.registered.insert(key(url), id);
+        Ok(id)
+    }
+
+    /// Whether something is registered for exactly this URL.
+    #[must_use]
+    pub fn is_registered(&self, url: &str) -> bool {
+        self.known.lock().registered.contains_key(&key(url))
+    }
+
+    /// The device that was registered for the file at `location` of the store at `url`, if one was;
+    /// a local disk is not.
+    #[must_use]
+    pub fn registered_for(&self, url: &str, location: &Path) -> Option<Arc<dyn Device>> {
+        let found = self.known.lock().longest_prefix(&key(url), location);
+        found.map(|(_, device)| device)
+    }
+
+    /// The device that holds the file at `location` of the store at `url`. For a local file this is
+    /// a `stat` call, made beside this thread. Cancel safe.
+    ///
+    /// # Errors
+    /// `NotFound` or `Read` for a local file that is not there or not to be had, `NoAnswer` where
+    /// its mount hangs; `Read` for a URL that no store is registered for.
+    pub async fn device_for(
+        &self,
+        url: &str,
+        location: &Path,
+    ) -> Result<(DeviceId, Arc<dyn Device>), StorageError> {
+        let url = key(url);
+        if let Some(found) = self.known.lock().longest_prefix(&url, location) {
+            return Ok(found);
+        }
+        if url == LOCAL {
+            return self.local(location).await;
+        }
+        Err(StorageError::Read {
+            file: format!("{url}/{location}"),
+            range: 0..0,
+            source: Arc::new(io::Error::other(
+                "no object store is registered for this URL",
+            )),
+        })
+    }
+
+    /// The device with this id.
+    #[must_use]
+    pub fn device(&self, id: DeviceId) -> Option<Arc<dyn Device>> {
+        self.known.lock().devices.get(usize::from(id.0)).cloned()
+    }
+
+    /// All devices, by id.
+    #[must_use]
+    pub fn snapshots(&self) -> Vec<DeviceSnapshot> {
+        let devices = self.known.lock().devices.clone();
+        let rows = (0..=u16::MAX).zip(devices);
+        rows.map(|(id, device)| DeviceSnapshot {
+            id: DeviceId(id),
+            name: device.name().to_owned(),
+            meter: device.meter().snapshot(),
+            request_cost_bytes: device.request_cost_bytes(),
+        })
+        .collect()
+    }
+
+    async fn local(&self, location: &Path) -> Result<(DeviceId, Arc<dyn Device>), StorageError> {
+        let path = path_of(location);
+        let options = &self.options.local;
+        let calls = self.mounts.lock().calls(&path, options.read_timeout);
+        let number = calls.ask(move || Ok(fs::metadata(&path)?.dev())).await;
+        let number = number.map_err(|why| unreadable(location, why))?;
+        let mut known = self.known.lock();
+        if let Some(found) = known.local.get(&number).and_then(|&id| known.with(id)) {
+            return Ok(found);
+        }
+        // Under the lock, so that a disk does not get two queues: it starts a thread or a few, and
+        // asks the disk nothing.
+        let device = LocalDevice::of_number(number, calls, options, Ring::start);
+        let device = device.map_err(|source| unreadable(location, source.into()))?;
+        let device = Arc::new(device);
+        let device = self.throttled(device);
+        let id = known.add(Arc::clone(&device))?;
+        known.local.insert(number, id);
+        Ok((id, device))
+    }
+
+    fn throttled(&self, device: Arc<dyn Device>) -> Arc<dyn Device> {
+        match self.options.throttle {
+            Some(throttle) => Arc::new(Throttled::new(device, throttle)),
+            None => device,
+        }
+    }
+}
+
+impl Known {
+    fn add(&mut self, device: Arc<dyn Device>) -> Result<DeviceId, StorageError> {
+        let id = u16::try_from(self.devices.len())
+            .map_err(|_| StorageError::Internal("more than 65536 devices".into()))?;
+        self.devices.push(device);
+        Ok(DeviceId(id))
+    }
+
+    fn with(&self, id: DeviceId) -> Option<(DeviceId, Arc<dyn Device>)> {
+        let device = self.devices.get(usize::from(id.0))?;
+        Some((id, Arc::clone(device)))
+    }
+
+    fn longest_prefix(&self, url: &str, location: &Path) -> Option<(DeviceId, Arc<dyn Device>)> {
+        if self.registered.is_empty() {
+            return None;
+        }
+        let full = format!("{url}/{location}");
+        let mut prefix = full.as_str();
+        // Folder by folder, up to the store itself.
+        loop {
+            if let Some(&id) = self.registered.get(prefix) {
+                return self.with(id);
+            }
+            if prefix.len() <= url.len() {
+                return None;
+            }
+            prefix = &prefix[..prefix.rfind('/')?.max(url.len())];
+        }
+    }
+}
+
+/// A URL as a prefix of others: without slashes at the end, and `file:///a` as `file:/a`.
+fn key(url: &str) -> String {
+    let url = url.trim_end_matches('/');
+    match url.strip_prefix("file://") {
+        Some(path) => format!("{LOCAL}{path}"),
+        None => url.to_owned(),
+    }
+}
+
+/// The key of the local store, `file:///`.
+const LOCAL: &str = "file:";
+
+#[cfg(test)]
+#[allow(
+    clippy::unwrap_used,
+    clippy::single_range_in_vec_init,
+    clippy::cast_possible_truncation,
+    reason = "tests: a failure should panic, reads take lists of ranges, test data are low bits"
+)]
+mod tests {
+    use std::time::Duration;
+
+    use futures::FutureExt;
+    use object_store::memory::InMemory;
+
+    use super::*;
+
+    fn at(path: &std::path::Path) -> Path {
+        Path::from_absolute_path(path).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_disk_is_one_device_and_a_memory_file_system_another() {
+        let devices = Devices::default();
+        let (on_disk, in_memory) = (
+            tempfile::NamedTempFile::new_in("/var/tmp").unwrap(),
+            tempfile::NamedTempFile::new_in("/dev/shm").unwrap(),
+        );
+        let other = tempfile::NamedTempFile::new_in("/var/tmp").unwrap();
+        let files = [on_disk.path(), in_memory.path(), other.path()];
+        for (path, id) in files.into_iter().zip([0, 1, 0]) {
+            let found = devices.device_for("file:///", &at(path)).await;
+            assert_eq!(found.unwrap().0, DeviceId(id));
+        }
+        let missing = Path::from("no/such/file");
+        let missing = devices.device_for("file:///", &missing).await;
+        assert!(matches!(missing, Err(StorageError::NotFound { .. })));
+        let names: Vec<_> = devices.snapshots().into_iter().map(|s| s.name).collect();
+        assert_eq!(names.len(), 2);
+        assert!(names[1].starts_with("tmpfs ("), "{names:?}");
+        assert_eq!(
+            devices.device(DeviceId(1)).unwrap().name(),
+            names[1].as_str()
+        );
+        assert!(devices.device(DeviceId(2)).is_none());
+    }
+
+    #[tokio::test]
+    async fn the_longest_registered_prefix_wins() {
+        let throttle = Throttle {
+            bytes_per_second: 1_000_000,
+            latency: Duration::ZERO,
+        };
+        let devices = Devices::new(DeviceOptions {
+            throttle: Some(throttle),
+            ..DeviceOptions::default()
+        });
+        let store = || Arc::new(InMemory::new());
+        let bucket = devices.register_store("s3://b/", store()).unwrap();
+        let folder = devices.register_store("s3://b/x/y", store()).unwrap();
+        let id = |url, path: &str| {
+            let found = devices.device_for(url, &Path::from(path)).now_or_never();
+            found.expect("nothing is asked").map(|d| d.0)
+        };
+        assert_eq!(id("s3://b", "a.parquet").unwrap(), bucket);
+        assert_eq!(id("s3://b/", "x/a.parquet").unwrap(), bucket);
+        assert_eq!(id("s3://b/", "x/y/a.parquet").unwrap(), folder);
+        assert_eq!(id("s3://b/", "x/yy/a.parquet").unwrap(), bucket);
+        assert!(id("s3://bb/", "a").is_err());
+        assert!(devices.is_registered("s3://b") && !devices.is_registered("s3://bb"));
+        assert_eq!(devices.snapshots()[0].name, "s3://b at 1 MB/s");
+
+        let local = devices.register_store("file:///mnt/a", store()).unwrap();
+        assert_eq!(id("file:///", "mnt/a/b/c").unwrap(), local);
+    }
+
+    #[tokio::test]
+    async fn a_mount_that_hangs_keeps_no_other_from_being_found() {
+        let devices = Devices::new(DeviceOptions {
+            local: LocalOptions {
+                read_timeout: Duration::from_secs(1),
+                ..LocalOptions::default()
+            },
+            ..DeviceOptions::default()
+        });
+        let well = tempfile::NamedTempFile::new_in("/var/tmp").unwrap();
+        let hangs = tempfile::NamedTempFile::new_in("/dev/shm").unwrap();
+        let calls = devices
+            .mounts
+            .lock()
+            .calls(hangs.path(), Duration::from_secs(1));
+        let hung = calls.hang();
+        let location = at(hangs.path());
+        let (struck, found) = tokio::join!(devices.device_for("file:///", &location), async {
+            let begun = std::time::Instant::now();
+            let found = devices.device_for("file:///", &at(well.path())).await;
+            (found.unwrap().0, begun.elapsed())
+        });
+        assert_eq!(found.0, DeviceId(0));
+        assert!(
+            found.1 < Duration::from_millis(900),
+            "it waits for the other"
+        );
+        match struck.unwrap_err() {
+            StorageError::NoAnswer { file, seconds: 1 } => {
+                assert_eq!(file, hangs.path().display().to_string());
+            }
+            error => panic!("{error:?}"),
+        }
+        drop(hung);
+        devices.device_for("file:///", &location).await.unwrap();
+    }
+}
