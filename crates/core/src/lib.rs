@@ -8,7 +8,8 @@
 //! oracle test possible.
 //!
 //! `abm/` is the state machine, `state.rs` and `table/` what it knows, `policy/` the rules by which
-//! it decides, `smooth/` the smooth scan, `operators/` who shares whose work above scans.
+//! it decides, `smooth/` the smooth scan, `operators/` who shares whose work above scans, `tasks/`
+//! who runs next.
 //!
 //! The contract is `docs/design/abm.md`; the papers are named in `docs/BIBLIOGRAPHY.md`.
 #![forbid(unsafe_code)]
@@ -25,6 +26,7 @@ mod policy;
 pub mod smooth;
 mod state;
 mod table;
+pub mod tasks;
 
 pub use abm::config::AbmConfig;
 pub use abm::error::EventError;

@@ -7,7 +7,8 @@ mod draw;
 mod operators_world;
 
 use coscan_core::operators::{
-    Action, Config, Keep, OperatorKind, Operators, Owner, PacketId, Pull, Request, Role, RunId,
+    Action, Arrived, Config, KEPT_OVERHEAD, Keep, OperatorKind, Operators, Owner, PacketId, Pull,
+    Request, Role, RunId,
 };
 use operators_world::{Seen, World};
 
@@ -22,6 +23,7 @@ fn ten_thousand_worlds() {
         all.deadlocks > 100 && all.reruns > 100 && all.to_disk > 100,
         "{all:?}"
     );
+    assert!(all.late > 1_000, "{all:?}");
     assert!(all.shared > 50_000 && all.failed > 1_000, "{all:?}");
 }
 
@@ -40,6 +42,8 @@ const CONFIG: Config = Config {
     run_bytes_max: 100,
     bytes_max: 1_000,
     windows_max: 10,
+    kept_max: 10,
+    kept_bytes_min: 0,
 };
 
 fn request(kind: OperatorKind, owner: u64) -> Request {
@@ -48,6 +52,7 @@ fn request(kind: OperatorKind, owner: u64) -> Request {
         partitions: 1,
         owner: Owner::Query(owner),
         cost_bytes: 1_000,
+        keep_bytes_max: 0,
     }
 }
 
@@ -232,4 +237,99 @@ fn who_polls_one_partition_does_not_rerun_for_another() {
     );
     assert_eq!(core.pull(satellite, 0), Pull::Failed, "it was told");
     core.check();
+}
+
+/// A run of so many bytes, read to its end by one packet, which leaves.
+fn keep(core: &mut Operators<&'static str>, key: &'static str, bytes: u64, cost_bytes: u64) {
+    let request = Request {
+        cost_bytes,
+        keep_bytes_max: 2 * KEPT_OVERHEAD + 100,
+        ..request(OperatorKind::Aggregate, 1)
+    };
+    let Arrived { packet, run, role } = core.arrive(key, request).expect("shared");
+    if role == Role::Host {
+        produce(core, packet, run, bytes);
+        assert_eq!(core.pull(packet, 0), Pull::Poll);
+        core.ended(run, 0);
+    } else {
+        assert_eq!((role, core.pull(packet, 0)), (Role::Late, Pull::Take(0)));
+    }
+    assert_eq!(core.pull(packet, 0), Pull::End);
+    core.leave(packet);
+    core.check();
+}
+
+fn kept(core: &Operators<&'static str>) -> (u64, u64) {
+    let engine = core.micro_engines()[&OperatorKind::Aggregate];
+    (engine.kept, engine.retained_bytes)
+}
+
+#[test]
+fn what_has_ended_stays_for_who_comes_later() {
+    let mut core = Operators::new(CONFIG);
+    keep(&mut core, "a", 60, 10);
+    assert_eq!(kept(&core), (1, 60));
+    assert!(
+        std::iter::from_fn(|| core.poll_action())
+            .any(|action| matches!(action, Action::Keep { .. }))
+    );
+    // `keep` says that this one came late.
+    keep(&mut core, "a", 60, 10);
+    assert_eq!(core.micro_engines()[&OperatorKind::Aggregate].done.late, 1);
+    let mut spared = core.clone();
+    spared.configure(Config {
+        kept_bytes_min: KEPT_OVERHEAD + 60,
+        ..CONFIG
+    });
+    assert_eq!(spared.shrink(1), 0, "a little stays");
+    assert_eq!(core.shrink(1), 60, "memory is short");
+    assert_eq!(kept(&core), (0, 0));
+    core.check();
+}
+
+#[test]
+fn what_is_cheap_to_do_anew_goes_first_and_in_the_end_what_nobody_asks_for() {
+    let mut core = Operators::new(CONFIG);
+    let is_kept = |core: &Operators<&'static str>, key| {
+        let request = request(OperatorKind::Aggregate, 2);
+        let arrived = core.clone().arrive(key, request);
+        arrived.expect("shared").role == Role::Late
+    };
+    keep(&mut core, "dear", 40, 10 * KEPT_OVERHEAD);
+    keep(&mut core, "cheap", 40, KEPT_OVERHEAD);
+    keep(&mut core, "new", 40, 2 * KEPT_OVERHEAD);
+    assert!(is_kept(&core, "dear") && is_kept(&core, "new") && !is_kept(&core, "cheap"));
+    for _ in 0..20 {
+        keep(&mut core, "one", 40, 2 * KEPT_OVERHEAD);
+        keep(&mut core, "other", 40, 2 * KEPT_OVERHEAD);
+    }
+    assert!(!is_kept(&core, "dear"), "nobody has asked for it");
+}
+
+#[test]
+fn what_is_not_whole_is_not_kept() {
+    let mut core = Operators::new(CONFIG);
+    let request = Request {
+        keep_bytes_max: 10 * KEPT_OVERHEAD,
+        ..request(OperatorKind::Aggregate, 1)
+    };
+    // Cancelled before its end; of which no batch is retained; without leave to be kept.
+    let half = core.arrive("half", request).expect("shared");
+    produce(&mut core, half.packet, half.run, 10);
+    core.leave(half.packet);
+    let large = core.arrive("large", request).expect("shared");
+    produce(&mut core, large.packet, large.run, 101);
+    assert_eq!(core.pull(large.packet, 0), Pull::Poll);
+    core.ended(large.run, 0);
+    core.leave(large.packet);
+    let none = Request {
+        keep_bytes_max: 0,
+        ..request
+    };
+    let none = core.arrive("none", none).expect("shared");
+    assert_eq!(core.pull(none.packet, 0), Pull::Poll);
+    core.ended(none.run, 0);
+    core.leave(none.packet);
+    core.check();
+    assert_eq!(kept(&core), (0, 0));
 }

@@ -31,6 +31,7 @@ mod rights;
 mod session;
 mod statement;
 mod tables;
+pub mod tasks;
 
 pub use coscan_core::smooth::{AccessPath, SmoothPolicy, SmoothTrigger};
 pub use coscan_core::{Policy, StorageModel, UnknownName};

@@ -285,6 +285,7 @@ async fn open_session(
         context,
         settings,
         runtime: shared.queries.handle.clone(),
+        tasks: Arc::clone(&shared.queries.tasks),
         ledger,
         aside: shared.aside.clone(),
         at_hand: None,

@@ -11,8 +11,10 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use coscan::tasks::TaskQueue;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::{JoinError, JoinHandle};
 
@@ -21,22 +23,29 @@ use crate::failure::Failure;
 /// Where queries run: threads of the embedder's, or of the server's own.
 pub(crate) struct QueryRuntime {
     pub(crate) handle: Handle,
+    /// Whose tasks run next on them.
+    pub(crate) tasks: Arc<TaskQueue>,
     own: Option<Runtime>,
 }
 
 impl QueryRuntime {
     /// One thread per core, unless there is a runtime already.
     pub(crate) fn new(given: Option<Handle>) -> io::Result<Self> {
-        if let Some(handle) = given {
-            return Ok(Self { handle, own: None });
-        }
-        let own = Builder::new_multi_thread()
-            .enable_all()
-            .thread_name("coscan-query")
-            .build()?;
+        let (handle, own) = match given {
+            Some(handle) => (handle, None),
+            None => {
+                let own = Builder::new_multi_thread()
+                    .enable_all()
+                    .thread_name("coscan-query")
+                    .build()?;
+                (own.handle().clone(), Some(own))
+            }
+        };
+        coscan::tasks::install();
         Ok(Self {
-            handle: own.handle().clone(),
-            own: Some(own),
+            tasks: TaskQueue::new(handle.metrics().num_workers()),
+            handle,
+            own,
         })
     }
 }

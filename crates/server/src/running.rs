@@ -16,6 +16,7 @@ use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
 
+use coscan::tasks::QueryTasks;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::execution::SendableRecordBatchStream;
@@ -47,19 +48,25 @@ pub(crate) struct Running {
 
 impl Running {
     /// `cost` is let go when the streams are.
-    pub(crate) fn start(runtime: &Handle, streams: Streams, cost: Option<&Arc<Cost>>) -> Self {
+    pub(crate) fn start(
+        runtime: &Handle,
+        tasks: &Arc<QueryTasks>,
+        streams: Streams,
+        cost: Option<&Arc<Cost>>,
+    ) -> Self {
         let (schema, pumps) = (Arc::clone(&streams.schema), streams.partitions.len());
         let queue = Arc::new(Queue::new(schema, streams.environment, pumps));
-        let tasks = streams.partitions.into_iter().map(|stream| {
+        let pumps = streams.partitions.into_iter().map(|stream| {
             let pump = Pump {
                 queue: Arc::clone(&queue),
                 ended: false,
             };
-            Task::spawn(runtime, pump.run(stream, cost.cloned()))
+            let work = pump.run(stream, cost.cloned());
+            Task::spawn(runtime, tasks.schedule(work.boxed()))
         });
         Self {
             schema: streams.schema,
-            tasks: tasks.collect(),
+            tasks: pumps.collect(),
             runtime: runtime.clone(),
             queue,
         }
@@ -129,6 +136,7 @@ impl Drop for Pump {
 mod tests {
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+    use coscan::tasks::TaskQueue;
     use datafusion::arrow::array::{AsArray, Int64Array, StringArray};
     use datafusion::arrow::datatypes::{DataType, Field, Int64Type, Schema};
     use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
@@ -176,7 +184,8 @@ mod tests {
             partitions: adapted.collect(),
             environment: Arc::clone(&environment),
         };
-        let running = Running::start(&Handle::current(), streams, None);
+        let tasks = TaskQueue::new(2).begin();
+        let running = Running::start(&Handle::current(), &tasks, streams, None);
         (running, environment)
     }
 

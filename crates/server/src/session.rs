@@ -5,6 +5,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use coscan::tasks::TaskQueue;
 use datafusion::arrow::array::{AsArray, StringArray};
 use datafusion::arrow::compute::sum;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt64Type};
@@ -31,6 +32,7 @@ pub(crate) struct Session {
     pub(crate) context: SessionContext,
     pub(crate) settings: Settings,
     pub(crate) runtime: Handle,
+    pub(crate) tasks: Arc<TaskQueue>,
     pub(crate) ledger: Ledger,
     pub(crate) aside: Aside,
     /// What the statement costs that is planned and run now.
@@ -110,13 +112,16 @@ impl Session {
         self.enter_prepared(&plan)?;
         let kind = tag.map_or_else(|| kind(&plan), Kind::Done);
         let context = self.context.clone();
+        let tasks = self.tasks.begin();
+        let started_by = Arc::clone(&tasks);
         let streams = self.guarded(coscan::on_large_stack(async move {
             let result = coscan::execute(&context, plan).await?;
             let context = Arc::new(result.task_ctx());
-            partitions(&result.create_physical_plan().await?, context)
+            let plan = result.create_physical_plan().await?;
+            started_by.scope(|| partitions(&plan, context))
         }));
         let cost = self.at_hand.as_ref();
-        let mut running = Running::start(&self.runtime, streams.await?, cost);
+        let mut running = Running::start(&self.runtime, &tasks, streams.await?, cost);
         match kind {
             Kind::Rows(tag) => {
                 let announced = announced.unwrap_or_else(|| Arc::clone(&running.schema));

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::list::Producer;
 use super::packet::Wait;
-use super::{Operators, Window};
+use super::{KEPT_OVERHEAD, Operators, Window};
 
 impl<K: Ord + Clone> Operators<K> {
     /// Every invariant, in O(packets × partitions²). For tests and simulation.
@@ -15,6 +15,7 @@ impl<K: Ord + Clone> Operators<K> {
         let memory: u64 = self.runs.values().map(|run| run.memory).sum();
         assert_eq!(memory, self.memory, "OPS-I5: bytes of all runs");
         self.check_runs();
+        self.check_kept();
         self.check_packets();
         for (key, run) in &self.open {
             let run = &self.runs[run];
@@ -27,7 +28,11 @@ impl<K: Ord + Clone> Operators<K> {
 
     fn check_runs(&self) {
         for (id, run) in &self.runs {
-            assert!(!run.packets.is_empty(), "OPS-I7: a run has a packet");
+            assert_eq!(
+                run.packets.is_empty(),
+                run.kept.is_some(),
+                "OPS-I7: a run has a packet, or is kept"
+            );
             let memory: u64 = run.lists.iter().map(super::list::List::memory).sum();
             assert_eq!(memory, run.memory, "OPS-I5: bytes of a run");
             let registered = self.open.get(&run.key) == Some(id);
@@ -71,6 +76,31 @@ impl<K: Ord + Clone> Operators<K> {
                 }
             }
         }
+    }
+
+    fn check_kept(&self) {
+        let kept = self.runs.iter().filter(|(_, run)| run.kept.is_some());
+        let (mut count, mut memory) = (0, 0);
+        for (id, run) in kept {
+            let worth = run.kept.expect("filtered");
+            assert!(
+                self.kept.contains(worth, *id),
+                "OPS-I7: kept runs are found"
+            );
+            let ended = run
+                .lists
+                .iter()
+                .all(|list| list.producer == Producer::Ended);
+            assert!(run.window_open && ended, "OPS-I7: it has ended, whole");
+            let on_disk = run.lists.iter().flat_map(|list| &list.batches);
+            assert!(on_disk.into_iter().all(|batch| !batch.on_disk), "OPS-I7");
+            count += 1;
+            memory += run.memory;
+        }
+        assert_eq!(count, self.kept.len(), "OPS-I7: kept runs are counted");
+        assert_eq!(memory, self.kept.memory, "OPS-I5: bytes of kept runs");
+        let overhead = KEPT_OVERHEAD * count as u64;
+        assert_eq!(memory + overhead, self.kept.bytes, "OPS-I5: with overhead");
     }
 
     fn check_packets(&self) {

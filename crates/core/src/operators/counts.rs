@@ -7,9 +7,11 @@ use super::{OperatorKind, Operators};
 /// One micro-engine: what it does now, and what it has done since the beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MicroEngine {
-    /// Runs now.
+    /// Runs now that somebody reads.
     pub runs: u64,
-    /// Satellites now.
+    /// Runs that are kept, though nobody reads them.
+    pub kept: u64,
+    /// Packets now that are not hosts.
     pub satellites: u64,
     /// Packets that wait now, in at least one of their lists.
     pub waiting: u64,
@@ -28,6 +30,8 @@ pub struct Done {
     pub hosted: u64,
     /// Packets that became satellites.
     pub joined: u64,
+    /// Packets that read a run which had ended.
+    pub late: u64,
     /// Batches that were taken by another packet than the one that produced them.
     pub batches_shared: u64,
     /// Batches that went to disk.
@@ -55,7 +59,9 @@ impl<K: Ord + Clone> Operators<K> {
         let mut engines: BTreeMap<_, _> = OperatorKind::ALL.into_iter().map(engine).collect();
         for run in self.runs.values() {
             let engine = engines.entry(run.kind).or_default();
-            engine.runs += 1;
+            let kept = run.kept.is_some();
+            engine.runs += u64::from(!kept);
+            engine.kept += u64::from(kept);
             engine.windows_open += u64::from(run.window_open);
             engine.retained_bytes += run.memory;
             for packet in run.packets.iter().filter_map(|id| self.packets.get(id)) {

@@ -16,8 +16,9 @@
 //! close, leave ─ whenever a query is done with a partition, with all of it
 //! ```
 //! Not here: what a key says, plans, batches, wakers, disk (the engine).
-//! Bounds: bytes retained for a run (but for one batch a list) and for all (`Config`); runs that
-//! can be joined; candidates that are weighed when a deadlock is resolved.
+//! Bounds: bytes retained for a run (but for one batch a list) and for all (`Config`); bytes of
+//! runs that are kept (`Request`); runs that can be joined; candidates that are weighed when a
+//! deadlock is resolved.
 //!
 //! OPS-I1: a packet is in one run, and takes each batch of each of its lists once, in order.
 //! OPS-I2: a list retains exactly the batches from its first to its front; no packet's position is
@@ -28,13 +29,15 @@
 //! OPS-I5: what runs retain in memory is counted, run by run and in sum; retained for windows alone
 //! it never exceeds the bounds.
 //! OPS-I6: no cycle of the waits-for graph consists of waits at lists that are not materialised.
-//! OPS-I7: a run exists while it has a packet, and no longer.
+//! OPS-I7: a run exists while it has a packet, or is kept: then it has ended, and retains all that
+//! it produced in memory.
 //! OPS-I8: a packet that has taken something, or found a list at its end, never reruns.
 //! Source: [QPipe05 §3, §4.3]; we differ: packets pull, nobody pushes, and nobody's thread serves
 //! another's query.
 
 mod check;
 mod counts;
+mod keep;
 mod kind;
 mod list;
 mod packet;
@@ -42,10 +45,12 @@ mod retain;
 mod waits;
 
 pub use counts::{Done, MicroEngine};
+pub use keep::KEPT_OVERHEAD;
 pub use kind::{OperatorKind, Window};
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use keep::{KeptRuns, Worth};
 use list::{Batch, List, Producer};
 use packet::{Packet, Place, Wait};
 
@@ -75,6 +80,10 @@ pub struct Config {
     pub bytes_max: u64,
     /// Runs that can be joined at a time; further packets run by themselves.
     pub windows_max: usize,
+    /// Runs that are kept at a time, though nobody reads them.
+    pub kept_max: usize,
+    /// Bytes of kept runs that stay when memory is short: those worth most.
+    pub kept_bytes_min: u64,
 }
 
 /// What a packet asks for.
@@ -88,6 +97,9 @@ pub struct Request {
     pub owner: Owner,
     /// What it costs to do the work anew, in bytes that are read.
     pub cost_bytes: u64,
+    /// Bytes that runs may take which nobody reads, if this one is to be kept among them; 0 keeps
+    /// nothing.
+    pub keep_bytes_max: u64,
 }
 
 /// What became of a packet.
@@ -97,6 +109,8 @@ pub enum Role {
     Host,
     /// It reads the output of a run that was there.
     Satellite,
+    /// It reads the output of a run that had ended.
+    Late,
 }
 
 /// A packet that was taken on.
@@ -160,6 +174,11 @@ pub enum Action {
         /// The partition.
         partition: usize,
     },
+    /// Drop a run's plan; what it retains stays for packets that come later.
+    Keep {
+        /// The run.
+        run: RunId,
+    },
     /// Drop a run's plan and all that it retains.
     Stop {
         /// The run.
@@ -177,6 +196,8 @@ pub struct Operators<K> {
     open: BTreeMap<K, RunId>,
     /// The packets of an owner.
     owners: BTreeMap<Owner, BTreeSet<PacketId>>,
+    /// OPS-I7: the runs that nobody reads.
+    kept: KeptRuns,
     /// OPS-I5: bytes that all runs retain in memory.
     memory: u64,
     /// Places that wait because a list is full.
@@ -202,6 +223,9 @@ struct Run<K> {
     /// Bytes that its lists retain in memory.
     memory: u64,
     cost_bytes: u64,
+    keep_bytes_max: u64,
+    /// What it is worth, if it is kept.
+    kept: Option<Worth>,
 }
 
 impl<K: Ord + Clone> Operators<K> {
@@ -214,6 +238,7 @@ impl<K: Ord + Clone> Operators<K> {
             runs: BTreeMap::new(),
             open: BTreeMap::new(),
             owners: BTreeMap::new(),
+            kept: KeptRuns::default(),
             memory: 0,
             waits_full: 0,
             packets_so_far: 0,
@@ -237,10 +262,12 @@ impl<K: Ord + Clone> Operators<K> {
         // Keys say how many partitions there are, so others of the key are a driver's mistake.
         let there = there.filter(|run| self.runs[run].lists.len() == request.partitions);
         let (run, role) = match there {
-            Some(run) => (run, Role::Satellite),
-            None if self.open.len() >= self.config.windows_max || self.open.contains_key(&key) => {
-                return None;
+            Some(run) if self.run(run).kept.is_some() => {
+                self.take_up(run);
+                (run, Role::Late)
             }
+            Some(run) => (run, Role::Satellite),
+            None if self.open.contains_key(&key) || !self.has_window() => return None,
             None => (self.begin(key, request), Role::Host),
         };
         self.packets_so_far += 1;
@@ -258,14 +285,20 @@ impl<K: Ord + Clone> Operators<K> {
         owned.insert(packet);
         let joined = self.run_mut(run);
         joined.packets.insert(packet);
-        joined.had_company |= role == Role::Satellite;
+        joined.had_company |= role != Role::Host;
         let done = self.done(request.kind);
         match role {
             Role::Host => done.hosted += 1,
             Role::Satellite => done.joined += 1,
+            Role::Late => done.late += 1,
         }
         self.resolve();
         Some(Arrived { packet, run, role })
+    }
+
+    /// Whether one more run can be joined. What is kept goes for it.
+    fn has_window(&mut self) -> bool {
+        self.open.len() < self.config.windows_max || self.drop_kept()
     }
 
     fn begin(&mut self, key: K, request: Request) -> RunId {
@@ -282,6 +315,8 @@ impl<K: Ord + Clone> Operators<K> {
             failed: false,
             memory: 0,
             cost_bytes: request.cost_bytes,
+            keep_bytes_max: request.keep_bytes_max,
+            kept: None,
         };
         self.runs.insert(id, run);
         id
@@ -352,7 +387,7 @@ impl<K: Ord + Clone> Operators<K> {
     pub fn place(&mut self, run_id: RunId, partition: usize, bytes: u64, granted: bool) -> Keep {
         let fits = |core: &Self| {
             let run = core.run(run_id).memory.saturating_add(bytes);
-            let all = core.memory.saturating_add(bytes);
+            let all = (core.memory - core.kept.memory).saturating_add(bytes);
             granted && run <= core.config.run_bytes_max && all <= core.config.bytes_max
         };
         let run = self.run(run_id);
@@ -567,7 +602,7 @@ impl<K: Ord + Clone> Operators<K> {
         assert!(!run.lists.iter().any(polls), "OPS-I3: it polls");
         run.packets.remove(&id);
         if run.packets.is_empty() {
-            return self.stop(run_id);
+            return self.keep_or_stop(run_id);
         }
         for partition in 0..partitions {
             self.release(run_id, partition);
@@ -579,6 +614,7 @@ impl<K: Ord + Clone> Operators<K> {
         self.close_window(run_id);
         let run = self.runs.remove(&run_id);
         let run = run.expect("OPS-I7: a run stops once");
+        assert!(run.kept.is_none(), "OPS-I7: it is not kept any more");
         self.memory -= run.memory;
         self.actions.push_back(Action::Stop { run: run_id });
     }

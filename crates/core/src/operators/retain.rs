@@ -1,16 +1,19 @@
 //! What is retained, and what goes first?
 //!
 //! Batches that only a window wants go before anything else: beyond the bounds, and when memory is
-//! short. What a packet still has to take never goes; it makes the list full instead.
+//! short; after them what is kept of runs that nobody reads, but for a little. What a packet still
+//! has to take never goes; it makes the list full instead.
 
 use super::{Action, Operators, PacketId, RunId, Window};
 
 impl<K: Ord + Clone> Operators<K> {
     /// Memory is short: windows close until so many bytes are free or none is left, those with the
-    /// most to give first. Says how many bytes are freed by the actions that follow.
+    /// most to give first, then kept runs go, those worth least first. Says how many bytes are
+    /// freed by the actions that follow.
     pub fn shrink(&mut self, bytes: u64) -> u64 {
         let before = self.memory;
-        let open = self.runs.iter().filter(|(_, run)| run.window_open);
+        let open = self.runs.iter();
+        let open = open.filter(|(_, run)| run.window_open && run.kept.is_none());
         let mut open: Vec<_> = open.map(|(id, run)| (run.memory, *id)).collect();
         open.sort_unstable_by(|a, b| b.cmp(a));
         for (memory, run) in open {
@@ -19,6 +22,8 @@ impl<K: Ord + Clone> Operators<K> {
             }
             self.close_window(run);
         }
+        let floor = self.config.kept_bytes_min;
+        while before - self.memory < bytes && self.kept.bytes > floor && self.drop_kept() {}
         before - self.memory
     }
 

@@ -5,7 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use coscan_core::operators::{
-    Action, Config, Keep, OperatorKind, Operators, Owner, PacketId, Pull, Request, Role, RunId,
+    Action, Config, KEPT_OVERHEAD, Keep, OperatorKind, Operators, Owner, PacketId, Pull, Request,
+    Role, RunId,
 };
 
 use crate::draw::Draw;
@@ -25,6 +26,7 @@ pub(crate) struct Seen {
     pub(crate) reruns: u64,
     pub(crate) deadlocks: u64,
     pub(crate) failed: u64,
+    pub(crate) late: u64,
     pub(crate) polls: u64,
 }
 
@@ -35,6 +37,7 @@ impl Seen {
         self.reruns += other.reruns;
         self.deadlocks += other.deadlocks;
         self.failed += other.failed;
+        self.late += other.late;
         self.polls += other.polls;
     }
 }
@@ -48,6 +51,8 @@ struct Operator {
     steps: Vec<Step>,
     bytes: u64,
     cost: u64,
+    /// Bytes of kept runs that it may be among.
+    keep: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -142,6 +147,8 @@ impl World {
             run_bytes_max: 1 + draw.below(12),
             bytes_max: 4 + draw.below(40),
             windows_max: 1 + draw.index(12),
+            kept_max: draw.index(6),
+            kept_bytes_min: 0,
         };
         let partitions = 1 + draw.index(2);
         let count = 2 + draw.index(6);
@@ -212,6 +219,9 @@ impl World {
             }
         }
         self.core.check();
+        // What is kept is all that is left.
+        self.core.shrink(u64::MAX);
+        self.act();
         assert!(self.runs.is_empty(), "seed {}: a run is left", self.seed);
         let mut seen = Seen {
             polls: self.polls,
@@ -229,6 +239,7 @@ impl World {
             seen.reruns += engine.done.reruns;
             seen.deadlocks += engine.done.deadlocks;
             seen.failed += engine.done.failed;
+            seen.late += engine.done.late;
         }
         seen
     }
@@ -384,9 +395,13 @@ impl World {
                             self.wake(waker);
                         }
                     }
+                    Action::Keep { run } => {
+                        let kept = self.runs.get_mut(&run).expect("it ran");
+                        self.to_drop.extend(kept.node.take());
+                    }
                     Action::Stop { run } => {
                         let kept = self.runs.remove(&run).expect("it ran");
-                        self.to_drop.push(kept.node.expect("nobody polls it"));
+                        self.to_drop.extend(kept.node);
                     }
                 }
             }
@@ -550,6 +565,7 @@ impl World {
             partitions: of.partitions,
             owner,
             cost_bytes: of.cost,
+            keep_bytes_max: of.keep,
         };
         let Some(arrived) = self.core.arrive(reader.operator, request) else {
             return State::Alone;
@@ -706,5 +722,6 @@ fn operator(at: usize, partitions: usize, draw: &mut Draw) -> Operator {
         steps,
         bytes: draw.below(4),
         cost: draw.below(30),
+        keep: draw.below(4) * KEPT_OVERHEAD + draw.below(30),
     }
 }

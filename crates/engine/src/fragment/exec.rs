@@ -27,8 +27,8 @@ use datafusion::physical_plan::{
     ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties,
     ReplaceChildrenOptions,
 };
-use futures::StreamExt;
 use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt};
 
 use super::board::{Avoid, Board};
 use super::job::Job;
@@ -40,6 +40,7 @@ use crate::error::external;
 use crate::read::scan::{
     Batches, Execution, Executions, PartitionMetrics, Remembers, Run, Running, ScanPlan, stream_of,
 };
+use crate::tasks::in_turn;
 
 /// A scan and the partial aggregate on it, worked on chunk by chunk for all queries that want the
 /// same chunk.
@@ -420,10 +421,11 @@ impl Partition {
         };
         let (done, ended) = tokio::sync::oneshot::channel::<()>();
         // Not tied to this stream: others may wait for what it finds.
-        tokio::spawn(async move {
+        let work = async move {
             job.run().await;
             drop(done);
-        });
+        };
+        tokio::spawn(in_turn(work.boxed()));
         // An error says that the job has ended, however it did.
         let _ended = ended.await;
         Ok(())

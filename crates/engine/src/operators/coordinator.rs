@@ -6,7 +6,8 @@
 //! stream dropped.
 //! Not here: what a packet does next (`reader.rs`).
 //! Bounds: a run retains at most a 32nd of the memory budget and `RUN_BYTES_MAX`, all runs an
-//! eighth; `WINDOWS_MAX` runs can be joined at a time.
+//! eighth; `WINDOWS_MAX` runs can be joined at a time. Of runs that nobody reads `KEPT_MAX` are
+//! kept, with keys of at most `KEPT_OVERHEAD` bytes, and in all the bytes of `coscan.state_cache`.
 //! OPS-I3: who polls has the stream; while it is gone from its place the core lets nobody else.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -23,6 +24,7 @@ use coscan_core::operators::{
 use coscan_storage::pool::{MemoryBudget, Reclaim};
 use datafusion::common::exec_datafusion_err;
 use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::ExecutionPlan;
 use parking_lot::{Mutex, MutexGuard};
@@ -40,12 +42,19 @@ const PART: u64 = 8;
 /// Runs that can be joined at a time: as many as queries with a few operators each that a server
 /// runs at once.
 const WINDOWS_MAX: usize = 4096;
+/// Runs that are kept: their keys, which no budget counts, take 16 MiB at most.
+const KEPT_MAX: usize = 1024;
+/// The part of the memory budget that kept runs may take when memory is short, as a divisor: enough
+/// for the results of a thousand aggregates, too little to be missed.
+const KEPT_PART_MIN: u64 = 256;
 
 /// All runs of an engine.
 pub(crate) struct Coordinator {
     memory: Arc<MemoryBudget>,
     inner: Mutex<Inner>,
     queries: AtomicU64,
+    /// The options of sessions, as texts in keys: most sessions have the same.
+    options: Mutex<Vec<Weak<str>>>,
     own: Weak<Self>,
 }
 
@@ -56,15 +65,23 @@ struct Inner {
 
 /// One execution of an operator.
 struct Run {
-    /// The host's plan, and the context of its query.
-    plan: Arc<dyn ExecutionPlan>,
-    context: Arc<TaskContext>,
+    /// `None`: it is kept, or was.
+    work: Option<Work>,
+    /// It names the run's key.
+    _runtime: Arc<RuntimeEnv>,
     /// The host's query.
     query: u64,
     /// Packets that joined it.
     satellites: u64,
     failure: Option<Arc<DataFusionError>>,
     lists: Vec<List>,
+}
+
+/// What a run executes: the host's plan, and the context of its query.
+#[derive(Clone)]
+struct Work {
+    plan: Arc<dyn ExecutionPlan>,
+    context: Arc<TaskContext>,
 }
 
 /// What one partition has produced, and who wants more.
@@ -106,8 +123,7 @@ pub(super) enum Next {
 /// The plan of a run, to be polled in one partition.
 pub(super) struct Producer {
     stream: Option<SendableRecordBatchStream>,
-    plan: Arc<dyn ExecutionPlan>,
-    context: Arc<TaskContext>,
+    work: Work,
     buffers: Buffers,
     /// Whether a batch may be kept for others.
     is_wanted: bool,
@@ -137,6 +153,7 @@ struct After {
     batches: Vec<Kept>,
     streams: Vec<SendableRecordBatchStream>,
     runs: Vec<Run>,
+    work: Vec<Work>,
     /// Bytes that were asked for and are not kept.
     freed: u64,
 }
@@ -151,6 +168,7 @@ impl Coordinator {
                 runs: BTreeMap::new(),
             }),
             queries: AtomicU64::new(0),
+            options: Mutex::default(),
             own: Weak::clone(own),
         });
         let reclaim = Arc::clone(&coordinator) as Arc<dyn Reclaim>;
@@ -161,6 +179,19 @@ impl Coordinator {
     /// A number for a query.
     pub(crate) fn next_query(&self) -> u64 {
         self.queries.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// A session's options as all keys have them that say the same.
+    pub(crate) fn intern(&self, options: String) -> Arc<str> {
+        let mut known = self.options.lock();
+        known.retain(|text| text.strong_count() > 0);
+        let same = known.iter().filter_map(Weak::upgrade);
+        let same = same.into_iter().find(|text| **text == *options);
+        same.unwrap_or_else(|| {
+            let text = options.into();
+            known.push(Arc::downgrade(&text));
+            text
+        })
     }
 
     /// What the micro-engines do, and have done.
@@ -187,8 +218,11 @@ impl Coordinator {
             Role::Host => {
                 let lists = std::iter::repeat_with(List::default);
                 let run = Run {
-                    plan: Arc::clone(plan),
-                    context: Arc::clone(context),
+                    work: Some(Work {
+                        plan: Arc::clone(plan),
+                        context: Arc::clone(context),
+                    }),
+                    _runtime: context.runtime_env(),
                     query,
                     satellites: 0,
                     failure: None,
@@ -196,7 +230,7 @@ impl Coordinator {
                 };
                 inner.runs.insert(arrived.run, run);
             }
-            Role::Satellite => inner.run(arrived.run).satellites += 1,
+            Role::Satellite | Role::Late => inner.run(arrived.run).satellites += 1,
         }
         for partition in closed {
             inner.core.close(arrived.packet, *partition);
@@ -231,7 +265,7 @@ impl Coordinator {
                 inner.act(&mut after);
                 let is_wanted = inner.core.is_wanted(of.run, partition);
                 let run = inner.run(of.run);
-                let (plan, context) = (Arc::clone(&run.plan), Arc::clone(&run.context));
+                let work = run.work.clone().expect("OPS-I7: it has not ended");
                 let list = &mut run.lists[partition];
                 // Whoever polls is woken as all who wait.
                 list.waits(of.packet, waker);
@@ -248,8 +282,7 @@ impl Coordinator {
                     stream: list.stream.take(),
                     buffers: std::mem::take(&mut list.buffers),
                     is_wanted,
-                    plan,
-                    context,
+                    work,
                 })
             }
             Pull::Wait | Pull::Full => {
@@ -278,8 +311,7 @@ impl Coordinator {
     pub(super) fn produce(&self, of: &Arrived, partition: usize, producer: Producer) -> Polled {
         let Producer {
             stream,
-            plan,
-            context,
+            work: Work { plan, context },
             buffers,
             is_wanted,
             waker,
@@ -457,7 +489,7 @@ struct Source {
 
 impl Inner {
     fn run(&mut self, run: RunId) -> &mut Run {
-        self.runs.get_mut(&run).expect("OPS-I7: it has a packet")
+        self.runs.get_mut(&run).expect("OPS-I7: it is there")
     }
 
     fn list(&mut self, run: RunId, partition: usize) -> &mut List {
@@ -484,6 +516,7 @@ impl Inner {
                     let waiting = self.list(run, partition).waiting.drain(..);
                     after.wakers.extend(waiting.map(|(_, waker)| waker));
                 }
+                Action::Keep { run } => after.work.extend(self.run(run).work.take()),
                 Action::Stop { run } => {
                     let run = self.runs.remove(&run).expect("OPS-I7: a run stops once");
                     after.runs.push(run);
@@ -556,6 +589,8 @@ fn bounds(memory: &MemoryBudget) -> Config {
         run_bytes_max: (limit / RUN_PART).min(RUN_BYTES_MAX),
         bytes_max: limit / PART,
         windows_max: WINDOWS_MAX,
+        kept_max: KEPT_MAX,
+        kept_bytes_min: limit / KEPT_PART_MIN,
     }
 }
 

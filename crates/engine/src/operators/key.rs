@@ -16,6 +16,8 @@ pub(crate) struct PlanKey {
     hash: u64,
     node: String,
     inputs: Vec<Arc<Self>>,
+    /// Of the texts of all nodes.
+    bytes: usize,
 }
 
 impl PlanKey {
@@ -27,6 +29,7 @@ impl PlanKey {
         }
         Self {
             hash: hasher.finish(),
+            bytes: node.len() + inputs.iter().map(|input| input.bytes).sum::<usize>(),
             node,
             inputs,
         }
@@ -54,6 +57,11 @@ impl OperatorKey {
             options,
             place: (0, 0),
         }
+    }
+
+    /// Bytes of its texts, but for the options, which the keys of a session's queries share.
+    pub(crate) fn bytes(&self) -> usize {
+        self.plan.bytes + self.schema.len()
     }
 
     /// The key of one that runs here. `None`: outside of any runtime of Tokio.

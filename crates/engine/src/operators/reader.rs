@@ -95,6 +95,7 @@ impl Execution {
                 partitions: operator.child.output_partitioning().partition_count(),
                 owner,
                 cost_bytes: operator.cost_bytes,
+                keep_bytes_max: operator.keep_bytes_max,
             };
             let (plan, context) = (&operator.child, &self.context);
             let coordinator = &operator.coordinator;
@@ -109,8 +110,9 @@ impl Execution {
         self.shown.say(match joined.arrived.role {
             Role::Host => Part::Host,
             Role::Satellite => Part::Satellite { of: joined.host },
+            Role::Late => Part::Late { of: joined.host },
         });
-        if joined.arrived.role == Role::Satellite {
+        if joined.arrived.role != Role::Host {
             let saved = usize::try_from(operator.cost_bytes).unwrap_or(usize::MAX);
             self.shown.count("scan_bytes_saved").add(saved);
         }

@@ -110,6 +110,8 @@ pub struct EngineMetrics {
     pub operators_hosted: u64,
     /// Shared operators of which a query took what another's run gave.
     pub operators_joined: u64,
+    /// Shared operators of which a query took what was kept of a run that had ended.
+    pub operators_late: u64,
     /// Batches of shared operators that were taken by another query than the one that made them.
     pub operator_batches_shared: u64,
     /// Those of them that went to disk.
@@ -286,6 +288,7 @@ impl Engine {
             metrics.operators_retained_bytes += engine.retained_bytes;
             metrics.operators_hosted += engine.done.hosted;
             metrics.operators_joined += engine.done.joined;
+            metrics.operators_late += engine.done.late;
             metrics.operator_batches_shared += engine.done.batches_shared;
             metrics.operator_batches_to_disk += engine.done.batches_to_disk;
             metrics.operator_reruns += engine.done.reruns;

@@ -344,12 +344,14 @@ fn operators(engine: Option<&Engine>) -> Result<RecordBatch> {
     let mut columns = Columns::default();
     columns.text("operator", rows.keys().map(|kind| kind.name()));
     columns.count("runs", now().map(|engine| engine.runs));
+    columns.count("kept", now().map(|engine| engine.kept));
     columns.count("satellites", now().map(|engine| engine.satellites));
     columns.count("waiting", now().map(|engine| engine.waiting));
     columns.count("windows_open", now().map(|engine| engine.windows_open));
     columns.count("retained_bytes", now().map(|engine| engine.retained_bytes));
     columns.count("hosted", done().map(|done| done.hosted));
     columns.count("joined", done().map(|done| done.joined));
+    columns.count("late", done().map(|done| done.late));
     columns.count("batches_shared", done().map(|done| done.batches_shared));
     columns.count("batches_to_disk", done().map(|done| done.batches_to_disk));
     columns.count("reruns", done().map(|done| done.reruns));

@@ -27,6 +27,7 @@ mod index_faults;
 mod index_order;
 mod indexes;
 mod join_filters;
+mod kept_results;
 mod left_behind;
 mod mutants;
 mod narrow_arrays;

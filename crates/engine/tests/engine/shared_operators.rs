@@ -360,6 +360,7 @@ async fn a_host_that_fails_fails_the_others_with_its_cause() {
         let sessions: Vec<Session> = (0..6).map(|_| session.engine().session()).collect();
         for session in &sessions {
             session.set("coscan.share_operators", "on").unwrap();
+            session.set("coscan.state_cache", "0").unwrap();
         }
         let asked = sessions.iter().map(|session| async {
             let mut rows = session.sql(&sql).await.unwrap();

@@ -15,7 +15,7 @@ mod scan;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use coscan_core::operators::OperatorKind;
+use coscan_core::operators::{KEPT_OVERHEAD, OperatorKind};
 use datafusion::common::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
@@ -68,8 +68,9 @@ impl PhysicalOptimizerRule for ShareOperators {
         let wrapping = Wrapping {
             coordinator,
             query,
-            options: options(config).into(),
+            options: coordinator.intern(options(config)),
             cheap_bytes: settings.small_table_bytes,
+            keep_bytes_max: settings.state_cache_bytes(),
         };
         let whole = if plan.is::<AnalyzeExec>() {
             Above::Nothing
@@ -94,6 +95,7 @@ struct Wrapping<'a> {
     query: u64,
     options: Arc<str>,
     cheap_bytes: u64,
+    keep_bytes_max: u64,
 }
 
 /// What stands over a node.
@@ -131,11 +133,14 @@ impl Wrapping<'_> {
         let schema = format!("{:?}", noted.node.schema());
         let cost_bytes = noted.cost_bytes;
         let child = self.children(noted, Above::Shared, &inside)?;
+        let key = OperatorKey::new(plan, schema.into(), Arc::clone(&self.options));
+        let is_small = key.bytes() as u64 <= KEPT_OVERHEAD;
         Ok(Arc::new(SharedExec::new(SharedOperator {
-            key: OperatorKey::new(plan, schema.into(), Arc::clone(&self.options)),
+            key,
             kind,
             child,
             cost_bytes,
+            keep_bytes_max: if is_small { self.keep_bytes_max } else { 0 },
             query: self.query,
             outer: Arc::clone(outer),
             inside,

@@ -214,7 +214,7 @@ pub const SETTINGS: &[Setting] = &[
         values: Values::Kind("a size; 0 is none"),
         default: "1/16 of coscan.memory, at most 64MiB",
         applies_to: NEXT_QUERIES,
-        help: "Bytes of partial aggregates of chunks that are kept for queries to come; with 0 this session neither uses nor fills them",
+        help: "Bytes of partial aggregates of chunks, and as many of results of shared operators, that are kept for queries to come; with 0 this session neither uses nor fills them",
         set: |settings, value| {
             let bytes = values::bytes(value)?;
             if bytes > settings.state_cache_default() {

@@ -1,0 +1,216 @@
+//! Promised: no worker is free while a task waits; a short query beside a hundred long ones takes
+//! little longer than alone; of alike queries the one that came first ends first; no level waits
+//! for ever; and tasks that are dropped at any point take no worker with them.
+
+mod draw;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use coscan_core::tasks::{Config, QueryId, TaskId, Tasks, Turn};
+use draw::Draw;
+
+const MS: u64 = 1_000_000;
+
+fn config(workers: usize) -> Config {
+    Config {
+        workers,
+        level_ends: vec![50 * MS, 500 * MS],
+        ratio: 4,
+    }
+}
+
+/// Queries whose tasks have always something to do, each for so long, on a clock of its own.
+struct World {
+    core: Tasks,
+    now: u64,
+    /// By the time at which it leaves: what runs.
+    running: BTreeSet<(u64, TaskId)>,
+    /// By task: its query, and how long it runs each time.
+    tasks: BTreeMap<TaskId, (QueryId, u64)>,
+    /// By query: what it has had.
+    had: BTreeMap<QueryId, u64>,
+}
+
+impl World {
+    fn new(workers: usize) -> Self {
+        Self {
+            core: Tasks::new(config(workers)),
+            now: 0,
+            running: BTreeSet::new(),
+            tasks: BTreeMap::new(),
+            had: BTreeMap::new(),
+        }
+    }
+
+    fn begin(&mut self, id: u64, tasks: u64, run_ns: u64) -> QueryId {
+        let query = QueryId(id);
+        self.core.begin(query);
+        self.had.insert(query, 0);
+        for n in 0..tasks {
+            let task = TaskId(id * 1_000 + n);
+            self.tasks.insert(task, (query, run_ns));
+            self.enter(task);
+        }
+        query
+    }
+
+    fn enter(&mut self, task: TaskId) {
+        let (query, run_ns) = self.tasks[&task];
+        if self.core.enter(query, task) == Turn::Run {
+            self.running.insert((self.now + run_ns, task));
+        }
+    }
+
+    /// A query's tasks are dropped, whatever they do.
+    fn end(&mut self, query: QueryId) {
+        let tasks = self.tasks.iter().filter(|(_, of)| of.0 == query);
+        let tasks: Vec<TaskId> = tasks.map(|(task, _)| *task).collect();
+        for task in &tasks {
+            let runs = self.running.iter().find(|(_, running)| running == task);
+            let called = match runs.copied() {
+                Some(runs) => {
+                    self.running.remove(&runs);
+                    self.core.leave(query, 0, None)
+                }
+                None => self.core.give_up(*task),
+            };
+            if let Some(called) = called {
+                self.enter(called);
+            }
+        }
+        self.tasks.retain(|task, _| !tasks.contains(task));
+        self.core.end(query);
+        self.core.check();
+    }
+
+    /// Until a query has had so much, or a time has come.
+    fn run(&mut self, until: u64, of: Option<(QueryId, u64)>) {
+        while let Some((at, task)) = self.running.pop_first() {
+            assert!(at >= self.now);
+            self.now = at;
+            let (query, run_ns) = self.tasks[&task];
+            *self.had.get_mut(&query).expect("begun") += run_ns;
+            let called = self.core.leave(query, run_ns, Some(task));
+            self.core.check();
+            if let Some(called) = called {
+                self.enter(called);
+            }
+            if self.now >= until || of.is_some_and(|(query, ns)| self.had[&query] >= ns) {
+                return;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_short_query_is_done_while_a_hundred_long_ones_run() {
+    let mut world = World::new(2);
+    for long in 0..100 {
+        world.begin(long, 6, 7 * MS);
+    }
+    world.run(100_000 * MS, None);
+    let begun = world.now;
+    let short = world.begin(1_000, 2, MS);
+    world.run(u64::MAX, Some((short, 40 * MS)));
+    // Alone on two workers it takes 20 ms. It waits once for who runs now, for nobody is
+    // interrupted, and once in 17 for the long ones.
+    let took = world.now - begun;
+    assert!(took <= 40 * MS, "{took}");
+}
+
+#[test]
+fn of_alike_queries_the_first_ends_first() {
+    let mut world = World::new(2);
+    let queries: Vec<_> = (0..5)
+        .map(|n| world.begin(n, 3 + 7 * n, (1 + n) * MS))
+        .collect();
+    world.run(1_000_000 * MS, Some((queries[0], 5_000 * MS)));
+    // Others have had what it takes to reach its level, and the levels' shares.
+    for query in &queries[1..] {
+        assert!(world.had[query] < 1_000 * MS, "{:?}", world.had);
+    }
+    for (at, query) in queries.iter().enumerate() {
+        world.run(u64::MAX, Some((*query, 20_000 * MS)));
+        for later in &queries[at + 1..] {
+            assert!(world.had[later] < 1_000 * MS, "{:?}", world.had);
+        }
+        world.end(*query);
+    }
+}
+
+#[test]
+fn a_long_query_goes_on_beside_short_ones_that_never_end() {
+    let mut world = World::new(2);
+    let long = world.begin(0, 4, 5 * MS);
+    world.run(2_000 * MS, None);
+    let (begun, before) = (world.now, world.had[&long]);
+    // One short query after the other, each for its 40 ms, two at a time.
+    let mut short = 0;
+    while world.now < begun + 20_000 * MS {
+        short += 1;
+        let query = world.begin(short, 2, MS);
+        world.run(u64::MAX, Some((query, 40 * MS)));
+        world.end(query);
+    }
+    let share = (world.had[&long] - before) as f64 / (2 * (world.now - begun)) as f64;
+    // A seventeenth while they run, and both workers until what runs has left, each time.
+    assert!((0.05..0.25).contains(&share), "{share}");
+}
+
+#[test]
+fn a_thousand_worlds_of_tasks_that_come_and_go() {
+    let mut waits = 0;
+    for seed in 0..1_000 {
+        let mut draw = Draw(seed);
+        let workers = 1 + usize::try_from(draw.below(3)).expect("small");
+        let mut core = Tasks::new(config(workers));
+        let queries = 1 + draw.below(6);
+        (0..queries).for_each(|query| core.begin(QueryId(query)));
+        let tasks = 1 + draw.below(20);
+        let of = |task: u64| QueryId(task % queries);
+        let (mut running, mut waiting) = (BTreeSet::new(), BTreeSet::new());
+        for _ in 0..400 {
+            let task = draw.below(tasks);
+            let called = if running.remove(&task) {
+                core.leave(of(task), draw.below(200 * MS), None)
+            } else if waiting.contains(&task) && draw.one_in(3) {
+                waiting.remove(&task);
+                core.give_up(TaskId(task))
+            } else {
+                match core.enter(of(task), TaskId(task)) {
+                    Turn::Run => assert!(running.insert(task), "seed {seed}"),
+                    Turn::Wait => {
+                        waits += 1;
+                        waiting.insert(task);
+                    }
+                }
+                None
+            };
+            core.check();
+            if let Some(TaskId(called)) = called {
+                assert!(waiting.contains(&called), "seed {seed}");
+                // It may be dropped before it begins.
+                if draw.one_in(4) {
+                    continue;
+                }
+                waiting.remove(&called);
+                assert_eq!(core.enter(of(called), TaskId(called)), Turn::Run);
+                assert!(running.insert(called), "seed {seed}");
+            } else {
+                assert!(running.len() <= workers, "seed {seed}");
+            }
+        }
+        // All that is left ends, whoever it is.
+        while let Some(task) = waiting.pop_first() {
+            if let Some(TaskId(called)) = core.give_up(TaskId(task)) {
+                waiting.insert(called);
+            }
+        }
+        for task in running {
+            assert_eq!(core.leave(of(task), MS, None), None, "seed {seed}");
+        }
+        core.check();
+        assert_eq!(core.enter(QueryId(0), TaskId(99)), Turn::Run, "seed {seed}");
+    }
+    assert!(waits > 10_000);
+}

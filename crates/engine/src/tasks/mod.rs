@@ -1,0 +1,203 @@
+//! Tasks of queries, which run when it is their query's turn.
+//!
+//! Idea: Tokio runs tasks in the order in which they were woken, so a short query waits at each
+//! batch for a moment of every long one's tasks. Here a task asks the core before it runs
+//! ([`coscan_core::tasks`]); if it is not its turn it waits, and is woken by the one whose place it
+//! takes. Tasks that an operator of DataFusion's starts belong to the query whose task started
+//! them: [`install`] has all of a process's wrapped.
+//!
+//! | file | what |
+//! |---|---|
+//! | `mod.rs` | the queue of a runtime, and the queries in it |
+//! | `scheduled.rs` | the future that runs in turn |
+//!
+//! Not here: who is next (the core); threads that decode, which have their own queue.
+//! Cancel safety: a task that is dropped gives its place to the next.
+
+mod scheduled;
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Waker;
+use std::time::Duration;
+
+use coscan_core::tasks::{Config, QueryId, TaskId, Tasks, Turn};
+use datafusion::common::runtime::{JoinSetTracer, set_join_set_tracer};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
+
+pub use scheduled::Scheduled;
+
+/// Where levels end. Up to 50 ms a query is short: questions of catalogs, by an index, of small
+/// tables. Each level is ten times as long as the one before, so that what is alike is in one.
+const LEVEL_ENDS_NS: [u64; 4] = [50_000_000, 500_000_000, 5_000_000_000, 50_000_000_000];
+/// How many times as much a level gets as the next one below.
+const RATIO: u64 = 4;
+
+thread_local! {
+    /// The query whose task this thread runs.
+    static CURRENT: RefCell<Option<Arc<QueryTasks>>> = const { RefCell::new(None) };
+}
+
+/// The tasks of a runtime's queries: those that run, and those that wait for their turn.
+#[derive(Debug)]
+pub struct TaskQueue {
+    inner: Mutex<Inner>,
+    numbers: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Inner {
+    core: Tasks,
+    /// Of tasks that wait.
+    wakers: HashMap<TaskId, Waker>,
+}
+
+/// A query, as far as its tasks go.
+#[derive(Debug)]
+pub struct QueryTasks {
+    queue: Arc<TaskQueue>,
+    id: QueryId,
+}
+
+impl TaskQueue {
+    /// No queries; `workers` threads run their tasks.
+    #[must_use]
+    pub fn new(workers: usize) -> Arc<Self> {
+        let core = Tasks::new(Config {
+            workers,
+            level_ends: LEVEL_ENDS_NS.to_vec(),
+            ratio: RATIO,
+        });
+        let inner = Inner {
+            core,
+            wakers: HashMap::new(),
+        };
+        Arc::new(Self {
+            inner: Mutex::new(inner),
+            numbers: AtomicU64::new(0),
+        })
+    }
+
+    /// A query that has used no time.
+    #[must_use]
+    pub fn begin(self: &Arc<Self>) -> Arc<QueryTasks> {
+        let id = QueryId(self.number());
+        self.inner.lock().core.begin(id);
+        Arc::new(QueryTasks {
+            queue: Arc::clone(self),
+            id,
+        })
+    }
+
+    fn number(&self) -> u64 {
+        self.numbers.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Whether a task runs now; if not, `waker` is woken when it may.
+    fn enter(&self, query: QueryId, task: TaskId, waker: &Waker) -> bool {
+        let mut inner = self.inner.lock();
+        let turn = inner.core.enter(query, task);
+        let before = match turn {
+            Turn::Run => inner.wakers.remove(&task),
+            Turn::Wait => inner.wakers.insert(task, waker.clone()),
+        };
+        drop(inner);
+        // To drop a waker may drop a task.
+        drop(before);
+        turn == Turn::Run
+    }
+
+    /// A task has run; `again`: it wants to.
+    fn leave(&self, query: QueryId, task: TaskId, ran: Duration, again: bool) {
+        let ran = u64::try_from(ran.as_nanos()).unwrap_or(u64::MAX);
+        let mut inner = self.inner.lock();
+        let next = inner.core.leave(query, ran, again.then_some(task));
+        let waker = next.and_then(|next| inner.wakers.remove(&next));
+        drop(inner);
+        // One without a waker is about to be polled.
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// A task is dropped.
+    fn give_up(&self, task: TaskId) {
+        let mut inner = self.inner.lock();
+        let next = inner.core.give_up(task);
+        let own = inner.wakers.remove(&task);
+        let waker = next.and_then(|next| inner.wakers.remove(&next));
+        drop(inner);
+        drop(own);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+impl QueryTasks {
+    /// A future that runs when it is the query's turn, as do the tasks that it starts.
+    pub fn schedule<T>(self: &Arc<Self>, future: BoxFuture<'static, T>) -> Scheduled<T> {
+        Scheduled::new(Arc::clone(self), future)
+    }
+
+    /// Calls `f`; the tasks that it starts are the query's.
+    pub fn scope<R>(self: &Arc<Self>, f: impl FnOnce() -> R) -> R {
+        let _restored = Restored(CURRENT.replace(Some(Arc::clone(self))));
+        f()
+    }
+}
+
+impl Drop for QueryTasks {
+    fn drop(&mut self) {
+        self.queue.inner.lock().core.end(self.id);
+    }
+}
+
+/// Sets the query of this thread back to what it was.
+struct Restored(Option<Arc<QueryTasks>>);
+
+impl Drop for Restored {
+    fn drop(&mut self) {
+        let inner = CURRENT.replace(self.0.take());
+        // Not within the cell: it may be the last that has it.
+        drop(inner);
+    }
+}
+
+/// The future, run when it is the turn of the query that this thread works for, if it does.
+pub(crate) fn in_turn<T: 'static>(future: BoxFuture<'static, T>) -> BoxFuture<'static, T> {
+    match CURRENT.with_borrow(Clone::clone) {
+        Some(query) => query.schedule(future).boxed(),
+        None => future,
+    }
+}
+
+/// From now on all tasks that DataFusion starts in this process belong to the query whose task
+/// starts them. Where somebody has set a tracer of tasks before, only what a query's own futures do
+/// is in turn.
+pub fn install() {
+    struct Tracer;
+
+    type Output = Box<dyn std::any::Any + Send>;
+
+    impl JoinSetTracer for Tracer {
+        fn trace_future(&self, future: BoxFuture<'static, Output>) -> BoxFuture<'static, Output> {
+            in_turn(future)
+        }
+
+        fn trace_block(
+            &self,
+            work: Box<dyn FnOnce() -> Output + Send>,
+        ) -> Box<dyn FnOnce() -> Output + Send> {
+            work
+        }
+    }
+
+    if set_join_set_tracer(&Tracer).is_err() {
+        log::debug!("tasks are traced already");
+    }
+}

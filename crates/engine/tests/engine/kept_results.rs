@@ -1,0 +1,184 @@
+//! Promised: what a shared operator gave is kept for queries to come, as long as there is memory,
+//! and a query that asks the same of the same files does no work; yet it gives plain DataFusion's
+//! rows, and never those of another version of a file.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrow::datatypes::{DataType, Field};
+use coscan::{Engine, EngineConfig, EngineMetrics, Session};
+use futures::StreamExt;
+
+use crate::common::{
+    self, borrowed, config, memory_comes_back, plain, plain_rows, rows, rows_in_order, tpch,
+    tpch_tables,
+};
+
+const SCALE: f64 = 0.01;
+
+/// Two joins, an aggregate and a top.
+const REPORT: &str = "SELECT n_name, count(*), sum(l_extendedprice * (1 - l_discount)) AS revenue \
+     FROM lineitem JOIN orders ON l_orderkey = o_orderkey JOIN customer ON o_custkey = c_custkey \
+     JOIN nation ON c_nationkey = n_nationkey WHERE l_shipdate > DATE '1995-03-15' \
+     GROUP BY n_name ORDER BY revenue DESC, n_name LIMIT 10";
+
+async fn sessions(count: usize, config: EngineConfig) -> Vec<Session> {
+    let engine = Engine::new(config).unwrap();
+    let first = engine.session();
+    for (name, path) in tpch_tables(&tpch(SCALE)) {
+        first.register(name, path.to_str().unwrap()).await.unwrap();
+    }
+    (0..count).map(|_| engine.session()).collect()
+}
+
+fn metrics(session: &Session) -> EngineMetrics {
+    session.engine().metrics()
+}
+
+async fn plain_tpch(sql: &str) -> Vec<String> {
+    let tables = tpch_tables(&tpch(SCALE));
+    plain_rows(&plain(&borrowed(&tables)).await, sql).await
+}
+
+/// What an engine has done: bytes decoded and read, chunk jobs.
+fn work(session: &Session) -> [u64; 3] {
+    let now = metrics(session);
+    [now.decode_bytes, now.io_bytes, now.fragment_jobs]
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_query_that_is_asked_anew_does_no_work() {
+    let expected = plain_tpch(REPORT).await;
+    let sessions = sessions(3, config()).await;
+    assert_eq!(rows(&sessions[0], REPORT).await, expected);
+    let once = work(&sessions[0]);
+    for session in &sessions {
+        assert_eq!(rows(session, REPORT).await, expected);
+    }
+    assert_eq!(work(&sessions[0]), once);
+    assert_eq!(metrics(&sessions[0]).operators_late, 3);
+    let shown = rows(&sessions[1], &format!("EXPLAIN ANALYZE {REPORT}")).await;
+    let shown = shown.join("\n");
+    assert!(shown.contains("kept of query 1"), "{shown}");
+    let kept = "SELECT sum(kept) > 0, sum(runs) FROM coscan.operators";
+    assert_eq!(rows(&sessions[0], kept).await, ["true|0"]);
+    memory_comes_back(&sessions[0]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn parts_of_a_query_are_kept_too() {
+    let over = |what: &str| {
+        format!(
+            "SELECT o_orderpriority, {what} FROM lineitem JOIN (SELECT * FROM orders \
+             WHERE o_totalprice > 200000) ON l_orderkey = o_orderkey GROUP BY o_orderpriority"
+        )
+    };
+    let (first, second) = (over("sum(l_quantity)"), over("max(l_extendedprice)"));
+    let sessions = sessions(1, config()).await;
+    rows(&sessions[0], &first).await;
+    let found = rows(&sessions[0], &second).await;
+    assert_eq!(found, plain_tpch(&second).await);
+    let kinds = "SELECT operator, late FROM coscan.operators WHERE late > 0";
+    let kinds = rows(&sessions[0], kinds).await;
+    assert_eq!(kinds, ["hash build|1"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_may_differ_is_done_anew() {
+    let sessions = sessions(1, config()).await;
+    let session = &sessions[0];
+    for sql in [
+        "SELECT l_returnflag, sum(random()) FROM lineitem GROUP BY 1",
+        "SELECT l_returnflag, max(l_tax), now() FROM lineitem GROUP BY 1",
+    ] {
+        let first = rows(session, sql).await;
+        assert_ne!(first, rows(session, sql).await, "{sql}");
+    }
+    session.set("coscan.state_cache", "0").unwrap();
+    for _ in 0..2 {
+        rows(session, REPORT).await;
+    }
+    assert_eq!(metrics(session).operators_late, 0);
+    let kept = "SELECT sum(kept) FROM coscan.operators WHERE operator = 'hash join'";
+    assert_eq!(rows(session, kept).await, ["0"]);
+}
+
+/// A table of two columns: keys ascending, and the file that they are from.
+fn write(path: &Path, rows: i64, word: &str) {
+    let schema = common::schema(vec![
+        Field::new("k", DataType::Int64, false),
+        Field::new("s", DataType::Utf8, false),
+    ]);
+    let keys = Int64Array::from_iter_values(0..rows);
+    let words = StringArray::from_iter_values((0..rows).map(|_| word));
+    let columns: Vec<ArrayRef> = vec![Arc::new(keys), Arc::new(words)];
+    let batch = RecordBatch::try_new(Arc::clone(&schema), columns).unwrap();
+    common::write(path, schema, &[batch], 2_000);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_version_of_a_file_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.parquet");
+    let session = |path| async move { common::session(config(), &[("t", path)]).await };
+    write(&path, 20_000, "old");
+    let session = session(&path).await;
+    let sql = "SELECT s, count(*) FROM (SELECT * FROM t ORDER BY k % 100, k) GROUP BY s, k % 3";
+    for word in ["old", "new", "old"] {
+        let next = folder.path().join("next");
+        write(&next, 20_000, word);
+        std::fs::rename(&next, &path).unwrap();
+        for _ in 0..2 {
+            let found = rows(&session, sql).await;
+            assert!(found.iter().all(|row| row.starts_with(word)), "{found:?}");
+        }
+    }
+    assert_eq!(metrics(&session).operators_late, 3);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn half_a_result_is_not_kept() {
+    let sessions = sessions(1, config()).await;
+    let session = &sessions[0];
+    let sql = "SELECT l_orderkey, o_clerk FROM lineitem JOIN orders ON l_orderkey = o_orderkey \
+         ORDER BY l_comment LIMIT 30000";
+    for _ in 0..2 {
+        let mut stream = session.sql(sql).await.unwrap();
+        let batch = stream.next().await.unwrap().unwrap();
+        assert!(batch.num_rows() < 30_000);
+        drop(stream);
+        memory_comes_back(session).await;
+    }
+    let kinds = "SELECT operator, kept + late FROM coscan.operators WHERE operator = 'sort'";
+    assert_eq!(rows(session, kinds).await, ["sort|0"]);
+    let found = rows(session, sql).await;
+    assert_eq!(found.len(), 30_000);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_kept_goes_when_memory_is_short() {
+    let config = EngineConfig {
+        memory_bytes: Some(96 << 20),
+        ..config()
+    };
+    let sessions = sessions(1, config).await;
+    let session = &sessions[0];
+    // Different sorts, each of some kilobytes.
+    for n in 0..12 {
+        let sql = format!(
+            "SELECT l_comment, l_orderkey FROM lineitem ORDER BY l_comment, l_orderkey % {} \
+             LIMIT 500",
+            n + 2
+        );
+        assert_eq!(rows_in_order(session, &sql).await.len(), 500);
+    }
+    let kept = metrics(session).operators_retained_bytes;
+    assert!(kept > 0 && kept <= (96 << 20) / 16, "{kept}");
+    // A sort of the whole table wants the memory.
+    let all = "SELECT l_orderkey FROM (SELECT * FROM lineitem ORDER BY l_comment, l_orderkey) \
+         WHERE l_orderkey < 0";
+    assert!(rows(session, all).await.is_empty());
+    assert_eq!(rows(session, REPORT).await, plain_tpch(REPORT).await);
+    memory_comes_back(session).await;
+}
