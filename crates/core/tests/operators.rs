@@ -273,6 +273,8 @@ fn what_has_ended_stays_for_who_comes_later() {
         std::iter::from_fn(|| core.poll_action())
             .any(|action| matches!(action, Action::Keep { .. }))
     );
+    let anew = core.arrive("a", request(OperatorKind::Aggregate, 2));
+    assert!(anew.is_none(), "it wants nothing that is kept");
     // `keep` says that this one came late.
     keep(&mut core, "a", 60, 10);
     assert_eq!(core.micro_engines()[&OperatorKind::Aggregate].done.late, 1);
@@ -291,7 +293,10 @@ fn what_has_ended_stays_for_who_comes_later() {
 fn what_is_cheap_to_do_anew_goes_first_and_in_the_end_what_nobody_asks_for() {
     let mut core = Operators::new(CONFIG);
     let is_kept = |core: &Operators<&'static str>, key| {
-        let request = request(OperatorKind::Aggregate, 2);
+        let request = Request {
+            keep_bytes_max: KEPT_OVERHEAD,
+            ..request(OperatorKind::Aggregate, 2)
+        };
         let arrived = core.clone().arrive(key, request);
         arrived.expect("shared").role == Role::Late
     };

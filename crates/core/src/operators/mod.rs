@@ -97,8 +97,8 @@ pub struct Request {
     pub owner: Owner,
     /// What it costs to do the work anew, in bytes that are read.
     pub cost_bytes: u64,
-    /// Bytes that runs may take which nobody reads, if this one is to be kept among them; 0 keeps
-    /// nothing.
+    /// Bytes that runs may take which nobody reads, if this one is to be kept among them; 0: it is
+    /// not kept, nor takes what is.
     pub keep_bytes_max: u64,
 }
 
@@ -263,6 +263,9 @@ impl<K: Ord + Clone> Operators<K> {
         let there = there.filter(|run| self.runs[run].lists.len() == request.partitions);
         let (run, role) = match there {
             Some(run) if self.run(run).kept.is_some() => {
+                if request.keep_bytes_max == 0 {
+                    return None;
+                }
                 self.take_up(run);
                 (run, Role::Late)
             }

@@ -29,7 +29,7 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::ExecutionPlan;
 use parking_lot::{Mutex, MutexGuard};
 
-use super::kept::{Buffers, Kept, Spilled};
+use super::kept::{Buffers, Kept, Spilled, compacted};
 use super::key::OperatorKey;
 
 /// What is retained of a run at most: results of aggregates, tops of sorts and small joins fit; of
@@ -361,13 +361,17 @@ impl Coordinator {
     fn produced(&self, of: &Arrived, partition: usize, batch: RecordBatch, from: Source) -> Polled {
         let mut after = After::default();
         // A query that is alone is not to pay for weighing what nobody else takes.
-        let (buffers, bytes, granted) = if from.is_wanted {
-            let buffers = Buffers::of(&batch);
-            let bytes = buffers.bytes_beyond(&from.before);
-            (buffers, bytes, self.memory.try_exceed(bytes, 0))
-        } else {
-            (Buffers::default(), 0, false)
-        };
+        let mut small = batch.clone();
+        let (mut buffers, mut bytes, mut granted) = (Buffers::default(), 0, false);
+        if from.is_wanted {
+            small = match compacted(&batch) {
+                Ok(small) => small,
+                Err(error) => return self.failed(of, partition, error, Some(from.stream)),
+            };
+            buffers = Buffers::of(&small);
+            bytes = buffers.bytes_beyond(&from.before);
+            granted = self.memory.try_exceed(bytes, 0);
+        }
         if granted {
             after.freed = bytes;
         }
@@ -378,8 +382,10 @@ impl Coordinator {
         match keep {
             Keep::Drop => {}
             Keep::Memory => {
-                let batch = batch.clone();
-                kept = Some(Kept::Memory { batch, bytes });
+                kept = Some(Kept::Memory {
+                    batch: small,
+                    bytes,
+                });
                 // The rest is of batches that went.
                 after.freed -= bytes;
             }

@@ -7,14 +7,22 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayData, RecordBatch};
+use arrow::array::{
+    Array, ArrayData, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, UInt64Array,
+};
 use arrow::buffer::NullBuffer;
+use arrow::compute::take;
 use datafusion::common::internal_err;
 use datafusion::error::Result;
 use datafusion::execution::spill_file::SpillFile;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::SpillManager;
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, SpillMetrics};
+
+/// A column is copied that holds so many times what it refers to, beyond [`SMALL_BYTES`].
+const WASTE_MAX: usize = 3;
+/// What is not worth a copy.
+const SMALL_BYTES: usize = 4096;
 
 /// A batch that is retained.
 #[derive(Clone)]
@@ -57,6 +65,48 @@ impl Spilled {
         let file = Arc::clone(&self.file);
         self.manager.read_spill_as_stream_unbuffered(file, None)
     }
+}
+
+/// The batch without what it holds and does not refer to: a top of ten rows would keep the strings
+/// of ten chunks, and the dozen rows of a join the buffers that were made for thousands.
+pub(super) fn compacted(batch: &RecordBatch) -> Result<RecordBatch> {
+    let columns = batch.columns().iter().map(compacted_column);
+    let columns = columns.collect::<Result<Vec<ArrayRef>>>()?;
+    let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    Ok(RecordBatch::try_new_with_options(
+        batch.schema(),
+        columns,
+        &rows,
+    )?)
+}
+
+fn compacted_column(column: &ArrayRef) -> Result<ArrayRef> {
+    let mut buffers = Vec::new();
+    collect(&column.to_data(), &mut buffers);
+    let held: usize = buffers.iter().map(|(_, bytes)| bytes).sum();
+    let wastes = |used: usize| held > WASTE_MAX * used + SMALL_BYTES;
+    let views = size_of::<u128>() * column.len();
+    if let Some(strings) = column.as_string_view_opt() {
+        let wastes = wastes(views + strings.total_buffer_bytes_used());
+        return Ok(if wastes {
+            Arc::new(strings.gc())
+        } else {
+            Arc::clone(column)
+        });
+    }
+    if let Some(bytes) = column.as_binary_view_opt() {
+        let wastes = wastes(views + bytes.total_buffer_bytes_used());
+        return Ok(if wastes {
+            Arc::new(bytes.gc())
+        } else {
+            Arc::clone(column)
+        });
+    }
+    if column.data_type().is_nested() || !wastes(column.to_data().get_slice_memory_size()?) {
+        return Ok(Arc::clone(column));
+    }
+    let rows = UInt64Array::from_iter_values(0..column.len() as u64);
+    Ok(take(column, &rows, None)?)
 }
 
 /// The buffers that a batch refers to: address and bytes, sorted.
@@ -121,6 +171,18 @@ mod tests {
         assert!(bytes >= 8_000 + 16_000 + 30_000, "{bytes}");
         assert_eq!(Buffers::of(&second).bytes_beyond(&buffers), 0);
         assert_eq!(Buffers::of(&batch()).bytes_beyond(&buffers), bytes);
+    }
+
+    #[test]
+    fn a_few_rows_of_many_are_copied() {
+        let bytes = |batch: &RecordBatch| Buffers::of(batch).bytes_beyond(&Buffers::default());
+        let few = batch().slice(100, 3);
+        let kept = compacted(&few).unwrap();
+        assert_eq!(kept, few);
+        assert!(bytes(&few) > 54_000 && bytes(&kept) < 1_000);
+        let most = batch().slice(100, 500);
+        let kept = compacted(&most).unwrap();
+        assert_eq!(Buffers::of(&kept), Buffers::of(&most), "it is the same");
     }
 
     #[tokio::test]

@@ -21,7 +21,7 @@ pub(crate) struct SharedOperator {
     pub(crate) child: Arc<dyn ExecutionPlan>,
     /// What its scans read, in bytes.
     pub(crate) cost_bytes: u64,
-    /// Bytes of kept runs that the session allows; 0 keeps nothing.
+    /// Bytes of kept runs that the session allows; 0: it is not kept, nor takes what is.
     pub(crate) keep_bytes_max: u64,
     /// The number of its query.
     pub(crate) query: u64,
@@ -70,11 +70,6 @@ pub(super) struct Shown {
 pub(super) enum Part {
     Host,
     Satellite {
-        /// The host's query.
-        of: u64,
-    },
-    /// It reads what is kept.
-    Late {
         /// The host's query.
         of: u64,
     },

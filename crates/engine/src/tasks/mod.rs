@@ -31,9 +31,16 @@ use parking_lot::Mutex;
 
 pub use scheduled::Scheduled;
 
-/// Where levels end. Up to 50 ms a query is short: questions of catalogs, by an index, of small
-/// tables. Each level is ten times as long as the one before, so that what is alike is in one.
-const LEVEL_ENDS_NS: [u64; 4] = [50_000_000, 500_000_000, 5_000_000_000, 50_000_000_000];
+/// Where levels end: 5 ms, then ten times as much each time, so that what is alike is in one. Of
+/// what arrives at once nobody knows how long it takes, so a burst costs a short query the first
+/// level of all that came before; hence 5 ms.
+const LEVEL_ENDS_NS: [u64; 5] = [
+    5_000_000,
+    50_000_000,
+    500_000_000,
+    5_000_000_000,
+    50_000_000_000,
+];
 /// How many times as much a level gets as the next one below.
 const RATIO: u64 = 4;
 

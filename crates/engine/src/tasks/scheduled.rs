@@ -1,7 +1,9 @@
 //! A future that runs when it is its query's turn.
 //!
 //! It runs for at most [`BATCHES_MAX`] batches: Tokio lets a task go on for 128 calls that could
-//! have waited, and others would wait for as many batches.
+//! have waited, and others would wait for as many batches. A task that has used its budget up is
+//! woken by Tokio when a worker finds nothing else to do, or every 61 tasks; here it is ready at
+//! once, and the core says when it goes on.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,8 +20,8 @@ use super::QueryTasks;
 
 /// Batches that a task may work on before the next one has its turn.
 const BATCHES_MAX: usize = 8;
-/// What Tokio gives a task each time.
-const TOKIO_BUDGET: usize = 128;
+/// What Tokio gives a task each time, at most: 128. Outside of a task there is no limit.
+const TOKIO_BUDGET_MAX: usize = 256;
 
 /// A future that runs when it is its query's turn.
 #[must_use = "futures do nothing unless polled"]
@@ -79,16 +81,33 @@ impl<T> Future for Scheduled<T> {
             ended: false,
         };
         this.woken.is_woken.store(false, Ordering::Release);
-        for _ in BATCHES_MAX..TOKIO_BUDGET {
-            if let (true, Poll::Ready(spent)) = (has_budget_remaining(), poll_proceed(cx)) {
-                spent.made_progress();
-            }
-        }
+        leave_budget(cx);
         let future = this.future.as_mut();
         let mut inner = Context::from_waker(&this.waker);
         let polled = this.query.scope(|| future.poll(&mut inner));
+        if polled.is_pending() && !has_budget_remaining() {
+            this.woken.wake_by_ref();
+        }
         turn.end(polled.is_ready());
         polled
+    }
+}
+
+/// Leaves at most [`BATCHES_MAX`] of the budget that Tokio has given the task.
+fn leave_budget(cx: &mut Context<'_>) {
+    let mut spent = Vec::with_capacity(TOKIO_BUDGET_MAX);
+    while spent.len() < TOKIO_BUDGET_MAX && has_budget_remaining() {
+        match poll_proceed(cx) {
+            Poll::Ready(unit) => spent.push(unit),
+            Poll::Pending => break,
+        }
+    }
+    // A unit that is dropped as it is sets the budget back to what it was before.
+    let back = spent.len().saturating_sub(BATCHES_MAX);
+    for (at, unit) in spent.into_iter().enumerate() {
+        if at != back {
+            unit.made_progress();
+        }
     }
 }
 
@@ -119,5 +138,138 @@ impl Drop for TurnTaken<'_> {
             !self.ended && !std::thread::panicking() && self.woken.is_woken.load(Ordering::Acquire);
         let ran = self.begun.elapsed();
         self.query.queue.leave(self.query.id, self.task, ran, again);
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests: a failure should panic")]
+mod tests {
+    use std::future::poll_fn;
+    use std::sync::atomic::AtomicUsize;
+    use std::time::Duration;
+
+    use futures::FutureExt;
+    use tokio::task::JoinHandle;
+    use tokio::task::coop::consume_budget;
+
+    use super::*;
+    use crate::tasks::TaskQueue;
+
+    /// Lets others run, and wants to go on.
+    async fn yields() {
+        let mut has = false;
+        poll_fn(|cx| {
+            if std::mem::replace(&mut has, true) {
+                return Poll::Ready(());
+            }
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Works for so long, so many times.
+    fn work(times: usize, each: Duration, done: &Arc<AtomicUsize>) -> BoxFuture<'static, ()> {
+        let done = Arc::clone(done);
+        async move {
+            for _ in 0..times {
+                let begun = Instant::now();
+                while begun.elapsed() < each {
+                    std::hint::spin_loop();
+                }
+                done.fetch_add(1, Ordering::SeqCst);
+                yields().await;
+            }
+        }
+        .boxed()
+    }
+
+    fn spawn(query: &Arc<QueryTasks>, work: BoxFuture<'static, ()>) -> JoinHandle<()> {
+        tokio::spawn(query.schedule(work))
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+    async fn a_short_query_goes_before_long_ones() {
+        let queue = TaskQueue::new(1);
+        let (long, short) = (Arc::default(), Arc::default());
+        let each = Duration::from_millis(2);
+        let queries: Vec<_> = (0..10).map(|_| queue.begin()).collect();
+        let tasks = queries.iter().flat_map(|query| [query; 5]);
+        let tasks: Vec<_> = tasks
+            .map(|query| spawn(query, work(10_000, each, &long)))
+            .collect();
+        // By then the first ones are no short ones any more.
+        while long.load(Ordering::SeqCst) < 500 {
+            tokio::time::sleep(each).await;
+        }
+        let before = long.load(Ordering::SeqCst);
+        spawn(&queue.begin(), work(10, each, &short)).await.unwrap();
+        let meanwhile = long.load(Ordering::SeqCst) - before;
+        // One that runs, one in five in turn, and what runs before and after it is looked at.
+        assert!(meanwhile < 10, "{meanwhile}");
+        tasks.iter().for_each(JoinHandle::abort);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn a_task_goes_on_for_a_few_batches() {
+        let queue = TaskQueue::new(1);
+        let (batches, turns) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (own, counted) = (Arc::clone(&batches), Arc::clone(&turns));
+        let mut work = async move {
+            for _ in 0..10 * BATCHES_MAX {
+                consume_budget().await;
+                own.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+        .boxed();
+        let work = poll_fn(move |cx| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            work.poll_unpin(cx)
+        });
+        spawn(&queue.begin(), work.boxed()).await.unwrap();
+        assert_eq!(batches.load(Ordering::SeqCst), 10 * BATCHES_MAX);
+        let turns = turns.load(Ordering::SeqCst);
+        assert!((10..=12).contains(&turns), "{turns}");
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+    async fn who_is_dropped_or_panics_takes_no_worker_along() {
+        let queue = TaskQueue::new(2);
+        let done = Arc::default();
+        let each = Duration::from_micros(20);
+        let mut tasks = Vec::new();
+        for n in 0..400 {
+            let query = queue.begin();
+            let work = work(30, each, &done);
+            let work = async move {
+                work.await;
+                assert!(n % 3 != 0, "as it is to");
+            };
+            tasks.push((n, spawn(&query, work.boxed())));
+            if n % 7 == 0 {
+                yields().await;
+                let (_, task) = &tasks[n / 2];
+                task.abort();
+            }
+        }
+        for (n, task) in tasks {
+            let ended = task.await;
+            let aborted = ended
+                .as_ref()
+                .is_err_and(tokio::task::JoinError::is_cancelled);
+            assert!(aborted || ended.is_err() == (n % 3 == 0), "{n}");
+        }
+        // Both workers are free.
+        let last = queue.begin();
+        let both = [
+            spawn(&last, work(1, each, &done)),
+            spawn(&last, work(1, each, &done)),
+        ];
+        for task in both {
+            task.await.unwrap();
+        }
+        let inner = queue.inner.lock();
+        inner.core.check();
+        assert!(inner.wakers.is_empty());
     }
 }

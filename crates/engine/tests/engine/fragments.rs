@@ -223,6 +223,8 @@ async fn a_chunk_is_worked_on_once_for_all_who_want_it() {
 async fn what_a_query_left_is_remembered_until_its_file_changes() {
     let table = table();
     let session = sessions(1, common::config(), &table).await.remove(0);
+    // What is kept of the whole query would hide what is remembered of chunks.
+    session.set("coscan.share_operators", "off").unwrap();
     let sql = format!("{GROUPED} WHERE many > 5000 GROUP BY g, h");
     let ask = async || {
         let plain = plain(&[("t", &table.path())]).await;

@@ -65,17 +65,23 @@ impl PhysicalOptimizerRule for ShareOperators {
         }
         let coordinator = engine.operators();
         let query = coordinator.next_query();
-        let wrapping = Wrapping {
-            coordinator,
-            query,
-            options: coordinator.intern(options(config)),
-            cheap_bytes: settings.small_table_bytes,
-            keep_bytes_max: settings.state_cache_bytes(),
+        // Who analyzes a query wants to see it work.
+        let keep_bytes_max = if analyzes(&plan) {
+            0
+        } else {
+            settings.state_cache_bytes()
         };
         let whole = if plan.is::<AnalyzeExec>() {
             Above::Nothing
         } else {
             Above::Root
+        };
+        let wrapping = Wrapping {
+            coordinator,
+            query,
+            options: coordinator.intern(options(config)),
+            cheap_bytes: settings.small_table_bytes,
+            keep_bytes_max,
         };
         wrapping.wrap(noted, whole, &OwnerCell::of_query(query))
     }
@@ -95,6 +101,7 @@ struct Wrapping<'a> {
     query: u64,
     options: Arc<str>,
     cheap_bytes: u64,
+    /// 0: nothing is kept, nor taken that is.
     keep_bytes_max: u64,
 }
 
@@ -174,6 +181,11 @@ impl Wrapping<'_> {
         }
         replace_children_if_necessary(node, children)
     }
+}
+
+/// Whether a plan runs another one to see what it does.
+fn analyzes(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    plan.is::<AnalyzeExec>() || plan.children().into_iter().any(analyzes)
 }
 
 /// Whether a node merges partitions and does nothing else. As the last of a query it is its own:
