@@ -41,7 +41,6 @@ CIRCLES = {
         ("(root)", "dialect encode"),
     ],
     "storage": [
-        ("device", "handles local_version sys"),
         ("pool", "gate lease page_map page_read place restart scan spec state tables"),
     ],
     "study": [
