@@ -40,9 +40,6 @@ CIRCLES = {
         ("(root)", "connection listen"),
         ("(root)", "dialect encode"),
     ],
-    "storage": [
-        ("pool", "gate lease page_map page_read place restart scan spec state tables"),
-    ],
     "study": [
         ("(root)", "plot report"),
     ],

@@ -8,61 +8,31 @@
 //! reference, so a frame that the core evicts early (a scan that ended while its consumer still
 //! decodes) lives on until that consumer is done.
 
+mod core_table;
+mod epoch;
+mod page_requests;
+mod resident;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use coscan_core::{
-    Abm, Action, ChunkId, ColumnId, DeviceId, Event, ExtentId, LoadOrigin, PageRequestId, ScanId,
-    TableId, Time,
+    Abm, Action, ChunkId, ColumnId, DeviceId, Event, ExtentId, LoadOrigin, ScanId, TableId, Time,
 };
 
 use super::Inner;
-use super::charge::Charge;
 use super::decoded::DecodedSegment;
-use super::lease::ArrayKey;
-use super::page_read::PageSlot;
-use super::place::DOUBLINGS_MAX;
 use super::recorder::Recording;
-use super::restart::Since;
-use super::tables::{ChunkSource, CoreTable, TableKey};
+use super::silent::DOUBLINGS_MAX;
 use crate::{Result, StorageError};
 
-/// The bytes of a segment or shared extent, with their places in the file.
-pub(crate) type Frame = Arc<Vec<(Range<u64>, Bytes)>>;
-
-/// What identifies a decoded segment within a table.
-pub(crate) type DecodedKey = (ChunkId, ArrayKey, usize);
-
-/// One table: what the core knows of it and what is in memory.
-pub(crate) struct TableState {
-    pub(crate) core: CoreTable,
-    /// When it was asked for last, in [`State::uses`].
-    pub(crate) used: u64,
-    /// What the core and the pool know of its chunks.
-    pub(crate) known: Charge,
-    /// Held by every view of the table, and so by its scans.
-    pub(crate) users: Arc<()>,
-    pub(crate) frames: BTreeMap<(ChunkId, ColumnId), Frame>,
-    pub(crate) extents: BTreeMap<ExtentId, Frame>,
-    pub(crate) decoded: BTreeMap<ChunkId, Vec<(DecodedKey, Arc<DecodedSegment>)>>,
-    /// Of each chunk, the rows of batches that rows were picked from since it lost a frame last
-    /// (`pick.rs`).
-    pub(crate) picked: BTreeMap<ChunkId, usize>,
-    /// Segments whose own bytes are here, but whose shared extents are still in another chunk's
-    /// load.
-    pub(crate) incomplete: Vec<Incomplete>,
-}
-
-/// See [`TableState::incomplete`].
-pub(crate) struct Incomplete {
-    pub(crate) chunk: ChunkId,
-    pub(crate) column: ColumnId,
-    pub(crate) frame: Frame,
-}
+pub(crate) use core_table::{ChunkSource, CoreTable, TableKey};
+pub(crate) use epoch::Epoch;
+pub(crate) use page_requests::{PageRequests, PageSlot};
+pub(crate) use resident::{DecodedKey, Frame, Incomplete, TableState};
 
 /// What a consumer is told.
 #[derive(Clone, Debug)]
@@ -200,7 +170,7 @@ pub(crate) enum Target {
 }
 
 /// A load under way: what it still owes the core. A failure may cancel targets of other loads
-/// (`load.rs`).
+/// (`../load.rs`).
 pub(crate) struct Outstanding {
     pub(crate) table: TableId,
     pub(crate) chunk: ChunkId,
@@ -240,7 +210,7 @@ pub(crate) struct State {
     pub(crate) next_table: u32,
     /// How often tables were asked for.
     pub(crate) uses: u64,
-    /// Tables that no query gets any more (`versions.rs`); dropped when their last user has gone.
+    /// Tables that no query gets any more (`../versions.rs`); dropped when their last user has gone.
     pub(crate) retired: BTreeSet<TableId>,
     pub(crate) scans: BTreeMap<ScanId, ScanState>,
     pub(crate) next_scan: u64,
@@ -251,11 +221,8 @@ pub(crate) struct State {
     pub(crate) stalled_counted_at: Instant,
     pub(crate) loads: BTreeMap<u64, Outstanding>,
     pub(crate) next_load: u64,
-    /// Page requests that the core knows of (`page_read.rs`).
-    pub(crate) pages: BTreeMap<PageRequestId, PageSlot>,
-    pub(crate) next_page: u64,
-    /// Pages that the core serves though nobody wants them any more: to be taken back.
-    pub(crate) pages_unwanted: Vec<PageRequestId>,
+    /// Page requests that the core knows of.
+    pub(crate) pages: PageRequests,
     /// Chunks that were handed out to scans that failed before a consumer took them: to be given
     /// back.
     pub(crate) untaken: Vec<(ScanId, ChunkId)>,
@@ -268,14 +235,14 @@ pub(crate) struct State {
     pub(crate) sched_ns: u64,
     pub(crate) decisions: u64,
     pub(crate) shut_down: bool,
-    /// What is left of a core that panicked (`restart.rs`).
-    pub(crate) since: Since,
+    /// What belongs to this core, and not to one that panicked (`../restart.rs`).
+    pub(crate) epoch: Epoch,
 }
 
 impl State {
     /// Tells the core what happened and carries out what it decides.
     pub(crate) fn handle(&mut self, event: Event, effects: &mut Effects) -> Result<()> {
-        if self.is_of_before(&event) {
+        if self.epoch.is_before(&event) {
             return Ok(());
         }
         let begun = Instant::now();
@@ -299,7 +266,7 @@ impl State {
             }
             self.carry_out(action, now, effects);
         }
-        while let Some(request) = self.pages_unwanted.pop() {
+        while let Some(request) = self.pages.unwanted.pop() {
             self.handle(Event::PageReleased { request }, effects)?;
         }
         while let Some((scan, chunk)) = self.untaken.pop() {
@@ -368,7 +335,7 @@ impl State {
                 column,
             } => {
                 if let Some(state) = self.tables.get_mut(&table) {
-                    state.evict(chunk, column, effects);
+                    effects.dropped.extend(state.evict(chunk, column));
                 }
             }
             Action::EvictExtent { table, extent } => {
@@ -400,13 +367,15 @@ impl State {
                 }
             }
             Action::Fail { scan, .. } => {
-                let unknown = || StorageError::Internal("a load failed without a cause".into());
-                let error = self.load_error.clone().unwrap_or_else(unknown);
+                let error = self.why_load_failed();
                 self.fail_scan(scan, error, effects);
             }
-            Action::ServePage { request } => self.page_served(request, effects),
-            Action::DropPageRequest { request } => self.page_awaited(request),
-            Action::FailPage { request } => self.page_failed(request, effects),
+            Action::ServePage { request } => effects.wakers.extend(self.pages.served(request)),
+            Action::DropPageRequest { request } => self.pages.awaited(request),
+            Action::FailPage { request } => {
+                let error = self.why_load_failed();
+                effects.wakers.extend(self.pages.failed(request, error));
+            }
             action => {
                 log::error!("buffer pool: the core does what nobody here knows: {action:?}");
                 debug_assert!(false, "unknown action {action:?}");
@@ -416,6 +385,11 @@ impl State {
 }
 
 impl State {
+    fn why_load_failed(&self) -> StorageError {
+        let unknown = || StorageError::Internal("a load failed without a cause".into());
+        self.load_error.clone().unwrap_or_else(unknown)
+    }
+
     /// The shared extents of a segment that the core does not count as in memory.
     pub(crate) fn pending_extents(
         &self,
@@ -432,7 +406,7 @@ impl State {
             .collect()
     }
 
-    /// Chunks that were handed out and that no consumer has taken for so long lapse (`place.rs`).
+    /// Chunks that were handed out and that no consumer has taken for so long lapse (`../place.rs`).
     pub(crate) fn lapse_untaken(&mut self, after: Duration, effects: &mut Effects) {
         let mut lapsed = Vec::new();
         for (&id, scan) in &mut self.scans {
@@ -491,30 +465,6 @@ impl State {
             && let Target::Extent(extent) = target
         {
             table.extents.remove(&extent);
-        }
-    }
-}
-
-impl TableState {
-    fn evict(&mut self, chunk: ChunkId, column: ColumnId, effects: &mut Effects) {
-        self.frames.remove(&(chunk, column));
-        // A cache of arrays outlives neither its frame nor, for simplicity, any frame of its chunk.
-        self.picked.remove(&chunk);
-        let gone = self.decoded.remove(&chunk).into_iter().flatten();
-        effects.dropped.extend(gone.map(|(_, segment)| segment));
-    }
-
-    pub(crate) fn new(core: CoreTable, known: Charge) -> Self {
-        Self {
-            core,
-            used: 0,
-            known,
-            users: Arc::default(),
-            frames: BTreeMap::new(),
-            extents: BTreeMap::new(),
-            decoded: BTreeMap::new(),
-            picked: BTreeMap::new(),
-            incomplete: Vec::new(),
         }
     }
 }
