@@ -40,9 +40,6 @@ CIRCLES = {
         ("(root)", "connection listen"),
         ("(root)", "dialect encode"),
     ],
-    "study": [
-        ("(root)", "plot report"),
-    ],
 }
 
 TOKEN = re.compile(r"""
