@@ -21,10 +21,6 @@ from pathlib import Path
 
 # Circles that are to go, by crate: the module that they are in, and who takes part.
 CIRCLES = {
-    "bench": [
-        ("smooth", "experiments together"),
-        ("smooth", "picture results run"),
-    ],
     "engine": [
         ("(root)",
          "fragment index plan read rights session tables"),
