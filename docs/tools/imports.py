@@ -32,10 +32,6 @@ CIRCLES = {
         ("read::probe", "execution probing"),
         ("read::scan", "few_rows stream"),
     ],
-    "server": [
-        ("(root)", "connection listen"),
-        ("(root)", "dialect encode"),
-    ],
 }
 
 TOKEN = re.compile(r"""
