@@ -24,9 +24,6 @@ CIRCLES = {
     "engine": [
         ("(root)",
          "fragment index plan read rights session tables"),
-        ("fragment", "board member"),
-        ("fragment", "exec recognise"),
-        ("fragment", "graph narrow"),
         ("index", "build commit cursor draft merge"),
         ("index", "folder manifest"),
         ("read::probe", "execution probing"),
