@@ -24,8 +24,6 @@ CIRCLES = {
     "engine": [
         ("(root)",
          "fragment index plan read rights session tables"),
-        ("index", "build commit cursor draft merge"),
-        ("index", "folder manifest"),
         ("read::probe", "execution probing"),
         ("read::scan", "few_rows stream"),
     ],

@@ -19,9 +19,9 @@ use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
 use parking_lot::Mutex;
 
-use super::folder::{Folder, NamedFolder};
+use super::folder::{Folder, MANIFEST_SUFFIX, NamedFolder};
 use super::litter;
-use super::manifest::{MANIFEST_SUFFIX, Manifest, is_ordered_alike};
+use super::manifest::{Manifest, is_ordered_alike};
 use super::progress::{IndexBuild, Progress};
 use crate::error::innermost;
 

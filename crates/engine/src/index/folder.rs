@@ -15,8 +15,10 @@ use object_store::path::Path;
 use tokio::sync::OnceCell;
 use url::Url;
 
-use super::manifest::MANIFEST_SUFFIX;
 use crate::tables::local_store::make_folder;
+
+/// How a manifest's name ends.
+pub(super) const MANIFEST_SUFFIX: &str = ".index.json";
 
 /// The folder beside a table's files.
 const FOLDER: &str = "_coscan";

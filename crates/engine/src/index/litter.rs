@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 
 use object_store::local::LocalFileSystem;
 
-use super::folder::Folder;
-use super::manifest::{MANIFEST_SUFFIX, Manifest};
+use super::folder::{Folder, MANIFEST_SUFFIX};
+use super::manifest::Manifest;
 use coscan_storage::litter::Lock;
 
 /// What data files end in, and what their lock files end in beyond that.

@@ -17,9 +17,6 @@ use serde::{Deserialize, Serialize};
 
 use super::folder::Folder;
 
-/// How a manifest's name ends.
-pub(super) const MANIFEST_SUFFIX: &str = ".index.json";
-
 /// The columns of an index file.
 pub(crate) const KEY: &str = "key";
 /// See [`KEY`].
@@ -30,6 +27,15 @@ const TEXTS: [DataType; 3] = [DataType::Utf8, DataType::LargeUtf8, DataType::Utf
 
 pub(super) fn is_text(data_type: &DataType) -> bool {
     TEXTS.contains(data_type)
+}
+
+/// Types that Parquet stores as whole numbers.
+pub(super) fn is_whole_number(data_type: &DataType) -> bool {
+    data_type.is_integer()
+        || matches!(
+            data_type,
+            DataType::Date32 | DataType::Time32(_) | DataType::Time64(_) | DataType::Timestamp(..)
+        )
 }
 
 /// Whether keys of one type are in the other's order, and compare with its values.

@@ -17,6 +17,7 @@
 //! | `catalog.rs` | which indexes there are |
 //! | `litter.rs` | what becomes of drafts whose process was killed |
 //! | `cursor.rs` | which rows an index names |
+//! | `leaves.rs` | where the leaves of its data are |
 //! | `key_list.rs` | which leaves can hold a key of a list |
 //!
 //! An index is a Parquet file of (key, position), sorted by both: its footer is the root, its page
@@ -33,6 +34,7 @@ mod entries;
 mod folder;
 mod functions;
 mod key_list;
+mod leaves;
 mod litter;
 mod manifest;
 mod merge;
