@@ -5,6 +5,7 @@
 //! | `plan.rs` | which index serves a scan, and what it is asked |
 //! | `probe_side.rs` | which keys a join wants, and whether an index finds them |
 //! | `execution.rs` | what the streams of one execution share |
+//! | `prices.rs` | what pages cost, before any was read |
 //! | `probing.rs` | drives the state machine that says what is read next |
 //! | `rows.rs` | which rows of pages are in the answer |
 //! | `fetched_rows.rs` | which rows of a piece were not given one by one |
@@ -24,6 +25,7 @@ mod lapsing;
 mod metrics;
 mod ordered;
 mod plan;
+mod prices;
 mod probe_side;
 mod probing;
 mod reader;

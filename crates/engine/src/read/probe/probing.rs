@@ -22,9 +22,9 @@ use coscan_storage::{PageMap, TablePage};
 use datafusion::error::Result;
 use datafusion::physical_plan::metrics;
 
-use super::execution::Prices;
 use super::metrics::SmoothMetrics;
 use super::plan::SmoothPlan;
+use super::prices::Prices;
 use crate::index::Cursor;
 
 /// Something for a stream to do.
