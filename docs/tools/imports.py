@@ -24,7 +24,6 @@ CIRCLES = {
     "engine": [
         ("(root)",
          "fragment index plan read rights session tables"),
-        ("read::scan", "few_rows stream"),
     ],
 }
 
