@@ -8,7 +8,6 @@
 //! measured anew.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use coscan_storage::pool::ChunkLease;
@@ -20,7 +19,6 @@ use super::query_sets::PREDICATES_MAX;
 use super::state_cache::StateCache;
 use super::totals::Totals;
 use super::work::{FragmentPlan, Work};
-use crate::session::EngineMetrics;
 
 /// A class takes a few hundred bytes here.
 const AVOIDED_MAX: usize = 1024;
@@ -62,16 +60,6 @@ impl Board {
             cache,
             totals: Arc::default(),
         }
-    }
-
-    /// Adds what was shared so far.
-    pub(crate) fn add_to(&self, metrics: &mut EngineMetrics) {
-        let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        metrics.fragment_jobs = count(&self.totals.jobs);
-        metrics.fragment_states = count(&self.totals.states);
-        metrics.fragment_states_remembered = count(&self.totals.remembered);
-        metrics.fragment_chunks_given_back = count(&self.totals.given_back);
-        metrics.state_cache_bytes = self.cache.counts().bytes;
     }
 
     /// An execution of a fragment, whose session lets the cache hold so many bytes.

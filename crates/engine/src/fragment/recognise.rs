@@ -24,7 +24,7 @@ use datafusion::physical_plan::{ExecutionPlan, InputOrderMode, Partitioning};
 use super::board::Board;
 use super::expr_key::KeyWriter;
 use super::work::{FragmentPlan, PlannedAggregate, inline};
-use crate::plan::CScanSource;
+use crate::cscan::CScanSource;
 use crate::read::scan::{Delivery, ScanPlan};
 
 /// With whom and how a session's fragments are shared.

@@ -2,7 +2,7 @@
 //!
 //! Not here: which part of a plan is one (`recognise.rs`).
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
@@ -10,20 +10,21 @@ use datafusion::error::Result;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 
+use super::board::Board;
 use super::exec::FragmentExec;
 use super::recognise::SharingOptions;
-use crate::session::{Settings, WeakEngine};
+use crate::settings::Settings;
 
 /// Puts fragments in the place of partial aggregates on cooperative scans. Runs after scans were
 /// swapped.
 #[derive(Debug)]
 pub(crate) struct ShareFragments {
-    engine: WeakEngine,
+    board: Weak<Board>,
 }
 
 impl ShareFragments {
-    pub(crate) fn new(engine: WeakEngine) -> Self {
-        Self { engine }
+    pub(crate) fn new(board: Weak<Board>) -> Self {
+        Self { board }
     }
 }
 
@@ -36,14 +37,14 @@ impl PhysicalOptimizerRule for ShareFragments {
         let Some(settings) = config.extensions.get::<Settings>() else {
             return Ok(plan);
         };
-        let Some(engine) = self.engine.upgrade() else {
+        let Some(board) = self.board.upgrade() else {
             return Ok(plan);
         };
         if !settings.cooperative || !settings.share_fragments {
             return Ok(plan);
         }
         let sharing = SharingOptions {
-            board: Arc::clone(engine.board()),
+            board,
             cache_bytes: settings.state_cache_bytes(),
             time_zone: config.execution.time_zone.clone().unwrap_or_default(),
         };

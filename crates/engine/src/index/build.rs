@@ -32,28 +32,28 @@ use futures::TryStreamExt;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt, PutMode};
 
-use super::catalog::{Index, Indexes};
 use super::commit::{Committed, commit, data_name, unwritten};
 use super::discovery::named_folder;
 use super::draft::Draft;
 use super::entries::entries;
-use super::folder::Folder;
 use super::leaves::{leaves, leaves_end, open, tail_crc32};
-use super::litter::Claim;
-use super::manifest::{CoveredFile, KEY, Manifest, POSITION, is_text, is_whole_number};
 use super::merge::{KeptEntries, can_keep};
-use super::progress::Progress;
 use crate::error::external;
-use crate::plan::parquet_scan;
+use crate::index_catalog::{
+    Claim, CoveredFile, Folder, Index, Indexes, KEY, Manifest, POSITION, Progress, is_text,
+    is_whole_number,
+};
+use crate::read::parquet_scan;
 use crate::read::scan::{Delivery, Execution, Running, ScanPlan};
-use crate::session::{Engine, Settings};
+use crate::resources::Resources;
+use crate::settings::Settings;
 
 /// Leaves read at once for their checksums.
 const VERIFIED_AT_ONCE: usize = 64;
 
 /// What to build.
 pub(super) struct Order<'a> {
-    pub(super) engine: &'a Engine,
+    pub(super) resources: &'a Arc<Resources>,
     pub(super) state: &'a SessionState,
     pub(super) name: &'a str,
     pub(super) table: &'a str,
@@ -89,7 +89,7 @@ impl Order<'_> {
             )));
         }
         let folder = self.folder(&table).await?;
-        let indexes = self.engine.indexes();
+        let indexes = self.resources.indexes();
         let building = indexes.begin_building(&folder, self.name)?;
         let store = self.state.runtime_env().object_store(&folder.store)?;
         if self.old.is_none() {
@@ -108,7 +108,8 @@ impl Order<'_> {
             progress: &building.progress,
         };
         let old = self.old.filter(|old| can_keep(old, &scan));
-        let kept = old.map(|old| KeptEntries::new(old, self.engine.pool(&scan.settings), &store));
+        let kept =
+            old.map(|old| KeptEntries::new(old, self.resources.pool(&scan.settings), &store));
         let (manifest, draft) = match self.data(&scan, kept.as_ref(), &place).await {
             Err(_) if kept.as_ref().is_some_and(KeptEntries::failed) => {
                 self.data(&scan, None, &place).await?
@@ -248,7 +249,7 @@ impl Order<'_> {
 
     /// Reads the data back for what the manifest says of it.
     async fn seal(&self, manifest: &mut Manifest, path: &Path, place: &Place<'_>) -> Result<()> {
-        let pool = self.engine.pool(&self.settings());
+        let pool = self.resources.pool(&self.settings());
         let version = FileVersion::from(&place.store.head(path).await?);
         manifest.bytes = version.size;
         let file = open(&pool, place.folder.store.as_str(), &version).await?;
@@ -315,7 +316,7 @@ impl Order<'_> {
     fn settings(&self) -> Settings {
         let extensions = &self.state.config().options().extensions;
         let settings = extensions.get::<Settings>().cloned();
-        settings.unwrap_or_else(|| self.engine.settings())
+        settings.unwrap_or_else(|| self.resources.settings())
     }
 
     /// The scan of the column, not yet started.
@@ -340,7 +341,7 @@ impl Order<'_> {
         plan.apply(|node| {
             if let Some((scan, source)) = parquet_scan(node) {
                 scans.push(ScanPlan::new(
-                    self.engine.clone(),
+                    Arc::clone(self.resources),
                     settings.clone(),
                     Delivery::Shared,
                     scan,

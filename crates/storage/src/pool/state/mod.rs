@@ -210,7 +210,8 @@ pub(crate) struct State {
     pub(crate) next_table: u32,
     /// How often tables were asked for.
     pub(crate) uses: u64,
-    /// Tables that no query gets any more (`../versions.rs`); dropped when their last user has gone.
+    /// Tables that no query gets any more (`../versions.rs`); dropped when their last user has
+    /// gone.
     pub(crate) retired: BTreeSet<TableId>,
     pub(crate) scans: BTreeMap<ScanId, ScanState>,
     pub(crate) next_scan: u64,
@@ -406,7 +407,8 @@ impl State {
             .collect()
     }
 
-    /// Chunks that were handed out and that no consumer has taken for so long lapse (`../place.rs`).
+    /// Chunks that were handed out and that no consumer has taken for so long lapse
+    /// (`../place.rs`).
     pub(crate) fn lapse_untaken(&mut self, after: Duration, effects: &mut Effects) {
         let mut lapsed = Vec::new();
         for (&id, scan) in &mut self.scans {

@@ -2,7 +2,7 @@
 //!
 //! Catalogs and schemas are looked up below each time, so what others may change is seen as it is
 //! now. A name of the session's own comes first. The system schema is shown as it is.
-//! Not here: which statement is refused (`../rights/plan.rs`). O2 holds even if nobody has asked
+//! Not here: which statement is refused (`check.rs`). O2 holds even if nobody has asked
 //! there.
 //! O2: without the right to write nothing below changes.
 //! O3: each name is paid for when it is made.
@@ -21,7 +21,6 @@ use parking_lot::Mutex;
 
 use super::allowance::{Allowance, Held};
 use crate::right::{Right, Rights};
-use crate::rights::Whose;
 use crate::tables::SYSTEM_SCHEMA;
 
 /// What a name costs, with its schema's columns not counted: the maps' entries and a small plan.
@@ -244,6 +243,17 @@ impl CatalogProvider for OwnCatalog {
         }
         Ok(Some(schema))
     }
+}
+
+/// To whom something belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Whose {
+    /// To this session.
+    Own,
+    /// To all sessions.
+    Shared,
+    /// To the engine or the server: nobody changes it.
+    System,
 }
 
 /// A schema as one session sees it.

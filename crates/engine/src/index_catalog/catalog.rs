@@ -33,13 +33,13 @@ pub(crate) struct Index {
     /// Why it cannot be used.
     broken: Mutex<Option<String>>,
     /// Its footer and page indexes were found to be those that were written.
-    pub(super) verified: AtomicBool,
+    pub(crate) verified: AtomicBool,
     /// The type of its keys, as the data says, once it was opened.
-    pub(super) key: OnceLock<DataType>,
+    pub(crate) key: OnceLock<DataType>,
 }
 
 impl Index {
-    pub(super) fn new(folder: Folder, manifest: Manifest) -> Arc<Self> {
+    pub(crate) fn new(folder: Folder, manifest: Manifest) -> Arc<Self> {
         Arc::new(Self {
             folder,
             manifest,
@@ -91,7 +91,7 @@ impl Index {
         self.broken.lock().clone()
     }
 
-    pub(super) fn is_verified(&self) -> bool {
+    pub(crate) fn is_verified(&self) -> bool {
         self.verified.load(Ordering::Relaxed)
     }
 }
@@ -114,7 +114,7 @@ impl Indexes {
     ///
     /// # Errors
     /// `Plan` if there are several and none of them there.
-    pub(super) fn named(
+    pub(crate) fn named(
         &self,
         name: &str,
         folder: Option<&NamedFolder>,
@@ -138,19 +138,19 @@ impl Indexes {
         }
     }
 
-    pub(super) fn at(&self, folder: &Folder, name: &str) -> Option<Arc<Index>> {
+    pub(crate) fn at(&self, folder: &Folder, name: &str) -> Option<Arc<Index>> {
         self.known
             .lock()
             .get(&(folder.clone(), name.to_owned()))
             .cloned()
     }
 
-    pub(super) fn insert(&self, index: &Arc<Index>) {
+    pub(crate) fn insert(&self, index: &Arc<Index>) {
         let key = (index.folder.clone(), index.manifest.name.clone());
         self.known.lock().insert(key, Arc::clone(index));
     }
 
-    pub(super) fn remove(&self, index: &Index) {
+    pub(crate) fn remove(&self, index: &Index) {
         let key = (index.folder.clone(), index.manifest.name.clone());
         self.known.lock().remove(&key);
     }
@@ -185,7 +185,7 @@ impl Indexes {
     ///
     /// # Errors
     /// Why it cannot be read, or is none.
-    pub(super) async fn look_up(
+    pub(crate) async fn look_up(
         &self,
         folder: &Folder,
         name: &str,
@@ -219,7 +219,7 @@ impl Indexes {
     ///
     /// # Errors
     /// `Plan` if somebody else in this process has it.
-    pub(super) fn begin_building(
+    pub(crate) fn begin_building(
         self: &Arc<Self>,
         folder: &Folder,
         name: &str,
@@ -243,10 +243,10 @@ impl Indexes {
 }
 
 /// The right to build an index.
-pub(super) struct Building {
+pub(crate) struct Building {
     indexes: Arc<Indexes>,
     key: (Folder, String),
-    pub(super) progress: Arc<Progress>,
+    pub(crate) progress: Arc<Progress>,
 }
 
 impl Drop for Building {

@@ -27,7 +27,8 @@ use datafusion::physical_expr::expressions::{
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, PhysicalSortExpr, conjunction, split_conjunction};
 
-use crate::index::{ASCENDING, Index};
+use crate::index::ASCENDING;
+use crate::index_catalog::Index;
 use crate::read::scan::{Delivery, ScanPlan};
 
 /// What a scan by an index is to do.
@@ -241,7 +242,7 @@ impl fmt::Display for SmoothPlan {
 pub(super) fn serving(plan: &ScanPlan) -> impl Iterator<Item = Arc<Index>> + '_ {
     let may_use =
         plan.settings.access_path != AccessPath::Full && plan.delivery == Delivery::Shared;
-    let all = may_use.then(|| plan.engine.indexes().all());
+    let all = may_use.then(|| plan.resources.indexes().all());
     all.into_iter().flatten().filter(|index| {
         index.broken().is_none()
             && has_its_keys(index, plan)

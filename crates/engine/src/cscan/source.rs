@@ -4,8 +4,8 @@
 //! that was replaced; only reading is ours, and of small tables not even that (`plain.rs`). One
 //! plan may be executed several times, one execution after the other: each has an [`Execution`] of
 //! its own, which its streams share and keep alive (`executions.rs`).
-//! Not here: when a scan is replaced (`rule.rs`), what an execution does (`execution.rs`,
-//! `stream.rs`, `crate::read::probe`).
+//! Not here: when a scan is replaced (`plan/swap_scans.rs`), what an execution does
+//! (`read/scan/`, `probe/`).
 
 use std::any::Any;
 use std::fmt;
@@ -27,7 +27,7 @@ use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion::physical_plan::{DisplayFormatType, SortOrderPushdownResult};
 
 use super::plain;
-use crate::read::probe::{self, ProbeSideExecution, ProbeSidePlan, SmoothExecution, SmoothPlan};
+use crate::probe::{self, ProbeSideExecution, ProbeSidePlan, SmoothExecution, SmoothPlan};
 use crate::read::scan::{Delivery, Execution, Executions, ScanPlan, stream};
 
 /// A cooperative scan of Parquet files, one by an index, or DataFusion's own made to say where it
@@ -91,7 +91,7 @@ impl CScanSource {
     }
 
     /// The scan that was replaced.
-    pub(super) fn parquet(&self) -> Option<(&FileScanConfig, &ParquetSource)> {
+    pub(crate) fn parquet(&self) -> Option<(&FileScanConfig, &ParquetSource)> {
         let source = self.original.file_source();
         Some((
             &self.original,
@@ -100,7 +100,7 @@ impl CScanSource {
     }
 
     /// In which order rows come, as far as it differs from scan to scan.
-    pub(super) fn order_of_rows(&self) -> String {
+    pub(crate) fn order_of_rows(&self) -> String {
         match &self.reads {
             Reads::Whole(plan) | Reads::Plain(plan) => format!("{:?}", plan.delivery),
             Reads::ProbeSide(plan) => format!("{:?}", plan.whole.delivery),
@@ -134,7 +134,7 @@ impl DataSource for CScanSource {
     fn open_with_args(&self, args: OpenArgs) -> Result<SendableRecordBatchStream> {
         let runtime = args.context.runtime_env();
         let plan = self.plan();
-        plan.engine.ensure_device(&plan.store, &runtime)?;
+        plan.resources.ensure_device(&plan.store, &runtime)?;
         match &self.reads {
             Reads::Whole(_) => {
                 let execution = Executions::<Execution>::of(&args)?;

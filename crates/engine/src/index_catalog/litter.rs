@@ -25,14 +25,14 @@ const LOCK_SUFFIX: &str = ".lock";
 
 /// A draft's lock file. Dropped, it is removed: the draft is an index, or gone.
 #[derive(Debug)]
-pub(super) struct Claim {
+pub(crate) struct Claim {
     path: PathBuf,
     _lock: Lock,
 }
 
 impl Claim {
     /// For the data of this name, which is not there yet; `None` where there are no locks.
-    pub(super) fn new(folder: &Folder, data: &str) -> Option<Self> {
+    pub(crate) fn new(folder: &Folder, data: &str) -> Option<Self> {
         let folder = local(folder)?;
         // The first index makes the folder; that above it is the table's. Whether this fails the
         // lock tells.

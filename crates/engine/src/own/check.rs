@@ -2,7 +2,7 @@
 //!
 //! Decided on the plan, not on the text: a plan has every statement in it that would run, whatever
 //! it is wrapped in. What is not known to be harmless is refused.
-//! Not here: settings (`settings.rs`).
+//! Not here: settings (`../rights/settings.rs`).
 
 use datafusion::catalog::SchemaProvider;
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -16,8 +16,10 @@ use datafusion::logical_expr::{
 };
 use std::sync::Arc;
 
-use super::{Right, Rights, denied};
-use crate::tables::own::{MemoryTable, OwnSchema};
+use super::catalogs::{OwnSchema, Whose};
+use super::table::MemoryTable;
+use crate::right::{Right, Rights};
+use crate::rights::denied;
 
 /// Nodes of a plan. An expression after WITH that names the one before twice doubles them, so forty
 /// are more than can be walked.
@@ -87,17 +89,6 @@ pub(crate) fn replaces_shared(
     let own = schema.downcast_ref::<OwnSchema>()?;
     let is_shared = own.whose(name.table()) == Some(Whose::Shared);
     is_shared.then(|| (schema, name.table().to_owned()))
-}
-
-/// To whom something belongs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Whose {
-    /// To this session.
-    Own,
-    /// To all sessions.
-    Shared,
-    /// To the engine or the server: nobody changes it.
-    System,
 }
 
 /// A session that wants something.

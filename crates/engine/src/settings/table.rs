@@ -8,10 +8,9 @@ use coscan_core::smooth::{AccessPath, SmoothPolicy, SmoothTrigger};
 use coscan_core::{Policy, StorageModel};
 
 use super::values::{self, UNLIMITED, named, show_switch, switch};
-use super::{NamedFolder, Refusal, Settings};
+use super::{EngineConfig, NamedFolder, Refusal, Settings};
 use crate::memory::LIMIT_BY_DEFAULT;
 use crate::right::Right;
-use crate::session::EngineConfig;
 
 /// A setting `coscan.*`.
 #[derive(Clone, Copy, Debug)]

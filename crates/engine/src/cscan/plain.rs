@@ -5,7 +5,8 @@
 //! looked into: the columns it reads are read once more by our own reader, whose errors name file,
 //! row group and column. A scan that succeeds pays nothing for that. A panic is an error like
 //! others.
-//! Not here: which scans are plain (`rule.rs`), what they tell the planner (`source.rs`).
+//! Not here: which scans are plain (`plan/swap_scans.rs`), what they tell the planner
+//! (`source.rs`).
 //! Bounds: at most one second read per stream that failed.
 
 use std::panic::AssertUnwindSafe;
@@ -22,30 +23,31 @@ use futures::{FutureExt, StreamExt, TryStreamExt};
 use super::checked_reader::CheckedReaders;
 use crate::error::{external, storage_error};
 use crate::read::scan::{Delivery, Execution, ScanPlan, stream};
-use crate::session::{Engine, Settings};
+use crate::resources::Resources;
+use crate::settings::Settings;
 
-/// The scan that `rule.rs` found to be understood, with readers that check, and the plan by which
-/// the same columns of the same files are read by us. `None` if its files are not each covered
-/// exactly once.
+/// The scan that `plan/swap_scans.rs` found to be understood, with readers that check, and the plan
+/// by which the same columns of the same files are read by us. `None` if its files are not each
+/// covered exactly once.
 ///
 /// # Errors
 /// If the projection or an option is invalid.
 pub(crate) fn checked(
-    engine: &Engine,
+    resources: &Arc<Resources>,
     settings: &Settings,
     scan: &FileScanConfig,
     source: &ParquetSource,
 ) -> Result<Option<(FileScanConfig, Arc<ScanPlan>)>> {
-    let (engine, settings) = (engine.clone(), settings.clone());
-    let (own_engine, own_settings) = (engine.clone(), settings.clone());
-    let plan = ScanPlan::new(own_engine, own_settings, Delivery::Shared, scan, source)?;
+    let (resources, settings) = (Arc::clone(resources), settings.clone());
+    let (own, own_settings) = (Arc::clone(&resources), settings.clone());
+    let plan = ScanPlan::new(own, own_settings, Delivery::Shared, scan, source)?;
     let Some(plan) = plan else {
         return Ok(None);
     };
     let mut builder = FileScanConfigBuilder::from(scan.clone());
     if let Some(readers) = source.parquet_file_reader_factory() {
         let store = scan.object_store_url.clone();
-        let readers = CheckedReaders::new(Arc::clone(readers), engine, settings, store);
+        let readers = CheckedReaders::new(Arc::clone(readers), resources, settings, store);
         let source = source
             .clone()
             .with_parquet_file_reader_factory(Arc::new(readers));

@@ -29,12 +29,13 @@ use parquet::arrow::async_reader::AsyncFileReader;
 use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::ParquetMetaData;
 
-use crate::session::{Engine, Settings};
+use crate::resources::Resources;
+use crate::settings::Settings;
 
 /// Makes readers that check.
 pub(super) struct CheckedReaders {
     inner: Arc<dyn ParquetFileReaderFactory>,
-    engine: Engine,
+    resources: Arc<Resources>,
     settings: Settings,
     store: ObjectStoreUrl,
 }
@@ -42,7 +43,7 @@ pub(super) struct CheckedReaders {
 struct CheckedReader {
     inner: Box<dyn AsyncFileReader + Send>,
     file: FileVersion,
-    engine: Engine,
+    resources: Arc<Resources>,
     settings: Settings,
     store: ObjectStoreUrl,
     /// A registered device reads, and checks, itself.
@@ -57,13 +58,13 @@ struct CheckedReader {
 impl CheckedReaders {
     pub(super) fn new(
         inner: Arc<dyn ParquetFileReaderFactory>,
-        engine: Engine,
+        resources: Arc<Resources>,
         settings: Settings,
         store: ObjectStoreUrl,
     ) -> Self {
         Self {
             inner,
-            engine,
+            resources,
             settings,
             store,
         }
@@ -79,7 +80,7 @@ impl ParquetFileReaderFactory for CheckedReaders {
         metrics: &ExecutionPlanMetricsSet,
     ) -> datafusion::error::Result<Box<dyn AsyncFileReader + Send>> {
         let version = FileVersion::from(&file.object_meta);
-        let devices = self.engine.devices();
+        let devices = self.resources.devices();
         let registered = devices.registered_for(self.store.as_str(), &version.location);
         let inner = self
             .inner
@@ -87,7 +88,7 @@ impl ParquetFileReaderFactory for CheckedReaders {
         Ok(Box::new(CheckedReader {
             inner,
             file: version,
-            engine: self.engine.clone(),
+            resources: Arc::clone(&self.resources),
             settings: self.settings.clone(),
             store: self.store.clone(),
             registered,
@@ -103,7 +104,7 @@ impl CheckedReader {
         if let Some(file) = &self.open {
             return Ok(Arc::clone(file));
         }
-        let pool = self.engine.pool(&self.settings);
+        let pool = self.resources.pool(&self.settings);
         let (store, chunk_bytes) = (self.store.as_str(), self.settings.chunk_bytes);
         let version = std::slice::from_ref(&self.file);
         let opened = pool.shared().files().open(store, version, chunk_bytes);
@@ -117,7 +118,7 @@ impl CheckedReader {
     async fn read(&mut self, ranges: Vec<Range<u64>>) -> Result<Vec<Bytes>> {
         let answers = self.read_unchecked(ranges.clone()).await?;
         let file = self.open().await?;
-        let bytes_max = self.engine.memory().unpacked_page_bytes_max();
+        let bytes_max = self.resources.memory().unpacked_page_bytes_max();
         check_pages(file.name(), file.metadata(), &ranges, &answers, bytes_max)
             .map_err(external)?;
         Ok(answers)
@@ -146,7 +147,7 @@ impl CheckedReader {
         let device = match &self.local {
             Some(device) => Arc::clone(device),
             None => {
-                let devices = self.engine.devices();
+                let devices = self.resources.devices();
                 let found = devices.device_for(self.store.as_str(), location).await;
                 let device = found.map_err(external)?.1;
                 self.local = Some(Arc::clone(&device));

@@ -24,7 +24,7 @@ pub struct IndexBuild {
 
 /// What a build counts.
 #[derive(Debug, Default)]
-pub(super) struct Progress {
+pub(crate) struct Progress {
     rows: AtomicU64,
     rows_read: AtomicU64,
     entries: AtomicU64,
@@ -33,24 +33,24 @@ pub(super) struct Progress {
 
 impl Progress {
     /// Rows are to be read, and entries are there already. Perhaps not for the first time.
-    pub(super) fn begin(&self, rows: u64, entries: u64) {
+    pub(crate) fn begin(&self, rows: u64, entries: u64) {
         self.rows_read.store(0, Relaxed);
         self.entries_written.store(0, Relaxed);
         self.entries.store(entries, Relaxed);
         self.rows.store(rows, Relaxed);
     }
 
-    pub(super) fn add_read(&self, rows: usize, entries: usize) {
+    pub(crate) fn add_read(&self, rows: usize, entries: usize) {
         // Entries first: a row that counts as read has its entry counted.
         self.entries.fetch_add(entries as u64, Relaxed);
         self.rows_read.fetch_add(rows as u64, Relaxed);
     }
 
-    pub(super) fn add_written(&self, entries: usize) {
+    pub(crate) fn add_written(&self, entries: usize) {
         self.entries_written.fetch_add(entries as u64, Relaxed);
     }
 
-    pub(super) fn of(&self, name: &str) -> IndexBuild {
+    pub(crate) fn of(&self, name: &str) -> IndexBuild {
         IndexBuild {
             name: name.to_owned(),
             rows: self.rows.load(Relaxed),

@@ -5,7 +5,7 @@
 //! on their column, the scan asks the index for all of them at once: an index nested loops join
 //! that reads no page twice. Else it is the cooperative scan that it would have been. All streams
 //! of an execution do the same: what the first finds when it is polled.
-//! Not here: which indexes there are (`crate::index`), how an index is gone through
+//! Not here: which indexes there are (`crate::index_catalog`), how an index is gone through
 //! (`execution.rs`).
 //! Source: [SmoothScan18 §4.2], smooth scan as the inner input of a join; we differ: keys are asked
 //! for together, not one by one.
@@ -28,7 +28,7 @@ use futures::{StreamExt, stream};
 
 use super::execution::SmoothExecution;
 use super::plan::{SmoothPlan, serving};
-use crate::index::Index;
+use crate::index_catalog::Index;
 use crate::read::scan::{self, Execution, ScanPlan};
 
 /// Longer lists of keys are answered by a full scan.

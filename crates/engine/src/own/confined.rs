@@ -12,9 +12,12 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 use datafusion::prelude::SessionContext;
 
-use super::{Rights, check, places};
-use crate::session::Settings;
-use crate::tables::own::{Allowance, OwnCatalogs};
+use super::allowance::Allowance;
+use super::catalogs::OwnCatalogs;
+use super::check::check;
+use crate::right::Rights;
+use crate::rights::places;
+use crate::settings::Settings;
 
 /// Holds sessions to rights, and what they make to a part of memory, all of them together. A server
 /// has one.

@@ -103,7 +103,7 @@ impl Probing {
             pricing: Pricing::Measured(believed),
             take_over_pages: take_over_pages(size.pages, chunks, region_pages_max),
             entries_at_most: plan.may_look_first().then(|| cursor.entries_at_most()),
-            read_ahead: ReadAhead::new(page_bytes, plan.covered.engine.memory().limit()),
+            read_ahead: ReadAhead::new(page_bytes, plan.covered.resources.memory().limit()),
         };
         let layout = TimedMap {
             map: Arc::clone(map),

@@ -15,10 +15,10 @@ use object_store::path::Path;
 use tokio::sync::OnceCell;
 use url::Url;
 
-use crate::tables::local_store::make_folder;
+use crate::stores::local_store::make_folder;
 
 /// How a manifest's name ends.
-pub(super) const MANIFEST_SUFFIX: &str = ".index.json";
+pub(crate) const MANIFEST_SUFFIX: &str = ".index.json";
 
 /// The folder beside a table's files.
 const FOLDER: &str = "_coscan";
@@ -36,7 +36,7 @@ impl Folder {
     ///
     /// # Errors
     /// If the table's store is not known.
-    pub(super) async fn of_table(table: &ListingTable, runtime: &RuntimeEnv) -> Result<Self> {
+    pub(crate) async fn of_table(table: &ListingTable, runtime: &RuntimeEnv) -> Result<Self> {
         let Some(url) = table.table_paths().first() else {
             return Err(DataFusionError::Plan(
                 "a table without any files has no folder".to_owned(),
@@ -56,14 +56,14 @@ impl Folder {
     }
 
     /// Where the indexes of files in this folder are kept, unless another one is named.
-    pub(super) fn beside(&self) -> Self {
+    pub(crate) fn beside(&self) -> Self {
         Self {
             store: self.store.clone(),
             path: self.path.clone().join(FOLDER),
         }
     }
 
-    pub(super) fn manifest_path(&self, name: &str) -> Path {
+    pub(crate) fn manifest_path(&self, name: &str) -> Path {
         self.path.clone().join(format!("{name}{MANIFEST_SUFFIX}"))
     }
 
@@ -81,9 +81,9 @@ impl Folder {
 pub(crate) struct NamedFolder {
     /// As it was named.
     pub(crate) name: String,
-    pub(super) folder: Folder,
+    pub(crate) folder: Folder,
     /// Set when its indexes are known.
-    pub(super) looked_through: Arc<OnceCell<()>>,
+    pub(crate) looked_through: Arc<OnceCell<()>>,
 }
 
 impl NamedFolder {

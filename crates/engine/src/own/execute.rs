@@ -21,13 +21,12 @@ use datafusion::physical_plan::execute_stream_partitioned;
 use datafusion::prelude::SessionContext;
 use futures::StreamExt;
 
-use super::OwnSchema;
 use super::allowance::{Growth, Held};
-use super::catalogs::OwnNames;
+use super::catalogs::{OwnNames, OwnSchema};
+use super::check::{check, replaces_shared};
 use super::table::{MemoryTable, bytes_of};
 use crate::memory::{LIMIT_BY_DEFAULT, SPILL_FILE_BYTES, SPILL_FILE_BYTES_DEFAULT};
 use crate::right::Rights;
-use crate::rights;
 
 /// Nodes of a view's plan, those of the views in it included.
 const VIEW_NODES_MAX: usize = 4_096;
@@ -38,8 +37,8 @@ const VIEW_NODES_MAX: usize = 4_096;
 /// [`Error::Denied`](crate::Error::Denied), and what planning and running say.
 pub async fn execute(context: &SessionContext, plan: LogicalPlan) -> Result<DataFrame> {
     let state = context.state();
-    rights::check(&state, &plan)?;
-    let replaced = rights::replaces_shared(&state, &plan);
+    check(&state, &plan)?;
+    let replaced = replaces_shared(&state, &plan);
     let is_own = Rights::of(state.config()).is_some();
     let done = match plan {
         LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)) => {

@@ -3,8 +3,9 @@
 //! `table.rs` declares each of them, `values.rs` reads their values, and `docs/settings.md` is made
 //! from the table. Queries share reads only with queries of the same policy, storage model and
 //! chunk size.
-//! Not here: what an engine is built with (`config.rs`).
+//! What an engine is built with, the defaults of sessions among it, says `config.rs`.
 
+mod config;
 mod table;
 mod values;
 
@@ -19,10 +20,10 @@ use coscan_storage::pool::MemoryBudget;
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ExtensionOptions};
 use datafusion::error::{DataFusionError, Result};
 
+pub use config::EngineConfig;
 pub use table::{SETTINGS, Setting, Values};
 
-use super::config::EngineConfig;
-use crate::index::NamedFolder;
+use crate::index_catalog::NamedFolder;
 use crate::right::{Right, Rights};
 
 /// A session's `coscan.*` settings; an extension of DataFusion's `ConfigOptions`.

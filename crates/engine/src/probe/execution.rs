@@ -28,7 +28,8 @@ use super::probing::{Probing, Work};
 use super::rows::{PIECE_ROWS_MAX, ReadPages};
 use super::takeover::TakeOver;
 use crate::error::external;
-use crate::index::{Cursor, Index};
+use crate::index::Cursor;
+use crate::index_catalog::Index;
 use crate::read::scan::{Execution, Running};
 use crate::tables::footers;
 
@@ -176,10 +177,10 @@ async fn open_one(plan: &SmoothPlan, question: &Question, runtime: &RuntimeEnv) 
         predicate,
         key,
     } = question;
-    let engine = &plan.covered.engine;
-    engine.ensure_device(&index.folder.store, runtime)?;
+    let resources = &plan.covered.resources;
+    resources.ensure_device(&index.folder.store, runtime)?;
     let store = runtime.object_store(&index.folder.store)?;
-    let pool = engine.pool(&plan.covered.settings);
+    let pool = resources.pool(&plan.covered.settings);
     Cursor::open(index, &pool, &store, predicate, key, plan.key_order()).await
 }
 

@@ -25,12 +25,12 @@ pub(crate) const POSITION: &str = "position";
 /// Types of text: all in one order.
 const TEXTS: [DataType; 3] = [DataType::Utf8, DataType::LargeUtf8, DataType::Utf8View];
 
-pub(super) fn is_text(data_type: &DataType) -> bool {
+pub(crate) fn is_text(data_type: &DataType) -> bool {
     TEXTS.contains(data_type)
 }
 
 /// Types that Parquet stores as whole numbers.
-pub(super) fn is_whole_number(data_type: &DataType) -> bool {
+pub(crate) fn is_whole_number(data_type: &DataType) -> bool {
     data_type.is_integer()
         || matches!(
             data_type,
@@ -39,7 +39,7 @@ pub(super) fn is_whole_number(data_type: &DataType) -> bool {
 }
 
 /// Whether keys of one type are in the other's order, and compare with its values.
-pub(super) fn is_ordered_alike(written: &DataType, key: &DataType) -> bool {
+pub(crate) fn is_ordered_alike(written: &DataType, key: &DataType) -> bool {
     written == key || (is_text(written) && is_text(key))
 }
 
@@ -99,7 +99,7 @@ struct Sealed {
 
 impl Manifest {
     /// The manifest of an index whose data is still to be written.
-    pub(super) fn new(
+    pub(crate) fn new(
         name: &str,
         table: &str,
         (column, key): (&str, &DataType),
@@ -124,7 +124,7 @@ impl Manifest {
     /// Whether its keys are in the order of values of this type, and compare with them; true if it
     /// does not say. A table may be declared with other types than its files have, and another
     /// session's table of the same files with those of the index.
-    pub(super) fn has_keys_of(&self, column: &DataType) -> bool {
+    pub(crate) fn has_keys_of(&self, column: &DataType) -> bool {
         let is = |written: &String, data_type: &DataType| *written == data_type.to_string();
         self.key.as_ref().is_none_or(|written| {
             is(written, column) || (is_text(column) && TEXTS.iter().any(|text| is(written, text)))
@@ -144,7 +144,7 @@ impl Manifest {
     }
 
     /// Whether any file that it covers is, or was, in this folder.
-    pub(super) fn covers_some_in(&self, folder: &Folder) -> bool {
+    pub(crate) fn covers_some_in(&self, folder: &Folder) -> bool {
         let store = trimmed(folder.store.as_str());
         self.files.iter().any(|file| {
             let location = Path::parse(&file.location);
@@ -164,7 +164,7 @@ impl Manifest {
     }
 
     /// As bytes to be written.
-    pub(super) fn seal(self) -> Result<Vec<u8>, String> {
+    pub(crate) fn seal(self) -> Result<Vec<u8>, String> {
         let crc32 = self.crc32()?;
         let sealed = Sealed {
             manifest: self,
@@ -177,7 +177,7 @@ impl Manifest {
     ///
     /// # Errors
     /// Why they are no manifest, or not the one that was written.
-    pub(super) fn open(bytes: &[u8]) -> Result<Self, String> {
+    pub(crate) fn open(bytes: &[u8]) -> Result<Self, String> {
         let sealed: Sealed = serde_json::from_slice(bytes)
             .map_err(|error| format!("not the manifest of an index: {error}"))?;
         if sealed.manifest.format != FORMAT {
@@ -211,7 +211,7 @@ impl Manifest {
 }
 
 impl CoveredFile {
-    pub(super) fn new(store: &str, version: &FileVersion, rows: u64) -> Self {
+    pub(crate) fn new(store: &str, version: &FileVersion, rows: u64) -> Self {
         Self {
             store: trimmed(store).to_owned(),
             location: version.location.to_string(),

@@ -9,7 +9,7 @@ use std::str::FromStr;
 use coscan_core::UnknownName;
 use coscan_quantities::{NotAQuantity, Share, parse_bytes, parse_duration};
 
-use crate::session::memory_limit;
+use crate::memory::limit;
 
 /// What a setting cannot be, as the end of the sentence "coscan.policy cannot be …".
 type Refused = String;
@@ -111,12 +111,12 @@ pub(super) fn memory(value: &str) -> Result<u64, Refused> {
         format!("'{value}'; it is a size such as 2GB, or a share of the memory such as 50%")
     };
     let share: Share = value.parse().map_err(wrong)?;
-    check_memory(share.of(memory_limit::available_bytes()))
+    check_memory(share.of(limit::available_bytes()))
 }
 
 /// Whether the process may have so large a budget.
 fn check_memory(bytes: u64) -> Result<u64, Refused> {
-    let available = memory_limit::available_bytes();
+    let available = limit::available_bytes();
     if bytes < MEMORY_BYTES_MIN {
         return Err(format!("{bytes} bytes; at least 1MiB is needed"));
     }

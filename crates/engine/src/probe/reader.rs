@@ -231,8 +231,8 @@ impl Eye {
         }
         let with_results = results.values().filter(|found| **found).count();
         metrics.pages_with_results.add(with_results);
-        let engine = &self.execution.plan.covered.engine;
-        engine.add_pages_read(results.len() as u64);
+        let resources = &self.execution.plan.covered.resources;
+        resources.add_pages_read(results.len() as u64);
         if let Some(job) = done.job {
             open.examined(job, &counted(&done.regions, &results)).await;
         }
@@ -299,7 +299,7 @@ async fn begin_reads(
     reading: &mut FuturesUnordered<Reading>,
 ) -> More {
     let streams = execution.plan.partitions().max(1);
-    let memory = execution.plan.covered.engine.memory();
+    let memory = execution.plan.covered.resources.memory();
     loop {
         let jobs = (open.jobs_max().await / streams).max(1);
         let others = memory.page_bytes() >= pages_bytes_max(memory.limit());
