@@ -25,6 +25,7 @@ mod fragment;
 mod index;
 mod index_catalog;
 mod memory;
+mod object_stores;
 mod operators;
 mod own;
 mod plan;
@@ -36,7 +37,6 @@ mod rights;
 mod session;
 mod settings;
 mod statement;
-mod stores;
 mod tables;
 pub mod tasks;
 
@@ -48,6 +48,7 @@ pub use coscan_storage::pool::{LoadTrace, PageTrace, PoolSnapshot};
 pub use error::{Error, Result, is_denied, storage_error};
 pub use index::{IndexStatement, index_statement};
 pub use index_catalog::IndexBuild;
+pub use object_stores::local_store::{Disk, LocalStore, SystemDisk};
 pub use own::{Confinement, check as check_rights, execute, forget_own};
 pub use right::{Right, Rights};
 pub use rights::without_folders;
@@ -58,4 +59,3 @@ pub use statement::{
     plan_statement, reserve_statement, shape_datafusion, shape_statement, split_statements,
     statement_texts,
 };
-pub use stores::local_store::{Disk, LocalStore, SystemDisk};

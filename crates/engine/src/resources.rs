@@ -24,9 +24,9 @@ use parking_lot::Mutex;
 use crate::error::{Error, Result, external};
 use crate::index_catalog::{Indexes, NamedFolder};
 use crate::memory::{SharedPool, SpillFolder};
+use crate::object_stores::StoreRegistry;
 use crate::operators::Coordinator;
 use crate::settings::{EngineConfig, Settings};
-use crate::stores::StoreRegistry;
 
 /// See the file's header.
 pub(crate) struct Resources {

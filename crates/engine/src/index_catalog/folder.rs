@@ -15,7 +15,7 @@ use object_store::path::Path;
 use tokio::sync::OnceCell;
 use url::Url;
 
-use crate::stores::local_store::make_folder;
+use crate::object_stores::local_store::make_folder;
 
 /// How a manifest's name ends.
 pub(crate) const MANIFEST_SUFFIX: &str = ".index.json";

@@ -22,7 +22,7 @@ use futures::future::{BoxFuture, join_all, try_join_all};
 use tokio::sync::{Mutex, OnceCell};
 
 use super::metrics::{RowsLeft, SmoothMetrics};
-use super::plan::{Question, SmoothPlan};
+use super::plan::{IndexCondition, SmoothPlan};
 use super::prices::prices;
 use super::probing::{Probing, Work};
 use super::rows::{PIECE_ROWS_MAX, ReadPages};
@@ -106,12 +106,12 @@ impl SmoothExecution {
         };
         // Positions are those of the index that is asked, which is not known yet if there are
         // several.
-        let early = (plan.others.is_empty()).then(|| map_of(&plan.question.index));
+        let early = (plan.others.is_empty()).then(|| map_of(&plan.condition.index));
         let cursor = opening.await.map_err(|error| {
             DataFusionError::Execution(format!("opening an index was given up: {error}"))
         })?;
         let index = cursor.as_ref().map(Cursor::index);
-        let index = index.unwrap_or(&plan.question.index);
+        let index = index.unwrap_or(&plan.condition.index);
         let map = Arc::new(early.unwrap_or_else(|| map_of(index)));
         let first_rows = index.manifest.first_rows(&running.files);
         let probing = cursor.map(|cursor| {
@@ -132,19 +132,19 @@ impl SmoothExecution {
     }
 
     /// Begins to open the index, of several the one with the fewest entries, and to look at a few
-    /// leaves if that may be the first question; `None` comes if none can be used.
+    /// leaves if that may be done first; `None` comes if none can be used.
     fn open_index(&self, context: &Arc<TaskContext>) -> SpawnedTask<Option<Cursor>> {
         let plan = Arc::clone(&self.plan);
         let runtime = context.runtime_env();
         SpawnedTask::spawn(async move {
-            let opening = plan.questions().map(|question| async {
-                let opened = open_one(&plan, question, &runtime);
-                let opened = caught(&question.index.manifest.name, opened).await;
+            let opening = plan.conditions().map(|condition| async {
+                let opened = open_one(&plan, condition, &runtime);
+                let opened = caught(&condition.index.manifest.name, opened).await;
                 // Keys of another type than this table's are no fault of the index.
-                let at_fault = question.index.has_keys_of(&question.key);
+                let at_fault = condition.index.has_keys_of(&condition.key);
                 let note = |error: &DataFusionError| {
                     if at_fault {
-                        question.index.set_broken(&error.strip_backtrace());
+                        condition.index.set_broken(&error.strip_backtrace());
                     }
                 };
                 opened.inspect_err(note).ok()
@@ -171,12 +171,16 @@ async fn caught<T>(index: &str, reading: impl Future<Output = Result<T>>) -> Res
     read.unwrap_or_else(|panic| Err(footers::panicked(index, &*panic)))
 }
 
-async fn open_one(plan: &SmoothPlan, question: &Question, runtime: &RuntimeEnv) -> Result<Cursor> {
-    let Question {
+async fn open_one(
+    plan: &SmoothPlan,
+    condition: &IndexCondition,
+    runtime: &RuntimeEnv,
+) -> Result<Cursor> {
+    let IndexCondition {
         index,
         predicate,
         key,
-    } = question;
+    } = condition;
     let resources = &plan.covered.resources;
     resources.ensure_device(&index.folder.store, runtime)?;
     let store = runtime.object_store(&index.folder.store)?;

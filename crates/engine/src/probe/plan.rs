@@ -36,10 +36,10 @@ use crate::read::scan::{Delivery, ScanPlan};
 pub(crate) struct SmoothPlan {
     pub(crate) path: AccessPath,
     /// The narrowest by its form.
-    pub(crate) question: Question,
+    pub(crate) condition: IndexCondition,
     /// Others that answer for the same files: once they are open, the fewest entries decide. At
     /// most [`CANDIDATES_MAX`] with the first.
-    pub(crate) others: Vec<Question>,
+    pub(crate) others: Vec<IndexCondition>,
     /// The scan of the files that the index covers.
     pub(crate) covered: Arc<ScanPlan>,
     /// The scan of the others.
@@ -50,9 +50,9 @@ pub(crate) struct SmoothPlan {
     pub(crate) ordered_by: Option<KeyOrder>,
 }
 
-/// An index, and what it is asked.
+/// An index, and the condition on its keys.
 #[derive(Clone)]
-pub(crate) struct Question {
+pub(crate) struct IndexCondition {
     pub(crate) index: Arc<Index>,
     /// The conjuncts on the indexed column, over the table.
     pub(crate) predicate: Arc<dyn PhysicalExpr>,
@@ -74,7 +74,7 @@ impl SmoothPlan {
     /// The plan for a scan; `None` if no index serves it.
     pub(crate) fn choose(plan: &ScanPlan) -> Option<Self> {
         let predicate = plan.table.predicate.as_ref()?;
-        let mut candidates: Vec<(Kind, Arc<Index>)> = serving(plan)
+        let mut candidates: Vec<(Kind, Arc<Index>)> = usable_indexes(plan)
             .filter_map(|index| {
                 let column = index.manifest.column.as_str();
                 let conjuncts = split_conjunction(predicate).into_iter();
@@ -100,7 +100,7 @@ impl SmoothPlan {
         };
         let others = candidates.filter(alike).take(CANDIDATES_MAX - 1);
         let others =
-            others.filter_map(|index| Question::new(plan, Arc::clone(&index), asked(&index)));
+            others.filter_map(|index| IndexCondition::new(plan, Arc::clone(&index), asked(&index)));
         Some(Self {
             others: others.collect(),
             ..Self::new(plan, Arc::clone(&first), asked(&first))?
@@ -119,14 +119,14 @@ impl SmoothPlan {
             rest: plan.only(|file| !covers(&index, plan, file)).map(Arc::new),
             limit: plan.limit,
             ordered_by: None,
-            question: Question::new(plan, index, predicate)?,
+            condition: IndexCondition::new(plan, index, predicate)?,
             others: Vec::new(),
         })
     }
 
-    /// All questions, one of which is asked.
-    pub(crate) fn questions(&self) -> impl Iterator<Item = &Question> {
-        std::iter::once(&self.question).chain(&self.others)
+    /// All conditions, one of whose indexes is asked.
+    pub(crate) fn conditions(&self) -> impl Iterator<Item = &IndexCondition> {
+        std::iter::once(&self.condition).chain(&self.others)
     }
 
     /// How many partitions its output has.
@@ -171,7 +171,7 @@ impl SmoothPlan {
         let output = self.covered.table.projection.iter().nth(column.index())?;
         let table_column = output.expr.downcast_ref::<Column>()?;
         // No other index gives its rows in this order.
-        (table_column.name() == self.question.index.manifest.column).then(|| Self {
+        (table_column.name() == self.condition.index.manifest.column).then(|| Self {
             others: Vec::new(),
             ordered_by: Some(KeyOrder {
                 column: column.index(),
@@ -182,7 +182,7 @@ impl SmoothPlan {
     }
 }
 
-impl Question {
+impl IndexCondition {
     /// `None` if the table has no such column.
     fn new(plan: &ScanPlan, index: Arc<Index>, predicate: Arc<dyn PhysicalExpr>) -> Option<Self> {
         let schema = plan.table.schema.table_schema();
@@ -198,9 +198,9 @@ impl Question {
 impl fmt::Display for SmoothPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let settings = &self.covered.settings;
-        let Question {
+        let IndexCondition {
             index, predicate, ..
-        } = &self.question;
+        } = &self.condition;
         let manifest = &index.manifest;
         match self.path {
             AccessPath::Smooth => write!(
@@ -218,7 +218,7 @@ impl fmt::Display for SmoothPlan {
             )?,
         }
         write!(f, ", key=[{predicate}]")?;
-        for Question {
+        for IndexCondition {
             index, predicate, ..
         } in &self.others
         {
@@ -239,7 +239,7 @@ impl fmt::Display for SmoothPlan {
 
 /// The indexes that a scan may use: whole, of files that it reads, with keys of the column's type
 /// in this table.
-pub(super) fn serving(plan: &ScanPlan) -> impl Iterator<Item = Arc<Index>> + '_ {
+pub(super) fn usable_indexes(plan: &ScanPlan) -> impl Iterator<Item = Arc<Index>> + '_ {
     let may_use =
         plan.settings.access_path != AccessPath::Full && plan.delivery == Delivery::Shared;
     let all = may_use.then(|| plan.resources.indexes().all());
@@ -285,7 +285,7 @@ enum Kind {
     Equal,
 }
 
-/// What kind of question about the column a conjunct is; `None` if ranges of keys do not answer it.
+/// What kind of condition on the column a conjunct is; `None` if ranges of keys do not answer it.
 fn kind(conjunct: &Arc<dyn PhysicalExpr>, column: &str) -> Option<Kind> {
     let columns = collect_columns(conjunct);
     if columns.len() != 1 || columns.iter().any(|c| c.name() != column) {

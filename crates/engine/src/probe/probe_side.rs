@@ -27,7 +27,7 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{StreamExt, stream};
 
 use super::execution::SmoothExecution;
-use super::plan::{SmoothPlan, serving};
+use super::plan::{SmoothPlan, usable_indexes};
 use crate::index_catalog::Index;
 use crate::read::scan::{self, Execution, ScanPlan};
 
@@ -52,7 +52,7 @@ impl ProbeSidePlan {
     pub(crate) fn choose(plan: &ScanPlan) -> Option<Self> {
         let predicate = plan.table.predicate.as_ref()?;
         let mut candidates = Vec::new();
-        for index in serving(plan) {
+        for index in usable_indexes(plan) {
             let column = index.manifest.column.as_str();
             let conjuncts = split_conjunction(predicate).into_iter();
             candidates.extend(

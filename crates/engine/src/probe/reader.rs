@@ -43,13 +43,13 @@ pub(crate) enum Found {
 
 /// Finds rows.
 pub(crate) struct Reader {
-    eye: Eye,
+    evaluator: Evaluator,
     context: Arc<TaskContext>,
     at: At,
 }
 
-/// Looks at what was read.
-struct Eye {
+/// Evaluates the predicate on what was read.
+struct Evaluator {
     execution: Arc<SmoothExecution>,
     batch_rows: usize,
     computing: Time,
@@ -109,7 +109,7 @@ impl Reader {
         computing: Time,
     ) -> Self {
         Self {
-            eye: Eye {
+            evaluator: Evaluator {
                 execution,
                 batch_rows: context.session_config().batch_size(),
                 computing,
@@ -124,12 +124,12 @@ impl Reader {
     /// # Errors
     /// What reading, decoding and evaluating say.
     pub(crate) async fn next(&mut self) -> Result<Found> {
-        let eye = &self.eye;
+        let evaluator = &self.evaluator;
         loop {
             match std::mem::replace(&mut self.at, At::Finished) {
                 At::Start => {
                     self.at = At::Probing {
-                        open: eye.execution.open(&self.context).await?,
+                        open: evaluator.execution.open(&self.context).await?,
                         reading: FuturesUnordered::new(),
                         more: More::Yes,
                     };
@@ -140,13 +140,17 @@ impl Reader {
                     mut more,
                 } => {
                     if more == More::Yes {
-                        more = begin_reads(&eye.execution, &open, &mut reading).await;
+                        more = begin_reads(&evaluator.execution, &open, &mut reading).await;
                     }
                     let begun = Instant::now();
                     let done = reading.next().await;
-                    eye.execution.metrics.waited.add_duration(begun.elapsed());
+                    evaluator
+                        .execution
+                        .metrics
+                        .waited
+                        .add_duration(begun.elapsed());
                     if let Some(done) = done {
-                        let rows = eye.look_at(&open, &done?).await?;
+                        let rows = evaluator.look_at(&open, &done?).await?;
                         self.at = At::Probing {
                             open,
                             reading,
@@ -166,7 +170,7 @@ impl Reader {
                         return Ok(Found::Bound);
                     }
                 }
-                At::Scanning { open } => self.at = eye.next_chunk(open).await?,
+                At::Scanning { open } => self.at = evaluator.next_chunk(open).await?,
                 At::InChunk {
                     open,
                     lease,
@@ -179,7 +183,7 @@ impl Reader {
                         self.at = At::Scanning { open };
                         continue;
                     };
-                    let rows = eye
+                    let rows = evaluator
                         .look_at_batch(&open, &lease, &pipeline, first, batch)
                         .await?;
                     self.at = At::InChunk {
@@ -197,7 +201,7 @@ impl Reader {
     }
 }
 
-impl Eye {
+impl Evaluator {
     /// Looks at the rows of pages that were read.
     async fn look_at(&self, open: &Open, done: &Done) -> Result<Vec<RecordBatch>> {
         let metrics = &self.execution.metrics;

@@ -342,8 +342,8 @@ impl ResultCache {
         {
             let on_disk = range.spilled.as_ref().map_or(0, |spilled| spilled.bytes);
             let ahead: usize = self.coming.iter().map(|coming| coming.bytes).sum();
-            let room = self.bytes_max.saturating_sub(self.memory.size() + ahead);
-            if on_disk > room || !self.takes(on_disk) {
+            let free = self.bytes_max.saturating_sub(self.memory.size() + ahead);
+            if on_disk > free || !self.takes(on_disk) {
                 break;
             }
             let Some(mut range) = self.ranges.pop_front() else {

@@ -6,7 +6,7 @@
 //! | `parquet_format.rs` | which file of a table cannot be read, or does not fit the others? |
 //! | `footers.rs` | which footers does DataFusion plan with? |
 //!
-//! Not here: object stores (`stores/`), who sees which table (`own/`).
+//! Not here: object stores (`object_stores/`), who sees which table (`own/`).
 
 pub(crate) mod footers;
 mod parquet_format;

@@ -235,10 +235,10 @@ impl LocalDevice {
         file: &FileVersion,
         ranges: &[Range<u64>],
     ) -> Result<OwnedSemaphorePermit, StorageError> {
-        let mut room = pin!(Arc::clone(&self.admission).acquire_owned());
+        let mut admitted = pin!(Arc::clone(&self.admission).acquire_owned());
         loop {
             let ended = self.meter.snapshot().requests;
-            match tokio::time::timeout(self.read_timeout, &mut room).await {
+            match tokio::time::timeout(self.read_timeout, &mut admitted).await {
                 Ok(permit) => return permit.map_err(|_| StorageError::ShutDown),
                 Err(_) if self.meter.snapshot().requests == ended => {
                     return Err(self.timed_out(file, ranges));

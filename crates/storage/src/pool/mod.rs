@@ -170,7 +170,7 @@ pub(crate) struct Inner {
     /// What only stalled scans need of it, about.
     stalled: AtomicU64,
     active: AtomicBool,
-    needs: AtomicU64,
+    largest_load_bytes: AtomicU64,
     /// The longest that the lock was held. Nanoseconds.
     locked_ns_max: AtomicU64,
     /// Its number among the pools of the process.
@@ -209,7 +209,7 @@ impl BufferPool {
             retired: BTreeSet::new(),
             scans: BTreeMap::new(),
             next_scan: 0,
-            needs: 0,
+            largest_load_bytes: 0,
             stalled: 0,
             stalled_counted_at: Instant::now(),
             loads: BTreeMap::new(),
@@ -232,7 +232,7 @@ impl BufferPool {
             held: AtomicU64::new(0),
             stalled: AtomicU64::new(0),
             active: AtomicBool::new(false),
-            needs: AtomicU64::new(0),
+            largest_load_bytes: AtomicU64::new(0),
             locked_ns_max: AtomicU64::new(0),
         });
         let lender: Weak<dyn Lender> = Arc::downgrade(&inner) as Weak<dyn Lender>;
@@ -328,7 +328,10 @@ impl Inner {
             self.stalled.store(state.stalled, Ordering::Relaxed);
             let active = !state.scans.is_empty();
             let woke = self.active.swap(active, Ordering::Relaxed) != active;
-            let wants = self.needs.swap(state.needs, Ordering::Relaxed) != state.needs;
+            let wants = self
+                .largest_load_bytes
+                .swap(state.largest_load_bytes, Ordering::Relaxed)
+                != state.largest_load_bytes;
             if panic.is_some() {
                 // The new core has no memory yet. Not divided here, for this may be in the middle
                 // of dividing: the next tick does it.

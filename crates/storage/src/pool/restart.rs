@@ -67,7 +67,7 @@ impl State {
             effects.wakers.append(&mut scan.wakers);
         }
         effects.wakers.extend(self.pages.fail_all(error));
-        self.count_needs();
+        self.count_largest_load();
     }
 
     /// The error for a table that is not there.

@@ -73,7 +73,7 @@ impl BufferPool {
                 return Err(error);
             }
             pool.next_scan += 1;
-            pool.count_needs();
+            pool.count_largest_load();
             Ok(id)
         })?;
         Ok(Scan {
@@ -196,7 +196,7 @@ impl Drop for Scan {
                 metrics.chunks_lapsed += more.chunks_lapsed;
                 metrics.rows_picked += more.rows_picked;
             }
-            pool.count_needs();
+            pool.count_largest_load();
             Inner::log(pool.handle(Event::ScanEnded { scan: self.id }, effects));
         });
     }

@@ -216,7 +216,7 @@ pub(crate) struct State {
     pub(crate) scans: BTreeMap<ScanId, ScanState>,
     pub(crate) next_scan: u64,
     /// The largest of the running scans' largest loads.
-    pub(crate) needs: u64,
+    pub(crate) largest_load_bytes: u64,
     /// Bytes of frames that only stalled scans need, when they were counted.
     pub(crate) stalled: u64,
     pub(crate) stalled_counted_at: Instant,
