@@ -19,16 +19,23 @@
 //! are replaced by cooperative scans, which are scheduled together by the Active Buffer Manager of
 //! `coscan-core`. A DataFusion session of your own gets them by [`CoscanExt`].
 
+mod cscan;
 mod error;
 mod fragment;
 mod index;
+mod index_catalog;
 mod memory;
+mod object_stores;
 mod operators;
+mod own;
 mod plan;
+mod probe;
 mod read;
+mod resources;
 mod right;
 mod rights;
 mod session;
+mod settings;
 mod statement;
 mod tables;
 pub mod tasks;
@@ -39,16 +46,16 @@ pub use coscan_storage::StorageError;
 pub use coscan_storage::device::DeviceSnapshot;
 pub use coscan_storage::pool::{LoadTrace, PageTrace, PoolSnapshot};
 pub use error::{Error, Result, is_denied, storage_error};
-pub use index::{IndexBuild, IndexStatement, index_statement};
+pub use index::{IndexStatement, index_statement};
+pub use index_catalog::IndexBuild;
+pub use object_stores::local_store::{Disk, LocalStore, SystemDisk};
+pub use own::{Confinement, check as check_rights, execute, forget_own};
 pub use right::{Right, Rights};
-pub use rights::{Confinement, check as check_rights, without_folders};
-pub use session::{
-    CoscanExt, Engine, EngineConfig, EngineMetrics, SETTINGS, Session, Setting, Settings, Values,
-};
+pub use rights::without_folders;
+pub use session::{CoscanExt, Engine, EngineMetrics, Session};
+pub use settings::{EngineConfig, SETTINGS, Setting, Settings, Values};
 pub use statement::{
     StatementError, StatementSize, StatementText, StatementTexts, on_large_stack, parse_statement,
     plan_statement, reserve_statement, shape_datafusion, shape_statement, split_statements,
     statement_texts,
 };
-pub use tables::local_store::{Disk, LocalStore, SystemDisk};
-pub use tables::own::{execute, forget_own};

@@ -124,8 +124,8 @@ impl PageWriter {
         let bytes = array_bytes(batch);
         let mut from = 0;
         while from < batch.num_rows() {
-            let room = page_rows - self.group.rows() % page_rows;
-            let rows = room.min(batch.num_rows() - from);
+            let left = page_rows - self.group.rows() % page_rows;
+            let rows = left.min(batch.num_rows() - from);
             self.hold(&batch.slice(from, rows), bytes * rows / batch.num_rows());
             from += rows;
             if self.group.rows().is_multiple_of(page_rows) && self.is_full() {

@@ -26,11 +26,11 @@ use crate::cancel::{GOODBYE_TIMEOUT, Interrupt, Phase, passed, reached, stopping
 use crate::failure::Failure;
 use crate::keepalive::Keepalive;
 use crate::ledger::Ledger;
-use crate::listen::Shared;
 use crate::portal::Portals;
 use crate::query::guarded;
 use crate::session::Session;
 use crate::settings::Settings;
+use crate::shared::Shared;
 use crate::strangers::Place;
 use crate::wire::Wire;
 

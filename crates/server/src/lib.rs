@@ -30,6 +30,7 @@
 //! S5: nothing listens beyond loopback without a password unless told to.
 //! S6: what waits for a client that does not come back is on disk.
 
+mod array_types;
 mod auth;
 mod cancel;
 mod catalog;
@@ -53,6 +54,7 @@ mod rows;
 mod running;
 mod session;
 mod settings;
+mod shared;
 mod simple;
 mod spare;
 mod statement;

@@ -24,6 +24,7 @@ use crate::connection::serve;
 use crate::error::ServerError;
 use crate::parse::Aside;
 use crate::query::QueryRuntime;
+use crate::shared::Shared;
 use crate::spare::Spare;
 use crate::strangers::Strangers;
 use crate::tls::Tls;
@@ -35,23 +36,6 @@ pub struct Server {
     shared: Arc<Shared>,
     phase: watch::Sender<Phase>,
     grace: Duration,
-}
-
-/// What every connection needs of the server.
-pub(crate) struct Shared {
-    pub(crate) factory: SessionFactory,
-    pub(crate) tls: Option<Tls>,
-    pub(crate) tls_required: bool,
-    pub(crate) verifier: Option<Arc<Verifier>>,
-    pub(crate) catalog: PgCatalog,
-    pub(crate) cancels: Arc<ConnectionManager>,
-    pub(crate) keys: RandomPidSecretKeyGenerator,
-    pub(crate) slots: Arc<Semaphore>,
-    pub(crate) strangers: Strangers,
-    pub(crate) phase: watch::Receiver<Phase>,
-    pub(crate) aside: Aside,
-    pub(crate) queries: QueryRuntime,
-    pub(crate) confinement: Confinement,
 }
 
 impl Server {

@@ -21,8 +21,9 @@ use pgwire::api::stmt::StoredStatement;
 use pgwire::messages::data::{FORMAT_CODE_BINARY, FORMAT_CODE_TEXT};
 use pgwire::messages::extendedquery::Bind;
 
+use crate::array_types::{array_of, element_of};
 use crate::dialect::{AS_ARRAY, Written, elements};
-use crate::encode::{array_of, element_of, numeric_text, pg_type};
+use crate::encode::{numeric_text, pg_type};
 use crate::failure::Failure;
 
 /// The types of `$1`, `$2`, … of a plan: as the client said, else as the statement has `written`

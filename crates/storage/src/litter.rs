@@ -6,8 +6,8 @@
 //! and nothing is removed.
 //! L1: only what has our name, belongs to our user, and has a lock file that nobody holds is
 //! removed.
-//! Not here: what is locked (in coscan `memory/spill.rs` and `index/litter.rs`, in coscan-rewrite
-//! `target.rs`).
+//! Not here: what is locked (in coscan `memory/spill.rs` and `index_catalog/litter.rs`, in
+//! coscan-rewrite `target.rs`).
 
 use std::fs::{self, File, TryLockError};
 use std::io;

@@ -14,6 +14,7 @@ mod coop;
 mod counts;
 mod error;
 mod figure;
+mod number;
 mod plot;
 mod replay;
 mod report;

@@ -10,7 +10,7 @@ use plotters::prelude::*;
 
 use crate::error::StudyError;
 use crate::figure::{Axis, Figure, Mark, Panel};
-use crate::report::number;
+use crate::number::number;
 
 /// The policies' colours, distinguishable without colour vision [Okabe, Ito 2008]; black for the
 /// paper.

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::error::StudyError;
 use crate::figure::Figure;
+use crate::number::number;
 use crate::plot;
 use crate::statistics::Spread;
 
@@ -168,20 +169,6 @@ impl Report {
             let _ = writeln!(text, "{mark}  {}\n       {}", claim.text, claim.evidence);
         }
         text
-    }
-}
-
-/// A number with three or four figures that count.
-pub(crate) fn number(value: f64) -> String {
-    let size = value.abs();
-    if size >= 100.0 || value == 0.0 {
-        format!("{value:.0}")
-    } else if size >= 10.0 {
-        format!("{value:.1}")
-    } else if size >= 0.01 {
-        format!("{value:.3}")
-    } else {
-        format!("{value:.2e}")
     }
 }
 

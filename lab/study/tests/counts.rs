@@ -1,7 +1,10 @@
 //! Promised: on small runs of the simulator the core hears of as many events, takes as many
-//! decisions, and reads as many bytes by as many requests as `counts.json` says, exactly.
+//! decisions, and reads as many bytes by as many requests as `counts.json` says, exactly; and
+//! simulator and core together make as many allocations.
 //!
 //! A change that is meant: `COSCAN_WRITE_COUNTS=1`, and the commit says why.
+
+mod allocations;
 
 use std::path::Path;
 
@@ -12,6 +15,8 @@ use coscan_core::{
 use coscan_sim::chaos::{self, Options, Trace};
 use coscan_sim::{DeviceModel, Placement, Query, Random, Scenario, streams};
 use coscan_study::Counts;
+
+use allocations::counted;
 
 const MIB: u64 = 1 << 20;
 const CHUNKS: u32 = 150;
@@ -96,22 +101,26 @@ fn the_core_does_as_much_as_is_committed() {
     for policy in Policy::ALL {
         for model in [StorageModel::Nsm, StorageModel::Dsm] {
             let name = format!("streams, {policy}, {}", model.name());
-            let outcome = scenario(policy, model).run();
+            let scenario = scenario(policy, model);
+            let (outcome, allocations) = counted(|| scenario.run());
             assert!(outcome.finished, "ABM-I6: every query ends");
             counts.note(&name, "events", outcome.events);
             counts.note(&name, "requests", outcome.requests);
             counts.note(&name, "bytes read", outcome.bytes);
             counts.note(&name, "hand-outs", outcome.handed.len() as u64);
+            counts.note(&name, "allocations", allocations);
         }
         let name = format!("chaos, {policy}");
-        let (mut events, mut actions) = (0, 0);
+        let (mut events, mut actions, mut allocations) = (0, 0, 0);
         let mut happened = chaos::Counts::default();
         for seed in 0..WORLDS {
             let options = Options {
                 policy,
                 ..Options::draw(seed)
             };
-            let report = chaos::run(&options, &mut Trace::new(false));
+            let mut trace = Trace::new(false);
+            let (report, made) = counted(|| chaos::run(&options, &mut trace));
+            allocations += made;
             let report = report.unwrap_or_else(|failure| panic!("{seed}: {}", failure.message));
             events += report.events;
             actions += report.actions;
@@ -122,6 +131,7 @@ fn the_core_does_as_much_as_is_committed() {
         counts.note(&name, "chunk loads", happened.loads);
         counts.note(&name, "hand-outs", happened.deliveries);
         counts.note(&name, "evictions", happened.evictions);
+        counts.note(&name, "allocations", allocations);
     }
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/counts.json");
     if let Err(differs) = counts.hold_to(&file, &[]) {

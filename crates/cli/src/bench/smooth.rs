@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use coscan_bench::smooth::data::{Keys, Spec, Table};
-use coscan_bench::smooth::experiments::{Experiment, ExperimentOptions};
+use coscan_bench::smooth::experiment_run::ExperimentOptions;
+use coscan_bench::smooth::experiments::Experiment;
 use coscan_bench::smooth::figures::Figures;
 use coscan_bench::smooth::picture::{PictureOptions, picture};
 use coscan_bench::smooth::results::{PATHS, SmoothResults};

@@ -200,7 +200,7 @@ impl Morphing {
     }
 
     /// So many pages of a region will not be looked at.
-    pub(crate) fn pruned(&mut self, pages: u32) {
+    pub(crate) fn pages_pruned(&mut self, pages: u32) {
         self.pages_coming = self.pages_coming.saturating_sub(pages.into());
     }
 
@@ -386,7 +386,7 @@ mod tests {
         }
         assert_eq!(given, [16, 4, 2, 2, 1]);
         // What will not be looked at, and what was, make room again.
-        morphing.pruned(15);
+        morphing.pages_pruned(15);
         assert_eq!(morphing.region_pages(), 16);
         morphing.examined(1, 1);
         morphing.examined(0, 0);

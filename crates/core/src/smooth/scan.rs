@@ -84,8 +84,8 @@ impl SmoothScan {
     /// So many pages of a region will not be looked at, because something else rules them out: they
     /// say nothing. Before the region is
     /// [`SmoothScan::examined`].
-    pub fn pruned(&mut self, pages: u32) {
-        self.morphing.pruned(pages);
+    pub fn pages_pruned(&mut self, pages: u32) {
+        self.morphing.pages_pruned(pages);
     }
 
     /// A region was read: of its `pages` pages, without those that were pruned, so many held

@@ -8,7 +8,6 @@
 //! measured anew.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use coscan_storage::pool::ChunkLease;
@@ -18,8 +17,8 @@ use super::expr_key::Key;
 use super::member::{Delivered, Member, Order, TableKey};
 use super::query_sets::PREDICATES_MAX;
 use super::state_cache::StateCache;
-use super::work::Work;
-use crate::session::EngineMetrics;
+use super::totals::Totals;
+use super::work::{FragmentPlan, Work};
 
 /// A class takes a few hundred bytes here.
 const AVOIDED_MAX: usize = 1024;
@@ -29,16 +28,7 @@ pub(crate) struct Board {
     tables: Mutex<HashMap<TableKey, Vec<Weak<Member>>>>,
     avoided: Mutex<HashMap<(TableKey, Key), Avoid>>,
     pub(crate) cache: Arc<StateCache>,
-    pub(crate) totals: Totals,
-}
-
-/// What all members' chunks came to.
-#[derive(Debug, Default)]
-pub(crate) struct Totals {
-    pub(crate) jobs: AtomicU64,
-    pub(crate) states: AtomicU64,
-    pub(crate) remembered: AtomicU64,
-    pub(crate) given_back: AtomicU64,
+    pub(crate) totals: Arc<Totals>,
 }
 
 /// A class with members, as `coscan.fragments` shows it.
@@ -68,18 +58,14 @@ impl Board {
             tables: Mutex::default(),
             avoided: Mutex::default(),
             cache,
-            totals: Totals::default(),
+            totals: Arc::default(),
         }
     }
 
-    /// Adds what was shared so far.
-    pub(crate) fn add_to(&self, metrics: &mut EngineMetrics) {
-        let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        metrics.fragment_jobs = count(&self.totals.jobs);
-        metrics.fragment_states = count(&self.totals.states);
-        metrics.fragment_states_remembered = count(&self.totals.remembered);
-        metrics.fragment_chunks_given_back = count(&self.totals.given_back);
-        metrics.state_cache_bytes = self.cache.counts().bytes;
+    /// An execution of a fragment, whose session lets the cache hold so many bytes.
+    pub(crate) fn member(&self, plan: Arc<FragmentPlan>, cache_bytes: u64) -> Member {
+        let (cache, totals) = (Arc::clone(&self.cache), Arc::clone(&self.totals));
+        Member::new(plan, cache, totals, cache_bytes)
     }
 
     /// The member's chunks may be worked on by others from now on.

@@ -33,67 +33,60 @@ use futures::{FutureExt, StreamExt};
 use super::board::{Avoid, Board};
 use super::job::Job;
 use super::member::{Delivered, Member, TableKey};
-use super::recognise::{SharingOptions, fragment};
+use super::recognise::{Fragment, SharingOptions, fragment};
 use super::rows_exec::RowsExec;
-use super::work::FragmentPlan;
 use crate::error::external;
 use crate::read::scan::{
-    Batches, Execution, Executions, PartitionMetrics, Remembers, Run, Running, ScanPlan, stream_of,
+    Batches, Execution, Executions, PartitionMetrics, Remembers, Run, Running, stream_of,
 };
 use crate::tasks::in_turn;
 
 /// A scan and the partial aggregate on it, worked on chunk by chunk for all queries that want the
 /// same chunk.
 pub(crate) struct FragmentExec {
-    /// The scan, as it would stand in the plan.
-    scan: Arc<dyn ExecutionPlan>,
-    /// The partial aggregate on the scan, as it would stand in the plan.
-    partial: Arc<dyn ExecutionPlan>,
-    parts: Parts,
-    executions: Executions<Fragment>,
+    fragment: Fragment,
+    sharing: SharingOptions,
+    executions: Executions<Shared>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
 }
 
-/// What the node does.
-#[derive(Clone)]
-pub(crate) struct Parts {
-    pub(crate) fragment: Arc<FragmentPlan>,
-    pub(crate) scan: Arc<ScanPlan>,
-    pub(crate) scan_metrics: ExecutionPlanMetricsSet,
-    pub(crate) sharing: SharingOptions,
-}
-
 /// What the streams of one execution share.
-struct Fragment {
+struct Shared {
     scan: Arc<Execution>,
     member: Arc<Member>,
 }
 
 impl FragmentExec {
-    pub(crate) fn new(
-        scan: Arc<dyn ExecutionPlan>,
-        partial: Arc<dyn ExecutionPlan>,
-        parts: Parts,
-    ) -> Self {
-        let properties = Arc::clone(partial.properties());
-        let own = parts.clone();
+    /// The node that stands for a partial aggregate; `None` if `node` is none, or cannot be shared.
+    ///
+    /// # Errors
+    /// As [`fragment`].
+    pub(crate) fn of(
+        node: &Arc<dyn ExecutionPlan>,
+        sharing: &SharingOptions,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let fragment = fragment(node, sharing)?;
+        Ok(fragment.map(|fragment| Arc::new(Self::new(fragment, sharing.clone())) as _))
+    }
+
+    fn new(fragment: Fragment, sharing: SharingOptions) -> Self {
+        let properties = Arc::clone(fragment.partial.properties());
+        let (own, with) = (fragment.clone(), sharing.clone());
         let make = move || {
-            let fragment = Arc::clone(&own.fragment);
-            let board = Arc::clone(&own.sharing.board);
-            let member = Arc::new(Member::new(fragment, board, own.sharing.cache_bytes));
+            let member = with.board.member(Arc::clone(&own.plan), with.cache_bytes);
+            let member = Arc::new(member);
             let remembers = Arc::clone(&member) as Arc<dyn Remembers>;
             let scan = Execution::new(Arc::clone(&own.scan), own.scan_metrics.clone());
-            Fragment {
+            Shared {
                 scan: Arc::new(scan.with_memory(remembers)),
                 member,
             }
         };
         Self {
-            executions: Executions::new(parts.scan.partitions.len(), make),
-            scan,
-            partial,
-            parts,
+            executions: Executions::new(fragment.scan.partitions.len(), make),
+            fragment,
+            sharing,
             properties,
             metrics: ExecutionPlanMetricsSet::new(),
         }
@@ -101,7 +94,7 @@ impl FragmentExec {
 
     /// The partial aggregate on its scan, as it would stand in the plan: it gives the same rows.
     pub(crate) fn partial(&self) -> &Arc<dyn ExecutionPlan> {
-        &self.partial
+        &self.fragment.partial
     }
 
     /// The partial aggregate over these runs of the scan, or over what is left of it.
@@ -110,9 +103,9 @@ impl FragmentExec {
         execution: &Arc<Execution>,
         runs: Option<Vec<Arc<Run>>>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let rows = RowsExec::new(Arc::clone(execution), runs, &self.scan);
+        let rows = RowsExec::new(Arc::clone(execution), runs, &self.fragment.input);
         let rows: Arc<dyn ExecutionPlan> = Arc::new(rows);
-        let replaced = Arc::clone(&self.partial).transform_up(|node| {
+        let replaced = Arc::clone(&self.fragment.partial).transform_up(|node| {
             Ok(if node.is::<DataSourceExec>() {
                 Transformed::yes(Arc::clone(&rows))
             } else {
@@ -128,9 +121,9 @@ impl DisplayAs for FragmentExec {
         match t {
             DisplayFormatType::Default | DisplayFormatType::Verbose => {
                 write!(f, "FragmentExec: ")?;
-                self.partial.fmt_as(t, f)
+                self.fragment.partial.fmt_as(t, f)
             }
-            DisplayFormatType::TreeRender => self.partial.fmt_as(t, f),
+            DisplayFormatType::TreeRender => self.fragment.partial.fmt_as(t, f),
         }
     }
 }
@@ -138,7 +131,7 @@ impl DisplayAs for FragmentExec {
 impl fmt::Debug for FragmentExec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FragmentExec")
-            .field("partial", &self.partial)
+            .field("partial", &self.fragment.partial)
             .finish_non_exhaustive()
     }
 }
@@ -153,14 +146,14 @@ impl ExecutionPlan for FragmentExec {
     }
 
     fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.scan]
+        vec![&self.fragment.input]
     }
 
     fn apply_expressions(
         &self,
         f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
-        self.partial.apply_expressions(f)
+        self.fragment.partial.apply_expressions(f)
     }
 
     fn replace_children(
@@ -171,7 +164,7 @@ impl ExecutionPlan for FragmentExec {
         let (Some(scan), true) = (children.pop(), children.is_empty()) else {
             return internal_err!("a FragmentExec has one child");
         };
-        let partial = Arc::clone(&self.partial).transform_up(|node| {
+        let partial = Arc::clone(&self.fragment.partial).transform_up(|node| {
             Ok(if node.is::<DataSourceExec>() {
                 Transformed::yes(Arc::clone(&scan))
             } else {
@@ -179,7 +172,7 @@ impl ExecutionPlan for FragmentExec {
             })
         });
         let partial = partial.data()?;
-        let fragment = fragment(&partial, &self.parts.sharing)?;
+        let fragment = Self::of(&partial, &self.sharing)?;
         // A scan of another kind: the plan as it would be without sharing.
         Ok(fragment.unwrap_or(partial))
     }
@@ -199,26 +192,25 @@ impl ExecutionPlan for FragmentExec {
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        let plan = &self.parts.scan;
-        plan.engine
+        let plan = &self.fragment.scan;
+        plan.resources
             .ensure_device(&plan.store, &context.runtime_env())?;
-        let fragment = self.executions.open(partition)?;
-        let rest = self.row_by_row(&fragment.scan, None)?;
+        let shared = self.executions.open(partition)?;
+        let rest = self.row_by_row(&shared.scan, None)?;
         let state = Partition {
             number: partition,
             baseline: BaselineMetrics::new(&self.metrics, partition),
-            scan_metrics: PartitionMetrics::new(&self.parts.scan_metrics, partition),
+            scan_metrics: PartitionMetrics::new(&self.fragment.scan_metrics, partition),
             metrics: self.metrics.clone(),
-            schema: Arc::clone(&self.parts.fragment.schema),
-            board: Arc::clone(&self.parts.sharing.board),
+            schema: Arc::clone(&self.fragment.plan.schema),
+            board: Arc::clone(&self.sharing.board),
             given_back: {
-                let (partial, scan) = (Arc::clone(&self.partial), Arc::clone(&self.scan));
-                let twin = Self::new(scan, partial, self.parts.clone());
+                let twin = Self::new(self.fragment.clone(), self.sharing.clone());
                 Box::new(move |execution: &Arc<Execution>, run| {
                     twin.row_by_row(execution, Some(vec![run]))
                 })
             },
-            fragment,
+            shared,
             rest,
             batch_rows: context.session_config().batch_size(),
             context,
@@ -239,7 +231,7 @@ type OverRun =
 /// The stream of one partition.
 struct Partition {
     number: usize,
-    fragment: Arc<Fragment>,
+    shared: Arc<Shared>,
     board: Arc<Board>,
     schema: SchemaRef,
     /// The partial aggregate over what is left of the scan.
@@ -286,7 +278,7 @@ impl Partition {
         loop {
             let finished = matches!(self.at, At::Finished);
             let rows_min = if finished { 0 } else { self.batch_rows };
-            if let Some(states) = self.fragment.member.take(rows_min)? {
+            if let Some(states) = self.shared.member.take(rows_min)? {
                 return Ok(Some(states));
             }
             if finished {
@@ -315,12 +307,12 @@ impl Partition {
                 None => self.at = At::Settling(running),
             },
             At::Settling(running) => {
-                let given_back = self.fragment.member.settled().await;
+                let given_back = self.shared.member.settled().await;
                 if given_back.is_empty() {
                     self.report(&running);
                 } else {
                     let run = Arc::new(Run::new(&given_back, &running.pipelines, 1, false));
-                    let plan = (self.given_back)(&self.fragment.scan, run)?;
+                    let plan = (self.given_back)(&self.shared.scan, run)?;
                     let rows = plan.execute(self.number, Arc::clone(&self.context))?;
                     self.at = At::Alone { running, rows };
                 }
@@ -333,14 +325,14 @@ impl Partition {
     async fn start(&mut self) -> Result<()> {
         let running = {
             let _timer = self.scan_metrics.opening.timer();
-            self.fragment.scan.running().await?
+            self.shared.scan.running().await?
         };
         let Some(run) = running.runs(self.number).first().map(Arc::clone) else {
             self.at = At::Settling(running);
             return Ok(());
         };
         let scan = running.scan(&run).await?;
-        let member = &self.fragment.member;
+        let member = &self.shared.member;
         let table = (running.pool.number(), running.table.table());
         if member.table().is_none() {
             member.take_place(&running, &scan);
@@ -371,7 +363,7 @@ impl Partition {
         scan: Arc<Scan>,
         table: TableKey,
     ) -> Result<()> {
-        let member = Arc::clone(&self.fragment.member);
+        let member = Arc::clone(&self.shared.member);
         if member.is_alone() {
             let rows = self.rest.execute(self.number, Arc::clone(&self.context))?;
             self.at = At::Alone { running, rows };
@@ -436,7 +428,7 @@ impl Partition {
         if let Some(run) = running.runs(self.number).first() {
             self.scan_metrics.report(run);
         }
-        let counts = &self.fragment.member.counts;
+        let counts = &self.shared.member.counts;
         let show = |name: &'static str, count: &std::sync::atomic::AtomicUsize| {
             let metric = MetricBuilder::new(&self.metrics).counter(name, self.number);
             metric.add(count.swap(0, Ordering::Relaxed));

@@ -26,11 +26,8 @@ use datafusion::physical_expr::expressions::{
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
 
 use super::expr_key::{Key, KeyWriter};
-use super::narrow::{Narrow, Narrowed, Operand, narrowed};
+use super::narrow::{Narrow, Narrowed, NodeId, Operand, narrowed};
 use crate::read::widen;
-
-/// A node's position in its graph.
-pub(crate) type NodeId = usize;
 
 /// The graph of a chunk job.
 #[derive(Default)]

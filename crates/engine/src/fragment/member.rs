@@ -21,8 +21,9 @@ use datafusion::error::Result;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::board::Board;
 use super::program::Sharing;
+use super::state_cache::StateCache;
+use super::totals::Totals;
 use super::work::{FragmentPlan, Work};
 use crate::read::FilePlan;
 use crate::read::scan::{Judged, Remembers, Running};
@@ -37,7 +38,8 @@ const WAITING_ROWS_MAX: usize = 64 << 10;
 /// One execution of a fragment.
 pub(crate) struct Member {
     plan: Arc<FragmentPlan>,
-    board: Arc<Board>,
+    cache: Arc<StateCache>,
+    totals: Arc<Totals>,
     /// Bytes that this member's session lets the cache hold; 0: it neither asks nor fills it.
     pub(crate) cache_bytes: u64,
     works: Mutex<HashMap<(usize, u64), Planned>>,
@@ -97,10 +99,17 @@ pub(crate) struct Order {
 }
 
 impl Member {
-    pub(crate) fn new(plan: Arc<FragmentPlan>, board: Arc<Board>, cache_bytes: u64) -> Self {
+    /// Made by the board (`board.rs`), whose cache and totals these are.
+    pub(super) fn new(
+        plan: Arc<FragmentPlan>,
+        cache: Arc<StateCache>,
+        totals: Arc<Totals>,
+        cache_bytes: u64,
+    ) -> Self {
         Self {
             plan,
-            board,
+            cache,
+            totals,
             cache_bytes,
             works: Mutex::default(),
             place: OnceLock::new(),
@@ -218,7 +227,7 @@ impl Member {
         if self.cache_bytes == 0 {
             return None;
         }
-        self.board.cache.find(info, &work.key)
+        self.cache.find(info, &work.key)
     }
 
     /// States of one chunk more.
@@ -282,7 +291,7 @@ impl Remembers for Member {
             return Ok(false);
         };
         self.counts.remembered.fetch_add(1, Ordering::Relaxed);
-        self.board.totals.remembered.fetch_add(1, Ordering::Relaxed);
+        self.totals.remembered.fetch_add(1, Ordering::Relaxed);
         self.add(states);
         Ok(true)
     }
@@ -299,7 +308,7 @@ impl Order {
     pub(crate) fn deliver(mut self, states: RecordBatch, how: Delivered) {
         self.delivered = true;
         let counts = &self.member.counts;
-        let totals = &self.member.board.totals;
+        let totals = &self.member.totals;
         let total = match how {
             Delivered::Remembered => &totals.remembered,
             Delivered::ByOwnJob(_) | Delivered::ByAnothersJob(_) => &totals.states,
@@ -336,7 +345,7 @@ pub(crate) enum Delivered {
 impl Drop for Order {
     fn drop(&mut self) {
         if !self.delivered {
-            let (own, all) = (&self.member.counts, &self.member.board.totals);
+            let (own, all) = (&self.member.counts, &self.member.totals);
             own.given_back.fetch_add(1, Ordering::Relaxed);
             all.given_back.fetch_add(1, Ordering::Relaxed);
             self.running.claims.give_back(self.position);

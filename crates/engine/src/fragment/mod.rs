@@ -2,11 +2,11 @@
 //!
 //! | file | what it answers |
 //! |---|---|
-//! | `recognise.rs` | which part of a plan is a fragment |
+//! | `recognise.rs`, `share_fragments.rs` | which part of a plan is a fragment; the rule |
 //! | `exec.rs` | the plan node, and its streams |
 //! | `rows_exec.rs` | how a fragment goes on without sharing |
 //! | `member.rs` | a query's side: what is to come, what has come |
-//! | `board.rs` | who else wants a chunk |
+//! | `board.rs`, `totals.rs` | who else wants a chunk; what all their chunks came to |
 //! | `job.rs` | one chunk, worked on for everybody |
 //! | `work.rs` | what a fragment does with a chunk of one file |
 //! | `program.rs` | the works of a job, together |
@@ -30,12 +30,14 @@ mod program;
 mod query_sets;
 mod recognise;
 mod rows_exec;
+mod share_fragments;
 mod state_cache;
 mod sums;
+mod totals;
 mod work;
 
 pub(crate) use board::Board;
 pub(crate) use exec::FragmentExec;
 pub(crate) use expr_key::{Elsewhere, KeyWriter};
-pub(crate) use recognise::ShareFragments;
+pub(crate) use share_fragments::ShareFragments;
 pub(crate) use state_cache::{Counts, StateCache};

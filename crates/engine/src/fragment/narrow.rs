@@ -22,7 +22,6 @@ use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr, Literal, NegativeExpr};
 
-use super::graph::NodeId;
 use crate::read::{Integers, compares, each_width, is_whole, whole_of};
 
 /// Values of at most 64 bits with their bounds. What is under a null is any number within the
@@ -34,6 +33,9 @@ pub(crate) struct Narrow {
     pub(crate) low: i64,
     pub(crate) high: i64,
 }
+
+/// A node's position in its graph (`graph.rs`).
+pub(crate) type NodeId = usize;
 
 /// An input of an operation.
 #[derive(Clone, Copy, Debug)]

@@ -32,8 +32,9 @@ use datafusion::physical_expr::GroupsAccumulatorAdapter;
 use datafusion::physical_expr::expressions::Literal;
 
 use super::expr_key::Key;
-use super::graph::{Frame, Graph, NodeId, filter_of};
+use super::graph::{Frame, Graph, filter_of};
 use super::groups::Groups;
+use super::narrow::NodeId;
 use super::query_sets::{Admitted, NOBODY, PREDICATES_MAX, QuerySets};
 use super::sums::{Histogram, Kind, Sums};
 use super::work::{Aggregate, PlannedAggregate, Work};

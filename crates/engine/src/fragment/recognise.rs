@@ -2,84 +2,30 @@
 //!
 //! A partial aggregate over a cooperative scan in shared delivery, with nothing between but
 //! projections and what spreads rows over partitions: what it leaves of a set of chunks is a merge
-//! of what it leaves of each. The pair becomes a [`FragmentExec`]; the final aggregate above it
-//! stays DataFusion's.
+//! of what it leaves of each. The pair becomes a `FragmentExec` (`exec.rs`); the final aggregate
+//! above it stays DataFusion's.
 //! Not fragments: grouping sets, aggregates that heed an order, limits, scans with dynamic filters
 //! (what passes depends on when), and whatever an expression key does not exist for.
 
 use std::sync::Arc;
 
-use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::datasource::source::{DataSource, DataSourceExec};
 use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::DynamicFilterTracking;
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
+use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::udaf::AggregateFunctionExpr;
 use datafusion::physical_plan::{ExecutionPlan, InputOrderMode, Partitioning};
 
 use super::board::Board;
-use super::exec::{FragmentExec, Parts};
 use super::expr_key::KeyWriter;
 use super::work::{FragmentPlan, PlannedAggregate, inline};
-use crate::plan::CScanSource;
+use crate::cscan::CScanSource;
 use crate::read::scan::{Delivery, ScanPlan};
-use crate::session::{Settings, WeakEngine};
-
-/// Puts fragments in the place of partial aggregates on cooperative scans. Runs after scans were
-/// swapped.
-#[derive(Debug)]
-pub(crate) struct ShareFragments {
-    engine: WeakEngine,
-}
-
-impl ShareFragments {
-    pub(crate) fn new(engine: WeakEngine) -> Self {
-        Self { engine }
-    }
-}
-
-impl PhysicalOptimizerRule for ShareFragments {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        config: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let Some(settings) = config.extensions.get::<Settings>() else {
-            return Ok(plan);
-        };
-        let Some(engine) = self.engine.upgrade() else {
-            return Ok(plan);
-        };
-        if !settings.cooperative || !settings.share_fragments {
-            return Ok(plan);
-        }
-        let sharing = SharingOptions {
-            board: Arc::clone(engine.board()),
-            cache_bytes: settings.state_cache_bytes(),
-            time_zone: config.execution.time_zone.clone().unwrap_or_default(),
-        };
-        let shared = plan.transform_up(|node| {
-            Ok(match fragment(&node, &sharing)? {
-                Some(fragment) => Transformed::yes(fragment),
-                None => Transformed::no(node),
-            })
-        });
-        shared.data()
-    }
-
-    fn name(&self) -> &'static str {
-        "CoscanShareFragments"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
-}
 
 /// With whom and how a session's fragments are shared.
 #[derive(Clone)]
@@ -91,14 +37,26 @@ pub(crate) struct SharingOptions {
     pub(crate) time_zone: String,
 }
 
-/// The fragment that stands for a partial aggregate; `None` if `node` is none, or cannot be shared.
+/// A scan and the partial aggregate on it.
+#[derive(Clone)]
+pub(crate) struct Fragment {
+    /// The scan, as it would stand in the plan.
+    pub(crate) input: Arc<dyn ExecutionPlan>,
+    /// The partial aggregate on the scan, as it would stand in the plan.
+    pub(crate) partial: Arc<dyn ExecutionPlan>,
+    pub(crate) plan: Arc<FragmentPlan>,
+    pub(crate) scan: Arc<ScanPlan>,
+    pub(crate) scan_metrics: ExecutionPlanMetricsSet,
+}
+
+/// The fragment that a partial aggregate is; `None` if `node` is none, or cannot be shared.
 ///
 /// # Errors
 /// If the plan does not fit together: a bug.
 pub(crate) fn fragment(
     node: &Arc<dyn ExecutionPlan>,
     sharing: &SharingOptions,
-) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+) -> Result<Option<Fragment>> {
     let Some(aggregate) = node.downcast_ref::<AggregateExec>() else {
         return Ok(None);
     };
@@ -169,20 +127,19 @@ pub(crate) fn fragment(
         schema: node.schema(),
         time_zone: sharing.time_zone.clone(),
     };
-    let parts = Parts {
-        fragment: Arc::new(plan),
-        scan: Arc::clone(scan),
-        scan_metrics: source.metrics(),
-        sharing: sharing.clone(),
-    };
     let partial = Arc::clone(node).transform_up(|node| {
         Ok(match spread(&node) {
             Some(input) => Transformed::yes(Arc::clone(input)),
             None => Transformed::no(node),
         })
     });
-    let fragment = FragmentExec::new(Arc::clone(input), partial.data()?, parts);
-    Ok(Some(Arc::new(fragment)))
+    Ok(Some(Fragment {
+        input: Arc::clone(input),
+        partial: partial.data()?,
+        plan: Arc::new(plan),
+        scan: Arc::clone(scan),
+        scan_metrics: source.metrics(),
+    }))
 }
 
 /// The input of a node that only spreads rows over more partitions: states are few.

@@ -13,8 +13,6 @@ use std::sync::Arc;
 use arrow::compute::SortOptions;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use coscan_storage::device::FileVersion;
-use coscan_storage::pool::{BufferPool, TableFile};
-use coscan_storage::{CHUNK_BYTES_DEFAULT, FileChunk, Piece};
 use datafusion::catalog::TableProvider;
 use datafusion::common::TableReference;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -33,30 +31,29 @@ use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use futures::TryStreamExt;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt, PutMode};
-use parquet::file::metadata::RowGroupMetaData;
-use parquet::file::page_index::offset_index::OffsetIndexMetaData;
 
-use super::catalog::{Index, Indexes};
 use super::commit::{Committed, commit, data_name, unwritten};
 use super::discovery::named_folder;
 use super::draft::Draft;
 use super::entries::entries;
-use super::folder::Folder;
-use super::litter::Claim;
-use super::manifest::{CoveredFile, KEY, Manifest, POSITION, is_text};
+use super::leaves::{leaves, leaves_end, open, tail_crc32};
 use super::merge::{KeptEntries, can_keep};
-use super::progress::Progress;
 use crate::error::external;
-use crate::plan::parquet_scan;
+use crate::index_catalog::{
+    Claim, CoveredFile, Folder, Index, Indexes, KEY, Manifest, POSITION, Progress, is_text,
+    is_whole_number,
+};
+use crate::read::parquet_scan;
 use crate::read::scan::{Delivery, Execution, Running, ScanPlan};
-use crate::session::{Engine, Settings};
+use crate::resources::Resources;
+use crate::settings::Settings;
 
 /// Leaves read at once for their checksums.
 const VERIFIED_AT_ONCE: usize = 64;
 
 /// What to build.
 pub(super) struct Order<'a> {
-    pub(super) engine: &'a Engine,
+    pub(super) resources: &'a Arc<Resources>,
     pub(super) state: &'a SessionState,
     pub(super) name: &'a str,
     pub(super) table: &'a str,
@@ -92,7 +89,7 @@ impl Order<'_> {
             )));
         }
         let folder = self.folder(&table).await?;
-        let indexes = self.engine.indexes();
+        let indexes = self.resources.indexes();
         let building = indexes.begin_building(&folder, self.name)?;
         let store = self.state.runtime_env().object_store(&folder.store)?;
         if self.old.is_none() {
@@ -111,7 +108,8 @@ impl Order<'_> {
             progress: &building.progress,
         };
         let old = self.old.filter(|old| can_keep(old, &scan));
-        let kept = old.map(|old| KeptEntries::new(old, self.engine.pool(&scan.settings), &store));
+        let kept =
+            old.map(|old| KeptEntries::new(old, self.resources.pool(&scan.settings), &store));
         let (manifest, draft) = match self.data(&scan, kept.as_ref(), &place).await {
             Err(_) if kept.as_ref().is_some_and(KeptEntries::failed) => {
                 self.data(&scan, None, &place).await?
@@ -251,7 +249,7 @@ impl Order<'_> {
 
     /// Reads the data back for what the manifest says of it.
     async fn seal(&self, manifest: &mut Manifest, path: &Path, place: &Place<'_>) -> Result<()> {
-        let pool = self.engine.pool(&self.settings());
+        let pool = self.resources.pool(&self.settings());
         let version = FileVersion::from(&place.store.head(path).await?);
         manifest.bytes = version.size;
         let file = open(&pool, place.folder.store.as_str(), &version).await?;
@@ -318,7 +316,7 @@ impl Order<'_> {
     fn settings(&self) -> Settings {
         let extensions = &self.state.config().options().extensions;
         let settings = extensions.get::<Settings>().cloned();
-        settings.unwrap_or_else(|| self.engine.settings())
+        settings.unwrap_or_else(|| self.resources.settings())
     }
 
     /// The scan of the column, not yet started.
@@ -343,7 +341,7 @@ impl Order<'_> {
         plan.apply(|node| {
             if let Some((scan, source)) = parquet_scan(node) {
                 scans.push(ScanPlan::new(
-                    self.engine.clone(),
+                    Arc::clone(self.resources),
                     settings.clone(),
                     Delivery::Shared,
                     scan,
@@ -368,15 +366,6 @@ fn has_order(data_type: &DataType) -> bool {
     is_decimal || is_whole_number(data_type) || is_text(data_type)
 }
 
-/// Types that Parquet stores as whole numbers.
-pub(super) fn is_whole_number(data_type: &DataType) -> bool {
-    data_type.is_integer()
-        || matches!(
-            data_type,
-            DataType::Date32 | DataType::Time32(_) | DataType::Time64(_) | DataType::Timestamp(..)
-        )
-}
-
 /// The files of a table, in the order of their chunks, which is that of the scan.
 fn covered(running: &Running) -> Vec<CoveredFile> {
     running
@@ -398,81 +387,6 @@ fn ordering(schema: &SchemaRef) -> Result<LexOrdering> {
     let by = |name| Ok::<_, DataFusionError>(PhysicalSortExpr::new(col(name, schema)?, ascending));
     LexOrdering::new([by(KEY)?, by(POSITION)?])
         .ok_or_else(|| DataFusionError::Internal("an ordering of nothing".to_owned()))
-}
-
-/// Opens an index's data.
-pub(super) async fn open(
-    pool: &BufferPool,
-    store: &str,
-    version: &FileVersion,
-) -> Result<Arc<TableFile>> {
-    let files = pool.shared().files();
-    // Into which chunks it falls does not matter: it is read leaf by leaf.
-    let mut opened = files
-        .open(store, std::slice::from_ref(version), CHUNK_BYTES_DEFAULT)
-        .await
-        .map_err(external)?;
-    opened
-        .pop()
-        .ok_or_else(|| DataFusionError::Internal("a file was opened and is not there".to_owned()))
-}
-
-/// The leaves, in order: the pages of the first column, a piece each.
-pub(super) fn leaves(file: &TableFile) -> Vec<FileChunk> {
-    let metadata = file.metadata();
-    let mut leaves = Vec::new();
-    for (row_group, group) in metadata.row_groups().iter().enumerate() {
-        let rows = group.num_rows().unsigned_abs();
-        let index = metadata
-            .offset_index()
-            .and_then(|index| index.get(row_group)?.first());
-        let pages = index
-            .into_iter()
-            .flat_map(OffsetIndexMetaData::page_locations);
-        let mut cuts: Vec<u64> = pages
-            .map(|page| page.first_row_index.unsigned_abs())
-            .collect();
-        if cuts.first() != Some(&0) {
-            cuts = vec![0];
-        }
-        cuts.push(rows);
-        leaves.extend(cuts.windows(2).map(|cut| FileChunk {
-            pieces: vec![Piece {
-                row_group,
-                rows: cut[0]..cut[1],
-            }],
-            rows: cut[1] - cut[0],
-            columns: Vec::new(),
-        }));
-    }
-    leaves
-}
-
-fn leaves_end(file: &TableFile) -> u64 {
-    let columns = file
-        .metadata()
-        .row_groups()
-        .iter()
-        .flat_map(RowGroupMetaData::columns);
-    columns
-        .map(|column| {
-            let (start, length) = column.byte_range();
-            start + length
-        })
-        .max()
-        .unwrap_or(0)
-}
-
-/// CRC-32 of what follows the leaves.
-pub(super) async fn tail_crc32(file: &TableFile, leaves_end: u64) -> Result<u32> {
-    let version = file.version();
-    let tail = leaves_end..version.size;
-    let read = file
-        .device()
-        .read(version, std::slice::from_ref(&tail))
-        .await
-        .map_err(external)?;
-    Ok(read.first().map_or(0, |bytes| crc32fast::hash(bytes)))
 }
 
 impl Indexes {

@@ -4,7 +4,7 @@
 //! put has begun it is carried through, whoever waits for it. From then on the data stays unless it
 //! is certain that no manifest names it: a put that failed on the way back may have worked, so
 //! after one that failed the folder is asked whose manifest is there. The old data goes when the
-//! new manifest is durable (`local_store/disk.rs`), and not before.
+//! new manifest is durable (`object_stores/local_store/disk.rs`), and not before.
 //! Not here: how the data is written, and removed if there is no commit (`draft.rs`).
 
 use std::hash::{BuildHasher, RandomState};
@@ -15,11 +15,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use datafusion::error::{DataFusionError, Result};
 use object_store::{ObjectStoreExt, PutMode, PutPayload};
 
-use super::catalog::{Index, Indexes};
 use super::draft::{Draft, carried_through};
-use super::folder::Folder;
-use super::manifest::Manifest;
 use crate::error::Error;
+use crate::index_catalog::{Folder, Index, Indexes, Manifest};
 
 /// What became of a commit.
 pub(super) enum Committed {

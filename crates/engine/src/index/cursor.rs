@@ -33,11 +33,10 @@ use object_store::{ObjectStore, ObjectStoreExt};
 use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
 use parquet::arrow::parquet_to_arrow_schema;
 
-use super::build::{leaves, open, tail_crc32};
-use super::catalog::Index;
 use super::key_list::{SHORT_LIST_MAX, long_lists, may_hold};
-use super::manifest::{KEY, POSITION, is_ordered_alike};
+use super::leaves::{leaves, open, tail_crc32};
 use crate::error::external;
+use crate::index_catalog::{Index, KEY, POSITION, is_ordered_alike};
 use crate::read::prune::may_match;
 
 /// Leaves read at once: 32 of 4096 entries are about half a megabyte.

@@ -8,7 +8,7 @@
 //! STORED AS PARQUET`.
 //! Not here: which index a query uses (`probe/plan.rs`).
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider, TableProviderFactory};
@@ -21,22 +21,22 @@ use datafusion::logical_expr::{CreateExternalTable, LogicalPlan};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 
-use super::catalog::Index;
-use super::folder::{Folder, NamedFolder};
-use crate::session::{Engine, Settings, WeakEngine};
+use crate::index_catalog::{Folder, Index, Indexes, NamedFolder};
+use crate::resources::Resources;
+use crate::settings::Settings;
 use crate::tables::registration;
 
 /// Has a session look for indexes.
-pub(crate) fn look_for_indexes(builder: &mut SessionStateBuilder, engine: &WeakEngine) {
+pub(crate) fn look_for_indexes(builder: &mut SessionStateBuilder, resources: &Weak<Resources>) {
     let factories = builder.table_factories().get_or_insert_default();
     if let Some(inner) = factories.remove(PARQUET) {
-        let engine = engine.clone();
-        let factory = Tables { engine, inner };
+        let resources = resources.clone();
+        let factory = Tables { resources, inner };
         factories.insert(PARQUET.to_owned(), Arc::new(factory));
     }
     let planner = builder.query_planner();
     *planner = Some(Arc::new(Planner {
-        engine: engine.clone(),
+        resources: resources.clone(),
         inner: planner.take(),
     }));
 }
@@ -46,7 +46,7 @@ const PARQUET: &str = "PARQUET";
 
 /// Makes the indexes of a table known that was just made.
 pub(crate) async fn find_indexes(
-    engine: &Engine,
+    indexes: &Indexes,
     session: &dyn Session,
     table: &Arc<dyn TableProvider>,
 ) {
@@ -54,10 +54,10 @@ pub(crate) async fn find_indexes(
     if let Some(table) = table.downcast_ref::<ListingTable>()
         && let Ok(folder) = Folder::of_table(table, runtime).await
     {
-        look_through(engine, &folder.beside(), runtime).await;
+        look_through(indexes, &folder.beside(), runtime).await;
     }
     if let Some(named) = named_folder(session) {
-        look_through(engine, &named.folder, runtime).await;
+        look_through(indexes, &named.folder, runtime).await;
     }
 }
 
@@ -67,9 +67,9 @@ pub(super) fn named_folder(session: &dyn Session) -> Option<NamedFolder> {
     settings.and_then(|settings| settings.index_folder.clone())
 }
 
-async fn look_through(engine: &Engine, folder: &Folder, runtime: &RuntimeEnv) {
+async fn look_through(indexes: &Indexes, folder: &Folder, runtime: &RuntimeEnv) {
     match runtime.object_store(&folder.store) {
-        Ok(store) => engine.indexes().discover(folder, &store).await,
+        Ok(store) => indexes.discover(folder, &store).await,
         Err(error) => log::warn!("{}: no indexes from there: {error}", folder.display()),
     }
 }
@@ -77,11 +77,10 @@ async fn look_through(engine: &Engine, folder: &Folder, runtime: &RuntimeEnv) {
 /// An index may have been refreshed, or dropped, by somebody else. One that is open can be used all
 /// the same, as long as its data is there; one that is not is broken.
 pub(crate) async fn look_again(
-    engine: &Engine,
+    indexes: &Indexes,
     runtime: &RuntimeEnv,
     which: impl Fn(&Index) -> bool,
 ) {
-    let indexes = engine.indexes();
     let all = indexes.all().into_iter();
     for index in all.filter(|index| which(index)) {
         let Ok(store) = runtime.object_store(&index.folder.store) else {
@@ -97,7 +96,7 @@ pub(crate) async fn look_again(
 /// Plans a query when the indexes in the session's folder are known.
 #[derive(Debug)]
 struct Planner {
-    engine: WeakEngine,
+    resources: Weak<Resources>,
     /// `None`: DataFusion's own.
     inner: Option<Arc<dyn QueryPlanner + Send + Sync>>,
 }
@@ -109,13 +108,14 @@ impl QueryPlanner for Planner {
         plan: &LogicalPlan,
         session: &dyn Session,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        if let (Some(named), Some(engine)) = (named_folder(session), self.engine.upgrade()) {
-            let look = || look_through(&engine, &named.folder, session.runtime_env());
+        if let (Some(named), Some(resources)) = (named_folder(session), self.resources.upgrade()) {
+            let indexes = resources.indexes();
+            let look = || look_through(indexes, &named.folder, session.runtime_env());
             named.looked_through.get_or_init(look).await;
         }
-        if let Some(engine) = self.engine.upgrade() {
+        if let Some(resources) = self.resources.upgrade() {
             let broken = |index: &Index| index.broken().is_some();
-            look_again(&engine, session.runtime_env(), broken).await;
+            look_again(resources.indexes(), session.runtime_env(), broken).await;
         }
         match &self.inner {
             Some(inner) => inner.create_physical_plan(plan, session).await,
@@ -130,7 +130,7 @@ impl QueryPlanner for Planner {
 /// Makes the tables of `CREATE EXTERNAL TABLE`.
 #[derive(Debug)]
 struct Tables {
-    engine: WeakEngine,
+    resources: Weak<Resources>,
     inner: Arc<dyn TableProviderFactory>,
 }
 
@@ -147,8 +147,8 @@ impl TableProviderFactory for Tables {
             }
             None => self.inner.create(session, command).await?,
         };
-        if let Some(engine) = self.engine.upgrade() {
-            find_indexes(&engine, session, &table).await;
+        if let Some(resources) = self.resources.upgrade() {
+            find_indexes(resources.indexes(), session, &table).await;
         }
         Ok(table)
     }

@@ -23,9 +23,7 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
 use tokio::runtime::Handle;
 
-use super::build::is_whole_number;
-use super::litter::Claim;
-use super::manifest::{KEY, POSITION, is_text};
+use crate::index_catalog::{Claim, KEY, POSITION, is_text, is_whole_number};
 
 /// Entries in a leaf: 4096 of eight bytes or fewer are 16 to 32 KiB, which costs little beside a
 /// request, and the page index of a hundred million entries stays at a megabyte.

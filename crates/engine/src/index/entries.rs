@@ -20,9 +20,8 @@ use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use futures::future::BoxFuture;
 use futures::{StreamExt, stream};
 
-use super::manifest::Manifest;
-use super::progress::Progress;
 use crate::error::external;
+use crate::index_catalog::{Manifest, Progress};
 use crate::read::pipeline::Selection;
 use crate::read::scan::{Execution, Positions, Run, Running};
 

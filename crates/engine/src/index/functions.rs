@@ -7,7 +7,7 @@
 //! Not here: how statements become calls (`statement.rs`).
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use arrow::array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -26,18 +26,18 @@ use futures::future::BoxFuture;
 use futures::stream;
 
 use super::build::Order;
-use super::catalog::Index;
 use super::discovery::named_folder;
+use crate::index_catalog::Index;
+use crate::resources::Resources;
 use crate::right::Right;
 use crate::rights;
-use crate::session::WeakEngine;
 
 /// Makes the functions known to a session.
-pub(crate) fn register(builder: &mut SessionStateBuilder, engine: &WeakEngine) {
+pub(crate) fn register(builder: &mut SessionStateBuilder, resources: &Weak<Resources>) {
     let functions = builder.table_functions().get_or_insert_default();
     for verb in [Verb::Create, Verb::Refresh, Verb::Drop] {
         let function = IndexFunction {
-            engine: engine.clone(),
+            resources: resources.clone(),
             verb,
         };
         let name = verb.name().to_owned();
@@ -81,7 +81,7 @@ impl Verb {
 
 #[derive(Debug)]
 struct IndexFunction {
-    engine: WeakEngine,
+    resources: Weak<Resources>,
     verb: Verb,
 }
 
@@ -97,7 +97,7 @@ impl TableFunctionImpl for IndexFunction {
             )));
         };
         Ok(Arc::new(IndexTable {
-            engine: self.engine.clone(),
+            resources: self.resources.clone(),
             verb: self.verb,
             arguments,
             schema: schema(),
@@ -128,7 +128,7 @@ fn schema() -> SchemaRef {
 
 /// A statement that waits to be executed.
 struct IndexTable {
-    engine: WeakEngine,
+    resources: Weak<Resources>,
     verb: Verb,
     arguments: Vec<String>,
     schema: SchemaRef,
@@ -161,7 +161,7 @@ impl TableProvider for IndexTable {
             format!("{} INDEX writes files of the server", self.verb.word())
         })?;
         let work = Work {
-            engine: self.engine.clone(),
+            resources: self.resources.clone(),
             state: state.clone(),
             verb: self.verb,
             arguments: self.arguments.clone(),
@@ -188,7 +188,7 @@ impl fmt::Debug for IndexTable {
 /// A statement that is executed when its stream is polled.
 #[derive(Clone)]
 struct Work {
-    engine: WeakEngine,
+    resources: Weak<Resources>,
     state: SessionState,
     verb: Verb,
     arguments: Vec<String>,
@@ -214,9 +214,9 @@ impl PartitionStream for Work {
 impl Work {
     async fn run(&self) -> Result<Option<Arc<Index>>> {
         let gone = || DataFusionError::Execution("the engine was shut down".to_owned());
-        let engine = self.engine.upgrade().ok_or_else(gone)?;
+        let resources = self.resources.upgrade().ok_or_else(gone)?;
         let folder = named_folder(&self.state);
-        let known = |name| engine.indexes().named(name, folder.as_ref());
+        let known = |name| resources.indexes().named(name, folder.as_ref());
         let missing = |name| DataFusionError::Plan(format!("there is no index {name}"));
         match (self.verb, self.arguments.as_slice()) {
             (Verb::Create, [name, table, column, if_not_exists]) => {
@@ -225,7 +225,7 @@ impl Work {
                     return Ok(None);
                 }
                 let order = Order {
-                    engine: &engine,
+                    resources: &resources,
                     state: &self.state,
                     name,
                     table,
@@ -238,7 +238,7 @@ impl Work {
             (Verb::Refresh, [name]) => {
                 let index = known(name)?.ok_or_else(|| missing(name))?;
                 let order = Order {
-                    engine: &engine,
+                    resources: &resources,
                     state: &self.state,
                     name,
                     table: &index.manifest.table,
@@ -256,7 +256,7 @@ impl Work {
                     };
                 };
                 let store = self.state.runtime_env().object_store(&index.folder.store)?;
-                engine.indexes().drop_index(&store, &index).await?;
+                resources.indexes().drop_index(&store, &index).await?;
                 Ok(Some(index))
             }
             _ => Err(DataFusionError::Internal(

@@ -27,8 +27,8 @@ use futures::future::BoxFuture;
 use futures::{StreamExt, stream};
 use object_store::ObjectStore;
 
-use super::catalog::Index;
 use super::cursor::{ASCENDING, Cursor, Entries};
+use crate::index_catalog::Index;
 use crate::read::scan::ScanPlan;
 
 /// Whether all files of an index are there as they were, and the column has its type, so that its

@@ -10,39 +10,28 @@
 //! | `merge.rs` | what REFRESH keeps |
 //! | `draft.rs` | how its data is written, and removed |
 //! | `commit.rs` | how it comes into being, or not at all |
-//! | `progress.rs` | how far builds are |
-//! | `manifest.rs` | what is written about an index, and how damage is noticed |
-//! | `folder.rs` | where indexes are kept |
 //! | `discovery.rs` | when they are looked for |
-//! | `catalog.rs` | which indexes there are |
-//! | `litter.rs` | what becomes of drafts whose process was killed |
 //! | `cursor.rs` | which rows an index names |
+//! | `leaves.rs` | where the leaves of its data are |
 //! | `key_list.rs` | which leaves can hold a key of a list |
 //!
 //! An index is a Parquet file of (key, position), sorted by both: its footer is the root, its page
 //! index the inner level, its pages the leaves. NULL keys are left out. Contract:
-//! `docs/design/index.md`.
+//! `docs/design/index.md`. Not here: which indexes there are (`index_catalog/`).
 
 mod build;
-mod catalog;
 mod commit;
 mod cursor;
 mod discovery;
 mod draft;
 mod entries;
-mod folder;
 mod functions;
 mod key_list;
-mod litter;
-mod manifest;
+mod leaves;
 mod merge;
-mod progress;
 pub(crate) mod statement;
 
-pub(crate) use catalog::{Index, Indexes};
 pub(crate) use cursor::{ASCENDING, Cursor};
 pub(crate) use discovery::{find_indexes, look_again, look_for_indexes};
-pub(crate) use folder::NamedFolder;
 pub(crate) use functions::register as register_functions;
-pub use progress::IndexBuild;
 pub use statement::{IndexStatement, index_statement};

@@ -5,10 +5,11 @@
 //! | `pool.rs` | may this operator grow? |
 //! | `sort_credit.rs` | who gets what a sort gives back? |
 //! | `spill.rs` | where do operators put what they have no memory for? |
+//! | `limit.rs` | how much memory may the process use? |
 //!
-//! Not here: the budget itself and the buffer (`coscan-storage`), how large the budget is
-//! (`session/memory_limit.rs`).
+//! Not here: the budget itself and the buffer (`coscan-storage`).
 
+pub(crate) mod limit;
 mod pool;
 mod sort_credit;
 mod spill;

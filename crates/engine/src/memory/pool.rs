@@ -49,7 +49,7 @@ pub(crate) struct SharedPool {
 
 /// What a consumer does when it is refused.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Manner {
+enum OnRefusal {
     /// It spills.
     Spills,
     /// It merges fewer runs at a time.
@@ -58,7 +58,7 @@ enum Manner {
     Fails,
 }
 
-impl Manner {
+impl OnRefusal {
     /// DataFusion says of a consumer only whether it can spill; merges are known by their names.
     fn of(consumer: &MemoryConsumer) -> Self {
         if consumer.can_spill() {
@@ -89,10 +89,10 @@ impl SharedPool {
 
     /// How many consumers of this manner are registered, where that matters.
     fn count(&self, consumer: &MemoryConsumer) -> Option<&AtomicUsize> {
-        match Manner::of(consumer) {
-            Manner::Spills => Some(&self.spillers),
-            Manner::Merges => Some(&self.merges),
-            Manner::Fails => None,
+        match OnRefusal::of(consumer) {
+            OnRefusal::Spills => Some(&self.spillers),
+            OnRefusal::Merges => Some(&self.merges),
+            OnRefusal::Fails => None,
         }
     }
 
@@ -114,21 +114,21 @@ impl SharedPool {
         let operators = usize::try_from(self.budget.operators_max()).unwrap_or(usize::MAX);
         let among =
             |bytes: usize, count: &AtomicUsize| bytes / count.load(Ordering::Relaxed).max(1);
-        let (plenty, part) = match Manner::of(reservation.consumer()) {
-            Manner::Spills => {
+        let (plenty, part) = match OnRefusal::of(reservation.consumer()) {
+            OnRefusal::Spills => {
                 let sorts = self.sorts.share(reservation.consumer()).is_some();
                 let (plenty, left) = if sorts { (3, 4) } else { (6, 1) };
                 let fixed = self.fixed.load(Ordering::Relaxed);
                 let rest = operators.saturating_sub(fixed.max(operators / 8 * left));
                 (operators / 8 * plenty, among(rest, &self.spillers))
             }
-            Manner::Merges => {
+            OnRefusal::Merges => {
                 let sort = self.sorts.share(reservation.consumer());
                 let in_memory = sort.is_some_and(|sort| sort.in_memory);
                 let plenty = if in_memory { 15 } else { 13 };
                 (operators / 16 * plenty, among(operators / 8, &self.merges))
             }
-            Manner::Fails => return true,
+            OnRefusal::Fails => return true,
         };
         let all = self.reserved() + self.sorts.bytes();
         all.saturating_add(additional) <= plenty
@@ -182,9 +182,9 @@ impl MemoryPool for SharedPool {
         let of_credit = self.sorts.grow(consumer, additional);
         let rest = (additional - of_credit) as u64;
         let sixteenth = self.budget.limit() / BEYOND as u64;
-        let beyond = match Manner::of(consumer) {
-            Manner::Spills => 0,
-            Manner::Merges | Manner::Fails => sixteenth,
+        let beyond = match OnRefusal::of(consumer) {
+            OnRefusal::Spills => 0,
+            OnRefusal::Merges | OnRefusal::Fails => sixteenth,
         };
         let granted = || {
             self.is_fair(reservation, additional) && self.budget.try_reserve_beyond(rest, beyond)

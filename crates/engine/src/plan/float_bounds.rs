@@ -12,11 +12,8 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::SchemaRef;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{ColumnStatistics, Statistics};
 use datafusion::datasource::physical_plan::{
     FileGroup, FileScanConfig, FileScanConfigBuilder, FileSource, ParquetSource,
 };
@@ -28,8 +25,8 @@ use datafusion::physical_expr::{PhysicalExpr, conjunction, split_conjunction};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 
-use super::parquet_scan::parquet_scan;
-use crate::read::prune::{bounds_that_count, is_float};
+use crate::read::parquet_scan;
+use crate::read::prune::{bounds_that_count, is_float, without_float_bounds};
 
 /// Hides the bounds of floating-point columns from all rules that follow.
 #[derive(Debug)]
@@ -60,26 +57,6 @@ impl PhysicalOptimizerRule for HideFloatBounds {
     }
 }
 
-/// The statistics of files of this schema without bounds that NaN may lie beyond; `None` if there
-/// are none.
-pub(crate) fn hide(statistics: &Statistics, schema: &SchemaRef) -> Option<Statistics> {
-    let columns = || statistics.column_statistics.iter().zip(schema.fields());
-    let to_hide = |column: &ColumnStatistics| {
-        column.min_value != Precision::Absent || column.max_value != Precision::Absent
-    };
-    if !columns().any(|(column, field)| is_float(field.data_type()) && to_hide(column)) {
-        return None;
-    }
-    let mut hidden = statistics.clone();
-    for (column, field) in hidden.column_statistics.iter_mut().zip(schema.fields()) {
-        if is_float(field.data_type()) {
-            column.min_value = Precision::Absent;
-            column.max_value = Precision::Absent;
-        }
-    }
-    Some(hidden)
-}
-
 /// The scan without bounds of floating-point columns; `None` if it has none.
 fn without_bounds(scan: &FileScanConfig) -> Option<FileScanConfig> {
     let schema = scan.file_source().table_schema().file_schema();
@@ -91,15 +68,15 @@ fn without_bounds(scan: &FileScanConfig) -> Option<FileScanConfig> {
         return None;
     }
     let of_table = scan.statistics();
-    let table = hide(&of_table, schema);
+    let table = without_float_bounds(&of_table, schema);
     let files = || scan.file_groups.iter().flat_map(FileGroup::iter);
     let in_files = files().any(|file| {
         let statistics = file.statistics.as_deref();
-        statistics.is_some_and(|statistics| hide(statistics, schema).is_some())
+        statistics.is_some_and(|statistics| without_float_bounds(statistics, schema).is_some())
     });
     let in_groups = scan.file_groups.iter().any(|group| {
         let statistics = group.file_statistics(None);
-        statistics.is_some_and(|statistics| hide(statistics, schema).is_some())
+        statistics.is_some_and(|statistics| without_float_bounds(statistics, schema).is_some())
     });
     if table.is_none() && !in_files && !in_groups {
         return None;
@@ -109,7 +86,8 @@ fn without_bounds(scan: &FileScanConfig) -> Option<FileScanConfig> {
         let groups = scan.file_groups.iter().map(|group| {
             let files = group.iter().cloned().map(|mut file| {
                 let statistics = file.statistics.as_deref();
-                let hidden = statistics.and_then(|statistics| hide(statistics, schema));
+                let hidden =
+                    statistics.and_then(|statistics| without_float_bounds(statistics, schema));
                 if let Some(hidden) = hidden {
                     file.statistics = Some(Arc::new(hidden));
                 }
@@ -118,7 +96,7 @@ fn without_bounds(scan: &FileScanConfig) -> Option<FileScanConfig> {
             let rebuilt = FileGroup::new(files.collect());
             match group.file_statistics(None) {
                 Some(statistics) => {
-                    let hidden = hide(statistics, schema);
+                    let hidden = without_float_bounds(statistics, schema);
                     let statistics = hidden.unwrap_or_else(|| statistics.clone());
                     rebuilt.with_statistics(Arc::new(statistics))
                 }

@@ -12,7 +12,7 @@
 //! planning does to the scan. A marked scan that is not replaced after all is still a correct
 //! DataFusion scan, which filters exactly too.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::stats::Precision;
@@ -30,12 +30,13 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 
 use super::float_bounds::guarded;
-use super::parquet_scan::parquet_scan;
-use super::source::CScanSource;
-use super::{interesting_orders, plain};
-use crate::read::probe::{ProbeSidePlan, SmoothPlan};
+use super::interesting_orders;
+use crate::cscan::{CScanSource, plain};
+use crate::probe::{ProbeSidePlan, SmoothPlan};
+use crate::read::parquet_scan;
 use crate::read::scan::{Delivery, ScanPlan, files_of};
-use crate::session::{Engine, Settings, WeakEngine};
+use crate::resources::Resources;
+use crate::settings::Settings;
 
 /// Marks the scans that are to be cooperative, before anything is pushed down.
 #[derive(Debug)]
@@ -44,7 +45,7 @@ pub(crate) struct MarkScans;
 /// Replaces marked scans, after everything else.
 #[derive(Debug)]
 pub(crate) struct SwapScans {
-    engine: WeakEngine,
+    resources: Weak<Resources>,
 }
 
 /// The mark: a key in `TableParquetOptions::key_value_metadata`.
@@ -86,8 +87,8 @@ impl PhysicalOptimizerRule for MarkScans {
 }
 
 impl SwapScans {
-    pub(crate) fn new(engine: WeakEngine) -> Self {
-        Self { engine }
+    pub(crate) fn new(resources: Weak<Resources>) -> Self {
+        Self { resources }
     }
 }
 
@@ -100,14 +101,14 @@ impl PhysicalOptimizerRule for SwapScans {
         let Some(settings) = config.extensions.get::<Settings>() else {
             return Ok(plan);
         };
-        let Some(engine) = self.engine.upgrade() else {
+        let Some(resources) = self.resources.upgrade() else {
             return Ok(plan);
         };
         let mut by_index = false;
         let swapped = plan.transform_up(|node| {
             let swapped = match parquet_scan(&node) {
                 Some((scan, source)) if is_marked(source) && understood(scan, source) => {
-                    swap(&engine, settings, scan, source)?
+                    swap(&resources, settings, scan, source)?
                 }
                 _ => None,
             };
@@ -134,10 +135,12 @@ impl PhysicalOptimizerRule for SwapScans {
             if !settings.cooperative {
                 return Ok(node);
             }
-            Ok(match left_to_datafusion(&engine, settings, &node.data)? {
-                Some(source) => Transformed::yes(DataSourceExec::from_data_source(source)),
-                None => node,
-            })
+            Ok(
+                match left_to_datafusion(&resources, settings, &node.data)? {
+                    Some(source) => Transformed::yes(DataSourceExec::from_data_source(source)),
+                    None => node,
+                },
+            )
         })?;
         Ok(left.data)
     }
@@ -153,7 +156,7 @@ impl PhysicalOptimizerRule for SwapScans {
 
 /// A Parquet scan that was not replaced, with errors that say where, if we understand it.
 fn left_to_datafusion(
-    engine: &Engine,
+    resources: &Arc<Resources>,
     settings: &Settings,
     node: &Arc<dyn ExecutionPlan>,
 ) -> Result<Option<CScanSource>> {
@@ -161,7 +164,7 @@ fn left_to_datafusion(
     else {
         return Ok(None);
     };
-    let checked = plain::checked(engine, settings, scan, source)?;
+    let checked = plain::checked(resources, settings, scan, source)?;
     Ok(checked.map(|(scan, again)| CScanSource::plain(scan, again)))
 }
 
@@ -249,7 +252,7 @@ fn mark(scan: &FileScanConfig, source: &ParquetSource) -> Arc<dyn ExecutionPlan>
 }
 
 fn swap(
-    engine: &Engine,
+    resources: &Arc<Resources>,
     settings: &Settings,
     scan: &FileScanConfig,
     source: &ParquetSource,
@@ -262,7 +265,13 @@ fn swap(
     } else {
         Delivery::Shared
     };
-    let plan = ScanPlan::new(engine.clone(), settings.clone(), delivery, scan, source)?;
+    let plan = ScanPlan::new(
+        Arc::clone(resources),
+        settings.clone(),
+        delivery,
+        scan,
+        source,
+    )?;
     Ok(plan.map(|plan| {
         if let Some(smooth) = SmoothPlan::choose(&plan) {
             return CScanSource::by_index(scan.clone(), Arc::new(smooth));

@@ -3,23 +3,25 @@
 //! | where | question |
 //! |---|---|
 //! | `scan/` | how do the streams of a cooperative scan take chunk after chunk? |
-//! | `probe/` | how does a scan find its rows by an index? |
 //! | `prune/` | which chunks hold nothing, and which conjuncts hold for all of a chunk? |
 //! | `pipeline/` | how do columns become selected, projected rows? |
 //! | `compact.rs` | in which form is a column decoded and kept? |
 //! | `integers.rs` | how are whole numbers of any width compared and widened? |
 //! | `file_plan.rs` | what are predicate and projection in terms of one file? |
+//! | `parquet_scan.rs` | is a node a scan of Parquet files? |
 //!
-//! Not here: which scans become cooperative (`plan/`), what is done above them (`fragment/`).
+//! Not here: how a scan finds its rows by an index (`probe/`), which scans become cooperative
+//! (`plan/`), what is done above them (`fragment/`).
 
 mod compact;
 mod file_plan;
 mod integers;
+mod parquet_scan;
 pub(crate) mod pipeline;
-pub(crate) mod probe;
 pub(crate) mod prune;
 pub(crate) mod scan;
 
 pub(crate) use compact::widen;
 pub(crate) use file_plan::{FilePlan, TablePlan};
 pub(crate) use integers::{Integers, compares, each_width, is_whole, whole_of};
+pub(crate) use parquet_scan::parquet_scan;

@@ -4,16 +4,14 @@
 //! to that; a session that a server makes for a client has the rights that the server was started
 //! with, one of the user's own process has no limits and no names of its own. Rights never change
 //! during a session, so what was checked when a statement was prepared still holds when it runs.
-//! Not here: what rights there are (`right.rs`), which statement needs which (`plan.rs`), which
-//! setting (`settings.rs`), what is told of the server's files (`places.rs`, R3). The table for
-//! people, which a test checks row by row, is `docs/design/rights.md`.
+//! Not here: what rights there are (`right.rs`), which statement needs which (`own/check.rs`),
+//! which setting (`settings.rs`), what is told of the server's files (`places.rs`, R3). The table
+//! for people, which a test checks row by row, is `docs/design/rights.md`.
 //! R1: a statement is checked with everything in it: subqueries, what EXPLAIN, PREPARE and CREATE …
 //! AS are about.
 //! R2: what writes checks itself when it is planned, too, for it may be hidden in a view.
 
-mod confined;
 pub(crate) mod places;
-mod plan;
 mod settings;
 
 use datafusion::error::{DataFusionError, Result};
@@ -22,10 +20,7 @@ use datafusion::prelude::SessionConfig;
 use crate::error::Error;
 use crate::right::{Right, Rights};
 
-pub use confined::Confinement;
 pub use places::without_folders;
-pub use plan::check;
-pub(crate) use plan::{Whose, replaces_shared};
 
 impl Rights {
     /// # Errors
@@ -53,7 +48,7 @@ impl Rights {
 }
 
 /// A refusal; without missing rights, one that no right lifts.
-fn denied(what: String, missing: Vec<Right>) -> DataFusionError {
+pub(crate) fn denied(what: String, missing: Vec<Right>) -> DataFusionError {
     DataFusionError::External(Box::new(Error::Denied { what, missing }))
 }
 

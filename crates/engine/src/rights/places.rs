@@ -4,8 +4,8 @@
 //! R3: a session without the right to name files sees no place of the server's: not in system
 //! tables, settings, definitions of tables, plans that EXPLAIN shows, or errors (which the server
 //! rewrites by [`without_folders`]).
-//! Not here: the value of `coscan.index_folder` (`session/settings`), definitions of shared tables
-//! (`tables/own/catalogs.rs`).
+//! Not here: the value of `coscan.index_folder` (`settings/`), definitions of shared tables
+//! (`own/catalogs.rs`).
 
 use std::sync::{Arc, LazyLock};
 
@@ -101,7 +101,7 @@ fn cut_text(text: &str) -> String {
 
 /// The plan with what `information_schema.df_settings` says cut down: DataFusion lists there where
 /// spills are kept.
-pub(super) fn settings_hidden(plan: &LogicalPlan) -> Result<LogicalPlan> {
+pub(crate) fn settings_hidden(plan: &LogicalPlan) -> Result<LogicalPlan> {
     let hidden = plan.clone().transform_up_with_subqueries(|node| {
         let LogicalPlan::TableScan(scan) = &node else {
             return Ok(Transformed::no(node));
@@ -132,7 +132,7 @@ fn cut_down(scan: &TableScan) -> Result<LogicalPlan> {
 }
 
 /// The plan of an EXPLAIN with the texts that it shows cut down; any other as it is.
-pub(super) fn explained(
+pub(crate) fn explained(
     logical: &LogicalPlan,
     physical: Arc<dyn ExecutionPlan>,
     options: &Arc<ConfigOptions>,

@@ -1,38 +1,24 @@
 //! The engine: one per process. It owns memory, devices, buffers and tables; sessions only have
 //! settings.
 //!
-//! Buffers are made when a query first needs one: a pool for each policy and storage model in use.
-//! They share one memory budget, the devices and the threads; queries share reads with queries of
-//! the same pool and chunk size.
-//! Not here: settings (`settings.rs`), scans (`scan/`).
+//! Plans hold what is below it, its resources (`resources.rs`), and outlive it.
+//! Not here: settings (`settings/`), scans (`read/`).
 
-use std::collections::HashMap;
 use std::fmt;
-use std::fs::File;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use coscan_core::{Policy, StorageModel};
-use coscan_storage::device::{DeviceOptions, Devices, Throttle};
-use coscan_storage::pool::{
-    BufferPool, FileCache, LoadTrace, MemoryBudget, PageTrace, PoolConfig, PoolShared,
-    PoolSnapshot, Recorder,
-};
+use coscan_storage::device::Devices;
+use coscan_storage::pool::{BufferPool, LoadTrace, MemoryBudget, PageTrace, PoolSnapshot};
 use datafusion::catalog::{CatalogProviderList, MemoryCatalogProviderList};
-use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
-use datafusion::execution::object_store::ObjectStoreUrl;
-use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
-use parking_lot::Mutex;
+use datafusion::execution::runtime_env::RuntimeEnv;
 
-use super::config::EngineConfig;
-use super::memory_limit;
-use super::settings::Settings;
-use crate::error::{Error, Result, external};
+use crate::error::Result;
 use crate::fragment::{Board, StateCache};
-use crate::index::{IndexBuild, Indexes, NamedFolder};
-use crate::memory::{SharedPool, SpillFolder};
-use crate::operators::Coordinator;
-use crate::tables::StoreRegistry;
+use crate::index_catalog::IndexBuild;
+use crate::memory::limit;
+use crate::resources::Resources;
+use crate::settings::EngineConfig;
 
 /// The engine. Clones are the same engine.
 #[derive(Clone)]
@@ -40,39 +26,17 @@ pub struct Engine {
     inner: Arc<Inner>,
 }
 
-/// An engine as seen by what the engine itself owns: plans, system tables.
+/// An engine as seen by its own system tables.
 #[derive(Clone)]
 pub(crate) struct WeakEngine {
     inner: Weak<Inner>,
 }
 
 struct Inner {
-    config: EngineConfig,
-    shared: Arc<PoolShared>,
-    pools: Mutex<HashMap<PoolKey, BufferPool>>,
-    recorder: Option<Recorder>,
-    runtime: Arc<RuntimeEnv>,
+    resources: Arc<Resources>,
     catalogs: Arc<dyn CatalogProviderList>,
-    indexes: Arc<Indexes>,
     /// What is shared above scans.
     board: Arc<Board>,
-    /// Operators that are shared.
-    operators: Arc<Coordinator>,
-    /// The folder for indexes that sessions start with.
-    index_folder: Option<NamedFolder>,
-    /// Pages that index-based access paths have read.
-    pages_read: AtomicU64,
-}
-
-/// What decides whether two queries share reads.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct PoolKey {
-    policy: Policy,
-    model: StorageModel,
-}
-
-fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
 /// What an engine has done so far, summed over its pools and devices.
@@ -135,156 +99,66 @@ impl Engine {
         config.check()?;
         let limit = config
             .memory_bytes
-            .unwrap_or_else(memory_limit::default_budget_bytes);
+            .unwrap_or_else(limit::default_budget_bytes);
         let config = EngineConfig {
             memory_bytes: Some(limit),
             ..config
         };
         let budget = MemoryBudget::new(limit);
-        let throttled = config.bandwidth.is_some() || !config.latency.is_zero();
-        let throttle = throttled.then(|| Throttle {
-            bytes_per_second: config.bandwidth.unwrap_or(u64::MAX),
-            latency: config.latency,
-        });
-        let devices = Arc::new(Devices::new(DeviceOptions {
-            throttle,
-            ..DeviceOptions::default()
-        }));
-        if let Some(path) = &config.record {
-            // Now rather than when the first pool is made: who asked for a log wants to hear that
-            // there will be none.
-            File::create(path).map_err(|reason| Error::Record {
-                path: path.display().to_string(),
-                reason,
-            })?;
-        }
-        let board = Arc::new(Board::new(StateCache::new(&budget)));
-        let operators = Coordinator::new(&budget);
-        let recorder = config.record.as_ref().map(Recorder::to_file);
-        let threads = config.decode_threads.unwrap_or_else(cores);
-        let files = FileCache::new(Arc::clone(&devices));
-        let shared = PoolShared::new(files, Arc::clone(&budget), threads)?;
-        let spill = SpillFolder::create(config.spill_folder.as_deref())?;
-        let spill_to = spill.as_ref().map(|folder| folder.path().to_owned());
-        let disk = match spill_to {
-            Some(path) => DiskManagerMode::Directories(vec![path]),
-            None => DiskManagerMode::OsTmpDirectory,
-        };
-        let stores = Arc::new(StoreRegistry::new(devices, spill));
-        let runtime = RuntimeEnvBuilder::new()
-            .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(disk))
-            .with_memory_pool(Arc::new(SharedPool::new(budget)))
-            .with_object_store_registry(stores)
-            // Files are listed anew for every query: a replaced or added file is seen by the next
-            // one.
-            .with_object_list_cache_limit(0)
-            .build_arc()?;
-        let catalogs: Arc<dyn CatalogProviderList> = Arc::new(MemoryCatalogProviderList::new());
-        let index_folder = config.index_folder.as_deref();
-        let index_folder = index_folder.map(NamedFolder::new).transpose()?;
+        // Memory is asked back in the order in which its holders are made: states of chunks go
+        // before what operators retain, which is a part of the resources.
+        let board = Board::new(StateCache::new(&budget));
+        let resources = Resources::new(config, budget)?;
         let inner = Arc::new(Inner {
-            config,
-            shared,
-            pools: Mutex::default(),
-            recorder,
-            runtime,
-            catalogs,
-            indexes: Arc::default(),
-            board,
-            operators,
-            index_folder,
-            pages_read: AtomicU64::new(0),
+            resources: Arc::new(resources),
+            catalogs: Arc::new(MemoryCatalogProviderList::new()),
+            board: Arc::new(board),
         });
         Ok(Self { inner })
     }
 
-    pub(super) fn config(&self) -> &EngineConfig {
-        &self.inner.config
+    /// What plans hold of it.
+    pub(super) fn resources(&self) -> &Arc<Resources> {
+        &self.inner.resources
     }
 
     pub(super) fn catalogs(&self) -> &Arc<dyn CatalogProviderList> {
         &self.inner.catalogs
     }
 
-    /// The settings that new sessions start with.
-    pub(crate) fn settings(&self) -> Settings {
-        let index_folder = self.inner.index_folder.clone();
-        Settings::new(&self.inner.config, Arc::clone(self.memory()), index_folder)
-    }
-
     /// What is shared above scans.
-    pub(crate) fn board(&self) -> &Arc<Board> {
+    pub(super) fn board(&self) -> &Arc<Board> {
         &self.inner.board
-    }
-
-    /// Operators that queries share.
-    pub(crate) fn operators(&self) -> &Arc<Coordinator> {
-        &self.inner.operators
-    }
-
-    /// The pool for these settings, made if it is the first time.
-    pub(crate) fn pool(&self, settings: &Settings) -> BufferPool {
-        let key = PoolKey {
-            policy: settings.policy,
-            model: settings.storage_model,
-        };
-        let mut pools = self.inner.pools.lock();
-        let pool = pools.entry(key).or_insert_with(|| {
-            let config = &self.inner.config;
-            let config = PoolConfig {
-                policy: key.policy,
-                model: key.model,
-                buffer_bytes_max: config.buffer_bytes_max,
-                loads_max: config.loads_max,
-                record_trace: config.record_trace,
-                recorder: self.inner.recorder.clone(),
-                ..PoolConfig::default()
-            };
-            BufferPool::new(config, Arc::clone(&self.inner.shared))
-        });
-        pool.clone()
-    }
-
-    /// Makes sure that files of the store at `url` can be read: stores of a foreign runtime become
-    /// devices here.
-    pub(crate) fn ensure_device(
-        &self,
-        url: &ObjectStoreUrl,
-        runtime: &RuntimeEnv,
-    ) -> datafusion::error::Result<()> {
-        if url.as_str() == ObjectStoreUrl::local_filesystem().as_str()
-            || self.devices().is_registered(url.as_str())
-        {
-            return Ok(());
-        }
-        let store = runtime.object_store(url)?;
-        self.devices()
-            .register_store(url.as_str(), store)
-            .map_err(external)?;
-        Ok(())
     }
 
     /// What the engine has done so far.
     #[must_use]
     pub fn metrics(&self) -> EngineMetrics {
         let mut metrics = EngineMetrics::default();
+        let resources = &self.inner.resources;
         for device in self.devices().snapshots() {
             metrics.io_requests += device.meter.requests;
             metrics.io_bytes += device.meter.bytes;
         }
-        for pool in self.pools() {
+        for pool in resources.pools() {
             metrics.sched_cpu_ns += pool.metrics().sched_ns;
         }
-        metrics.pages_read = self.inner.pages_read.load(Ordering::Relaxed);
+        metrics.pages_read = resources.pages_read();
         let memory = self.memory();
-        metrics.decode_bytes = self.inner.shared.decoded_bytes_total();
+        metrics.decode_bytes = resources.decoded_bytes_total();
         metrics.operator_bytes = memory.operator_bytes();
         metrics.decoded_bytes = memory.decoded_bytes();
         metrics.frame_bytes = memory.frame_bytes();
-        self.inner.board.add_to(&mut metrics);
+        let board = &self.inner.board;
+        let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        metrics.fragment_jobs = count(&board.totals.jobs);
+        metrics.fragment_states = count(&board.totals.states);
+        metrics.fragment_states_remembered = count(&board.totals.remembered);
+        metrics.fragment_chunks_given_back = count(&board.totals.given_back);
+        metrics.state_cache_bytes = board.cache.counts().bytes;
         // States are counted with operators, before whom they go.
         let states = metrics.state_cache_bytes;
-        for engine in self.operators().micro_engines().values() {
+        for engine in resources.operators().micro_engines().values() {
             metrics.operators_retained_bytes += engine.retained_bytes;
             metrics.operators_hosted += engine.done.hosted;
             metrics.operators_joined += engine.done.joined;
@@ -303,21 +177,22 @@ impl Engine {
     /// The loads so far, pool by pool, if the engine was configured to record them.
     #[must_use]
     pub fn trace(&self) -> Vec<LoadTrace> {
-        self.pools().iter().flat_map(BufferPool::trace).collect()
+        let pools = self.inner.resources.pools();
+        pools.iter().flat_map(BufferPool::trace).collect()
     }
 
     /// The pages that scans by an index have read by themselves so far, pool by pool, if the engine
     /// was configured to record them.
     #[must_use]
     pub fn page_trace(&self) -> Vec<PageTrace> {
-        let pools = self.pools();
+        let pools = self.inner.resources.pools();
         pools.iter().flat_map(BufferPool::page_trace).collect()
     }
 
     /// Closes the logs of [`EngineConfig::record`] and waits until they are written. What happens
     /// after is not recorded. Blocks.
     pub fn finish_recording(&self) {
-        for pool in self.pools() {
+        for pool in self.inner.resources.pools() {
             pool.finish_recording();
         }
     }
@@ -325,56 +200,43 @@ impl Engine {
     /// What runs now and what is in memory, pool by pool.
     #[must_use]
     pub fn snapshots(&self) -> Vec<PoolSnapshot> {
-        self.pools().iter().map(BufferPool::snapshot).collect()
+        let pools = self.inner.resources.pools();
+        pools.iter().map(BufferPool::snapshot).collect()
     }
 
     /// The indexes that are being built, and how far they are.
     #[must_use]
     pub fn index_builds(&self) -> Vec<IndexBuild> {
-        self.indexes().builds()
+        self.inner.resources.indexes().builds()
     }
 
     /// The devices in use.
     #[must_use]
     pub fn devices(&self) -> &Devices {
-        self.inner.shared.files().devices()
+        self.inner.resources.devices()
     }
 
     /// The memory budget that everything shares.
     #[must_use]
     pub fn memory(&self) -> &Arc<MemoryBudget> {
-        self.inner.shared.memory()
+        self.inner.resources.memory()
     }
 
     /// The engine's DataFusion runtime: memory, spill files, object stores, caches of metadata.
     #[must_use]
     pub fn runtime(&self) -> &Arc<RuntimeEnv> {
-        &self.inner.runtime
+        self.inner.resources.runtime()
     }
 
-    /// The indexes it knows.
-    pub(crate) fn indexes(&self) -> &Arc<Indexes> {
-        &self.inner.indexes
-    }
-
-    /// Notes that scans by an index have read pages.
-    pub(crate) fn add_pages_read(&self, pages: u64) {
-        self.inner.pages_read.fetch_add(pages, Ordering::Relaxed);
-    }
-
-    pub(crate) fn downgrade(&self) -> WeakEngine {
+    pub(super) fn downgrade(&self) -> WeakEngine {
         WeakEngine {
             inner: Arc::downgrade(&self.inner),
         }
     }
-
-    pub(crate) fn pools(&self) -> Vec<BufferPool> {
-        self.inner.pools.lock().values().cloned().collect()
-    }
 }
 
 impl WeakEngine {
-    pub(crate) fn upgrade(&self) -> Option<Engine> {
+    pub(super) fn upgrade(&self) -> Option<Engine> {
         self.inner.upgrade().map(|inner| Engine { inner })
     }
 }
@@ -382,7 +244,7 @@ impl WeakEngine {
 impl fmt::Debug for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Engine")
-            .field("config", &self.inner.config)
+            .field("config", self.inner.resources.config())
             .finish_non_exhaustive()
     }
 }

@@ -51,20 +51,22 @@ impl CoscanExt for SessionStateBuilder {
     fn with_coscan(mut self, engine: &Engine) -> Self {
         let config = self.config().get_or_insert_default();
         let options = config.options_mut();
-        options.extensions.insert(engine.settings());
+        options.extensions.insert(engine.resources().settings());
         options
             .set(SPILL_FILE_BYTES, SPILL_FILE_BYTES_DEFAULT)
             .expect("an option of DataFusion's, and a value that it takes");
         let optimizers = self.physical_optimizers().get_or_insert_default();
+        let (resources, board) = (engine.resources(), engine.board());
+        let (resources, board) = (Arc::downgrade(resources), Arc::downgrade(board));
         let mut rules = std::mem::take(optimizers).rules;
         rules.insert(0, Arc::new(HideFloatBounds));
         rules.insert(1, Arc::new(MarkScans));
-        rules.push(Arc::new(SwapScans::new(engine.downgrade())));
-        rules.push(Arc::new(ShareFragments::new(engine.downgrade())));
-        rules.push(Arc::new(ShareOperators::new(engine.downgrade())));
+        rules.push(Arc::new(SwapScans::new(resources.clone())));
+        rules.push(Arc::new(ShareFragments::new(board)));
+        rules.push(Arc::new(ShareOperators::new(resources.clone())));
         *self.physical_optimizers() = Some(PhysicalOptimizer::with_rules(rules));
-        index::register_functions(&mut self, &engine.downgrade());
-        index::look_for_indexes(&mut self, &engine.downgrade());
+        index::register_functions(&mut self, &resources);
+        index::look_for_indexes(&mut self, &resources);
         self
     }
 }

@@ -3,17 +3,13 @@
 //! | file | question |
 //! |---|---|
 //! | `engine.rs` | what do all sessions share? |
-//! | `config.rs` | how is an engine set up? |
-//! | `settings/` | what may a session change, and to what? |
-//! | `memory_limit.rs` | how much memory may the process use? |
 //! | `system_tables.rs` | what do the tables `coscan.*` show? |
 //! | `ext.rs` | how does somebody else's DataFusion session get cooperative scans? |
+//!
+//! Not here: what a session may change, and to what (`settings/`).
 
-mod config;
 mod engine;
 mod ext;
-mod memory_limit;
-mod settings;
 mod system_tables;
 
 use std::sync::Arc;
@@ -31,17 +27,15 @@ use futures::{StreamExt, TryStreamExt};
 
 use crate::error::{Error, Result};
 use crate::index::{find_indexes, index_statement};
+use crate::own::execute;
+use crate::settings::EngineConfig;
 use crate::statement::{
     StatementText, on_large_stack, parse_datafusion, plan_statement, reserve_statement,
 };
-use crate::tables::own::execute;
 use crate::tables::{SYSTEM_SCHEMA, registration};
 
-pub use config::EngineConfig;
-pub(crate) use engine::WeakEngine;
 pub use engine::{Engine, EngineMetrics};
 pub use ext::CoscanExt;
-pub use settings::{SETTINGS, Setting, Settings, Values};
 
 /// The catalog and the schema that every session sees.
 const CATALOG: &str = "datafusion";
@@ -73,7 +67,7 @@ impl Engine {
     /// A new session, with the settings that the engine was configured with.
     #[must_use]
     pub fn session(&self) -> Session {
-        let config = self.config();
+        let config = self.resources().config();
         let mut options = SessionConfig::new()
             .with_information_schema(true)
             .with_create_default_catalog_and_schema(false)
@@ -147,7 +141,7 @@ impl Session {
         self.context
             .register_table(name, Arc::clone(&table))
             .map_err(|error| refused(&error))?;
-        find_indexes(&self.engine, &state, &table).await;
+        find_indexes(self.engine.resources().indexes(), &state, &table).await;
         Ok(())
     }
 

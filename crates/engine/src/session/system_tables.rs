@@ -84,7 +84,8 @@ impl TableProvider for SystemTable {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let engine = self.engine.upgrade();
         if let (Some(engine), true) = (&engine, self.of_indexes) {
-            look_again(engine, session.runtime_env(), |_| true).await;
+            let indexes = engine.resources().indexes();
+            look_again(indexes, session.runtime_env(), |_| true).await;
         }
         let mut rows = (self.rows)(engine.as_ref())?;
         if !places::may_see(session.config()) {
@@ -157,7 +158,8 @@ fn of_pools<T>(
     engine: Option<&Engine>,
     rows: impl Fn(coscan_storage::pool::PoolSnapshot) -> Vec<T>,
 ) -> Vec<Of<T>> {
-    let pools = engine.map(Engine::pools).unwrap_or_default();
+    let pools = engine.map(|engine| engine.resources().pools());
+    let pools = pools.unwrap_or_default();
     let mut all = Vec::new();
     for pool in pools {
         let (policy, model) = (pool.config().policy.name(), pool.config().model.name());
@@ -299,7 +301,7 @@ fn memory(engine: Option<&Engine>) -> Result<RecordBatch> {
 
 fn indexes(engine: Option<&Engine>) -> Result<RecordBatch> {
     let rows = engine
-        .map(|engine| engine.indexes().all())
+        .map(|engine| engine.resources().indexes().all())
         .unwrap_or_default();
     let manifest = || rows.iter().map(|index| &index.manifest);
     let folders: Vec<String> = rows.iter().map(|index| index.folder.display()).collect();
@@ -337,7 +339,7 @@ fn fragments(engine: Option<&Engine>) -> Result<RecordBatch> {
 
 /// One row for each kind of operator.
 fn operators(engine: Option<&Engine>) -> Result<RecordBatch> {
-    let rows = engine.map(|engine| engine.operators().micro_engines());
+    let rows = engine.map(|engine| engine.resources().operators().micro_engines());
     let rows = rows.unwrap_or_default();
     let now = || rows.values();
     let done = || rows.values().map(|engine| &engine.done);

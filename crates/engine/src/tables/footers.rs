@@ -4,7 +4,7 @@
 //! more memory than there is: a failed allocation aborts the process. So they are read here, by
 //! coscan-storage, whose checks come first, and DataFusion is given what was read, in the cache
 //! where it would have kept it itself.
-//! Not here: pages (`plan/checked_reader.rs`), the footers of cooperative scans (`FileCache`, by
+//! Not here: pages (`cscan/checked_reader.rs`), the footers of cooperative scans (`FileCache`, by
 //! the same reader).
 //! Bounds: [`AT_ONCE`] footers at a time; DataFusion's cache has its own limit.
 

@@ -5,8 +5,8 @@
 //! registered or declared, and when a query collects statistics. A schema that cannot be inferred
 //! is inferred again file by file; nothing else costs more. Footers are read by `footers.rs`, which
 //! vouches for them. Bounds that a NaN may lie beyond are left out of the statistics
-//! (`plan/float_bounds.rs`), once for a file and not in each plan.
-//! Not here: pages (`plan/plain.rs`, `coscan-storage`).
+//! (`read/prune/floats.rs`), once for a file and not in each plan.
+//! Not here: pages (`cscan/plain.rs`, `coscan-storage`).
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
@@ -34,7 +34,7 @@ use parquet::file::metadata::ParquetMetaData;
 
 use super::footers;
 use crate::error::{external, storage_error};
-use crate::plan::without_float_bounds;
+use crate::read::prune::without_float_bounds;
 
 /// Parquet files of one store.
 #[derive(Debug)]

@@ -5,7 +5,8 @@
 //! `.` or `_` (Spark's `.x.parquet.crc` and `_metadata`, our `_coscan`). Folders named `key=value`
 //! become columns, of the type that all their values have. The schema is read once, when the table
 //! is registered; files are listed anew for every query.
-//! Not here: credentials (`store_urls.rs`), which file cannot be read (`parquet_format.rs`).
+//! Not here: credentials (`object_stores/store_urls.rs`), which file cannot be read
+//! (`parquet_format.rs`).
 
 use std::path::Path;
 use std::sync::Arc;

@@ -40,7 +40,7 @@ const HEAD: &str = "# Settings
 
 `SET coscan.policy = 'elevator'` changes a session's, `RESET` undoes it, `SHOW ALL` shows them. The
 flags are those of `coscan sql` and `coscan serve`: what all sessions start with. Made from
-`crates/engine/src/session/settings/table.rs` by the test that compares it.
+`crates/engine/src/settings/table.rs` by the test that compares it.
 
 | setting | flag | values | default | what it does | applies to |
 |---|---|---|---|---|---|

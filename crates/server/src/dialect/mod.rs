@@ -5,7 +5,7 @@
 //!
 //! | pass | from | to |
 //! |---|---|---|
-//! | `names` | columns without a name, or of one name | unique names, PostgreSQL's on the wire |
+//! | `column_names` | columns without a name, or of one name | unique names, PostgreSQL's on the wire |
 //! | `spelling` | `pg_catalog.f()`, `COLLATE`, `OPERATOR(…)` | plain names and operators |
 //! | `arrays` | `'{1,2}'::int[]`, `x = ANY('{…}')`, `ARRAY(SELECT …)` | array expressions |
 //! | `oids` | `'t'::regclass`, `oid::regtype::text` | functions that ask the catalog |
@@ -17,9 +17,9 @@
 
 mod arrays;
 mod ast;
+mod column_names;
 mod facts;
 mod folding;
-mod names;
 mod oids;
 mod parameters;
 mod scope;
@@ -34,8 +34,8 @@ use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Tokenizer;
 
 pub(crate) use arrays::{AS_ARRAY, SUBSCRIPTS, elements};
+pub(crate) use column_names::on_the_wire;
 pub(crate) use facts::{EMPTY, TABLES, is_catalog_table};
-pub(crate) use names::on_the_wire;
 pub(crate) use oids::OidKind;
 pub(crate) use parameters::{Written, written_parameters};
 pub(crate) use spelling::LIKE_PATTERN;
@@ -57,7 +57,7 @@ pub(crate) fn parse_postgres(sql: &str) -> Result<Vec<Statement>, ParserError> {
 /// Rewrites a statement that was read elsewhere.
 pub(crate) fn rewrite(statement: &mut Statement) {
     // First, for the names are of what the client wrote.
-    names::unique(statement);
+    column_names::unique(statement);
     let mut spelling = spelling::Spelling::default();
     let _ = statement.visit(&mut spelling);
     let _ = statement.visit(&mut arrays::Arrays);
@@ -76,7 +76,10 @@ mod tests {
     fn rewritten(sql: &str) -> String {
         let mut statements = parse_postgres(sql).unwrap();
         assert_eq!(statements.len(), 1, "{sql}");
-        statements.remove(0).to_string().replace(names::MARK, "#")
+        statements
+            .remove(0)
+            .to_string()
+            .replace(column_names::MARK, "#")
     }
 
     #[test]

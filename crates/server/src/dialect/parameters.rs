@@ -13,6 +13,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 use pgwire::api::Type;
 
 use super::ast::last_word;
+use crate::array_types::array_of;
 
 /// Each parameter by its number, with its type if a cast says it.
 pub(crate) type Written = BTreeMap<usize, Option<Type>>;
@@ -91,9 +92,7 @@ fn named(data_type: &DataType) -> Option<Type> {
                 _ => return None,
             }
         }
-        DataType::Array(ArrayElemTypeDef::SquareBracket(element, _)) => {
-            crate::encode::array_of(&named(element)?)?
-        }
+        DataType::Array(ArrayElemTypeDef::SquareBracket(element, _)) => array_of(&named(element)?)?,
         _ => return None,
     })
 }

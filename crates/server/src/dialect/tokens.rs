@@ -4,7 +4,7 @@
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 
-use super::names::MARK;
+use super::column_names::MARK;
 
 /// Whether a column in COPY's list of those to quote stands for every column.
 pub(crate) fn is_every_column(name: &str) -> bool {

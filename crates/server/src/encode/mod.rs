@@ -14,4 +14,4 @@ mod types;
 
 pub(crate) use cell::{CellWriter, cell_writer, with_length};
 pub(crate) use numeric::numeric_text;
-pub(crate) use types::{Column, array_of, columns, description, element_of, modifier, pg_type};
+pub(crate) use types::{Column, columns, description, modifier, pg_type};

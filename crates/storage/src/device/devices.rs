@@ -18,7 +18,8 @@ use object_store::ObjectStore;
 use object_store::path::Path;
 use parking_lot::Mutex;
 
-use super::handles::{path_of, unreadable};
+use super::handles::unreadable;
+use super::local_path::path_of;
 use super::mounts::Mounts;
 use super::sys::Ring;
 use super::{

@@ -4,7 +4,7 @@
 //! So handles are kept, by file version, up to a bound.
 //! On a local file system `fstat` of an open file is answered from memory, and asked where it is
 //! needed. Any other may ask a server, and wait for it for ever; there every call goes through
-//! `calls.rs`, `close` too.
+//! `calls.rs`, `close` too (`open_file.rs`).
 //! Not here: reading.
 //! Bounds: at most `open_max` files are kept open (reads that still run may hold a few more), and
 //! none where descriptors run out.
@@ -20,9 +20,7 @@ use std::collections::HashMap;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
 use std::ops::Range;
-use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -30,7 +28,9 @@ use object_store::path::Path;
 use parking_lot::Mutex;
 
 use super::calls::{Calls, Unanswered};
+use super::local_path::{name_of, path_of};
 use super::local_version::is_version;
+use super::open_file::OpenFile;
 use super::{FileVersion, sys};
 use crate::StorageError;
 
@@ -40,47 +40,6 @@ pub(super) struct Handle {
     pub(super) file: Arc<OpenFile>,
     /// Opened with `O_DIRECT`.
     pub(super) direct: bool,
-}
-
-/// A file that is closed where that may take for ever.
-#[derive(Debug)]
-pub(super) struct OpenFile {
-    /// There until it is dropped.
-    file: Option<File>,
-    calls: Arc<Calls>,
-    /// It is on a local file system: calls on it return at once.
-    local: bool,
-}
-
-impl OpenFile {
-    fn metadata(&self) -> io::Result<Metadata> {
-        let file = self.file.as_ref();
-        file.ok_or(io::ErrorKind::NotFound)?.metadata()
-    }
-
-    /// Lets go of the cached pages of a part of it.
-    fn forget_pages(&self, part: &Range<u64>) {
-        if let Some(file) = &self.file {
-            sys::advise_unneeded(file, part.start, part.end - part.start);
-        }
-    }
-}
-
-impl AsRawFd for OpenFile {
-    fn as_raw_fd(&self) -> RawFd {
-        // No descriptor has this number: the kernel would say that it is a bad one.
-        self.file.as_ref().map_or(-1, AsRawFd::as_raw_fd)
-    }
-}
-
-impl Drop for OpenFile {
-    fn drop(&mut self) {
-        if let Some(file) = self.file.take()
-            && !self.local
-        {
-            self.calls.close(file);
-        }
-    }
 }
 
 /// The open files of a device, least recently used first to go.
@@ -182,7 +141,7 @@ impl Handles {
         let open = Arc::clone(&handle.file);
         let look = move || {
             if let Some(part) = &unneeded {
-                open.forget_pages(part);
+                sys::advise_unneeded(&*open, part.start, part.end - part.start);
             }
             open.metadata()
         };
@@ -203,7 +162,7 @@ impl Handles {
         if self.all_remote.load(Ordering::Relaxed) {
             return false;
         }
-        handle.file.local
+        handle.file.is_local()
     }
 
     fn forget(&self, file: &FileVersion) {
@@ -248,16 +207,7 @@ fn check_version(metadata: &Metadata, file: &FileVersion) -> Result<(), StorageE
     })
 }
 
-/// The path of a location on a local store, which is rooted at `/`.
-pub(super) fn path_of(location: &Path) -> PathBuf {
-    PathBuf::from(name_of(location))
-}
-
-/// What errors call it.
-pub(super) fn name_of(location: &Path) -> String {
-    format!("/{location}")
-}
-
+/// The error for a call about a file that the kernel refused, or never answered.
 pub(super) fn unreadable(location: &Path, why: Unanswered) -> StorageError {
     let file = name_of(location);
     let source = match why {
@@ -290,8 +240,7 @@ fn open(path: &std::path::Path, direct: bool, calls: Arc<Calls>) -> io::Result<(
             return Err(io::Error::other("not a regular file"));
         }
         let local = sys::is_local(&file);
-        let file = Some(file);
-        let file = Arc::new(OpenFile { file, calls, local });
+        let file = Arc::new(OpenFile::new(file, local, calls));
         Ok((Handle { file, direct }, metadata))
     };
     if direct {

@@ -31,7 +31,8 @@ use object_store::path::Path;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::calls::Calls;
-use super::handles::{self, Handle, Handles};
+use super::handles::{Handle, Handles, unreadable};
+use super::local_path::{name_of, path_of};
 use super::merge::plan;
 use super::positional::Pool;
 use super::scatter::{PAGE, Scatter};
@@ -234,10 +235,10 @@ impl LocalDevice {
         file: &FileVersion,
         ranges: &[Range<u64>],
     ) -> Result<OwnedSemaphorePermit, StorageError> {
-        let mut room = pin!(Arc::clone(&self.admission).acquire_owned());
+        let mut admitted = pin!(Arc::clone(&self.admission).acquire_owned());
         loop {
             let ended = self.meter.snapshot().requests;
-            match tokio::time::timeout(self.read_timeout, &mut room).await {
+            match tokio::time::timeout(self.read_timeout, &mut admitted).await {
                 Ok(permit) => return permit.map_err(|_| StorageError::ShutDown),
                 Err(_) if self.meter.snapshot().requests == ended => {
                     return Err(self.timed_out(file, ranges));
@@ -249,7 +250,7 @@ impl LocalDevice {
 
     fn timed_out(&self, file: &FileVersion, ranges: &[Range<u64>]) -> StorageError {
         StorageError::TimedOut {
-            file: handles::name_of(&file.location),
+            file: name_of(&file.location),
             range: hull(ranges),
             seconds: self.read_timeout.as_secs(),
         }
@@ -301,7 +302,7 @@ impl Device for LocalDevice {
         }
         loop {
             let handle = self.handles.open(file).await?;
-            past_end(handles::name_of(&file.location), file.size, ranges)?;
+            past_end(name_of(&file.location), file.size, ranges)?;
             let outcome = self.attempt(file, &handle, ranges).await?;
             // Buffered, the bytes are in our frames and in the page cache. There they would be held
             // twice, outside the budget, and push out what other programs use. On a memory file
@@ -333,7 +334,7 @@ impl Device for LocalDevice {
     }
 
     async fn stat(&self, location: &Path) -> Result<FileVersion, StorageError> {
-        let path = handles::path_of(location);
+        let path = path_of(location);
         let metadata = self.handles.calls().ask(move || {
             let metadata = fs::metadata(path)?;
             if metadata.is_file() {
@@ -342,9 +343,7 @@ impl Device for LocalDevice {
                 Err(io::Error::other("not a regular file"))
             }
         });
-        let metadata = metadata
-            .await
-            .map_err(|why| handles::unreadable(location, why))?;
+        let metadata = metadata.await.map_err(|why| unreadable(location, why))?;
         Ok(local_version(location, &metadata))
     }
 
@@ -431,7 +430,7 @@ impl Engine {
 
 /// What a failure is called outside.
 fn error(file: &FileVersion, ranges: &[Range<u64>], failure: Failure) -> StorageError {
-    let name = handles::name_of(&file.location);
+    let name = name_of(&file.location);
     match failure {
         Failure::Io { range, source } => StorageError::Read {
             file: name,

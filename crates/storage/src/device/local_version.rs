@@ -13,7 +13,7 @@ use std::os::unix::fs::MetadataExt;
 use object_store::path::Path;
 
 use super::FileVersion;
-use super::handles::path_of;
+use super::local_path::path_of;
 
 const NS: i128 = 1_000_000_000;
 

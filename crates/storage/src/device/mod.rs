@@ -14,7 +14,8 @@
 //! | `devices.rs` | which device holds a file |
 //! | `merge.rs`, `scatter.rs` | which requests to issue; where their bytes go |
 //! | `meter.rs` | how busy and how fast a device is |
-//! | `handles.rs` | open files |
+//! | `handles.rs`, `open_file.rs` | open files |
+//! | `local_path.rs` | where a location of the local store is |
 //! | `local_version.rs` | when two local files are the same version |
 //! | `calls.rs` | calls into a file system that may never return |
 //! | `mounts.rs` | which mount a path is on |
@@ -31,11 +32,13 @@ mod devices;
 mod faulty;
 mod handles;
 mod local;
+mod local_path;
 mod local_version;
 pub mod merge;
 mod meter;
 mod mounts;
 mod object;
+mod open_file;
 mod positional;
 mod scatter;
 mod sys;

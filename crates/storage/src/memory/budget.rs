@@ -33,7 +33,7 @@ pub(crate) trait Lender: Send + Sync {
     /// Whether scans run on it.
     fn is_active(&self) -> bool;
     /// What the largest single load of its running scans needs.
-    fn needs(&self) -> u64;
+    fn largest_load_bytes(&self) -> u64;
     /// What it may hold from now on; it evicts at once what it can.
     fn set_budget(self: Arc<Self>, bytes: u64);
     /// Bytes of frames that only scans need whose consumers are silent, about.
@@ -68,7 +68,7 @@ pub struct MemoryBudget {
     /// The part of `decoded` that nobody reads.
     idle: AtomicU64,
     /// Whether there was memory for idle arrays when it was looked last.
-    room: AtomicBool,
+    spare: AtomicBool,
     /// Counts what became idle.
     ticks: AtomicU64,
     metadata: AtomicU64,
@@ -360,7 +360,7 @@ impl MemoryBudget {
 
     /// Whether there is memory that nobody else wants.
     pub(crate) fn keeps_spare_arrays(&self) -> bool {
-        self.room.load(Ordering::Relaxed)
+        self.spare.load(Ordering::Relaxed)
     }
 
     /// What idle arrays leave free.
@@ -411,8 +411,8 @@ impl MemoryBudget {
         let all = self.operator_bytes() + self.held_beside_operators(pools) + self.spare_left();
         let idle = self.decoded_bytes().saturating_sub(self.read_array_bytes());
         let stalled: u64 = pools.iter().map(|pool| pool.stalled()).sum();
-        let room = all.saturating_sub(idle + stalled) + STEPS_FREED * self.step() < self.limit();
-        self.room.store(room, Ordering::Relaxed);
+        let spare = all.saturating_sub(idle + stalled) + STEPS_FREED * self.step() < self.limit();
+        self.spare.store(spare, Ordering::Relaxed);
         // Whoever makes way already makes enough.
         if all > self.limit()
             && let Some(mut one) = self.making_way.try_lock()
@@ -453,8 +453,8 @@ impl MemoryBudget {
 
     /// What the pools keep whatever operators want.
     fn floor(&self, pools: &[Arc<dyn Lender>]) -> u64 {
-        let needs = pools.iter().map(|pool| pool.needs()).sum();
-        (self.limit() / POOL_FLOOR).max(needs).min(self.limit())
+        let loads = pools.iter().map(|pool| pool.largest_load_bytes()).sum();
+        (self.limit() / POOL_FLOOR).max(loads).min(self.limit())
     }
 
     /// What all pools together may hold.
@@ -478,13 +478,13 @@ impl MemoryBudget {
         let share = self.pool_share(&pools);
         self.told.store(self.steps(share), Ordering::Relaxed);
         let active = pools.iter().filter(|pool| pool.is_active()).count() as u64;
-        let needs: u64 = pools.iter().map(|pool| pool.needs()).sum();
-        let rest = share.saturating_sub(needs);
+        let loads: u64 = pools.iter().map(|pool| pool.largest_load_bytes()).sum();
+        let rest = share.saturating_sub(loads);
         let count = pools.len() as u64;
         for pool in pools {
             let bytes = match active {
                 0 => share / count,
-                _ if pool.is_active() => pool.needs() + rest / active,
+                _ if pool.is_active() => pool.largest_load_bytes() + rest / active,
                 _ => 0,
             };
             pool.set_budget(bytes);
@@ -527,7 +527,7 @@ mod tests {
             true
         }
 
-        fn needs(&self) -> u64 {
+        fn largest_load_bytes(&self) -> u64 {
             0
         }
 
@@ -579,7 +579,7 @@ mod tests {
             true
         }
 
-        fn needs(&self) -> u64 {
+        fn largest_load_bytes(&self) -> u64 {
             0
         }
 

@@ -21,8 +21,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::place::WANTED_AFTER;
-use super::silent::Watched;
+use super::silent::{WANTED_AFTER, Watched};
 use crate::memory::MemoryBudget;
 
 /// The part of the memory limit that chunks in decode may cost, as a divisor.

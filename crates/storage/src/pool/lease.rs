@@ -21,55 +21,16 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use arrow::array::{ArrayRef, new_null_array};
-use arrow::datatypes::{DataType, FieldRef};
 use coscan_core::{ColumnSet, Event, LoadOrigin};
 use parking_lot::Mutex;
 
+use super::column_request::ColumnRequest;
 use super::decoded::{DecodedSegment, MakeDecoder, Reader};
 use super::place::{Kept, Place, Step, Work};
+use super::scan::Scan;
 use super::state::{DecodedKey, State};
 use super::{ChunkInfo, Inner};
 use crate::{Batches, Result, SegmentDecoder, StorageError};
-
-/// A column to decode.
-#[derive(Clone, Debug)]
-pub struct ColumnRequest {
-    /// The root column's name in the file.
-    pub name: String,
-    /// The arrow field to decode to.
-    pub field: FieldRef,
-    /// Whole batches come in as few bytes as the values of each need ([`crate::narrowest`]), so
-    /// their types may differ. What is picked has the field's type.
-    pub narrow: bool,
-}
-
-/// What arrays are asked for: equal for requests that the same arrays serve.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct ArrayKey {
-    pub(crate) name: String,
-    data_type: DataType,
-    narrow: bool,
-}
-
-impl ColumnRequest {
-    /// A column as arrays of the field's very type.
-    #[must_use]
-    pub fn exact(field: FieldRef) -> Self {
-        Self {
-            name: field.name().clone(),
-            field,
-            narrow: false,
-        }
-    }
-
-    fn key(&self) -> ArrayKey {
-        ArrayKey {
-            name: self.name.clone(),
-            data_type: self.field.data_type().clone(),
-            narrow: self.narrow,
-        }
-    }
-}
 
 /// A chunk handed to one consumer of a scan. Dropping it releases the chunk.
 pub struct ChunkLease {
@@ -90,8 +51,21 @@ const PROGRESS_PER_TURN: u32 = 4;
 /// Rows per batch unless the consumer says otherwise: DataFusion's default.
 const BATCH_ROWS: usize = 8192;
 
+impl Scan {
+    /// The next chunk, in whatever order suits all scans best (or ascending, if the scan is
+    /// ordered); `None` when none is left.
+    ///
+    /// Cancel safe: a dropped call loses nothing.
+    ///
+    /// # Errors
+    /// A chunk could not be read: the scan is over, and every further call gives the same error.
+    pub async fn next_chunk(self: &Arc<Self>) -> Result<Option<ChunkLease>> {
+        Ok(self.next_place().await?.map(ChunkLease::new))
+    }
+}
+
 impl ChunkLease {
-    pub(crate) fn new(own: Kept) -> Self {
+    fn new(own: Kept) -> Self {
         let mut lease = Self {
             own,
             again: Mutex::default(),

@@ -21,8 +21,8 @@ impl Lender for Inner {
         self.active.load(Ordering::Relaxed)
     }
 
-    fn needs(&self) -> u64 {
-        self.needs.load(Ordering::Relaxed)
+    fn largest_load_bytes(&self) -> u64 {
+        self.largest_load_bytes.load(Ordering::Relaxed)
     }
 
     fn set_budget(self: Arc<Self>, bytes: u64) {
@@ -73,7 +73,7 @@ impl Lender for Inner {
             for (id, largest) in stuck {
                 state.fail_too_large(id, largest, budget, effects);
             }
-            state.count_needs();
+            state.count_largest_load();
         });
     }
 }
@@ -113,9 +113,9 @@ impl State {
     }
 
     /// To be called when a scan came or went.
-    pub(crate) fn count_needs(&mut self) {
+    pub(crate) fn count_largest_load(&mut self) {
         let largest = self.scans.values().filter_map(|scan| scan.largest);
-        self.needs = largest.map(|largest| largest.bytes).max().unwrap_or(0);
+        self.largest_load_bytes = largest.map(|largest| largest.bytes).max().unwrap_or(0);
     }
 }
 

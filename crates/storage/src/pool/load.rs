@@ -15,8 +15,7 @@ use coscan_core::{ChunkId, ColumnId, Event, ExtentId, TableId};
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 
-use super::state::{Frame, Incomplete, LoadJob, State, TableState, Target};
-use super::tables::ChunkSource;
+use super::state::{ChunkSource, Frame, Incomplete, LoadJob, State, TableState, Target};
 use super::{Inner, TableFile};
 use crate::StorageError;
 use crate::panics::panicked;

@@ -2,10 +2,11 @@
 //!
 //! | file | what it answers |
 //! |---|---|
-//! | `state.rs` | what the core's actions change: frames, waiting consumers |
+//! | `state` | what the core's actions change: tables, frames, waiting consumers |
 //! | `load.rs`, `io_threads.rs` | how a load is read, and on which thread |
-//! | `scan.rs`, `spec.rs` | how consumers get chunks; what a scan needs of the core |
-//! | `lease.rs` | how a chunk's arrays are had |
+//! | `scan.rs`, `spec.rs` | a scan, and what it needs of the core |
+//! | `hand_out.rs` | how consumers get its chunks |
+//! | `lease.rs`, `column_request.rs` | how a chunk's arrays are had, and which |
 //! | `place.rs` | what a consumer holds meanwhile, and when that is taken back |
 //! | `silent.rs` | who is asked for it |
 //! | `pick.rs` | how single rows of it are had, where few are wanted |
@@ -22,12 +23,14 @@
 
 mod bloom;
 mod charge;
+mod column_request;
 mod columns;
 mod config;
 mod decode_pool;
 mod decoded;
 mod files;
 mod gate;
+mod hand_out;
 mod idle_arrays;
 mod io_threads;
 mod lease;
@@ -59,15 +62,17 @@ use coscan_core::{Abm, Event};
 use parking_lot::Mutex;
 
 pub use crate::memory::{METADATA_FREE, MemoryBudget, Reclaim};
+pub use column_request::ColumnRequest;
 pub use config::PoolConfig;
 pub use files::{FileCache, TableFile};
-pub use lease::{ChunkLease, ColumnRequest};
+pub use lease::ChunkLease;
 pub use page_map::{PageMap, PagePiece, TablePage, bytes_of_rows};
 pub use page_read::{PageBytes, PageRequest};
 pub use recorder::Recorder;
-pub use scan::{Scan, ScanPart, ScanRequest};
+pub use scan::Scan;
 pub use silent::{Lapses, Watch};
 pub use snapshot::{ChunkRow, PoolMetrics, PoolSnapshot, ScanRow};
+pub use spec::{ScanPart, ScanRequest};
 pub use state::{LoadTrace, PageTrace, ScanMetrics};
 pub use tables::{ChunkInfo, TableView};
 
@@ -77,9 +82,9 @@ use crate::{Result, StorageError};
 use decode_pool::DecodePool;
 use gate::Gate;
 use io_threads::IoThreads;
-use restart::{OnPanic, Since};
+use restart::OnPanic;
 use silent::Watched;
-use state::{Effects, State, Traces};
+use state::{Effects, Epoch, PageRequests, State, Traces};
 
 /// How often the core hears that time passed, which is how stalled scans are found.
 const TICK: Duration = Duration::from_millis(250);
@@ -165,7 +170,7 @@ pub(crate) struct Inner {
     /// What only stalled scans need of it, about.
     stalled: AtomicU64,
     active: AtomicBool,
-    needs: AtomicU64,
+    largest_load_bytes: AtomicU64,
     /// The longest that the lock was held. Nanoseconds.
     locked_ns_max: AtomicU64,
     /// Its number among the pools of the process.
@@ -204,21 +209,19 @@ impl BufferPool {
             retired: BTreeSet::new(),
             scans: BTreeMap::new(),
             next_scan: 0,
-            needs: 0,
+            largest_load_bytes: 0,
             stalled: 0,
             stalled_counted_at: Instant::now(),
             loads: BTreeMap::new(),
             next_load: 0,
-            pages: BTreeMap::new(),
-            next_page: 0,
-            pages_unwanted: Vec::new(),
+            pages: PageRequests::default(),
             untaken: Vec::new(),
             load_error: None,
             trace: config.record_trace.then(Traces::default),
             sched_ns: 0,
             decisions: 0,
             shut_down: false,
-            since: Since::default(),
+            epoch: Epoch::default(),
         };
         let number = shared.pools.fetch_add(1, Ordering::Relaxed);
         let inner = Arc::new(Inner {
@@ -229,7 +232,7 @@ impl BufferPool {
             held: AtomicU64::new(0),
             stalled: AtomicU64::new(0),
             active: AtomicBool::new(false),
-            needs: AtomicU64::new(0),
+            largest_load_bytes: AtomicU64::new(0),
             locked_ns_max: AtomicU64::new(0),
         });
         let lender: Weak<dyn Lender> = Arc::downgrade(&inner) as Weak<dyn Lender>;
@@ -325,7 +328,10 @@ impl Inner {
             self.stalled.store(state.stalled, Ordering::Relaxed);
             let active = !state.scans.is_empty();
             let woke = self.active.swap(active, Ordering::Relaxed) != active;
-            let wants = self.needs.swap(state.needs, Ordering::Relaxed) != state.needs;
+            let wants = self
+                .largest_load_bytes
+                .swap(state.largest_load_bytes, Ordering::Relaxed)
+                != state.largest_load_bytes;
             if panic.is_some() {
                 // The new core has no memory yet. Not divided here, for this may be in the middle
                 // of dividing: the next tick does it.

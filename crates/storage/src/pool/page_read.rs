@@ -14,14 +14,14 @@ use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::ops::Range;
 use std::sync::Arc;
-use std::task::{Poll, Waker};
+use std::task::Poll;
 
 use arrow::array::{Array, ArrayRef, new_null_array};
 use bytes::Bytes;
-use coscan_core::{ChunkId, ColumnId, ColumnSet, Event, PageRequestId};
+use coscan_core::{ChunkId, ColumnSet, Event, PageRequestId};
 
 use super::page_map::bytes_of_rows;
-use super::state::{Effects, PageTrace, State, TableState};
+use super::state::{PageSlot, PageTrace};
 use super::{BufferPool, ChunkInfo, ColumnRequest, Inner, TableFile, TableView};
 use crate::device::footprint;
 use crate::{FileChunk, Piece, Result, SegmentDecoder, StorageError};
@@ -52,19 +52,6 @@ pub struct PageBytes {
     /// Keeps the chunk in memory if the bytes are its.
     ticket: Option<Ticket>,
     memory: Counted,
-}
-
-/// Where an announced request is.
-pub(crate) enum PageSlot {
-    /// The core counts it; the driver reads.
-    Queued,
-    /// A load brings it.
-    Awaited(Option<Waker>),
-    /// Its chunk is in memory, pinned.
-    Served,
-    Failed(StorageError),
-    /// A load brings it, but nobody wants it any more.
-    Abandoned,
 }
 
 impl BufferPool {
@@ -337,9 +324,9 @@ impl Ticket {
                 .iter()
                 .filter_map(|name| core.column(name))
                 .collect();
-            let id = PageRequestId(state.next_page);
+            let id = PageRequestId(state.pages.next);
             // It must be known here before the core acts for it.
-            state.pages.insert(id, PageSlot::Queued);
+            state.pages.slots.insert(id, PageSlot::Queued);
             let asked = state.handle(
                 Event::PageRequested {
                     request: id,
@@ -350,10 +337,10 @@ impl Ticket {
                 effects,
             );
             if let Err(error) = asked {
-                state.pages.remove(&id);
+                state.pages.slots.remove(&id);
                 return Err(error);
             }
-            state.next_page += 1;
+            state.pages.next += 1;
             Ok(Self {
                 pool: Arc::clone(pool),
                 id,
@@ -369,7 +356,7 @@ impl Ticket {
             if state.shut_down {
                 return Poll::Ready(Err(StorageError::ShutDown));
             }
-            match state.pages.get_mut(&self.id) {
+            match state.pages.slots.get_mut(&self.id) {
                 Some(PageSlot::Served) => Poll::Ready(Ok(true)),
                 Some(PageSlot::Failed(error)) => Poll::Ready(Err(error.clone())),
                 Some(PageSlot::Awaited(waker)) => {
@@ -413,79 +400,17 @@ impl Drop for Ticket {
     fn drop(&mut self) {
         let id = self.id;
         self.pool.with_state(|state, effects| {
-            let event = match state.pages.remove(&id) {
+            let event = match state.pages.slots.remove(&id) {
                 Some(PageSlot::Queued) => Event::PageCompleted { request: id },
                 Some(PageSlot::Served) => Event::PageReleased { request: id },
                 Some(PageSlot::Awaited(_)) => {
-                    state.pages.insert(id, PageSlot::Abandoned);
+                    state.pages.slots.insert(id, PageSlot::Abandoned);
                     return;
                 }
                 Some(PageSlot::Failed(_) | PageSlot::Abandoned) | None => return,
             };
             Inner::log(state.handle(event, effects));
         });
-    }
-}
-
-impl State {
-    /// The core serves a page from its chunk.
-    pub(crate) fn page_served(&mut self, id: PageRequestId, effects: &mut Effects) {
-        match self.pages.insert(id, PageSlot::Served) {
-            Some(PageSlot::Awaited(waker)) => effects.wakers.extend(waker),
-            Some(PageSlot::Abandoned) => {
-                self.pages.remove(&id);
-                self.pages_unwanted.push(id);
-            }
-            _ => {}
-        }
-    }
-
-    /// A load brings the page.
-    pub(crate) fn page_awaited(&mut self, id: PageRequestId) {
-        if let Some(slot @ PageSlot::Queued) = self.pages.get_mut(&id) {
-            *slot = PageSlot::Awaited(None);
-        }
-    }
-
-    /// The load that was to bring it failed.
-    pub(crate) fn page_failed(&mut self, id: PageRequestId, effects: &mut Effects) {
-        let unknown = || StorageError::Internal("a load failed without a cause".into());
-        let error = self.load_error.clone().unwrap_or_else(unknown);
-        match self.pages.insert(id, PageSlot::Failed(error)) {
-            Some(PageSlot::Awaited(waker)) => effects.wakers.extend(waker),
-            Some(PageSlot::Abandoned) | None => {
-                self.pages.remove(&id);
-            }
-            _ => {}
-        }
-    }
-}
-
-impl TableState {
-    /// The parts of a segment's frames, own and shared, that overlap the wanted ranges, ascending.
-    pub(crate) fn buffers(
-        &self,
-        chunk: ChunkId,
-        column: ColumnId,
-        wanted: &[Range<u64>],
-    ) -> Vec<(Range<u64>, Bytes)> {
-        let own = self.frames.get(&(chunk, column));
-        let extents = self.core.extents_of(chunk, column);
-        let shared = extents.filter_map(|extent| self.extents.get(&extent));
-        let overlaps = |range: &Range<u64>| {
-            wanted
-                .iter()
-                .any(|w| w.start < range.end && range.start < w.end)
-        };
-        let mut buffers: Vec<(Range<u64>, Bytes)> = own
-            .into_iter()
-            .chain(shared)
-            .flat_map(|frame| frame.iter())
-            .filter(|(range, _)| overlaps(range))
-            .cloned()
-            .collect();
-        buffers.sort_unstable_by_key(|(range, _)| range.start);
-        buffers
     }
 }
 

@@ -8,7 +8,7 @@
 //! Not here: how it is asked for anew (`lease.rs`), what a lapse means to the core
 //! (`docs/design/abm.md`).
 //! Bounds: `lapse_after` of silence, doubled with each try of a consumer that comes, but never in
-//! time; [`WANTED_AFTER`] while somebody waits at the gate. Time that a consumer waits for decode
+//! time; `WANTED_AFTER` while somebody waits at the gate. Time that a consumer waits for decode
 //! is no silence.
 //! P1: one event ends a place: lapsed, then released, or released alone. P2: who works on a place
 //! does so under its lock, so it never lapses in the middle of a step.
@@ -24,20 +24,13 @@ use coscan_core::{ChunkId, Event, LoadOrigin};
 use parking_lot::Mutex;
 
 use super::Inner;
+use super::column_request::ArrayKey;
 use super::decoded::Reader;
 use super::gate::{COLUMN_BYTES, PATIENCE, Pass};
-use super::lease::ArrayKey;
 use super::scan::Scan;
-use super::silent::{Lapses, Watch, Watched};
+use super::silent::{DOUBLINGS_MAX, Lapses, Watch, Watched};
 use super::state::{Effects, Handed, State};
 use crate::{Result, StorageError};
-
-/// Silence after which a place lapses while somebody waits at the gate.
-pub(crate) const WANTED_AFTER: Duration = Duration::from_millis(100);
-
-/// A consumer whose tries were all in vain waits at most two to the power of this times as long as
-/// the first.
-pub(crate) const DOUBLINGS_MAX: u32 = 6;
 
 /// A chunk that was handed to one consumer.
 pub(crate) struct Place {

@@ -10,10 +10,9 @@
 
 use std::task::Poll;
 
-use coscan_core::{Abm, Event, PageRequestId, ScanId, TableId};
+use coscan_core::{Abm, PageRequestId, ScanId, TableId};
 
-use super::page_read::PageSlot;
-use super::state::{Effects, State};
+use super::state::{Effects, Epoch, State};
 use crate::{Result, StorageError};
 
 /// What work under the pool's lock gives when it panicked.
@@ -43,43 +42,21 @@ impl<T> OnPanic for Poll<Result<T>> {
     }
 }
 
-/// What belongs to the core that is in use: everything with a lower number belongs to one that
-/// panicked.
-pub(crate) struct Since {
-    scan: ScanId,
-    table: TableId,
-    page: PageRequestId,
-    /// What the last panic was.
-    pub(crate) error: Option<StorageError>,
-}
-
-impl Default for Since {
-    fn default() -> Self {
-        Self {
-            scan: ScanId(0),
-            table: TableId(0),
-            page: PageRequestId(0),
-            error: None,
-        }
-    }
-}
-
 impl State {
     /// Begins anew with this core.
     pub(crate) fn restart(&mut self, abm: Abm, error: &StorageError, effects: &mut Effects) {
         self.abm = abm;
-        self.since = Since {
-            scan: ScanId(self.next_scan),
-            table: TableId(self.next_table),
-            page: PageRequestId(self.next_page),
-            error: Some(error.clone()),
-        };
+        self.epoch = Epoch::begin(
+            ScanId(self.next_scan),
+            TableId(self.next_table),
+            PageRequestId(self.pages.next),
+            error.clone(),
+        );
         let tables = std::mem::take(&mut self.tables);
         effects.dropped_tables.extend(tables.into_values());
         self.by_key.clear();
         self.retired.clear();
         self.loads.clear();
-        self.pages_unwanted.clear();
         self.untaken.clear();
         self.load_error = None;
         // A log from here on would not replay.
@@ -89,43 +66,14 @@ impl State {
             scan.largest = None;
             effects.wakers.append(&mut scan.wakers);
         }
-        self.pages
-            .retain(|_, slot| !matches!(slot, PageSlot::Abandoned));
-        for slot in self.pages.values_mut() {
-            if let PageSlot::Awaited(waker) = slot {
-                effects.wakers.extend(waker.take());
-                *slot = PageSlot::Failed(error.clone());
-            }
-        }
-        self.count_needs();
-    }
-
-    /// Whether the event is about something that only a core of before knew.
-    pub(crate) fn is_of_before(&self, event: &Event) -> bool {
-        match event {
-            Event::ChunkRequested { scan }
-            | Event::RequestWithdrawn { scan }
-            | Event::ChunkProgressed { scan, .. }
-            | Event::ChunkLapsed { scan, .. }
-            | Event::ChunkReleased { scan, .. }
-            | Event::ChunksWithdrawn { scan, .. }
-            | Event::ScanEnded { scan } => *scan < self.since.scan,
-            Event::LoadCompleted { table, .. } | Event::LoadFailed { table, .. } => {
-                *table < self.since.table
-            }
-            Event::PageCompleted { request } | Event::PageReleased { request } => {
-                *request < self.since.page
-            }
-            _ => false,
-        }
+        effects.wakers.extend(self.pages.fail_all(error));
+        self.count_largest_load();
     }
 
     /// The error for a table that is not there.
     pub(crate) fn unknown_table(&self, table: TableId) -> StorageError {
-        match &self.since.error {
-            Some(error) if table < self.since.table => error.clone(),
-            _ => StorageError::Internal(format!("table {} is not registered", table.0)),
-        }
+        let unknown = || StorageError::Internal(format!("table {} is not registered", table.0));
+        self.epoch.error_of(table).cloned().unwrap_or_else(unknown)
     }
 }
 

@@ -1,47 +1,16 @@
-//! How consumers get chunks: a scan is announced, asked, and ended by being dropped.
+//! A scan: announced to the core, and ended by being dropped.
 //!
-//! C1: `next_chunk` is cancel safe: a chunk that was handed out to a consumer that no longer waits
-//! goes to the next one that asks.
-//! C2: every chunk of a scan is handed out once, or withdrawn, or the scan fails.
+//! Not here: how its consumers get chunks (`hand_out.rs`).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::{Context, Poll};
-use std::time::Instant;
 
-use coscan_core::{ChunkId, ChunkSet, Event, LoadOrigin, ScanId, ScanSpec};
+use coscan_core::{ChunkId, ChunkSet, Event, ScanId, ScanSpec};
 
-use super::place::{Kept, Place};
-use super::spec::Spec;
-use super::state::{Answer, Handed, ScanState};
-use super::{BufferPool, ChunkLease, Inner, ScanMetrics, TableView};
-use crate::{Result, StorageError};
-
-/// Chunks of which a scan wants the same columns.
-#[derive(Clone, Debug)]
-pub struct ScanPart {
-    /// Positions in [`TableView::chunks`].
-    pub chunks: Vec<usize>,
-    /// Root columns by name. Names that a file lacks are not read there. May be empty: such chunks
-    /// are handed out without a read.
-    pub columns: Vec<String>,
-}
-
-/// What a scan asks for.
-#[derive(Clone, Debug)]
-pub struct ScanRequest {
-    /// The chunks to choose from.
-    pub table: TableView,
-    /// Disjoint sets of chunks with the columns wanted of them.
-    pub parts: Vec<ScanPart>,
-    /// How many consumers will call [`Scan::next_chunk`] at once.
-    pub consumers: usize,
-    /// Chunks must come in ascending order of their position.
-    pub ordered: bool,
-    /// What traces and `coscan.scans` call it.
-    pub label: Arc<str>,
-}
+use super::spec::{ScanPart, ScanRequest, Spec};
+use super::state::ScanState;
+use super::{BufferPool, Inner, ScanMetrics, TableView};
+use crate::Result;
 
 /// A running scan. Shared by its consumers in an `Arc`; dropping the last ends it at once.
 pub struct Scan {
@@ -104,7 +73,7 @@ impl BufferPool {
                 return Err(error);
             }
             pool.next_scan += 1;
-            pool.count_needs();
+            pool.count_largest_load();
             Ok(id)
         })?;
         Ok(Scan {
@@ -118,40 +87,6 @@ impl BufferPool {
 }
 
 impl Scan {
-    /// The next chunk, in whatever order suits all scans best (or ascending, if the scan is
-    /// ordered); `None` when none is left.
-    ///
-    /// Cancel safe: a dropped call loses nothing.
-    ///
-    /// # Errors
-    /// A chunk could not be read: the scan is over, and every further call gives the same error.
-    pub async fn next_chunk(self: &Arc<Self>) -> Result<Option<ChunkLease>> {
-        Ok(self.next_place().await?.map(ChunkLease::new))
-    }
-
-    /// As [`Scan::next_chunk`], for a lease to be made or one that goes on.
-    pub(crate) async fn next_place(self: &Arc<Self>) -> Result<Option<Kept>> {
-        let begun = Instant::now();
-        let mut claim = Claim {
-            scan: self,
-            active: false,
-        };
-        let answer = poll_fn(|cx| self.poll_answer(cx, &mut claim)).await?;
-        let Answer::Chunk(handed) = answer else {
-            return Ok(None);
-        };
-        let tries = self.with_scan(|state| state.again.map_or(0, |(_, tries)| tries));
-        let place = Place::new(self, &handed, tries.unwrap_or(0));
-        let mut taken = Taken {
-            scan: self,
-            kept: Some(Kept::new(Arc::clone(&place))),
-        };
-        place.enter().await;
-        let waited = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        self.with_scan(|state| state.metrics.waited_ns += waited);
-        Ok(taken.kept.take())
-    }
-
     /// A scan of what is left of a chunk of this one that has lapsed, with more columns, for its
     /// consumer, who came too late so many times.
     ///
@@ -180,51 +115,6 @@ impl Scan {
         })?;
         scan.with_scan(|state| state.again = Some((self.id, tries)));
         Ok(Arc::new(scan))
-    }
-
-    fn poll_answer(&self, cx: &Context<'_>, claim: &mut Claim<'_>) -> Poll<Result<Answer>> {
-        self.inner.with_state(|pool, effects| {
-            let gone = || StorageError::Internal("the scan is gone".into());
-            let Some(scan) = pool.scans.get_mut(&self.id) else {
-                return Poll::Ready(Err(gone()));
-            };
-            if let Some(failure) = &scan.failure {
-                return Poll::Ready(Err(failure.clone()));
-            }
-            if pool.shut_down {
-                return Poll::Ready(Err(StorageError::ShutDown));
-            }
-            if !claim.active {
-                // Answers beyond the claims were meant for calls that were cancelled (C1).
-                if scan.answers.len() > scan.claims
-                    && let Some(answer) = scan.answers.pop_front()
-                {
-                    return Poll::Ready(Ok(answer));
-                }
-                if let Some(chunk) = scan.without_bytes.pop_front() {
-                    scan.metrics.chunks_without_bytes += 1;
-                    let handed = Handed::new(chunk, LoadOrigin::FromBuffer, false);
-                    return Poll::Ready(Ok(Answer::Chunk(handed)));
-                }
-                scan.claims += 1;
-                claim.active = true;
-                if let Err(error) = pool.handle(Event::ChunkRequested { scan: self.id }, effects) {
-                    return Poll::Ready(Err(error));
-                }
-            }
-            let Some(scan) = pool.scans.get_mut(&self.id) else {
-                return Poll::Ready(Err(gone()));
-            };
-            if let Some(answer) = scan.answers.pop_front() {
-                scan.claims -= 1;
-                claim.active = false;
-                return Poll::Ready(Ok(answer));
-            }
-            if !scan.wakers.iter().any(|waker| waker.will_wake(cx.waker())) {
-                scan.wakers.push(cx.waker().clone());
-            }
-            Poll::Pending
-        })
     }
 
     /// Gives chunks back that are not needed any more. Those already handed out are not affected.
@@ -306,7 +196,7 @@ impl Drop for Scan {
                 metrics.chunks_lapsed += more.chunks_lapsed;
                 metrics.rows_picked += more.rows_picked;
             }
-            pool.count_needs();
+            pool.count_largest_load();
             Inner::log(pool.handle(Event::ScanEnded { scan: self.id }, effects));
         });
     }
@@ -317,56 +207,5 @@ impl std::fmt::Debug for Scan {
         f.debug_struct("Scan")
             .field("id", &self.id)
             .finish_non_exhaustive()
-    }
-}
-
-/// A chunk on its way to a consumer; goes to another if the call is cancelled.
-struct Taken<'a> {
-    scan: &'a Scan,
-    kept: Option<Kept>,
-}
-
-impl Drop for Taken<'_> {
-    fn drop(&mut self) {
-        let Some(kept) = self.kept.take() else {
-            return;
-        };
-        let handed = kept.hand_on();
-        self.scan.inner.with_state(|pool, effects| {
-            if let Some(scan) = pool.scans.get_mut(&self.scan.id) {
-                scan.answers.push_front(Answer::Chunk(handed));
-                effects.wakers.append(&mut scan.wakers);
-            }
-        });
-    }
-}
-
-/// A consumer's place in the queue; given up when the call is cancelled.
-struct Claim<'a> {
-    scan: &'a Scan,
-    active: bool,
-}
-
-impl Drop for Claim<'_> {
-    fn drop(&mut self) {
-        if !self.active {
-            return;
-        }
-        let id = self.scan.id;
-        self.scan.inner.with_state(|pool, effects| {
-            let Some(scan) = pool.scans.get_mut(&id) else {
-                return;
-            };
-            scan.claims -= 1;
-            if scan.failure.is_some() {
-                return;
-            }
-            if scan.answers.len() > scan.claims {
-                // Its answer is here already: somebody else may have it (C1).
-                effects.wakers.append(&mut scan.wakers);
-            } else {
-                Inner::log(pool.handle(Event::RequestWithdrawn { scan: id }, effects));
-            }
-        });
     }
 }

@@ -14,6 +14,13 @@ use parking_lot::Mutex;
 
 use super::BufferPool;
 
+/// Silence after which a place (`place.rs`) lapses while somebody waits at the gate.
+pub(crate) const WANTED_AFTER: Duration = Duration::from_millis(100);
+
+/// A consumer whose tries were all in vain waits at most two to the power of this times as long as
+/// the first.
+pub(crate) const DOUBLINGS_MAX: u32 = 6;
+
 /// Something that holds memory for a consumer.
 pub trait Lapses: Send + Sync {
     /// Gives the memory back if the consumer has been silent for long: for

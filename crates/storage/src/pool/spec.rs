@@ -1,4 +1,4 @@
-//! What does a scan need of the core?
+//! What does a scan ask for, and what does it need of the core?
 //!
 //! Worked out from the files that the query holds, before the pool's lock is taken: it takes a step
 //! per chunk and column of the table, and whoever holds the lock for so long holds up every other
@@ -12,11 +12,35 @@ use std::sync::Arc;
 
 use coscan_core::{ChunkId, ChunkSet, ColumnSet, Part};
 
-use super::scan::ScanPart;
 use super::state::LargestLoad;
 use super::{TableFile, TableView};
 use crate::device::footprint;
 use crate::{Result, StorageError};
+
+/// Chunks of which a scan wants the same columns.
+#[derive(Clone, Debug)]
+pub struct ScanPart {
+    /// Positions in [`TableView::chunks`].
+    pub chunks: Vec<usize>,
+    /// Root columns by name. Names that a file lacks are not read there. May be empty: such chunks
+    /// are handed out without a read.
+    pub columns: Vec<String>,
+}
+
+/// What a scan asks for.
+#[derive(Clone, Debug)]
+pub struct ScanRequest {
+    /// The chunks to choose from.
+    pub table: TableView,
+    /// Disjoint sets of chunks with the columns wanted of them.
+    pub parts: Vec<ScanPart>,
+    /// How many consumers will call [`super::Scan::next_chunk`] at once.
+    pub consumers: usize,
+    /// Chunks must come in ascending order of their position.
+    pub ordered: bool,
+    /// What traces and `coscan.scans` call it.
+    pub label: Arc<str>,
+}
 
 /// A scan before it is announced.
 #[derive(Debug, Default)]

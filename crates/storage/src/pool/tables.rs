@@ -1,27 +1,20 @@
-//! Which files make a table of the core, and which chunk of it is which part of which file.
+//! Which chunks does a query over these files see?
 //!
 //! Queries that planned different subsets of a folder (partition pruning, a file that was added
 //! meanwhile) must still share, so a core table is a folder with one schema, grows as files show
 //! up, and a query's [`TableView`] names its chunks in it.
-//! T1: a file version's chunks are in a core table once, as a run of ids in file order.
+//! Not here: the core table (`state/core_table.rs`).
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::ops::Range;
 use std::sync::Arc;
 
-use coscan_core::{
-    ChunkId, ChunkLayout, ColumnId, Event, ExtentId, SharedExtent, TableId, TableLayout,
-};
-
-use object_store::path::Path;
+use coscan_core::{ChunkId, Event, TableId};
 
 use super::BufferPool;
 use super::charge::{Charge, bytes_of_chunk};
 use super::columns::TableColumns;
-use super::files::{FileKey, TableFile};
-use super::state::TableState;
-use crate::device::{FileVersion, footprint};
-use crate::{Result, StorageError};
+use super::files::TableFile;
+use super::state::{CoreTable, TableKey, TableState};
+use crate::Result;
 
 impl BufferPool {
     /// The chunks of these files. Registers files that are new to the pool.
@@ -101,238 +94,6 @@ fn infos(files: &[Arc<TableFile>], bases: &[u32]) -> Arc<[ChunkInfo]> {
         })
     });
     chunks.collect()
-}
-
-/// What makes two files part of one table.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct TableKey {
-    /// (store, folder) of the files; several for a query over several folders.
-    folders: BTreeSet<(String, String)>,
-    /// Root columns with their Parquet types, ascending.
-    columns: Arc<BTreeSet<String>>,
-    chunk_bytes: u64,
-}
-
-impl TableKey {
-    pub(crate) fn of(files: &[Arc<TableFile>]) -> Self {
-        let folder = |file: &TableFile| {
-            let path = file.version().location.as_ref();
-            let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
-            // hive partitions (`year=2026/`) are part of one table.
-            let parts: Vec<&str> = folder.split('/').take_while(|p| !p.contains('=')).collect();
-            (file.store().to_owned(), parts.join("/"))
-        };
-        let mut schemas: Vec<&Arc<BTreeSet<String>>> = Vec::new();
-        for file in files {
-            if !schemas
-                .iter()
-                .any(|known| Arc::ptr_eq(known, file.described()))
-            {
-                schemas.push(file.described());
-            }
-        }
-        let columns = match schemas.as_slice() {
-            [one] => Arc::clone(one),
-            several => Arc::new(several.iter().flat_map(|s| s.iter().cloned()).collect()),
-        };
-        Self {
-            folders: files.iter().map(|file| folder(file)).collect(),
-            columns,
-            chunk_bytes: files.first().map_or(0, |file| file.chunk_bytes()),
-        }
-    }
-}
-
-/// Where a chunk of a core table comes from.
-#[derive(Clone, Debug)]
-pub(crate) struct ChunkSource {
-    pub(crate) file: Arc<TableFile>,
-    /// Position in `file.chunks().chunks`.
-    pub(crate) at: usize,
-}
-
-impl ChunkSource {
-    /// Its rows, counted from the file's first.
-    pub(crate) fn rows(&self) -> Range<u64> {
-        let chunk = &self.file.chunks().chunks[self.at];
-        let first = chunk.pieces.first();
-        let first = first.map_or(0, |piece| piece.first_row_of_file(self.file.metadata()));
-        first..first + chunk.rows
-    }
-}
-
-/// Where a shared extent of a core table comes from.
-#[derive(Clone, Debug)]
-pub(crate) struct ExtentSource {
-    pub(crate) ranges: Vec<Range<u64>>,
-}
-
-/// A table as the core knows it.
-#[derive(Debug)]
-pub(crate) struct CoreTable {
-    pub(crate) columns: TableColumns,
-    /// Whether the core knows of it.
-    pub(crate) registered: bool,
-    pub(crate) chunks: Vec<ChunkSource>,
-    pub(crate) extents: Vec<ExtentSource>,
-    extents_of: BTreeMap<(ChunkId, ColumnId), Vec<ExtentId>>,
-    files: HashMap<Arc<FileKey>, Place>,
-    /// How many views there have been.
-    pub(crate) views: u64,
-    /// The version of each file that was added last: by store and path, with the number of its
-    /// chunks.
-    latest: BTreeMap<(String, Path), (FileVersion, usize)>,
-    /// Chunks of versions that are not the latest.
-    replaced_chunks: usize,
-}
-
-impl CoreTable {
-    pub(crate) fn new(columns: TableColumns) -> Self {
-        Self {
-            columns,
-            registered: false,
-            chunks: Vec::new(),
-            extents: Vec::new(),
-            extents_of: BTreeMap::new(),
-            files: HashMap::new(),
-            views: 0,
-            latest: BTreeMap::new(),
-            replaced_chunks: 0,
-        }
-    }
-
-    /// The core column of a root column.
-    pub(crate) fn column(&self, name: &str) -> Option<ColumnId> {
-        self.columns.id(name)
-    }
-
-    /// Adds those of the files that are not there yet; gives what the core is to append.
-    pub(crate) fn add(&mut self, files: Vec<(Arc<TableFile>, Vec<ChunkLayout>)>) -> TableLayout {
-        let mut layout = TableLayout {
-            columns: self.columns.count(),
-            ..TableLayout::default()
-        };
-        for (file, mut layouts) in files {
-            if self.files.contains_key(&**file.key()) {
-                continue;
-            }
-            let base = u32::try_from(self.chunks.len()).unwrap_or(u32::MAX);
-            let known = Place {
-                base,
-                chunks: file.chunks().chunks.len(),
-                asked: self.views,
-            };
-            self.files.insert(Arc::clone(file.key()), known);
-            let latest = (file.version().clone(), file.chunks().chunks.len());
-            if let Some((_, chunks)) = self.latest.insert(place(&file), latest) {
-                self.replaced_chunks += chunks;
-            }
-            layout.chunks.append(&mut layouts);
-            let sources = (0..file.chunks().chunks.len()).map(|at| ChunkSource {
-                file: Arc::clone(&file),
-                at,
-            });
-            self.chunks.extend(sources);
-            for shared in &file.chunks().shared {
-                let root = file.column_names().nth(shared.column).unwrap_or_default();
-                let Some(column) = self.column(root) else {
-                    continue;
-                };
-                let id = |at: usize| ChunkId(base + u32::try_from(at).unwrap_or(u32::MAX));
-                let extent = ExtentId(u32::try_from(self.extents.len()).unwrap_or(u32::MAX));
-                for at in shared.first..=shared.last {
-                    self.extents_of
-                        .entry((id(at), column))
-                        .or_default()
-                        .push(extent);
-                }
-                layout.shared.push(SharedExtent {
-                    column,
-                    first: id(shared.first),
-                    last: id(shared.last),
-                    bytes: shared.ranges.iter().map(footprint).sum(),
-                });
-                let ranges = shared.ranges.clone();
-                self.extents.push(ExtentSource { ranges });
-            }
-        }
-        layout
-    }
-
-    /// Whether at least half of the table would be chunks of replaced files, once these files are
-    /// in it.
-    pub(crate) fn would_be_outdated(&self, files: &[Arc<TableFile>]) -> bool {
-        let (mut all, mut replaced) = (self.chunks.len(), self.replaced_chunks);
-        for file in files.iter().filter(|file| self.base(file).is_none()) {
-            all += file.chunks().chunks.len();
-            replaced += self
-                .latest
-                .get(&place(file))
-                .map_or(0, |(_, chunks)| *chunks);
-        }
-        replaced > 0 && 2 * replaced >= all
-    }
-
-    /// The error for a chunk that needs `bytes` where there can never be more than `budget`.
-    pub(crate) fn too_large(&self, chunk: ChunkId, bytes: u64, budget: u64) -> StorageError {
-        StorageError::ChunkTooLarge {
-            file: self.chunks[chunk.0 as usize].file.name().to_owned(),
-            bytes,
-            budget,
-        }
-    }
-
-    /// The shared extents of a segment.
-    pub(crate) fn extents_of(
-        &self,
-        chunk: ChunkId,
-        column: ColumnId,
-    ) -> impl Iterator<Item = ExtentId> + '_ {
-        self.extents_of
-            .get(&(chunk, column))
-            .into_iter()
-            .flatten()
-            .copied()
-    }
-
-    /// The chunk id of a file's first chunk.
-    pub(crate) fn base(&self, file: &TableFile) -> Option<u32> {
-        Some(self.files.get(&**file.key())?.base)
-    }
-
-    /// The same; a view asks for the file.
-    fn ask(&mut self, file: &TableFile) -> Option<u32> {
-        let place = self.files.get_mut(&**file.key())?;
-        place.asked = self.views;
-        Some(place.base)
-    }
-
-    /// Whether at least half of it is chunks of files that no view has asked for lately.
-    pub(crate) fn is_mostly_unused(&self) -> bool {
-        let lately = self.views.saturating_sub(UNUSED_AFTER);
-        let unused = self.files.values().filter(|place| place.asked < lately);
-        let unused: usize = unused.map(|place| place.chunks).sum();
-        unused > 0 && 2 * unused >= self.chunks.len()
-    }
-}
-
-/// So many views after it was asked for last, a file counts as unused where memory is short:
-/// queries over a part of a folder ask for different files, and their table should not be lost to
-/// that soon.
-const UNUSED_AFTER: u64 = 8;
-
-/// Where a file's chunks are in a table.
-#[derive(Clone, Copy, Debug)]
-struct Place {
-    base: u32,
-    chunks: usize,
-    /// The view that asked for it last.
-    asked: u64,
-}
-
-/// Where a file is, whatever its version.
-fn place(file: &TableFile) -> (String, Path) {
-    (file.store().to_owned(), file.version().location.clone())
 }
 
 /// A chunk as a query sees it.

@@ -19,8 +19,7 @@ use std::sync::Arc;
 use coscan_core::{Event, TableId};
 
 use super::TableFile;
-use super::state::{Effects, State, TableState};
-use super::tables::TableKey;
+use super::state::{Effects, State, TableKey, TableState};
 
 impl State {
     /// The table for queries over these files that begin now; it need not exist yet.

@@ -10,33 +10,14 @@
 //!
 //! Source: [SmoothScan18 §7.4 to §7.7].
 
-use std::time::Duration;
-
 use coscan_core::smooth::CostModel;
 
-use super::checksum::expected;
 use super::data::{COLUMNS, Keys, Spec, Table, VALUES, bound};
+use super::experiment_run::{ExperimentOptions, Run};
 use super::figures::{Figure, Figures};
-use super::measure::{Bench, Case, DeviceKind, Expected, Median};
-use super::run::select;
-use crate::coop::{OnProgress, Progress};
+use super::measure::{Bench, Case, Expected, Median, select};
+use crate::coop::OnProgress;
 use crate::error::Result;
-use coscan_quantities as quantities;
-
-/// What an experiment is run on.
-#[derive(Clone, Debug)]
-pub struct ExperimentOptions {
-    /// The table. Which keys it has is the experiment's to say.
-    pub spec: Spec,
-    /// What is read from.
-    pub device: DeviceKind,
-    /// The engine's memory in bytes.
-    pub memory_bytes: u64,
-    /// How often each case is measured; at least once.
-    pub repeats: usize,
-    /// How long a query may take.
-    pub limit: Duration,
-}
 
 /// An experiment that can be run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +71,7 @@ impl Experiment {
         let run = Run {
             bench: Bench::new(table, options.device, options.limit, options.repeats),
             spec: self.spec(options),
-            experiment: self,
+            name: self.name(),
             options,
             table,
             on_progress,
@@ -106,59 +87,7 @@ impl Experiment {
     }
 }
 
-/// An experiment that runs.
-pub(crate) struct Run<'a> {
-    pub(crate) bench: Bench,
-    pub(crate) spec: Spec,
-    pub(crate) options: &'a ExperimentOptions,
-    pub(crate) table: &'a Table,
-    experiment: Experiment,
-    on_progress: OnProgress,
-}
-
 impl Run<'_> {
-    pub(crate) fn figures(&self, columns: &[&str]) -> Figures {
-        let (table, bench) = (self.table, &self.bench);
-        let held = self.options.device.bandwidth().map(quantities::rate);
-        let held = held.map_or_else(String::new, |rate| {
-            let latency = quantities::seconds(bench.latency.as_secs_f64());
-            format!(" ({rate}, {latency} per request)")
-        });
-        let about = format!(
-            "{} rows in {} pages of {}, {}; device {}{held}; {} of memory; medians of {}",
-            quantities::count(self.spec.rows.into()),
-            quantities::count(table.pages),
-            quantities::bytes(table.page_bytes),
-            quantities::bytes(table.bytes),
-            self.options.device.name(),
-            quantities::bytes(self.options.memory_bytes),
-            bench.repeats,
-        );
-        Figures::new(self.experiment.name(), about, columns)
-    }
-
-    /// `SELECT *` of the rows with keys below a bound.
-    pub(crate) fn case(&self, label: &str, bound: u32, settings: &[(&'static str, &str)]) -> Case {
-        let own = |(name, value): &(&'static str, &str)| (*name, (*value).to_owned());
-        Case {
-            label: label.to_owned(),
-            sql: select(bound, false),
-            settings: settings.iter().map(own).collect(),
-            memory_bytes: self.options.memory_bytes,
-            answer: Expected::Rows {
-                checksum: expected(&self.spec, &[bound])[0],
-                ordered: false,
-            },
-        }
-    }
-
-    async fn measure(&self, cases: &[Case]) -> Result<Vec<Median>> {
-        let steps = cases.len() * self.bench.repeats;
-        (self.on_progress)(Progress::begun(self.experiment.name(), steps));
-        self.bench.warm_up(cases).await?;
-        self.bench.measure(cases, &self.on_progress).await
-    }
-
     async fn skew(&self) -> Result<Figures> {
         let smooth = |policy| vec![("access_path", "smooth"), ("smooth_policy", policy)];
         let ways = [
@@ -489,8 +418,10 @@ const MODEL_PERCENTS: [f64; 8] = [0.001, 0.002, 0.1, 1.0, 5.0, 20.0, 50.0, 100.0
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::time::Duration;
 
     use super::*;
+    use crate::smooth::DeviceKind;
 
     fn options() -> ExperimentOptions {
         ExperimentOptions {

@@ -319,6 +319,12 @@ impl Bench {
 /// The micro-benchmark's table in SQL.
 pub(crate) const TABLE: &str = "t";
 
+/// All columns of the rows below a bound.
+pub(crate) fn select(bound: u32, order_by: bool) -> String {
+    let order = if order_by { " ORDER BY c2" } else { "" };
+    format!("SELECT * FROM {TABLE} WHERE c2 >= 0 AND c2 < {bound}{order}")
+}
+
 impl Case {
     /// Sets a session to what the case says.
     pub(crate) fn set_up(&self, session: &Session) -> Result<()> {

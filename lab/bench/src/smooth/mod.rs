@@ -7,6 +7,7 @@
 //! | `checksum.rs` | are these the rows that the query asked for? |
 //! | `measure.rs` | how long does one query take, and what does it read? |
 //! | `run.rs` | how long does a query take by each path, at each selectivity? |
+//! | `experiment_run.rs` | what does an experiment run on? |
 //! | `experiments.rs` | and where keys are skewed, memory is short, or an estimate is wrong? |
 //! | `picture.rs` | which page is read when? |
 //! | `together.rs` | what do concurrent queries by an index read? |
@@ -20,6 +21,7 @@
 
 mod checksum;
 pub mod data;
+pub mod experiment_run;
 pub mod experiments;
 pub mod figures;
 mod measure;

@@ -16,8 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::checksum::{Checksum, expected};
 use super::data::{Spec, Table, bound};
-use super::measure::{Bench, Case, DeviceKind, Expected, Measured, Read, TABLE};
-use super::run::select;
+use super::measure::{Bench, Case, DeviceKind, Expected, Measured, Read, TABLE, select};
 use crate::coop::{OnProgress, Progress};
 use crate::error::Result;
 

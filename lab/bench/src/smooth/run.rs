@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::checksum::{Checksum, expected};
 use super::data::{Spec, Table, bound};
-use super::measure::{Bench, Case, DeviceKind, Expected, Median, TABLE};
+use super::measure::{Bench, Case, DeviceKind, Expected, Median, select};
 use super::results::{Machine, Point, SmoothResults};
 use crate::coop::{OnProgress, Progress};
 use crate::error::Result;
@@ -86,12 +86,6 @@ pub async fn run(
         }
     }
     Ok(results(options, table, points))
-}
-
-/// All columns of the rows below a bound.
-pub(crate) fn select(bound: u32, order_by: bool) -> String {
-    let order = if order_by { " ORDER BY c2" } else { "" };
-    format!("SELECT * FROM {TABLE} WHERE c2 >= 0 AND c2 < {bound}{order}")
 }
 
 fn results(options: &SmoothOptions, table: &Table, points: Vec<Point>) -> SmoothResults {

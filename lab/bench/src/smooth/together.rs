@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use futures::future::try_join_all;
 
 use super::data::{COLUMNS, VALUES};
-use super::experiments::Run;
+use super::experiment_run::Run;
 use super::figures::{Figure, Figures};
 use super::measure::{Case, Expected, Measured, TABLE, answer};
 use crate::answer::Answer;

@@ -10,7 +10,8 @@ use coscan_sim::{Bounds, Outcome, Scenario};
 use super::TURNS;
 use crate::coop::{table2, table3};
 use crate::figure::{Axis, Figure, Mark, Panel, Series};
-use crate::report::{Report, number};
+use crate::number::number;
+use crate::report::Report;
 use crate::statistics::Spread;
 
 pub(crate) const NAME: &str = "beyond-bounds";

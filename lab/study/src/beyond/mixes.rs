@@ -14,7 +14,8 @@ use crate::coop::machine::CHUNKS;
 use crate::coop::measure::{Figures, Standalone, measure};
 use crate::coop::verdict::RELEVANCE;
 use crate::figure::{Axis, Figure, Mark, Panel, Series};
-use crate::report::{Report, number};
+use crate::number::number;
+use crate::report::Report;
 use crate::statistics::Spread;
 
 pub(crate) const NAME: &str = "beyond-mixes";

@@ -14,7 +14,8 @@ use super::measure::seconds;
 use super::table2::scenario;
 use super::verdict::{ATTACH, ELEVATOR, NAMES, NORMAL, RELEVANCE, listed};
 use crate::figure::{Axis, Figure, Mark, Panel, Series};
-use crate::report::{Report, number};
+use crate::number::number;
+use crate::report::Report;
 use crate::statistics::Spread;
 use coscan_sim::Random;
 

@@ -12,7 +12,8 @@ use super::machine::{BUFFER_CHUNKS, CHUNKS, DELAY_NS, Speed, row_query, rows};
 use super::measure::Runs;
 use super::verdict::{ATTACH, ELEVATOR, NAMES, NORMAL, RELEVANCE};
 use crate::figure::{Axis, Figure, Mark, Panel, Series};
-use crate::report::{Report, number};
+use crate::number::number;
+use crate::report::Report;
 use crate::statistics::mean;
 
 pub(crate) const NAME: &str = "coop-fig5";

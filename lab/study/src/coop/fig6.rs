@@ -10,7 +10,8 @@ use super::machine::{DELAY_NS, Speed, row_query, rows};
 use super::measure::{Figures, Runs};
 use super::verdict::{ATTACH, NAMES, NORMAL, RELEVANCE};
 use crate::figure::{Axis, Figure, Mark, Panel, Series};
-use crate::report::{Report, number};
+use crate::number::number;
+use crate::report::Report;
 
 pub(crate) const NAME: &str = "coop-fig6";
 

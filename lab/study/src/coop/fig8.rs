@@ -12,7 +12,8 @@ use super::machine::{POLICIES, Speed, row_query, rows};
 use super::measure::seconds;
 use super::verdict::{NAMES, RELEVANCE};
 use crate::figure::{Axis, Figure, Mark, Panel, Series};
-use crate::report::{Report, number};
+use crate::number::number;
+use crate::report::Report;
 use crate::statistics::Spread;
 use crate::thread_clock::Stopwatch;
 

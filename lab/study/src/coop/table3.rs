@@ -21,7 +21,8 @@ use super::machine::{DELAY_NS, Speed, columns};
 use super::measure::Runs;
 use super::table::{PaperTable, queries};
 use super::verdict::{ATTACH, ELEVATOR, NORMAL, RELEVANCE, listed};
-use crate::report::{Report, number};
+use crate::number::number;
+use crate::report::Report;
 
 pub(crate) const NAME: &str = "coop-table3";
 

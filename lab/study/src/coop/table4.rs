@@ -17,7 +17,8 @@ use super::machine::{DELAY_NS, FAST_NS, POLICIES, columns, random_range};
 use super::measure::{Figures, Standalone, measure};
 use super::verdict::{NAMES, NORMAL, RELEVANCE};
 use crate::figure::{Axis, Figure, Mark, Panel, Series};
-use crate::report::{Report, number};
+use crate::number::number;
+use crate::report::Report;
 use crate::statistics::Spread;
 
 pub(crate) const NAME: &str = "coop-table4";

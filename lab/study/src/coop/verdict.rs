@@ -4,7 +4,8 @@
 use super::machine::POLICIES;
 use super::measure::{Figures, Runs};
 use crate::figure::{Axis, Figure, Mark, Panel, Series};
-use crate::report::{Report, number};
+use crate::number::number;
+use crate::report::Report;
 use crate::statistics::Spread;
 
 /// The policies' names in the order of the paper's tables.

@@ -6,7 +6,8 @@ use coscan_sim::shared_disk::{Access, Arrivals};
 
 use super::curves::{self, Curve, NODES};
 use super::measure::{Setting, scan};
-use crate::report::{Report, number};
+use crate::number::number;
+use crate::report::Report;
 
 pub(crate) const NAME_6A: &str = "rahm-fig6a";
 pub(crate) const NAME_6B: &str = "rahm-fig6b";

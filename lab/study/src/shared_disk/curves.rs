@@ -2,7 +2,8 @@
 
 use super::measure::{Measured, Setting};
 use crate::figure::{Axis, Figure, Mark, Panel, Series};
-use crate::report::{Report, number};
+use crate::number::number;
+use crate::report::Report;
 
 /// The numbers of nodes.
 pub(crate) const NODES: [u32; 6] = [1, 2, 4, 8, 16, 32];

@@ -6,7 +6,8 @@ use coscan_sim::shared_disk::{Access, Arrivals, Class, Degree, Transaction, Work
 
 use super::measure::{Measured, Setting, scan};
 use crate::figure::{Axis, Figure, Mark, Panel, Series};
-use crate::report::{Report, number};
+use crate::number::number;
+use crate::report::Report;
 
 pub(crate) const NAME_8: &str = "rahm-fig8";
 pub(crate) const NAME_9: &str = "rahm-fig9";

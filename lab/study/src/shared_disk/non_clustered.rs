@@ -6,7 +6,8 @@ use coscan_sim::shared_disk::{Access, Arrivals};
 
 use super::curves::{self, Curve, NODES, ratio};
 use super::measure::{Setting, scan};
-use crate::report::{Report, number};
+use crate::number::number;
+use crate::report::Report;
 
 pub(crate) const NAME_7A: &str = "rahm-fig7a";
 pub(crate) const NAME_7B: &str = "rahm-fig7b";

@@ -6,7 +6,8 @@ use coscan_sim::shared_disk::{Access, Arrivals, Extent};
 
 use super::curves::{self, Curve, NODES, Ran, list, ratio};
 use super::measure::{Setting, scan};
-use crate::report::{Report, number};
+use crate::number::number;
+use crate::report::Report;
 
 pub(crate) const NAME_4A: &str = "rahm-fig4a";
 pub(crate) const NAME_4B: &str = "rahm-fig4b";

@@ -7,7 +7,8 @@
 use coscan_sim::shared_disk::{Access, Arrivals, CacheScope, Machine, Variation, Work};
 
 use super::measure::{Setting, scan};
-use crate::report::{Report, number};
+use crate::number::number;
+use crate::report::Report;
 use crate::statistics::Spread;
 
 pub(crate) const NAME: &str = "rahm-variants";

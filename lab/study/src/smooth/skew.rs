@@ -15,7 +15,8 @@ use coscan_sim::Random;
 
 use super::{DEVICES, Device, KINDS, eager, examine, next_region, operator, with_results};
 use crate::figure::{Axis, Figure, Mark, Panel, Series};
-use crate::report::{Report, number};
+use crate::number::number;
+use crate::report::Report;
 use crate::statistics::Spread;
 
 pub(crate) const NAME: &str = "smooth-skew";

@@ -8,7 +8,8 @@ use coscan_core::smooth::{PageCosts, Probe, SmoothPolicy, competitive};
 
 use super::{DISK, POLICIES, Region, RowPages, eager, examine, next_region};
 use crate::figure::{Axis, Figure, Mark, Panel, Series};
-use crate::report::{Report, number};
+use crate::number::number;
+use crate::report::Report;
 use crate::statistics::Spread;
 
 pub(crate) const NAME: &str = "smooth-worst";

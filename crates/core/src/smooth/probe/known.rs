@@ -83,13 +83,13 @@ impl<L: PageLayout> Probe<L> {
             return None;
         };
         let mut job: Vec<PageRun> = Vec::new();
-        let mut room = self.options.read_ahead.sorted_pages();
-        while room > 0
+        let mut pages_left = self.options.read_ahead.sorted_pages();
+        while pages_left > 0
             && let Some(next) = runs.front_mut()
             && job.last().is_none_or(|last| last.chunk == next.chunk)
         {
-            let part = next.take_first(room);
-            room -= part.len();
+            let part = next.take_first(pages_left);
+            pages_left -= part.len();
             job.push(part);
             if next.is_empty() {
                 runs.pop_front();

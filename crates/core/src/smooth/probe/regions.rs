@@ -95,7 +95,7 @@ impl<L: PageLayout> Probe<L> {
         let read = regions.iter().filter(|region| region.pages > 0).count();
         let each = took / read.max(1) as u64;
         for region in regions {
-            self.smooth.pruned(region.pruned);
+            self.smooth.pages_pruned(region.pruned);
             if region.pages > 0 {
                 self.prices.measured(region.pages, each);
                 if let Some(costs) = self.prices.costs() {

@@ -13,7 +13,7 @@ mod node;
 mod scan;
 
 use std::fmt::Write as _;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use coscan_core::operators::{KEPT_OVERHEAD, OperatorKind};
 use datafusion::common::config::ConfigOptions;
@@ -27,7 +27,8 @@ use datafusion::physical_plan::joins::HashJoinExec;
 
 use self::node::{Noted, note};
 use crate::operators::{Coordinator, OperatorKey, OwnerCell, SharedExec, SharedOperator};
-use crate::session::{Settings, WeakEngine};
+use crate::resources::Resources;
+use crate::settings::Settings;
 
 /// Options that no row depends on.
 const IGNORED: [&str; 2] = ["coscan.label", "coscan.memory"];
@@ -35,11 +36,11 @@ const IGNORED: [&str; 2] = ["coscan.label", "coscan.memory"];
 /// Puts a [`SharedExec`] over each operator that may be shared. Runs last.
 #[derive(Debug)]
 pub(crate) struct ShareOperators {
-    engine: WeakEngine,
+    engine: Weak<Resources>,
 }
 
 impl ShareOperators {
-    pub(crate) fn new(engine: WeakEngine) -> Self {
+    pub(crate) fn new(engine: Weak<Resources>) -> Self {
         Self { engine }
     }
 }

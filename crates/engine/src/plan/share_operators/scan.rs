@@ -12,8 +12,8 @@ use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::{FileScanConfig, FileSource, ParquetSource};
 use datafusion::datasource::source::DataSourceExec;
 
+use crate::cscan::CScanSource;
 use crate::fragment::{Elsewhere, KeyWriter};
-use crate::plan::CScanSource;
 use crate::plan::swap_scans::needed_bytes;
 
 /// What a scan gives.

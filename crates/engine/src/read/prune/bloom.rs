@@ -34,7 +34,8 @@ pub(crate) async fn prune(
     in_list_max: usize,
     verdicts: &mut Verdicts,
 ) -> usize {
-    let Some(Questions { pruning, columns }) = Questions::new(file, plan, in_list_max) else {
+    let Some(BloomPredicate { pruning, columns }) = BloomPredicate::new(file, plan, in_list_max)
+    else {
         return 0;
     };
     let chunks = &file.chunks().chunks;
@@ -74,14 +75,14 @@ pub(crate) async fn prune(
 }
 
 /// What can be asked of a file's bloom filters.
-struct Questions {
+struct BloomPredicate {
     pruning: Arc<PruningPredicate>,
     /// The columns of which the predicate asks for certain values and which have filters somewhere:
     /// (name, leaf).
     columns: Vec<(String, usize)>,
 }
 
-impl Questions {
+impl BloomPredicate {
     fn new(file: &TableFile, plan: &FilePlan, in_list_max: usize) -> Option<Self> {
         let metadata = file.metadata();
         let filtered = |leaf: usize| {

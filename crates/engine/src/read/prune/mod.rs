@@ -18,6 +18,7 @@
 
 pub(crate) mod bloom;
 mod chunk_bounds;
+mod float_statistics;
 mod floats;
 
 use std::collections::{BTreeMap, HashSet};
@@ -48,6 +49,7 @@ use super::file_plan::FilePlan;
 use chunk_bounds::{PartStatistics, part_of};
 use floats::{CountingBounds, Ends};
 
+pub(crate) use float_statistics::without_float_bounds;
 pub(crate) use floats::{bounds_that_count, is_float};
 
 /// What the statistics say about one file's chunks.

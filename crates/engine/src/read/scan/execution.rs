@@ -128,7 +128,7 @@ impl Execution {
 
     async fn start(&self) -> Result<Running> {
         let plan = &self.plan;
-        let pool = plan.engine.pool(&plan.settings);
+        let pool = plan.resources.pool(&plan.settings);
         let chunk_bytes = plan.settings.chunk_bytes;
         let cache = pool.shared().files();
         let versions = plan.versions();

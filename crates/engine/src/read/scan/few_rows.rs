@@ -18,7 +18,7 @@ use coscan_storage::Batches;
 use datafusion::error::Result;
 use datafusion::physical_plan::metrics::Time;
 
-use super::stream::LeaseBatch;
+use super::lease_batch::LeaseBatch;
 use crate::error::external;
 use crate::read::pipeline::{Found, Pipeline, Selection};
 

@@ -8,6 +8,7 @@
 //! | `claims.rs` | who works on which chunk, for an execution? |
 //! | `stream.rs` | one partition: chunk after chunk, batch after batch |
 //! | `batches.rs` | what does DataFusion poll? |
+//! | `lease_batch.rs` | how does a pipeline get the columns of a batch? |
 //! | `few_rows.rs` | how are the few rows that are left put together over batches? |
 //! | `positions.rs` | where in its table is a batch of a chunk? |
 //! | `dynamic.rs` | which chunks does a dynamic filter rule out meanwhile? |
@@ -19,6 +20,7 @@ mod dynamic;
 mod execution;
 mod executions;
 mod few_rows;
+mod lease_batch;
 mod metrics;
 mod positions;
 mod spec;
@@ -27,7 +29,8 @@ pub(crate) mod stream;
 pub(crate) use batches::{Batches, stream_of};
 pub(crate) use execution::{Execution, Judged, Remembers, Run, Running};
 pub(crate) use executions::Executions;
+pub(crate) use lease_batch::LeaseBatch;
 pub(crate) use metrics::PartitionMetrics;
 pub(crate) use positions::Positions;
 pub(crate) use spec::{Delivery, ScanPlan, files_of};
-pub(crate) use stream::{LeaseBatch, open, open_runs};
+pub(crate) use stream::{open, open_runs};

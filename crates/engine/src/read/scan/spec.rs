@@ -1,7 +1,7 @@
 //! What a cooperative scan is to do, fixed at planning: files, partitions, predicate, delivery.
 //!
-//! Not here: whether a scan may be cooperative (`rule.rs`), what one execution of it holds
-//! (`execution.rs`).
+//! Not here: whether a scan may be cooperative (`plan/swap_scans.rs`), what one execution of it
+//! holds (`execution.rs`).
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -16,7 +16,8 @@ use datafusion::execution::object_store::ObjectStoreUrl;
 use object_store::path::Path;
 
 use crate::read::TablePlan;
-use crate::session::{Engine, Settings};
+use crate::resources::Resources;
+use crate::settings::Settings;
 
 /// How chunks reach the partitions of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +34,7 @@ pub(crate) enum Delivery {
 /// What a cooperative scan is to do.
 #[derive(Clone)]
 pub(crate) struct ScanPlan {
-    pub(crate) engine: Engine,
+    pub(crate) resources: Arc<Resources>,
     pub(crate) settings: Settings,
     pub(crate) delivery: Delivery,
     pub(crate) table: TablePlan,
@@ -65,13 +66,13 @@ pub(crate) struct FilePart {
 }
 
 impl ScanPlan {
-    /// The plan of a scan that `rule.rs` found to be understood. `None` if its files are not each
-    /// covered exactly once.
+    /// The plan of a scan that `plan/swap_scans.rs` found to be understood. `None` if its files are
+    /// not each covered exactly once.
     ///
     /// # Errors
     /// If the projection or an option is invalid.
     pub(crate) fn new(
-        engine: Engine,
+        resources: Arc<Resources>,
         settings: Settings,
         delivery: Delivery,
         config: &FileScanConfig,
@@ -85,7 +86,7 @@ impl ScanPlan {
         }
         let options = source.table_parquet_options();
         Ok(Some(Self {
-            engine,
+            resources,
             settings,
             delivery,
             table: TablePlan::new(config, options)?,

@@ -8,20 +8,21 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use arrow::array::{ArrayRef, RecordBatch};
-use coscan_storage::pool::{ChunkLease, ColumnRequest, Scan};
+use arrow::array::RecordBatch;
+use coscan_storage::pool::{ChunkLease, Scan};
 use datafusion::error::Result;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::coalesce::{LimitedBatchCoalescer, PushBatchStatus};
-use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, Time};
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet};
 use futures::future::BoxFuture;
 
 use super::batches::{Batches, stream_of};
 use super::execution::{Execution, Run, Running};
 use super::few_rows::{BatchWork, FewRows};
+use super::lease_batch::LeaseBatch;
 use super::metrics::PartitionMetrics;
 use crate::error::external;
-use crate::read::pipeline::{Columns, Pipeline};
+use crate::read::pipeline::Pipeline;
 
 /// The stream of one partition.
 pub(crate) fn open(
@@ -297,33 +298,6 @@ impl Partition {
         };
         let status = output.push_batch(batch)?;
         Ok(granted == rows && matches!(status, PushBatchStatus::Continue))
-    }
-}
-
-/// A batch of a chunk in hand.
-pub(crate) struct LeaseBatch<'a> {
-    pub(crate) lease: &'a ChunkLease,
-    pub(crate) batch: usize,
-    /// How long was waited for decode.
-    pub(crate) waited: &'a Time,
-}
-
-impl LeaseBatch<'_> {
-    /// Waits for decode.
-    pub(crate) async fn timed<T>(&self, decode: impl Future<Output = T>) -> T {
-        let begun = Instant::now();
-        let decoded = decode.await;
-        self.waited.add_duration(begun.elapsed());
-        decoded
-    }
-}
-
-impl Columns for LeaseBatch<'_> {
-    fn fetch(&self, requests: Vec<ColumnRequest>) -> BoxFuture<'_, Result<Vec<ArrayRef>>> {
-        Box::pin(async move {
-            let arrays = self.timed(self.lease.batch(&requests, self.batch)).await;
-            Ok(arrays.map_err(external)?.unwrap_or_default())
-        })
     }
 }
 

@@ -60,10 +60,10 @@ const LOCAL: [libc::__fsword_t; 8] = [
 ];
 
 /// Tells the kernel that the cached pages of this part of the file can go.
-pub(super) fn advise_unneeded(file: &File, offset: u64, len: u64) {
+pub(super) fn advise_unneeded(file: &impl AsRawFd, offset: u64, len: u64) {
     let (Ok(offset), Ok(len)) = (i64::try_from(offset), i64::try_from(len)) else {
         return;
     };
-    // SAFETY: as above.
+    // SAFETY: no memory is passed. A refusal is harmless, of a descriptor that is not open too.
     unsafe { libc::posix_fadvise(file.as_raw_fd(), offset, len, libc::POSIX_FADV_DONTNEED) };
 }

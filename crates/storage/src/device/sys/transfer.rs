@@ -9,8 +9,8 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use super::super::handles::OpenFile;
 use super::super::meter::InFlight;
+use super::super::open_file::OpenFile;
 use super::super::scatter::{PAGE, Piece, Scatter};
 use super::AlignedBuffer;
 

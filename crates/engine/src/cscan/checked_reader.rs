@@ -1,0 +1,198 @@
+//! Is what DataFusion's Parquet reader gets still of the file that was planned on, and can it be
+//! decoded?
+//!
+//! DataFusion reads a file by its path, whatever is there by now. Here a registered device reads
+//! instead, which checks the version itself; a plain local disk is read by DataFusion, through the
+//! page cache, and the file looked at after every read: if it still is the planned version, so are
+//! the bytes.
+//! Footers are read, checked and cached by coscan-storage, and pages are looked at before they are
+//! handed on: a crafted page can make parquet's reader ask for more memory than there is.
+//! C1: every range of data that is handed on is of the planned version, and its pages can be
+//! decoded in the memory that there is.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use coscan_storage::device::{Device, FileVersion};
+use coscan_storage::pool::TableFile;
+use coscan_storage::{StorageError, check_pages};
+use datafusion::datasource::listing::PartitionedFile;
+use datafusion::datasource::physical_plan::ParquetFileReaderFactory;
+use datafusion::execution::object_store::ObjectStoreUrl;
+use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use parquet::arrow::arrow_reader::ArrowReaderOptions;
+use parquet::arrow::async_reader::AsyncFileReader;
+use parquet::errors::{ParquetError, Result};
+use parquet::file::metadata::ParquetMetaData;
+
+use crate::resources::Resources;
+use crate::settings::Settings;
+
+/// Makes readers that check.
+pub(super) struct CheckedReaders {
+    inner: Arc<dyn ParquetFileReaderFactory>,
+    resources: Arc<Resources>,
+    settings: Settings,
+    store: ObjectStoreUrl,
+}
+
+struct CheckedReader {
+    inner: Box<dyn AsyncFileReader + Send>,
+    file: FileVersion,
+    resources: Arc<Resources>,
+    settings: Settings,
+    store: ObjectStoreUrl,
+    /// A registered device reads, and checks, itself.
+    registered: Option<Arc<dyn Device>>,
+    /// Who is asked about the file otherwise, once known: to find out is to ask the file's mount,
+    /// which may take for ever.
+    local: Option<Arc<dyn Device>>,
+    /// The file, once its footer was asked for.
+    open: Option<Arc<TableFile>>,
+}
+
+impl CheckedReaders {
+    pub(super) fn new(
+        inner: Arc<dyn ParquetFileReaderFactory>,
+        resources: Arc<Resources>,
+        settings: Settings,
+        store: ObjectStoreUrl,
+    ) -> Self {
+        Self {
+            inner,
+            resources,
+            settings,
+            store,
+        }
+    }
+}
+
+impl ParquetFileReaderFactory for CheckedReaders {
+    fn create_reader(
+        &self,
+        partition: usize,
+        file: PartitionedFile,
+        metadata_size_hint: Option<usize>,
+        metrics: &ExecutionPlanMetricsSet,
+    ) -> datafusion::error::Result<Box<dyn AsyncFileReader + Send>> {
+        let version = FileVersion::from(&file.object_meta);
+        let devices = self.resources.devices();
+        let registered = devices.registered_for(self.store.as_str(), &version.location);
+        let inner = self
+            .inner
+            .create_reader(partition, file, metadata_size_hint, metrics)?;
+        Ok(Box::new(CheckedReader {
+            inner,
+            file: version,
+            resources: Arc::clone(&self.resources),
+            settings: self.settings.clone(),
+            store: self.store.clone(),
+            registered,
+            local: None,
+            open: None,
+        }))
+    }
+}
+
+impl CheckedReader {
+    /// The file, with its footer.
+    async fn open(&mut self) -> Result<Arc<TableFile>> {
+        if let Some(file) = &self.open {
+            return Ok(Arc::clone(file));
+        }
+        let pool = self.resources.pool(&self.settings);
+        let (store, chunk_bytes) = (self.store.as_str(), self.settings.chunk_bytes);
+        let version = std::slice::from_ref(&self.file);
+        let opened = pool.shared().files().open(store, version, chunk_bytes);
+        let opened = opened.await.map_err(external)?.pop();
+        let missing = || StorageError::Internal("a file was not opened".to_owned());
+        let file = opened.ok_or_else(|| external(missing()))?;
+        self.open = Some(Arc::clone(&file));
+        Ok(file)
+    }
+
+    async fn read(&mut self, ranges: Vec<Range<u64>>) -> Result<Vec<Bytes>> {
+        let answers = self.read_unchecked(ranges.clone()).await?;
+        let file = self.open().await?;
+        let bytes_max = self.resources.memory().unpacked_page_bytes_max();
+        check_pages(file.name(), file.metadata(), &ranges, &answers, bytes_max)
+            .map_err(external)?;
+        Ok(answers)
+    }
+
+    async fn read_unchecked(&mut self, ranges: Vec<Range<u64>>) -> Result<Vec<Bytes>> {
+        let Some(device) = &self.registered else {
+            let answer = self.inner.get_byte_ranges(ranges).await;
+            self.verify().await?;
+            return answer;
+        };
+        if ranges.is_sorted_by(|a, b| a.end <= b.start) {
+            let answer = device.read(&self.file, &ranges).await;
+            return answer.map_err(external);
+        }
+        let mut answers = Vec::with_capacity(ranges.len());
+        for range in ranges {
+            let answer = device.read(&self.file, &[range]).await;
+            answers.extend(answer.map_err(external)?);
+        }
+        Ok(answers)
+    }
+
+    async fn verify(&mut self) -> Result<()> {
+        let location = &self.file.location;
+        let device = match &self.local {
+            Some(device) => Arc::clone(device),
+            None => {
+                let devices = self.resources.devices();
+                let found = devices.device_for(self.store.as_str(), location).await;
+                let device = found.map_err(external)?.1;
+                self.local = Some(Arc::clone(&device));
+                device
+            }
+        };
+        let now = device.stat(location).await.map_err(external)?;
+        if self.file.is_still(&now) {
+            return Ok(());
+        }
+        Err(external(StorageError::Replaced {
+            file: format!("/{location}"),
+        }))
+    }
+}
+
+impl AsyncFileReader for CheckedReader {
+    fn get_bytes(&mut self, range: Range<u64>) -> BoxFuture<'_, Result<Bytes>> {
+        async move {
+            let mut answers = self.read(vec![range]).await?;
+            Ok(answers.pop().unwrap_or_default())
+        }
+        .boxed()
+    }
+
+    fn get_byte_ranges(&mut self, ranges: Vec<Range<u64>>) -> BoxFuture<'_, Result<Vec<Bytes>>> {
+        self.read(ranges).boxed()
+    }
+
+    fn get_metadata<'a>(
+        &'a mut self,
+        _: Option<&'a ArrowReaderOptions>,
+    ) -> BoxFuture<'a, Result<Arc<ParquetMetaData>>> {
+        async move { Ok(Arc::clone(self.open().await?.metadata())) }.boxed()
+    }
+}
+
+fn external(error: StorageError) -> ParquetError {
+    ParquetError::External(Box::new(error))
+}
+
+impl fmt::Debug for CheckedReaders {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CheckedReaders")
+            .field("inner", &self.inner)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,110 @@
+//! Plain scans: those of small tables, which are left to DataFusion's own reader.
+//!
+//! It reads a file by its path, whatever is there by now, and says of a damaged page neither the
+//! file nor the place. So what it reads is checked (`checked_reader.rs`), and a scan that failed is
+//! looked into: the columns it reads are read once more by our own reader, whose errors name file,
+//! row group and column. A scan that succeeds pays nothing for that. A panic is an error like
+//! others.
+//! Not here: which scans are plain (`plan/swap_scans.rs`), what they tell the planner
+//! (`source.rs`).
+//! Bounds: at most one second read per stream that failed.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use datafusion::datasource::physical_plan::{FileScanConfig, FileScanConfigBuilder, ParquetSource};
+use datafusion::datasource::source::{DataSource, OpenArgs};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use futures::{FutureExt, StreamExt, TryStreamExt};
+
+use super::checked_reader::CheckedReaders;
+use crate::error::{external, storage_error};
+use crate::read::scan::{Delivery, Execution, ScanPlan, stream};
+use crate::resources::Resources;
+use crate::settings::Settings;
+
+/// The scan that `plan/swap_scans.rs` found to be understood, with readers that check, and the plan
+/// by which the same columns of the same files are read by us. `None` if its files are not each
+/// covered exactly once.
+///
+/// # Errors
+/// If the projection or an option is invalid.
+pub(crate) fn checked(
+    resources: &Arc<Resources>,
+    settings: &Settings,
+    scan: &FileScanConfig,
+    source: &ParquetSource,
+) -> Result<Option<(FileScanConfig, Arc<ScanPlan>)>> {
+    let (resources, settings) = (Arc::clone(resources), settings.clone());
+    let (own, own_settings) = (Arc::clone(&resources), settings.clone());
+    let plan = ScanPlan::new(own, own_settings, Delivery::Shared, scan, source)?;
+    let Some(plan) = plan else {
+        return Ok(None);
+    };
+    let mut builder = FileScanConfigBuilder::from(scan.clone());
+    if let Some(readers) = source.parquet_file_reader_factory() {
+        let store = scan.object_store_url.clone();
+        let readers = CheckedReaders::new(Arc::clone(readers), resources, settings, store);
+        let source = source
+            .clone()
+            .with_parquet_file_reader_factory(Arc::new(readers));
+        builder = builder.with_source(Arc::new(source));
+    }
+    Ok(Some((builder.build(), Arc::new(plan.of_whole_columns()?))))
+}
+
+/// The rows of one partition of the scan. If it fails, it is read again by `plan`.
+///
+/// # Errors
+/// If the scan cannot be opened.
+pub(crate) fn open(
+    scan: &FileScanConfig,
+    plan: &Arc<ScanPlan>,
+    args: OpenArgs,
+) -> Result<SendableRecordBatchStream> {
+    let batch_rows = args.context.session_config().batch_size();
+    let rows = scan.open_with_args(args)?;
+    let schema = rows.schema();
+    let plan = Arc::clone(plan);
+    let rows = AssertUnwindSafe(rows).catch_unwind().map(|rows| {
+        rows.unwrap_or_else(|panic| {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+            let text = text.unwrap_or("no message");
+            Err(DataFusionError::Execution(format!(
+                "the Parquet reader panicked: {text}"
+            )))
+        })
+    });
+    let rows = rows.or_else(move |error| {
+        let located = located(Arc::clone(&plan), batch_rows, error);
+        located.map(Err).boxed()
+    });
+    Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
+}
+
+/// The error of a scan, with the place where it failed if reading again finds it.
+async fn located(
+    plan: Arc<ScanPlan>,
+    batch_rows: usize,
+    error: DataFusionError,
+) -> DataFusionError {
+    if let Some(known) = storage_error(&error) {
+        return external(known.clone());
+    }
+    if matches!(error.find_root(), DataFusionError::ResourcesExhausted(_)) {
+        return error;
+    }
+    let metrics = ExecutionPlanMetricsSet::new();
+    let execution = Arc::new(Execution::new(plan, metrics.clone()));
+    let mut rows = stream::open(execution, 0, batch_rows, &metrics);
+    while let Some(batch) = rows.next().await {
+        if let Err(again) = batch {
+            return storage_error(&again).cloned().map_or(error, external);
+        }
+    }
+    error
+}

@@ -1,0 +1,12 @@
+//! What all members' chunks came to.
+
+use std::sync::atomic::AtomicU64;
+
+/// See the file's header.
+#[derive(Debug, Default)]
+pub(crate) struct Totals {
+    pub(crate) jobs: AtomicU64,
+    pub(crate) states: AtomicU64,
+    pub(crate) remembered: AtomicU64,
+    pub(crate) given_back: AtomicU64,
+}

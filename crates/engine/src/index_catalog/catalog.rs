@@ -1,0 +1,275 @@
+//! Which indexes are there?
+//!
+//! An index belongs to files, not to a table's name: whoever scans a file that it covers, at the
+//! version that it covers, may use it.
+//! Not here: where and when they are looked for (`folder.rs`, `discovery.rs`), building
+//! (`build.rs`), which index a query uses (`probe/plan.rs`).
+//! C1: the manifest on disk decides; an index that was found broken stays listed, with the reason,
+//! and is used no more until REFRESH mends it.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use arrow::datatypes::DataType;
+use datafusion::error::{DataFusionError, Result};
+use futures::TryStreamExt;
+use object_store::path::Path;
+use object_store::{ObjectStore, ObjectStoreExt};
+use parking_lot::Mutex;
+
+use super::folder::{Folder, MANIFEST_SUFFIX, NamedFolder};
+use super::litter;
+use super::manifest::{Manifest, is_ordered_alike};
+use super::progress::{IndexBuild, Progress};
+use crate::error::innermost;
+
+/// An index.
+#[derive(Debug)]
+pub(crate) struct Index {
+    pub(crate) folder: Folder,
+    pub(crate) manifest: Manifest,
+    /// Why it cannot be used.
+    broken: Mutex<Option<String>>,
+    /// Its footer and page indexes were found to be those that were written.
+    pub(crate) verified: AtomicBool,
+    /// The type of its keys, as the data says, once it was opened.
+    pub(crate) key: OnceLock<DataType>,
+}
+
+impl Index {
+    pub(crate) fn new(folder: Folder, manifest: Manifest) -> Arc<Self> {
+        Arc::new(Self {
+            folder,
+            manifest,
+            broken: Mutex::default(),
+            verified: AtomicBool::new(false),
+            key: OnceLock::new(),
+        })
+    }
+
+    /// Its data file.
+    pub(crate) fn data_path(&self) -> Path {
+        self.folder.path.clone().join(self.manifest.data.as_str())
+    }
+
+    /// What messages call it.
+    pub(crate) fn display(&self) -> String {
+        format!(
+            "index {} ({}/{})",
+            self.manifest.name,
+            self.folder.display(),
+            self.manifest.data
+        )
+    }
+
+    /// Whether its keys are in the order of values of this type, and compare with them; true if
+    /// nobody knows: the manifest is an old one, and its data was not opened yet.
+    pub(crate) fn has_keys_of(&self, column: &DataType) -> bool {
+        match self.key.get() {
+            Some(written) => is_ordered_alike(written, column),
+            None => self.manifest.has_keys_of(column),
+        }
+    }
+
+    /// It cannot be used. Says so once in the log.
+    pub(crate) fn set_broken(&self, reason: &str) {
+        let mut broken = self.broken.lock();
+        if broken.is_none() {
+            let name = &self.manifest.name;
+            log::warn!(
+                "{}: {reason}; scanning instead. REFRESH INDEX {name} mends it",
+                self.display()
+            );
+            *broken = Some(reason.to_owned());
+        }
+    }
+
+    /// Why it cannot be used, if so.
+    pub(crate) fn broken(&self) -> Option<String> {
+        self.broken.lock().clone()
+    }
+
+    pub(crate) fn is_verified(&self) -> bool {
+        self.verified.load(Ordering::Relaxed)
+    }
+}
+
+/// The indexes that an engine knows.
+#[derive(Debug, Default)]
+pub(crate) struct Indexes {
+    known: Mutex<BTreeMap<(Folder, String), Arc<Index>>>,
+    building: Mutex<BTreeMap<(Folder, String), Arc<Progress>>>,
+}
+
+impl Indexes {
+    /// All of them, by folder and name.
+    pub(crate) fn all(&self) -> Vec<Arc<Index>> {
+        self.known.lock().values().cloned().collect()
+    }
+
+    /// The one of this name, if there is one; of several, the one in the folder that the session
+    /// names.
+    ///
+    /// # Errors
+    /// `Plan` if there are several and none of them there.
+    pub(crate) fn named(
+        &self,
+        name: &str,
+        folder: Option<&NamedFolder>,
+    ) -> Result<Option<Arc<Index>>> {
+        if let Some(index) = folder.and_then(|named| self.at(&named.folder, name)) {
+            return Ok(Some(index));
+        }
+        let found: Vec<Arc<Index>> = self
+            .all()
+            .into_iter()
+            .filter(|index| index.manifest.name == name)
+            .collect();
+        match found.as_slice() {
+            [] => Ok(None),
+            [index] => Ok(Some(Arc::clone(index))),
+            [a, b, ..] => Err(DataFusionError::Plan(format!(
+                "there are several indexes {name}: in {} and in {}",
+                a.folder.display(),
+                b.folder.display()
+            ))),
+        }
+    }
+
+    pub(crate) fn at(&self, folder: &Folder, name: &str) -> Option<Arc<Index>> {
+        self.known
+            .lock()
+            .get(&(folder.clone(), name.to_owned()))
+            .cloned()
+    }
+
+    pub(crate) fn insert(&self, index: &Arc<Index>) {
+        let key = (index.folder.clone(), index.manifest.name.clone());
+        self.known.lock().insert(key, Arc::clone(index));
+    }
+
+    pub(crate) fn remove(&self, index: &Index) {
+        let key = (index.folder.clone(), index.manifest.name.clone());
+        self.known.lock().remove(&key);
+    }
+
+    /// Reads the manifests in a folder, and removes what killed processes have left there. One that
+    /// cannot be read is left out, with a word in the log.
+    pub(crate) async fn discover(&self, folder: &Folder, store: &Arc<dyn ObjectStore>) {
+        litter::sweep(folder);
+        let listed: Vec<_> = match store.list(Some(&folder.path)).try_collect::<Vec<_>>().await {
+            Ok(listed) => listed,
+            Err(error) => {
+                log::debug!("{}: indexes cannot be listed: {error}", folder.display());
+                return;
+            }
+        };
+        for file in listed {
+            let name = file.location.filename().unwrap_or_default();
+            if !name.ends_with(MANIFEST_SUFFIX) {
+                continue;
+            }
+            match read(store, &file.location).await {
+                Ok(Some(manifest)) => self.learn(folder, manifest),
+                // Dropped meanwhile.
+                Ok(None) => {}
+                Err(reason) => log::warn!("{}/{name}: {reason}", folder.display()),
+            }
+        }
+    }
+
+    /// The manifest of this name that is in a folder now, whoever put it there; its index is known
+    /// from now on.
+    ///
+    /// # Errors
+    /// Why it cannot be read, or is none.
+    pub(crate) async fn look_up(
+        &self,
+        folder: &Folder,
+        name: &str,
+        store: &Arc<dyn ObjectStore>,
+    ) -> Result<Option<Manifest>, String> {
+        let found = read(store, &folder.manifest_path(name)).await?;
+        if let Some(manifest) = &found {
+            self.learn(folder, manifest.clone());
+        }
+        Ok(found)
+    }
+
+    /// An index that is known as it is stays what it is, broken or not.
+    fn learn(&self, folder: &Folder, manifest: Manifest) {
+        let current = self.at(folder, &manifest.name);
+        if current.is_none_or(|index| index.manifest != manifest) {
+            self.insert(&Index::new(folder.clone(), manifest));
+        }
+    }
+
+    /// Those that are being built.
+    pub(crate) fn builds(&self) -> Vec<IndexBuild> {
+        let building = self.building.lock();
+        let builds = building.iter();
+        builds
+            .map(|((_, name), progress)| progress.of(name))
+            .collect()
+    }
+
+    /// The right to build an index; held until dropped.
+    ///
+    /// # Errors
+    /// `Plan` if somebody else in this process has it.
+    pub(crate) fn begin_building(
+        self: &Arc<Self>,
+        folder: &Folder,
+        name: &str,
+    ) -> Result<Building> {
+        let key = (folder.clone(), name.to_owned());
+        let progress = Arc::default();
+        match self.building.lock().entry(key.clone()) {
+            Entry::Vacant(free) => free.insert(Arc::clone(&progress)),
+            Entry::Occupied(_) => {
+                return Err(DataFusionError::Plan(format!(
+                    "index {name} is being built already"
+                )));
+            }
+        };
+        Ok(Building {
+            indexes: Arc::clone(self),
+            key,
+            progress,
+        })
+    }
+}
+
+/// The right to build an index.
+pub(crate) struct Building {
+    indexes: Arc<Indexes>,
+    key: (Folder, String),
+    pub(crate) progress: Arc<Progress>,
+}
+
+impl Drop for Building {
+    fn drop(&mut self) {
+        self.indexes.building.lock().remove(&self.key);
+    }
+}
+
+/// An index of twenty billion rows has a manifest of half of it.
+const MANIFEST_BYTES_MAX: u64 = 128 << 20;
+
+/// The manifest at a path; `None` if there is nothing.
+async fn read(store: &Arc<dyn ObjectStore>, path: &Path) -> Result<Option<Manifest>, String> {
+    let bytes = match store.get(path).await {
+        Ok(answer) if answer.meta.size > MANIFEST_BYTES_MAX => {
+            let size = answer.meta.size;
+            return Err(format!(
+                "a manifest of {size} bytes; more than {MANIFEST_BYTES_MAX} are not read"
+            ));
+        }
+        Ok(answer) => answer.bytes().await,
+        Err(object_store::Error::NotFound { .. }) => return Ok(None),
+        Err(error) => Err(error),
+    };
+    Manifest::open(&bytes.map_err(|error| innermost(&error).to_string())?).map(Some)
+}

@@ -1,0 +1,118 @@
+//! Where are indexes kept?
+//!
+//! In the folder `_coscan` beside a table's files, or in the one that `coscan.index_folder` names:
+//! for tables that nobody may write beside.
+//! Not here: when they are looked for (`discovery.rs`).
+
+use std::sync::Arc;
+
+use datafusion::datasource::listing::{ListingTable, ListingTableUrl};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::object_store::ObjectStoreUrl;
+use datafusion::execution::runtime_env::RuntimeEnv;
+use object_store::ObjectStoreExt;
+use object_store::path::Path;
+use tokio::sync::OnceCell;
+use url::Url;
+
+use crate::object_stores::local_store::make_folder;
+
+/// How a manifest's name ends.
+pub(crate) const MANIFEST_SUFFIX: &str = ".index.json";
+
+/// The folder beside a table's files.
+const FOLDER: &str = "_coscan";
+
+/// A folder of a store.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Folder {
+    /// The store's URL.
+    pub(crate) store: ObjectStoreUrl,
+    pub(crate) path: Path,
+}
+
+impl Folder {
+    /// The folder that a table's files are in; of a table of several places, that of the first.
+    ///
+    /// # Errors
+    /// If the table's store is not known.
+    pub(crate) async fn of_table(table: &ListingTable, runtime: &RuntimeEnv) -> Result<Self> {
+        let Some(url) = table.table_paths().first() else {
+            return Err(DataFusionError::Plan(
+                "a table without any files has no folder".to_owned(),
+            ));
+        };
+        let mut path = url.prefix().clone();
+        // Without a slash at its end it may be either.
+        if !url.is_collection() && runtime.object_store(url)?.head(&path).await.is_ok() {
+            let mut parts: Vec<_> = path.parts().collect();
+            parts.pop();
+            path = parts.into_iter().collect();
+        }
+        Ok(Self {
+            store: url.object_store(),
+            path,
+        })
+    }
+
+    /// Where the indexes of files in this folder are kept, unless another one is named.
+    pub(crate) fn beside(&self) -> Self {
+        Self {
+            store: self.store.clone(),
+            path: self.path.clone().join(FOLDER),
+        }
+    }
+
+    pub(crate) fn manifest_path(&self, name: &str) -> Path {
+        self.path.clone().join(format!("{name}{MANIFEST_SUFFIX}"))
+    }
+
+    /// As people write it.
+    pub(crate) fn display(&self) -> String {
+        match self.store.as_str() {
+            "file:///" => format!("/{}", self.path),
+            store => format!("{store}{}", self.path),
+        }
+    }
+}
+
+/// The folder that `coscan.index_folder` names. Clones are the same one.
+#[derive(Clone, Debug)]
+pub(crate) struct NamedFolder {
+    /// As it was named.
+    pub(crate) name: String,
+    pub(crate) folder: Folder,
+    /// Set when its indexes are known.
+    pub(crate) looked_through: Arc<OnceCell<()>>,
+}
+
+impl NamedFolder {
+    /// The folder that a path or URL names. A local one is made if it is not there.
+    ///
+    /// # Errors
+    /// If it cannot be made, or is none.
+    pub(crate) fn new(name: &str) -> Result<Self> {
+        let wrong = |reason: &dyn std::fmt::Display| {
+            DataFusionError::Configuration(format!("coscan.index_folder: {name}: {reason}"))
+        };
+        let folder = if name.contains("://") {
+            let url = Url::parse(name).map_err(|error| wrong(&error))?;
+            let url = ListingTableUrl::try_new(url, None).map_err(|error| wrong(&error))?;
+            Folder {
+                store: url.object_store(),
+                path: url.prefix().clone(),
+            }
+        } else {
+            make_folder(name.as_ref()).map_err(|error| wrong(&error))?;
+            Folder {
+                store: ObjectStoreUrl::local_filesystem(),
+                path: Path::from_filesystem_path(name).map_err(|error| wrong(&error))?,
+            }
+        };
+        Ok(Self {
+            name: name.to_owned(),
+            folder,
+            looked_through: Arc::default(),
+        })
+    }
+}

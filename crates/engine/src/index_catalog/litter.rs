@@ -1,0 +1,118 @@
+//! What becomes of a draft whose process was killed?
+//!
+//! Who writes one in a local folder holds a lock file beside it, `….index.lock`, until it is an
+//! index or gone. A lock file that nobody holds is that of a process that was killed: whoever looks
+//! through the folder next removes it, and the data, if no manifest names them. The lock is taken
+//! first and the manifests are read then, for the killed process may have committed.
+//! Not here: stores other than local ones, which have no locks; what is left there no manifest
+//! names, and it costs space only.
+//! L2: data is removed only with its lock held, and if each manifest in the folder was read and
+//! names other data.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use object_store::local::LocalFileSystem;
+
+use super::folder::{Folder, MANIFEST_SUFFIX};
+use super::manifest::Manifest;
+use coscan_storage::litter::Lock;
+
+/// What data files end in, and what their lock files end in beyond that.
+const DATA_SUFFIX: &str = ".index";
+const LOCK_SUFFIX: &str = ".lock";
+
+/// A draft's lock file. Dropped, it is removed: the draft is an index, or gone.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    path: PathBuf,
+    _lock: Lock,
+}
+
+impl Claim {
+    /// For the data of this name, which is not there yet; `None` where there are no locks.
+    pub(crate) fn new(folder: &Folder, data: &str) -> Option<Self> {
+        let folder = local(folder)?;
+        // The first index makes the folder; that above it is the table's. Whether this fails the
+        // lock tells.
+        let _ = fs::create_dir(&folder);
+        let path = folder.join(format!("{data}{LOCK_SUFFIX}"));
+        match Lock::create(&path) {
+            Ok(lock) => Some(Self { path, _lock: lock }),
+            Err(error) => {
+                log::debug!("{}: {error}", path.display());
+                None
+            }
+        }
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Removes what killed processes have left in a folder.
+pub(super) fn sweep(folder: &Folder) {
+    let Some(folder) = local(folder) else {
+        return;
+    };
+    let left: Vec<(String, Lock)> = names(&folder)
+        .into_iter()
+        .filter_map(|name| {
+            let data = name.strip_suffix(LOCK_SUFFIX)?;
+            let lock = || Lock::take(&folder.join(&name));
+            data.ends_with(DATA_SUFFIX)
+                .then(lock)?
+                .map(|lock| (data.to_owned(), lock))
+        })
+        .collect();
+    if left.is_empty() {
+        return;
+    }
+    let all = names(&folder);
+    let Some(named) = data_of_manifests(&folder, &all) else {
+        return;
+    };
+    for (data, _lock) in &left {
+        if !named.contains(data) {
+            // A store's own drafts are called data#1.
+            let draft = format!("{data}#");
+            for name in all.iter().filter(|n| *n == data || n.starts_with(&draft)) {
+                let path = folder.join(name);
+                match fs::remove_file(&path) {
+                    Ok(()) => log::info!("{}: left behind, removed", path.display()),
+                    Err(error) => log::warn!("{}: left behind: {error}", path.display()),
+                }
+            }
+        }
+        let _ = fs::remove_file(folder.join(format!("{data}{LOCK_SUFFIX}")));
+    }
+}
+
+/// The data files that are indexes'; `None` if a manifest cannot be read, for it may name any.
+fn data_of_manifests(folder: &Path, names: &[String]) -> Option<HashSet<String>> {
+    let manifests = names.iter().filter(|name| name.ends_with(MANIFEST_SUFFIX));
+    let data = manifests.map(|name| {
+        let bytes = fs::read(folder.join(name)).ok()?;
+        Manifest::open(&bytes).ok().map(|manifest| manifest.data)
+    });
+    data.collect()
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect()
+}
+
+/// The folder, if it is one of this machine.
+fn local(folder: &Folder) -> Option<PathBuf> {
+    if folder.store.as_str() != "file:///" {
+        return None;
+    }
+    LocalFileSystem::new().path_to_filesystem(&folder.path).ok()
+}

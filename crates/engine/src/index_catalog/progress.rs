@@ -1,0 +1,62 @@
+//! How far are the indexes that are being built?
+//!
+//! First all rows are read and sorted, then their entries are written. Whoever wants to show it
+//! asks ([`Engine::index_builds`](crate::Engine::index_builds)); a build only counts.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// An index that is being built.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct IndexBuild {
+    /// The index's name.
+    pub name: String,
+    /// Rows to be read: those of the table, or of its new files if a REFRESH keeps the others'
+    /// entries; 0 until the files are open.
+    pub rows: u64,
+    /// Rows of which the key was read.
+    pub rows_read: u64,
+    /// Entries of these rows, those of which the key is not NULL, and those that are kept.
+    pub entries: u64,
+    /// Entries that are written, which begins when all rows are read.
+    pub entries_written: u64,
+}
+
+/// What a build counts.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    rows: AtomicU64,
+    rows_read: AtomicU64,
+    entries: AtomicU64,
+    entries_written: AtomicU64,
+}
+
+impl Progress {
+    /// Rows are to be read, and entries are there already. Perhaps not for the first time.
+    pub(crate) fn begin(&self, rows: u64, entries: u64) {
+        self.rows_read.store(0, Relaxed);
+        self.entries_written.store(0, Relaxed);
+        self.entries.store(entries, Relaxed);
+        self.rows.store(rows, Relaxed);
+    }
+
+    pub(crate) fn add_read(&self, rows: usize, entries: usize) {
+        // Entries first: a row that counts as read has its entry counted.
+        self.entries.fetch_add(entries as u64, Relaxed);
+        self.rows_read.fetch_add(rows as u64, Relaxed);
+    }
+
+    pub(crate) fn add_written(&self, entries: usize) {
+        self.entries_written.fetch_add(entries as u64, Relaxed);
+    }
+
+    pub(crate) fn of(&self, name: &str) -> IndexBuild {
+        IndexBuild {
+            name: name.to_owned(),
+            rows: self.rows.load(Relaxed),
+            rows_read: self.rows_read.load(Relaxed),
+            entries: self.entries.load(Relaxed),
+            entries_written: self.entries_written.load(Relaxed),
+        }
+    }
+}

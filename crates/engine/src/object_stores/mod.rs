@@ -1,0 +1,14 @@
+//! Object stores: which one a URL means, and the local one.
+//!
+//! | where | question |
+//! |---|---|
+//! | `store_registry.rs`, `store_urls.rs` | which object store does a URL mean, and how is it set up? |
+//! | `local_store/` | when are two local files the same version, and when is a write there to stay? |
+//!
+//! Not here: tables (`tables/`), what reads them (coscan-storage's devices).
+
+pub(crate) mod local_store;
+mod store_registry;
+pub(crate) mod store_urls;
+
+pub(crate) use store_registry::StoreRegistry;

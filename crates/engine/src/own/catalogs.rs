@@ -1,0 +1,380 @@
+//! One session's names, over those that all sessions share.
+//!
+//! Catalogs and schemas are looked up below each time, so what others may change is seen as it is
+//! now. A name of the session's own comes first. The system schema is shown as it is.
+//! Not here: which statement is refused (`check.rs`). O2 holds even if nobody has asked
+//! there.
+//! O2: without the right to write nothing below changes.
+//! O3: each name is paid for when it is made.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, TableProvider};
+use datafusion::common::{exec_err, not_impl_err};
+use datafusion::datasource::listing::ListingTable;
+use datafusion::error::Result;
+use datafusion::execution::memory_pool::MemoryPool;
+use parking_lot::Mutex;
+
+use super::allowance::{Allowance, Held};
+use crate::right::{Right, Rights};
+use crate::tables::SYSTEM_SCHEMA;
+
+/// What a name costs, with its schema's columns not counted: the maps' entries and a small plan.
+const NAME_BYTES: usize = 4 << 10;
+/// What a column of a named table costs: its field, as often as plans of a view repeat it.
+const COLUMN_BYTES: usize = 256;
+/// What a character of a view's text costs: an expression is some hundred bytes for each.
+const CHARACTER_BYTES: usize = 256;
+
+/// What one session has made. Clones are the same.
+#[derive(Clone, Debug)]
+pub(crate) struct OwnNames {
+    rights: Rights,
+    allowance: Arc<Allowance>,
+    pool: Arc<dyn MemoryPool>,
+    names: Arc<Held>,
+    catalogs: Arc<Mutex<BTreeMap<String, Schemas>>>,
+}
+
+/// A catalog's schemas that have names of the session's own. Clones are the same.
+#[derive(Clone, Debug, Default)]
+struct Schemas {
+    /// It is the session's own.
+    made: bool,
+    schemas: Arc<Mutex<BTreeMap<String, Tables>>>,
+}
+
+/// A schema's names of the session's own. Clones are the same.
+#[derive(Clone, Debug, Default)]
+struct Tables {
+    made: bool,
+    tables: Arc<Mutex<BTreeMap<String, Named>>>,
+}
+
+/// A table or view, and what its name costs.
+#[derive(Clone, Debug)]
+struct Named {
+    table: Arc<dyn TableProvider>,
+    bytes: usize,
+}
+
+impl OwnNames {
+    /// All of it goes.
+    pub(super) fn forget(&self) {
+        self.catalogs.lock().clear();
+        self.names.shrink(self.names.bytes());
+    }
+
+    /// For a table of this name.
+    pub(super) fn held(&self, what: String) -> Held {
+        Held::new(what, &self.pool, Some(Arc::clone(&self.allowance)))
+    }
+}
+
+/// The catalogs as one session sees them.
+#[derive(Debug)]
+pub(crate) struct OwnCatalogs {
+    below: Arc<dyn CatalogProviderList>,
+    own: OwnNames,
+}
+
+impl OwnCatalogs {
+    pub(crate) fn new(
+        below: Arc<dyn CatalogProviderList>,
+        rights: Rights,
+        allowance: Arc<Allowance>,
+        pool: Arc<dyn MemoryPool>,
+    ) -> Self {
+        let names = Held::new(
+            "a session's names".to_owned(),
+            &pool,
+            Some(Arc::clone(&allowance)),
+        );
+        let own = OwnNames {
+            rights,
+            allowance,
+            pool,
+            names: Arc::new(names),
+            catalogs: Arc::default(),
+        };
+        Self { below, own }
+    }
+
+    pub(crate) fn own(&self) -> &OwnNames {
+        &self.own
+    }
+}
+
+impl CatalogProviderList for OwnCatalogs {
+    /// DataFusion has no error here: a catalog that cannot be paid for is not there afterwards.
+    fn register_catalog(
+        &self,
+        name: String,
+        _: Arc<dyn CatalogProvider>,
+    ) -> Option<Arc<dyn CatalogProvider>> {
+        if self.below.catalog(&name).is_none()
+            && let Entry::Vacant(free) = self.own.catalogs.lock().entry(name)
+            && self.own.names.try_grow(NAME_BYTES).is_ok()
+        {
+            free.insert(Schemas {
+                made: true,
+                ..Schemas::default()
+            });
+        }
+        None
+    }
+
+    fn catalog_names(&self) -> Vec<String> {
+        let own = self.own.catalogs.lock();
+        let made = own.iter().filter(|(_, schemas)| schemas.made);
+        union(
+            CatalogProviderList::catalog_names(self.below.as_ref()),
+            made.map(|(name, _)| name),
+        )
+    }
+
+    fn catalog(&self, name: &str) -> Option<Arc<dyn CatalogProvider>> {
+        let below = self.below.catalog(name);
+        let mut catalogs = self.own.catalogs.lock();
+        let schemas = match (catalogs.get(name), &below) {
+            (Some(schemas), Some(_)) => schemas.clone(),
+            (Some(schemas), None) if schemas.made => schemas.clone(),
+            (_, None) => return None,
+            (None, Some(_)) => catalogs.entry(name.to_owned()).or_default().clone(),
+        };
+        Some(Arc::new(OwnCatalog {
+            below,
+            schemas,
+            own: self.own.clone(),
+        }))
+    }
+}
+
+/// A catalog as one session sees it.
+#[derive(Debug)]
+struct OwnCatalog {
+    /// `None`: it is the session's own.
+    below: Option<Arc<dyn CatalogProvider>>,
+    schemas: Schemas,
+    own: OwnNames,
+}
+
+impl OwnCatalog {
+    fn below(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
+        self.below.as_ref()?.schema(name)
+    }
+}
+
+impl CatalogProvider for OwnCatalog {
+    fn schema_names(&self) -> Vec<String> {
+        let below = self.below.as_ref().map(|below| below.schema_names());
+        let own = self.schemas.schemas.lock();
+        let made = own.iter().filter(|(_, tables)| tables.made);
+        union(below.unwrap_or_default(), made.map(|(name, _)| name))
+    }
+
+    fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
+        let below = self.below(name);
+        if name == SYSTEM_SCHEMA && below.is_some() {
+            return below;
+        }
+        let mut schemas = self.schemas.schemas.lock();
+        let tables = match (schemas.get(name), &below) {
+            (Some(tables), Some(_)) => tables.clone(),
+            (Some(tables), None) if tables.made => tables.clone(),
+            (_, None) => return None,
+            (None, Some(_)) => schemas.entry(name.to_owned()).or_default().clone(),
+        };
+        Some(Arc::new(OwnSchema {
+            below,
+            tables,
+            own: self.own.clone(),
+        }))
+    }
+
+    fn register_schema(
+        &self,
+        name: &str,
+        schema: Arc<dyn SchemaProvider>,
+    ) -> Result<Option<Arc<dyn SchemaProvider>>> {
+        if !schema.table_names().is_empty() {
+            return not_impl_err!("a schema of a session's own is empty at first");
+        }
+        if self.schema(name).is_some() {
+            return exec_err!("Schema '{name}' already exists");
+        }
+        self.own.names.try_grow(NAME_BYTES)?;
+        let made = Tables {
+            made: true,
+            ..Tables::default()
+        };
+        self.schemas.schemas.lock().insert(name.to_owned(), made);
+        Ok(None)
+    }
+
+    fn deregister_schema(
+        &self,
+        name: &str,
+        cascade: bool,
+    ) -> Result<Option<Arc<dyn SchemaProvider>>> {
+        let Some(schema) = self.schema(name) else {
+            return Ok(None);
+        };
+        let tables = schema.table_names();
+        if !cascade && !tables.is_empty() {
+            let tables = tables.join(", ");
+            return exec_err!(
+                "Cannot drop schema {name}: there are {tables} in it; CASCADE drops them too"
+            );
+        }
+        if let (Some(below), Some(_)) = (&self.below, self.below(name)) {
+            let what = || format!("DROP SCHEMA {name} changes what all sessions see");
+            self.own.rights.require(&[Right::Writes], what)?;
+            below.deregister_schema(name, cascade)?;
+        }
+        if let Some(gone) = self.schemas.schemas.lock().remove(name) {
+            let own: usize = gone.tables.lock().values().map(|named| named.bytes).sum();
+            let schema = if gone.made { NAME_BYTES } else { 0 };
+            self.own.names.shrink(own + schema);
+        }
+        Ok(Some(schema))
+    }
+}
+
+/// To whom something belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Whose {
+    /// To this session.
+    Own,
+    /// To all sessions.
+    Shared,
+    /// To the engine or the server: nobody changes it.
+    System,
+}
+
+/// A schema as one session sees it.
+#[derive(Debug)]
+pub(crate) struct OwnSchema {
+    /// `None`: it is the session's own.
+    below: Option<Arc<dyn SchemaProvider>>,
+    tables: Tables,
+    own: OwnNames,
+}
+
+impl OwnSchema {
+    /// Whether all sessions see it.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.below.is_some()
+    }
+
+    /// To whom a table belongs; `None` if there is none of this name.
+    pub(crate) fn whose(&self, name: &str) -> Option<Whose> {
+        let below = || self.below.as_ref();
+        if self.tables.tables.lock().contains_key(name) {
+            Some(Whose::Own)
+        } else if below().is_some_and(|below| below.table_exist(name)) {
+            Some(Whose::Shared)
+        } else {
+            None
+        }
+    }
+
+    pub(super) fn own(&self) -> &OwnNames {
+        &self.own
+    }
+
+    /// R3: the text that declared a table of files says where they are, and with which credentials
+    /// they are read; that is for those who may name files.
+    fn without_location(&self, table: Arc<dyn TableProvider>) -> Arc<dyn TableProvider> {
+        if self.own.rights.has(Right::Files) || table.get_table_definition().is_none() {
+            return table;
+        }
+        match table.downcast_ref::<ListingTable>() {
+            Some(files) => Arc::new(files.clone().with_definition(None)),
+            None => table,
+        }
+    }
+
+    /// A name of the session's own becomes one that all sessions see.
+    pub(super) fn publish(&self, name: &str) -> Result<()> {
+        let what = || format!("{name} is seen by all sessions");
+        self.own.rights.require(&[Right::Writes], what)?;
+        if let (Some(below), Some(named)) = (&self.below, self.tables.tables.lock().remove(name)) {
+            self.own.names.shrink(named.bytes);
+            below.deregister_table(name)?;
+            below.register_table(name.to_owned(), named.table)?;
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl SchemaProvider for OwnSchema {
+    fn table_names(&self) -> Vec<String> {
+        let below = self.below.as_ref().map(|below| below.table_names());
+        let own = self.tables.tables.lock();
+        union(below.unwrap_or_default(), own.keys())
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        let own = self.tables.tables.lock().get(name).cloned();
+        match (own, &self.below) {
+            (Some(named), _) => Ok(Some(named.table)),
+            (None, Some(below)) => {
+                let table = below.table(name).await?;
+                Ok(table.map(|table| self.without_location(table)))
+            }
+            (None, None) => Ok(None),
+        }
+    }
+
+    fn register_table(
+        &self,
+        name: String,
+        table: Arc<dyn TableProvider>,
+    ) -> Result<Option<Arc<dyn TableProvider>>> {
+        if self.table_exist(&name) {
+            return exec_err!("The table {name} already exists");
+        }
+        let text = table.get_table_definition().map_or(0, str::len);
+        let columns = table.schema().fields().len();
+        let bytes = NAME_BYTES + columns * COLUMN_BYTES + text * CHARACTER_BYTES;
+        self.own.names.try_grow(bytes)?;
+        let named = Named { table, bytes };
+        if let Some(other) = self.tables.tables.lock().insert(name, named) {
+            self.own.names.shrink(other.bytes);
+        }
+        Ok(None)
+    }
+
+    fn deregister_table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        if let Some(named) = self.tables.tables.lock().remove(name) {
+            self.own.names.shrink(named.bytes);
+            return Ok(Some(named.table));
+        }
+        match &self.below {
+            Some(below) if below.table_exist(name) => {
+                let what = || format!("dropping {name} changes what all sessions see");
+                self.own.rights.require(&[Right::Writes], what)?;
+                below.deregister_table(name)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        self.whose(name).is_some()
+    }
+}
+
+fn union<'a>(below: Vec<String>, own: impl Iterator<Item = &'a String>) -> Vec<String> {
+    let mut names = below;
+    names.extend(own.cloned());
+    names.sort_unstable();
+    names.dedup();
+    names
+}

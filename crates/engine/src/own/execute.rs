@@ -1,0 +1,214 @@
+//! How a statement is carried out that makes names.
+//!
+//! As DataFusion does, but that rights are checked, that the rows of CREATE TABLE … AS are counted
+//! while they come, that TEMPORARY is what names of a session's own are anyway, and that views over
+//! views are held to a size: each names another twice, and twenty would be a million nodes.
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use datafusion::common::runtime::JoinSet;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{SchemaError, exec_err, plan_err};
+use datafusion::dataframe::DataFrame;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::logical_expr::{
+    CreateMemoryTable, DdlStatement, LogicalPlan, LogicalPlanBuilder, Statement,
+};
+use datafusion::physical_plan::execute_stream_partitioned;
+use datafusion::prelude::SessionContext;
+use futures::StreamExt;
+
+use super::allowance::{Growth, Held};
+use super::catalogs::{OwnNames, OwnSchema};
+use super::check::{check, replaces_shared};
+use super::table::{MemoryTable, bytes_of};
+use crate::memory::{LIMIT_BY_DEFAULT, SPILL_FILE_BYTES, SPILL_FILE_BYTES_DEFAULT};
+use crate::right::Rights;
+
+/// Nodes of a view's plan, those of the views in it included.
+const VIEW_NODES_MAX: usize = 4_096;
+
+/// Runs a plan as DataFusion's context does, held to the session's rights.
+///
+/// # Errors
+/// [`Error::Denied`](crate::Error::Denied), and what planning and running say.
+pub async fn execute(context: &SessionContext, plan: LogicalPlan) -> Result<DataFrame> {
+    let state = context.state();
+    check(&state, &plan)?;
+    let replaced = replaces_shared(&state, &plan);
+    let is_own = Rights::of(state.config()).is_some();
+    let done = match plan {
+        LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)) => {
+            Box::pin(create_table(context, create, is_own)).await?
+        }
+        LogicalPlan::Ddl(DdlStatement::CreateView(mut create)) => {
+            check_size(&create.input)?;
+            create.temporary &= !is_own;
+            let plan = LogicalPlan::Ddl(DdlStatement::CreateView(create));
+            context.execute_logical_plan(plan).await?
+        }
+        LogicalPlan::Ddl(DdlStatement::CreateExternalTable(mut create)) => {
+            create.temporary &= !is_own;
+            let plan = LogicalPlan::Ddl(DdlStatement::CreateExternalTable(create));
+            context.execute_logical_plan(plan).await?
+        }
+        LogicalPlan::Statement(Statement::ResetVariable(reset))
+            if default_of(&reset.variable).is_some() =>
+        {
+            let default = default_of(&reset.variable).unwrap_or_default();
+            let state = context.state_ref();
+            let mut state = state.write();
+            let options = state.config_mut().options_mut();
+            options.set(&reset.variable, default)?;
+            drop(state);
+            nothing(context)?
+        }
+        plan => context.execute_logical_plan(plan).await?,
+    };
+    if let Some((schema, name)) = replaced
+        && let Some(own) = schema.downcast_ref::<OwnSchema>()
+    {
+        own.publish(&name)?;
+    }
+    Ok(done)
+}
+
+/// Forgets what a session has made: tables, views, schemas. Nothing happens to a session that is
+/// not held to rights, for it has nothing of its own.
+pub fn forget_own(context: &SessionContext) {
+    if let Some(own) = context.state().config().get_extension::<OwnNames>() {
+        own.forget();
+    }
+}
+
+/// What RESET goes back to, where DataFusion does not know it.
+fn default_of(setting: &str) -> Option<&'static str> {
+    match setting {
+        "coscan.memory" => Some(LIMIT_BY_DEFAULT),
+        SPILL_FILE_BYTES => Some(SPILL_FILE_BYTES_DEFAULT),
+        _ => None,
+    }
+}
+
+fn nothing(context: &SessionContext) -> Result<DataFrame> {
+    let plan = LogicalPlanBuilder::empty(false).build()?;
+    Ok(DataFrame::new(context.state(), plan))
+}
+
+/// CREATE TABLE, with rows or without.
+async fn create_table(
+    context: &SessionContext,
+    create: CreateMemoryTable,
+    is_own: bool,
+) -> Result<DataFrame> {
+    let name = create.name;
+    if create.temporary && !is_own {
+        return plan_err!(
+            "TEMPORARY tables are a server's: here all sessions of the engine see {name}"
+        );
+    }
+    let exists = context.table_exist(name.clone())?;
+    match (exists, create.if_not_exists, create.or_replace) {
+        (true, true, true) => return exec_err!("'IF NOT EXISTS' cannot coexist with 'REPLACE'"),
+        (true, true, false) => return nothing(context),
+        (true, false, false) => return exec_err!("Table '{name}' already exists"),
+        (true, false, true) | (false, ..) => {}
+    }
+    let state = context.state();
+    let input = state.optimize(&create.input)?;
+    check_names(&input)?;
+    let what = format!("table {name}");
+    let schema = state.schema_for_ref(name.clone())?;
+    let held = match schema.downcast_ref::<OwnSchema>() {
+        Some(own) => own.own().held(what),
+        None => Held::new(what, &state.runtime_env().memory_pool, None),
+    };
+    let held = Arc::new(held);
+    let fields = SchemaRef::clone(input.schema().inner());
+    let plan = state.create_physical_plan(&input).await?;
+    let streams = execute_stream_partitioned(plan, state.task_ctx())?;
+    let partitions = collect(streams, &held).await?;
+    let defaults = create.column_defaults.into_iter().collect();
+    let table = MemoryTable::try_new(fields, partitions, held, create.constraints, defaults)?;
+    if create.or_replace {
+        context.deregister_table(name.clone())?;
+    }
+    context.register_table(name, Arc::new(table))?;
+    nothing(context)
+}
+
+/// All rows, partition by partition. Dropped, or after the first error, it stops.
+async fn collect(
+    streams: Vec<SendableRecordBatchStream>,
+    held: &Arc<Held>,
+) -> Result<Vec<Vec<RecordBatch>>> {
+    let mut partitions = vec![vec![]; streams.len()];
+    let mut tasks = JoinSet::new();
+    for (n, stream) in streams.into_iter().enumerate() {
+        let growth = held.growth();
+        tasks.spawn(async move { (n, gather(stream, growth).await) });
+    }
+    let mut growths = Vec::with_capacity(partitions.len());
+    while let Some(ended) = tasks.join_next().await {
+        let (n, gathered) = match ended {
+            Ok(ended) => ended,
+            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+            Err(error) => return Err(DataFusionError::External(Box::new(error))),
+        };
+        let (batches, growth) = gathered?;
+        partitions[n] = batches;
+        growths.push(growth);
+    }
+    growths.into_iter().for_each(Growth::keep);
+    Ok(partitions)
+}
+
+async fn gather(
+    mut stream: SendableRecordBatchStream,
+    mut growth: Growth,
+) -> Result<(Vec<RecordBatch>, Growth)> {
+    let mut batches = Vec::new();
+    while let Some(batch) = stream.next().await.transpose()? {
+        growth.add(bytes_of(&batch))?;
+        batches.push(batch);
+    }
+    Ok((batches, growth))
+}
+
+/// A table's columns have no qualifiers, so their names must differ without.
+fn check_names(plan: &LogicalPlan) -> Result<()> {
+    let mut names: Vec<&String> = plan.schema().fields().iter().map(|f| f.name()).collect();
+    names.sort_unstable();
+    match names.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => {
+            let name = pair[0].clone();
+            let error = SchemaError::DuplicateUnqualifiedField { name };
+            Err(DataFusionError::SchemaError(
+                Box::new(error),
+                Box::new(None),
+            ))
+        }
+        None => Ok(()),
+    }
+}
+
+fn check_size(view: &LogicalPlan) -> Result<()> {
+    let mut nodes = 0;
+    view.apply(|_| {
+        nodes += 1;
+        Ok(if nodes > VIEW_NODES_MAX {
+            TreeNodeRecursion::Stop
+        } else {
+            TreeNodeRecursion::Continue
+        })
+    })?;
+    if nodes > VIEW_NODES_MAX {
+        return plan_err!(
+            "a view may have {VIEW_NODES_MAX} steps at most, those of the views in it included"
+        );
+    }
+    Ok(())
+}

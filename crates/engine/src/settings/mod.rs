@@ -1,0 +1,288 @@
+//! The settings `coscan.*`: what a session may change with SET, and how a bad value is refused.
+//!
+//! `table.rs` declares each of them, `values.rs` reads their values, and `docs/settings.md` is made
+//! from the table. Queries share reads only with queries of the same policy, storage model and
+//! chunk size.
+//! What an engine is built with, the defaults of sessions among it, says `config.rs`.
+
+mod config;
+mod table;
+mod values;
+
+use std::any::Any;
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use coscan_core::smooth::{AccessPath, SmoothPolicy, SmoothTrigger};
+use coscan_core::{Policy, StorageModel};
+use coscan_storage::pool::MemoryBudget;
+use datafusion::common::config::{ConfigEntry, ConfigExtension, ExtensionOptions};
+use datafusion::error::{DataFusionError, Result};
+
+pub use config::EngineConfig;
+pub use table::{SETTINGS, Setting, Values};
+
+use crate::index_catalog::NamedFolder;
+use crate::right::{Right, Rights};
+
+/// A session's `coscan.*` settings; an extension of DataFusion's `ConfigOptions`.
+#[derive(Clone)]
+pub struct Settings {
+    /// Which policy schedules loads and evictions of this session's scans.
+    pub policy: Policy,
+    /// Whether a load brings all columns of a chunk or those that scans need.
+    pub storage_model: StorageModel,
+    /// Target size of a chunk in bytes on disk.
+    pub chunk_bytes: u64,
+    /// Scans that need at most so many bytes of their table are left to DataFusion's own reader.
+    pub small_table_bytes: u64,
+    /// Whether scans are cooperative at all.
+    pub cooperative: bool,
+    /// How rows are found where an index serves the predicate.
+    pub access_path: AccessPath,
+    /// What makes a smooth scan's region grow and shrink.
+    pub smooth_policy: SmoothPolicy,
+    /// When a smooth scan begins to morph.
+    pub smooth_trigger: SmoothTrigger,
+    /// How many rows are estimated: until then the trigger `optimizer` and the path `switch` fetch
+    /// rows one by one.
+    pub smooth_estimate: u64,
+    /// The time that the trigger `sla` keeps, in milliseconds.
+    pub smooth_sla_ms: u64,
+    /// Bytes on disk of a smooth scan's largest region.
+    pub smooth_region_max: u64,
+    /// Bytes of rows that a smooth scan keeps until their turn, beyond which some go to disk;
+    /// `None`: as many as the budget gives.
+    pub smooth_cache: Option<u64>,
+    /// Whether work above scans is shared with other queries.
+    pub(crate) share_fragments: bool,
+    /// Whether operators above are shared with other queries.
+    pub(crate) share_operators: bool,
+    /// Bytes of states of chunks that are kept. `None`: a part of the memory budget.
+    state_cache: Option<u64>,
+    /// Where indexes are kept. `None`: beside their tables.
+    pub(crate) index_folder: Option<NamedFolder>,
+    /// Names this session's scans in traces and in `coscan.scans`.
+    pub label: String,
+    /// The engine's one budget, which `coscan.memory` shows and changes.
+    budget: Arc<MemoryBudget>,
+    /// The limit that the engine was made with: what RESET goes back to.
+    memory_default: u64,
+    /// The folder for indexes that the engine was made with.
+    folder_default: Option<String>,
+    /// What the session may change of what is not its own.
+    rights: Rights,
+}
+
+/// The paper's estimate for its switch scan [SmoothScan18 §7.7].
+const SMOOTH_ESTIMATE_DEFAULT: u64 = 32_000;
+
+/// What people at a dashboard wait for before they leave it.
+const SMOOTH_SLA_MS_DEFAULT: u64 = 10_000;
+
+/// Regions above 16 MiB gained nothing in the paper (Figure 17), and it is the size of a chunk.
+const SMOOTH_REGION_MAX_DEFAULT: u64 = 16 << 20;
+
+/// States of all chunks of a thousand queries over a table of 300 chunks take some 60 MB.
+const STATE_CACHE_DEFAULT_MAX: u64 = 64 << 20;
+
+/// The value of `coscan.index_folder` for the folder that the engine was made with.
+const DEFAULT_FOLDER: &str = "default";
+
+/// The part of the memory budget that states may take by default, as a divisor.
+const STATE_CACHE_PART: u64 = 16;
+
+impl Settings {
+    /// What sessions of an engine start with.
+    pub(crate) fn new(
+        config: &EngineConfig,
+        budget: Arc<MemoryBudget>,
+        index_folder: Option<NamedFolder>,
+    ) -> Self {
+        Self {
+            policy: config.policy,
+            storage_model: config.model,
+            chunk_bytes: config.chunk_bytes,
+            small_table_bytes: config.small_table_bytes,
+            cooperative: config.cooperative,
+            access_path: config.access_path,
+            smooth_policy: SmoothPolicy::Elastic,
+            smooth_trigger: SmoothTrigger::Eager,
+            smooth_estimate: SMOOTH_ESTIMATE_DEFAULT,
+            smooth_sla_ms: SMOOTH_SLA_MS_DEFAULT,
+            smooth_region_max: SMOOTH_REGION_MAX_DEFAULT,
+            smooth_cache: None,
+            share_fragments: config.share_fragments,
+            share_operators: config.share_operators,
+            state_cache: None,
+            index_folder,
+            label: String::new(),
+            memory_default: config.memory_bytes.unwrap_or_else(|| budget.limit()),
+            folder_default: config.index_folder.clone(),
+            budget,
+            rights: Rights::ALL,
+        }
+    }
+
+    /// Bytes of states that the session lets the engine keep.
+    pub(crate) fn state_cache_bytes(&self) -> u64 {
+        self.state_cache
+            .unwrap_or_else(|| self.state_cache_default())
+    }
+
+    fn state_cache_default(&self) -> u64 {
+        (self.budget.limit() / STATE_CACHE_PART).min(STATE_CACHE_DEFAULT_MAX)
+    }
+
+    /// From now on `coscan.memory` and `coscan.index_folder` are for those who have the right.
+    pub(crate) fn hold_to(&mut self, rights: Rights) {
+        self.rights = rights;
+    }
+
+    /// The folder that a value of `coscan.index_folder` means, if the session may have it.
+    fn folder_named<'a>(&'a self, value: &'a str) -> Result<&'a str> {
+        if value == DEFAULT_FOLDER {
+            return Ok(self.folder_default.as_deref().unwrap_or_default());
+        }
+        self.check_folder(value)?;
+        Ok(value)
+    }
+
+    /// R3: a session that may not name files has the engine's folder or none, and is not told where
+    /// that is. What it is told can be SET.
+    fn folder_shown(&self) -> String {
+        match &self.index_folder {
+            None => String::new(),
+            Some(folder) if self.rights.has(Right::Files) => folder.name.clone(),
+            Some(_) => DEFAULT_FOLDER.to_owned(),
+        }
+    }
+
+    /// None is everyone's, like the engine's by its own word: who wrote its path would learn
+    /// whether that is right. A local folder that is not there would be made.
+    fn check_folder(&self, value: &str) -> Result<()> {
+        if value.is_empty() {
+            return Ok(());
+        }
+        self.rights.require(&[Right::Files], || {
+            "coscan.index_folder names files of the server".to_owned()
+        })?;
+        if value.contains("://") || Path::new(value).is_dir() {
+            return Ok(());
+        }
+        self.rights.require(&[Right::Writes], || {
+            "coscan.index_folder names a folder that is not there and would be made".to_owned()
+        })
+    }
+}
+
+impl ConfigExtension for Settings {
+    const PREFIX: &'static str = "coscan";
+}
+
+impl ExtensionOptions for Settings {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+
+    fn cloned(&self) -> Box<dyn ExtensionOptions> {
+        Box::new(self.clone())
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Result<()> {
+        let setting = setting(key)?;
+        (setting.set)(self, value).map_err(|refusal| refusal.of(key))
+    }
+
+    fn entries(&self) -> Vec<ConfigEntry> {
+        let entry = |setting: &Setting| ConfigEntry {
+            key: format!("{}.{}", Self::PREFIX, setting.name),
+            value: Some((setting.show)(self)),
+            description: setting.help,
+        };
+        SETTINGS.iter().map(entry).collect()
+    }
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut map = f.debug_map();
+        for setting in SETTINGS {
+            map.entry(&setting.name, &(setting.show)(self));
+        }
+        map.finish()
+    }
+}
+
+impl EngineConfig {
+    /// Changes what sessions start with, as SET changes a session's: `set("policy", "elevator")`.
+    ///
+    /// # Errors
+    /// `Configuration`, if there is no such setting of an engine, or for a value that it cannot
+    /// have.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
+        let Some(configure) = setting(name)?.configure else {
+            return Err(DataFusionError::Configuration(format!(
+                "coscan.{name} is set for a session, not for an engine"
+            )));
+        };
+        configure(self, value).map_err(|refusal| refusal.of(name))
+    }
+
+    /// That every value is one that SET would take.
+    pub(crate) fn check(&self) -> Result<()> {
+        let checked = values::check_chunk_bytes(self.chunk_bytes);
+        checked.map_err(|why| Refusal::Value(why).of("chunk_bytes"))?;
+        Ok(())
+    }
+}
+
+/// Why a setting was not set.
+#[derive(Debug)]
+enum Refusal {
+    /// It cannot have this value: the end of a sentence that begins with "cannot be".
+    Value(String),
+    /// The session may not, or something failed.
+    Other(DataFusionError),
+}
+
+impl Refusal {
+    fn of(self, name: &str) -> DataFusionError {
+        match self {
+            Self::Value(why) => {
+                DataFusionError::Configuration(format!("coscan.{name} cannot be {why}"))
+            }
+            Self::Other(error) => error,
+        }
+    }
+}
+
+impl From<String> for Refusal {
+    fn from(why: String) -> Self {
+        Self::Value(why)
+    }
+}
+
+impl From<DataFusionError> for Refusal {
+    fn from(error: DataFusionError) -> Self {
+        Self::Other(error)
+    }
+}
+
+fn setting(name: &str) -> Result<&'static Setting> {
+    let found = SETTINGS.iter().find(|setting| setting.name == name);
+    found.ok_or_else(|| {
+        let known = SETTINGS
+            .iter()
+            .map(|setting| format!("coscan.{}", setting.name));
+        let known = known.collect::<Vec<_>>().join(", ");
+        DataFusionError::Configuration(format!(
+            "there is no setting coscan.{name}; there are {known}"
+        ))
+    })
+}

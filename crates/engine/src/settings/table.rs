@@ -1,0 +1,363 @@
+//! Which settings are there?
+//!
+//! Idea: each is declared once, in [`SETTINGS`]. SET and RESET, SHOW, the flags of the command
+//! line, the check of [`EngineConfig`] and `docs/settings.md` are made from its row.
+//! Not here: how values are written (`values.rs`), what a setting does (whoever reads it).
+
+use coscan_core::smooth::{AccessPath, SmoothPolicy, SmoothTrigger};
+use coscan_core::{Policy, StorageModel};
+
+use super::values::{self, UNLIMITED, named, show_switch, switch};
+use super::{EngineConfig, NamedFolder, Refusal, Settings};
+use crate::memory::LIMIT_BY_DEFAULT;
+use crate::right::Right;
+
+/// A setting `coscan.*`.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    /// Its name, without `coscan.`.
+    pub name: &'static str,
+    /// What it may be.
+    pub values: Values,
+    /// What sessions start with unless the engine is configured otherwise.
+    pub default: &'static str,
+    /// What it applies to once it is set.
+    pub applies_to: &'static str,
+    /// What it does.
+    pub help: &'static str,
+    /// Changes a session's.
+    pub(super) set: Set<Settings>,
+    /// Shows a session's, as it could be set.
+    pub(super) show: fn(&Settings) -> String,
+    /// Changes what sessions of an engine start with; these have a flag.
+    pub(super) configure: Option<Set<EngineConfig>>,
+}
+
+/// Changes a setting of `T` to what a text says.
+type Set<T> = fn(&mut T, &str) -> Result<(), Refusal>;
+
+/// What a setting may be.
+#[derive(Clone, Copy, Debug)]
+pub enum Values {
+    /// One of these names, each with what it means.
+    Names(fn() -> Vec<&'static str>),
+    /// `on` or `off`.
+    Switch,
+    /// A value of this kind, in a word and as an example.
+    Kind(&'static str),
+}
+
+impl Setting {
+    /// Whether the engine can be configured with it, by a flag or by [`EngineConfig::set`].
+    #[must_use]
+    pub fn is_of_engine(&self) -> bool {
+        self.configure.is_some()
+    }
+
+    /// What it may be, as a list of names or a kind of value.
+    #[must_use]
+    pub fn values(&self) -> String {
+        match self.values {
+            Values::Names(names) => names().join(", "),
+            Values::Switch => "on, off".to_owned(),
+            Values::Kind(kind) => kind.to_owned(),
+        }
+    }
+}
+
+/// The names of everything in a list of variants.
+macro_rules! names {
+    ($variants:ty) => {
+        Values::Names(|| <$variants>::ALL.iter().map(|one| one.name()).collect())
+    };
+}
+
+/// Every setting, in the order in which they are shown.
+pub const SETTINGS: &[Setting] = &[
+    Setting {
+        name: "policy",
+        values: names!(Policy),
+        default: "relevance",
+        applies_to: NEXT_QUERIES,
+        help: "Which scan is served, which chunk is loaded and which is evicted: relevance (what helps most scans first; scans take turns on the cores), relevance-2007 (the paper's, without turns), elevator (one sequential cursor for all), attach (each scan in order, a new one joins a running one), pbm and pbm-sampling (each scan in order, what is needed last is evicted) or normal (each scan by itself, LRU)",
+        set: |settings, value| {
+            settings.policy = named(value)?;
+            Ok(())
+        },
+        show: |settings| settings.policy.name().to_owned(),
+        configure: Some(|config, value| {
+            config.policy = named(value)?;
+            Ok(())
+        }),
+    },
+    Setting {
+        name: "storage_model",
+        values: names!(StorageModel),
+        default: "dsm",
+        applies_to: NEXT_QUERIES,
+        help: "What one load brings: nsm (all columns of a chunk) or dsm (the columns that scans need)",
+        set: |settings, value| {
+            settings.storage_model = named(value)?;
+            Ok(())
+        },
+        show: |settings| settings.storage_model.name().to_owned(),
+        configure: Some(|config, value| {
+            config.model = named(value)?;
+            Ok(())
+        }),
+    },
+    Setting {
+        name: "memory",
+        values: Values::Kind("a size (2GB, 512MiB) or a share of the machine's memory (50%)"),
+        default: "70%, but 320 MiB are left",
+        applies_to: "the whole engine, at once",
+        help: "Bytes that buffered chunks, decoded columns and operators may use together. Less takes nothing from operators that run: chunks in the buffer go first, operators get no more until they fit again, and scans of which a chunk cannot fit at all fail",
+        set: |settings, value| {
+            let rights = settings.rights;
+            rights.check_setting("coscan.memory", Some(value))?;
+            let bytes = match value.trim() {
+                LIMIT_BY_DEFAULT => settings.memory_default,
+                value => values::memory(value)?,
+            };
+            settings.budget.set_limit(bytes);
+            Ok(())
+        },
+        show: |settings| settings.budget.limit().to_string(),
+        configure: Some(|config, value| {
+            config.memory_bytes = Some(values::memory(value)?);
+            Ok(())
+        }),
+    },
+    Setting {
+        name: "chunk_bytes",
+        values: Values::Kind("a size from 4KiB to 1GiB"),
+        default: "16MiB",
+        applies_to: NEXT_QUERIES,
+        help: "Target size of a chunk, the unit of scheduling, in bytes on disk over all columns. Queries share reads only with queries of the same chunk size",
+        set: |settings, value| {
+            settings.chunk_bytes = values::chunk_bytes(value)?;
+            Ok(())
+        },
+        show: |settings| settings.chunk_bytes.to_string(),
+        configure: Some(|config, value| {
+            config.chunk_bytes = values::chunk_bytes(value)?;
+            Ok(())
+        }),
+    },
+    Setting {
+        name: "small_table_bytes",
+        values: SIZE,
+        default: "8MiB",
+        applies_to: NEXT_QUERIES,
+        help: "Scans that need at most so many bytes are left to DataFusion's own reader",
+        set: |settings, value| {
+            settings.small_table_bytes = values::bytes(value)?;
+            Ok(())
+        },
+        show: |settings| settings.small_table_bytes.to_string(),
+        configure: Some(|config, value| {
+            config.small_table_bytes = values::bytes(value)?;
+            Ok(())
+        }),
+    },
+    Setting {
+        name: "cooperative",
+        values: Values::Switch,
+        default: "on",
+        applies_to: NEXT_QUERIES,
+        help: "Whether scans of Parquet tables are scheduled together with other queries' scans (on), or run by themselves with DataFusion's own reader (off)",
+        set: |settings, value| {
+            settings.cooperative = switch(value)?;
+            Ok(())
+        },
+        show: |settings| show_switch(settings.cooperative),
+        configure: Some(|config, value| {
+            config.cooperative = switch(value)?;
+            Ok(())
+        }),
+    },
+    Setting {
+        name: "share_fragments",
+        values: Values::Switch,
+        default: "on",
+        applies_to: NEXT_QUERIES,
+        help: "Whether aggregates that stand on a cooperative scan work on a chunk once for all queries that want it (on), or each query for itself (off)",
+        set: |settings, value| {
+            settings.share_fragments = switch(value)?;
+            Ok(())
+        },
+        show: |settings| show_switch(settings.share_fragments),
+        configure: Some(|config, value| {
+            config.share_fragments = switch(value)?;
+            Ok(())
+        }),
+    },
+    Setting {
+        name: "share_operators",
+        values: Values::Switch,
+        default: "on",
+        applies_to: NEXT_QUERIES,
+        help: "Whether a query joins work that a running query does already, aggregates, sorts, joins and whole queries, as long as it can still get all of its output (on), or does all of its work itself (off)",
+        set: |settings, value| {
+            settings.share_operators = switch(value)?;
+            Ok(())
+        },
+        show: |settings| show_switch(settings.share_operators),
+        configure: Some(|config, value| {
+            config.share_operators = switch(value)?;
+            Ok(())
+        }),
+    },
+    Setting {
+        name: "state_cache",
+        values: Values::Kind("a size; 0 is none"),
+        default: "1/16 of coscan.memory, at most 64MiB",
+        applies_to: NEXT_QUERIES,
+        help: "Bytes of partial aggregates of chunks, and as many of results of shared operators, that are kept for queries to come; with 0 this session neither uses nor fills them",
+        set: |settings, value| {
+            let bytes = values::bytes(value)?;
+            if bytes > settings.state_cache_default() {
+                settings.rights.require(&[Right::EngineSettings], || {
+                    "coscan.state_cache above its default takes memory that all sessions share"
+                        .to_owned()
+                })?;
+            }
+            settings.state_cache = Some(bytes);
+            Ok(())
+        },
+        show: |settings| settings.state_cache_bytes().to_string(),
+        configure: None,
+    },
+    Setting {
+        name: "access_path",
+        values: names!(AccessPath),
+        default: "smooth",
+        applies_to: "the session's next queries, where an index serves a predicate",
+        help: "How rows are found where an index serves the predicate: full (the table is scanned), index (row by row), sort (pages in the table's order), switch (index, then full) or smooth (morphs between them)",
+        set: |settings, value| {
+            settings.access_path = named(value)?;
+            Ok(())
+        },
+        show: |settings| settings.access_path.name().to_owned(),
+        configure: Some(|config, value| {
+            config.access_path = named(value)?;
+            Ok(())
+        }),
+    },
+    Setting {
+        name: "smooth_policy",
+        values: names!(SmoothPolicy),
+        default: "elastic",
+        applies_to: "smooth scans",
+        help: "What makes a smooth scan read more or less around a row: greedy (each region is twice the last), selectivity_increase (more where rows are denser than so far) or elastic (more or less)",
+        set: |settings, value| {
+            settings.smooth_policy = named(value)?;
+            Ok(())
+        },
+        show: |settings| settings.smooth_policy.name().to_owned(),
+        configure: None,
+    },
+    Setting {
+        name: "smooth_trigger",
+        values: names!(SmoothTrigger),
+        default: "eager",
+        applies_to: "smooth scans",
+        help: "When a smooth scan begins to morph: eager (at once), optimizer (after coscan.smooth_estimate rows) or sla (when coscan.smooth_sla would be in danger)",
+        set: |settings, value| {
+            settings.smooth_trigger = named(value)?;
+            Ok(())
+        },
+        show: |settings| settings.smooth_trigger.name().to_owned(),
+        configure: None,
+    },
+    Setting {
+        name: "smooth_estimate",
+        values: Values::Kind("a number of rows"),
+        default: "32000",
+        applies_to: "the trigger optimizer, and the access path switch",
+        help: "Rows that the trigger optimizer and the access path switch fetch one by one first",
+        set: |settings, value| {
+            settings.smooth_estimate = values::rows(value)?;
+            Ok(())
+        },
+        show: |settings| settings.smooth_estimate.to_string(),
+        configure: None,
+    },
+    Setting {
+        name: "smooth_sla",
+        values: Values::Kind("a time (500ms, 10s)"),
+        default: "10s",
+        applies_to: "the trigger sla",
+        help: "The time that the trigger sla keeps",
+        set: |settings, value| {
+            settings.smooth_sla_ms = values::milliseconds(value)?;
+            Ok(())
+        },
+        show: |settings| format!("{}ms", settings.smooth_sla_ms),
+        configure: None,
+    },
+    Setting {
+        name: "smooth_region_max",
+        values: SIZE,
+        default: "16MiB",
+        applies_to: "smooth scans",
+        help: "Bytes on disk that a smooth scan reads around a row at most",
+        set: |settings, value| {
+            settings.smooth_region_max = values::bytes(value)?;
+            Ok(())
+        },
+        show: |settings| settings.smooth_region_max.to_string(),
+        configure: None,
+    },
+    Setting {
+        name: "smooth_cache",
+        values: Values::Kind("a size, or unlimited"),
+        default: UNLIMITED,
+        applies_to: "smooth scans that give rows in the index's order",
+        help: "Bytes of rows that a smooth scan in the index's order keeps in memory until their turn; unlimited: as many as coscan.memory allows. The others wait on disk",
+        set: |settings, value| {
+            settings.smooth_cache = values::bytes_or_unlimited(value)?;
+            Ok(())
+        },
+        show: |settings| {
+            let bytes = settings.smooth_cache;
+            bytes.map_or_else(|| UNLIMITED.to_owned(), |bytes| bytes.to_string())
+        },
+        configure: None,
+    },
+    Setting {
+        name: "index_folder",
+        values: Values::Kind("a folder or a URL"),
+        default: "",
+        applies_to: "where the session's next indexes are made, and looked for",
+        help: "Where indexes are made and looked for: a folder or a URL; empty for the folder _coscan beside each table's files; default for the one that the engine was started with, which is all that is shown of it to sessions that may not name files",
+        set: |settings, value| {
+            let value = settings.folder_named(value)?.to_owned();
+            let folder = (!value.is_empty()).then(|| NamedFolder::new(&value));
+            settings.index_folder = folder.transpose()?;
+            Ok(())
+        },
+        show: Settings::folder_shown,
+        configure: Some(|config, value| {
+            config.index_folder = (!value.is_empty()).then(|| value.to_owned());
+            Ok(())
+        }),
+    },
+    Setting {
+        name: "label",
+        values: Values::Kind("a text"),
+        default: "",
+        applies_to: NEXT_QUERIES,
+        help: "A name for this session's scans in traces and in coscan.scans",
+        set: |settings, value| {
+            settings.label = values::label(value)?;
+            Ok(())
+        },
+        show: |settings| settings.label.clone(),
+        configure: None,
+    },
+];
+
+const NEXT_QUERIES: &str = "the session's next queries";
+
+const SIZE: Values = Values::Kind("a size (16MiB, 1.5GB)");

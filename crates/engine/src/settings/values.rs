@@ -1,0 +1,129 @@
+//! How are the values of settings written?
+//!
+//! Each function reads one kind of value, and says in a refusal what it could have been. SET, flags
+//! and [`EngineConfig`](crate::EngineConfig) read and check by the same ones.
+//! Not here: which setting has which kind (`table.rs`).
+
+use std::str::FromStr;
+
+use coscan_core::UnknownName;
+use coscan_quantities::{NotAQuantity, Share, parse_bytes, parse_duration};
+
+use crate::memory::limit;
+
+/// What a setting cannot be, as the end of the sentence "coscan.policy cannot be …".
+type Refused = String;
+
+/// No bound but the memory budget.
+pub(super) const UNLIMITED: &str = "unlimited";
+
+/// A chunk smaller than a page makes no sense, and is work for all sessions.
+const CHUNK_BYTES_MIN: u64 = 4 << 10;
+const CHUNK_BYTES_MAX: u64 = 1 << 30;
+
+/// Longer labels are a mistake and would be copied into every trace event.
+const LABEL_CHARS_MAX: usize = 200;
+
+/// Less cannot hold one page of each column of any real table.
+const MEMORY_BYTES_MIN: u64 = 1 << 20;
+
+/// Whether an engine may be made with chunks of so many bytes. Who makes it may have them smaller
+/// than a session may.
+pub(super) fn check_chunk_bytes(bytes: u64) -> Result<u64, Refused> {
+    if (1..=CHUNK_BYTES_MAX).contains(&bytes) {
+        Ok(bytes)
+    } else {
+        Err(format!("{bytes} bytes; it is between 1 and 1GiB"))
+    }
+}
+
+/// A name out of those there are.
+pub(super) fn named<T: FromStr<Err = UnknownName>>(value: &str) -> Result<T, Refused> {
+    value
+        .trim()
+        .parse()
+        .map_err(|error: UnknownName| error.to_string())
+}
+
+/// `on` or `off`.
+pub(super) fn switch(value: &str) -> Result<bool, Refused> {
+    match value.trim().to_ascii_lowercase().as_str() {
+        "on" | "true" | "1" | "yes" => Ok(true),
+        "off" | "false" | "0" | "no" => Ok(false),
+        _ => Err(format!("'{value}'; it is on or off")),
+    }
+}
+
+pub(super) fn show_switch(on: bool) -> String {
+    if on { "on" } else { "off" }.to_owned()
+}
+
+/// A size in bytes.
+pub(super) fn bytes(value: &str) -> Result<u64, Refused> {
+    parse_bytes(value).map_err(|_| format!("'{value}'; it is a size such as 64MiB or 1.5GB"))
+}
+
+/// A size in bytes, or none: no bound.
+pub(super) fn bytes_or_unlimited(value: &str) -> Result<Option<u64>, Refused> {
+    match value.trim() {
+        UNLIMITED => Ok(None),
+        size => bytes(size).map(Some),
+    }
+}
+
+/// A size that chunks may be meant to have.
+pub(super) fn chunk_bytes(value: &str) -> Result<u64, Refused> {
+    let bytes = bytes(value)?;
+    if (CHUNK_BYTES_MIN..=CHUNK_BYTES_MAX).contains(&bytes) {
+        Ok(bytes)
+    } else {
+        Err(format!("{bytes} bytes; it is between 4KiB and 1GiB"))
+    }
+}
+
+/// A number of rows.
+pub(super) fn rows(value: &str) -> Result<u64, Refused> {
+    let number = value.trim().parse();
+    number.map_err(|_| format!("'{value}'; it is a number of rows"))
+}
+
+/// A time with its unit, in milliseconds.
+pub(super) fn milliseconds(value: &str) -> Result<u64, Refused> {
+    let wrong = || format!("'{value}'; it is a time such as 500ms or 10s");
+    if !value.ends_with(|last: char| last.is_ascii_alphabetic()) {
+        return Err(wrong());
+    }
+    let time = parse_duration(value).map_err(|_| wrong())?;
+    u64::try_from(time.as_millis()).map_err(|_| wrong())
+}
+
+/// A text that names scans.
+pub(super) fn label(value: &str) -> Result<String, Refused> {
+    if value.chars().count() > LABEL_CHARS_MAX {
+        return Err(format!("a text of more than {LABEL_CHARS_MAX} characters"));
+    }
+    Ok(value.to_owned())
+}
+
+/// A memory budget: a size, or a share of what the process may use.
+pub(super) fn memory(value: &str) -> Result<u64, Refused> {
+    let wrong = |_: NotAQuantity| {
+        format!("'{value}'; it is a size such as 2GB, or a share of the memory such as 50%")
+    };
+    let share: Share = value.parse().map_err(wrong)?;
+    check_memory(share.of(limit::available_bytes()))
+}
+
+/// Whether the process may have so large a budget.
+fn check_memory(bytes: u64) -> Result<u64, Refused> {
+    let available = limit::available_bytes();
+    if bytes < MEMORY_BYTES_MIN {
+        return Err(format!("{bytes} bytes; at least 1MiB is needed"));
+    }
+    if bytes > available {
+        return Err(format!(
+            "{bytes} bytes; this process may use {available} at most (the smaller of the machine's memory and the control group's)"
+        ));
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,41 @@
+//! Which PostgreSQL type do arrays of a type have, and what are the elements of one?
+
+use pgwire::api::Type;
+
+/// The type of arrays of a type.
+pub(crate) fn array_of(element: &Type) -> Option<Type> {
+    ARRAYS
+        .iter()
+        .find(|(found, _)| found == element)
+        .map(|(_, array)| array.clone())
+}
+
+/// The type of an array's elements; `None` if it is none that we know.
+pub(crate) fn element_of(array: &Type) -> Option<Type> {
+    ARRAYS
+        .iter()
+        .find(|(_, found)| found == array)
+        .map(|(element, _)| element.clone())
+}
+
+const ARRAYS: &[(Type, Type)] = &[
+    (Type::BOOL, Type::BOOL_ARRAY),
+    (Type::INT2, Type::INT2_ARRAY),
+    (Type::INT4, Type::INT4_ARRAY),
+    (Type::INT8, Type::INT8_ARRAY),
+    (Type::NUMERIC, Type::NUMERIC_ARRAY),
+    (Type::FLOAT4, Type::FLOAT4_ARRAY),
+    (Type::FLOAT8, Type::FLOAT8_ARRAY),
+    (Type::DATE, Type::DATE_ARRAY),
+    (Type::TIME, Type::TIME_ARRAY),
+    (Type::TIMESTAMP, Type::TIMESTAMP_ARRAY),
+    (Type::TIMESTAMPTZ, Type::TIMESTAMPTZ_ARRAY),
+    (Type::INTERVAL, Type::INTERVAL_ARRAY),
+    (Type::BYTEA, Type::BYTEA_ARRAY),
+    (Type::TEXT, Type::TEXT_ARRAY),
+    (Type::VARCHAR, Type::VARCHAR_ARRAY),
+    (Type::BPCHAR, Type::BPCHAR_ARRAY),
+    (Type::NAME, Type::NAME_ARRAY),
+    (Type::OID, Type::OID_ARRAY),
+    (Type::CHAR, Type::CHAR_ARRAY),
+];

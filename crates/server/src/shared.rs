@@ -1,0 +1,35 @@
+//! What every connection needs of the server.
+//!
+//! Not here: who makes it and lets clients in (`listen.rs`).
+
+use std::sync::Arc;
+
+use coscan::Confinement;
+use pgwire::api::{ConnectionManager, RandomPidSecretKeyGenerator};
+use tokio::sync::{Semaphore, watch};
+
+use crate::auth::Verifier;
+use crate::cancel::Phase;
+use crate::catalog::PgCatalog;
+use crate::config::SessionFactory;
+use crate::parse::Aside;
+use crate::query::QueryRuntime;
+use crate::strangers::Strangers;
+use crate::tls::Tls;
+
+/// See the file's header.
+pub(crate) struct Shared {
+    pub(crate) factory: SessionFactory,
+    pub(crate) tls: Option<Tls>,
+    pub(crate) tls_required: bool,
+    pub(crate) verifier: Option<Arc<Verifier>>,
+    pub(crate) catalog: PgCatalog,
+    pub(crate) cancels: Arc<ConnectionManager>,
+    pub(crate) keys: RandomPidSecretKeyGenerator,
+    pub(crate) slots: Arc<Semaphore>,
+    pub(crate) strangers: Strangers,
+    pub(crate) phase: watch::Receiver<Phase>,
+    pub(crate) aside: Aside,
+    pub(crate) queries: QueryRuntime,
+    pub(crate) confinement: Confinement,
+}

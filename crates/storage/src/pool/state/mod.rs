@@ -1,0 +1,472 @@
+//! The pool's state under its one lock: the core, the frames it decided on, the consumers that
+//! wait.
+//!
+//! Every change goes through [`State::handle`]: an event into the core, its actions carried out
+//! here as far as they are changes of this state; reads to start and wakers to wake are handed
+//! back, to be acted on after the lock is gone.
+//! S1: a frame exists exactly for what the core calls resident. S2: a lease holds its frames by
+//! reference, so a frame that the core evicts early (a scan that ended while its consumer still
+//! decodes) lives on until that consumer is done.
+
+mod core_table;
+mod epoch;
+mod page_requests;
+mod resident;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+use coscan_core::{
+    Abm, Action, ChunkId, ColumnId, DeviceId, Event, ExtentId, LoadOrigin, ScanId, TableId, Time,
+};
+
+use super::Inner;
+use super::decoded::DecodedSegment;
+use super::recorder::Recording;
+use super::silent::DOUBLINGS_MAX;
+use crate::{Result, StorageError};
+
+pub(crate) use core_table::{ChunkSource, CoreTable, TableKey};
+pub(crate) use epoch::Epoch;
+pub(crate) use page_requests::{PageRequests, PageSlot};
+pub(crate) use resident::{DecodedKey, Frame, Incomplete, TableState};
+
+/// What a consumer is told.
+#[derive(Clone, Debug)]
+pub(crate) enum Answer {
+    Chunk(Handed),
+    Exhausted,
+}
+
+/// A chunk that a consumer may have.
+#[derive(Clone, Debug)]
+pub(crate) struct Handed {
+    pub(crate) chunk: ChunkId,
+    pub(crate) origin: LoadOrigin,
+    /// False for a chunk without bytes: the core does not know of it.
+    pub(crate) known: bool,
+    /// It was not taken for so long that its memory was taken back.
+    pub(crate) lapsed: bool,
+    pub(crate) since: Instant,
+}
+
+impl Handed {
+    pub(crate) fn new(chunk: ChunkId, origin: LoadOrigin, known: bool) -> Self {
+        Self {
+            chunk,
+            origin,
+            known,
+            lapsed: false,
+            since: Instant::now(),
+        }
+    }
+}
+
+/// One running scan.
+#[derive(Default)]
+pub(crate) struct ScanState {
+    pub(crate) label: Arc<str>,
+    pub(crate) answers: VecDeque<Answer>,
+    /// Chunks that need no bytes, handed out without the core.
+    pub(crate) without_bytes: VecDeque<ChunkId>,
+    /// Consumers waiting in `next_chunk`.
+    pub(crate) claims: usize,
+    pub(crate) wakers: Vec<Waker>,
+    pub(crate) failure: Option<StorageError>,
+    /// What its largest chunk needs in memory; none if no chunk has bytes.
+    pub(crate) largest: Option<LargestLoad>,
+    pub(crate) metrics: ScanMetrics,
+    /// Of a scan of what is left of a lapsed chunk: whose chunk it is, and how often its consumer
+    /// came too late.
+    pub(crate) again: Option<(ScanId, u32)>,
+}
+
+/// The chunk of which a scan needs the most bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LargestLoad {
+    pub(crate) bytes: u64,
+    pub(crate) table: TableId,
+    pub(crate) chunk: ChunkId,
+}
+
+/// What a scan has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ScanMetrics {
+    /// Chunks asked for.
+    pub chunks_wanted: u64,
+    /// Chunks given back before they were handed out.
+    pub chunks_withdrawn: u64,
+    /// Chunks handed out that were in memory when the scan began.
+    pub chunks_from_buffer: u64,
+    /// Chunks handed out that were loaded for this scan.
+    pub chunks_loaded_for_me: u64,
+    /// Chunks handed out that were loaded for other scans meanwhile.
+    pub chunks_loaded_for_others: u64,
+    /// Chunks handed out that needed no bytes at all.
+    pub chunks_without_bytes: u64,
+    /// Loads chosen for this scan.
+    pub loads: u64,
+    /// Bytes of those loads.
+    pub load_bytes: u64,
+    /// Chunks whose memory was taken back because the consumer did not come back for long.
+    pub chunks_lapsed: u64,
+    /// Segments whose decode this scan shared with another or found done.
+    pub decode_shared: u64,
+    /// Segments whose decode this scan began.
+    pub decode_begun: u64,
+    /// Rows of which this scan had columns decoded by themselves, being the only one that wanted
+    /// them.
+    pub rows_picked: u64,
+    /// Time that consumers waited for a chunk, summed over consumers. Nanoseconds.
+    pub waited_ns: u64,
+}
+
+/// One load, for traces.
+#[derive(Clone, Debug)]
+pub struct LoadTrace {
+    /// When it was decided, since the pool was made. Nanoseconds.
+    pub time_ns: u64,
+    /// The table, as the core numbers them.
+    pub table: u32,
+    /// The chunk.
+    pub chunk: u32,
+    /// The label of the scan it was chosen for.
+    pub label: Arc<str>,
+    /// Bytes.
+    pub bytes: u64,
+    /// The chunk's rows, counted from its file's first.
+    pub rows: Range<u64>,
+}
+
+/// Pages that a scan by an index read by themselves, for traces.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageTrace {
+    /// When they had been read, since the pool was made: many are asked for at once, and the device
+    /// takes one after the other. Nanoseconds.
+    pub time_ns: u64,
+    /// The table, as the core numbers them.
+    pub table: u32,
+    /// The chunk that they are in.
+    pub chunk: u32,
+    /// Their rows, without a gap, counted from their file's first.
+    pub rows: Range<u64>,
+}
+
+/// What was read when, of a pool that records it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Traces {
+    pub(crate) loads: Vec<LoadTrace>,
+    pub(crate) pages: Vec<PageTrace>,
+}
+
+/// A segment or a shared extent of a load.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Target {
+    Segment(ColumnId),
+    Extent(ExtentId),
+}
+
+/// A load under way: what it still owes the core. A failure may cancel targets of other loads
+/// (`../load.rs`).
+pub(crate) struct Outstanding {
+    pub(crate) table: TableId,
+    pub(crate) chunk: ChunkId,
+    pub(crate) targets: BTreeSet<Target>,
+}
+
+/// A read to start.
+pub(crate) struct LoadJob {
+    /// Its key in [`State::loads`].
+    pub(crate) id: u64,
+    pub(crate) table: TableId,
+    pub(crate) chunk: ChunkId,
+    /// The device that the chunk is on.
+    pub(crate) device: DeviceId,
+    /// In the order to read them.
+    pub(crate) columns: Vec<ColumnId>,
+    pub(crate) extents: Vec<ExtentId>,
+}
+
+/// What is left to do once the lock is gone.
+#[derive(Default)]
+pub(crate) struct Effects {
+    pub(crate) loads: Vec<LoadJob>,
+    pub(crate) wakers: Vec<Waker>,
+    /// Decoded arrays that are dropped after the lock, for dropping megabytes takes time.
+    pub(crate) dropped: Vec<Arc<DecodedSegment>>,
+    /// Tables that were dropped, likewise.
+    pub(crate) dropped_tables: Vec<TableState>,
+}
+
+/// Everything behind the lock.
+pub(crate) struct State {
+    pub(crate) abm: Abm,
+    pub(crate) origin: Instant,
+    pub(crate) tables: BTreeMap<TableId, TableState>,
+    pub(crate) by_key: BTreeMap<TableKey, TableId>,
+    pub(crate) next_table: u32,
+    /// How often tables were asked for.
+    pub(crate) uses: u64,
+    /// Tables that no query gets any more (`../versions.rs`); dropped when their last user has
+    /// gone.
+    pub(crate) retired: BTreeSet<TableId>,
+    pub(crate) scans: BTreeMap<ScanId, ScanState>,
+    pub(crate) next_scan: u64,
+    /// The largest of the running scans' largest loads.
+    pub(crate) largest_load_bytes: u64,
+    /// Bytes of frames that only stalled scans need, when they were counted.
+    pub(crate) stalled: u64,
+    pub(crate) stalled_counted_at: Instant,
+    pub(crate) loads: BTreeMap<u64, Outstanding>,
+    pub(crate) next_load: u64,
+    /// Page requests that the core knows of.
+    pub(crate) pages: PageRequests,
+    /// Chunks that were handed out to scans that failed before a consumer took them: to be given
+    /// back.
+    pub(crate) untaken: Vec<(ScanId, ChunkId)>,
+    /// Why the loads of a chunk failed last, for the `Fail` actions that follow.
+    pub(crate) load_error: Option<StorageError>,
+    pub(crate) trace: Option<Traces>,
+    /// The log of the core, if it is recorded.
+    pub(crate) recording: Option<Recording>,
+    /// Time spent deciding. Nanoseconds.
+    pub(crate) sched_ns: u64,
+    pub(crate) decisions: u64,
+    pub(crate) shut_down: bool,
+    /// What belongs to this core, and not to one that panicked (`../restart.rs`).
+    pub(crate) epoch: Epoch,
+}
+
+impl State {
+    /// Tells the core what happened and carries out what it decides.
+    pub(crate) fn handle(&mut self, event: Event, effects: &mut Effects) -> Result<()> {
+        if self.epoch.is_before(&event) {
+            return Ok(());
+        }
+        let begun = Instant::now();
+        let now = begun.duration_since(self.origin);
+        let now = Time(u64::try_from(now.as_nanos()).unwrap_or(u64::MAX));
+        if let Some(recording) = &mut self.recording {
+            recording.event(now, &event);
+        }
+        let outcome = self.abm.handle(now, event);
+        self.sched_ns += u64::try_from(begun.elapsed().as_nanos()).unwrap_or(0);
+        self.decisions += 1;
+        if let Err(refused) = outcome {
+            if let Some(recording) = &mut self.recording {
+                recording.refusal(&refused);
+            }
+            return Err(StorageError::Internal(refused.to_string()));
+        }
+        while let Some(action) = self.abm.poll_action() {
+            if let Some(recording) = &mut self.recording {
+                recording.action(&action);
+            }
+            self.carry_out(action, now, effects);
+        }
+        while let Some(request) = self.pages.unwanted.pop() {
+            self.handle(Event::PageReleased { request }, effects)?;
+        }
+        while let Some((scan, chunk)) = self.untaken.pop() {
+            if self.abm.holds(scan, chunk) {
+                self.handle(Event::ChunkReleased { scan, chunk }, effects)?;
+            }
+        }
+        Ok(())
+    }
+
+    #[allow(clippy::too_many_lines)] // One arm an action.
+    fn carry_out(&mut self, action: Action, now: Time, effects: &mut Effects) {
+        match action {
+            Action::Load {
+                table,
+                chunk,
+                columns,
+                extents,
+                bytes,
+                scan,
+            } => {
+                if let Some(state) = self.scans.get_mut(&scan) {
+                    state.metrics.loads += 1;
+                    state.metrics.load_bytes += bytes;
+                    if let Some(trace) = &mut self.trace {
+                        let known = self.tables.get(&table);
+                        let source =
+                            known.and_then(|table| table.core.chunks.get(chunk.0 as usize));
+                        trace.loads.push(LoadTrace {
+                            time_ns: now.0,
+                            table: table.0,
+                            chunk: chunk.0,
+                            label: Arc::clone(&state.label),
+                            bytes,
+                            rows: source.map_or(0..0, ChunkSource::rows),
+                        });
+                    }
+                }
+                let id = self.next_load;
+                self.next_load += 1;
+                let segments = columns.iter().copied().map(Target::Segment);
+                let shared = extents.iter().copied().map(Target::Extent);
+                let targets = segments.chain(shared).collect();
+                self.loads.insert(
+                    id,
+                    Outstanding {
+                        table,
+                        chunk,
+                        targets,
+                    },
+                );
+                let source = self.tables.get(&table);
+                let source = source.and_then(|table| table.core.chunks.get(chunk.0 as usize));
+                effects.loads.push(LoadJob {
+                    id,
+                    table,
+                    chunk,
+                    device: source.map_or(DeviceId(0), |source| source.file.device_id()),
+                    columns,
+                    extents,
+                });
+            }
+            Action::Evict {
+                table,
+                chunk,
+                column,
+            } => {
+                if let Some(state) = self.tables.get_mut(&table) {
+                    effects.dropped.extend(state.evict(chunk, column));
+                }
+            }
+            Action::EvictExtent { table, extent } => {
+                if let Some(state) = self.tables.get_mut(&table) {
+                    state.extents.remove(&extent);
+                }
+            }
+            Action::Deliver {
+                scan,
+                chunk,
+                origin,
+            } => {
+                if let Some(state) = self.scans.get_mut(&scan) {
+                    let metrics = &mut state.metrics;
+                    match origin {
+                        LoadOrigin::FromBuffer => metrics.chunks_from_buffer += 1,
+                        LoadOrigin::LoadedForMe => metrics.chunks_loaded_for_me += 1,
+                        LoadOrigin::LoadedForOthers => metrics.chunks_loaded_for_others += 1,
+                    }
+                    let handed = Handed::new(chunk, origin, true);
+                    state.answers.push_back(Answer::Chunk(handed));
+                    effects.wakers.append(&mut state.wakers);
+                }
+            }
+            Action::Exhausted { scan } => {
+                if let Some(state) = self.scans.get_mut(&scan) {
+                    state.answers.push_back(Answer::Exhausted);
+                    effects.wakers.append(&mut state.wakers);
+                }
+            }
+            Action::Fail { scan, .. } => {
+                let error = self.why_load_failed();
+                self.fail_scan(scan, error, effects);
+            }
+            Action::ServePage { request } => effects.wakers.extend(self.pages.served(request)),
+            Action::DropPageRequest { request } => self.pages.awaited(request),
+            Action::FailPage { request } => {
+                let error = self.why_load_failed();
+                effects.wakers.extend(self.pages.failed(request, error));
+            }
+            action => {
+                log::error!("buffer pool: the core does what nobody here knows: {action:?}");
+                debug_assert!(false, "unknown action {action:?}");
+            }
+        }
+    }
+}
+
+impl State {
+    fn why_load_failed(&self) -> StorageError {
+        let unknown = || StorageError::Internal("a load failed without a cause".into());
+        self.load_error.clone().unwrap_or_else(unknown)
+    }
+
+    /// The shared extents of a segment that the core does not count as in memory.
+    pub(crate) fn pending_extents(
+        &self,
+        id: TableId,
+        chunk: ChunkId,
+        column: ColumnId,
+    ) -> Vec<ExtentId> {
+        let Some(table) = self.tables.get(&id) else {
+            return Vec::new();
+        };
+        let extents = table.core.extents_of(chunk, column);
+        extents
+            .filter(|extent| !self.abm.extent_is_resident(id, *extent))
+            .collect()
+    }
+
+    /// Chunks that were handed out and that no consumer has taken for so long lapse
+    /// (`../place.rs`).
+    pub(crate) fn lapse_untaken(&mut self, after: Duration, effects: &mut Effects) {
+        let mut lapsed = Vec::new();
+        for (&id, scan) in &mut self.scans {
+            let tries = scan.again.map_or(0, |(_, tries)| tries);
+            let patience = after * (1 << tries.min(DOUBLINGS_MAX));
+            for answer in &mut scan.answers {
+                if let Answer::Chunk(handed) = answer
+                    && !handed.lapsed
+                    && handed.since.elapsed() >= patience
+                {
+                    handed.lapsed = true;
+                    lapsed.extend(handed.known.then_some((id, handed.chunk)));
+                }
+            }
+        }
+        for (scan, chunk) in lapsed {
+            self.lapse(scan, chunk, effects);
+        }
+    }
+
+    /// The memory of a chunk that a consumer holds is taken back.
+    pub(crate) fn lapse(&mut self, scan: ScanId, chunk: ChunkId, effects: &mut Effects) {
+        if !self.abm.holds(scan, chunk) {
+            return;
+        }
+        if let Some(state) = self.scans.get_mut(&scan) {
+            state.metrics.chunks_lapsed += 1;
+        }
+        Inner::log(self.handle(Event::ChunkLapsed { scan, chunk }, effects));
+    }
+
+    /// The scan is over: its consumers are told why. What was handed out to it and not taken would
+    /// stay pinned as long as anybody holds the scan, and others might wait for that memory for
+    /// ever; the next event gives it back.
+    pub(crate) fn fail_scan(&mut self, id: ScanId, error: StorageError, effects: &mut Effects) {
+        let Some(scan) = self.scans.get_mut(&id) else {
+            return;
+        };
+        scan.failure = Some(error);
+        effects.wakers.append(&mut scan.wakers);
+        for answer in scan.answers.drain(..) {
+            if let Answer::Chunk(handed) = answer {
+                self.untaken.push((id, handed.chunk));
+            }
+        }
+    }
+
+    /// No load owes this target any more; what came of it is dropped.
+    pub(crate) fn forget(&mut self, id: TableId, chunk: Option<ChunkId>, target: Target) {
+        for load in self.loads.values_mut().filter(|load| load.table == id) {
+            if chunk.is_none_or(|chunk| load.chunk == chunk) {
+                load.targets.remove(&target);
+            }
+        }
+        if let Some(table) = self.tables.get_mut(&id)
+            && let Target::Extent(extent) = target
+        {
+            table.extents.remove(&extent);
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! What is in memory of a table?
+//!
+//! Not here: what comes and goes (the core decides), how it is read (`../load.rs`).
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use coscan_core::{ChunkId, ColumnId, ExtentId};
+
+use super::super::charge::Charge;
+use super::super::column_request::ArrayKey;
+use super::super::decoded::DecodedSegment;
+use super::core_table::CoreTable;
+
+/// The bytes of a segment or shared extent, with their places in the file.
+pub(crate) type Frame = Arc<Vec<(Range<u64>, Bytes)>>;
+
+/// What identifies a decoded segment within a table.
+pub(crate) type DecodedKey = (ChunkId, ArrayKey, usize);
+
+/// One table: what the core knows of it and what is in memory.
+pub(crate) struct TableState {
+    pub(crate) core: CoreTable,
+    /// When it was asked for last, in [`super::State::uses`].
+    pub(crate) used: u64,
+    /// What the core and the pool know of its chunks.
+    pub(crate) known: Charge,
+    /// Held by every view of the table, and so by its scans.
+    pub(crate) users: Arc<()>,
+    pub(crate) frames: BTreeMap<(ChunkId, ColumnId), Frame>,
+    pub(crate) extents: BTreeMap<ExtentId, Frame>,
+    pub(crate) decoded: BTreeMap<ChunkId, Vec<(DecodedKey, Arc<DecodedSegment>)>>,
+    /// Of each chunk, the rows of batches that rows were picked from since it lost a frame last
+    /// (`pick.rs`).
+    pub(crate) picked: BTreeMap<ChunkId, usize>,
+    /// Segments whose own bytes are here, but whose shared extents are still in another chunk's
+    /// load.
+    pub(crate) incomplete: Vec<Incomplete>,
+}
+
+/// See [`TableState::incomplete`].
+pub(crate) struct Incomplete {
+    pub(crate) chunk: ChunkId,
+    pub(crate) column: ColumnId,
+    pub(crate) frame: Frame,
+}
+
+impl TableState {
+    pub(crate) fn new(core: CoreTable, known: Charge) -> Self {
+        Self {
+            core,
+            used: 0,
+            known,
+            users: Arc::default(),
+            frames: BTreeMap::new(),
+            extents: BTreeMap::new(),
+            decoded: BTreeMap::new(),
+            picked: BTreeMap::new(),
+            incomplete: Vec::new(),
+        }
+    }
+
+    /// A segment's bytes go, and with them the arrays of its chunk, which are given back.
+    pub(super) fn evict(
+        &mut self,
+        chunk: ChunkId,
+        column: ColumnId,
+    ) -> impl Iterator<Item = Arc<DecodedSegment>> + use<> {
+        self.frames.remove(&(chunk, column));
+        // A cache of arrays outlives neither its frame nor, for simplicity, any frame of its chunk.
+        self.picked.remove(&chunk);
+        let gone = self.decoded.remove(&chunk).into_iter().flatten();
+        gone.map(|(_, segment)| segment)
+    }
+
+    /// The parts of a segment's frames, own and shared, that overlap the wanted ranges, ascending.
+    pub(crate) fn buffers(
+        &self,
+        chunk: ChunkId,
+        column: ColumnId,
+        wanted: &[Range<u64>],
+    ) -> Vec<(Range<u64>, Bytes)> {
+        let own = self.frames.get(&(chunk, column));
+        let extents = self.core.extents_of(chunk, column);
+        let shared = extents.filter_map(|extent| self.extents.get(&extent));
+        let overlaps = |range: &Range<u64>| {
+            wanted
+                .iter()
+                .any(|w| w.start < range.end && range.start < w.end)
+        };
+        let mut buffers: Vec<(Range<u64>, Bytes)> = own
+            .into_iter()
+            .chain(shared)
+            .flat_map(|frame| frame.iter())
+            .filter(|(range, _)| overlaps(range))
+            .cloned()
+            .collect();
+        buffers.sort_unstable_by_key(|(range, _)| range.start);
+        buffers
+    }
+}

@@ -1,0 +1,15 @@
+//! How is a figure written for people?
+
+/// A number with three or four figures that count.
+pub(crate) fn number(value: f64) -> String {
+    let size = value.abs();
+    if size >= 100.0 || value == 0.0 {
+        format!("{value:.0}")
+    } else if size >= 10.0 {
+        format!("{value:.1}")
+    } else if size >= 0.01 {
+        format!("{value:.3}")
+    } else {
+        format!("{value:.2e}")
+    }
+}
