@@ -19,8 +19,8 @@ use super::data::{COLUMNS, Keys, Spec, Table, VALUES, bound};
 use super::figures::{Figure, Figures};
 use super::measure::{Bench, Case, DeviceKind, Expected, Median};
 use super::run::select;
-use crate::coop::{OnProgress, Progress};
 use crate::error::Result;
+use crate::progress::{OnProgress, Progress};
 use coscan_quantities as quantities;
 
 /// What an experiment is run on.

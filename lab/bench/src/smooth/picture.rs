@@ -18,8 +18,8 @@ use super::checksum::{Checksum, expected};
 use super::data::{Spec, Table, bound};
 use super::measure::{Bench, Case, DeviceKind, Expected, Measured, Read, TABLE};
 use super::run::select;
-use crate::coop::{OnProgress, Progress};
 use crate::error::Result;
+use crate::progress::{OnProgress, Progress};
 
 /// What is pictured.
 #[derive(Clone, Copy, Debug)]
