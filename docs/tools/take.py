@@ -139,11 +139,14 @@ def qpipe_table(runs, figure, what):
     rows = []
     for at, by in places.items():
         row = {"what": at, **{variant.replace(" ", "_"): cell([point[key] / size for point in points]) for variant, points in by.items()}}
+        if figure == "8":
+            row["demand"] = cell([point["demand_bytes"] / size for point in next(iter(by.values()))])
         if "shared" in by and "isolated" in by:
             row["ratio"] = cell([ours[key] / without[key] for ours, without in zip(by["shared"], by["isolated"], strict=True)], 2)
             row["satellites"] = cell([point["satellites"] for point in by["shared"]])
         rows.append(row)
     columns = [{"key": "what", "title": title}, *({"key": variant.replace(" ", "_"), "title": variant, "unit": unit} for variant in variants)]
+    columns += [{"key": "demand", "title": "each by itself", "unit": unit}] if figure == "8" else []
     columns += [{"key": "ratio", "title": "shared / isolated"}, {"key": "satellites", "title": "satellites"}]
     return {"title": f"Figure {figure}: {what}" if figure != "open" else f"Open arrivals: {what}", "columns": columns, "rows": rows}
 
