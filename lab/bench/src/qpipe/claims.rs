@@ -204,7 +204,7 @@ mod tests {
     fn bytes_are_compared_at_a_fifth_of_a_scan() {
         let read = |variant, interarrival, io_bytes| Point {
             io_bytes,
-            demand_bytes: 400,
+            demand_bytes: 1000,
             ..point(SCANS, variant, interarrival, 1.0)
         };
         let points = [
@@ -218,8 +218,8 @@ mod tests {
         assert_eq!(
             decided,
             [
-                (true, "63 %; of each by itself 91 %"),
-                (false, "62 %; of each by itself 90 %")
+                (true, "63 %; of each by itself 96 %"),
+                (false, "62 %; of each by itself 96 %")
             ]
         );
     }
