@@ -193,14 +193,13 @@ def cell_text(cell, unit=""):
     if not isinstance(cell, dict):
         return quantity(cell, unit)
     text = quantity(cell["value"], unit) if "value" in cell else ""
+    words = cell.get("text", "")
     if falls_short(cell):
-        text = f"**{text}**"
+        text, words = (f"**{text}**", words) if text else ("", f"**{words}**")
     low, high = spread_of(cell)
     if low is not None:
         text += f" ({quantity(low, '' if unit != 'time' else unit)} to {quantity(high, '' if unit != 'time' else unit)})"
-    if "text" in cell:
-        text += f" {cell['text']}" if text else cell["text"]
-    return text
+    return f"{text} {words}".strip()
 
 
 def falls_short(cell):

@@ -11,6 +11,7 @@ files'. An aim stays with its row and column. FILE is what one of these wrote:
     coscan sim run X --json FILE                     the report, rows and claims
     lab/arena/figure.sh, lab/arena/mix.sh                    figures.json: engines side by side
     lab/arena/alone.py, together.py, idle.py --json FILE Coscan beside plain DataFusion, or beside cursors
+    coscan bench qpipe --json FILE                   points and claims: a table a figure, variants side by side
 """
 
 import datetime
@@ -22,6 +23,9 @@ from decimal import Decimal
 import pages
 
 ENGINES = {"coscan": "Coscan", "duckdb": "DuckDB 2.0", "datafusion": "DataFusion 55"}
+# Of a figure of QPipe's: what is shown, its key, unit and size.
+QPIPE = {"8": ("bytes read", "io_bytes", "MB", 1_000_000), "12": ("queries an hour", "qph", "", 1),
+         "13": ("mean response time", "mean_s", "s", 1), "open": ("P95", "p95_s", "s", 1)}
 # Keys of lab/arena/compare.py's figures, as rows.
 FIGURES = [("mean stream s", "mean stream time", "s"), ("normalised", "mean normalized latency", ""),
            ("P95 s", "P95", "s"), ("total s", "total time", "s"), ("read GB", "bytes read", "GB"),
@@ -54,6 +58,8 @@ def take(runs, result):
     """The result with the figures of these runs."""
     if not runs:
         return result
+    if all(run.get("experiment") == "qpipe" for run in runs):
+        return taken_qpipe(runs, result)
     if "experiment" in runs[0]:
         return taken_report(runs[0], result)
     for knows, make in ((lambda run: "runs" in run and "base" in run, engines),
@@ -100,6 +106,61 @@ def engines(runs):
     if any("ratio" in row for row in rows):
         columns += [{"key": "ratio", "title": "Coscan / DuckDB"}, {"aim_of": "ratio", "title": "aim"}]
     return {"columns": columns, "rows": rows}
+
+
+def taken_qpipe(runs, result):
+    """A table for each figure and what was asked, and one of what it must show."""
+    rest = {key: value for key, value in result.items() if key != "tables"}
+    tables = [qpipe_table(runs, *of) for of in dict.fromkeys((point["figure"], point["what"]) for point in runs[0]["points"])]
+    rows = []
+    for claims in zip(*(run["claims"] for run in runs), strict=True):
+        if len({claim["text"] for claim in claims}) > 1:
+            raise pages.Wrong("these runs claim different things: take runs of the same figures and clients")
+        ours = {"text": "; ".join(claim["ours"] for claim in claims)}
+        if not all(claim["holds"] for claim in claims):
+            ours["short"] = True
+        rows.append({"what": claims[0]["text"], "figure": claims[0]["figure"], "paper": claims[0]["paper"], "ours": ours})
+    columns = [("what", "what it must show"), ("figure", "figure"), ("paper", "paper"), ("ours", "ours")]
+    claimed = {"columns": [{"key": key, "title": title} for key, title in columns], "rows": rows}
+    counted = "one run" if len(runs) == 1 else f"medians of {len(runs)} runs, the least and the most"
+    return {**rest, "spread": counted, "commands": [run["command"] for run in runs if run["command"]] or rest["commands"],
+            "tables": ([claimed] if rows else []) + tables}
+
+
+def qpipe_table(runs, figure, what):
+    """A row for each place of the figure; the ratio is of one run, shared over isolated."""
+    title, key, unit, size = QPIPE.get(figure, ("total time", "total_s", "s", 1))
+    variants, places = {}, {}
+    for run in runs:
+        for point in run["points"]:
+            if (point["figure"], point["what"]) == (figure, what):
+                variants[point["variant"]] = None
+                places.setdefault(place(point), {}).setdefault(point["variant"], []).append(point)
+    rows = []
+    for at, by in places.items():
+        row = {"what": at, **{variant.replace(" ", "_"): cell([point[key] / size for point in points]) for variant, points in by.items()}}
+        if figure == "8":
+            row["demand"] = cell([point["demand_bytes"] / size for point in next(iter(by.values()))])
+        if "shared" in by and "isolated" in by:
+            row["ratio"] = cell([ours[key] / without[key] for ours, without in zip(by["shared"], by["isolated"], strict=True)], 2)
+            row["satellites"] = cell([point["satellites"] for point in by["shared"]])
+        rows.append(row)
+    columns = [{"key": "what", "title": title}, *({"key": variant.replace(" ", "_"), "title": variant, "unit": unit} for variant in variants)]
+    columns += [{"key": "demand", "title": "each by itself", "unit": unit}] if figure == "8" else []
+    columns += [{"key": "ratio", "title": "shared / isolated"}, {"key": "satellites", "title": "satellites"}]
+    return {"title": f"Figure {figure}: {what}" if figure != "open" else f"Open arrivals: {what}", "columns": columns, "rows": rows}
+
+
+def place(point):
+    """Where in a figure a point stands, in times of a query alone: in seconds it would be another place each run."""
+    words = f"{point['clients']} clients"
+    if point["figure"] == "open":
+        return f"{words}, one query each"
+    if point["interarrival"] is not None:
+        return f"{words}, {point['interarrival']:g} of a query apart"
+    if point["think_s"] is not None:
+        return f"{words}, thinking {point['think_s'] / point['alone_s']:.1f} queries long"
+    return words
 
 
 def alone(runs):

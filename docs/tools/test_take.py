@@ -59,6 +59,20 @@ class Take(unittest.TestCase):
         self.assertEqual(taken["report"]["shown"], "^a")
         self.assertEqual(str(taken["report"]["rows"][0]["ours"]), "99.9091")
 
+    def test_variants_of_qpipe_stand_side_by_side_and_what_fails_is_short(self):
+        point = lambda variant, total: {"figure": "9", "what": "Q4 twice", "clients": 2, "variant": variant, "interarrival": 0.2,
+                                        "think_s": None, "alone_s": 1.0, "total_s": total, "satellites": 3}
+        run = lambda total: read({"experiment": "qpipe", "command": "coscan bench qpipe", "points": [point("isolated", 2.0), point("shared", total)],
+                                  "claims": [{"text": "twice as fast", "figure": "9", "paper": "2", "ours": f"{2 / total}", "holds": total <= 1}]})
+        result = take.take([run(1.0), run(1.25), run(1.0)], dict(OLD))
+        claimed, table = result["tables"]
+        self.assertEqual(claimed["rows"][0]["ours"], {"text": "2.0; 1.6; 2.0", "short": True})
+        row = table["rows"][0]
+        self.assertEqual((row["what"], row["isolated"]["value"], row["shared"]["runs"][1]), ("2 clients, 0.2 of a query apart", Decimal("2.00"), Decimal("1.25")))
+        self.assertEqual(row["ratio"]["value"], Decimal("0.50"))
+        self.assertIn("| twice as fast | 9 | 2 | **2.0; 1.6; 2.0** |", pages.table_lines(claimed))
+        self.assertIn("| 2 clients, 0.2 of a query apart | 2 s (2 to 2) |", "\n".join(pages.table_lines(table)))
+
     def test_what_is_not_known_is_refused(self):
         with self.assertRaises(pages.Wrong):
             take.take([{"speed": 1}], {})

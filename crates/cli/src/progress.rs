@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use coscan::{Engine, IndexBuild};
-use coscan_bench::coop::{OnProgress, Progress};
+use coscan_bench::progress::{OnProgress, Progress};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 /// A bar for each phase of a benchmark.

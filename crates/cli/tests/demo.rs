@@ -1,5 +1,5 @@
-//! Promised: `coscan demo`, `coscan bench coop` and `coscan bench smooth` make a table, a report
-//! and the JSON of the issue, and a failure leaves no half file. At a scale at which the figures
+//! Promised: `coscan demo` and `coscan bench coop`, `smooth` and `qpipe` make tables, a report and
+//! the JSON of the issue, and a failure leaves no half file. At a scale at which the figures
 //! mean nothing: what is tested is the path, not the speed.
 
 #![allow(
@@ -289,6 +289,54 @@ fn the_micro_benchmark_makes_a_report_with_a_picture() {
         ],
     );
     assert!(failure(&refused, 2).contains("no other experiment"));
+}
+
+#[test]
+fn queries_in_flight_have_a_point_for_every_variant() {
+    let folder = tempfile::tempdir().unwrap();
+    let qpipe = [
+        "bench",
+        "qpipe",
+        "--figures",
+        "10,open",
+        "--scale",
+        "0.002",
+        "--bandwidth",
+        "none",
+        "--clients",
+        "1,3",
+        "--queries",
+        "1",
+        "--interarrivals",
+        "0,1",
+        "--data",
+        "d",
+        "--json",
+        "q.json",
+    ];
+    let output = coscan(folder.path(), &qpipe);
+    let text = stdout(&output);
+    assert!(output.stderr.is_empty(), "no progress bar in a pipe");
+    assert!(
+        text.contains("Figure 10: Wisconsin") && text.contains("P95"),
+        "{text}"
+    );
+    let json = read_json(folder.path(), "q.json");
+    assert_eq!(json["experiment"], "qpipe");
+    assert_eq!(json["state_cache_bytes"], 0);
+    assert!(
+        json["command"]
+            .as_str()
+            .unwrap()
+            .starts_with("coscan bench qpipe")
+    );
+    let points = json["points"].as_array().unwrap();
+    let of = |figure: &str| points.iter().filter(|p| p["figure"] == figure).count();
+    // Two times by three variants; the rate that open arrivals follow from; and these.
+    assert_eq!((of("10"), of("12"), of("open")), (6, 1, 2), "{text}");
+    assert!(points.iter().all(|point| point["qph"].as_f64() > Some(0.0)));
+    let wrong = ["bench", "qpipe", "--figures", "7"];
+    failure(&coscan(folder.path(), &wrong), 2);
 }
 
 #[test]

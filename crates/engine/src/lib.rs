@@ -52,7 +52,7 @@ pub use object_stores::local_store::{Disk, LocalStore, SystemDisk};
 pub use own::{Confinement, check as check_rights, execute, forget_own};
 pub use right::{Right, Rights};
 pub use rights::without_folders;
-pub use session::{CoscanExt, Engine, EngineMetrics, Session};
+pub use session::{CoscanExt, Engine, EngineMetrics, Session, add_physical_rule};
 pub use settings::{EngineConfig, SETTINGS, Setting, Settings, Values};
 pub use statement::{
     StatementError, StatementSize, StatementText, StatementTexts, on_large_stack, parse_statement,

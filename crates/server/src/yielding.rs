@@ -18,7 +18,8 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::coop::CooperativeExec;
 
-/// Runs last: what it adds would hide operators from other rules.
+/// Runs late: what it adds would hide operators from other rules. Yet before operators are shared,
+/// which it would take away.
 #[derive(Debug)]
 pub(crate) struct YieldingJoins;
 

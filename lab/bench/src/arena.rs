@@ -1,14 +1,14 @@
 //! The engine as the benchmark sees it: the only file of this crate that touches it.
 //!
-//! An arena is one engine with one policy, one device and one table. It starts with nothing in
-//! memory: measuring "cold" means taking a new one.
+//! An arena is one engine with one device, a few tables and one way of sharing. It starts with
+//! nothing in memory: measuring "cold" means taking a new one.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
-use coscan::{Engine, EngineConfig, Policy, StorageModel, UnknownName};
-use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext};
+use coscan::{Engine, EngineConfig, Policy, Session, StorageModel, UnknownName};
+use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext, col};
 use futures::TryStreamExt;
 
 use crate::answer::Answer;
@@ -17,25 +17,76 @@ use crate::error::{BenchError, Result};
 /// How an arena's engine is set up.
 #[derive(Clone, Debug)]
 pub(crate) struct ArenaConfig {
-    pub(crate) policy: String,
+    pub(crate) sharing: Sharing,
     pub(crate) model: String,
-    pub(crate) buffer_bytes: u64,
+    /// None: as much as there is memory.
+    pub(crate) buffer_bytes: Option<u64>,
     pub(crate) bandwidth: Option<u64>,
     pub(crate) latency: Duration,
     pub(crate) chunk_bytes: u64,
     pub(crate) target_partitions: Option<usize>,
     /// Where the scheduler's log goes.
     pub(crate) record: Option<PathBuf>,
+    /// What every session sets, by full names.
+    pub(crate) settings: Vec<(&'static str, &'static str)>,
+}
+
+/// What queries share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Sharing {
+    /// How scans are scheduled; `normal` is each by itself.
+    pub(crate) policy: String,
+    /// Whether work above scans is done once a chunk.
+    pub(crate) fragments: bool,
+    /// Whether operators are run once for all who want their output.
+    pub(crate) operators: bool,
 }
 
 /// What is added to a policy's name to have work above the scans shared too.
 const FRAGMENTS: &str = "+fragments";
 
-/// An engine with one table.
+impl Sharing {
+    /// Of scans alone, as in the papers' policies; or of what stands on them too, if the name ends
+    /// in `+fragments`.
+    pub(crate) fn of_scans(name: &str) -> Self {
+        let (policy, fragments) = match name.strip_suffix(FRAGMENTS) {
+            Some(policy) => (policy, true),
+            None => (name, false),
+        };
+        Self {
+            policy: policy.to_owned(),
+            fragments,
+            operators: false,
+        }
+    }
+}
+
+/// A table of an arena.
+#[derive(Clone, Debug)]
+pub(crate) struct TableFile {
+    /// Its name in SQL.
+    pub(crate) name: String,
+    /// A Parquet file, or a folder of them.
+    pub(crate) path: PathBuf,
+    /// The column whose order is declared, if one is: scans of which the order is wanted keep it.
+    pub(crate) order: Option<&'static str>,
+}
+
+impl TableFile {
+    /// Without a declared order.
+    pub(crate) fn new(name: &str, path: &Path) -> Self {
+        Self {
+            name: name.to_owned(),
+            path: path.to_owned(),
+            order: None,
+        }
+    }
+}
+
+/// An engine with its tables.
 pub(crate) struct Arena {
     engine: Engine,
-    table: String,
-    path: String,
+    settings: Vec<(&'static str, &'static str)>,
 }
 
 /// What an arena has done since it was made.
@@ -45,6 +96,8 @@ pub(crate) struct Counters {
     pub(crate) io_bytes: u64,
     pub(crate) decode_bytes: u64,
     pub(crate) sched_cpu: Duration,
+    /// Operators of which a query took what another's run gave.
+    pub(crate) satellites: u64,
 }
 
 /// One load.
@@ -57,20 +110,14 @@ pub(crate) struct Load {
 }
 
 impl Arena {
-    /// A new engine with `table` at `path`.
-    pub(crate) async fn open(config: &ArenaConfig, table: &str, path: &Path) -> Result<Self> {
+    /// A new engine with these tables.
+    pub(crate) async fn open(config: &ArenaConfig, tables: &[TableFile]) -> Result<Self> {
         let failed = |error| BenchError::engine("starting the engine", error);
-        // The paper's policies share reads and nothing else; states that are remembered would hide
-        // the second read.
-        let (name, share_fragments) = match config.policy.strip_suffix(FRAGMENTS) {
-            Some(name) => (name, true),
-            None => (config.policy.as_str(), false),
-        };
         let engine = Engine::new(EngineConfig {
-            buffer_bytes_max: Some(config.buffer_bytes),
-            policy: policy(name)?,
-            share_fragments,
-            share_operators: false,
+            buffer_bytes_max: config.buffer_bytes,
+            policy: policy(&config.sharing.policy)?,
+            share_fragments: config.sharing.fragments,
+            share_operators: config.sharing.operators,
             model: model(&config.model)?,
             chunk_bytes: config.chunk_bytes,
             // Every scan of the workload is to be scheduled, however small its range.
@@ -85,26 +132,33 @@ impl Arena {
         .map_err(failed)?;
         let arena = Self {
             engine,
-            table: table.to_owned(),
-            path: path.to_string_lossy().into(),
+            settings: config.settings.clone(),
         };
         let session = arena.engine.session();
-        session
-            .register(&arena.table, &arena.path)
-            .await
-            .map_err(|error| BenchError::engine("opening the table", error))?;
+        for table in tables {
+            let failed = |error| BenchError::engine(format!("opening {}", table.name), error);
+            register(&session, table).await.map_err(failed)?;
+        }
         Ok(arena)
     }
 
     /// Runs one statement in a session of its own; `label` marks its loads in the trace.
     pub(crate) async fn run(&self, label: &str, sql: &str) -> Result<Vec<RecordBatch>> {
         let failed = |error: coscan::Error| BenchError::engine(label.to_owned(), error);
-        let session = self.engine.session();
-        session.label(label).map_err(failed)?;
+        let session = self.session(label).map_err(failed)?;
         let rows = session.sql(sql).await.map_err(failed)?;
         rows.try_collect()
             .await
             .map_err(|error| BenchError::engine(label.to_owned(), error))
+    }
+
+    fn session(&self, label: &str) -> coscan::Result<Session> {
+        let session = self.engine.session();
+        session.label(label)?;
+        for (name, value) in &self.settings {
+            session.set(name, value)?;
+        }
+        Ok(session)
     }
 
     pub(crate) fn counters(&self) -> Counters {
@@ -114,6 +168,7 @@ impl Arena {
             io_bytes: metrics.io_bytes,
             decode_bytes: metrics.decode_bytes,
             sched_cpu: Duration::from_nanos(metrics.sched_cpu_ns),
+            satellites: metrics.operators_joined,
         }
     }
 
@@ -135,19 +190,46 @@ impl Arena {
     }
 }
 
-/// Plain DataFusion over the same table: the oracle.
+impl Counters {
+    /// What was added since.
+    pub(crate) fn since(self, before: Self) -> Self {
+        Self {
+            io_requests: self.io_requests - before.io_requests,
+            io_bytes: self.io_bytes - before.io_bytes,
+            decode_bytes: self.decode_bytes - before.decode_bytes,
+            sched_cpu: self.sched_cpu.saturating_sub(before.sched_cpu),
+            satellites: self.satellites - before.satellites,
+        }
+    }
+}
+
+/// An order is declared by DataFusion's own means; tables are found by all sessions either way.
+async fn register(session: &Session, table: &TableFile) -> coscan::Result<()> {
+    let path = table.path.to_string_lossy();
+    let Some(column) = table.order else {
+        return session.register(&table.name, &path).await;
+    };
+    let options = ParquetReadOptions::default();
+    let options = options.file_sort_order(vec![vec![col(column).sort(true, true)]]);
+    let context = session.context();
+    Ok(context.register_parquet(&table.name, path, options).await?)
+}
+
+/// Plain DataFusion over the same tables: the oracle.
 pub(crate) struct Oracle(SessionContext);
 
 impl Oracle {
     /// A DataFusion session of its own, with nothing of Coscan in it.
-    pub(crate) async fn open(table: &str, path: &Path) -> Result<Self> {
+    pub(crate) async fn open(tables: &[TableFile]) -> Result<Self> {
         let context = SessionContext::new_with_config(SessionConfig::new());
-        context
-            .register_parquet(table, path.to_string_lossy(), ParquetReadOptions::default())
-            .await
-            .map_err(|error| {
-                BenchError::engine("opening the table with plain DataFusion", error)
+        for table in tables {
+            let (path, options) = (table.path.to_string_lossy(), ParquetReadOptions::default());
+            let opened = context.register_parquet(&table.name, path, options).await;
+            opened.map_err(|error| {
+                let doing = format!("opening {} with plain DataFusion", table.name);
+                BenchError::engine(doing, error)
             })?;
+        }
         Ok(Self(context))
     }
 

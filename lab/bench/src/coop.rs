@@ -7,8 +7,8 @@
 //! B1: every query's rows are the same under all policies, and the same as plain DataFusion's; else
 //! the run fails.
 //! B2: nothing runs beside the streams while they are measured: not the oracle, not another policy.
-//! Not here: what the queries are (`workload.rs`), what the figures mean (`results.rs`), the engine
-//! (`arena.rs`).
+//! Not here: what the queries are (`workload.rs`), who asks them when (`clients.rs`), what the
+//! figures mean (`results.rs`), the engine (`arena.rs`).
 //! Source: [CoopScans07 §5.1, §5.2].
 
 use std::collections::BTreeMap;
@@ -16,14 +16,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 use crate::answer::Answer;
-use crate::arena::{Arena, ArenaConfig, Oracle, answer, reads_whole_rows};
+use crate::arena::{Arena, ArenaConfig, Oracle, Sharing, TableFile, reads_whole_rows};
+use crate::clients::{self, Ask, Client};
 use crate::cpu;
 use crate::error::{BenchError, Result};
 use crate::layout::Layout;
+use crate::progress::{OnProgress, Progress};
 use crate::results::{CoopResults, POLICIES, PolicyResults, QueryResults};
 use crate::workload::{Mix, Query, Speed, Workload, WorkloadSpec};
 use coscan_quantities::Share;
@@ -94,33 +95,6 @@ impl Default for CoopOptions {
         }
     }
 }
-
-/// What a run is doing, for whoever shows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Progress {
-    /// Something with so many steps begins. What was before it has ended.
-    Begun {
-        /// What it is: `standalone`, `plain DataFusion`, or a policy.
-        phase: String,
-        /// How many queries it runs.
-        steps: u64,
-    },
-    /// One query of the phase has been answered.
-    Advanced,
-}
-
-impl Progress {
-    pub(crate) fn begun(phase: &str, steps: usize) -> Self {
-        Self::Begun {
-            phase: phase.to_owned(),
-            steps: steps as u64,
-        }
-    }
-}
-
-/// Told of a run's progress, from several threads.
-pub type OnProgress = Arc<dyn Fn(Progress) + Send + Sync>;
 
 /// Runs the benchmark.
 ///
@@ -332,18 +306,25 @@ impl<'a> Plan<'a> {
         Some(path.into())
     }
 
+    fn tables(&self) -> [TableFile; 1] {
+        [TableFile::new(TABLE, &self.options.table)]
+    }
+
     async fn arena(&self, policy: &str, record: Option<PathBuf>) -> Result<Arena> {
         let config = ArenaConfig {
-            policy: policy.to_owned(),
+            // The paper's policies share reads and nothing else; states that are remembered would
+            // hide the second read.
+            sharing: Sharing::of_scans(policy),
             model: self.options.model.clone(),
-            buffer_bytes: self.buffer_bytes,
+            buffer_bytes: Some(self.buffer_bytes),
             bandwidth: self.options.bandwidth,
             latency: self.options.latency,
             chunk_bytes: self.options.chunk_bytes,
             target_partitions: self.options.partitions,
             record,
+            settings: Vec::new(),
         };
-        Arena::open(&config, TABLE, &self.options.table).await
+        Arena::open(&config, &self.tables()).await
     }
 
     /// The query alone, with an empty buffer. A short one is measured several times and its median
@@ -382,7 +363,7 @@ impl<'a> Plan<'a> {
     }
 
     async fn oracle(&self, on_progress: &OnProgress) -> Result<Vec<Answer>> {
-        let oracle = Oracle::open(TABLE, &self.options.table).await?;
+        let oracle = Oracle::open(&self.tables()).await?;
         let mut answers = Vec::with_capacity(self.queries.len());
         for (_, query) in &self.queries {
             answers.push(oracle.run(&query.sql).await?);
@@ -400,47 +381,23 @@ impl<'a> Plan<'a> {
         let arena = Arc::new(self.arena(name, self.log_of(name)).await?);
         let before = arena.counters();
         let cpu_before = cpu::process_time();
-        let start = Instant::now();
-        let mut streams = JoinSet::new();
-        for (stream, queries) in self.workload.streams.iter().enumerate() {
-            let first = stream * self.options.queries;
-            let queries: Vec<(usize, Query)> = queries
-                .iter()
-                .cloned()
-                .enumerate()
-                .map(|(at, q)| (first + at, q))
-                .collect();
-            let at = start + self.options.delay * u32::try_from(stream).unwrap_or(u32::MAX);
-            let (arena, on_progress) = (Arc::clone(&arena), Arc::clone(on_progress));
-            streams.spawn(async move {
-                sleep_until(at).await;
-                stream_of(&arena, start, queries, &on_progress).await
-            });
-        }
-        // The set aborts the other streams when it is dropped, which is what the first error does.
-        let mut done: BTreeMap<usize, Done> = BTreeMap::new();
-        while let Some(stream) = streams.join_next().await {
-            done.extend(stream.map_err(|error| BenchError::engine("a stream", error))??);
-        }
+        let done = clients::run(&arena, &self.clients(), on_progress).await?;
         let cpu = cpu::process_time().saturating_sub(cpu_before);
-        let after = arena.counters();
+        let counters = arena.counters().since(before);
         arena.finish_recording();
 
         let mut results = PolicyResults {
             cpu_fraction: cpu.as_secs_f64(),
-            io_requests: after.io_requests - before.io_requests,
-            io_bytes: after.io_bytes - before.io_bytes,
-            sched_cpu_fraction: after
-                .sched_cpu
-                .saturating_sub(before.sched_cpu)
-                .as_secs_f64()
+            io_requests: counters.io_requests,
+            io_bytes: counters.io_bytes,
+            sched_cpu_fraction: counters.sched_cpu.as_secs_f64()
                 / cpu.as_secs_f64().max(f64::MIN_POSITIVE),
-            decode_bytes: after.decode_bytes - before.decode_bytes,
+            decode_bytes: counters.decode_bytes,
             trace: trace(&arena),
             ..Default::default()
         };
         let mut answers = Vec::with_capacity(done.len());
-        for ((stream, query), done) in self.queries.iter().zip(done.into_values()) {
+        for ((stream, query), done) in self.queries.iter().zip(done) {
             results.queries.push(QueryResults {
                 stream: *stream,
                 name: query.class.to_string(),
@@ -451,6 +408,21 @@ impl<'a> Plan<'a> {
             answers.push(done.answer);
         }
         Ok((results, answers))
+    }
+
+    /// The streams; a query's label is its place in the list of queries.
+    fn clients(&self) -> Vec<Client> {
+        let mut queries = self.queries.iter().enumerate();
+        let streams = self.workload.streams.iter().enumerate();
+        let client = |(stream, asked): (usize, &Vec<Query>)| Client {
+            start: self.options.delay * u32::try_from(stream).unwrap_or(u32::MAX),
+            asks: queries
+                .by_ref()
+                .take(asked.len())
+                .map(|(at, (_, query))| Ask::new(at.to_string(), &query.sql))
+                .collect(),
+        };
+        streams.map(client).collect()
     }
 
     /// B1.
@@ -474,39 +446,6 @@ impl<'a> Plan<'a> {
         }
         Ok(())
     }
-}
-
-/// One query, answered.
-struct Done {
-    start: Duration,
-    latency: Duration,
-    answer: Answer,
-}
-
-/// One stream: its queries, one after the other.
-async fn stream_of(
-    arena: &Arena,
-    start: Instant,
-    queries: Vec<(usize, Query)>,
-    on_progress: &OnProgress,
-) -> Result<Vec<(usize, Done)>> {
-    let mut done = Vec::with_capacity(queries.len());
-    for (index, query) in queries {
-        let sent = Instant::now();
-        let batches = arena.run(&index.to_string(), &query.sql).await?;
-        let latency = sent.elapsed();
-        let answer = answer(&batches)?;
-        done.push((
-            index,
-            Done {
-                start: sent - start,
-                latency,
-                answer,
-            },
-        ));
-        on_progress(Progress::Advanced);
-    }
-    Ok(done)
 }
 
 /// The arena's loads, labels read back as places in the list of queries. Times to a tenth of a

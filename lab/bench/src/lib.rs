@@ -8,16 +8,21 @@
 //! | [`coop`] | how long do they take under each policy, and what do they read? |
 //! | [`demo`] | what is the same run on a smaller table, with time scaled down? |
 //! | [`smooth`] | how good is a smooth scan at each selectivity, beside the other access paths? |
+//! | [`qpipe`] | what do queries in flight save that share scans and operators? |
+//! | [`progress`] | what is a run doing? |
 //! | [`results`] | what did a run say, in the form in which it is kept? |
 //! | [`table`], [`report`] | how does a person read it? |
 
 mod answer;
 mod arena;
+mod clients;
 pub mod coop;
 mod cpu;
 pub mod demo;
 mod error;
 pub mod layout;
+pub mod progress;
+pub mod qpipe;
 mod random;
 pub mod report;
 pub mod results;

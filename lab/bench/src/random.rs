@@ -30,6 +30,14 @@ impl Random {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
+    /// How long one waits for the next of events that come at random, once in a unit of time in the
+    /// mean.
+    pub(crate) fn exponential(&mut self) -> f64 {
+        // 53 bits, as many as a float has; never 0.
+        let share = ((self.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
+        -share.ln()
+    }
+
     /// One of `items`; None if there is none.
     #[allow(clippy::cast_possible_truncation)] // An index into a slice fits in usize.
     pub(crate) fn pick<'a, T>(&mut self, items: &'a [T]) -> Option<&'a T> {
@@ -64,5 +72,8 @@ mod tests {
         assert!(seen.iter().all(|&n| n > 140), "{seen:?}");
         assert_eq!(random.below(0), 0);
         assert_eq!(random.pick::<u8>(&[]), None);
+        let waits: Vec<f64> = (0..10_000).map(|_| random.exponential()).collect();
+        let mean = waits.iter().sum::<f64>() / 10_000.0;
+        assert!((0.95..1.05).contains(&mean) && waits.iter().all(|wait| *wait >= 0.0));
     }
 }

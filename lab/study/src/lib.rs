@@ -28,3 +28,4 @@ pub use catalog::{Experiment, experiment, experiments};
 pub use counts::{Counts, Tolerance};
 pub use error::StudyError;
 pub use report::{Claim, Report, Row, Source};
+pub use statistics::percentile;

@@ -32,8 +32,10 @@ pub(crate) fn mean(values: impl Iterator<Item = f64>) -> f64 {
     if count > 0.0 { sum / count } else { 0.0 }
 }
 
-/// The smallest value that at least `percent` of all are not above (nearest rank).
-fn percentile(sorted: &[f64], percent: usize) -> f64 {
+/// The smallest of ascending values that at least `percent` of all are not above (nearest rank); 0
+/// of none.
+#[must_use]
+pub fn percentile(sorted: &[f64], percent: usize) -> f64 {
     let rank = (sorted.len() * percent).div_ceil(100).max(1);
     sorted.get(rank - 1).copied().unwrap_or(0.0)
 }

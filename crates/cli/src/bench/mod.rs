@@ -2,6 +2,7 @@
 //!
 //! Here: `coop`, `data`, and what the experiments have in common.
 
+mod qpipe;
 pub(crate) mod smooth;
 mod workload;
 
@@ -36,6 +37,8 @@ enum Command {
     Coop(Box<CoopArgs>),
     /// The smooth-scan paper's micro-benchmark: each access path at each selectivity.
     Smooth(Box<smooth::Options>),
+    /// The experiments of the paper on shared operators: what queries in flight save.
+    Qpipe(Box<qpipe::Options>),
     /// Make TPC-H tables as Parquet files.
     Data(DataArgs),
     /// Write what the streams of `coop` ask as a file, for other engines (`lab/arena`).
@@ -49,6 +52,7 @@ pub(crate) fn run(options: Options) -> Result<(), Failure> {
     match options.command {
         Command::Coop(args) => run_coop(&args),
         Command::Smooth(options) => smooth::run(&options),
+        Command::Qpipe(options) => qpipe::run(&options),
         Command::Data(args) => run_data(&args),
         Command::Workload(options) => workload::run(&options),
         Command::Mix(options) => workload::run_mix(&options),
@@ -281,6 +285,20 @@ pub(crate) fn write_report(
     paragraphs: Vec<String>,
     render: impl FnOnce(&Notes) -> String,
 ) -> Result<(), Failure> {
+    let notes = Notes {
+        command: command_line(),
+        machine: format!(
+            "Coscan {}, {cores} cores, {}.",
+            env!("CARGO_PKG_VERSION"),
+            std::env::consts::ARCH
+        ),
+        paragraphs,
+    };
+    write(path, render(&notes).as_bytes())
+}
+
+/// The command that was given.
+fn command_line() -> String {
     let command: Vec<String> = std::iter::once("coscan".to_owned())
         .chain(std::env::args().skip(1))
         .map(|argument| {
@@ -291,16 +309,7 @@ pub(crate) fn write_report(
             }
         })
         .collect();
-    let notes = Notes {
-        command: command.join(" "),
-        machine: format!(
-            "Coscan {}, {cores} cores, {}.",
-            env!("CARGO_PKG_VERSION"),
-            std::env::consts::ARCH
-        ),
-        paragraphs,
-    };
-    write(path, render(&notes).as_bytes())
+    command.join(" ")
 }
 
 /// Writes a value as one line of JSON.

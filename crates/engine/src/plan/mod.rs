@@ -16,5 +16,5 @@ mod share_operators;
 mod swap_scans;
 
 pub(crate) use float_bounds::HideFloatBounds;
-pub(crate) use share_operators::ShareOperators;
+pub(crate) use share_operators::{SHARE_OPERATORS, ShareOperators};
 pub(crate) use swap_scans::{MarkScans, SwapScans};

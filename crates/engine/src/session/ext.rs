@@ -1,14 +1,16 @@
 //! Coscan in somebody else's DataFusion session.
 
-use datafusion::execution::SessionStateBuilder;
-use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use std::sync::Arc;
+
+use datafusion::execution::SessionStateBuilder;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 
 use super::engine::Engine;
 use crate::fragment::ShareFragments;
 use crate::index;
 use crate::memory::{SPILL_FILE_BYTES, SPILL_FILE_BYTES_DEFAULT};
-use crate::plan::{HideFloatBounds, MarkScans, ShareOperators, SwapScans};
+use crate::plan::{HideFloatBounds, MarkScans, SHARE_OPERATORS, ShareOperators, SwapScans};
 
 /// Adds cooperative scans to a DataFusion session.
 ///
@@ -39,7 +41,8 @@ pub trait CoscanExt {
     /// two files, the reader waits for the next batch of the older one, and nobody writes to it
     /// until the reader goes on.
     ///
-    /// Call it last: rules added afterwards run after the scans were replaced. The session keeps
+    /// Call it last: rules added afterwards run after the scans were replaced, and take sharing away
+    /// from the operators above what they change ([`add_physical_rule`] does not). The session keeps
     /// its own runtime; give it [`Engine::runtime`] if its operators are to share the engine's
     /// memory budget. The engine must outlive the session's queries: when the last [`Engine`] is
     /// dropped, scans are planned as DataFusion does.
@@ -69,4 +72,17 @@ impl CoscanExt for SessionStateBuilder {
         index::look_for_indexes(&mut self, &resources);
         self
     }
+}
+
+/// Adds a rule to a session that Coscan may have its own in: last, but before operators are shared.
+/// A rule that comes later and changes a plan takes away what shares the operators above.
+pub fn add_physical_rule(
+    builder: &mut SessionStateBuilder,
+    rule: Arc<dyn PhysicalOptimizerRule + Send + Sync>,
+) {
+    let optimizers = builder.physical_optimizers().get_or_insert_default();
+    let mut rules = std::mem::take(optimizers).rules;
+    let shares = rules.iter().position(|rule| rule.name() == SHARE_OPERATORS);
+    rules.insert(shares.unwrap_or(rules.len()), rule);
+    *builder.physical_optimizers() = Some(PhysicalOptimizer::with_rules(rules));
 }

@@ -35,7 +35,7 @@ use crate::statement::{
 use crate::tables::{SYSTEM_SCHEMA, registration};
 
 pub use engine::{Engine, EngineMetrics};
-pub use ext::CoscanExt;
+pub use ext::{CoscanExt, add_physical_rule};
 
 /// The catalog and the schema that every session sees.
 const CATALOG: &str = "datafusion";

@@ -99,10 +99,10 @@ impl PgCatalog {
         if let Some(config) = builder.config() {
             config.set_extension(Arc::clone(&board));
         }
+        coscan::add_physical_rule(&mut builder, Arc::new(YieldingJoins));
         let state = builder
             .with_catalog_list(overlay)
             .with_type_planner(Arc::new(PgOidTypePlanner))
-            .with_physical_optimizer_rule(Arc::new(YieldingJoins))
             .build();
         let session = SessionContext::new_with_state(state);
         for function in &self.functions {

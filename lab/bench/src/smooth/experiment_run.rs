@@ -10,8 +10,8 @@ use super::checksum::expected;
 use super::data::{Spec, Table};
 use super::figures::Figures;
 use super::measure::{Bench, Case, DeviceKind, Expected, Median, select};
-use crate::coop::{OnProgress, Progress};
 use crate::error::Result;
+use crate::progress::{OnProgress, Progress};
 
 /// What an experiment is run on.
 #[derive(Clone, Debug)]

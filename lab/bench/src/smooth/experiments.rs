@@ -16,8 +16,8 @@ use super::data::{COLUMNS, Keys, Spec, Table, VALUES, bound};
 use super::experiment_run::{ExperimentOptions, Run};
 use super::figures::{Figure, Figures};
 use super::measure::{Bench, Case, Expected, Median, select};
-use crate::coop::OnProgress;
 use crate::error::Result;
+use crate::progress::OnProgress;
 
 /// An experiment that can be run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

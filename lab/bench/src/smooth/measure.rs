@@ -25,8 +25,8 @@ use tokio::time::{Instant, timeout};
 
 use super::checksum::{Checker, Checksum};
 use super::data::{COLUMNS, Table};
-use crate::coop::{OnProgress, Progress};
 use crate::error::{BenchError, Result};
+use crate::progress::{OnProgress, Progress};
 
 /// What is read from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

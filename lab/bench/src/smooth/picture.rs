@@ -17,8 +17,8 @@ use serde::{Deserialize, Serialize};
 use super::checksum::{Checksum, expected};
 use super::data::{Spec, Table, bound};
 use super::measure::{Bench, Case, DeviceKind, Expected, Measured, Read, TABLE, select};
-use crate::coop::{OnProgress, Progress};
 use crate::error::Result;
+use crate::progress::{OnProgress, Progress};
 
 /// What is pictured.
 #[derive(Clone, Copy, Debug)]

@@ -8,8 +8,8 @@ use super::checksum::{Checksum, expected};
 use super::data::{Spec, Table, bound};
 use super::measure::{Bench, Case, DeviceKind, Expected, Median, select};
 use super::results::{Machine, Point, SmoothResults};
-use crate::coop::{OnProgress, Progress};
 use crate::error::Result;
+use crate::progress::{OnProgress, Progress};
 
 /// What is run.
 #[derive(Clone, Debug)]

@@ -17,8 +17,8 @@ use coscan_rewrite::{RewriteOptions, rewrite};
 use super::figures::{Figure, Figures};
 use super::measure::{Bench, Case, DeviceKind, Expected, Median};
 use crate::answer::Answer;
-use crate::coop::{OnProgress, Progress};
 use crate::error::{BenchError, Result};
+use crate::progress::{OnProgress, Progress};
 use crate::tpch::{self, Generate, Table};
 use coscan_quantities as quantities;
 

@@ -38,6 +38,7 @@ use std::time::Duration;
 use constants::{Constants, Fast};
 use date::Date;
 pub use file::{FORMAT, QueryFile, StreamFile, VERSION, WorkloadFile};
+pub(crate) use whole::{TABLES, q4, q6};
 pub use whole::{WholeFile, WholeSpec};
 
 use crate::error::{BenchError, Result};

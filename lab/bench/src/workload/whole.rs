@@ -89,9 +89,25 @@ impl WholeSpec {
     }
 }
 
-const TABLES: [&str; 7] = [
+/// What the queries read.
+pub(crate) const TABLES: [&str; 7] = [
     "customer", "lineitem", "nation", "orders", "part", "region", "supplier",
 ];
+
+impl WholeFile {
+    /// Names and statements, the clients' first queries before their second ones.
+    pub(crate) fn in_turn(&self) -> Vec<(&'static str, &str)> {
+        let most = self.streams.iter().map(|client| client.queries.len()).max();
+        let turn = |at: usize| {
+            let asked = self
+                .streams
+                .iter()
+                .filter_map(move |client: &Client| client.queries.get(at));
+            asked.map(|query: &Asked| (query.name, query.sql.as_str()))
+        };
+        (0..most.unwrap_or(0)).flat_map(turn).collect()
+    }
+}
 
 /// By name: draws a query.
 type Draw = fn(&mut Random) -> String;
@@ -168,7 +184,8 @@ fn q1(random: &mut Random) -> String {
     )
 }
 
-fn q4(random: &mut Random) -> String {
+/// TPC-H Q4, its parameters drawn.
+pub(crate) fn q4(random: &mut Random) -> String {
     let month = random.below(58);
     let (first, end) = (
         Date::month_from_1993(month),
@@ -182,7 +199,8 @@ fn q4(random: &mut Random) -> String {
     )
 }
 
-fn q6(random: &mut Random) -> String {
+/// TPC-H Q6, its parameters drawn.
+pub(crate) fn q6(random: &mut Random) -> String {
     fast(&Fast::of_tpch(random), "lineitem", "", "\n")
 }
 

@@ -33,6 +33,9 @@ use crate::settings::Settings;
 /// Options that no row depends on.
 const IGNORED: [&str; 2] = ["coscan.label", "coscan.memory"];
 
+/// The rule's name.
+pub(crate) const SHARE_OPERATORS: &str = "CoscanShareOperators";
+
 /// Puts a [`SharedExec`] over each operator that may be shared. Runs last.
 #[derive(Debug)]
 pub(crate) struct ShareOperators {
@@ -88,7 +91,7 @@ impl PhysicalOptimizerRule for ShareOperators {
     }
 
     fn name(&self) -> &'static str {
-        "CoscanShareOperators"
+        SHARE_OPERATORS
     }
 
     fn schema_check(&self) -> bool {

@@ -1,0 +1,30 @@
+//! What is a run doing?
+
+use std::sync::Arc;
+
+/// What a run is doing, for whoever shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Progress {
+    /// Something with so many steps begins. What was before it has ended.
+    Begun {
+        /// What it is: `standalone`, `plain DataFusion`, or a policy.
+        phase: String,
+        /// How many queries it runs.
+        steps: u64,
+    },
+    /// One query of the phase has been answered.
+    Advanced,
+}
+
+impl Progress {
+    pub(crate) fn begun(phase: &str, steps: usize) -> Self {
+        Self::Begun {
+            phase: phase.to_owned(),
+            steps: steps as u64,
+        }
+    }
+}
+
+/// Told of a run's progress, from several threads.
+pub type OnProgress = Arc<dyn Fn(Progress) + Send + Sync>;

@@ -1,0 +1,302 @@
+//! On what is it measured, and are the rows the same?
+//!
+//! Idea: a ground is what an experiment's points have in common: tables, queries, the buffer, and
+//! how long each query takes alone. Everything else stands in a point's clients and variants.
+//! Variants take turns within a repeat, so that a slow minute of the machine hits all of them.
+//!
+//! G1: a query's rows are the same whenever it is asked, in every variant, and the same as plain
+//! DataFusion's; else the run fails.
+//! G2: every run has an engine of its own with nothing in memory.
+//! G3: nothing runs beside the clients while they are measured.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::QpipeOptions;
+use super::results::{Point, QpipeResults};
+use super::variant::{ISOLATED, Variant};
+use crate::answer::Answer;
+use crate::arena::{Arena, ArenaConfig, Counters, Oracle, TableFile, answer};
+use crate::clients::{self, Ask, Client, Done};
+use crate::cpu;
+use crate::error::{BenchError, Result};
+use crate::progress::{OnProgress, Progress};
+use crate::results::mean;
+
+/// A query: which of TPC-H's it is, and its statement.
+#[derive(Clone, Debug)]
+pub(crate) struct Query {
+    pub(crate) name: String,
+    pub(crate) sql: String,
+}
+
+/// What is to be measured: who asks, in which variants.
+pub(crate) struct Case {
+    /// With what stands fast before it is measured.
+    pub(crate) point: Point,
+    /// Asks are places in the list of queries.
+    pub(crate) clients: Vec<Client>,
+    pub(crate) variants: Vec<Variant>,
+}
+
+/// What an experiment's points have in common.
+pub(crate) struct Ground<'a> {
+    options: &'a QpipeOptions,
+    on_progress: &'a OnProgress,
+    /// In progress and errors.
+    title: String,
+    tables: Vec<TableFile>,
+    settings: Vec<(&'static str, &'static str)>,
+    pub(crate) queries: Vec<Query>,
+    touched_bytes: u64,
+    buffer_bytes: u64,
+    /// By name.
+    alone: BTreeMap<String, Alone>,
+    /// By query: who gave it, and the rows.
+    answers: Vec<Option<(String, Answer)>>,
+}
+
+/// A query with nothing beside it and nothing in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Alone {
+    time: Duration,
+    /// From the device.
+    bytes: u64,
+}
+
+/// One run of a case.
+struct Outcome {
+    done: Vec<Done>,
+    total: Duration,
+    counters: Counters,
+    cpu: Duration,
+}
+
+impl<'a> Ground<'a> {
+    /// Has plain DataFusion answer the queries, finds out what they read at all, of which the
+    /// buffer may be a part, and how long each takes alone.
+    pub(crate) async fn new(
+        options: &'a QpipeOptions,
+        on_progress: &'a OnProgress,
+        title: &str,
+        tables: Vec<TableFile>,
+        settings: &[(&'static str, &'static str)],
+        queries: Vec<Query>,
+    ) -> Result<Self> {
+        let mut ground = Self {
+            options,
+            on_progress,
+            title: title.to_owned(),
+            tables,
+            settings: [&[STATE_CACHE_OFF][..], settings].concat(),
+            answers: vec![None; queries.len()],
+            queries,
+            touched_bytes: 0,
+            buffer_bytes: 0,
+            alone: BTreeMap::new(),
+        };
+        if options.verify {
+            ground.ask_oracle().await?;
+        }
+        ground.touched_bytes = ground.read_all().await?;
+        ground.buffer_bytes = options.buffer.of(ground.touched_bytes);
+        ground.alone = ground.each_alone().await?;
+        Ok(ground)
+    }
+
+    async fn ask_oracle(&mut self) -> Result<()> {
+        self.begin("plain DataFusion", self.queries.len());
+        let oracle = Oracle::open(&self.tables).await?;
+        for (query, known) in self.queries.iter().zip(&mut self.answers) {
+            let answer = oracle.run(&query.sql).await?;
+            *known = Some(("plain DataFusion".to_owned(), answer));
+            (self.on_progress)(Progress::Advanced);
+        }
+        Ok(())
+    }
+
+    /// What is read if every query is asked once and everything is kept. It also spares the first
+    /// query that is timed the pages of code and allocator that a process's first one pays for.
+    async fn read_all(&mut self) -> Result<u64> {
+        self.begin("what is read", self.queries.len());
+        let config = ArenaConfig {
+            buffer_bytes: None,
+            bandwidth: None,
+            latency: Duration::ZERO,
+            ..self.config(ISOLATED)
+        };
+        let arena = Arena::open(&config, &self.tables).await?;
+        for number in 0..self.queries.len() {
+            let query = &self.queries[number];
+            let batches = arena.run(&query.name, &query.sql).await?;
+            self.compare(number, "each once", answer(&batches)?)?;
+            (self.on_progress)(Progress::Advanced);
+        }
+        Ok(arena.counters().io_bytes)
+    }
+
+    /// The first query of each name stands for it.
+    async fn each_alone(&self) -> Result<BTreeMap<String, Alone>> {
+        let mut first: BTreeMap<&str, &Query> = BTreeMap::new();
+        for query in &self.queries {
+            first.entry(&query.name).or_insert(query);
+        }
+        self.begin("alone", first.len() * ALONE_RUNS);
+        let mut alone = BTreeMap::new();
+        for (name, query) in first {
+            let mut runs = Vec::with_capacity(ALONE_RUNS);
+            for _ in 0..ALONE_RUNS {
+                let arena = self.arena(ISOLATED).await?;
+                let start = Instant::now();
+                arena.run(name, &query.sql).await?;
+                runs.push(Alone {
+                    time: start.elapsed(),
+                    bytes: arena.counters().io_bytes,
+                });
+                (self.on_progress)(Progress::Advanced);
+            }
+            runs.sort_unstable();
+            alone.insert(name.to_owned(), runs[ALONE_RUNS / 2]);
+        }
+        Ok(alone)
+    }
+
+    /// Mean seconds that the queries take alone.
+    pub(crate) fn alone_s(&self) -> f64 {
+        let queries = self.queries.iter();
+        mean(queries.map(|query| self.alone[&query.name].time.as_secs_f64()))
+    }
+
+    /// What the clients' queries read, each by itself.
+    fn demand_bytes(&self, clients: &[Client]) -> Result<u64> {
+        let asks = clients.iter().flat_map(|client| &client.asks);
+        let bytes = asks.map(|ask| Ok(self.alone[&self.queries[place(ask)?].name].bytes));
+        bytes.sum()
+    }
+
+    /// That query, without a thought.
+    pub(crate) fn ask(&self, query: usize) -> Ask {
+        Ask::new(query.to_string(), &self.queries[query].sql)
+    }
+
+    /// Measures the cases and adds their points to the results.
+    pub(crate) async fn measure(
+        &mut self,
+        cases: Vec<Case>,
+        results: &mut QpipeResults,
+    ) -> Result<()> {
+        let asks = |case: &Case| case.clients.iter().map(|c| c.asks.len()).sum::<usize>();
+        let steps = cases.iter().map(|case| case.variants.len() * asks(case));
+        self.begin(&self.title, steps.sum::<usize>() * self.options.repeats);
+        for case in cases {
+            let mut outcomes: Vec<Vec<Outcome>> = case.variants.iter().map(|_| vec![]).collect();
+            for _ in 0..self.options.repeats.max(1) {
+                for (variant, outcomes) in case.variants.iter().zip(&mut outcomes) {
+                    outcomes.push(self.once(*variant, &case.clients).await?);
+                }
+            }
+            for (variant, outcomes) in case.variants.iter().zip(outcomes) {
+                let mut point = case.point.clone();
+                variant.name.clone_into(&mut point.variant);
+                point.buffer_bytes = self.buffer_bytes;
+                point.touched_bytes = self.touched_bytes;
+                point.demand_bytes = self.demand_bytes(&case.clients)?;
+                results.points.extend(measured(point, outcomes));
+            }
+        }
+        Ok(())
+    }
+
+    async fn once(&mut self, variant: Variant, clients: &[Client]) -> Result<Outcome> {
+        // G2.
+        let arena = Arc::new(self.arena(variant).await?);
+        let (before, cpu_before) = (arena.counters(), cpu::process_time());
+        let start = Instant::now();
+        let mut done = clients::run(&arena, clients, self.on_progress).await?;
+        let outcome = Outcome {
+            total: start.elapsed(),
+            counters: arena.counters().since(before),
+            cpu: cpu::process_time().saturating_sub(cpu_before),
+            done: Vec::new(),
+        };
+        let asks = clients.iter().flat_map(|client| &client.asks);
+        for (ask, done) in asks.zip(&mut done) {
+            let answer = std::mem::take(&mut done.answer);
+            self.compare(place(ask)?, variant.name, answer)?;
+        }
+        Ok(Outcome { done, ..outcome })
+    }
+
+    /// G1.
+    fn compare(&mut self, query: usize, by: &str, answer: Answer) -> Result<()> {
+        let Some((reference, expected)) = &self.answers[query] else {
+            self.answers[query] = Some((by.to_owned(), answer));
+            return Ok(());
+        };
+        let Some(difference) = answer.difference(expected) else {
+            return Ok(());
+        };
+        Err(BenchError::Mismatch {
+            query: format!("{}, {}", self.title, self.queries[query].name),
+            policy: by.to_owned(),
+            reference: reference.clone(),
+            difference,
+            sql: self.queries[query].sql.clone(),
+        })
+    }
+
+    async fn arena(&self, variant: Variant) -> Result<Arena> {
+        Arena::open(&self.config(variant), &self.tables).await
+    }
+
+    fn config(&self, variant: Variant) -> ArenaConfig {
+        let options = self.options;
+        ArenaConfig {
+            sharing: variant.sharing(),
+            model: options.model.clone(),
+            buffer_bytes: Some(self.buffer_bytes),
+            bandwidth: options.bandwidth,
+            latency: options.latency,
+            chunk_bytes: options.chunk_bytes,
+            target_partitions: Some(options.partitions),
+            record: None,
+            settings: self.settings.clone(),
+        }
+    }
+
+    fn begin(&self, phase: &str, steps: usize) {
+        (self.on_progress)(Progress::begun(phase, steps));
+    }
+}
+
+/// The place of what is asked in the list of queries, which is its label.
+fn place(ask: &Ask) -> Result<usize> {
+    let place = ask.label.parse();
+    place.map_err(|_| BenchError::WorkerLost("a client"))
+}
+
+/// The repeat with the median time, of an even number the shorter of the two in the middle; None
+/// of none.
+fn measured(mut point: Point, mut outcomes: Vec<Outcome>) -> Option<Point> {
+    outcomes.sort_by_key(|outcome| outcome.total);
+    point.total_min_s = outcomes.first()?.total.as_secs_f64();
+    point.total_max_s = outcomes.last()?.total.as_secs_f64();
+    let outcome = outcomes.swap_remove((outcomes.len() - 1) / 2);
+    point.total_s = outcome.total.as_secs_f64();
+    point.cpu_s = outcome.cpu.as_secs_f64();
+    point.io_requests = outcome.counters.io_requests;
+    point.io_bytes = outcome.counters.io_bytes;
+    point.decode_bytes = outcome.counters.decode_bytes;
+    point.satellites = outcome.counters.satellites;
+    let latencies = outcome.done.iter().map(|done| done.latency.as_secs_f64());
+    point.summarize(&latencies.collect::<Vec<f64>>());
+    Some(point)
+}
+
+/// The paper shares between queries in flight: nothing is kept for those to come.
+const STATE_CACHE_OFF: (&str, &str) = ("coscan.state_cache", "0");
+/// A query is timed alone so often; the median counts, since interarrival times are parts of it.
+const ALONE_RUNS: usize = 3;

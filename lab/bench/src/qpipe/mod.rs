@@ -1,0 +1,302 @@
+//! `QPipe`'s experiments on the engine: what do queries in flight save that share scans, fragments
+//! and operators?
+//!
+//! Idea: the same queries, asked by the same clients at the same times, of engines that differ in
+//! what is shared and in nothing else. Only queries in flight share: no state or result is kept
+//! for queries to come (`coscan.state_cache` is 0 in every variant), and every run begins with an
+//! engine that has nothing in memory.
+//!
+//! | file | question |
+//! |---|---|
+//! | `variant.rs` | what is shared? |
+//! | `ground.rs` | on what is it measured, and are the rows the same? |
+//! | `wisconsin.rs` | what is in the Wisconsin benchmark's tables? |
+//! | `scans.rs` | what do overlapping scans read? (Figure 8) |
+//! | `pairs.rs` | what does a second query gain, some time after the first? (Figures 9 to 11) |
+//! | `mix.rs` | and many clients of TPC-H's queries? (Figures 12 and 13, and open arrivals) |
+//! | `claims.rs` | does it show what the paper shows? |
+//! | `results.rs` | what did a run say, in the form in which it is kept? |
+//! | `table.rs` | how does a person read it? |
+//!
+//! Not here: peers beside it (`lab/arena/mix.sh`).
+//! Source: [QPipe05 §5]; we differ: DBMS X is not there, and the baseline is this engine with
+//! nothing shared but what is left in its buffer.
+
+mod claims;
+mod ground;
+mod mix;
+mod pairs;
+pub mod results;
+mod scans;
+pub mod table;
+mod variant;
+pub mod wisconsin;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use coscan_quantities::Share;
+
+use crate::arena::{TableFile, reads_whole_rows};
+use crate::demo;
+use crate::error::{BenchError, Result};
+use crate::progress::OnProgress;
+use crate::smooth::results::Machine;
+use crate::tpch::{Generate, Table};
+use crate::workload::TABLES;
+use results::QpipeResults;
+
+/// What can be measured, by the paper's numbers of figures.
+pub const FIGURES: [&str; 7] = ["8", "9", "10", "11", "12", "13", "open"];
+
+/// What is run.
+#[derive(Clone, Debug)]
+pub struct QpipeOptions {
+    /// Some of [`FIGURES`].
+    pub figures: Vec<String>,
+    /// Names and files of [`tpch_tables`].
+    pub tpch: Vec<(String, PathBuf)>,
+    /// Names and files of the Wisconsin benchmark's tables, which Figure 10 needs.
+    pub wisconsin: Vec<(String, PathBuf)>,
+    /// TPC-H's scale factor.
+    pub scale: f64,
+    /// What queries, their parameters, thoughts and arrivals are drawn from.
+    pub seed: u64,
+    /// `nsm` or `dsm`.
+    pub model: String,
+    /// The buffer: bytes, or a fraction of what an experiment's queries read at all.
+    pub buffer: Share,
+    /// The device's limit in bytes per second.
+    pub bandwidth: Option<u64>,
+    /// Time added to each request.
+    pub latency: Duration,
+    /// The size of a chunk in bytes on disk.
+    pub chunk_bytes: u64,
+    /// Partitions of each query; at least 2, for with one nothing is joined by merging.
+    pub partitions: usize,
+    /// How many clients Figure 12 has; most of them ask when arrivals are open.
+    pub clients: Vec<usize>,
+    /// Queries of each client, if there are as many clients as Figure 12 has at most.
+    pub queries: usize,
+    /// Sets of parameters of each query of the mix; 0: drawn for each time it is asked.
+    pub sets: usize,
+    /// Times between arrivals in figures 8 to 11, as parts of the time that the query takes alone.
+    pub interarrivals: Vec<f64>,
+    /// Mean times that clients think in Figure 13, in mean times of a query alone.
+    pub thinks: Vec<f64>,
+    /// How often each point is measured; the median counts.
+    pub repeats: usize,
+    /// Whether plain DataFusion answers every query too.
+    pub verify: bool,
+}
+
+impl Default for QpipeOptions {
+    fn default() -> Self {
+        Self {
+            figures: FIGURES.map(str::to_owned).to_vec(),
+            tpch: Vec::new(),
+            wisconsin: Vec::new(),
+            scale: 1.0,
+            seed: 1,
+            model: "dsm".to_owned(),
+            buffer: Share::Fraction(0.25),
+            bandwidth: Some(200_000_000),
+            latency: Duration::ZERO,
+            chunk_bytes: demo::row_group_bytes(1.0),
+            partitions: crate::cpu::cores().max(PARTITIONS_MIN),
+            clients: vec![1, 2, 4, 6, 8, 10, 12],
+            queries: 4,
+            sets: 0,
+            interarrivals: vec![0.0, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2],
+            thinks: vec![0.0, 1.0, 2.0, 5.0, 10.0],
+            repeats: 1,
+            verify: true,
+        }
+    }
+}
+
+impl QpipeOptions {
+    fn wants(&self, figure: &str) -> bool {
+        self.figures.iter().any(|wanted| wanted == figure)
+    }
+
+    /// Whether TPC-H's tables are needed.
+    #[must_use]
+    pub fn needs_tpch(&self) -> bool {
+        self.figures.iter().any(|figure| figure != SORT_MERGE)
+    }
+
+    /// Whether the Wisconsin benchmark's tables are needed.
+    #[must_use]
+    pub fn needs_wisconsin(&self) -> bool {
+        self.wants(SORT_MERGE)
+    }
+
+    /// TPC-H's tables of these names.
+    fn tables(&self, names: &[&str]) -> Result<Vec<TableFile>> {
+        let table = |name: &&str| {
+            let found = self.tpch.iter().find(|(known, _)| known == name);
+            let (name, path) = found.ok_or_else(|| BenchError::NoTable {
+                text: (*name).to_owned(),
+            })?;
+            Ok(TableFile::new(name, path))
+        };
+        names.iter().map(table).collect()
+    }
+}
+
+/// The tables of TPC-H that the experiments read.
+pub fn tpch_tables() -> impl Iterator<Item = Table> {
+    let all = Table::ALL.into_iter();
+    all.filter(|table| TABLES.contains(&table.name()))
+}
+
+/// How the tables are made: with about as many chunks as in the other papers' experiments, so that
+/// a quarter of a small table is still a choice of chunks.
+#[must_use]
+pub fn generate(scale: f64) -> Generate {
+    Generate {
+        scale,
+        row_group_bytes: demo::row_group_bytes(scale),
+        threads: crate::cpu::cores(),
+    }
+}
+
+/// Runs the experiments, one figure after the other.
+///
+/// Cancel safety: dropping the future cancels all queries.
+///
+/// # Errors
+/// A table is missing or cannot be read, a query fails, or [`BenchError::Mismatch`] if its rows are
+/// not those that another run of it, or plain DataFusion, gave.
+pub async fn run(options: &QpipeOptions, on_progress: OnProgress) -> Result<QpipeResults> {
+    // Names are checked before anything is measured.
+    reads_whole_rows(&options.model)?;
+    let mut results = QpipeResults {
+        experiment: "qpipe".to_owned(),
+        scale: options.scale,
+        seed: options.seed,
+        model: options.model.clone(),
+        bandwidth: options.bandwidth,
+        latency_s: options.latency.as_secs_f64(),
+        chunk_bytes: options.chunk_bytes,
+        partitions: options.partitions,
+        sets: options.sets,
+        state_cache_bytes: 0,
+        repeats: options.repeats,
+        verified: options.verify,
+        machine: Machine::here(),
+        ..QpipeResults::default()
+    };
+    if options.wants(SCANS) {
+        scans::run(options, &on_progress, &mut results).await?;
+    }
+    for pair in pairs::ALL {
+        if options.wants(pair.figure) {
+            pairs::run(&pair, options, &on_progress, &mut results).await?;
+        }
+    }
+    if [THROUGHPUT, THINKING, OPEN]
+        .iter()
+        .any(|f| options.wants(f))
+    {
+        mix::run(options, &on_progress, &mut results).await?;
+    }
+    results.claims = claims::claims(&results.points);
+    Ok(results)
+}
+
+/// The least of [`QpipeOptions::partitions`].
+const PARTITIONS_MIN: usize = 2;
+
+pub(crate) const SCANS: &str = "8";
+pub(crate) const MERGE_JOIN: &str = "9";
+pub(crate) const SORT_MERGE: &str = "10";
+pub(crate) const HASH_JOIN: &str = "11";
+pub(crate) const THROUGHPUT: &str = "12";
+pub(crate) const THINKING: &str = "13";
+pub(crate) const OPEN: &str = "open";
+
+#[cfg(test)]
+mod tests {
+    use std::ops::ControlFlow;
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use super::results::Point;
+    use super::variant::{ISOLATED, SHARED, Variant};
+    use super::*;
+    use crate::tpch;
+
+    /// At scale 0.01 behind a device on which a query takes some tenths of a second: times mean
+    /// nothing, and what is counted would be the same if the machine stood still for a moment.
+    async fn small(root: &Path, figures: &[&str]) -> QpipeResults {
+        let mut options = QpipeOptions {
+            figures: figures.iter().map(|figure| (*figure).to_owned()).collect(),
+            scale: 0.01,
+            bandwidth: Some(4_000_000),
+            chunk_bytes: demo::row_group_bytes(0.01),
+            partitions: 2,
+            clients: vec![2, 4],
+            queries: 2,
+            sets: 1,
+            interarrivals: vec![0.0, 0.2],
+            thinks: vec![0.1],
+            ..QpipeOptions::default()
+        };
+        let file = |table: Table| {
+            let go_on = |_, _| ControlFlow::Continue(());
+            let path = tpch::ensure(root, table, &generate(options.scale), &go_on).unwrap();
+            (table.name().to_owned(), path)
+        };
+        options.tpch = tpch_tables().map(file).collect();
+        for table in wisconsin::tables(options.scale) {
+            let path = table.ensure(root, |_| ()).await.unwrap();
+            options.wisconsin.push((table.name.to_owned(), path));
+        }
+        run(&options, Arc::new(|_| ())).await.unwrap()
+    }
+
+    fn of<'a>(results: &'a QpipeResults, figure: &str, variant: Variant) -> Vec<&'a Point> {
+        let of = |point: &&Point| point.figure == figure && point.variant == variant.name;
+        results.points.iter().filter(of).collect()
+    }
+
+    /// That rows are equal is promised by the run itself (G1), plain DataFusion's among them.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn scans_and_pairs_share_and_answer_the_same() {
+        let root = tempfile::tempdir().unwrap();
+        let figures = [SCANS, MERGE_JOIN, SORT_MERGE, HASH_JOIN];
+        let results = small(root.path(), &figures).await;
+        assert!(results.verified && results.wisconsin_rows == 20_000);
+        for figure in figures {
+            let [isolated, shared] = [ISOLATED, SHARED].map(|v| of(&results, figure, v));
+            assert_eq!(isolated.len(), shared.len());
+            let read = |points: &[&Point]| points.iter().map(|p| p.io_bytes).sum::<u64>();
+            assert!(read(&shared) < read(&isolated), "{figure}: {results:?}");
+            assert!(isolated.iter().all(|point| point.satellites == 0));
+            if figure != SCANS {
+                let joined = shared.iter().map(|point| point.satellites).sum::<u64>();
+                assert!(joined > 0, "{figure}: {results:?}");
+                assert!(shared.iter().all(|point| point.second_s.is_some()));
+            }
+        }
+        let text = table::render(&results);
+        assert!(text.contains("never below 0.95"), "{text}");
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn clients_of_the_mix_share_and_answer_the_same() {
+        let root = tempfile::tempdir().unwrap();
+        let results = small(root.path(), &[THROUGHPUT, THINKING, OPEN]).await;
+        for (figure, places) in [(THROUGHPUT, 2), (THINKING, 1), (OPEN, 1)] {
+            for variant in [ISOLATED, SHARED] {
+                let points = of(&results, figure, variant);
+                assert_eq!(points.len(), places, "{figure}");
+                assert!(points.iter().all(|p| p.queries == 8 && p.p95_s >= p.p50_s));
+            }
+        }
+        assert!(of(&results, OPEN, SHARED)[0].interarrival_s > Some(0.0));
+        assert_eq!(results.claims.len(), 3, "{:?}", results.claims);
+    }
+}

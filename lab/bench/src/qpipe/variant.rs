@@ -1,0 +1,51 @@
+//! What is shared?
+
+use crate::arena::Sharing;
+
+/// A way of sharing, by its name in results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Variant {
+    pub(crate) name: &'static str,
+    policy: &'static str,
+    fragments: bool,
+    operators: bool,
+}
+
+/// Scans, fragments and operators: the engine's defaults.
+pub(crate) const SHARED: Variant = Variant {
+    name: "shared",
+    policy: "relevance",
+    fragments: true,
+    operators: true,
+};
+
+/// The same with `coscan.share_operators` off.
+pub(crate) const NO_OPERATORS: Variant = Variant {
+    name: "operators off",
+    operators: false,
+    ..SHARED
+};
+
+/// Scans alone: the paper's circular scans are of this kind.
+pub(crate) const SCANS_ALONE: Variant = Variant {
+    name: "scans",
+    fragments: false,
+    ..NO_OPERATORS
+};
+
+/// Nothing but what is left in the buffer: the paper's baseline.
+pub(crate) const ISOLATED: Variant = Variant {
+    name: "isolated",
+    policy: "normal",
+    ..SCANS_ALONE
+};
+
+impl Variant {
+    pub(crate) fn sharing(self) -> Sharing {
+        Sharing {
+            policy: self.policy.to_owned(),
+            fragments: self.fragments,
+            operators: self.operators,
+        }
+    }
+}
