@@ -26,3 +26,4 @@ mod psql;
 mod psycopg;
 mod rights;
 mod settings;
+mod sharing;

@@ -617,7 +617,7 @@ mod tests {
         assert!(all + left <= 64_000, "{all} and {left}");
         assert!(pool.stalled() > 0, "no more than has to");
         // Without such frames arrays go.
-        pool.held.store(44_000, Ordering::Relaxed);
+        pool.held.store(60_000, Ordering::Relaxed);
         pool.stalled.store(0, Ordering::Relaxed);
         memory.weigh_arrays();
         assert!(!memory.keeps_spare_arrays());
