@@ -138,7 +138,8 @@ class Server:
                 return
             except (OSError, Refused):
                 if self.process.poll() is not None:
-                    raise SystemExit(f"abuse.py: the server does not start, see {self.log.name}")
+                    with open(self.log.name, encoding="utf-8", errors="replace") as log:
+                        raise SystemExit(f"abuse.py: the server does not start: {log.read()[-2000:]}")
                 time.sleep(0.05)
         raise SystemExit("abuse.py: the server does not get ready")
 

@@ -22,7 +22,7 @@
 //! TASKS-I3: a level that waits is given its share of the time: with weights `w`, after a total of
 //! `t` it has had `t · w / Σw`, but for what one task runs at a time.
 //! TASKS-I4: in a level no task runs before one that waits of a query that came before.
-//! Source: [StrideSched95]; [TaskSched21 §3], where priorities decay with the time used. We differ:
+//! Source: [StrideSched95 §2], [TaskSched21 §3], where priorities decay with the use. We differ:
 //! levels have shares, not queries, else many long ones would have as many times a short one's.
 
 use std::collections::BTreeMap;
