@@ -41,11 +41,11 @@ pub trait CoscanExt {
     /// two files, the reader waits for the next batch of the older one, and nobody writes to it
     /// until the reader goes on.
     ///
-    /// Call it last: rules added afterwards run after the scans were replaced, and take sharing away
-    /// from the operators above what they change ([`add_physical_rule`] does not). The session keeps
-    /// its own runtime; give it [`Engine::runtime`] if its operators are to share the engine's
-    /// memory budget. The engine must outlive the session's queries: when the last [`Engine`] is
-    /// dropped, scans are planned as DataFusion does.
+    /// Call it last: rules added afterwards run after the scans were replaced, and take sharing
+    /// away from the operators above what they change ([`add_physical_rule`] does not). The session
+    /// keeps its own runtime; give it [`Engine::runtime`] if its operators are to share the
+    /// engine's memory budget. The engine must outlive the session's queries: when the last
+    /// [`Engine`] is dropped, scans are planned as DataFusion does.
     #[must_use]
     fn with_coscan(self, engine: &Engine) -> Self;
 }
