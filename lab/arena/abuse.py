@@ -139,7 +139,7 @@ class Server:
             except (OSError, Refused):
                 if self.process.poll() is not None:
                     with open(self.log.name, encoding="utf-8", errors="replace") as log:
-                        raise SystemExit(f"abuse.py: the server does not start: {log.read()[-2000:]}")
+                        raise SystemExit(f"abuse.py: the server does not start: {log.read()[-20000:]}")
                 time.sleep(0.05)
         raise SystemExit("abuse.py: the server does not get ready")
 
@@ -394,6 +394,8 @@ def abuse(args, server, folder, report):
     over.set()
     watching.join()
     replacing.join()
+    # The next servers have to start.
+    shutil.copy(f"{folder}/whole.parquet", f"{folder}/hostile/h.parquet")
     for client in stalled:
         client.close()
     return peak[0]
