@@ -77,7 +77,7 @@ fn main() -> ExitCode {
 /// An interrupt drops the future, which cancels the queries in it; a second one ends the process at
 /// once, as usual.
 fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-    let runtime = runtime("coscan")?;
+    let runtime = runtime("coscan", 1)?;
     let outcome = runtime.block_on(async {
         tokio::select! {
             outcome = work => outcome,
@@ -89,8 +89,11 @@ fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Fail
     outcome
 }
 
-fn runtime(name: &str) -> Result<tokio::runtime::Runtime, Failure> {
+/// A runtime with so many threads a core.
+fn runtime(name: &str, per_core: usize) -> Result<tokio::runtime::Runtime, Failure> {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(per_core * cores)
         .enable_all()
         .thread_name(name)
         .build()

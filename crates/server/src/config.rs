@@ -50,8 +50,9 @@ pub struct ServerConfig {
     /// may connect could otherwise change data and tables for everyone, reach the files that the
     /// server can, or take the engine's memory.
     pub rights: Rights,
-    /// Where statements are planned and run. `None` starts a thread per core for them. They should
+    /// Where statements are planned and run. `None` starts two threads a core for them. They should
     /// not be the threads that serve connections, or busy queries keep cancel requests waiting.
+    /// Long queries have as many as there are cores; what is beyond is for short ones.
     pub query_runtime: Option<Handle>,
 }
 

@@ -10,9 +10,11 @@
 //! S4: a panic in a task comes back as a [`Failure`].
 
 use std::io;
+use std::num::NonZero;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::thread::available_parallelism;
 
 use coscan::tasks::TaskQueue;
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -29,12 +31,15 @@ pub(crate) struct QueryRuntime {
 }
 
 impl QueryRuntime {
-    /// One thread per core, unless there is a runtime already.
+    /// Two threads per core, unless there is a runtime already: half of them are for short queries,
+    /// which then wait for none that computes for long.
     pub(crate) fn new(given: Option<Handle>) -> io::Result<Self> {
+        let cores = available_parallelism().map_or(1, NonZero::get);
         let (handle, own) = match given {
             Some(handle) => (handle, None),
             None => {
                 let own = Builder::new_multi_thread()
+                    .worker_threads(2 * cores)
                     .enable_all()
                     .thread_name("coscan-query")
                     .build()?;
@@ -43,7 +48,7 @@ impl QueryRuntime {
         };
         coscan::tasks::install();
         Ok(Self {
-            tasks: TaskQueue::new(handle.metrics().num_workers()),
+            tasks: TaskQueue::new(cores, handle.metrics().num_workers()),
             handle,
             own,
         })

@@ -184,7 +184,7 @@ mod tests {
             partitions: adapted.collect(),
             environment: Arc::clone(&environment),
         };
-        let tasks = TaskQueue::new(2).begin();
+        let tasks = TaskQueue::new(2, 2).begin();
         let running = Running::start(&Handle::current(), &tasks, streams, None);
         (running, environment)
     }

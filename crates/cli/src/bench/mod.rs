@@ -246,7 +246,7 @@ pub(crate) fn ensure_table(
     let (root, generate) = (root.to_owned(), generate.clone());
     // Not `crate::block_on`, which would leave at once: the thread is waited for, so that its
     // unfinished file is gone.
-    crate::runtime("coscan")?.block_on(async move {
+    crate::runtime("coscan", 1)?.block_on(async move {
         let (stop, stopped) = std::sync::mpsc::channel::<()>();
         let mut work = tokio::task::spawn_blocking(move || {
             let stopped = std::sync::Mutex::new(stopped);

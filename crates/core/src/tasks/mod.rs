@@ -10,6 +10,10 @@
 //! (Little's law), and those of alike queries differ least if they end in the order in which they
 //! came; nor do more of them hold memory at a time than keep the workers busy.
 //!
+//! Nobody is interrupted, and a task may compute for long: to build a hash table is one step. So
+//! there are more workers than cores, and some of them are for queries in the first levels alone:
+//! those run beside what runs, at the share that the host's scheduler gives them.
+//!
 //! ```text
 //! begin ─ enter ─ Run ── leave ─ … ─ end
 //!               └ Wait ─ (leave of another says: this one) ─ enter ─ Run
@@ -17,8 +21,8 @@
 //! Not here: tasks, wakers, the clock (the engine).
 //! Bounds: what waits is one entry a task.
 //!
-//! TASKS-I1: nobody waits while a worker is free.
-//! TASKS-I2: as many run, or are told to, as workers are taken.
+//! TASKS-I1: nobody waits while a worker is free that is for him.
+//! TASKS-I2: as many run, or are told to, as workers are taken; of long queries no more than cores.
 //! TASKS-I3: a level that waits is given its share of the time: with weights `w`, after a total of
 //! `t` it has had `t · w / Σw`, but for what one task runs at a time.
 //! TASKS-I4: in a level no task runs before one that waits of a query that came before.
@@ -38,8 +42,12 @@ pub struct TaskId(pub u64);
 /// Bounds.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Tasks that run at a time, at least 1.
+    /// Tasks of long queries that run at a time, at least 1.
+    pub cores: usize,
+    /// Tasks that run at a time, at least as many.
     pub workers: usize,
+    /// How many of the first levels are short queries'.
+    pub short_levels: usize,
     /// Where levels end, ascending: nanoseconds that a query has used.
     pub level_ends: Vec<u64>,
     /// How many times as much a level gets as the next one below.
@@ -61,11 +69,13 @@ pub struct Tasks {
     config: Config,
     /// TASKS-I2: workers that are taken.
     taken: usize,
+    /// Those of them that long queries have.
+    taken_by_long: usize,
     queries: BTreeMap<QueryId, Query>,
     levels: Vec<Level>,
     /// What the level had had that was picked last.
     clock: u64,
-    /// Tasks that wait, and those that are told to run and have not begun.
+    /// Tasks that wait, that are told to run, and that run.
     tasks: BTreeMap<TaskId, Place>,
     /// Orders those that came at the same time.
     arrivals: u64,
@@ -87,8 +97,17 @@ struct Level {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    Waits { level: usize, key: (QueryId, u64) },
-    Called,
+    Waits {
+        level: usize,
+        key: (QueryId, u64),
+    },
+    /// It has a worker, and has not begun.
+    Called {
+        is_long: bool,
+    },
+    Runs {
+        is_long: bool,
+    },
 }
 
 impl Tasks {
@@ -99,6 +118,7 @@ impl Tasks {
         Self {
             config,
             taken: 0,
+            taken_by_long: 0,
             queries: BTreeMap::new(),
             levels,
             clock: 0,
@@ -128,18 +148,42 @@ impl Tasks {
     pub fn enter(&mut self, id: QueryId, task: TaskId) -> Turn {
         match self.tasks.get(&task) {
             Some(Place::Waits { .. }) => return Turn::Wait,
-            Some(Place::Called) => {
-                self.tasks.remove(&task);
+            Some(Place::Called { is_long } | Place::Runs { is_long }) => {
+                let is_long = *is_long;
+                self.tasks.insert(task, Place::Runs { is_long });
                 return Turn::Run;
             }
             None => {}
         }
-        if self.taken < self.config.workers.max(1) {
-            self.taken += 1;
+        let is_long = self.is_long(self.queries[&id].level);
+        if self.is_free(is_long) {
+            self.take(is_long);
+            self.tasks.insert(task, Place::Runs { is_long });
             return Turn::Run;
         }
         self.wait(id, task);
         Turn::Wait
+    }
+
+    fn is_long(&self, level: usize) -> bool {
+        level >= self.config.short_levels
+    }
+
+    /// Whether there is a worker for a task.
+    fn is_free(&self, is_long: bool) -> bool {
+        let cores = self.config.cores.max(1);
+        let free = self.taken < self.config.workers.max(cores);
+        free && (!is_long || self.taken_by_long < cores)
+    }
+
+    fn take(&mut self, is_long: bool) {
+        self.taken += 1;
+        self.taken_by_long += usize::from(is_long);
+    }
+
+    fn give_back(&mut self, is_long: bool) {
+        self.taken -= 1;
+        self.taken_by_long -= usize::from(is_long);
     }
 
     fn wait(&mut self, id: QueryId, task: TaskId) {
@@ -160,9 +204,13 @@ impl Tasks {
     /// that is to run in its place, which may be the same.
     ///
     /// # Panics
-    /// There is no such query.
+    /// There is no such query, or the task does not run.
     #[must_use]
-    pub fn leave(&mut self, id: QueryId, ran_ns: u64, again: Option<TaskId>) -> Option<TaskId> {
+    pub fn leave(&mut self, id: QueryId, task: TaskId, ran_ns: u64, again: bool) -> Option<TaskId> {
+        let Some(Place::Runs { is_long }) = self.tasks.remove(&task) else {
+            panic!("TASKS-I2: the task does not run");
+        };
+        self.give_back(is_long);
         let query = self.queries.get_mut(&id).expect("the query has begun");
         query.used_ns += ran_ns;
         // Weights are powers of the ratio, the last one's is 1.
@@ -171,10 +219,10 @@ impl Tasks {
         self.levels[query.level].had += ran_ns / weight;
         let ends = &self.config.level_ends;
         query.level = ends.iter().filter(|end| **end <= query.used_ns).count();
-        if let Some(task) = again {
+        if again {
             self.wait(id, task);
         }
-        self.pass_on()
+        self.call_next()
     }
 
     /// A task will not run, though it waits or was told to. Gives the one that is to run in its
@@ -182,7 +230,10 @@ impl Tasks {
     #[must_use]
     pub fn give_up(&mut self, task: TaskId) -> Option<TaskId> {
         match self.tasks.remove(&task)? {
-            Place::Called => self.pass_on(),
+            Place::Called { is_long } | Place::Runs { is_long } => {
+                self.give_back(is_long);
+                self.call_next()
+            }
             Place::Waits { level, key } => {
                 self.levels[level].waiting.remove(&key);
                 None
@@ -190,17 +241,19 @@ impl Tasks {
         }
     }
 
-    /// A worker is free.
-    fn pass_on(&mut self) -> Option<TaskId> {
-        let levels = self.levels.iter_mut();
-        let waiting = levels.filter(|level| !level.waiting.is_empty());
-        let Some(level) = waiting.min_by_key(|level| level.had) else {
-            self.taken -= 1;
-            return None;
-        };
+    /// A worker is free: who has it?
+    fn call_next(&mut self) -> Option<TaskId> {
+        let waiting = (0..self.levels.len()).filter(|at| {
+            let waits = !self.levels[*at].waiting.is_empty();
+            waits && self.is_free(self.is_long(*at))
+        });
+        let at = waiting.min_by_key(|at| self.levels[*at].had)?;
+        let level = &mut self.levels[at];
         self.clock = self.clock.max(level.had);
         let (_, task) = level.waiting.pop_first()?;
-        self.tasks.insert(task, Place::Called);
+        let is_long = self.is_long(at);
+        self.take(is_long);
+        self.tasks.insert(task, Place::Called { is_long });
         Some(task)
     }
 
@@ -209,15 +262,25 @@ impl Tasks {
     /// # Panics
     /// An invariant is broken.
     pub fn check(&self) {
-        let waiting: usize = self.levels.iter().map(|level| level.waiting.len()).sum();
-        let workers = self.config.workers.max(1);
-        assert!(waiting == 0 || self.taken == workers, "TASKS-I1");
-        let called = self.tasks.values().filter(|place| **place == Place::Called);
-        assert!(
-            called.count() <= self.taken && self.taken <= workers,
-            "TASKS-I2"
-        );
-        let places = self.tasks.values().filter(|place| **place != Place::Called);
-        assert_eq!(places.count(), waiting, "what waits has a place");
+        for (at, level) in self.levels.iter().enumerate() {
+            let waits = !level.waiting.is_empty();
+            assert!(!(waits && self.is_free(self.is_long(at))), "TASKS-I1");
+        }
+        let cores = self.config.cores.max(1);
+        assert!(self.taken <= self.config.workers.max(cores), "TASKS-I2");
+        assert!(self.taken_by_long <= cores, "TASKS-I2: of long queries");
+        let (mut taken, mut long, mut waiting) = (0, 0, 0);
+        for place in self.tasks.values() {
+            match place {
+                Place::Waits { .. } => waiting += 1,
+                Place::Called { is_long } | Place::Runs { is_long } => {
+                    taken += 1;
+                    long += usize::from(*is_long);
+                }
+            }
+        }
+        assert_eq!((taken, long), (self.taken, self.taken_by_long), "TASKS-I2");
+        let all: usize = self.levels.iter().map(|level| level.waiting.len()).sum();
+        assert_eq!(waiting, all, "what waits has a place");
     }
 }

@@ -87,6 +87,7 @@ impl DisplayAs for SharedExec {
             None => Ok(()),
             Some(Part::Host) => write!(f, ", query={query}, host"),
             Some(Part::Satellite { of }) => write!(f, ", query={query}, satellite of query {of}"),
+            Some(Part::Late { of }) => write!(f, ", query={query}, kept of query {of}"),
             Some(Part::Alone) => write!(f, ", query={query}, alone"),
         }
     }

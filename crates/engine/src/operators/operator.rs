@@ -73,6 +73,11 @@ pub(super) enum Part {
         /// The host's query.
         of: u64,
     },
+    /// It reads what is kept.
+    Late {
+        /// The host's query.
+        of: u64,
+    },
     Alone,
 }
 

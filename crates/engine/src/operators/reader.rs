@@ -109,8 +109,8 @@ impl Execution {
         operator.inside.set(Owner::Run(joined.arrived.run));
         self.shown.say(match joined.arrived.role {
             Role::Host => Part::Host,
-            // Late only where nobody looks: who analyzes a query takes nothing that is kept.
-            Role::Satellite | Role::Late => Part::Satellite { of: joined.host },
+            Role::Satellite => Part::Satellite { of: joined.host },
+            Role::Late => Part::Late { of: joined.host },
         });
         if joined.arrived.role != Role::Host {
             let saved = usize::try_from(operator.cost_bytes).unwrap_or(usize::MAX);

@@ -41,6 +41,8 @@ const LEVEL_ENDS_NS: [u64; 5] = [
     5_000_000_000,
     50_000_000_000,
 ];
+/// How many levels are short queries', for whom there are workers beyond the cores: up to 50 ms.
+const SHORT_LEVELS: usize = 2;
 /// How many times as much a level gets as the next one below.
 const RATIO: u64 = 4;
 
@@ -71,11 +73,13 @@ pub struct QueryTasks {
 }
 
 impl TaskQueue {
-    /// No queries; `workers` threads run their tasks.
+    /// No queries. `workers` threads run their tasks, those of long ones at most `cores`.
     #[must_use]
-    pub fn new(workers: usize) -> Arc<Self> {
+    pub fn new(cores: usize, workers: usize) -> Arc<Self> {
         let core = Tasks::new(Config {
+            cores,
             workers,
+            short_levels: SHORT_LEVELS,
             level_ends: LEVEL_ENDS_NS.to_vec(),
             ratio: RATIO,
         });
@@ -122,7 +126,7 @@ impl TaskQueue {
     fn leave(&self, query: QueryId, task: TaskId, ran: Duration, again: bool) {
         let ran = u64::try_from(ran.as_nanos()).unwrap_or(u64::MAX);
         let mut inner = self.inner.lock();
-        let next = inner.core.leave(query, ran, again.then_some(task));
+        let next = inner.core.leave(query, task, ran, again);
         let waker = next.and_then(|next| inner.wakers.remove(&next));
         drop(inner);
         // One without a waker is about to be polled.

@@ -190,7 +190,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
     async fn a_short_query_goes_before_long_ones() {
-        let queue = TaskQueue::new(1);
+        let queue = TaskQueue::new(1, 1);
         let (long, short) = (Arc::default(), Arc::default());
         let each = Duration::from_millis(2);
         let queries: Vec<_> = (0..10).map(|_| queue.begin()).collect();
@@ -212,7 +212,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn a_task_goes_on_for_a_few_batches() {
-        let queue = TaskQueue::new(1);
+        let queue = TaskQueue::new(1, 1);
         let (batches, turns) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let (own, counted) = (Arc::clone(&batches), Arc::clone(&turns));
         let mut work = async move {
@@ -234,7 +234,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
     async fn who_is_dropped_or_panics_takes_no_worker_along() {
-        let queue = TaskQueue::new(2);
+        let queue = TaskQueue::new(2, 3);
         let done = Arc::default();
         let each = Duration::from_micros(20);
         let mut tasks = Vec::new();

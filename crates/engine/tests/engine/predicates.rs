@@ -338,6 +338,8 @@ pub(crate) async fn metric(session: &Session, sql: &str, name: &str) -> u64 {
 }
 
 pub(crate) async fn rows_of_explain(session: &Session, sql: &str) -> String {
+    // Where the result is kept there is nothing to see.
+    session.set("coscan.state_cache", "0").expect("a setting");
     common::rows_in_order(session, &format!("EXPLAIN ANALYZE {sql}"))
         .await
         .join("\n")

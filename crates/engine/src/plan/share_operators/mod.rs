@@ -69,12 +69,6 @@ impl PhysicalOptimizerRule for ShareOperators {
         }
         let coordinator = engine.operators();
         let query = coordinator.next_query();
-        // Who analyzes a query wants to see it work.
-        let keep_bytes_max = if analyzes(&plan) {
-            0
-        } else {
-            settings.state_cache_bytes()
-        };
         let whole = if plan.is::<AnalyzeExec>() {
             Above::Nothing
         } else {
@@ -85,7 +79,7 @@ impl PhysicalOptimizerRule for ShareOperators {
             query,
             options: coordinator.intern(options(config)),
             cheap_bytes: settings.small_table_bytes,
-            keep_bytes_max,
+            keep_bytes_max: settings.state_cache_bytes(),
         };
         wrapping.wrap(noted, whole, &OwnerCell::of_query(query))
     }
@@ -185,11 +179,6 @@ impl Wrapping<'_> {
         }
         replace_children_if_necessary(node, children)
     }
-}
-
-/// Whether a plan runs another one to see what it does.
-fn analyzes(plan: &Arc<dyn ExecutionPlan>) -> bool {
-    plan.is::<AnalyzeExec>() || plan.children().into_iter().any(analyzes)
 }
 
 /// Whether a node merges partitions and does nothing else. As the last of a query it is its own:
