@@ -94,6 +94,8 @@ async fn scans(counts: &mut Counts, table: &Path) {
 async fn fragments(counts: &mut Counts, table: &Path) {
     let config = EngineConfig {
         share_fragments: true,
+        // What is kept of the whole query would hide what is remembered of chunks.
+        share_operators: false,
         target_partitions: Some(2),
         ..config()
     };
