@@ -361,31 +361,31 @@ impl Coordinator {
     fn produced(&self, of: &Arrived, partition: usize, batch: RecordBatch, from: Source) -> Polled {
         let mut after = After::default();
         // A query that is alone is not to pay for weighing what nobody else takes.
-        let mut small = batch.clone();
-        let (mut buffers, mut bytes, mut granted) = (Buffers::default(), 0, false);
+        let mut small = None;
+        let (mut buffers, mut bytes) = (Buffers::default(), 0);
         if from.is_wanted {
-            small = match compacted(&batch) {
+            let batch = match compacted(&batch) {
                 Ok(small) => small,
                 Err(error) => return self.failed(of, partition, error, Some(from.stream)),
             };
-            buffers = Buffers::of(&small);
+            buffers = Buffers::of(&batch);
             bytes = buffers.bytes_beyond(&from.before);
-            granted = self.memory.try_exceed(bytes, 0);
-        }
-        if granted {
-            after.freed = bytes;
+            if self.memory.try_exceed(bytes, 0) {
+                after.freed = bytes;
+                small = Some(batch);
+            }
         }
         let mut inner = self.inner.lock();
-        let keep = inner.core.place(of.run, partition, bytes, granted);
+        let keep = inner.core.place(of.run, partition, bytes, small.is_some());
         inner.act(&mut after);
         let mut kept = None;
         match keep {
             Keep::Drop => {}
             Keep::Memory => {
-                kept = Some(Kept::Memory {
-                    batch: small,
-                    bytes,
-                });
+                let batch = small
+                    .take()
+                    .expect("nothing goes there that was not granted");
+                kept = Some(Kept::Memory { batch, bytes });
                 // The rest is of batches that went.
                 after.freed -= bytes;
             }

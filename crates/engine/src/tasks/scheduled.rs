@@ -95,20 +95,30 @@ impl<T> Future for Scheduled<T> {
 
 /// Leaves at most [`BATCHES_MAX`] of the budget that Tokio has given the task.
 fn leave_budget(cx: &mut Context<'_>) {
-    let mut spent = Vec::with_capacity(TOKIO_BUDGET_MAX);
-    while spent.len() < TOKIO_BUDGET_MAX && has_budget_remaining() {
-        match poll_proceed(cx) {
-            Poll::Ready(unit) => spent.push(unit),
-            Poll::Pending => break,
-        }
+    let Poll::Ready(first) = poll_proceed(cx) else {
+        return;
+    };
+    let mut budget = 1;
+    while budget < TOKIO_BUDGET_MAX && spend(cx) {
+        budget += 1;
     }
-    // A unit that is dropped as it is sets the budget back to what it was before.
-    let back = spent.len().saturating_sub(BATCHES_MAX);
-    for (at, unit) in spent.into_iter().enumerate() {
-        if at != back {
-            unit.made_progress();
-        }
+    // A unit that is dropped unspent sets the budget back to what it was before.
+    drop(first);
+    for _ in BATCHES_MAX..budget {
+        spend(cx);
     }
+}
+
+/// Spends one unit of the task's budget, if there is one.
+fn spend(cx: &mut Context<'_>) -> bool {
+    if !has_budget_remaining() {
+        return false;
+    }
+    let Poll::Ready(unit) = poll_proceed(cx) else {
+        return false;
+    };
+    unit.made_progress();
+    true
 }
 
 impl<T> Drop for Scheduled<T> {

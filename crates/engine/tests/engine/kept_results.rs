@@ -2,44 +2,11 @@
 //! and a query that asks the same of the same files does no work; yet it gives plain DataFusion's
 //! rows, and never those of another version of a file.
 
-use std::path::Path;
-use std::sync::Arc;
-
-use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
-use arrow::datatypes::{DataType, Field};
-use coscan::{Engine, EngineConfig, EngineMetrics, Session};
+use coscan::{EngineConfig, Session};
 use futures::StreamExt;
 
-use crate::common::{
-    self, borrowed, config, memory_comes_back, plain, plain_rows, rows, rows_in_order, tpch,
-    tpch_tables,
-};
-
-const SCALE: f64 = 0.01;
-
-/// Two joins, an aggregate and a top.
-const REPORT: &str = "SELECT n_name, count(*), sum(l_extendedprice * (1 - l_discount)) AS revenue \
-     FROM lineitem JOIN orders ON l_orderkey = o_orderkey JOIN customer ON o_custkey = c_custkey \
-     JOIN nation ON c_nationkey = n_nationkey WHERE l_shipdate > DATE '1995-03-15' \
-     GROUP BY n_name ORDER BY revenue DESC, n_name LIMIT 10";
-
-async fn sessions(count: usize, config: EngineConfig) -> Vec<Session> {
-    let engine = Engine::new(config).unwrap();
-    let first = engine.session();
-    for (name, path) in tpch_tables(&tpch(SCALE)) {
-        first.register(name, path.to_str().unwrap()).await.unwrap();
-    }
-    (0..count).map(|_| engine.session()).collect()
-}
-
-fn metrics(session: &Session) -> EngineMetrics {
-    session.engine().metrics()
-}
-
-async fn plain_tpch(sql: &str) -> Vec<String> {
-    let tables = tpch_tables(&tpch(SCALE));
-    plain_rows(&plain(&borrowed(&tables)).await, sql).await
-}
+use crate::common::{self, config, memory_comes_back, rows, rows_in_order};
+use crate::shared_operators::{REPORT, metrics, plain_tpch, tpch_sessions as sessions, write};
 
 /// What an engine has done: bytes decoded and read, chunk jobs.
 fn work(session: &Session) -> [u64; 3] {
@@ -104,26 +71,12 @@ async fn what_may_differ_is_done_anew() {
     assert_eq!(rows(session, kept).await, ["0"]);
 }
 
-/// A table of two columns: keys ascending, and the file that they are from.
-fn write(path: &Path, rows: i64, word: &str) {
-    let schema = common::schema(vec![
-        Field::new("k", DataType::Int64, false),
-        Field::new("s", DataType::Utf8, false),
-    ]);
-    let keys = Int64Array::from_iter_values(0..rows);
-    let words = StringArray::from_iter_values((0..rows).map(|_| word));
-    let columns: Vec<ArrayRef> = vec![Arc::new(keys), Arc::new(words)];
-    let batch = RecordBatch::try_new(Arc::clone(&schema), columns).unwrap();
-    common::write(path, schema, &[batch], 2_000);
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_version_of_a_file_is_read() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("t.parquet");
-    let session = |path| async move { common::session(config(), &[("t", path)]).await };
     write(&path, 20_000, "old");
-    let session = session(&path).await;
+    let session = common::session(config(), &[("t", &path)]).await;
     let sql = "SELECT s, count(*) FROM (SELECT * FROM t ORDER BY k % 100, k) GROUP BY s, k % 3";
     for word in ["old", "new", "old"] {
         let next = folder.path().join("next");

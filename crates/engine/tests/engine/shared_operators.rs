@@ -26,7 +26,7 @@ use crate::common::{
 const SCALE: f64 = 0.01;
 
 /// Two joins, an aggregate and a top.
-const REPORT: &str = "SELECT n_name, count(*), sum(l_extendedprice * (1 - l_discount)) AS revenue \
+pub(crate) const REPORT: &str = "SELECT n_name, count(*), sum(l_extendedprice * (1 - l_discount)) AS revenue \
      FROM lineitem JOIN orders ON l_orderkey = o_orderkey JOIN customer ON o_custkey = c_custkey \
      JOIN nation ON c_nationkey = n_nationkey WHERE l_shipdate > DATE '1995-03-15' \
      GROUP BY n_name ORDER BY revenue DESC, n_name LIMIT 10";
@@ -44,13 +44,18 @@ fn slow_start() -> EngineConfig {
 }
 
 /// Sessions of one engine with TPC-H's tables.
-async fn sessions(count: usize, config: EngineConfig) -> Vec<Session> {
+pub(crate) async fn tpch_sessions(count: usize, config: EngineConfig) -> Vec<Session> {
     let engine = Engine::new(config).unwrap();
     let first = engine.session();
     for (name, path) in tpch_tables(&tpch(SCALE)) {
         first.register(name, path.to_str().unwrap()).await.unwrap();
     }
-    let sessions: Vec<_> = (0..count).map(|_| engine.session()).collect();
+    (0..count).map(|_| engine.session()).collect()
+}
+
+/// Those that share operators in flight, and keep nothing.
+async fn sessions(count: usize, config: EngineConfig) -> Vec<Session> {
+    let sessions = tpch_sessions(count, config).await;
     for session in &sessions {
         session.set("coscan.share_operators", "on").unwrap();
         // What is remembered of chunks would hide who worked.
@@ -59,7 +64,7 @@ async fn sessions(count: usize, config: EngineConfig) -> Vec<Session> {
     sessions
 }
 
-fn metrics(session: &Session) -> EngineMetrics {
+pub(crate) fn metrics(session: &Session) -> EngineMetrics {
     session.engine().metrics()
 }
 
@@ -83,7 +88,7 @@ async fn all_is_over(session: &Session) {
     assert_eq!(metrics(session).operators_retained_bytes, 0);
 }
 
-async fn plain_tpch(sql: &str) -> Vec<String> {
+pub(crate) async fn plain_tpch(sql: &str) -> Vec<String> {
     let tables = tpch_tables(&tpch(SCALE));
     plain_rows(&plain(&borrowed(&tables)).await, sql).await
 }
@@ -204,7 +209,7 @@ async fn what_is_not_surely_the_same_is_not_shared() {
 }
 
 /// A table of two columns: keys ascending, and the file that they are from.
-fn write(path: &Path, rows: i64, word: &str) {
+pub(crate) fn write(path: &Path, rows: i64, word: &str) {
     let schema = common::schema(vec![
         Field::new("k", DataType::Int64, false),
         Field::new("s", DataType::Utf8, false),

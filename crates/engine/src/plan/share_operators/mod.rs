@@ -20,7 +20,6 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::analyze::AnalyzeExec;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::joins::HashJoinExec;
@@ -39,12 +38,12 @@ pub(crate) const SHARE_OPERATORS: &str = "CoscanShareOperators";
 /// Puts a [`SharedExec`] over each operator that may be shared. Runs last.
 #[derive(Debug)]
 pub(crate) struct ShareOperators {
-    engine: Weak<Resources>,
+    resources: Weak<Resources>,
 }
 
 impl ShareOperators {
-    pub(crate) fn new(engine: Weak<Resources>) -> Self {
-        Self { engine }
+    pub(crate) fn new(resources: Weak<Resources>) -> Self {
+        Self { resources }
     }
 }
 
@@ -57,7 +56,7 @@ impl PhysicalOptimizerRule for ShareOperators {
         let Some(settings) = config.extensions.get::<Settings>() else {
             return Ok(plan);
         };
-        let Some(engine) = self.engine.upgrade() else {
+        let Some(resources) = self.resources.upgrade() else {
             return Ok(plan);
         };
         if !settings.cooperative || !settings.share_operators {
@@ -67,13 +66,8 @@ impl PhysicalOptimizerRule for ShareOperators {
         if noted.cost_bytes <= settings.small_table_bytes {
             return Ok(plan);
         }
-        let coordinator = engine.operators();
+        let coordinator = resources.operators();
         let query = coordinator.next_query();
-        let whole = if plan.is::<AnalyzeExec>() {
-            Above::Nothing
-        } else {
-            Above::Root
-        };
         let wrapping = Wrapping {
             coordinator,
             query,
@@ -81,7 +75,7 @@ impl PhysicalOptimizerRule for ShareOperators {
             cheap_bytes: settings.small_table_bytes,
             keep_bytes_max: settings.state_cache_bytes(),
         };
-        wrapping.wrap(noted, whole, &OwnerCell::of_query(query))
+        wrapping.wrap(noted, Above::Root, &OwnerCell::of_query(query))
     }
 
     fn name(&self) -> &'static str {
@@ -162,8 +156,6 @@ impl Wrapping<'_> {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let node = noted.node;
         let below = match above {
-            // Who asks what a query does is no part of it.
-            _ if node.is::<AnalyzeExec>() => Above::Root,
             Above::Root if is_merge(&node) => Above::Root,
             Above::Shared if noted.is_thin => Above::Shared,
             _ => Above::Nothing,
