@@ -1,5 +1,6 @@
 //! Promised: no worker is free while a task waits; a short query beside a hundred long ones takes
-//! little longer than alone; of alike queries the one that came first ends first; no level waits
+//! little longer than alone, and so it does when all come at once and they are known to be long; of
+//! alike queries the one that came first ends first; no level waits
 //! for ever; and tasks that are dropped at any point take no worker with them.
 
 mod draw;
@@ -18,6 +19,7 @@ fn config(cores: usize, short: usize) -> Config {
         short_levels: 1,
         level_ends: vec![50 * MS, 500 * MS],
         ratio: 4,
+        expected_max_ns: 500 * MS,
     }
 }
 
@@ -45,8 +47,12 @@ impl World {
     }
 
     fn begin(&mut self, id: u64, tasks: u64, run_ns: u64) -> QueryId {
+        self.core.begin(QueryId(id));
+        self.begun(id, tasks, run_ns)
+    }
+
+    fn begun(&mut self, id: u64, tasks: u64, run_ns: u64) -> QueryId {
         let query = QueryId(id);
-        self.core.begin(query);
         self.had.insert(query, 0);
         for n in 0..tasks {
             let task = TaskId(id * 1_000 + n);
@@ -135,6 +141,26 @@ fn a_short_query_waits_for_nobody_who_computes_for_long() {
 }
 
 #[test]
+fn a_burst_that_is_known_to_be_long_does_not_go_first() {
+    let took = |is_known: bool| {
+        let mut world = World::new(2, 0);
+        for long in 0..100 {
+            world.core.begin(QueryId(long));
+            if is_known {
+                world.core.expect(QueryId(long), u64::MAX);
+            }
+            world.begun(long, 6, 7 * MS);
+        }
+        let short = world.begin(1_000, 2, MS);
+        world.run(u64::MAX, Some((short, 40 * MS)));
+        world.now
+    };
+    // All of their first 50 ms, on two workers.
+    assert!(took(false) > 100 * 50 / 2 * MS / 2, "{}", took(false));
+    assert!(took(true) <= 40 * MS, "{}", took(true));
+}
+
+#[test]
 fn of_alike_queries_the_first_ends_first() {
     let mut world = World::new(2, 0);
     let queries: Vec<_> = (0..5)
@@ -189,6 +215,9 @@ fn a_thousand_worlds_of_tasks_that_come_and_go() {
         let (mut running, mut waiting) = (BTreeSet::new(), BTreeSet::new());
         for _ in 0..400 {
             let task = draw.below(tasks);
+            if draw.one_in(10) {
+                core.expect(of(task), draw.below(1_000 * MS));
+            }
             let called = if running.remove(&task) {
                 core.leave(of(task), TaskId(task), draw.below(200 * MS), false)
             } else if waiting.contains(&task) && draw.one_in(3) {

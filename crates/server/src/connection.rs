@@ -286,8 +286,9 @@ async fn open_session(
         settings,
         runtime: shared.queries.handle.clone(),
         tasks: Arc::clone(&shared.queries.tasks),
+        stalled: Arc::clone(&shared.stalled),
         ledger,
-        aside: shared.aside.clone(),
+        aside: Arc::clone(&shared.aside),
         at_hand: None,
         prepared_in_sql: Mutex::default(),
     })

@@ -29,6 +29,7 @@
 //! S4: a panic in a query becomes an error of that query.
 //! S5: nothing listens beyond loopback without a password unless told to.
 //! S6: what waits for a client that does not come back is on disk.
+//! S8: nor does such a client keep others from memory.
 
 mod array_types;
 mod auth;
@@ -57,8 +58,10 @@ mod settings;
 mod shared;
 mod simple;
 mod spare;
+mod stalled;
 mod statement;
 mod strangers;
+mod thread_priority;
 mod tls;
 mod waiting;
 mod wire;

@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinError, JoinSet};
-use tokio::time::{sleep, timeout};
+use tokio::time::{interval, sleep, timeout};
 
 use crate::auth::Verifier;
 use crate::cancel::Phase;
@@ -26,6 +26,7 @@ use crate::parse::Aside;
 use crate::query::QueryRuntime;
 use crate::shared::Shared;
 use crate::spare::Spare;
+use crate::stalled::{LOOK_EVERY, Stalled};
 use crate::strangers::Strangers;
 use crate::tls::Tls;
 
@@ -65,6 +66,8 @@ impl Server {
         let catalog = PgCatalog::load().map_err(|source| ServerError::Catalog { source })?;
         let queries = QueryRuntime::new(config.query_runtime)
             .map_err(|source| ServerError::Threads { source })?;
+        let aside =
+            Aside::new(queries.handle.clone()).map_err(|source| ServerError::Threads { source })?;
         let unbound = |source| ServerError::Bind { listen, source };
         let listener = TcpListener::bind(listen).await.map_err(unbound)?;
         let local_addr = listener.local_addr().map_err(unbound)?;
@@ -81,8 +84,9 @@ impl Server {
             strangers: Strangers::default(),
             tls_required: config.tls_required,
             phase: phases,
-            aside: Aside::new(queries.handle.clone()),
+            aside: Arc::new(aside),
             queries,
+            stalled: Arc::<Stalled>::default(),
             confinement: Confinement::new(config.rights),
         });
         Ok(Self {
@@ -118,11 +122,13 @@ impl Server {
         } = self;
         let mut connections = JoinSet::new();
         let mut spare = Spare::take();
+        let mut looks = interval(LOOK_EVERY);
         tokio::pin!(stop);
         loop {
             tokio::select! {
                 () = &mut stop => break,
                 Some(ended) = connections.join_next() => log_end(&ended),
+                _ = looks.tick() => shared.stalled.look(),
                 // Bounded by N1 and the slots of those that were let in.
                 accepted = listener.accept() => match accepted {
                     Ok((socket, peer)) => {

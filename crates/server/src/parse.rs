@@ -1,19 +1,20 @@
 //! From a text of SQL to what a connection does, without holding anybody up.
 //!
 //! A long text takes seconds to read, and a long statement seconds to plan. Neither yields, so both
-//! run on threads of the query runtime that are there for blocking work: connections, and queries
-//! that run, keep theirs.
+//! run on threads of their own, which the host's scheduler gives less than those of connections and
+//! of queries that run.
 //!
 //! Bounds: `LARGE_MAX` texts or statements at a time are worked on there, the others wait; a
 //! statement that is given up meanwhile keeps its place until its step is done. What statements
 //! hold is entered in the connection's ledger.
 
+use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 
 use coscan::StatementSize;
 use futures::future::{Either, select};
-use tokio::runtime::Handle;
+use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::{Semaphore, oneshot};
 
 use crate::dialect::{Written, written_parameters};
@@ -21,6 +22,7 @@ use crate::failure::Failure;
 use crate::ledger::{Held, Ledger};
 use crate::query::ended;
 use crate::statement::{Action, parse};
+use crate::thread_priority::give_way;
 
 /// A statement that was parsed.
 pub(crate) struct Parsed {
@@ -44,7 +46,7 @@ impl Cost {
 
     /// Whether its planning should hold up nobody.
     pub(crate) fn is_large(&self) -> bool {
-        self.size.is_large()
+        self.size.plans_long()
     }
 
     /// What a copy of its plan holds, with parameters of so many bytes.
@@ -78,18 +80,28 @@ pub(crate) fn parse_all(ledger: &Ledger, sql: &str) -> Result<Vec<Parsed>, Failu
 }
 
 /// Threads for what takes long.
-#[derive(Clone)]
 pub(crate) struct Aside {
-    runtime: Handle,
+    /// What is worked on waits there.
+    queries: Handle,
+    /// Its blocking threads; gone only while this is dropped.
+    threads: Option<Runtime>,
     places: Arc<Semaphore>,
 }
 
 impl Aside {
-    pub(crate) fn new(runtime: Handle) -> Self {
-        Self {
-            runtime,
+    /// For work that goes on in the runtime of queries where it waits.
+    pub(crate) fn new(queries: Handle) -> io::Result<Self> {
+        let threads = Builder::new_multi_thread()
+            .worker_threads(1)
+            .max_blocking_threads(LARGE_MAX)
+            .thread_name("coscan-aside")
+            .on_thread_start(give_way)
+            .build()?;
+        Ok(Self {
+            queries,
+            threads: Some(threads),
             places: Arc::new(Semaphore::new(LARGE_MAX)),
-        }
+        })
     }
 
     /// Does work that does not wait for anything. If the future is dropped, its outcome is.
@@ -110,10 +122,13 @@ impl Aside {
             return Err(crate::cancel::stopping());
         };
         let (_alive, gone) = oneshot::channel::<()>();
-        let runtime = self.runtime.clone();
-        let done = self.runtime.spawn_blocking(move || {
+        let Some(threads) = &self.threads else {
+            return Err(crate::cancel::stopping());
+        };
+        let queries = self.queries.clone();
+        let done = threads.spawn_blocking(move || {
             let _place = place;
-            runtime.block_on(async {
+            queries.block_on(async {
                 match select(pin!(work), gone).await {
                     Either::Left((outcome, _)) => outcome,
                     // Nobody hears it.
@@ -122,6 +137,15 @@ impl Aside {
             })
         });
         done.await.map_err(ended)?
+    }
+}
+
+impl Drop for Aside {
+    fn drop(&mut self) {
+        // Not waited for, as the threads of queries are not.
+        if let Some(threads) = self.threads.take() {
+            threads.shutdown_background();
+        }
     }
 }
 

@@ -28,6 +28,7 @@ use crate::cancel::stopping;
 use crate::failure::Failure;
 use crate::parse::Cost;
 use crate::query::Task;
+use crate::stalled::{QueryMemory, Stalled};
 use crate::waiting::{Queue, Taken};
 
 /// What a plan computes: its partitions, of which each is a stream.
@@ -72,6 +73,11 @@ impl Running {
         }
     }
 
+    /// From now on the query is ended if it keeps others from memory while nobody reads.
+    pub(crate) fn may_be_ended_by(&self, stalled: &Stalled, memory: Arc<QueryMemory>) {
+        stalled.enter(&self.queue, memory);
+    }
+
     /// The next batch, or `None` after the last. Cancel safe.
     pub(crate) async fn next(&mut self) -> Result<Option<RecordBatch>, Failure> {
         loop {
@@ -113,9 +119,13 @@ impl Pump {
                 Err(payload) => Err(Failure::panicked(payload.as_ref())),
             };
             self.ended = batch.is_err();
-            let number = self.queue.put(batch);
-            if !self.ended {
-                self.queue.keep(number).await;
+            match self.queue.put(batch) {
+                Some(number) if !self.ended => {
+                    self.queue.keep(number).await;
+                    self.ended = self.queue.has_ended();
+                }
+                Some(_) => {}
+                None => self.ended = true,
             }
         }
         self.ended = true;

@@ -26,6 +26,7 @@ use crate::query::guarded;
 use crate::rows::{Rows, Source};
 use crate::running::{Running, Streams};
 use crate::settings::Settings;
+use crate::stalled::Stalled;
 
 /// S1: owned by one connection.
 pub(crate) struct Session {
@@ -33,8 +34,9 @@ pub(crate) struct Session {
     pub(crate) settings: Settings,
     pub(crate) runtime: Handle,
     pub(crate) tasks: Arc<TaskQueue>,
+    pub(crate) stalled: Arc<Stalled>,
     pub(crate) ledger: Ledger,
-    pub(crate) aside: Aside,
+    pub(crate) aside: Arc<Aside>,
     /// What the statement costs that is planned and run now.
     pub(crate) at_hand: Option<Arc<Cost>>,
     /// What the statements cost that SQL's PREPARE made, by name: DataFusion keeps their plans.
@@ -114,14 +116,17 @@ impl Session {
         let context = self.context.clone();
         let tasks = self.tasks.begin();
         let started_by = Arc::clone(&tasks);
+        let (environment, memory) = self.stalled.environment(&context.runtime_env());
         let streams = self.guarded(coscan::on_large_stack(async move {
             let result = coscan::execute(&context, plan).await?;
-            let context = Arc::new(result.task_ctx());
+            let context = Arc::new(result.task_ctx().with_runtime(environment));
             let plan = result.create_physical_plan().await?;
+            started_by.expect(plan.as_ref());
             started_by.scope(|| partitions(&plan, context))
         }));
         let cost = self.at_hand.as_ref();
         let mut running = Running::start(&self.runtime, &tasks, streams.await?, cost);
+        running.may_be_ended_by(&self.stalled, memory);
         match kind {
             Kind::Rows(tag) => {
                 let announced = announced.unwrap_or_else(|| Arc::clone(&running.schema));

@@ -14,6 +14,7 @@ use crate::catalog::PgCatalog;
 use crate::config::SessionFactory;
 use crate::parse::Aside;
 use crate::query::QueryRuntime;
+use crate::stalled::Stalled;
 use crate::strangers::Strangers;
 use crate::tls::Tls;
 
@@ -29,7 +30,8 @@ pub(crate) struct Shared {
     pub(crate) slots: Arc<Semaphore>,
     pub(crate) strangers: Strangers,
     pub(crate) phase: watch::Receiver<Phase>,
-    pub(crate) aside: Aside,
+    pub(crate) aside: Arc<Aside>,
     pub(crate) queries: QueryRuntime,
+    pub(crate) stalled: Arc<Stalled>,
     pub(crate) confinement: Confinement,
 }

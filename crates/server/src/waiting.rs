@@ -11,6 +11,7 @@
 //! S7: batches are taken in the order in which they were put, each once.
 
 use std::collections::VecDeque;
+use std::mem;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -50,6 +51,8 @@ struct State {
     asked: bool,
     /// When the client's side was heard of last.
     idle_since: Instant,
+    /// Whether nothing more is computed.
+    ended: bool,
 }
 
 struct Waiting {
@@ -145,6 +148,7 @@ impl Queue {
                 computing: pumps,
                 asked: false,
                 idle_since: Instant::now(),
+                ended: false,
             }),
             changed: Notify::new(),
         }
@@ -159,15 +163,45 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a batch behind the others. Its number is for its keeper.
-    pub(crate) fn put(&self, batch: Result<RecordBatch, Failure>) -> u64 {
+    /// How long the client's side has not been heard of, by that clock.
+    pub(crate) fn idle(&self, now: Instant) -> Duration {
+        let state = self.lock();
+        let since = if state.asked { now } else { state.idle_since };
+        now.saturating_duration_since(since)
+    }
+
+    /// Nothing more is computed, and nothing of what waits is given: the client is told why.
+    pub(crate) fn end(&self, why: impl FnOnce() -> Failure) {
         let mut state = self.lock();
+        if state.ended {
+            return;
+        }
+        state.ended = true;
+        let last = state.number(Err(why()));
+        let gone = mem::replace(&mut state.waiting, VecDeque::from([last]));
+        drop(state);
+        drop(gone);
+        self.changed.notify_waiters();
+    }
+
+    /// Whether [`Self::end`] was called.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.lock().ended
+    }
+
+    /// Puts a batch behind the others. Its number is for its keeper; `None` if nothing more is to
+    /// be computed.
+    pub(crate) fn put(&self, batch: Result<RecordBatch, Failure>) -> Option<u64> {
+        let mut state = self.lock();
+        if state.ended {
+            return None;
+        }
         let last = state.number(batch);
         let number = last.number;
         state.waiting.push_back(last);
         drop(state);
         self.changed.notify_waiters();
-        number
+        Some(number)
     }
 
     /// Puts a batch before the others.

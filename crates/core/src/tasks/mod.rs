@@ -2,13 +2,19 @@
 //!
 //! Idea: a query is executed by tasks, of which each runs for a moment, a batch, whenever it has
 //! something to do. As many run at a time as there are workers; the others wait here. Queries are
-//! in levels by the processor time that they have used. A level that has something to run gets
-//! [`Config::ratio`] times as much as the next one below, however many wait there: a question is
-//! answered while a hundred long queries run, and these go on, at a share that is known. In a level
-//! the query that came first goes first. Where each client waits for its answer before it asks
-//! anew, the mean of all latencies is the number of clients by the throughput whatever the order
-//! (Little's law), and those of alike queries differ least if they end in the order in which they
-//! came; nor do more of them hold memory at a time than keep the workers busy.
+//! in levels by the processor time that they have used, or are expected to use if that is more. A
+//! level that has something to run gets [`Config::ratio`] times as much as the next one below,
+//! however many wait there: a question is answered while a hundred long queries run, and these go
+//! on, at a share that is known. In a level the query that came first goes first. Where each client
+//! waits for its answer before it asks anew, the mean of all latencies is the number of clients by
+//! the throughput whatever the order (Little's law), and those of alike queries differ least if
+//! they end in the order in which they came; nor do more of them hold memory at a time than keep
+//! the workers busy.
+//!
+//! Expectations come from statistics and may be wrong by any factor. One that is too low costs
+//! nothing, for use corrects it; one that is too high costs a query the levels above
+//! [`Config::expected_max_ns`] at most. Without them a hundred joins that come at once all go
+//! through the levels of short queries, and a question that comes then waits for most of the work.
 //!
 //! Nobody is interrupted, and a task may compute for long: to build a hash table is one step. So
 //! there are more workers than cores, and some of them are for queries in the first levels alone:
@@ -52,6 +58,15 @@ pub struct Config {
     pub level_ends: Vec<u64>,
     /// How many times as much a level gets as the next one below.
     pub ratio: u64,
+    /// An expectation counts for so many nanoseconds at most.
+    pub expected_max_ns: u64,
+}
+
+impl Config {
+    fn level(&self, query: &Query) -> usize {
+        let work = query.used_ns.max(query.expected_ns);
+        self.level_ends.iter().filter(|end| **end <= work).count()
+    }
 }
 
 /// What a task is to do that has something to do.
@@ -84,6 +99,8 @@ pub struct Tasks {
 #[derive(Clone, Debug)]
 struct Query {
     used_ns: u64,
+    /// At most [`Config::expected_max_ns`].
+    expected_ns: u64,
     level: usize,
 }
 
@@ -131,9 +148,20 @@ impl Tasks {
     pub fn begin(&mut self, id: QueryId) {
         let query = Query {
             used_ns: 0,
+            expected_ns: 0,
             level: 0,
         };
         self.queries.insert(id, query);
+    }
+
+    /// What a query is expected to use in all, in nanoseconds. Counts for what waits from now on.
+    ///
+    /// # Panics
+    /// There is no such query.
+    pub fn expect(&mut self, id: QueryId, ns: u64) {
+        let query = self.queries.get_mut(&id).expect("the query has begun");
+        query.expected_ns = ns.min(self.config.expected_max_ns);
+        query.level = self.config.level(query);
     }
 
     /// A query has no tasks any more.
@@ -217,8 +245,7 @@ impl Tasks {
         let below = self.config.level_ends.len() - query.level;
         let weight = (0..below).fold(1_u64, |weight, _| weight * self.config.ratio.max(1));
         self.levels[query.level].had += ran_ns / weight;
-        let ends = &self.config.level_ends;
-        query.level = ends.iter().filter(|end| **end <= query.used_ns).count();
+        query.level = self.config.level(query);
         if again {
             self.wait(id, task);
         }

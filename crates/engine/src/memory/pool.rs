@@ -12,12 +12,14 @@
 //! for, at least two; what it leaves is for what comes after it, which cannot make do with less.
 //! Chunks that are being read make way, but not at once. Whoever fails without memory gets some
 //! beyond the limit meanwhile; a sort that holds so little that it could not spill it is one of
-//! them.
+//! them. So is whoever wants next to nothing: a few joins that fill the memory would leave others
+//! none for the text of a statement.
 //! Not here: the budget itself and how the buffer shrinks (`coscan-storage`).
 //! I3: what operators reserve by `try_grow`, frames, decoded columns, pages and loads in flight
 //! stay within the budget together, but for a sixteenth that is given beyond it to those that
-//! cannot spill, and another to sorts that hold little. `grow`, which DataFusion uses where it has
-//! the memory already, may exceed it; the buffer then shrinks.
+//! cannot spill, and another to sorts that hold little and to whoever wants next to nothing.
+//! `grow`, which DataFusion uses where it has the memory already, may exceed it; the buffer then
+//! shrinks.
 
 use std::fmt;
 use std::sync::Arc;
@@ -74,6 +76,10 @@ impl OnRefusal {
 /// How much is given beyond the limit to those that cannot spill, as a divisor of it; and as much
 /// again to sorts that hold little.
 const BEYOND: usize = 16;
+
+/// What is next to nothing, as a divisor of the limit: of 512 MiB 256 KiB, which is what a merge of
+/// two partitions begins with. So many would have to want it at a time to have it all.
+const NEXT_TO_NOTHING: usize = 2048;
 
 impl SharedPool {
     pub(crate) fn new(budget: Arc<MemoryBudget>) -> Self {
@@ -189,8 +195,12 @@ impl MemoryPool for SharedPool {
         let granted = || {
             self.is_fair(reservation, additional) && self.budget.try_reserve_beyond(rest, beyond)
         };
-        let indulged =
-            || self.is_small_sort(consumer) && self.budget.try_exceed(rest, 2 * sixteenth);
+        let indulged = || {
+            let little = self.limit() / NEXT_TO_NOTHING;
+            let wants_little = reservation.size().saturating_add(additional) <= little;
+            (wants_little || self.is_small_sort(consumer))
+                && self.budget.try_exceed(rest, 2 * sixteenth)
+        };
         if rest == 0 || granted() || indulged() {
             self.grew(reservation, additional);
             return Ok(());
@@ -262,6 +272,23 @@ mod tests {
         assert_eq!(fill(&last, 10), 50);
         drop((first, sort));
         assert_eq!(fill(&last, 10), 65_650);
+    }
+
+    #[test]
+    fn who_has_all_leaves_others_next_to_nothing() {
+        let budget = MemoryBudget::new(80_000 << 10);
+        let pool: Arc<dyn MemoryPool> = Arc::new(SharedPool::new(Arc::clone(&budget)));
+        let join = MemoryConsumer::new("join").register(&pool);
+        fill(&join, 1 << 10);
+        let little = (80_000 << 10) / NEXT_TO_NOTHING;
+        let others: Vec<_> = (0..2 * NEXT_TO_NOTHING / BEYOND)
+            .map(|n| MemoryConsumer::new(format!("other[{n}]")).register(&pool))
+            .collect();
+        for other in &others {
+            assert_eq!(fill(other, 1 << 10), little >> 10 << 10);
+        }
+        let sixteenths = budget.limit() + 2 * budget.limit() / BEYOND as u64;
+        assert!(budget.operator_bytes() <= sixteenths);
     }
 
     /// A sort and its merge, as DataFusion registers them.

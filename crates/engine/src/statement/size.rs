@@ -15,9 +15,9 @@
 
 use super::error::StatementError;
 use super::limits::{
-    BRACKET_BYTES, BRACKETS_MAX, LARGE_PIECES, LITERAL_BYTES, PIECE_BYTES, READINGS_MAX,
-    REPEATS_MAX, RETRIED_MIN, STACK_BYTES_MIN, STACK_BYTES_PER_TERM, STATEMENT_BYTES, TERM_BYTES,
-    TERMS_MAX, TEXT_COPIES,
+    BRACKET_BYTES, BRACKETS_MAX, LARGE_OPERATORS, LARGE_PIECES, LITERAL_BYTES, PIECE_BYTES,
+    READINGS_MAX, REPEATS_MAX, RETRIED_MIN, STACK_BYTES_MIN, STACK_BYTES_PER_TERM, STATEMENT_BYTES,
+    TERM_BYTES, TERMS_MAX, TEXT_COPIES,
 };
 use super::scan::{Kind, Piece};
 
@@ -33,6 +33,8 @@ pub struct StatementSize {
     /// Literals of lists, which are no terms. A text in braces, `'{1,2}'`, may become one of as
     /// many as it has commas.
     literals: usize,
+    /// Characters of operators.
+    operators: usize,
     /// Opening brackets.
     opened: usize,
     /// The deepest that brackets stand in brackets, `<` of types included.
@@ -59,6 +61,13 @@ impl StatementSize {
     #[must_use]
     pub fn is_large(self) -> bool {
         self.pieces.max(self.literals) > LARGE_PIECES
+    }
+
+    /// Whether it takes long to plan, so that it should not hold up others: it is large, or may
+    /// chain operators.
+    #[must_use]
+    pub fn plans_long(self) -> bool {
+        self.is_large() || self.operators > LARGE_OPERATORS
     }
 
     /// The stack on which its syntax tree may be made, cloned and dropped, whatever it is.
@@ -149,6 +158,7 @@ impl<'a> Sizing<'a> {
             Kind::Word | Kind::Symbol => (1 + usize::from(before == Before::Sign), Before::Other),
         };
         self.size.opened += usize::from(piece.kind == Kind::Open);
+        self.size.operators += usize::from(piece.kind == Kind::Symbol);
         let is_value = matches!(piece.kind, Kind::Literal | Kind::Word) && terms == 0;
         self.size.literals += usize::from(is_value);
         if piece.kind == Kind::Literal && body.starts_with("'{") {

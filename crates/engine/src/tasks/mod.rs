@@ -9,11 +9,13 @@
 //! | file | what |
 //! |---|---|
 //! | `mod.rs` | the queue of a runtime, and the queries in it |
+//! | `expected.rs` | what a plan is expected to take |
 //! | `scheduled.rs` | the future that runs in turn |
 //!
 //! Not here: who is next (the core); threads that decode, which have their own queue.
 //! Cancel safety: a task that is dropped gives its place to the next.
 
+mod expected;
 mod scheduled;
 
 use std::cell::RefCell;
@@ -25,6 +27,7 @@ use std::time::Duration;
 
 use coscan_core::tasks::{Config, QueryId, TaskId, Tasks, Turn};
 use datafusion::common::runtime::{JoinSetTracer, set_join_set_tracer};
+use datafusion::physical_plan::ExecutionPlan;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
@@ -45,6 +48,9 @@ const LEVEL_ENDS_NS: [u64; 5] = [
 const SHORT_LEVELS: usize = 2;
 /// How many times as much a level gets as the next one below.
 const RATIO: u64 = 4;
+/// An expected use counts up to where half a second's level begins: behind all that is short, and
+/// no further, for expectations of joins are wrong by any factor.
+const EXPECTED_MAX_NS: u64 = 500_000_000;
 
 thread_local! {
     /// The query whose task this thread runs.
@@ -82,6 +88,7 @@ impl TaskQueue {
             short_levels: SHORT_LEVELS,
             level_ends: LEVEL_ENDS_NS.to_vec(),
             ratio: RATIO,
+            expected_max_ns: EXPECTED_MAX_NS,
         });
         let inner = Inner {
             core,
@@ -153,6 +160,12 @@ impl QueryTasks {
     /// A future that runs when it is the query's turn, as do the tasks that it starts.
     pub fn schedule<T>(self: &Arc<Self>, future: BoxFuture<'static, T>) -> Scheduled<T> {
         Scheduled::new(Arc::clone(self), future)
+    }
+
+    /// The query is going to run this plan: what that is expected to take decides who waits for it.
+    pub fn expect(&self, plan: &dyn ExecutionPlan) {
+        let ns = expected::expected_ns(plan);
+        self.queue.inner.lock().core.expect(self.id, ns);
     }
 
     /// Calls `f`; the tasks that it starts are the query's.

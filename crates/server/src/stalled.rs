@@ -1,0 +1,227 @@
+//! What does a query hold whose client does not read, and how long may it?
+//!
+//! A query keeps its hash tables until its client has taken the last row. Three joins whose clients
+//! have stopped reading can be all the memory that there is, and then every other join is refused
+//! for as long as the three clients like. So when an operator has been refused memory, the query is
+//! ended that holds the most of those whose clients have not come back for [`STALLED_AFTER`].
+//! While nobody is refused, a client may take its time.
+//!
+//! Idea: a query reserves through a pool of its own, which counts and passes on.
+//! Not here: where the rows wait meanwhile (`waiting.rs`), idle sessions (`cancel.rs`).
+//! Bounds: a look a second goes through all queries that have begun to run; each ends at most one.
+//!
+//! S8: who does not read keeps nobody from memory for longer than [`STALLED_AFTER`] and a look.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use datafusion::error::Result;
+use datafusion::execution::memory_pool::{
+    MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation,
+};
+use datafusion::execution::runtime_env::RuntimeEnv;
+use tokio::time::Instant;
+
+use crate::failure::Failure;
+use crate::waiting::Queue;
+
+/// A client that has not come back for so long does not read.
+const STALLED_AFTER: Duration = Duration::from_secs(10);
+/// How often somebody looks.
+pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// The queries of a server that run.
+#[derive(Default)]
+pub(crate) struct Stalled {
+    queries: Mutex<Vec<(Weak<Queue>, Arc<QueryMemory>)>>,
+    /// How often an operator was refused memory that it could not do without.
+    refusals: Arc<AtomicU64>,
+    /// As of the last look.
+    refusals_seen: AtomicU64,
+}
+
+impl Stalled {
+    /// The environment for one query: the session's, but for the pool.
+    pub(crate) fn environment(&self, session: &RuntimeEnv) -> (Arc<RuntimeEnv>, Arc<QueryMemory>) {
+        let memory = Arc::new(QueryMemory {
+            pool: Arc::clone(&session.memory_pool),
+            held: AtomicUsize::new(0),
+            refusals: Arc::clone(&self.refusals),
+        });
+        let environment = RuntimeEnv {
+            memory_pool: Arc::clone(&memory) as _,
+            disk_manager: Arc::clone(&session.disk_manager),
+            cache_manager: Arc::clone(&session.cache_manager),
+            object_store_registry: Arc::clone(&session.object_store_registry),
+        };
+        (Arc::new(environment), memory)
+    }
+
+    /// A query begins to run: its rows wait there.
+    pub(crate) fn enter(&self, queue: &Arc<Queue>, memory: Arc<QueryMemory>) {
+        let mut queries = self.queries.lock().unwrap_or_else(PoisonError::into_inner);
+        queries.push((Arc::downgrade(queue), memory));
+    }
+
+    /// Ends a query if others are refused memory and its client does not read.
+    pub(crate) fn look(&self) {
+        let refusals = self.refusals.load(Ordering::Relaxed);
+        let before = self.refusals_seen.swap(refusals, Ordering::Relaxed);
+        let now = Instant::now();
+        let mut queries = self.queries.lock().unwrap_or_else(PoisonError::into_inner);
+        queries.retain(|(queue, _)| queue.strong_count() > 0);
+        if refusals == before {
+            return;
+        }
+        let stalled = queries.iter().filter_map(|(queue, memory)| {
+            let queue = queue.upgrade()?;
+            let held = memory.held.load(Ordering::Relaxed);
+            let is_stalled = held > 0 && queue.idle(now) >= STALLED_AFTER;
+            is_stalled.then_some((held, queue))
+        });
+        let most = stalled.max_by_key(|(held, _)| *held);
+        drop(queries);
+        if let Some((held, queue)) = most {
+            log::warn!("a query that holds {held} bytes is ended: its client does not read");
+            queue.end(ended);
+        }
+    }
+}
+
+/// What its client is told when it comes back.
+fn ended() -> Failure {
+    let seconds = STALLED_AFTER.as_secs();
+    let text = format!(
+        "the query was ended: its rows had not been read for {seconds} s, and others needed its memory"
+    );
+    Failure::new("53200", text)
+}
+
+/// One query's part of a pool.
+#[derive(Debug)]
+pub(crate) struct QueryMemory {
+    pool: Arc<dyn MemoryPool>,
+    /// Bytes.
+    held: AtomicUsize,
+    refusals: Arc<AtomicU64>,
+}
+
+impl MemoryPool for QueryMemory {
+    fn name(&self) -> &str {
+        self.pool.name()
+    }
+
+    fn register(&self, consumer: &MemoryConsumer) {
+        self.pool.register(consumer);
+    }
+
+    fn unregister(&self, consumer: &MemoryConsumer) {
+        self.pool.unregister(consumer);
+    }
+
+    fn grow(&self, reservation: &MemoryReservation, additional: usize) {
+        self.pool.grow(reservation, additional);
+        self.held.fetch_add(additional, Ordering::Relaxed);
+    }
+
+    fn shrink(&self, reservation: &MemoryReservation, shrink: usize) {
+        self.pool.shrink(reservation, shrink);
+        self.held.fetch_sub(shrink, Ordering::Relaxed);
+    }
+
+    fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
+        let granted = self.pool.try_grow(reservation, additional);
+        if granted.is_ok() {
+            self.held.fetch_add(additional, Ordering::Relaxed);
+        } else if !reservation.consumer().can_spill() {
+            self.refusals.fetch_add(1, Ordering::Relaxed);
+        }
+        granted
+    }
+
+    fn reserved(&self) -> usize {
+        self.pool.reserved()
+    }
+
+    fn memory_limit(&self) -> MemoryLimit {
+        self.pool.memory_limit()
+    }
+}
+
+impl fmt::Display for QueryMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.pool, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::array::{Int64Array, RecordBatch};
+    use datafusion::arrow::datatypes::Schema;
+    use datafusion::execution::memory_pool::GreedyMemoryPool;
+    use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+
+    use super::*;
+    use crate::waiting::Taken;
+
+    /// A query whose operator holds so much.
+    fn query(
+        stalled: &Stalled,
+        session: &RuntimeEnv,
+        bytes: usize,
+    ) -> (Arc<Queue>, MemoryReservation) {
+        let (environment, memory) = stalled.environment(session);
+        let operator = MemoryConsumer::new("join").register(&environment.memory_pool);
+        operator.try_grow(bytes).unwrap();
+        let queue = Arc::new(Queue::new(Arc::new(Schema::empty()), environment, 1));
+        stalled.enter(&queue, memory);
+        (queue, operator)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_one_that_holds_the_most_is_ended_once_somebody_is_refused() {
+        let builder =
+            RuntimeEnvBuilder::new().with_memory_pool(Arc::new(GreedyMemoryPool::new(1_000)));
+        let session = builder.build().unwrap();
+        let stalled = Stalled::default();
+        let (small, _small) = query(&stalled, &session, 100);
+        let (large, large_join) = query(&stalled, &session, 500);
+        let (nothing, _nothing) = query(&stalled, &session, 0);
+        let (active, active_join) = query(&stalled, &session, 300);
+        let ended = || [&small, &large, &nothing, &active].map(|queue| queue.has_ended());
+        let refuse = || assert!(active_join.try_grow(600).is_err());
+        refuse();
+        stalled.look();
+        assert_eq!(ended(), [false; 4], "all have come back a moment ago");
+        tokio::time::advance(STALLED_AFTER).await;
+        assert!(matches!(active.take(), Taken::NotYet));
+        tokio::time::advance(STALLED_AFTER).await;
+        stalled.look();
+        assert_eq!(ended(), [false; 4], "nobody was refused");
+        refuse();
+        stalled.look();
+        assert_eq!(ended(), [false, true, false, false]);
+        drop(large_join);
+        stalled.look();
+        active_join.try_grow(200).unwrap();
+        assert_eq!(ended(), [false, true, false, false]);
+        refuse();
+        refuse();
+        stalled.look();
+        assert_eq!(ended(), [true, true, false, false]);
+        assert_eq!(session.memory_pool.reserved(), 600);
+        let Taken::Batch(Err(why)) = large.take() else {
+            panic!("its client is not told");
+        };
+        assert!(why.to_string().contains("not been read"), "{why}");
+        let empty: [(&str, Arc<dyn datafusion::arrow::array::Array>); 1] =
+            [("n", Arc::new(Int64Array::from(vec![1])))];
+        let batch = RecordBatch::try_from_iter(empty).unwrap();
+        assert_eq!(large.put(Ok(batch)), None, "what is computed still");
+        assert!(matches!(large.take(), Taken::NotYet));
+        large.end_pump();
+        assert!(matches!(large.take(), Taken::End));
+    }
+}
