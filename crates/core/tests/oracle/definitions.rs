@@ -65,9 +65,14 @@ impl Oracle {
         let scan = &self.scans[&q];
         let work = match scan.chunks_worked {
             0 => 0,
-            n => scan.needed.len() as u64 * scan.worked_ns / n,
+            n => (scan.needed.len() as u64 + n) * scan.worked_ns / n,
         };
-        work + scan.registered_at.0 / 10
+        let powers = (0..=20).map(|n| 10_u64.saturating_pow(n));
+        let level = match work {
+            0 => 0,
+            work => powers.filter(|power| *power >= work).min().expect("u64::MAX is"),
+        };
+        level.saturating_add(scan.registered_at.0 / 10)
     }
 }
 
