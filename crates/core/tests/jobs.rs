@@ -328,10 +328,12 @@ fn who_cannot_join_is_refused() {
     let twice = driver.refuse(begun(LEADER, chunk, &[MEMBER, MEMBER]));
     assert_eq!(twice, EventError::NotNeeded(MEMBER, chunk));
 
-    // Who holds it, or is done with it, does not need it.
+    // Who leads a job on it, or is done with it, does not need it.
     assert_eq!(driver.request(MEMBER), Some(chunk));
-    let held = driver.refuse(begun(LEADER, chunk, &[MEMBER]));
-    assert_eq!(held, EventError::NotNeeded(MEMBER, chunk));
+    driver.tell(begun(MEMBER, chunk, &[]));
+    let leads = driver.refuse(begun(LEADER, chunk, &[MEMBER]));
+    assert_eq!(leads, EventError::NotNeeded(MEMBER, chunk));
+    driver.tell(ended(MEMBER, chunk, &[]));
     driver.release(MEMBER, chunk);
     let done = driver.refuse(begun(LEADER, chunk, &[MEMBER]));
     assert_eq!(done, EventError::NotNeeded(MEMBER, chunk));
@@ -369,6 +371,32 @@ fn a_chunk_is_with_one_job() {
     let error = driver.refuse(ended(LEADER, CHUNK, &[]));
     assert_eq!(error, EventError::NoJob(LEADER, CHUNK));
     driver.tell(ended(second, CHUNK, &[]));
+}
+
+/// The core hands a chunk to all who join a turn before the driver can say that a job serves them.
+#[test]
+fn who_was_handed_the_chunk_too_may_join() {
+    for given_back in [false, true] {
+        let mut driver = driver(None);
+        driver.register(LEADER, 0..1, &[0]);
+        driver.register(MEMBER, 0..1, &[0, 1]);
+        for scan in [LEADER, MEMBER] {
+            assert_eq!(driver.request(scan), Some(CHUNK));
+        }
+        driver.tell(begun(LEADER, CHUNK, &[MEMBER]));
+        assert_eq!(driver.pinned(CHUNK), ColumnSet::all(2), "ABM-I2");
+        let (scan, chunk) = (MEMBER, CHUNK);
+        let error = driver.refuse(Event::ChunkReleased { scan, chunk });
+        assert_eq!(error, EventError::NotHeld(scan, chunk));
+        assert_eq!(driver.tell(Event::ChunkRequested { scan }), []);
+        let back: &[ScanId] = if given_back { &[MEMBER] } else { &[] };
+        let answers = driver.tell(ended(LEADER, CHUNK, back));
+        if given_back {
+            assert_eq!(handed(&answers, MEMBER), Some(CHUNK));
+        } else {
+            assert_eq!(answers, [Action::Exhausted { scan }]);
+        }
+    }
 }
 
 /// A scan of three chunks that a job serves with another pays half, so it needs less work than
