@@ -102,8 +102,8 @@ impl World {
                 let table = self.scans[&scan].spec.table;
                 let joins = |&(&id, q): &(&ScanId, &Scan)| {
                     let leads = id == scan || self.jobs.contains_key(&(id, chunk));
-                    let wants = q.needed.contains(chunk)
-                        || q.held.contains(&chunk) && !leads && !q.failed;
+                    let wants =
+                        q.needed.contains(chunk) || q.held.contains(&chunk) && !leads && !q.failed;
                     q.spec.table == table && !q.spec.ordered && wants
                 };
                 let joining = self.scans.iter().filter(joins).map(|(&id, _)| id);
