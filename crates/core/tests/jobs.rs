@@ -25,8 +25,12 @@ struct Driver {
 
 /// Two tables of four chunks, room for all; loads are done at once.
 fn driver(turns: Option<TurnLimit>) -> Driver {
+    driver_under(Policy::Relevance, turns)
+}
+
+fn driver_under(policy: Policy, turns: Option<TurnLimit>) -> Driver {
     let abm = Abm::new(AbmConfig {
-        policy: Policy::Relevance,
+        policy,
         model: StorageModel::Dsm,
         budget_bytes: 1_000,
         loads_max: 2,
@@ -328,10 +332,16 @@ fn who_cannot_join_is_refused() {
     let twice = driver.refuse(begun(LEADER, chunk, &[MEMBER, MEMBER]));
     assert_eq!(twice, EventError::NotNeeded(MEMBER, chunk));
 
-    // Who holds it, or is done with it, does not need it.
+    let in_order = driver.request(ordered).expect("it is in memory");
+    let error = driver.refuse(begun(ordered, in_order, &[]));
+    assert_eq!(error, EventError::OrderedScan(ordered));
+
+    // Who leads a job on it, or is done with it, does not need it.
     assert_eq!(driver.request(MEMBER), Some(chunk));
-    let held = driver.refuse(begun(LEADER, chunk, &[MEMBER]));
-    assert_eq!(held, EventError::NotNeeded(MEMBER, chunk));
+    driver.tell(begun(MEMBER, chunk, &[]));
+    let leads = driver.refuse(begun(LEADER, chunk, &[MEMBER]));
+    assert_eq!(leads, EventError::NotNeeded(MEMBER, chunk));
+    driver.tell(ended(MEMBER, chunk, &[]));
     driver.release(MEMBER, chunk);
     let done = driver.refuse(begun(LEADER, chunk, &[MEMBER]));
     assert_eq!(done, EventError::NotNeeded(MEMBER, chunk));
@@ -371,6 +381,32 @@ fn a_chunk_is_with_one_job() {
     driver.tell(ended(second, CHUNK, &[]));
 }
 
+/// The core hands a chunk to all who join a turn before the driver can say that a job serves them.
+#[test]
+fn who_was_handed_the_chunk_too_may_join() {
+    for given_back in [false, true] {
+        let mut driver = driver(None);
+        driver.register(LEADER, 0..1, &[0]);
+        driver.register(MEMBER, 0..1, &[0, 1]);
+        for scan in [LEADER, MEMBER] {
+            assert_eq!(driver.request(scan), Some(CHUNK));
+        }
+        driver.tell(begun(LEADER, CHUNK, &[MEMBER]));
+        assert_eq!(driver.pinned(CHUNK), ColumnSet::all(2), "ABM-I2");
+        let (scan, chunk) = (MEMBER, CHUNK);
+        let error = driver.refuse(Event::ChunkReleased { scan, chunk });
+        assert_eq!(error, EventError::NotHeld(scan, chunk));
+        assert_eq!(driver.tell(Event::ChunkRequested { scan }), []);
+        let back: &[ScanId] = if given_back { &[MEMBER] } else { &[] };
+        let answers = driver.tell(ended(LEADER, CHUNK, back));
+        if given_back {
+            assert_eq!(handed(&answers, MEMBER), Some(CHUNK));
+        } else {
+            assert_eq!(answers, [Action::Exhausted { scan }]);
+        }
+    }
+}
+
 /// A scan of three chunks that a job serves with another pays half, so it needs less work than
 /// one of two chunks that pays all.
 #[test]
@@ -407,4 +443,56 @@ fn a_job_costs_each_member_its_share() {
         assert!(handed(&next, served).is_some(), "shared: {shared}");
         assert!(handed(&next, other).is_none(), "shared: {shared}");
     }
+}
+
+/// A waiting scan that joins a job needs less by that chunk, and comes earlier for it.
+#[test]
+fn who_joins_while_he_waits_ranks_by_what_is_left() {
+    let mut driver = driver(Some(TurnLimit {
+        chunks_max: 1,
+        length_ns_max: 1_000_000,
+    }));
+    for scan in [LEADER, MEMBER, THIRD] {
+        driver.register(scan, 0..4, &[0]);
+    }
+    // Everybody pays 60 for one chunk, one after another.
+    for scan in [LEADER, MEMBER, THIRD] {
+        let chunk = driver.request(scan).expect("its turn");
+        driver.now += 60;
+        driver.release(scan, chunk);
+    }
+    let chunk = driver.request(LEADER).expect("its turn");
+    for scan in [MEMBER, THIRD] {
+        assert_eq!(driver.request(scan), None, "one chunk is in work");
+    }
+    let last = if driver.abm.needs(THIRD, chunk) {
+        THIRD
+    } else {
+        MEMBER
+    };
+    driver.tell(begun(LEADER, chunk, &[last]));
+    driver.tell(ended(LEADER, chunk, &[last]));
+    driver.tell(begun(LEADER, chunk, &[last]));
+    driver.now += 60;
+    driver.tell(ended(LEADER, chunk, &[]));
+    let next = driver.release(LEADER, chunk);
+    assert!(handed(&next, last).is_some(), "two chunks are left of it");
+}
+
+/// The columns of all whom a job works for are in use when it begins, not those of its leader only.
+#[test]
+fn a_job_is_a_use_of_all_its_columns() {
+    let mut driver = driver_under(Policy::Normal, None);
+    driver.register(LEADER, 0..1, &[0]);
+    driver.register(MEMBER, 0..1, &[0, 1]);
+    driver.register(THIRD, 1..2, &[0]);
+    let other = driver.request(THIRD).expect("it is in memory");
+    driver.release(THIRD, other);
+    assert_eq!(driver.request(LEADER), Some(CHUNK));
+    driver.tell(begun(LEADER, CHUNK, &[MEMBER]));
+    let (scan, chunk) = (LEADER, CHUNK);
+    driver.tell(Event::ChunkLapsed { scan, chunk });
+    driver.tell(Event::BudgetChanged { bytes: 20 });
+    let left: Vec<ChunkId> = driver.abm.chunks().map(|known| known.chunk).collect();
+    assert_eq!(left, [CHUNK], "the other was used longest ago");
 }

@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 
-use coscan_core::{Abm, AbmConfig, Action, Event, Policy, StorageModel, Time, TurnLimit};
+use coscan_core::{Abm, AbmConfig, Action, Event, Policy, ScanId, StorageModel, Time, TurnLimit};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
@@ -31,6 +31,8 @@ trait Machine {
     fn start(config: AbmConfig) -> Self;
     fn feed(&mut self, now: Time, event: Event) -> Vec<Action>;
     fn deadline(&self) -> Option<Time>;
+    /// Each scan's work so far, which decides whose turn it is: nanoseconds and chunks.
+    fn work(&self) -> Vec<(ScanId, u64, u64)>;
 }
 
 impl Machine for Abm {
@@ -49,6 +51,13 @@ impl Machine for Abm {
     fn deadline(&self) -> Option<Time> {
         self.next_deadline()
     }
+
+    fn work(&self) -> Vec<(ScanId, u64, u64)> {
+        let scans = self.scans();
+        scans
+            .map(|scan| (scan.scan, scan.worked_ns, scan.chunks_worked))
+            .collect()
+    }
 }
 
 impl Machine for Oracle {
@@ -63,6 +72,10 @@ impl Machine for Oracle {
 
     fn deadline(&self) -> Option<Time> {
         self.next_deadline()
+    }
+
+    fn work(&self) -> Vec<(ScanId, u64, u64)> {
+        Oracle::work(self)
     }
 }
 
@@ -150,6 +163,7 @@ fn play_against_oracle<M: Machine>(case: &Case, verbose: bool) {
             let mut right = |now, event| machine.feed(now, event);
             step(&mut world, &mut [&mut left, &mut right], &event, verbose);
             assert_eq!(oracle.deadline(), machine.deadline(), "next_deadline");
+            assert_eq!(oracle.work(), machine.work(), "work so far");
         }
     }
 }

@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use coscan_core::{ChunkId, ColumnId};
 
+use crate::fragments::ClassWork;
 use crate::scenario::{Outcome, Query, Scenario};
 
 /// What no schedule of a workload could go below.
@@ -96,16 +97,24 @@ impl Scenario {
     }
 
     /// CPU time of all queries, each chunk decoded once, at the price of the query that pays most
-    /// for it.
+    /// for it. With fragments, all members of a class want a chunk at the same moment.
     fn work_ns(&self) -> u64 {
         let mut decode: BTreeMap<ChunkId, u64> = BTreeMap::new();
+        let mut classes: BTreeMap<(ChunkId, u16), ClassWork> = BTreeMap::new();
         let mut own = 0;
         for query in self.queries() {
+            let class = query.class.filter(|_| self.fragments.is_some());
             for chunk in query.parts.iter().flat_map(|part| part.chunks.iter()) {
-                own += query.cpu_ns_per_chunk;
+                match class {
+                    Some(class) => classes.entry((chunk, class)).or_default().add(query),
+                    None => own += query.cpu_ns_per_chunk,
+                }
                 let known = decode.entry(chunk).or_default();
                 *known = (*known).max(query.decode_ns_per_chunk);
             }
+        }
+        if let Some(fragments) = self.fragments {
+            own += classes.values().map(|c| c.ns(fragments)).sum::<u64>();
         }
         own + decode.values().sum::<u64>()
     }

@@ -67,6 +67,7 @@ pub(crate) struct Device<T> {
     arm: Option<u64>,
     /// Prefetch units in the cache, the most recently used last.
     cached: VecDeque<u64>,
+    busy_ns: u64,
 }
 
 impl<T> Device<T> {
@@ -78,6 +79,7 @@ impl<T> Device<T> {
             free_at: 0,
             arm: None,
             cached: VecDeque::new(),
+            busy_ns: 0,
         }
     }
 
@@ -133,7 +135,13 @@ impl<T> Device<T> {
         let done = begin + positioning + transfer_ns(bytes, self.model.bytes_per_second);
         self.arm = Some(at + bytes);
         self.free_at = done;
+        self.busy_ns += done - begin;
         done
+    }
+
+    /// How long its arm has moved or read.
+    pub(crate) fn busy_ns(&self) -> u64 {
+        self.busy_ns
     }
 
     fn serve_cached(&mut self, begin: u64, request: &Request<T>, cache: CacheModel) -> u64 {

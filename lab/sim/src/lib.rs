@@ -10,6 +10,7 @@ mod bounds;
 pub mod chaos;
 mod cpu;
 mod device;
+mod fragments;
 mod network;
 mod random;
 mod replay;
@@ -26,5 +27,6 @@ pub use replay::{Replay, ReplayError, Replayed, replay};
 pub use run::Watch;
 pub use scale::{Scale, ScaleOptions};
 pub use scenario::{
-    Access, Handed, Outcome, Placement, Query, QueryOutcome, Scenario, Stream, arrivals, streams,
+    Access, Fragments, Handed, Jobs, Outcome, Placement, Query, QueryOutcome, Scenario, Stream,
+    arrivals, streams,
 };

@@ -18,6 +18,9 @@ pub struct Query {
     /// CPU time for the decode of a chunk, which scans that begin on it within `decode_window_ns`
     /// share. Nanoseconds.
     pub decode_ns_per_chunk: u64,
+    /// Its fragment class: what it does with a chunk is done once with others of its class. None
+    /// if what it does is no fragment.
+    pub class: Option<u16>,
 }
 
 /// Queries one after another.
@@ -64,6 +67,25 @@ pub enum Placement {
     ByChunk,
 }
 
+/// Which queries a chunk job serves, of those that want the chunk and are not at work on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Jobs {
+    /// Those of the leader's class.
+    OfClass,
+    /// Those of all classes.
+    OfAll,
+}
+
+/// Chunks are worked on once for several queries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fragments {
+    /// Whom a job serves.
+    pub jobs: Jobs,
+    /// A class costs a job what its dearest member costs alone, and so many thousandths of what
+    /// each other member costs alone: its own conjuncts and aggregates.
+    pub own_of_1000: u64,
+}
+
 /// Everything that fixes a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scenario {
@@ -85,6 +107,8 @@ pub struct Scenario {
     /// A scan that begins on a chunk at most so long after another, which is still at it, finds its
     /// arrays. Nanoseconds.
     pub decode_window_ns: u64,
+    /// None: every query works on all its chunks itself.
+    pub fragments: Option<Fragments>,
     /// The workload.
     pub streams: Vec<Stream>,
 }
@@ -139,6 +163,12 @@ pub struct Outcome {
     pub total_ns: u64,
     /// Core time used. Nanoseconds.
     pub cpu_ns: u64,
+    /// How long the busiest device moved its arm or read. Nanoseconds.
+    pub device_ns: u64,
+    /// Chunk jobs, and the queries that they served, each with its leader.
+    pub jobs: u64,
+    /// See `jobs`.
+    pub served: u64,
     /// Requests to devices: one for each column of a load.
     pub requests: u64,
     /// Bytes loaded.

@@ -6,8 +6,8 @@ use coscan_core::{
     TableLayout,
 };
 use coscan_sim::{
-    DeviceModel, NetworkModel, Outcome, Placement, Query, Random, Scenario, Stream, arrivals,
-    streams,
+    DeviceModel, Fragments, Jobs, NetworkModel, Outcome, Placement, Query, Random, Scenario,
+    Stream, arrivals, streams,
 };
 
 const DISK: DeviceModel = DeviceModel {
@@ -45,6 +45,7 @@ fn scenario(policy: Policy, chunks: u32, disks: u16, streams: Vec<Stream>) -> Sc
         cores: 1,
         favoured_ns: 0,
         decode_window_ns: 0,
+        fragments: None,
         streams,
     }
 }
@@ -58,6 +59,7 @@ fn query(chunks: std::ops::Range<u32>, columns: &[u16], cpu_ns_per_chunk: u64) -
         }],
         cpu_ns_per_chunk,
         decode_ns_per_chunk: 0,
+        class: None,
     }
 }
 
@@ -162,6 +164,7 @@ fn a_scenario_fixes_its_outcome() {
 fn scans_that_begin_on_a_chunk_together_share_its_decode() {
     let decoding = |cpu, decode| Query {
         decode_ns_per_chunk: decode,
+        class: None,
         ..query(0..1, &[0], cpu)
     };
     let cpu_ns = |window, delay, queries: [Query; 2]| {
@@ -220,4 +223,49 @@ fn nothing_is_read_or_takes_less_than_its_bounds() {
         (outcome.bytes, all.bounds(&outcome).belady_bytes),
         (8_000, 8_000)
     );
+}
+
+/// Queries of these classes over the same ten chunks at once, room for all, with a chunk job for
+/// whom `jobs` says.
+fn fragments(jobs: Option<Jobs>, classes: &[Option<u16>]) -> Outcome {
+    let of_class = |&class: &Option<u16>| {
+        let query = query(0..10, &[0, 1], 1_000);
+        vec![Query { class, ..query }]
+    };
+    let streams = streams(classes.iter().map(of_class).collect(), 0);
+    let own_of_1000 = 100;
+    Scenario {
+        fragments: jobs.map(|jobs| Fragments { jobs, own_of_1000 }),
+        ..scenario(Policy::Relevance, 10, 1, streams)
+    }
+    .run()
+}
+
+#[test]
+fn a_chunk_is_worked_on_once_for_a_class() {
+    let class = [Some(1); 4];
+    let apart = fragments(None, &class);
+    assert_eq!((apart.cpu_ns, apart.jobs), (4 * 10 * 1_000, 0));
+    for jobs in [Jobs::OfClass, Jobs::OfAll] {
+        let together = fragments(Some(jobs), &class);
+        assert!(together.finished, "ABM-I6: every query ends");
+        // Three members add a tenth each.
+        assert_eq!(together.cpu_ns, 10 * 1_300);
+        assert_eq!((together.jobs, together.served), (10, 40));
+        let ends: Vec<u64> = together.queries.iter().map(|q| q.latency_ns).collect();
+        assert_eq!(ends, [together.total_ns; 4]);
+    }
+}
+
+#[test]
+fn classes_share_nothing_but_a_job() {
+    let classes = [Some(1), Some(1), Some(2), None];
+    let each = fragments(Some(Jobs::OfClass), &classes);
+    let one = fragments(Some(Jobs::OfAll), &classes);
+    for (outcome, served) in [(&each, 30), (&one, 30)] {
+        assert!(outcome.finished, "ABM-I6: every query ends");
+        assert_eq!(outcome.cpu_ns, 10 * (1_100 + 1_000 + 1_000));
+        assert_eq!(outcome.served, served);
+    }
+    assert_eq!((each.jobs, one.jobs), (20, 10));
 }

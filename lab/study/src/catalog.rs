@@ -109,6 +109,11 @@ const EXPERIMENTS: &[Experiment] = &[
         run: beyond::bounds::run,
     },
     Experiment {
+        name: beyond::fragments::NAME,
+        title: "chunks worked on once for a class of queries, or for all: 30 settings of four workloads",
+        run: beyond::fragments::run,
+    },
+    Experiment {
         name: smooth::worst::NAME,
         title: "[SmoothScan18 §6] the distributions that are worst for each policy of smooth scan",
         run: smooth::worst::run,

@@ -107,6 +107,7 @@ as_committed! {
     table4: "coop-table4";
     mixes: "beyond-mixes";
     bounds: "beyond-bounds";
+    fragments: "beyond-fragments";
     worst: "smooth-worst";
     density: "smooth-density";
     skew: "smooth-skew";

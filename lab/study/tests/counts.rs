@@ -51,6 +51,7 @@ fn scenario(policy: Policy, model: StorageModel) -> Scenario {
             }],
             cpu_ns_per_chunk: 5_000_000 * (1 + random.below(20)),
             decode_ns_per_chunk: 10_000_000,
+            class: None,
         }
     };
     let queries = (0..8).map(|_| (0..3).map(|_| query()).collect());
@@ -91,6 +92,7 @@ fn scenario(policy: Policy, model: StorageModel) -> Scenario {
         cores: 2,
         favoured_ns: 0,
         decode_window_ns: 100_000_000,
+        fragments: None,
         streams: streams(queries, 500_000_000),
     }
 }

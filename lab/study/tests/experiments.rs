@@ -20,7 +20,13 @@ fn a_seed_fixes_a_report() {
 
 #[test]
 fn every_figure_can_be_drawn() {
-    for name in ["coop-intro", "coop-table2", "coop-fig4", "coop-table4"] {
+    for name in [
+        "coop-intro",
+        "coop-table2",
+        "coop-fig4",
+        "coop-table4",
+        "beyond-fragments",
+    ] {
         let svg = run(name, 1).svg().expect("it has a plot");
         assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{name}");

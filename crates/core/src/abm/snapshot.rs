@@ -27,6 +27,10 @@ pub struct ScanSnapshot {
     pub starved: bool,
     /// Its consumers have been silent for long.
     pub stalled: bool,
+    /// Chunks it is done with, and its share of the time that they were in work, nanoseconds.
+    pub chunks_worked: u64,
+    /// See `chunks_worked`.
+    pub worked_ns: u64,
 }
 
 /// A chunk with something in memory or on its way.
@@ -199,6 +203,8 @@ impl Abm {
             waiting: scan.waiting,
             starved: scan.starved,
             stalled: scan.stalled,
+            chunks_worked: scan.chunks_worked,
+            worked_ns: scan.worked_ns,
         })
     }
 

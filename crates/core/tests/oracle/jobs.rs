@@ -45,6 +45,8 @@ impl Oracle {
         for &member in &members {
             let q = self.scan_mut(member);
             q.needed.remove(chunk);
+            q.held.remove(&chunk);
+            q.served.remove(&chunk);
             q.joined.insert(chunk);
         }
         let job = Job {

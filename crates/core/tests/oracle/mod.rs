@@ -150,6 +150,14 @@ impl Oracle {
     }
 
     /// The earliest time at which a scan becomes stalled if nothing happens.
+    /// Each scan's nanoseconds and chunks of work.
+    pub(crate) fn work(&self) -> Vec<(ScanId, u64, u64)> {
+        let scans = self.scans.iter();
+        scans
+            .map(|(&id, q)| (id, q.worked_ns, q.chunks_worked))
+            .collect()
+    }
+
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         let may_stall = self.scans.values().filter(|q| !q.stalled && q.waiting == 0);
         may_stall

@@ -378,6 +378,7 @@ impl World {
         for scan in members {
             let q = self.scan(*scan);
             q.needed.remove(chunk);
+            q.held.remove(&chunk);
             q.joined.insert(chunk);
         }
         self.jobs.insert((leader, chunk), job);

@@ -100,13 +100,17 @@ impl World {
                 });
                 let (scan, chunk) = pick(free, *at)?;
                 let table = self.scans[&scan].spec.table;
-                let needing = self.scans_where(|q| {
-                    q.spec.table == table && !q.spec.ordered && q.needed.contains(chunk)
-                });
+                let joins = |&(&id, q): &(&ScanId, &Scan)| {
+                    let leads = id == scan || self.jobs.contains_key(&(id, chunk));
+                    let wants =
+                        q.needed.contains(chunk) || q.held.contains(&chunk) && !leads && !q.failed;
+                    q.spec.table == table && !q.spec.ordered && wants
+                };
+                let joining = self.scans.iter().filter(joins).map(|(&id, _)| id);
                 Some(Event::ChunkJobBegun {
                     scan,
                     chunk,
-                    members: of_bits(needing, *bits),
+                    members: of_bits(joining, *bits),
                 })
             }
             Op::EndJob(at, bits) => {

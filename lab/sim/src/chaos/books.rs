@@ -381,11 +381,19 @@ impl Books {
         let (mut columns, _) = self.scan(leader).chunks[chunk.0 as usize];
         for &id in members {
             let member = self.scan(id);
-            assert!(member.needs(chunk), "D1: {id} does not need {chunk}");
-            columns |= member.turn(chunk, Part::Joined);
+            let may_join = member.needs(chunk) || member.held.contains(&chunk);
+            assert!(may_join, "D1: {id} does not need {chunk}");
+            columns |= member.chunks[chunk.0 as usize].0;
         }
         let pinned = columns & self.memory.table(table).resident(chunk);
         self.memory.pin((table, chunk), pinned);
+        for &id in members {
+            if self.scan(id).needs(chunk) {
+                self.scan(id).turn(chunk, Part::Joined);
+            } else {
+                self.let_go(id, chunk, Part::Joined);
+            }
+        }
         let job = Job {
             table,
             members: members.to_vec(),

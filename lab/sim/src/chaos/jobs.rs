@@ -1,6 +1,7 @@
 //! Chunks that are worked on once for several scans, and what goes wrong with that.
 //!
-//! Idea: who is handed a chunk may find others that need it, all or some of which join. The work
+//! Idea: who is handed a chunk may find others that need it or were handed it too, all or some of
+//! which join. The work
 //! ends for some of them, or gives
 //! the chunk back; meanwhile every one of them may be cancelled, the first too.
 //! Not here: cancellations in general (`faults.rs`).
@@ -10,6 +11,7 @@
 
 use coscan_core::{ChunkId, Event, ScanId};
 
+use super::books::Scan;
 use super::driver::{Consumer, Driver, Due, Phase};
 use super::options::chance;
 
@@ -48,16 +50,26 @@ impl Driver<'_> {
             return;
         }
         let table = books.scans[&scan].table;
-        let others = books
-            .scans
-            .iter()
-            .filter(|(_, other)| other.table == table && !other.is_ordered() && other.needs(chunk));
+        let in_hand = |id: ScanId, other: &Scan| {
+            let leads = id == scan || books.jobs.contains_key(&(id, chunk));
+            other.held.contains(&chunk) && !leads && !other.failed
+        };
+        let others = books.scans.iter().filter(|&(&id, other)| {
+            let joins = other.needs(chunk) || in_hand(id, other);
+            other.table == table && !other.is_ordered() && joins
+        });
         let mut members: Vec<ScanId> = others.map(|(&id, _)| id).collect();
         if chance(&mut self.random, 300) {
             members.retain(|_| chance(&mut self.random, 500));
         }
         self.counts.jobs += 1;
         self.counts.members += members.len() as u64;
+        for &member in &members {
+            if self.books.scans[&member].held.contains(&chunk) {
+                self.counts.members_in_hand += 1;
+                self.forget_done(member, chunk);
+            }
+        }
         self.tell(
             &Event::ChunkJobBegun {
                 scan,
@@ -103,7 +115,7 @@ impl Driver<'_> {
         );
     }
 
-    /// The consumer of the leader does not come to an end with its chunk: it asks for the next.
+    /// The consumer does not come to an end with the chunk in its hands: it asks for the next.
     fn forget_done(&mut self, scan: ScanId, chunk: ChunkId) {
         let of_it = |due: &Due| match due {
             Due::Done(of, at, held) if (*of, *held) == (scan, chunk) => Some(*at),

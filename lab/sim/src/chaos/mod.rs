@@ -67,7 +67,7 @@ macro_rules! counts {
 }
 
 counts! {
-    scans, scans_ended, scans_failed, cancels, stalls, lapses, frozen, jobs, jobs_without_leader, jobs_lapsed, members, members_served, members_given_back, leaders_given_back, hosts_stopped, hoards, requests_withdrawn, withdrawals, loads, load_failures, deliveries, evictions, budgets, versions, tables_dropped, pages, pages_served,
+    scans, scans_ended, scans_failed, cancels, stalls, lapses, frozen, jobs, jobs_without_leader, jobs_lapsed, members, members_in_hand, members_served, members_given_back, leaders_given_back, hosts_stopped, hoards, requests_withdrawn, withdrawals, loads, load_failures, deliveries, evictions, budgets, versions, tables_dropped, pages, pages_served,
 }
 
 /// A promise that was broken.

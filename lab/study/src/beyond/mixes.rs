@@ -39,12 +39,12 @@ const MACHINES: [Machine; 2] = [
 
 /// The engine keeps the first 16 batches of a chunk for newcomers: a sixth of the 100 ms that a
 /// chunk takes, at least.
-const WINDOW_NS: u64 = 15_000_000;
+pub(crate) const WINDOW_NS: u64 = 15_000_000;
 
 /// Of a mix that is to be won: better on both dimensions in so many of the fifteen.
 const WON_MIN: usize = 12;
 
-fn decoding(mut scenario: Scenario) -> Scenario {
+pub(crate) fn decoding(mut scenario: Scenario) -> Scenario {
     scenario.abm.budget_bytes = u64::from(CHUNKS) * (16 << 20);
     scenario.decode_window_ns = WINDOW_NS;
     scenario.favoured_ns = 0;

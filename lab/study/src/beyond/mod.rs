@@ -3,6 +3,8 @@
 use coscan_core::TurnLimit;
 
 pub(crate) mod bounds;
+mod clients;
+pub(crate) mod fragments;
 pub(crate) mod mixes;
 
 /// As in the engine on two cores: as many chunks in work. A query always works on what it was

@@ -28,6 +28,7 @@ fn latencies(policy: Policy, q1: u32, q2: u32) -> (f64, f64) {
         }],
         cpu_ns_per_chunk: 0,
         decode_ns_per_chunk: 0,
+        class: None,
     };
     let page = ChunkLayout {
         device: DeviceId(0),
@@ -52,6 +53,7 @@ fn latencies(policy: Policy, q1: u32, q2: u32) -> (f64, f64) {
         cores: 2,
         favoured_ns: 0,
         decode_window_ns: 0,
+        fragments: None,
         streams: streams(vec![vec![query(q1, 30)], vec![query(q2, 10)]], 0),
     };
     scenario.abm.loads_max = 1;

@@ -76,6 +76,7 @@ pub(crate) fn rows(policy: Policy, chunks: u32, buffer: u64, streams: Vec<Stream
         cores: 2,
         favoured_ns: FAVOURED_NS,
         decode_window_ns: 0,
+        fragments: None,
         streams,
     }
 }
@@ -105,6 +106,7 @@ pub(crate) fn columns(
         cores: 2,
         favoured_ns: FAVOURED_NS,
         decode_window_ns: 0,
+        fragments: None,
         streams,
     }
 }
@@ -169,6 +171,7 @@ pub(crate) fn row_query(speed: Speed, percent: u32, chunks: u32, random: &mut Ra
         }],
         cpu_ns_per_chunk: speed.ns_per_chunk(),
         decode_ns_per_chunk: 0,
+        class: None,
     }
 }
 

@@ -68,6 +68,7 @@ fn query(speed: Speed, percent: u32, random: &mut Random) -> Query {
         }],
         cpu_ns_per_chunk: cpu_ns / u64::from(CHUNKS),
         decode_ns_per_chunk: 0,
+        class: None,
     }
 }
 

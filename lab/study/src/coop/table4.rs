@@ -91,6 +91,7 @@ fn scenario(policy: Policy, seed: u64, firsts: &[u16]) -> Scenario {
             }],
             cpu_ns_per_chunk: CPU_NS_PER_CHUNK,
             decode_ns_per_chunk: 0,
+            class: None,
         }
     };
     let queries: Vec<Query> = (0..64).map(|_| query()).collect();

@@ -97,7 +97,11 @@ impl Abm {
                 .table(member.table)
                 .part_of(member, chunk)
                 .is_some();
-            if !needed || !seen.insert(id) {
+            // Whoever joined the leader's turn was handed the chunk before the driver could say
+            // that a job serves him.
+            let idle = self.jobs.get((id, chunk)).is_none();
+            let in_hand = id != leader && member.held.contains_key(&chunk) && idle;
+            if !needed && !in_hand || !seen.insert(id) {
                 return Err(EventError::NotNeeded(id, chunk));
             }
         }
@@ -134,10 +138,17 @@ impl Abm {
         let scan = self.state.scan(leader);
         let (table, part) = (scan.table, scan.held[&chunk].part);
         let mut columns = scan.parts[part].columns.clone();
-        for id in &members {
-            let member = self.state.scans.get_mut(id).expect("validated");
-            let entry = self.state.tables.get_mut(&table).expect("validated");
-            let part = entry.part_of(member, chunk).expect("validated");
+        let mut waiting = Vec::new();
+        for &id in &members {
+            let member = self.state.scans.get_mut(&id).expect("validated");
+            let part = match member.held.get(&chunk) {
+                Some(turn) => turn.part,
+                None => {
+                    waiting.push(id);
+                    let needed = self.state.tables[&table].part_of(member, chunk);
+                    needed.expect("validated")
+                }
+            };
             member.joined.insert(chunk, Joined { leader, part });
             columns.union_with(&member.parts[part].columns);
         }
@@ -146,7 +157,7 @@ impl Abm {
         let columns = columns.intersection(&entry.group(chunk).state.resident);
         entry.pin(chunk, Pinner::Job(leader), columns.clone());
         entry.touch(chunk, &columns, seq);
-        for &id in &members {
+        for id in waiting {
             let member = self.state.scan(id);
             let slot = member.parts[member.joined[&chunk].part].slot;
             let entry = self.state.table_mut(table);
@@ -156,6 +167,9 @@ impl Abm {
                 .is_subset(&entry.group(chunk).coming);
             entry.slot_mut(slot).coming -= usize::from(comes);
             entry.drop_interest(chunk, slot);
+        }
+        for &id in &members {
+            self.take_from_hands(id, table, chunk);
             self.serve.insert(id);
             self.state.refresh(id);
         }
@@ -221,14 +235,12 @@ impl Abm {
         }
     }
 
-    /// The leader has the chunk no more, nor is it done with.
-    fn take_from_hands(&mut self, leader: ScanId, table: TableId, chunk: ChunkId) {
-        let scan = self.state.scan_mut(leader);
+    /// The scan has the chunk in hand no more, nor is it done with.
+    fn take_from_hands(&mut self, id: ScanId, table: TableId, chunk: ChunkId) {
+        let scan = self.state.scan_mut(id);
         if let Some(turn) = scan.held.remove(&chunk) {
-            self.state
-                .table_mut(table)
-                .unpin(chunk, Pinner::Scan(leader));
-            self.leave_work(leader, table, chunk, turn);
+            self.state.table_mut(table).unpin(chunk, Pinner::Scan(id));
+            self.leave_work(id, table, chunk, turn);
         } else {
             scan.lapsed.remove(&chunk);
         }

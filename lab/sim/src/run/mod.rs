@@ -4,18 +4,22 @@
 //! A load is one request for each of its columns; each column is reported as soon as it is there.
 //! Events at the same instant: starts, then reads, then messages, then work, then deadlines; among
 //! equals the lowest device or job first.
-//! Not here: what the figures mean (coscan-study).
+//! Not here: chunks that are worked on once for several queries (`jobs.rs`), what the figures mean
+//! (coscan-study).
 
-use std::collections::{BTreeMap, VecDeque};
+mod jobs;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use coscan_core::{
-    Abm, AbmConfig, Action, ChunkId, ColumnId, DeviceId, Event, ScanId, ScanSpec, TableId, Time,
+    Abm, AbmConfig, Action, ChunkId, ColumnId, ColumnSet, DeviceId, Event, ScanId, ScanSpec,
+    TableId, Time,
 };
 
 use crate::cpu::Cpu;
 use crate::device::{Device, Request};
 use crate::network::Network;
-use crate::scenario::{Access, Handed, Outcome, Placement, QueryOutcome, Scenario};
+use crate::scenario::{Access, Handed, Outcome, Placement, Query, QueryOutcome, Scenario};
 
 const TABLE: TableId = TableId(0);
 
@@ -27,9 +31,19 @@ struct Running {
     at: usize,
     begun_ns: u64,
     requests: u64,
+    /// What it was handed.
     chunk: Option<ChunkId>,
-    /// CPU time of the chunks handed to it so far.
+    /// Whether it has begun to work on it, and whether that is a chunk job.
+    at_work: Option<Work>,
+    /// CPU time of the chunks handed to it so far, and its share of those that it was served.
     worked_ns: u64,
+}
+
+/// How a query works on its chunk.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Work {
+    Alone,
+    Leads,
 }
 
 /// What happens next. The order is that of events at the same instant.
@@ -72,6 +86,10 @@ struct Simulation<'a, W> {
     starts: VecDeque<(u64, usize)>,
     /// Chunks that scans are at.
     arrays: BTreeMap<ChunkId, Arrays>,
+    /// What is in memory, by chunk.
+    resident: Vec<ColumnSet>,
+    /// Queries under way, by scan id.
+    active: BTreeSet<usize>,
     outcome: Outcome,
 }
 
@@ -133,6 +151,8 @@ impl Scenario {
             ended: VecDeque::new(),
             starts: starts.into(),
             arrays: BTreeMap::new(),
+            resident: vec![ColumnSet::new(); self.layout.chunks.len()],
+            active: BTreeSet::new(),
             outcome: Outcome {
                 stream_ns: vec![0; self.streams.len()],
                 ..Outcome::default()
@@ -205,6 +225,8 @@ impl<W: Watch> Simulation<'_, W> {
         self.outcome.finished = self.outcome.queries.len() == wanted;
         self.outcome.total_ns = self.now;
         self.outcome.cpu_ns = self.cpu.busy_ns(self.now);
+        let busy = self.devices.iter().map(Device::busy_ns);
+        self.outcome.device_ns = busy.max().unwrap_or(0);
     }
 
     fn next(&self) -> Option<(u64, Next)> {
@@ -240,12 +262,14 @@ impl<W: Watch> Simulation<'_, W> {
             return;
         };
         let scan = ScanId(self.running.len() as u64);
+        self.active.insert(self.running.len());
         self.running.push(Running {
             stream,
             at,
             begun_ns: self.now,
             requests: 0,
             chunk: None,
+            at_work: None,
             worked_ns: 0,
         });
         let spec = ScanSpec {
@@ -279,6 +303,7 @@ impl<W: Watch> Simulation<'_, W> {
             column,
             stream,
         });
+        self.resident[chunk.0 as usize].insert(column);
         self.tell(Event::LoadCompleted {
             table: TABLE,
             chunk,
@@ -290,6 +315,13 @@ impl<W: Watch> Simulation<'_, W> {
         let scan = ScanId(job as u64);
         if let Some(chunk) = self.running[job].chunk.take() {
             self.leave_arrays(chunk);
+            if self.running[job].at_work.take() == Some(Work::Leads) {
+                self.tell(Event::ChunkJobEnded {
+                    scan,
+                    chunk,
+                    given_back: Vec::new(),
+                });
+            }
             self.tell(Event::ChunkReleased { scan, chunk });
             self.tell(Event::ChunkRequested { scan });
         }
@@ -297,6 +329,7 @@ impl<W: Watch> Simulation<'_, W> {
 
     fn end_queries(&mut self) {
         while let Some(scan) = self.ended.pop_front() {
+            self.active.remove(&job(scan));
             self.tell(Event::ScanEnded { scan });
             let running = self.running(scan);
             let (stream, at) = (running.stream, running.at);
@@ -323,6 +356,7 @@ impl<W: Watch> Simulation<'_, W> {
         let handled = self.abm.handle(Time(self.now), event);
         self.watch.decided();
         handled.expect("the simulator is a right driver of a right scenario");
+        let mut given = Vec::new();
         while let Some(action) = self.abm.poll_action() {
             match action {
                 Action::Load {
@@ -340,17 +374,44 @@ impl<W: Watch> Simulation<'_, W> {
                         at: running.at,
                         chunk,
                     });
-                    let query = &self.scenario.streams[running.stream].queries[running.at];
-                    let own = query.cpu_ns_per_chunk;
-                    let favoured = running.worked_ns < self.scenario.favoured_ns;
-                    let work = own + self.decode(chunk, query.decode_ns_per_chunk);
-                    self.running[job(scan)].worked_ns += work;
-                    self.cpu.start(self.now, job(scan), work, favoured);
+                    given.push((job(scan), chunk));
                 }
                 Action::Exhausted { scan } => self.ended.push_back(scan),
+                Action::Evict { chunk, column, .. } => {
+                    self.resident[chunk.0 as usize].remove(column);
+                }
                 _ => {}
             }
         }
+        for (n, chunk) in given {
+            // What it was handed may be with another's job by now.
+            let running = &self.running[n];
+            if running.chunk == Some(chunk) && running.at_work.is_none() {
+                self.begin_work(n, chunk);
+            }
+        }
+    }
+
+    fn begin_work(&mut self, n: usize, chunk: ChunkId) {
+        let favoured = self.running[n].worked_ns < self.scenario.favoured_ns;
+        let work = if self.has_class(n) {
+            self.running[n].at_work = Some(Work::Leads);
+            let (own, decode) = self.begin_job(n, chunk);
+            own + self.decode(chunk, decode)
+        } else {
+            self.running[n].at_work = Some(Work::Alone);
+            let query = self.query(n);
+            let (own, decode) = (query.cpu_ns_per_chunk, query.decode_ns_per_chunk);
+            let work = own + self.decode(chunk, decode);
+            self.running[n].worked_ns += work;
+            work
+        };
+        self.cpu.start(self.now, n, work, favoured);
+    }
+
+    fn query(&self, n: usize) -> &Query {
+        let running = &self.running[n];
+        &self.scenario.streams[running.stream].queries[running.at]
     }
 
     /// The decode that a scan has to do that begins on a chunk.
