@@ -407,8 +407,8 @@ fn who_was_handed_the_chunk_too_may_join() {
     }
 }
 
-/// A scan of three chunks that a job serves with another pays half, so it needs less work than
-/// one of two chunks that pays all.
+/// A scan of four chunks that a job serves with another pays half, so its work is of the order of
+/// that of two chunks that are paid whole.
 #[test]
 fn a_job_costs_each_member_its_share() {
     let turns = TurnLimit {
@@ -420,21 +420,21 @@ fn a_job_costs_each_member_its_share() {
         let (long, mate, short) = (LEADER, MEMBER, THIRD);
         driver.register(long, 0..4, &[0]);
         driver.register(mate, 0..4, &[0]);
-        driver.register_as(short, OTHER, 0..3, &[0], false);
+        driver.register_as(short, OTHER, 0..2, &[0], false);
         // Everybody pays for one chunk.
         let first = driver.request(long).expect("the first turn");
         if shared {
             driver.tell(begun(long, first, &[mate]));
         }
-        driver.now += 60;
+        driver.now += 40;
         if shared {
             driver.tell(ended(long, first, &[]));
         }
         driver.release(long, first);
         let second = driver.request(short).expect("the second turn");
-        driver.now += 60;
+        driver.now += 40;
         driver.release(short, second);
-        // Three chunks of 30 are left, or of 60; and two of 60.
+        // Four chunks of 20, or of 40; and two of 40. Of one order the lower number goes first.
         let third = driver.request(ScanId(2)).expect("the third turn");
         assert_eq!(driver.request(short), None);
         assert_eq!(driver.request(long), None);
@@ -445,9 +445,9 @@ fn a_job_costs_each_member_its_share() {
     }
 }
 
-/// A waiting scan that joins a job needs less by that chunk, and comes earlier for it.
+/// A waiting scan that joins a job pays half of that chunk, and comes earlier for it.
 #[test]
-fn who_joins_while_he_waits_ranks_by_what_is_left() {
+fn who_joins_while_he_waits_ranks_by_what_he_paid() {
     let mut driver = driver(Some(TurnLimit {
         chunks_max: 1,
         length_ns_max: 1_000_000,
@@ -455,10 +455,10 @@ fn who_joins_while_he_waits_ranks_by_what_is_left() {
     for scan in [LEADER, MEMBER, THIRD] {
         driver.register(scan, 0..4, &[0]);
     }
-    // Everybody pays 60 for one chunk, one after another.
+    // Everybody pays 30 for one chunk, one after another: 120 for all.
     for scan in [LEADER, MEMBER, THIRD] {
         let chunk = driver.request(scan).expect("its turn");
-        driver.now += 60;
+        driver.now += 30;
         driver.release(scan, chunk);
     }
     let chunk = driver.request(LEADER).expect("its turn");
@@ -473,10 +473,10 @@ fn who_joins_while_he_waits_ranks_by_what_is_left() {
     driver.tell(begun(LEADER, chunk, &[last]));
     driver.tell(ended(LEADER, chunk, &[last]));
     driver.tell(begun(LEADER, chunk, &[last]));
-    driver.now += 60;
+    driver.now += 30;
     driver.tell(ended(LEADER, chunk, &[]));
     let next = driver.release(LEADER, chunk);
-    assert!(handed(&next, last).is_some(), "two chunks are left of it");
+    assert!(handed(&next, last).is_some(), "45 for two chunks, 90 for all");
 }
 
 /// The columns of all whom a job works for are in use when it begins, not those of its leader only.
