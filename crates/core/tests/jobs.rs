@@ -476,7 +476,10 @@ fn who_joins_while_he_waits_ranks_by_what_he_paid() {
     driver.now += 30;
     driver.tell(ended(LEADER, chunk, &[]));
     let next = driver.release(LEADER, chunk);
-    assert!(handed(&next, last).is_some(), "45 for two chunks, 90 for all");
+    assert!(
+        handed(&next, last).is_some(),
+        "45 for two chunks, 90 for all"
+    );
 }
 
 /// The columns of all whom a job works for are in use when it begins, not those of its leader only.

@@ -1,6 +1,6 @@
-//! Promised: with turns no more chunks are in work than allowed, the scan with least work left is
-//! served first, others of high rank join it, an old scan is not passed over for ever, and a
-//! consumer that holds its chunk for long holds nobody up.
+//! Promised: with turns no more chunks are in work than allowed, the scan with less work (by its
+//! order of magnitude) is served first, others of high rank join it, an old scan is not passed over
+//! for ever, and a consumer that holds its chunk for long holds nobody up.
 
 use std::ops::Range;
 

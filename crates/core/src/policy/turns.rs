@@ -1,9 +1,10 @@
 //! Who works now, and who waits for a turn?
 //!
 //! Idea: when the cores are the bottleneck, scans that all work at once all end late. As many
-//! chunks are in work as the cores can take, and the scan with least work left comes first
-//! (shortest remaining processing time, which minimises the mean response time of one server
-//! [Schrage68]); what a chunk costs a scan is measured. A chunk is decoded once for all who work on
+//! chunks are in work as the cores can take, and the scan with least work comes first, by its order
+//! of magnitude: shortest first minimises the mean response time of one server [Schrage68], but
+//! gains nothing among scans that are alike, of which the one that came first goes first. What a
+//! chunk costs a scan is measured. A chunk is decoded once for all who work on
 //! it at a time, so others join its turn. The order does not depend on the time that passes, so it
 //! is kept, not recomputed.
 //! Not here: the queue and the turns under way (`abm/handle/turns.rs`), which chunk a scan is
@@ -29,8 +30,8 @@ pub struct TurnLimit {
     pub length_ns_max: u64,
 }
 
-/// The least goes first: all the work of the scan at the price paid so far, rounded up to a power of
-/// [`LEVEL`], and a share of the time before it came. So scans that take about as long go in the
+/// The least goes first: all the work of the scan at the price paid so far, rounded up to a power
+/// of [`LEVEL`], and a share of the time before it came. So scans that take about as long go in the
 /// order in which they came, and others by their length.
 pub(crate) fn rank(table: &Table, scan: &Scan) -> u64 {
     let chunks = table.needed_len(scan) as u128 + u128::from(scan.chunks_worked);
@@ -90,8 +91,8 @@ pub(crate) fn joiners(
 }
 
 /// Of scans whose work differs by less than this the one that came first goes first. Where queries
-/// are alike, as in a mix of TPC-H's, an order by work left lets the longest wait for all the others
-/// and gains the mean nothing.
+/// are alike, as in a mix of TPC-H's, an order by work left lets the longest wait for all the
+/// others and gains the mean nothing.
 const LEVEL: u64 = 10;
 
 /// So many seconds of age weigh as much as a second of work less. Large enough that the order of

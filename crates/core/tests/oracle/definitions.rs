@@ -70,7 +70,10 @@ impl Oracle {
         let powers = (0..=20).map(|n| 10_u64.saturating_pow(n));
         let level = match work {
             0 => 0,
-            work => powers.filter(|power| *power >= work).min().expect("u64::MAX is"),
+            work => powers
+                .filter(|power| *power >= work)
+                .min()
+                .expect("u64::MAX is"),
         };
         level.saturating_add(scan.registered_at.0 / 10)
     }

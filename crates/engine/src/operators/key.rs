@@ -44,8 +44,8 @@ pub(crate) struct OperatorKey {
     schema: Arc<str>,
     /// The session's options.
     options: Arc<str>,
-    /// Where it runs: two runtimes of DataFusion may have other stores, and tasks that a plan starts
-    /// end with the runtime of Tokio that they were started in.
+    /// Where it runs: two runtimes of DataFusion may have other stores, and tasks that a plan
+    /// starts end with the runtime of Tokio that they were started in.
     place: (u64, usize),
 }
 
@@ -66,8 +66,8 @@ impl OperatorKey {
 
     /// The key of one that runs here. `None`: outside of any runtime of Tokio.
     ///
-    /// The address of a runtime's stores names them while the key is looked for, for a run keeps the
-    /// runtime of its host. A server's queries have runtimes of their own with the same stores.
+    /// The address of a runtime's stores names them while the key is looked for, for a run keeps
+    /// the runtime of its host. A server's queries have runtimes of their own with the same stores.
     pub(crate) fn at(&self, context: &TaskContext) -> Option<Self> {
         let mut hasher = DefaultHasher::new();
         Handle::try_current().ok()?.id().hash(&mut hasher);
