@@ -1,5 +1,7 @@
 //! What can go wrong in the engine beyond what SQL and storage say themselves.
 
+use std::ops::RangeInclusive;
+
 use coscan_storage::StorageError;
 use datafusion::error::DataFusionError;
 
@@ -24,6 +26,23 @@ pub enum Error {
         path: String,
         /// Why not.
         reason: String,
+    },
+    /// A file is not sorted as was declared, or as its statistics say.
+    #[error(
+        "{file}: {} not in the order of {column} that {}",
+        of_groups(row_groups),
+        if *declared { "was declared" } else { "its statistics say" }
+    )]
+    OutOfOrder {
+        /// The file.
+        file: String,
+        /// The row groups that are looked at together, of which one is not in order with another or
+        /// within itself.
+        row_groups: RangeInclusive<usize>,
+        /// The column.
+        column: String,
+        /// Whether it was declared, by `WITH ORDER` or in the file.
+        declared: bool,
     },
     /// The scheduler's log cannot be written.
     #[error("{path}: the log cannot be written: {reason}")]
@@ -71,6 +90,13 @@ pub enum Error {
 
 /// Result of an operation of the engine.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+fn of_groups(groups: &RangeInclusive<usize>) -> String {
+    match (groups.start(), groups.end()) {
+        (one, last) if one == last => format!("row group {one} is"),
+        (first, last) => format!("row groups {first} to {last} are"),
+    }
+}
 
 fn needed(missing: &[Right]) -> String {
     let flags: Vec<&str> = missing.iter().map(|right| right.flag()).collect();

@@ -27,6 +27,7 @@ mod index_catalog;
 mod memory;
 mod object_stores;
 mod operators;
+mod ordered;
 mod own;
 mod plan;
 mod probe;

@@ -3,6 +3,7 @@
 //! | file | what it answers |
 //! |---|---|
 //! | `recognise.rs`, `share_fragments.rs` | which part of a plan is a fragment; the rule |
+//! | `over_scan.rs` | what an aggregate does, in terms of the scan below it |
 //! | `exec.rs` | the plan node, and its streams |
 //! | `rows_exec.rs` | how a fragment goes on without sharing |
 //! | `member.rs` | a query's side: what is to come, what has come |
@@ -26,6 +27,7 @@ mod groups;
 mod job;
 mod member;
 mod narrow;
+mod over_scan;
 mod program;
 mod query_sets;
 mod recognise;
@@ -39,5 +41,7 @@ mod work;
 pub(crate) use board::Board;
 pub(crate) use exec::FragmentExec;
 pub(crate) use expr_key::{Elsewhere, KeyWriter};
+pub(crate) use over_scan::{OverScan, over_scan};
 pub(crate) use share_fragments::ShareFragments;
 pub(crate) use state_cache::{Counts, StateCache};
+pub(crate) use work::PlannedAggregate;

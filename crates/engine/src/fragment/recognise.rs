@@ -16,14 +16,13 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::DynamicFilterTracking;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
-use datafusion::physical_plan::projection::ProjectionExec;
-use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::udaf::AggregateFunctionExpr;
-use datafusion::physical_plan::{ExecutionPlan, InputOrderMode, Partitioning};
+use datafusion::physical_plan::{ExecutionPlan, InputOrderMode};
 
 use super::board::Board;
 use super::expr_key::KeyWriter;
-use super::work::{FragmentPlan, PlannedAggregate, inline};
+use super::over_scan::{over_scan, spread};
+use super::work::FragmentPlan;
 use crate::cscan::CScanSource;
 use crate::read::scan::{Delivery, ScanPlan};
 
@@ -71,59 +70,18 @@ pub(crate) fn fragment(
     if !suits {
         return Ok(None);
     }
-    let mut over: Vec<Arc<dyn PhysicalExpr>> = Vec::new();
-    let group = aggregate.group_expr().input_exprs();
-    over.extend(group.iter().map(Arc::clone));
-    for function in aggregate.aggr_expr() {
-        over.extend(function.expressions());
-    }
-    over.extend(aggregate.filter_expr().iter().flatten().map(Arc::clone));
-    let mut input = aggregate.input();
-    loop {
-        if let Some(spread) = spread(input) {
-            input = spread;
-            continue;
-        }
-        let Some(projection) = input.downcast_ref::<ProjectionExec>() else {
-            break;
-        };
-        let exprs: Vec<_> = projection
-            .expr()
-            .iter()
-            .map(|p| Arc::clone(&p.expr))
-            .collect();
-        for expr in &mut over {
-            *expr = inline(expr, &exprs)?;
-        }
-        input = projection.input();
-    }
-    let Some((scan, source)) = cooperative_scan(input) else {
+    let over = over_scan(aggregate)?;
+    let Some((scan, source)) = cooperative_scan(&over.input) else {
         return Ok(None);
     };
     // Whether keys exist does not depend on the file, but for the type of a column.
     let keyed = |expr: &Arc<dyn PhysicalExpr>| KeyWriter::key_of(expr, &scan.schema).is_some();
-    if !over.iter().all(keyed) {
+    if !over.expressions().all(keyed) {
         return Ok(None);
     }
-    let mut over = over.into_iter();
-    let group: Vec<_> = over.by_ref().take(group.len()).collect();
-    let mut aggregates: Vec<PlannedAggregate> = Vec::new();
-    for function in aggregate.aggr_expr() {
-        let args = over.by_ref().take(function.expressions().len()).collect();
-        aggregates.push(PlannedAggregate {
-            function: Arc::clone(function),
-            args,
-            filter: None,
-        });
-    }
-    for (planned, filter) in aggregates.iter_mut().zip(aggregate.filter_expr()) {
-        if filter.is_some() {
-            planned.filter = over.next();
-        }
-    }
     let plan = FragmentPlan {
-        group,
-        aggregates,
+        group: over.group,
+        aggregates: over.aggregates,
         schema: node.schema(),
         time_zone: sharing.time_zone.clone(),
     };
@@ -134,19 +92,12 @@ pub(crate) fn fragment(
         })
     });
     Ok(Some(Fragment {
-        input: Arc::clone(input),
+        input: Arc::clone(&over.input),
         partial: partial.data()?,
         plan: Arc::new(plan),
         scan: Arc::clone(scan),
         scan_metrics: source.metrics(),
     }))
-}
-
-/// The input of a node that only spreads rows over more partitions: states are few.
-fn spread(node: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn ExecutionPlan>> {
-    let repartition = node.downcast_ref::<RepartitionExec>()?;
-    let spreads = matches!(repartition.partitioning(), Partitioning::RoundRobinBatch(_));
-    spreads.then(|| repartition.input())
 }
 
 /// A cooperative scan of which every partition takes whichever chunk comes next, and what it reads

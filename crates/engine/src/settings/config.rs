@@ -30,6 +30,8 @@ pub struct EngineConfig {
     /// Whether sessions start with aggregates that work on a chunk once for all queries that want
     /// it.
     pub share_fragments: bool,
+    /// Whether aggregates by what a table is sorted by are done in its order.
+    pub ordered_aggregates: bool,
     /// Whether sessions start with operators that do what queries have in common once.
     pub share_operators: bool,
     /// The access path that sessions start with, where an index serves a predicate.
@@ -88,6 +90,7 @@ impl Default for EngineConfig {
             small_table_bytes: SMALL_TABLE_BYTES_DEFAULT,
             cooperative: true,
             share_fragments: true,
+            ordered_aggregates: true,
             share_operators: true,
             access_path: AccessPath::Smooth,
             bandwidth: None,

@@ -57,6 +57,7 @@ pub struct Settings {
     pub smooth_cache: Option<u64>,
     /// Whether work above scans is shared with other queries.
     pub(crate) share_fragments: bool,
+    pub(crate) ordered_aggregates: bool,
     /// Whether operators above are shared with other queries.
     pub(crate) share_operators: bool,
     /// Bytes of states of chunks that are kept. `None`: a part of the memory budget.
@@ -114,6 +115,7 @@ impl Settings {
             smooth_region_max: SMOOTH_REGION_MAX_DEFAULT,
             smooth_cache: None,
             share_fragments: config.share_fragments,
+            ordered_aggregates: config.ordered_aggregates,
             share_operators: config.share_operators,
             state_cache: None,
             index_folder,

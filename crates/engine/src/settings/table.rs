@@ -193,6 +193,22 @@ pub const SETTINGS: &[Setting] = &[
         }),
     },
     Setting {
+        name: "ordered_aggregates",
+        values: Values::Switch,
+        default: "on",
+        applies_to: NEXT_QUERIES,
+        help: "Whether GROUP BY the column that a table is sorted by, declared or by its statistics, is done in the table's order, without a hash table (on), or as for any other column (off)",
+        set: |settings, value| {
+            settings.ordered_aggregates = switch(value)?;
+            Ok(())
+        },
+        show: |settings| show_switch(settings.ordered_aggregates),
+        configure: Some(|config, value| {
+            config.ordered_aggregates = switch(value)?;
+            Ok(())
+        }),
+    },
+    Setting {
         name: "share_operators",
         values: Values::Switch,
         default: "on",

@@ -32,6 +32,7 @@ mod left_behind;
 mod mutants;
 mod narrow_arrays;
 mod object_store;
+mod ordered_aggregates;
 mod pages;
 mod power_loss;
 mod predicates;

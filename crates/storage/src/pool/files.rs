@@ -342,6 +342,17 @@ impl FileCache {
         opened
     }
 
+    /// The footer of a file of a store, if it is known.
+    #[must_use]
+    pub fn footer(&self, store: &str, version: &FileVersion) -> Option<Arc<ParquetMetaData>> {
+        let key = FileKey {
+            store: store.trim_end_matches('/').to_owned(),
+            version: version.clone(),
+        };
+        let known = self.known.lock();
+        known.footer_of(&key).map(|file| Arc::clone(&file.metadata))
+    }
+
     /// From now on the budget counts what is known of files. One budget per cache: the first stays.
     pub(crate) fn count_in(&self, memory: &Arc<MemoryBudget>) {
         self.memory.get_or_init(|| Arc::clone(memory));

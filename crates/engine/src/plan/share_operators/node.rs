@@ -33,6 +33,7 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitio
 use super::scan::scan;
 use crate::fragment::{Elsewhere, FragmentExec, KeyWriter};
 use crate::operators::PlanKey;
+use crate::ordered::OrderedAggregateExec;
 
 /// A node of a plan, and what is known of the subtree below it.
 pub(super) struct Noted {
@@ -102,12 +103,18 @@ pub(super) fn note(node: &Arc<dyn ExecutionPlan>) -> Noted {
         // It executes what is below it several times.
         return noted;
     }
-    if let Some(fragment) = node.downcast_ref::<FragmentExec>() {
-        let partial = note(fragment.partial());
+    // These do what the plan had without them.
+    let instead_of = match node.downcast_ref::<FragmentExec>() {
+        Some(fragment) => Some(fragment.partial()),
+        None => node
+            .downcast_ref::<OrderedAggregateExec>()
+            .map(OrderedAggregateExec::original),
+    };
+    if let Some(original) = instead_of {
         return Noted {
             node: Arc::clone(node),
             children: Vec::new(),
-            ..partial
+            ..note(original)
         };
     }
     let mut writer = KeyWriter::of_operator();

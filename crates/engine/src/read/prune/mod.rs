@@ -18,6 +18,7 @@
 
 pub(crate) mod bloom;
 mod chunk_bounds;
+pub(crate) mod column_bounds;
 mod float_statistics;
 mod floats;
 
@@ -280,7 +281,7 @@ fn provable(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> bool {
 }
 
 /// Types whose values are totally ordered and for which minimum and maximum cover every value.
-fn ordered(data_type: &DataType) -> bool {
+pub(crate) fn ordered(data_type: &DataType) -> bool {
     data_type.is_integer()
         || matches!(
             data_type,

@@ -6,7 +6,8 @@
 //! | `execution.rs` | what do the streams of one execution share? |
 //! | `executions.rs` | which execution of a plan does a stream belong to? |
 //! | `claims.rs` | who works on which chunk, for an execution? |
-//! | `stream.rs` | one partition: chunk after chunk, batch after batch |
+//! | `by_chunk.rs` | one partition: chunk after chunk, batch after batch |
+//! | `stream.rs` | the same as a stream of rows |
 //! | `batches.rs` | what does DataFusion poll? |
 //! | `lease_batch.rs` | how does a pipeline get the columns of a batch? |
 //! | `few_rows.rs` | how are the few rows that are left put together over batches? |
@@ -15,6 +16,7 @@
 //! | `metrics.rs` | what does EXPLAIN ANALYZE show? |
 
 mod batches;
+mod by_chunk;
 mod claims;
 mod dynamic;
 mod execution;
@@ -27,6 +29,7 @@ mod spec;
 pub(crate) mod stream;
 
 pub(crate) use batches::{Batches, stream_of};
+pub(crate) use by_chunk::{ByChunk, News};
 pub(crate) use execution::{Execution, Judged, Remembers, Run, Running};
 pub(crate) use executions::Executions;
 pub(crate) use lease_batch::LeaseBatch;

@@ -1,0 +1,324 @@
+//! Which groups of an ordered aggregation are complete?
+//!
+//! Chunks of a sorted table come in any order. Within a chunk a group is a run of rows, so all
+//! groups of a chunk but its first and its last are complete when the chunk has been worked on. The
+//! first may have rows in the chunks before, the last in those after; they are kept aside, with
+//! what they came to so far, until it is known what stands on the other side of the border.
+//!
+//! Idea: chunks that have come, or that are known to have no row, form stretches without a gap. Of
+//! a stretch only its two ends can grow; where two stretches meet, the groups on both sides of the
+//! border are one, or both are complete there. The ends of the table are stretches that nothing
+//! can grow beyond.
+//! Not here: what is grouped and aggregated, and in which order the chunks of a table stand: both
+//! are the driver's, which says of each chunk its first and last key, and what is kept of both (a
+//! part).
+//! Bounds: O(log chunks) for each chunk, and O(log chunks) moves of each part; holds at most two
+//! parts a chunk, and none of a group that is complete.
+//! BORD-I1: a part is given back once, with all parts of its group. BORD-I2: stretches neither
+//! overlap nor touch. BORD-I3: keys of chunks that meet do not descend, or it is said which.
+//! Source: [CoopScans07 §7.2], ordered aggregation.
+
+use std::collections::BTreeMap;
+
+/// The groups at the borders of the chunks of one scan.
+///
+/// `K` is a group's place in the order, `P` what is kept of the rows of a group in a chunk.
+#[derive(Debug)]
+pub struct Borders<K, P> {
+    /// The stretches by their first chunk; chunks count from 1, 0 and `chunks + 1` are the ends of
+    /// the table.
+    stretches: BTreeMap<usize, Stretch<K, P>>,
+    chunks: usize,
+    parts: usize,
+}
+
+/// What a chunk has at its borders.
+#[derive(Debug)]
+pub enum Edges<K, P> {
+    /// It has no rows.
+    Empty,
+    /// All its rows have one key.
+    One(K, P),
+    /// Its rows begin with one key and end with another.
+    Two {
+        /// The first key, and what is kept of its rows.
+        first: (K, P),
+        /// The last key, and what is kept of its rows.
+        last: (K, P),
+    },
+}
+
+/// Why a chunk cannot stand where it was said to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BorderError {
+    /// The last key of a chunk is above the first one of a chunk behind it.
+    #[error("chunk {before} ends above where chunk {after} begins")]
+    Descends {
+        /// The chunk in front.
+        before: usize,
+        /// The one behind.
+        after: usize,
+    },
+    /// The chunk is none of the scan's, or has come already.
+    #[error("chunk {0} is not awaited")]
+    NotAwaited(usize),
+}
+
+/// Chunks without a gap.
+#[derive(Debug)]
+struct Stretch<K, P> {
+    last: usize,
+    open: Open<K, P>,
+}
+
+/// What may grow of a stretch.
+#[derive(Debug)]
+enum Open<K, P> {
+    /// It has no rows.
+    Nothing,
+    /// All its rows are of one group.
+    Both(Group<K, P>),
+    /// The groups at its ends; none where it is an end of the table.
+    Ends {
+        left: Option<Group<K, P>>,
+        right: Option<Group<K, P>>,
+    },
+}
+
+/// A group that is not complete.
+#[derive(Debug)]
+struct Group<K, P> {
+    key: K,
+    parts: Vec<P>,
+    first: usize,
+    last: usize,
+}
+
+impl<K: Ord, P> Borders<K, P> {
+    /// Nothing has come of so many chunks, numbered from 0 in the order of their keys.
+    #[must_use]
+    pub fn new(chunks: usize) -> Self {
+        let end = |at, last| {
+            let (left, right) = (None, None);
+            let open = Open::Ends { left, right };
+            (at, Stretch { last, open })
+        };
+        let stretches = match chunks {
+            0 => [end(0, 1)].into(),
+            _ => [end(0, 0), end(chunks + 1, chunks + 1)].into(),
+        };
+        Self {
+            stretches,
+            chunks,
+            parts: 0,
+        }
+    }
+
+    /// A chunk was worked on, or will never be (`Edges::Empty`); gives, for each group that is
+    /// complete now, all its parts, in no particular order.
+    ///
+    /// # Errors
+    /// If the chunk is not awaited, or its keys are not in order with those of a neighbour. Nothing
+    /// can be concluded then, and no more is to be asked.
+    pub fn came(&mut self, chunk: usize, edges: Edges<K, P>) -> Result<Vec<Vec<P>>, BorderError> {
+        if chunk >= self.chunks || self.is_known(chunk) {
+            return Err(BorderError::NotAwaited(chunk));
+        }
+        let mut first = chunk + 1;
+        let mut stretch = Stretch {
+            last: first,
+            open: Open::of(first, edges),
+        };
+        self.parts += stretch.open.parts();
+        let mut ready = Vec::new();
+        let before = self.stretches.range(..first).next_back();
+        let before = before.filter(|(_, before)| before.last + 1 == first);
+        if let Some(at) = before.map(|(at, _)| *at)
+            && let Some(left) = self.stretches.remove(&at)
+        {
+            first = at;
+            stretch.open = left.open.meets(stretch.open, &mut ready)?;
+        }
+        if let Some(right) = self.stretches.remove(&(stretch.last + 1)) {
+            stretch.last = right.last;
+            stretch.open = stretch.open.meets(right.open, &mut ready)?;
+        }
+        self.stretches.insert(first, stretch);
+        self.parts -= ready.iter().map(Vec::len).sum::<usize>();
+        Ok(ready)
+    }
+
+    /// Whether every chunk has come: nothing is kept then.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.stretches.len() == 1
+    }
+
+    /// How many parts are kept.
+    #[must_use]
+    pub fn parts(&self) -> usize {
+        self.parts
+    }
+
+    /// Whether the books are right.
+    ///
+    /// # Panics
+    /// If they are not, with the number of the invariant.
+    pub fn check(&self) {
+        let mut free_from = 0;
+        let mut parts = 0;
+        for (first, stretch) in &self.stretches {
+            assert!(
+                free_from == 0 || *first > free_from,
+                "BORD-I2: stretches overlap or touch"
+            );
+            assert!(stretch.last >= *first, "BORD-I2: a stretch has no chunk");
+            free_from = stretch.last + 1;
+            parts += stretch.open.parts();
+        }
+        assert_eq!(parts, self.parts, "BORD-I1: parts are counted");
+        assert!(
+            !self.is_complete() || parts == 0,
+            "BORD-I1: all have come and a part is left"
+        );
+    }
+
+    fn is_known(&self, chunk: usize) -> bool {
+        let at = chunk + 1;
+        let before = self.stretches.range(..=at).next_back();
+        before.is_some_and(|(_, stretch)| stretch.last >= at)
+    }
+}
+
+impl<K: Ord, P> Open<K, P> {
+    fn of(at: usize, edges: Edges<K, P>) -> Self {
+        let group = |(key, part)| Group {
+            key,
+            parts: vec![part],
+            first: at,
+            last: at,
+        };
+        match edges {
+            Edges::Empty => Self::Nothing,
+            Edges::One(key, part) => Self::Both(group((key, part))),
+            Edges::Two { first, last } => Self::Ends {
+                left: Some(group(first)),
+                right: Some(group(last)),
+            },
+        }
+    }
+
+    /// What is open of two stretches that meet; what is complete thereby goes into `ready`.
+    fn meets(self, right: Self, ready: &mut Vec<Vec<P>>) -> Result<Self, BorderError> {
+        let mut complete = |group: Option<Group<K, P>>| ready.extend(group.map(|g| g.parts));
+        Ok(match (self, right) {
+            (Self::Nothing, open) | (open, Self::Nothing) => open,
+            (Self::Both(a), Self::Both(b)) => match a.joined(b)? {
+                Joined::One(group) => Self::Both(group),
+                Joined::Two(a, b) => Self::Ends {
+                    left: Some(a),
+                    right: Some(b),
+                },
+            },
+            (Self::Both(a), Self::Ends { left: None, right }) => Self::Ends {
+                left: Some(a),
+                right,
+            },
+            (
+                Self::Both(a),
+                Self::Ends {
+                    left: Some(b),
+                    right,
+                },
+            ) => {
+                let left = match a.joined(b)? {
+                    Joined::One(group) => group,
+                    Joined::Two(a, b) => {
+                        complete(Some(b));
+                        a
+                    }
+                };
+                Self::Ends {
+                    left: Some(left),
+                    right,
+                }
+            }
+            (Self::Ends { left, right: None }, Self::Both(b)) => Self::Ends {
+                left,
+                right: Some(b),
+            },
+            (
+                Self::Ends {
+                    left,
+                    right: Some(a),
+                },
+                Self::Both(b),
+            ) => {
+                let right = match a.joined(b)? {
+                    Joined::One(group) => group,
+                    Joined::Two(a, b) => {
+                        complete(Some(a));
+                        b
+                    }
+                };
+                Self::Ends {
+                    left,
+                    right: Some(right),
+                }
+            }
+            (Self::Ends { left, right: a }, Self::Ends { left: b, right }) => {
+                match (a, b) {
+                    (Some(a), Some(b)) => match a.joined(b)? {
+                        Joined::One(group) => complete(Some(group)),
+                        Joined::Two(a, b) => {
+                            complete(Some(a));
+                            complete(Some(b));
+                        }
+                    },
+                    (a, b) => {
+                        complete(a);
+                        complete(b);
+                    }
+                }
+                Self::Ends { left, right }
+            }
+        })
+    }
+
+    fn parts(&self) -> usize {
+        let of = |group: &Option<Group<K, P>>| group.as_ref().map_or(0, |g| g.parts.len());
+        match self {
+            Self::Nothing => 0,
+            Self::Both(group) => group.parts.len(),
+            Self::Ends { left, right } => of(left) + of(right),
+        }
+    }
+}
+
+/// The groups on the two sides of a border.
+enum Joined<K, P> {
+    One(Group<K, P>),
+    Two(Group<K, P>, Group<K, P>),
+}
+
+impl<K: Ord, P> Group<K, P> {
+    fn joined(mut self, mut right: Self) -> Result<Joined<K, P>, BorderError> {
+        if self.key > right.key {
+            return Err(BorderError::Descends {
+                before: self.last - 1,
+                after: right.first - 1,
+            });
+        }
+        if self.key < right.key {
+            return Ok(Joined::Two(self, right));
+        }
+        // The fewer parts move, so that each moves rarely.
+        if self.parts.len() < right.parts.len() {
+            std::mem::swap(&mut self.parts, &mut right.parts);
+        }
+        self.parts.append(&mut right.parts);
+        self.last = right.last;
+        Ok(Joined::One(self))
+    }
+}

@@ -1,0 +1,392 @@
+//! The groups of a chunk.
+//!
+//! In a chunk that is in order by the key, a group has no rows before its key's run and none after
+//! it: so the groups of a run are complete when the next one begins. If rows are grouped by the key
+//! alone a run is a group, numbered by counting; otherwise the groups of a run are told apart by
+//! hash, of which the table holds those of a few runs. The groups of the chunk's first run and of
+//! its last are kept as states: their rows may go on in other chunks.
+//! In a chunk that is not in order all groups are told apart by hash, and are complete at its end,
+//! but for those of its least and its greatest key.
+//! Not here: which of the kept ones are complete (`together.rs`).
+//! ORD-I3: a group's rows of a chunk are in one value that was passed on, or in one part that is
+//! kept, never in both.
+//! Bounds: groups of one batch, of the run that goes on, and of one batch on their way out; in a
+//! chunk that is not in order all of its groups.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, UInt32Array};
+use arrow::compute::{concat, filter, take};
+use arrow::datatypes::{Field, Schema, SchemaRef};
+use arrow::row::OwnedRow;
+use datafusion::common::internal_datafusion_err;
+use datafusion::error::Result;
+use datafusion::logical_expr::EmitTo;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::aggregates::group_values::{GroupValues, new_group_values};
+use datafusion::physical_plan::aggregates::order::{GroupOrdering, GroupOrderingFull};
+
+use coscan_core::borders::Edges;
+
+use super::accumulators::Accumulators;
+use super::recognise::Grouping;
+use super::runs::{Runs, Seen, owned};
+
+/// Groups of one key, in one chunk: their columns, then their states.
+pub(super) struct Part {
+    pub(super) columns: Vec<ArrayRef>,
+}
+
+impl Part {
+    /// How many groups it has rows of.
+    pub(super) fn groups(&self) -> usize {
+        self.columns.first().map_or(0, |column| column.len())
+    }
+
+    /// Bytes that it holds.
+    pub(super) fn bytes(&self) -> usize {
+        let of = self.columns.iter();
+        of.map(|column| column.get_array_memory_size()).sum()
+    }
+}
+
+/// What a chunk's rows were.
+pub(super) enum Pushed {
+    InOrder,
+    /// They are not in order: nothing that came of the chunk counts.
+    OutOfOrder,
+}
+
+/// The groups of one chunk after the other.
+pub(super) struct ChunkGroups {
+    grouping: Arc<Grouping>,
+    schema: SchemaRef,
+    batch_rows: usize,
+    runs: Runs,
+    groups: Groups,
+    accumulators: Accumulators,
+    /// The groups of rows, for one batch at a time.
+    numbers: Vec<usize>,
+    /// The first group of the run that goes on.
+    run_from: usize,
+    /// The first run's key.
+    first: Option<OwnedRow>,
+    /// The first run, once another has begun.
+    head: Option<Part>,
+    /// Complete groups.
+    ready: Vec<RecordBatch>,
+    in_order: bool,
+}
+
+/// How groups are told apart.
+enum Groups {
+    /// Each run is one.
+    Counted {
+        keys: Vec<ArrayRef>,
+        count: usize,
+    },
+    Hashed(Box<dyn GroupValues>),
+}
+
+impl ChunkGroups {
+    /// No chunk has come.
+    ///
+    /// # Errors
+    /// An accumulator's; if keys have no order or no hash.
+    pub(super) fn new(grouping: &Arc<Grouping>, runs: Runs, batch_rows: usize) -> Result<Self> {
+        Ok(Self {
+            schema: Arc::clone(&grouping.schema),
+            batch_rows: batch_rows.max(1),
+            runs,
+            groups: Groups::of(grouping, true)?,
+            accumulators: Accumulators::new(&grouping.aggregates)?,
+            numbers: Vec::new(),
+            run_from: 0,
+            first: None,
+            head: None,
+            ready: Vec::new(),
+            in_order: true,
+            grouping: Arc::clone(grouping),
+        })
+    }
+
+    /// A chunk begins, said to be in order or not. What there is of another is forgotten.
+    ///
+    /// # Errors
+    /// As [`ChunkGroups::new`].
+    pub(super) fn begin(&mut self, in_order: bool) -> Result<()> {
+        let is_clean = self.groups.is_empty() && self.in_order == in_order;
+        if !is_clean {
+            self.groups = Groups::of(&self.grouping, in_order)?;
+            self.accumulators = Accumulators::new(&self.grouping.aggregates)?;
+        }
+        self.runs.forget();
+        self.run_from = 0;
+        self.first = None;
+        self.head = None;
+        self.ready.clear();
+        self.in_order = in_order;
+        Ok(())
+    }
+
+    /// Rows of the chunk have come.
+    ///
+    /// # Errors
+    /// If an expression cannot be evaluated; an accumulator's.
+    pub(super) fn push(&mut self, rows: &RecordBatch) -> Result<Pushed> {
+        if rows.num_rows() == 0 {
+            return Ok(Pushed::InOrder);
+        }
+        let columns = self.grouping.group.iter();
+        let columns = columns
+            .map(|expr: &Arc<dyn PhysicalExpr>| expr.evaluate(rows)?.into_array(rows.num_rows()));
+        let columns: Vec<ArrayRef> = columns.collect::<Result<_>>()?;
+        if !self.in_order {
+            self.groups.number(&columns, &[], &mut self.numbers)?;
+            let total = self.groups.len();
+            self.accumulators.update(rows, &self.numbers, total)?;
+            return Ok(Pushed::InOrder);
+        }
+        let key = &columns[self.grouping.key];
+        let Seen::Begins(starts) = self.runs.look_at(key)? else {
+            return Ok(Pushed::OutOfOrder);
+        };
+        if self.first.is_none() {
+            self.first = Some(self.runs.place_of(key, 0)?);
+        }
+        let is_first = self.groups.is_empty() && self.head.is_none();
+        self.groups.number(&columns, &starts, &mut self.numbers)?;
+        self.accumulators
+            .update(rows, &self.numbers, self.groups.len())?;
+        // The chunk's first row begins a run, and ends none.
+        let next = if is_first { 1 } else { 0 };
+        if let Some(last) = starts.get(next..).and_then(<[usize]>::last) {
+            let ends_head = self.numbers[starts[next]];
+            self.run_from = self.numbers[*last];
+            if self.head.is_none() {
+                self.head = Some(self.part(EmitTo::First(ends_head))?);
+                self.run_from -= ends_head;
+            }
+            while self.run_from >= self.batch_rows {
+                self.pass_on(self.batch_rows)?;
+            }
+        }
+        Ok(Pushed::InOrder)
+    }
+
+    /// Whether the chunk in hand is taken to be in order.
+    pub(super) fn is_in_order(&self) -> bool {
+        self.in_order
+    }
+
+    /// Groups that are complete. Those of a chunk that turns out not to be in order do not count.
+    pub(super) fn take_ready(&mut self) -> Vec<RecordBatch> {
+        std::mem::take(&mut self.ready)
+    }
+
+    /// All rows of the chunk have come: what is at its borders. What is complete can be taken.
+    ///
+    /// # Errors
+    /// An accumulator's.
+    pub(super) fn end(&mut self) -> Result<Edges<OwnedRow, Part>> {
+        if self.groups.is_empty() {
+            // Every run goes on until another one begins.
+            return Ok(Edges::Empty);
+        }
+        if !self.in_order {
+            return self.end_out_of_order();
+        }
+        if self.run_from > 0 {
+            self.pass_on(self.run_from)?;
+        }
+        let missing = || internal_datafusion_err!("ORD-I3: groups without a key");
+        let first = self.first.take().ok_or_else(missing)?;
+        let last = self.runs.last()?.ok_or_else(missing)?;
+        let part = self.part(EmitTo::All)?;
+        Ok(match self.head.take() {
+            Some(head) => Edges::Two {
+                first: (first, head),
+                last: (last, part),
+            },
+            None => Edges::One(first, part),
+        })
+    }
+
+    /// The values of groups of which all parts are here.
+    ///
+    /// # Errors
+    /// An accumulator's.
+    pub(super) fn whole(&self, parts: &[Part]) -> Result<Vec<RecordBatch>> {
+        let width = parts.first().map_or(0, |part| part.columns.len());
+        let column = |at: usize| {
+            let of: Vec<&dyn Array> = parts.iter().map(|part| part.columns[at].as_ref()).collect();
+            Ok(concat(&of)?)
+        };
+        let columns: Vec<ArrayRef> = (0..width).map(column).collect::<Result<_>>()?;
+        if columns.first().is_none_or(|column| column.is_empty()) {
+            return Ok(Vec::new());
+        }
+        let (keys, states) = columns.split_at(self.grouping.group.len());
+        let mut groups = Groups::of(&self.grouping, false)?;
+        let mut numbers = Vec::new();
+        groups.number(keys, &[], &mut numbers)?;
+        let mut accumulators = Accumulators::new(&self.grouping.aggregates)?;
+        accumulators.merge(states, &numbers, groups.len())?;
+        let mut all = groups.take(EmitTo::All)?;
+        all.extend(accumulators.values(EmitTo::All)?);
+        self.batches(all)
+    }
+
+    /// Bytes that it holds.
+    pub(super) fn bytes(&self) -> usize {
+        let ready = self.ready.iter();
+        let ready: usize = ready.map(RecordBatch::get_array_memory_size).sum();
+        let head = self.head.as_ref().map_or(0, Part::bytes);
+        self.groups.bytes() + self.accumulators.bytes() + ready + head
+    }
+
+    /// The first groups are complete.
+    fn pass_on(&mut self, count: usize) -> Result<()> {
+        let mut columns = self.groups.take(EmitTo::First(count))?;
+        columns.extend(self.accumulators.values(EmitTo::First(count))?);
+        self.run_from -= count;
+        let batches = self.batches(columns)?;
+        self.ready.extend(batches);
+        Ok(())
+    }
+
+    fn part(&mut self, of: EmitTo) -> Result<Part> {
+        let mut columns = self.groups.take(of)?;
+        columns.extend(self.accumulators.states(of)?);
+        let columns = columns.iter().map(owned).collect::<Result<_>>()?;
+        Ok(Part { columns })
+    }
+
+    fn batches(&self, columns: Vec<ArrayRef>) -> Result<Vec<RecordBatch>> {
+        let whole = RecordBatch::try_new(Arc::clone(&self.schema), columns)?;
+        let starts = (0..whole.num_rows()).step_by(self.batch_rows);
+        let batch = |from| whole.slice(from, self.batch_rows.min(whole.num_rows() - from));
+        Ok(starts.map(batch).collect())
+    }
+
+    fn end_out_of_order(&mut self) -> Result<Edges<OwnedRow, Part>> {
+        let all = self.part(EmitTo::All)?;
+        let places = self.runs.places(&all.columns[self.grouping.key])?;
+        let missing = || internal_datafusion_err!("ORD-I3: groups without a key");
+        let first = places.iter().min().ok_or_else(missing)?;
+        let last = places.iter().max().ok_or_else(missing)?;
+        let only = |wanted: &dyn Fn(arrow::row::Row<'_>) -> bool| -> Result<Part> {
+            let mask: BooleanArray = places.iter().map(|row| Some(wanted(row))).collect();
+            let columns = all.columns.iter().map(|column| filter(column, &mask));
+            let columns = columns.collect::<Result<_, _>>()?;
+            Ok(Part { columns })
+        };
+        if first == last {
+            return Ok(Edges::One(first.owned(), all));
+        }
+        let edges = Edges::Two {
+            first: (first.owned(), only(&|row| row == first)?),
+            last: (last.owned(), only(&|row| row == last)?),
+        };
+        let between = only(&|row| row != first && row != last)?;
+        self.ready = self.whole(&[between])?;
+        Ok(edges)
+    }
+}
+
+impl Groups {
+    fn of(grouping: &Grouping, in_order: bool) -> Result<Self> {
+        if in_order && grouping.group.len() == 1 {
+            return Ok(Self::Counted {
+                keys: Vec::new(),
+                count: 0,
+            });
+        }
+        let fields = grouping.schema.fields()[..grouping.group.len()].iter();
+        let fields: Vec<Arc<Field>> = fields.cloned().collect();
+        let schema = Arc::new(Schema::new(fields));
+        let ordering = match in_order {
+            // Groups are numbered as they come then.
+            true => GroupOrdering::Full(GroupOrderingFull::new()),
+            false => GroupOrdering::None,
+        };
+        Ok(Self::Hashed(new_group_values(schema, &ordering)?))
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::Counted { count, .. } => *count,
+            Self::Hashed(values) => values.len(),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The group of each row, where runs begin at `starts`.
+    fn number(
+        &mut self,
+        columns: &[ArrayRef],
+        starts: &[usize],
+        numbers: &mut Vec<usize>,
+    ) -> Result<()> {
+        numbers.clear();
+        match self {
+            Self::Hashed(values) => values.intern(columns, numbers),
+            Self::Counted { keys, count } => {
+                let rows = columns[0].len();
+                numbers.resize(
+                    starts.first().copied().unwrap_or(rows),
+                    count.wrapping_sub(1),
+                );
+                for (at, start) in starts.iter().enumerate() {
+                    let end = starts.get(at + 1).copied().unwrap_or(rows);
+                    numbers.resize(numbers.len() + (end - start), *count);
+                    *count += 1;
+                }
+                if !starts.is_empty() {
+                    #[allow(clippy::cast_possible_truncation)] // Rows of a batch.
+                    let at = UInt32Array::from_iter_values(starts.iter().map(|at| *at as u32));
+                    keys.push(take(&columns[0], &at, None)?);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// The columns of some groups. They are forgotten, and those after them count from 0.
+    fn take(&mut self, of: EmitTo) -> Result<Vec<ArrayRef>> {
+        match self {
+            Self::Hashed(values) => {
+                let columns = values.emit(of)?;
+                if matches!(of, EmitTo::All) {
+                    // What is left of the table names groups that are gone.
+                    values.clear_shrink(0);
+                }
+                Ok(columns)
+            }
+            Self::Counted { keys, count } => {
+                let all: Vec<&dyn Array> = keys.iter().map(AsRef::as_ref).collect();
+                let all = concat(&all)?;
+                keys.clear();
+                let taken = match of {
+                    EmitTo::All => all.len(),
+                    EmitTo::First(taken) => taken,
+                };
+                *count = all.len() - taken;
+                if *count > 0 {
+                    keys.push(all.slice(taken, *count));
+                }
+                Ok(vec![all.slice(0, taken)])
+            }
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Counted { keys, .. } => keys.iter().map(|k| k.get_array_memory_size()).sum(),
+            Self::Hashed(values) => values.size(),
+        }
+    }
+}

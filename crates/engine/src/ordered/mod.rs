@@ -1,0 +1,30 @@
+//! Ordered aggregation: groups of a sorted table without a hash table, whatever order its chunks
+//! come in.
+//!
+//! | file | question |
+//! |---|---|
+//! | `recognise.rs` | which aggregates can be done so? |
+//! | `sequence.rs` | how do the chunks of the table stand to each other? |
+//! | `order_aggregates.rs` | the rule that puts them into a plan |
+//! | `exec.rs` | the plan node |
+//! | `stream.rs` | one partition: chunk after chunk |
+//! | `together.rs` | what do the partitions share: which groups are complete? |
+//! | `chunk_groups.rs` | the groups of a chunk |
+//! | `runs.rs` | where does a key begin and end? |
+//! | `accumulators.rs` | what has come of each group |
+//!
+//! Which groups at the borders of chunks are complete is decided in the core
+//! ([`coscan_core::borders`]). Design: `docs/design/ordered.md`.
+
+mod accumulators;
+mod chunk_groups;
+mod exec;
+mod order_aggregates;
+mod recognise;
+mod runs;
+mod sequence;
+mod stream;
+mod together;
+
+pub(crate) use exec::OrderedAggregateExec;
+pub(crate) use order_aggregates::OrderAggregates;

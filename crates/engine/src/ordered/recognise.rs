@@ -1,0 +1,335 @@
+//! Which aggregates can be done in the order of their table?
+//!
+//! Those over a cooperative scan that are grouped by a column of which the footers say that row
+//! groups stand in sequence, or that is declared to be in order, and that has many values: groups
+//! by other columns besides are told apart within it. Where it has few, groups are few or runs
+//! long, and a fragment (`fragment/`) does better.
+//! Not here: whether the chunks that are left when the files are open stand in sequence
+//! (`together.rs`), what the plan around needs (`order_aggregates.rs`).
+//! Not ordered: grouping sets, aggregates that heed an order, limits within the aggregate, and what
+//! has to give its groups in order: a scan in order does that.
+//! Bounds: O(row groups) for each column that is grouped by; reads nothing, so footers that are not
+//! in memory yet are not known.
+
+use std::sync::Arc;
+
+use arrow::compute::SortOptions;
+use arrow::datatypes::{DataType, SchemaRef};
+use coscan_storage::device::FileVersion;
+use datafusion::common::ScalarValue;
+use datafusion::datasource::listing::PartitionedFile;
+use datafusion::datasource::physical_plan::FileScanConfig;
+use datafusion::datasource::physical_plan::parquet::CachedParquetMetaData;
+use datafusion::datasource::source::{DataSource, DataSourceExec};
+use datafusion::error::Result;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
+use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::udaf::AggregateFunctionExpr;
+use datafusion::physical_plan::{
+    ExecutionPlan, ExecutionPlanProperties, InputOrderMode, Partitioning,
+};
+use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
+
+use super::sequence::{Found, sequence};
+use crate::cscan::CScanSource;
+use crate::fragment::{FragmentExec, OverScan, PlannedAggregate, over_scan};
+use crate::read::prune::column_bounds::{self, ColumnBounds};
+use crate::read::prune::ordered;
+use crate::read::scan::{Delivery, ScanPlan};
+use crate::resources::Resources;
+
+/// An aggregate that can be done in the order of its table.
+#[derive(Clone)]
+pub(super) struct OrderedPlan {
+    pub(super) grouping: Arc<Grouping>,
+    /// The column that the table is in the order of.
+    pub(super) column: Arc<str>,
+    /// Its position in what the scan gives.
+    pub(super) at: usize,
+    /// The order that was declared, if any.
+    pub(super) declared: Option<SortOptions>,
+    /// The scan, in shared delivery.
+    pub(super) scan: Arc<ScanPlan>,
+    pub(super) scan_metrics: ExecutionPlanMetricsSet,
+    /// The scan, as it would stand in the plan.
+    pub(super) input: Arc<dyn ExecutionPlan>,
+    /// What the plan has without us; it gives the same rows.
+    pub(super) original: Arc<dyn ExecutionPlan>,
+}
+
+/// What is done with rows.
+pub(super) struct Grouping {
+    /// What they are grouped by, over what the scan gives.
+    pub(super) group: Vec<Arc<dyn PhysicalExpr>>,
+    /// Which of them the table is in the order of.
+    pub(super) key: usize,
+    pub(super) aggregates: Arc<[PlannedAggregate]>,
+    /// Of the groups: what they are grouped by, then the aggregates.
+    pub(super) schema: SchemaRef,
+}
+
+/// The aggregate that `node` is the top of, if it can be done in order. `order_counts`: if it gives
+/// its groups in some order, something above needs it.
+///
+/// # Errors
+/// If the plan does not fit together: a bug.
+pub(super) fn recognise(
+    node: &Arc<dyn ExecutionPlan>,
+    order_counts: bool,
+    resources: &Resources,
+) -> Result<Option<OrderedPlan>> {
+    let Some((top, over_rows)) = aggregate(node, order_counts) else {
+        return Ok(None);
+    };
+    let over = over_scan(&over_rows)?;
+    let Some((plan, source)) = whole_scan(&over.input) else {
+        return Ok(None);
+    };
+    let Some((config, _)) = source.parquet() else {
+        return Ok(None);
+    };
+    let Some(key) = key(&over, plan, config, resources) else {
+        return Ok(None);
+    };
+    // A file group is a partition of the plan, which has no meaning where every partition takes
+    // whichever chunk comes next.
+    let partitions = node.output_partitioning().partition_count();
+    let partitions = partitions.max(plan.partitions.len());
+    let scan = ScanPlan {
+        delivery: Delivery::Shared,
+        partitions: vec![Vec::new(); partitions],
+        ..ScanPlan::clone(plan)
+    };
+    Ok(Some(OrderedPlan {
+        column: key.column.into(),
+        at: key.at,
+        declared: key.declared,
+        scan: Arc::new(scan),
+        scan_metrics: source.metrics(),
+        input: Arc::clone(&over.input),
+        original: Arc::clone(node),
+        grouping: Arc::new(Grouping {
+            group: over.group,
+            key: key.group,
+            aggregates: over.aggregates.into(),
+            schema: top.schema(),
+        }),
+    }))
+}
+
+/// The aggregate that gives values, and the one over raw rows, which may be the same.
+fn aggregate(
+    node: &Arc<dyn ExecutionPlan>,
+    order_counts: bool,
+) -> Option<(&AggregateExec, AggregateExec)> {
+    let top = node.downcast_ref::<AggregateExec>()?;
+    let gives_order = !matches!(top.input_order_mode(), InputOrderMode::Linear);
+    if !suits(top) || order_counts && gives_order {
+        return None;
+    }
+    let below = match top.mode() {
+        AggregateMode::Single | AggregateMode::SinglePartitioned => {
+            return Some((top, top.clone()));
+        }
+        AggregateMode::FinalPartitioned => {
+            let repartition = top.input().downcast_ref::<RepartitionExec>()?;
+            if !matches!(repartition.partitioning(), Partitioning::Hash(..)) {
+                return None;
+            }
+            repartition.input()
+        }
+        AggregateMode::Final => match top.input().downcast_ref::<CoalescePartitionsExec>() {
+            Some(merge) => merge.input(),
+            None => top.input(),
+        },
+        AggregateMode::Partial | AggregateMode::PartialReduce => return None,
+    };
+    let partial = match below.downcast_ref::<FragmentExec>() {
+        Some(fragment) => fragment.partial(),
+        None => below,
+    };
+    let partial = partial.downcast_ref::<AggregateExec>()?;
+    let is_partial = *partial.mode() == AggregateMode::Partial && suits(partial);
+    is_partial.then(|| (top, partial.clone()))
+}
+
+fn suits(aggregate: &AggregateExec) -> bool {
+    let ordered = |function: &Arc<AggregateFunctionExpr>| {
+        !function.order_bys().is_empty() || !function.order_sensitivity().is_insensitive()
+    };
+    let group = aggregate.group_expr();
+    group.is_single()
+        && !group.is_true_no_grouping()
+        && aggregate.limit_options().is_none()
+        && aggregate.fetch().is_none()
+        && !aggregate.aggr_expr().iter().any(ordered)
+}
+
+/// A cooperative scan whose partitions mean nothing.
+fn whole_scan(node: &Arc<dyn ExecutionPlan>) -> Option<(&Arc<ScanPlan>, &CScanSource)> {
+    let source = node.downcast_ref::<DataSourceExec>()?.data_source();
+    let source = source.as_ref().downcast_ref::<CScanSource>()?;
+    let plan = source.whole()?;
+    (plan.delivery != Delivery::Partitioned && plan.limit.is_none()).then_some((plan, source))
+}
+
+/// What a table is in the order of.
+struct Key {
+    /// Its position in what is grouped by.
+    group: usize,
+    /// Its position in what the scan gives.
+    at: usize,
+    column: String,
+    declared: Option<SortOptions>,
+}
+
+fn key(
+    over: &OverScan,
+    plan: &ScanPlan,
+    config: &FileScanConfig,
+    resources: &Resources,
+) -> Option<Key> {
+    let table = plan.table.schema.file_schema();
+    let columns = over.group.iter().enumerate().filter_map(|(group, expr)| {
+        let at = expr.downcast_ref::<Column>()?.index();
+        let projected = plan.table.projection.iter().nth(at)?;
+        let index = projected.expr.downcast_ref::<Column>()?.index();
+        let field = table.fields().get(index)?;
+        ordered(field.data_type()).then_some((group, at, index))
+    });
+    let columns: Vec<(usize, usize, usize)> = columns.collect();
+    if columns.is_empty() {
+        return None;
+    }
+    let footers = footers(plan, resources)?;
+    let mut keys = columns.into_iter().filter_map(|(group, at, index)| {
+        let column = table.field(index).name().clone();
+        let bounds: Vec<Vec<ColumnBounds>> = footers
+            .iter()
+            .map(|footer| column_bounds::of_row_groups(footer, table, &column))
+            .collect();
+        let leaf = |footer: &ParquetMetaData| {
+            let parquet = footer.file_metadata().schema_descr();
+            parquet::arrow::parquet_column(parquet, table, &column).map(|(leaf, _)| leaf)
+        };
+        let declared = declared(config, index).or_else(|| sorted_by(&footers, leaf));
+        let stands = match sequence(&bounds, declared) {
+            Found::InOrder(_) | Found::False { .. } => true,
+            Found::No => false,
+        };
+        let groups = || groups_max(&footers, &bounds, leaf);
+        let rows = || bounds.iter().flatten().map(|unit| unit.rows).sum::<u64>();
+        (stands && groups().saturating_mul(ROWS_PER_GROUP) >= rows()).then_some(Key {
+            group,
+            at,
+            column,
+            declared,
+        })
+    });
+    keys.next()
+}
+
+/// With more rows than this for each value of the key, on the average, it has few.
+const ROWS_PER_GROUP: u64 = 8;
+
+/// The footers of a scan's files; `None` unless all of them are in memory.
+fn footers(plan: &ScanPlan, resources: &Resources) -> Option<Vec<Arc<ParquetMetaData>>> {
+    let known = resources.runtime().cache_manager.get_file_metadata_cache();
+    let planned_on = |file: &PartitionedFile| {
+        let meta = &file.object_meta;
+        let cached = known.get(&meta.location);
+        let cached = cached.filter(|cached| cached.is_valid_for(meta))?;
+        let footer = cached.file_metadata.as_any();
+        let footer = footer.downcast_ref::<CachedParquetMetaData>()?;
+        Some(Arc::clone(footer.parquet_metadata()))
+    };
+    let scanned = |file: &PartitionedFile| {
+        let pool = resources.pool(&plan.settings);
+        let version = FileVersion::from(&file.object_meta);
+        pool.shared().files().footer(plan.store.as_str(), &version)
+    };
+    let files = plan.files.iter();
+    files
+        .map(|file| planned_on(file).or_else(|| scanned(file)))
+        .collect()
+}
+
+/// The order in which a table's files are declared to be by a column.
+fn declared(config: &FileScanConfig, column: usize) -> Option<SortOptions> {
+    let first = config.output_ordering.iter().map(|order| order.first());
+    first
+        .filter(|first| {
+            let sorted = first.expr.downcast_ref::<Column>();
+            sorted.is_some_and(|sorted| sorted.index() == column)
+        })
+        .map(|first| first.options)
+        .next()
+}
+
+/// The order in which all row groups of these files say that they are by a column.
+fn sorted_by(
+    footers: &[Arc<ParquetMetaData>],
+    leaf: impl Fn(&ParquetMetaData) -> Option<usize>,
+) -> Option<SortOptions> {
+    let mut order = None;
+    for footer in footers {
+        let leaf = leaf(footer)?;
+        for group in footer.row_groups() {
+            let first = group.sorting_columns()?.first()?;
+            let own = SortOptions {
+                descending: first.descending,
+                nulls_first: first.nulls_first,
+            };
+            let is_leaf = usize::try_from(first.column_idx) == Ok(leaf);
+            if !is_leaf || order.is_some_and(|order| order != own) {
+                return None;
+            }
+            order = Some(own);
+        }
+    }
+    order
+}
+
+/// How many values a column has at most, each row group by itself.
+fn groups_max(
+    footers: &[Arc<ParquetMetaData>],
+    bounds: &[Vec<ColumnBounds>],
+    leaf: impl Fn(&ParquetMetaData) -> Option<usize>,
+) -> u64 {
+    let files = footers.iter().zip(bounds);
+    let of_file = files.map(|(footer, bounds)| {
+        let leaf = leaf(footer);
+        let groups = footer.row_groups().iter().zip(bounds);
+        let of_group = groups.map(|(group, bounds)| {
+            let span = bounds.values.as_ref().and_then(|(a, b)| span(a, b));
+            let bytes = || leaf.map(|leaf| values_by_bytes(group, leaf));
+            span.or_else(bytes).unwrap_or(u64::MAX).min(bounds.rows)
+        });
+        of_group.sum::<u64>()
+    });
+    of_file.sum()
+}
+
+/// How many whole numbers, or days, there are from one to the other.
+fn span(from: &ScalarValue, to: &ScalarValue) -> Option<u64> {
+    let number = |value: &ScalarValue| {
+        let data_type = value.data_type();
+        let counts = data_type.is_integer() || matches!(data_type, DataType::Date32);
+        let value = counts.then(|| value.cast_to(&DataType::Int64).ok())??;
+        match value {
+            ScalarValue::Int64(value) => value,
+            _ => None,
+        }
+    };
+    Some(number(from)?.abs_diff(number(to)?).saturating_add(1))
+}
+
+/// Each value that a column chunk has takes a byte of it at least, in a dictionary or by itself.
+fn values_by_bytes(group: &RowGroupMetaData, leaf: usize) -> u64 {
+    let bytes = group.column(leaf).uncompressed_size();
+    u64::try_from(bytes).unwrap_or(0)
+}

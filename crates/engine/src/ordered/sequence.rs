@@ -1,0 +1,296 @@
+//! How do the chunks of a table stand to each other, by one of its columns?
+//!
+//! Rows of a table are in sequence if its files, and in them its row groups or chunks, can be put
+//! one after the other so that no value lies above one that comes later: then a value is in
+//! neighbours only. Statistics prove it where bounds at most touch; a file that is declared to be
+//! sorted is believed about its own row groups where it has no bounds, and held to its word where
+//! it has.
+//! Not here: whether rows within a chunk are in order, which nobody knows before they are read
+//! (`runs.rs`).
+//! ORD-I1: what is said to be in sequence is so if bounds are true and declarations are.
+//! Bounds: O(n log n) in files, O(n) in row groups or chunks.
+
+use std::cmp::Ordering;
+
+use arrow::compute::SortOptions;
+use datafusion::common::ScalarValue;
+
+use crate::read::prune::column_bounds::ColumnBounds;
+
+/// What was found.
+#[derive(Debug, PartialEq)]
+pub(super) enum Found {
+    /// The units in sequence, each with rows, as (file, unit of it).
+    InOrder(Sequence),
+    /// They are not in any, or it is not known.
+    No,
+    /// A file is not sorted as was declared: the unit begins below where the one before it ends.
+    False { file: usize, unit: usize },
+}
+
+/// Units of a table, one after the other.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Sequence {
+    pub(super) units: Vec<(usize, usize)>,
+    pub(super) options: SortOptions,
+}
+
+/// The sequence of the units of these files; in the order that is declared, or in any that is
+/// found.
+pub(super) fn sequence(files: &[Vec<ColumnBounds>], declared: Option<SortOptions>) -> Found {
+    if let Some(options) = declared {
+        return in_order(files, options, true);
+    }
+    let both = [false, true];
+    let orders = both.iter().flat_map(|descending| {
+        both.iter().map(|nulls_first| SortOptions {
+            descending: *descending,
+            nulls_first: *nulls_first,
+        })
+    });
+    let mut found = orders.map(|options| in_order(files, options, false));
+    found
+        .find(|found| matches!(found, Found::InOrder(_)))
+        .unwrap_or(Found::No)
+}
+
+fn in_order(files: &[Vec<ColumnBounds>], options: SortOptions, declared: bool) -> Found {
+    let with_rows = |file: &usize| files[*file].iter().any(|unit| unit.rows > 0);
+    let mut order: Vec<usize> = (0..files.len()).filter(with_rows).collect();
+    if order.len() > 1 {
+        let mut places = Vec::with_capacity(order.len());
+        for file in &order {
+            let Some(place) = place_of(&files[*file]) else {
+                return Found::No;
+            };
+            places.push((place, *file));
+        }
+        places.sort_by(|a, b| before(&a.0, &b.0, options));
+        order = places.into_iter().map(|(_, file)| file).collect();
+    }
+    let mut units = Vec::new();
+    // The last unit with values, and whether a null has come.
+    let mut last: Option<(usize, &ColumnBounds)> = None;
+    let mut nulls_began = false;
+    for file in order {
+        for (at, unit) in files[file].iter().enumerate() {
+            if unit.rows == 0 {
+                continue;
+            }
+            units.push((file, at));
+            let same_file = last.is_some_and(|(known, _)| known == file);
+            // What is declared of a file holds for parts of a row group too, whose bounds may
+            // overlap because a page serves both.
+            let believed = declared && (same_file || last.is_none());
+            let broken = || match declared && same_file {
+                true => Found::False { file, unit: at },
+                false => Found::No,
+            };
+            match unit.nulls {
+                None if !believed => return Found::No,
+                Some(nulls) if nulls > 0 || unit.is_all_null() => {
+                    let out_of_place = match options.nulls_first {
+                        true => last.is_some(),
+                        false => nulls_began && !unit.is_all_null(),
+                    };
+                    if out_of_place {
+                        return broken();
+                    }
+                    nulls_began |= !options.nulls_first;
+                    if unit.is_all_null() {
+                        continue;
+                    }
+                }
+                _ if nulls_began => return broken(),
+                _ => {}
+            }
+            let before = last.replace((file, unit));
+            let Some((_, before)) = before else {
+                if unit.values.is_none() && !believed {
+                    return Found::No;
+                }
+                continue;
+            };
+            let is_cut = before.part_of.is_some() && before.part_of == unit.part_of;
+            if believed && is_cut {
+                continue;
+            }
+            match follows(before, unit, options) {
+                Some(true) => {}
+                Some(false) => return broken(),
+                None if believed => {}
+                None => return Found::No,
+            }
+        }
+    }
+    Found::InOrder(Sequence { units, options })
+}
+
+/// The bounds of a file; none where it has nothing but NULL.
+type Place = Option<(ScalarValue, ScalarValue)>;
+
+/// Where a file stands among others: `None` if that is not known.
+fn place_of(units: &[ColumnBounds]) -> Option<Place> {
+    let mut place: Place = None;
+    for unit in units.iter().filter(|unit| unit.rows > 0) {
+        if unit.is_all_null() {
+            continue;
+        }
+        let (low, high) = unit.values.clone()?;
+        place = Some(match place {
+            None => (low, high),
+            Some(known) => (
+                if known.0 <= low { known.0 } else { low },
+                if known.1 >= high { known.1 } else { high },
+            ),
+        });
+    }
+    Some(place)
+}
+
+fn before(a: &Place, b: &Place, options: SortOptions) -> Ordering {
+    let nulls = |null_first: bool| match null_first {
+        true => Ordering::Less,
+        false => Ordering::Greater,
+    };
+    match (a, b) {
+        (None, None) => Ordering::Equal,
+        (None, Some(_)) => nulls(options.nulls_first),
+        (Some(_), None) => nulls(options.nulls_first).reverse(),
+        (Some(a), Some(b)) => {
+            let by = |a: &ScalarValue, b| a.partial_cmp(b).unwrap_or(Ordering::Equal);
+            if options.descending {
+                by(&b.1, &a.1).then(by(&b.0, &a.0))
+            } else {
+                by(&a.0, &b.0).then(by(&a.1, &b.1))
+            }
+        }
+    }
+}
+
+/// Whether no value of `before` lies above one of `unit`; `None`: that is not known.
+fn follows(before: &ColumnBounds, unit: &ColumnBounds, options: SortOptions) -> Option<bool> {
+    let (a, b) = (before.values.as_ref()?, unit.values.as_ref()?);
+    let order = if options.descending {
+        b.1.partial_cmp(&a.0)?
+    } else {
+        a.1.partial_cmp(&b.0)?
+    };
+    Some(order.is_le())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests: a failure should panic")]
+mod tests {
+    use super::*;
+
+    fn unit(low: i64, high: i64) -> ColumnBounds {
+        ColumnBounds {
+            values: Some((ScalarValue::from(low), ScalarValue::from(high))),
+            nulls: Some(0),
+            rows: 10,
+            part_of: None,
+        }
+    }
+
+    fn with_nulls(unit: ColumnBounds, nulls: u64) -> ColumnBounds {
+        ColumnBounds {
+            nulls: Some(nulls),
+            ..unit
+        }
+    }
+
+    fn all_null() -> ColumnBounds {
+        ColumnBounds {
+            values: None,
+            nulls: Some(10),
+            rows: 10,
+            part_of: None,
+        }
+    }
+
+    fn unknown() -> ColumnBounds {
+        ColumnBounds {
+            nulls: None,
+            ..all_null()
+        }
+    }
+
+    fn order(files: &[Vec<ColumnBounds>]) -> Option<(Vec<(usize, usize)>, bool)> {
+        match sequence(files, None) {
+            Found::InOrder(found) => Some((found.units, found.options.descending)),
+            Found::No => None,
+            Found::False { .. } => panic!("nothing was declared"),
+        }
+    }
+
+    const ASC: SortOptions = SortOptions {
+        descending: false,
+        nulls_first: false,
+    };
+
+    #[test]
+    fn bounds_that_touch_are_in_sequence_and_those_that_overlap_are_not() {
+        let touching = vec![vec![unit(1, 5), unit(5, 5), unit(5, 9)]];
+        assert_eq!(
+            order(&touching),
+            Some((vec![(0, 0), (0, 1), (0, 2)], false))
+        );
+        assert_eq!(order(&[vec![unit(1, 6), unit(5, 9)]]), None);
+        assert_eq!(
+            order(&[vec![unit(6, 9), unit(2, 6)]]),
+            Some((vec![(0, 0), (0, 1)], true))
+        );
+        assert_eq!(order(&[vec![unit(1, 2), unknown(), unit(5, 9)]]), None);
+    }
+
+    #[test]
+    fn files_are_put_one_after_the_other() {
+        let files = vec![
+            vec![unit(5, 9)],
+            vec![],
+            vec![unit(1, 3), unit(3, 5)],
+            vec![unit(5, 5)],
+        ];
+        let expected = vec![(2, 0), (2, 1), (3, 0), (0, 0)];
+        assert_eq!(order(&files), Some((expected, false)));
+        assert_eq!(order(&[vec![unit(1, 5)], vec![unit(2, 3)]]), None);
+    }
+
+    #[test]
+    fn nulls_stand_at_one_end() {
+        let last = vec![vec![unit(1, 5), with_nulls(unit(5, 9), 3), all_null()]];
+        assert!(order(&last).is_some());
+        let first = vec![vec![all_null(), with_nulls(unit(1, 5), 3), unit(5, 9)]];
+        assert!(order(&first).is_some());
+        let between = vec![vec![unit(1, 5), with_nulls(unit(5, 9), 3), unit(9, 10)]];
+        assert_eq!(order(&between), None);
+        let both = vec![vec![with_nulls(unit(1, 5), 1), with_nulls(unit(5, 9), 3)]];
+        assert_eq!(order(&both), None);
+        let files = vec![vec![all_null()], vec![unit(1, 5)], vec![unit(5, 7)]];
+        assert!(order(&files).is_some());
+    }
+
+    #[test]
+    fn what_is_declared_is_believed_and_held_to_its_word() {
+        let silent = vec![vec![unknown(), unknown()]];
+        assert!(matches!(sequence(&silent, Some(ASC)), Found::InOrder(_)));
+        let wrong = vec![vec![unit(1, 5), unit(6, 9), unit(2, 5)]];
+        assert_eq!(
+            sequence(&wrong, Some(ASC)),
+            Found::False { file: 0, unit: 2 }
+        );
+        // Sorted files that overlap are no lie.
+        let files = vec![vec![unit(1, 5)], vec![unit(2, 6)]];
+        assert_eq!(sequence(&files, Some(ASC)), Found::No);
+        let silent = vec![vec![unknown()], vec![unit(2, 6)]];
+        assert_eq!(sequence(&silent, Some(ASC)), Found::No);
+        let cut = |low, high| ColumnBounds {
+            part_of: Some(3),
+            ..unit(low, high)
+        };
+        let parts = vec![vec![cut(1, 6), cut(5, 9)]];
+        assert!(matches!(sequence(&parts, Some(ASC)), Found::InOrder(_)));
+        assert_eq!(order(&parts), None);
+    }
+}

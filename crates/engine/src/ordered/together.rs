@@ -1,0 +1,253 @@
+//! What do the partitions of one execution share: does the table stand in sequence, and which
+//! groups at the borders of its chunks are complete?
+//!
+//! When the files are open, the bounds of the chunks that are wanted are looked at: a predicate may
+//! have left only some. If they stand in no sequence the execution goes by hash.
+//! ORD-I4: every chunk that is wanted comes once, worked on or without rows; when all have, no group
+//! is kept.
+//! Bounds: two parts for each chunk.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use arrow::compute::SortOptions;
+use arrow::row::OwnedRow;
+use coscan_core::borders::{BorderError, Borders, Edges};
+use datafusion::common::internal_err;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::memory_pool::MemoryReservation;
+use datafusion::physical_expr::expressions::Column;
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
+use tokio::sync::OnceCell;
+
+use super::chunk_groups::Part;
+use super::recognise::OrderedPlan;
+use super::sequence::{Found, Sequence, sequence};
+use crate::error::Error;
+use crate::read::prune::column_bounds;
+use crate::read::scan::{Execution, Running};
+
+/// One execution.
+pub(super) struct Together {
+    pub(super) plan: Arc<OrderedPlan>,
+    pub(super) scan: Arc<Execution>,
+    standing: OnceCell<Result<Standing, Arc<DataFusionError>>>,
+    streams: AtomicUsize,
+}
+
+/// How the table stands.
+#[derive(Clone)]
+pub(super) enum Standing {
+    InSequence(Arc<InSequence>),
+    InNone,
+}
+
+/// The chunks that are wanted, one after the other.
+pub(super) struct InSequence {
+    pub(super) running: Arc<Running>,
+    pub(super) options: SortOptions,
+    plan: Arc<OrderedPlan>,
+    /// By position in the sequence: the chunk.
+    chunks: Vec<usize>,
+    /// By chunk: its position in the sequence.
+    places: HashMap<usize, usize>,
+    borders: Mutex<Borders<OwnedRow, Kept>>,
+    /// A chunk was not in order within itself.
+    is_mixed: AtomicBool,
+}
+
+/// A part of a group, and the memory that it takes.
+pub(super) struct Kept {
+    part: Part,
+    _memory: MemoryReservation,
+}
+
+impl Together {
+    pub(super) fn new(plan: Arc<OrderedPlan>) -> Self {
+        let scan = Execution::new(Arc::clone(&plan.scan), plan.scan_metrics.clone());
+        Self {
+            scan: Arc::new(scan),
+            standing: OnceCell::new(),
+            streams: AtomicUsize::new(plan.scan.partitions.len()),
+            plan,
+        }
+    }
+
+    /// How the table stands; the first caller opens its files. Cancel safe: another caller then
+    /// does.
+    ///
+    /// # Errors
+    /// The same for all: of [`Execution::running`], or that a file is not in the order that was
+    /// declared.
+    pub(super) async fn standing(&self) -> Result<Standing> {
+        self.standing
+            .get_or_init(|| {
+                let look: BoxFuture<'_, Result<Standing>> = Box::pin(self.look());
+                async { look.await.map_err(Arc::new) }
+            })
+            .await
+            .clone()
+            .map_err(DataFusionError::Shared)
+    }
+
+    async fn look(&self) -> Result<Standing> {
+        let running = self.scan.running().await?;
+        let Some((chunks, options)) = self.in_sequence(&running)? else {
+            return Ok(Standing::InNone);
+        };
+        let places = chunks.iter().enumerate();
+        Ok(Standing::InSequence(Arc::new(InSequence {
+            options,
+            places: places.map(|(place, chunk)| (*chunk, place)).collect(),
+            borders: Mutex::new(Borders::new(chunks.len())),
+            chunks,
+            is_mixed: AtomicBool::new(false),
+            plan: Arc::clone(&self.plan),
+            running,
+        })))
+    }
+
+    /// The chunks that are wanted, in sequence.
+    fn in_sequence(&self, running: &Running) -> Result<Option<(Vec<usize>, SortOptions)>> {
+        let mut wanted: HashMap<_, Vec<usize>> = HashMap::new();
+        for (chunk, info) in running.table.chunks().iter().enumerate() {
+            if running.pipelines[chunk].is_some() {
+                wanted
+                    .entry(Arc::as_ptr(&info.file))
+                    .or_default()
+                    .push(chunk);
+            }
+        }
+        let mut units = Vec::new();
+        let mut bounds = Vec::new();
+        for file in &running.files {
+            let Some(mut chunks) = wanted.remove(&Arc::as_ptr(file)) else {
+                continue;
+            };
+            let of = |chunk: &usize| running.table.chunks()[*chunk].file_chunk;
+            chunks.sort_by_key(of);
+            let judged = chunks
+                .first()
+                .and_then(|chunk| running.judged[*chunk].as_ref());
+            let Some(judged) = judged else {
+                return internal_err!("a chunk that is wanted was not judged");
+            };
+            // In the file the column may be of another type, or not there at all.
+            let file_plan = &judged.plan;
+            let column = file_plan.projection.get(self.plan.at);
+            let column = column.and_then(|expr| expr.downcast_ref::<Column>());
+            let Some(column) = column else {
+                return Ok(None);
+            };
+            let field = file_plan.schema.field(column.index());
+            if field.data_type() != self.plan.scan.schema.field(self.plan.at).data_type() {
+                return Ok(None);
+            }
+            let (metadata, all) = (file.metadata(), &file.chunks().chunks);
+            let all = column_bounds::of_chunks(metadata, all, &file_plan.schema, field.name());
+            bounds.push(chunks.iter().map(|chunk| all[of(chunk)].clone()).collect());
+            units.push(chunks);
+        }
+        match sequence(&bounds, self.plan.declared) {
+            Found::InOrder(Sequence {
+                units: order,
+                options,
+            }) => {
+                let chunks = order.into_iter().map(|(file, at)| units[file][at]);
+                Ok(Some((chunks.collect(), options)))
+            }
+            Found::No => Ok(None),
+            Found::False { file, unit } => {
+                Err(out_of_order(&self.plan, running, units[file][unit]))
+            }
+        }
+    }
+
+    /// A stream has had all that there is; the last one looks whether that is so.
+    ///
+    /// # Errors
+    /// If a group is kept still: a bug.
+    pub(super) fn stream_ended(&self, standing: &InSequence) -> Result<()> {
+        let left = self.streams.fetch_sub(1, Ordering::AcqRel) - 1;
+        let borders = standing.borders.lock();
+        if left == 0 && !borders.is_complete() {
+            let parts = borders.parts();
+            return internal_err!("ORD-I4: all chunks have come, and {parts} parts are kept");
+        }
+        Ok(())
+    }
+}
+
+impl InSequence {
+    /// Whether rows within chunks are taken to be in order.
+    pub(super) fn chunks_are_in_order(&self) -> bool {
+        !self.is_mixed.load(Ordering::Relaxed)
+    }
+
+    /// Rows within a chunk are not in order.
+    ///
+    /// # Errors
+    /// If that was declared.
+    pub(super) fn found_out_of_order(&self, chunk: usize) -> Result<()> {
+        if self.plan.declared.is_some() {
+            return Err(out_of_order(&self.plan, &self.running, chunk));
+        }
+        self.is_mixed.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// A chunk was worked on, or will not be. Gives the parts of all groups that are complete now.
+    ///
+    /// # Errors
+    /// If there is no memory for what is to be kept; if the chunk is not in order with others.
+    pub(super) fn came(
+        &self,
+        chunk: usize,
+        edges: Edges<OwnedRow, Part>,
+        memory: &MemoryReservation,
+    ) -> Result<Vec<Part>> {
+        let keep = |part: Part| {
+            let memory = memory.new_empty();
+            memory.try_grow(part.bytes())?;
+            Ok::<_, DataFusionError>(Kept {
+                part,
+                _memory: memory,
+            })
+        };
+        let edges = match edges {
+            Edges::Empty => Edges::Empty,
+            Edges::One(key, part) => Edges::One(key, keep(part)?),
+            Edges::Two { first, last } => Edges::Two {
+                first: (first.0, keep(first.1)?),
+                last: (last.0, keep(last.1)?),
+            },
+        };
+        let Some(place) = self.places.get(&chunk) else {
+            return internal_err!("ORD-I4: chunk {chunk} is not wanted");
+        };
+        let came = self.borders.lock().came(*place, edges);
+        match came {
+            Ok(groups) => Ok(groups.into_iter().flatten().map(|kept| kept.part).collect()),
+            Err(BorderError::Descends { after, .. }) => {
+                Err(out_of_order(&self.plan, &self.running, self.chunks[after]))
+            }
+            Err(error) => internal_err!("ORD-I4: {error}"),
+        }
+    }
+}
+
+/// The error for a chunk that is not where it must be.
+fn out_of_order(plan: &OrderedPlan, running: &Running, chunk: usize) -> DataFusionError {
+    let info = &running.table.chunks()[chunk];
+    let pieces = &info.file.chunks().chunks[info.file_chunk].pieces;
+    let row_group = |piece: Option<&coscan_storage::Piece>| piece.map_or(0, |p| p.row_group);
+    let error = Error::OutOfOrder {
+        file: info.file.name().to_owned(),
+        row_groups: row_group(pieces.first())..=row_group(pieces.last()),
+        column: plan.column.to_string(),
+        declared: plan.declared.is_some(),
+    };
+    DataFusionError::External(Box::new(error))
+}

@@ -1,0 +1,177 @@
+//! What do statistics say of one column, row group by row group or chunk by chunk?
+//!
+//! For who asks how chunks stand to each other, where `prune/` asks each by itself.
+//! I1: as for proofs: what is not certain is not said. Bounds may be wider than the values, a null
+//! count is the very number; columns whose order statistics do not know have neither.
+
+use arrow::array::Array;
+use arrow::datatypes::Schema;
+use coscan_storage::FileChunk;
+use datafusion::common::pruning::PruningStatistics;
+use datafusion::common::{Column, ScalarValue};
+use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
+
+use super::chunk_bounds::{PartStatistics, part_of};
+use super::{Nulls, RowGroupStatistics, ordered};
+
+/// What is known of a column in some rows.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ColumnBounds {
+    /// The least and the greatest value that there may be.
+    pub(crate) values: Option<(ScalarValue, ScalarValue)>,
+    pub(crate) nulls: Option<u64>,
+    pub(crate) rows: u64,
+    /// The row group, if these are not all of its rows.
+    pub(crate) part_of: Option<usize>,
+}
+
+impl ColumnBounds {
+    fn unknown(rows: u64) -> Self {
+        Self {
+            values: None,
+            nulls: None,
+            rows,
+            part_of: None,
+        }
+    }
+
+    /// Whether no row has a value.
+    pub(crate) fn is_all_null(&self) -> bool {
+        self.nulls == Some(self.rows)
+    }
+
+    /// Of these rows and those together.
+    fn and(self, other: Self) -> Self {
+        let rows = self.rows + other.rows;
+        let nulls = self.nulls.zip(other.nulls).map(|(a, b)| a + b);
+        let values = if self.is_all_null() {
+            other.values
+        } else if other.is_all_null() {
+            self.values
+        } else {
+            let wider = |(a, b): ((ScalarValue, ScalarValue), (ScalarValue, ScalarValue))| {
+                let low = if a.0 <= b.0 { a.0 } else { b.0 };
+                let high = if a.1 >= b.1 { a.1 } else { b.1 };
+                (low, high)
+            };
+            self.values.zip(other.values).map(wider)
+        };
+        Self {
+            values,
+            nulls,
+            rows,
+            part_of: None,
+        }
+    }
+}
+
+/// What is known of a column of a file, by row group. `schema` is the file's, as it is decoded.
+pub(crate) fn of_row_groups(
+    metadata: &ParquetMetaData,
+    schema: &Schema,
+    column: &str,
+) -> Vec<ColumnBounds> {
+    let groups = metadata.row_groups();
+    let rows = groups.iter().map(|group| group.num_rows().unsigned_abs());
+    let mut bounds: Vec<ColumnBounds> = rows.map(ColumnBounds::unknown).collect();
+    let known = schema.field_with_name(column);
+    if !known.is_ok_and(|field| ordered(field.data_type())) {
+        return bounds;
+    }
+    let parquet = metadata.file_metadata().schema_descr();
+    let Some((leaf, _)) = parquet::arrow::parquet_column(parquet, schema, column) else {
+        return bounds;
+    };
+    let statistics = RowGroupStatistics {
+        groups,
+        parquet,
+        schema,
+        nulls: Nulls::AsWritten,
+    };
+    fill(&mut bounds, &statistics, column);
+    if parquet.column(leaf).max_def_level() == 0 {
+        // There can be none, and some writers do not count them then.
+        for bounds in &mut bounds {
+            bounds.nulls = Some(0);
+        }
+    }
+    for (bounds, group) in bounds.iter_mut().zip(groups) {
+        if !in_the_type_s_order(group, leaf) {
+            bounds.values = None;
+        }
+    }
+    bounds
+}
+
+/// The same, by chunk.
+pub(crate) fn of_chunks(
+    metadata: &ParquetMetaData,
+    chunks: &[FileChunk],
+    schema: &Schema,
+    column: &str,
+) -> Vec<ColumnBounds> {
+    let groups = of_row_groups(metadata, schema, column);
+    let mut bounds: Vec<ColumnBounds> = Vec::with_capacity(chunks.len());
+    let mut parts = Vec::new();
+    for (at, chunk) in chunks.iter().enumerate() {
+        if let Some(part) = part_of(metadata, chunk) {
+            let mut own = ColumnBounds::unknown(chunk.rows);
+            own.part_of = Some(part.row_group);
+            bounds.push(own);
+            // Where the row group's bounds do not count, its pages' do not either.
+            if groups[part.row_group].values.is_some() {
+                parts.push((at, part));
+            }
+            continue;
+        }
+        let own = chunk.pieces.iter();
+        let own = own.map(|piece| groups[piece.row_group].clone());
+        let own = own.reduce(ColumnBounds::and);
+        bounds.push(own.unwrap_or_else(|| ColumnBounds::unknown(chunk.rows)));
+    }
+    let (at, parts): (Vec<usize>, Vec<_>) = parts.into_iter().unzip();
+    if let Some(statistics) = PartStatistics::new(metadata, schema, parts) {
+        let mut known: Vec<ColumnBounds> = at.iter().map(|at| bounds[*at].clone()).collect();
+        fill(&mut known, &statistics, column);
+        for (at, known) in at.into_iter().zip(known) {
+            bounds[at] = known;
+        }
+    }
+    bounds
+}
+
+fn fill<S: PruningStatistics>(bounds: &mut [ColumnBounds], statistics: &S, column: &str) {
+    let column = Column::from_name(column);
+    if let Some(nulls) = statistics.null_counts(&column)
+        && let Some(nulls) = nulls
+            .as_any()
+            .downcast_ref::<arrow::array::UInt64Array>()
+            .filter(|nulls| nulls.len() == bounds.len())
+    {
+        for (bounds, nulls) in bounds.iter_mut().zip(nulls) {
+            bounds.nulls = nulls;
+        }
+    }
+    let low = statistics.min_values(&column);
+    let high = statistics.max_values(&column);
+    let Some((low, high)) = low.zip(high) else {
+        return;
+    };
+    if low.len() != bounds.len() || high.len() != bounds.len() {
+        return;
+    }
+    for (at, bounds) in bounds.iter_mut().enumerate() {
+        if low.is_null(at) || high.is_null(at) {
+            continue;
+        }
+        let value = |values| ScalarValue::try_from_array(values, at).ok();
+        bounds.values = value(&low).zip(value(&high));
+    }
+}
+
+/// Whether the bounds of a column in a row group were taken in the type's own order: those of old
+/// writers may not have been.
+fn in_the_type_s_order(group: &RowGroupMetaData, leaf: usize) -> bool {
+    let statistics = group.column(leaf).statistics();
+    statistics.is_some_and(|statistics| !statistics.is_min_max_deprecated())
+}

@@ -1,0 +1,302 @@
+//! The rows of one partition of a cooperative scan, chunk by chunk.
+//!
+//! Cancel safety: dropping it drops the chunk in hand and its share of the scan; the last one ends
+//! the scan.
+//! Not here: what is done with the rows (`stream.rs`, `ordered/`).
+//! Bounds: one chunk, and one batch of its columns at a time.
+//! I1: every row of every chunk handed out goes through the chunk's pipeline exactly once, unless
+//! the chunk is given back.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use arrow::array::RecordBatch;
+use coscan_storage::pool::{ChunkLease, Scan};
+use datafusion::error::Result;
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, Time};
+
+use super::execution::{Execution, Run, Running};
+use super::few_rows::{BatchWork, FewRows};
+use super::lease_batch::LeaseBatch;
+use super::metrics::PartitionMetrics;
+use crate::error::external;
+use crate::read::pipeline::Pipeline;
+
+/// See the file's header.
+pub(crate) struct ByChunk {
+    execution: Arc<Execution>,
+    partition: usize,
+    /// What it works off, if not what the plan says.
+    runs: Option<Vec<Arc<Run>>>,
+    batch_rows: usize,
+    metrics: PartitionMetrics,
+    at: At,
+    /// How many of the chunks ruled out by dynamic filters were already withdrawn from the present
+    /// scan.
+    withdrawn: usize,
+}
+
+/// What has happened.
+pub(crate) enum News {
+    /// A chunk is in hand: what comes is of it.
+    Begun,
+    /// Rows, in the order of the chunk.
+    Rows(Vec<RecordBatch>),
+    /// All rows of the chunk in hand have come.
+    Ended(usize),
+    /// Chunks that nobody will work on: dynamic filters have ruled them out.
+    RuledOut(Vec<usize>),
+}
+
+/// Where it is.
+#[allow(clippy::large_enum_variant)] // One a stream, most of the time in a chunk.
+enum At {
+    Start,
+    /// Between two chunks of run number `run`.
+    Between {
+        running: Arc<Running>,
+        run: usize,
+    },
+    /// In a chunk, before batch number `batch`.
+    In {
+        running: Arc<Running>,
+        run: usize,
+        lease: ChunkLease,
+        pipeline: Arc<Pipeline>,
+        batch: usize,
+        few: FewRows,
+    },
+    /// All rows have come.
+    Finished,
+}
+
+impl ByChunk {
+    /// The partition's rows; of these runs rather than those the plan gives it, if there are any.
+    pub(crate) fn new(
+        execution: Arc<Execution>,
+        runs: Option<Vec<Arc<Run>>>,
+        partition: usize,
+        batch_rows: usize,
+        metrics: &ExecutionPlanMetricsSet,
+    ) -> Self {
+        Self {
+            execution,
+            partition,
+            runs,
+            batch_rows,
+            metrics: PartitionMetrics::new(metrics, partition),
+            at: At::Start,
+            withdrawn: 0,
+        }
+    }
+
+    /// What happens next; `None` when all rows have come, or after an error. `computing` times what
+    /// is done with columns.
+    ///
+    /// # Errors
+    /// As [`Execution::running`]; if a chunk cannot be read, decoded or evaluated.
+    pub(crate) async fn next(&mut self, computing: &Time) -> Result<Option<News>> {
+        loop {
+            // On an error it is finished.
+            match std::mem::replace(&mut self.at, At::Finished) {
+                At::Start => {
+                    let begun = Instant::now();
+                    let running = self.execution.running().await?;
+                    self.metrics.opening.add_duration(begun.elapsed());
+                    self.at = At::Between { running, run: 0 };
+                }
+                At::Between { running, run } => {
+                    if let Some(news) = self.between(running, run).await? {
+                        return Ok(Some(news));
+                    }
+                }
+                At::In {
+                    running,
+                    run,
+                    lease,
+                    pipeline,
+                    batch,
+                    mut few,
+                } => {
+                    if batch > lease.batches().len() {
+                        let chunk = lease.index();
+                        self.at = At::Between { running, run };
+                        return Ok(Some(News::Ended(chunk)));
+                    }
+                    let rows = self
+                        .process(&lease, &pipeline, batch, &mut few, computing)
+                        .await?;
+                    self.at = At::In {
+                        running,
+                        run,
+                        lease,
+                        pipeline,
+                        batch: batch + 1,
+                        few,
+                    };
+                    return Ok(Some(News::Rows(rows)));
+                }
+                At::Finished => return Ok(None),
+            }
+        }
+    }
+
+    /// The open execution, unless all rows have come.
+    pub(crate) fn running(&self) -> Option<&Arc<Running>> {
+        match &self.at {
+            At::Between { running, .. } | At::In { running, .. } => Some(running),
+            At::Start | At::Finished => None,
+        }
+    }
+
+    /// No more rows are wanted.
+    pub(crate) fn end(&mut self) {
+        self.shown();
+        self.at = At::Finished;
+    }
+
+    /// Gives the chunk in hand back, as if nobody had worked on it, and says which it is; `None` if
+    /// none is.
+    pub(crate) fn give_back(&mut self) -> Option<usize> {
+        match std::mem::replace(&mut self.at, At::Finished) {
+            At::In {
+                running,
+                run,
+                lease,
+                ..
+            } => {
+                let chunk = lease.index();
+                drop(lease);
+                running.claims.give_back(chunk);
+                self.at = At::Between { running, run };
+                Some(chunk)
+            }
+            at => {
+                self.at = at;
+                None
+            }
+        }
+    }
+
+    /// Between two chunks: the next one of this run, or the next run, or the end.
+    async fn between(&mut self, running: Arc<Running>, run: usize) -> Result<Option<News>> {
+        let Some(current) = self.run(&running, run) else {
+            return Ok(None);
+        };
+        if running.limit_reached() {
+            self.report(&running, run);
+            return Ok(None);
+        }
+        let scan = running.scan(&current).await?;
+        let ruled_out = self.withdraw(&running, &scan);
+        if !ruled_out.is_empty() {
+            self.at = At::Between { running, run };
+            return Ok(Some(News::RuledOut(ruled_out)));
+        }
+        let Some(mut lease) = self.next_chunk(&scan).await? else {
+            self.report(&running, run);
+            self.withdrawn = 0;
+            self.at = At::Between {
+                running,
+                run: run + 1,
+            };
+            return Ok(None);
+        };
+        lease.set_batch_rows(self.batch_rows);
+        self.metrics.chunk(lease.origin());
+        let chunk = lease.index();
+        if let Some(dynamic) = &running.dynamic {
+            dynamic.consumed(chunk);
+        }
+        let pipeline = running.pipelines[chunk].clone();
+        let Some(pipeline) = pipeline.filter(|_| running.claims.claim(chunk)) else {
+            self.at = At::Between { running, run };
+            return Ok(None);
+        };
+        self.at = At::In {
+            few: FewRows::of(lease.batches(), self.execution.plan.limit),
+            running,
+            run,
+            lease,
+            pipeline,
+            batch: 0,
+        };
+        Ok(Some(News::Begun))
+    }
+
+    /// Number `run` of what the partition works off.
+    fn run(&self, running: &Running, run: usize) -> Option<Arc<Run>> {
+        let own = self.runs.as_deref();
+        let runs = own.unwrap_or_else(|| running.runs(self.partition));
+        runs.get(run).map(Arc::clone)
+    }
+
+    fn report(&self, running: &Running, run: usize) {
+        if let Some(run) = self.run(running, run) {
+            self.metrics.report(&run);
+        }
+    }
+
+    /// Withdraws what dynamic filters have ruled out; gives those chunks of it that nobody works on
+    /// nor has worked on.
+    fn withdraw(&mut self, running: &Running, scan: &Scan) -> Vec<usize> {
+        let Some(dynamic) = &running.dynamic else {
+            return Vec::new();
+        };
+        let mut dead = dynamic.ruled_out(self.withdrawn);
+        if !dead.is_empty() {
+            self.withdrawn += dead.len();
+            self.metrics.withdrew(dead.len());
+            scan.withdraw(&dead);
+            dead.retain(|chunk| running.claims.claim(*chunk));
+        }
+        dead
+    }
+
+    async fn next_chunk(&self, scan: &Arc<Scan>) -> Result<Option<ChunkLease>> {
+        let begun = Instant::now();
+        let lease = scan.next_chunk().await;
+        self.metrics.waited_for_chunk.add_duration(begun.elapsed());
+        lease.map_err(external)
+    }
+
+    /// The rows that may go out after one more batch of a chunk, or after its last one, projected.
+    async fn process(
+        &self,
+        lease: &ChunkLease,
+        pipeline: &Pipeline,
+        batch: usize,
+        few: &mut FewRows,
+        computing: &Time,
+    ) -> Result<Vec<RecordBatch>> {
+        let work = BatchWork {
+            source: LeaseBatch {
+                lease,
+                batch,
+                waited: &self.metrics.waited_for_decode,
+            },
+            pipeline,
+            schema: &self.execution.plan.schema,
+            computing,
+        };
+        if batch < lease.batches().len() {
+            few.look_at(&work).await
+        } else {
+            few.settle(&work).await
+        }
+    }
+
+    /// Shows what was done so far.
+    fn shown(&self) {
+        if let At::Between { running, run } | At::In { running, run, .. } = &self.at {
+            self.report(running, *run);
+        }
+    }
+}
+
+impl Drop for ByChunk {
+    fn drop(&mut self) {
+        // Cancelled or failed in the middle: what was done is shown all the same.
+        self.shown();
+    }
+}

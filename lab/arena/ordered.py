@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+"""What does it save to aggregate in the order of the table? GROUP BY l_orderkey, and TPC-H Q18.
+
+    ordered.py --data FOLDER [--coscan BINARY] [--rounds 5] [--json OUT]
+    arena.py --data FOLDER/lineitem.parquet --bandwidth 200MB/s --memory 1GB -- ordered.py --data FOLDER --four
+
+Idea: three sides of one build take turns: Coscan in 256 MiB with ordered aggregates and without, and plain
+DataFusion (`--cooperative off`) in 4 GiB. A query is run by EXPLAIN ANALYZE, which has all rows made and writes
+none of them, and says what was spilled and read. Each run is a process of its own, so nothing is kept for the
+next; the file is in the page cache, unless arena.py limits that. With --four: the bytes that four queries at
+once read, over those of one alone, by what their scans say; operators are not shared, so that each does its
+own work.
+
+ORDERED-1: only the side `ordered` may have an OrderedAggregateExec, and it must.
+
+FOLDER has a Parquet file per table.
+"""
+
+import argparse
+import glob
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import time
+
+COSCAN = os.path.expanduser("~/.cache/coscan/target/release/coscan")
+SIDES = {
+    "ordered": ["--memory", "256MiB"],
+    "hash": ["--memory", "256MiB", "--ordered-aggregates", "off"],
+    "plain": ["--memory", "4GiB", "--cooperative", "off"],
+}
+GROUP_BY = "SELECT l_orderkey, sum(l_quantity) FROM lineitem GROUP BY l_orderkey"
+QUERIES = {
+    "group by l_orderkey": GROUP_BY,
+    "Q18": """SELECT c_name, c_custkey, o_orderkey, o_orderdate, o_totalprice, sum(l_quantity)
+        FROM customer, orders, lineitem
+        WHERE o_orderkey IN (SELECT l_orderkey FROM lineitem GROUP BY l_orderkey HAVING sum(l_quantity) > 300)
+            AND c_custkey = o_custkey AND o_orderkey = l_orderkey
+        GROUP BY c_name, c_custkey, o_orderkey, o_orderdate, o_totalprice
+        ORDER BY o_totalprice DESC, o_orderdate LIMIT 100""",
+}
+FOUR = [GROUP_BY + f" HAVING sum(l_quantity) > {limit}" for limit in (100, 150, 200, 250)]
+UNITS = {"": 1, "K": 1e3, "M": 1e6, "B": 1e9, "KB": 2**10, "MB": 2**20, "GB": 2**30}
+
+
+def counted(plan, name):
+    """The sum of a metric over a plan."""
+    found = re.findall(rf"\b{name}=([0-9.]+) ?([KMGB]*)", plan)
+    return sum(float(number) * UNITS[unit] for number, unit in found)
+
+
+class Run:
+    """One process that runs statements at once: how long it took, how much processor time, and the plans."""
+
+    def __init__(self, args, options, statements):
+        tables = [text for path in sorted(glob.glob(os.path.join(args.data, "*.parquet")))
+                  for text in ("-t", f"{os.path.basename(path).removesuffix('.parquet')}={path}")]
+        text = "; ".join(f"EXPLAIN ANALYZE {statement}" for statement in statements)
+        command = [args.coscan, "sql", *tables, *options, "--format", "csv", "--concurrent", text]
+        before, start = os.times(), time.perf_counter()
+        self.plan = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        self.seconds = time.perf_counter() - start
+        after = os.times()
+        self.cpu_s = (after.children_user + after.children_system
+                      - before.children_user - before.children_system)
+
+
+def raced(args):
+    """Seconds of each side and query, a list of rounds."""
+    results = {query: {side: [] for side in SIDES} for query in QUERIES}
+    for number in range(args.rounds + 1):
+        for query, text in QUERIES.items():
+            for side in list(SIDES) if number % 2 else list(SIDES)[::-1]:
+                try:
+                    run = Run(args, SIDES[side], [text])
+                except subprocess.CalledProcessError as error:
+                    print(f"{query}, {side}: {error.stderr.strip()}", file=sys.stderr)
+                    continue
+                if ("OrderedAggregateExec" in run.plan) != (side == "ordered"):
+                    raise SystemExit(f"ORDERED-1: {query}, {side}: {run.plan}")
+                # The first round brings the files into the page cache.
+                if number > 0:
+                    results[query][side].append({"seconds": run.seconds, "cpu_s": run.cpu_s,
+                                                 "spills": counted(run.plan, "spill_count")})
+    return results
+
+
+def summary(results):
+    """Medians, and the ratio of each side to plain DataFusion, round by round."""
+    rows = {}
+    for query, sides in results.items():
+        for side, runs in sides.items():
+            if not runs:
+                rows[query, side] = {"runs": 0}
+                continue
+            plain = sides["plain"]
+            ratios = [own["seconds"] / other["seconds"] for own, other in zip(runs, plain)]
+            rows[query, side] = {
+                "runs": len(runs),
+                "seconds": statistics.median(run["seconds"] for run in runs),
+                "cpu_s": statistics.median(run["cpu_s"] for run in runs),
+                "spills": max(run["spills"] for run in runs),
+                "of_plain": statistics.median(ratios) if ratios else None,
+            }
+    return rows
+
+
+def four(args):
+    """Bytes read by one query alone and by four at once."""
+    options = [*SIDES["ordered"], "--share-operators", "off"]
+    one = counted(Run(args, options, FOUR[:1]).plan, "bytes_read")
+    all_four = counted(Run(args, options, FOUR).plan, "bytes_read")
+    return {"one": one, "four": all_four, "ratio": all_four / one}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", required=True)
+    parser.add_argument("--coscan", default=COSCAN)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--four", action="store_true")
+    parser.add_argument("--json")
+    args = parser.parse_args()
+    if args.four:
+        report = four(args)
+        print(f"one {report['one'] / 1e6:.0f} MB, four at once {report['four'] / 1e6:.0f} MB: "
+              f"{report['ratio']:.2f}")
+    else:
+        results = raced(args)
+        report = {"rounds": results, "medians": [
+            {"query": query, "side": side, **row} for (query, side), row in summary(results).items()]}
+        for row in report["medians"]:
+            if row["runs"] == 0:
+                print(f"{row['query']:20} {row['side']:8} failed")
+                continue
+            print(f"{row['query']:20} {row['side']:8} {row['seconds']:6.2f} s {row['cpu_s']:6.2f} s of processor "
+                  f"time, {row['spills']:.0f} spills, {row['of_plain']:.2f} of plain's time")
+    if args.json:
+        with open(args.json, "w", encoding="utf-8") as out:
+            json.dump(report, out, indent=1)
+
+
+if __name__ == "__main__":
+    main()
