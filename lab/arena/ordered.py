@@ -28,7 +28,7 @@ import time
 
 COSCAN = os.path.expanduser("~/.cache/coscan/target/release/coscan")
 SIDES = {
-    "ordered": ["--memory", "256MiB"],
+    "ordered": ["--memory", "256MiB", "--ordered-aggregates", "on"],
     "hash": ["--memory", "256MiB", "--ordered-aggregates", "off"],
     "plain": ["--memory", "4GiB", "--cooperative", "off"],
 }

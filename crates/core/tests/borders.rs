@@ -41,7 +41,7 @@ fn open_keys(table: &Table, known: &[bool]) -> Vec<u8> {
             continue;
         };
         // From a border of a chunk outwards: is there an unknown chunk before rows of another key?
-        let mut behind = (at + 1..table.len());
+        let mut behind = at + 1..table.len();
         let mut before = (0..at).rev();
         let grows = |key: u8, others: &mut dyn Iterator<Item = usize>| {
             for other in others {

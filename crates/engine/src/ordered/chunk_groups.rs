@@ -40,13 +40,13 @@ pub(super) struct Part {
 impl Part {
     /// How many groups it has rows of.
     pub(super) fn groups(&self) -> usize {
-        self.columns.first().map_or(0, |column| column.len())
+        self.columns.first().map_or(0, Array::len)
     }
 
     /// Bytes that it holds.
     pub(super) fn bytes(&self) -> usize {
         let of = self.columns.iter();
-        of.map(|column| column.get_array_memory_size()).sum()
+        of.map(Array::get_array_memory_size).sum()
     }
 }
 
@@ -159,7 +159,7 @@ impl ChunkGroups {
         self.accumulators
             .update(rows, &self.numbers, self.groups.len())?;
         // The chunk's first row begins a run, and ends none.
-        let next = if is_first { 1 } else { 0 };
+        let next = usize::from(is_first);
         if let Some(last) = starts.get(next..).and_then(<[usize]>::last) {
             let ends_head = self.numbers[starts[next]];
             self.run_from = self.numbers[*last];
@@ -223,7 +223,7 @@ impl ChunkGroups {
             Ok(concat(&of)?)
         };
         let columns: Vec<ArrayRef> = (0..width).map(column).collect::<Result<_>>()?;
-        if columns.first().is_none_or(|column| column.is_empty()) {
+        if columns.first().is_none_or(Array::is_empty) {
             return Ok(Vec::new());
         }
         let (keys, states) = columns.split_at(self.grouping.group.len());
@@ -305,10 +305,11 @@ impl Groups {
         let fields = grouping.schema.fields()[..grouping.group.len()].iter();
         let fields: Vec<Arc<Field>> = fields.cloned().collect();
         let schema = Arc::new(Schema::new(fields));
-        let ordering = match in_order {
+        let ordering = if in_order {
             // Groups are numbered as they come then.
-            true => GroupOrdering::Full(GroupOrderingFull::new()),
-            false => GroupOrdering::None,
+            GroupOrdering::Full(GroupOrderingFull::new())
+        } else {
+            GroupOrdering::None
         };
         Ok(Self::Hashed(new_group_values(schema, &ordering)?))
     }
@@ -385,7 +386,7 @@ impl Groups {
 
     fn bytes(&self) -> usize {
         match self {
-            Self::Counted { keys, .. } => keys.iter().map(|k| k.get_array_memory_size()).sum(),
+            Self::Counted { keys, .. } => keys.iter().map(Array::get_array_memory_size).sum(),
             Self::Hashed(values) => values.size(),
         }
     }

@@ -22,8 +22,8 @@ use datafusion::datasource::physical_plan::FileScanConfig;
 use datafusion::datasource::physical_plan::parquet::CachedParquetMetaData;
 use datafusion::datasource::source::{DataSource, DataSourceExec};
 use datafusion::error::Result;
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::{LexOrdering, PhysicalExpr};
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
@@ -260,7 +260,7 @@ fn footers(plan: &ScanPlan, resources: &Resources) -> Option<Vec<Arc<ParquetMeta
 
 /// The order in which a table's files are declared to be by a column.
 fn declared(config: &FileScanConfig, column: usize) -> Option<SortOptions> {
-    let first = config.output_ordering.iter().map(|order| order.first());
+    let first = config.output_ordering.iter().map(LexOrdering::first);
     first
         .filter(|first| {
             let sorted = first.expr.downcast_ref::<Column>();

@@ -82,16 +82,20 @@ fn in_order(files: &[Vec<ColumnBounds>], options: SortOptions, declared: bool) -
             // What is declared of a file holds for parts of a row group too, whose bounds may
             // overlap because a page serves both.
             let believed = declared && (same_file || last.is_none());
-            let broken = || match declared && same_file {
-                true => Found::False { file, unit: at },
-                false => Found::No,
+            let broken = || {
+                if declared && same_file {
+                    Found::False { file, unit: at }
+                } else {
+                    Found::No
+                }
             };
             match unit.nulls {
                 None if !believed => return Found::No,
                 Some(nulls) if nulls > 0 || unit.is_all_null() => {
-                    let out_of_place = match options.nulls_first {
-                        true => last.is_some(),
-                        false => nulls_began && !unit.is_all_null(),
+                    let out_of_place = if options.nulls_first {
+                        last.is_some()
+                    } else {
+                        nulls_began && !unit.is_all_null()
                     };
                     if out_of_place {
                         return broken();
@@ -149,9 +153,12 @@ fn place_of(units: &[ColumnBounds]) -> Option<Place> {
 }
 
 fn before(a: &Place, b: &Place, options: SortOptions) -> Ordering {
-    let nulls = |null_first: bool| match null_first {
-        true => Ordering::Less,
-        false => Ordering::Greater,
+    let nulls = |null_first: bool| {
+        if null_first {
+            Ordering::Less
+        } else {
+            Ordering::Greater
+        }
     };
     match (a, b) {
         (None, None) => Ordering::Equal,

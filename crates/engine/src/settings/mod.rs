@@ -28,6 +28,7 @@ use crate::right::{Right, Rights};
 
 /// A session's `coscan.*` settings; an extension of DataFusion's `ConfigOptions`.
 #[derive(Clone)]
+#[allow(clippy::struct_excessive_bools)] // Each is a switch of its own.
 pub struct Settings {
     /// Which policy schedules loads and evictions of this session's scans.
     pub policy: Policy,

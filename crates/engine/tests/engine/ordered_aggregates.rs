@@ -101,6 +101,7 @@ fn ascending(from: i64, groups: i64) -> Vec<Option<i64>> {
 fn config() -> EngineConfig {
     EngineConfig {
         chunk_bytes: 16 << 10,
+        ordered_aggregates: true,
         ..common::config()
     }
 }
@@ -285,7 +286,7 @@ async fn groups_may_be_as_long_as_many_chunks() {
     // Between groups of a row or two, one of 9,000 rows, over files too, and one of NULL.
     let mut keys: Vec<Option<i64>> = vec![None; 3000];
     keys.extend((0..4000).map(Some));
-    keys.extend([Some(4000); 9000]);
+    keys.extend(std::iter::repeat_n(Some(4000), 9000));
     keys.extend((4001..12_000).map(Some));
     for (file, keys) in keys.chunks(keys.len().div_ceil(3)).enumerate() {
         write(&table.file(&format!("{file}.parquet")), keys, 400);
