@@ -8,8 +8,8 @@
 //! oracle test possible.
 //!
 //! `abm/` is the state machine, `state.rs` and `table/` what it knows, `policy/` the rules by which
-//! it decides, `smooth/` the smooth scan, `operators/` who shares whose work above scans, `borders.rs`
-//! which groups of a sorted table are complete, `tasks/` who runs next.
+//! it decides, `smooth/` the smooth scan, `operators/` who shares whose work above scans,
+//! `borders.rs` which groups of a sorted table are complete, `tasks/` who runs next.
 //!
 //! The contract is `docs/design/abm.md`; the papers are named in `docs/BIBLIOGRAPHY.md`.
 #![forbid(unsafe_code)]

@@ -39,8 +39,8 @@ pub(crate) struct OrderedAggregateExec {
 }
 
 impl OrderedAggregateExec {
-    /// The node that stands for an aggregate; `None` if it cannot be done so, or gives its groups in
-    /// an order that something above needs.
+    /// The node that stands for an aggregate; `None` if it cannot be done so, or gives its groups
+    /// in an order that something above needs.
     ///
     /// # Errors
     /// If the plan does not fit together: a bug.

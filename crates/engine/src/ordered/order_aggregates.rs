@@ -4,8 +4,8 @@
 //! does not: its partitions take whichever chunk comes next. Where something above counts on the
 //! division (a join of partitions, another aggregate), the groups are divided just below it, or
 //! below the sort that it needs, so that what a HAVING drops is not divided. Where nobody does, as
-//! mostly, they are not. Over a table whose order is declared they may be given in order, too: where
-//! something above needs it, the aggregate stays as it is.
+//! mostly, they are not. Over a table whose order is declared they may be given in order, too:
+//! where something above needs it, the aggregate stays as it is.
 //! Not here: which aggregates (`recognise.rs`).
 
 use std::sync::{Arc, Weak};

@@ -5,8 +5,9 @@
 //! not to be in order they do not count, and the chunk, which is given back and asked for again, is
 //! worked on by hash. Where it was declared they are passed on at once, and what is false is an
 //! error.
-//! Cancel safety: a stream that is dropped takes the rows of the chunk in its hands with it, as that
-//! of any scan in shared delivery; groups of which a part was there are not passed on by others.
+//! Cancel safety: a stream that is dropped takes the rows of the chunk in its hands with it, as
+//! that of any scan in shared delivery; groups of which a part was there are not passed on by
+//! others.
 //! Bounds: `chunk_groups.rs`'s, and the groups of a chunk where its order is inferred.
 
 use std::collections::VecDeque;

@@ -3,8 +3,8 @@
 //!
 //! When the files are open, the bounds of the chunks that are wanted are looked at: a predicate may
 //! have left only some. If they stand in no sequence the execution goes by hash.
-//! ORD-I4: every chunk that is wanted comes once, worked on or without rows; when all have, no group
-//! is kept.
+//! ORD-I4: every chunk that is wanted comes once, worked on or without rows; when all have, no
+//! group is kept.
 //! Bounds: two parts for each chunk.
 
 use std::collections::HashMap;

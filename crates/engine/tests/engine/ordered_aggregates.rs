@@ -1,8 +1,8 @@
-//! Promised: GROUP BY what a table is sorted by is done in its order, without a hash table, whatever
-//! order its chunks come in, and gives plain DataFusion's rows: under every policy, with groups over
-//! many chunks and files, with NULL, with chunks that are pruned or have no row left, and where the
-//! order turns out not to be there. An order that was declared and is false is an error that says
-//! where.
+//! Promised: GROUP BY what a table is sorted by is done in its order, without a hash table,
+//! whatever order its chunks come in, and gives plain DataFusion's rows: under every policy, with
+//! groups over many chunks and files, with NULL, with chunks that are pruned or have no row left,
+//! and where the order turns out not to be there. An order that was declared and is false is an
+//! error that says where.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
