@@ -17,7 +17,7 @@ use coscan_core::{DeviceId, ScanId};
 
 use super::controller::{Chosen, Pieces};
 use super::events::{Event, Then};
-use super::machine::CacheScope;
+use super::machine::{CacheFill, CacheScope};
 use super::workload::{Access, Degree, Run, Scan, Work, pages, pages_run};
 use super::world::{Job, System};
 
@@ -61,6 +61,10 @@ impl System {
 
     /// So many prefetches at a time have places in the cache.
     fn prefetches_max(&self) -> u32 {
+        if self.machine.cache_fill == CacheFill::Read {
+            // Those under way take none.
+            return u32::MAX;
+        }
         let caches = match self.machine.cache_scope {
             CacheScope::PerDisk => self.machine.disks,
             CacheScope::Shared | CacheScope::Divided => 1,

@@ -22,10 +22,7 @@ pub(crate) fn scans(rate: u64, degree: u32) -> Setting {
         return Setting::alone(NODES, DISKS, scan(Access::Relation, true, degree));
     }
     let arrivals = Arrivals::per_kilosecond(rate);
-    let mut setting = Setting::new(NODES, DISKS, scan_among(true, degree), arrivals);
-    setting.extent.warm_up = 20;
-    setting.extent.measured = 100;
-    setting
+    Setting::new(NODES, DISKS, scan_among(true, degree), arrivals)
 }
 
 /// With transactions that take so much of the disks by themselves.

@@ -27,8 +27,8 @@ fn scans(rate: u64, degree: u32) -> Setting {
         ..setting.relation
     };
     setting.machine.cache_pages = 62_500;
-    setting.extent.warm_up = 4;
-    setting.extent.measured = 12;
+    setting.extent.warm_up = 3;
+    setting.extent.measured = 8;
     setting
 }
 
