@@ -7,8 +7,8 @@
 //! scans leave, and nobody has to know the load. The width follows the measured utilisation: wider
 //! where the device has time left and a scan waits for it, narrower where it is full. All workers
 //! together are so many that what each reads ahead has room: one more would push out what another
-//! has read, which then reads it again, and devices lose more than the worker adds. Under load scans
-//! thus wait for a first worker instead of disturbing each other.
+//! has read, which then reads it again, and devices lose more than the worker adds. Under load
+//! scans thus wait for a first worker instead of disturbing each other.
 //! Decisions are taken when a scan comes, when a worker ends a chunk, and when meters are read.
 //! Not here: threads, nodes, reads; what a chunk is (the driver's).
 //! Bounds: O(width + log scans) per event and device; O(scans + devices that one waits for) if all

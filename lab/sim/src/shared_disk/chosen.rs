@@ -2,8 +2,9 @@
 //!
 //! Idea: [`coscan_core::parallelism`] decides, here is its driver: a scan's pages lie in one piece
 //! a device; a worker is a subquery that takes a chunk of its device's piece, reports its end, and
-//! goes on, here or at another device of its scan, or ends as it is told. Meters are read every `METER_NS`. Index scans need no controller:
-//! a clustered one has a subquery for each disk of its range, a non-clustered one is sequential.
+//! goes on, here or at another device of its scan, or ends as it is told. Meters are read every
+//! `METER_NS`. Index scans need no controller: a clustered one has a subquery for each disk of its
+//! range, a non-clustered one is sequential.
 //! Not here: what the driver keeps of it (`controller.rs`).
 //! G1: a piece is worked off by one worker at a time, and each of its pages once.
 

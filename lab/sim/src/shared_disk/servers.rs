@@ -1,12 +1,12 @@
 //! When is a request done that waits its turn?
 //!
 //! Idea: servers take requests in the order they come and every service time is known when the
-//! request comes, so the end is known at once and no queue is kept. A disk is two servers, its
-//! controller and its arm; controllers have an LRU cache, and a page that is on its way from the
-//! arm is waited for, not read twice. A read takes its places in the cache when it is asked for, so
+//! request comes, so the end is known at once and no queue is kept. A disk is an arm; controllers
+//! serve any disk, or one each. They have an LRU cache, and a page that is on its way from the arm
+//! is waited for, not read twice. A read takes its places in the cache when it is asked for, so
 //! that many reads under way push out what others have prefetched.
-//! S1: who wants a page that is on its way waits for it, if reads are shared. S2: a disk's reads end
-//! in the order they began.
+//! S1: who wants a page that is on its way waits for it, if reads are shared. S2: a disk's reads
+//! end in the order they began.
 //! Source: [RahmStohr94 §3 "Processing model"].
 
 use std::cmp::Reverse;

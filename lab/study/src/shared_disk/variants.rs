@@ -1,5 +1,6 @@
 //! What hangs on what the paper does not say: how access times vary, how many caches there are and
-//! when they are filled, which requests a controller serves, where a scan begins, how long a run is.
+//! when they are filled, which requests a controller serves, where a scan begins, how long a run
+//! is.
 //!
 //! Each row is a figure of the paper's under another reading; the explanations of
 //! `docs/design/shared-disk.md` cite them.
@@ -229,7 +230,7 @@ fn figure5(report: &mut Report, seeds: u64) {
         sustained == [true, true],
         format!("16 and 32 nodes: {sustained:?}"),
     );
-    // The arms are offered twice what they can do: how long a query takes depends on when one looks.
+    // The arms are offered twice what they can do: responses depend on when one looks.
     let mut one = |name: &str, nodes: u32, times: u32, prefetch: bool| {
         let mut setting = relation::together(nodes, times * nodes, prefetch);
         first(&mut setting);
