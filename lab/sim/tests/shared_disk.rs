@@ -5,8 +5,8 @@
 //! Not here: what the paper's figures show (coscan-study).
 
 use coscan_sim::shared_disk::{
-    Access, Arrivals, Assignment, CacheScope, Class, Degree, Extent, Machine, Outcome, Relation,
-    Scan, System, Transaction, Variation, Work,
+    Access, Arrivals, Assignment, CacheFill, CacheScope, Class, ControllerScope, Degree, Extent,
+    Machine, Outcome, Relation, Scan, System, Transaction, Variation, Work,
 };
 
 const MS: u64 = 1_000_000;
@@ -85,6 +85,43 @@ fn a_scan_alone_has_every_disk_when_its_degree_is_chosen() {
     assert!((0.95..1.05).contains(&ratio), "{ratio}");
 }
 
+/// Eight scans at a time with eight prefetches each, in a cache that has places for twelve.
+#[test]
+fn prefetches_push_each_other_out_unless_the_controller_counts_them() {
+    let run = |fill, degree| {
+        let machine = Machine {
+            cache_pages: 96,
+            cache_fill: fill,
+            ..exact(8, 8)
+        };
+        let scan = Scan {
+            anywhere: true,
+            ..Scan::figure3(Access::Relation, true, degree)
+        };
+        let arrivals = Arrivals::Open(5_000 * MS);
+        let extent = Extent {
+            warm_up: 0,
+            measured: 12,
+            population_max: 1_000,
+        };
+        let relation = Relation {
+            tuples: 40_000,
+            ..Relation::figure3(8)
+        };
+        let class = class(Work::Scan(scan), arrivals, 8);
+        System::new(machine, relation, vec![class], extent, 1).run()
+    };
+    let scans = [CacheFill::Read, CacheFill::Asked].map(|fill| run(fill, Degree::Fixed(8)));
+    let pages = scans.map(|outcome| outcome.pages_read);
+    assert!(pages[1] > 2 * pages[0], "read again: {pages:?}");
+    let chosen = run(CacheFill::Asked, Degree::Chosen(8));
+    assert!(
+        chosen.pages_read <= 12 * 4_000 * 11 / 10,
+        "each page about once a scan: {}",
+        chosen.pages_read
+    );
+}
+
 #[test]
 fn a_scan_of_a_range_of_the_partitioning_attribute_reads_its_disks_only() {
     let scan = Scan::figure3(Access::Partitions, true, Degree::Fixed(1));
@@ -118,6 +155,10 @@ fn crowd(seed: u64) -> System {
         cache_pages: 40,
         cache_scope: [CacheScope::Shared, CacheScope::PerDisk, CacheScope::Divided]
             [usize::try_from(seed % 3).expect("below 3")],
+        cache_fill: [CacheFill::Asked, CacheFill::Read][usize::from(seed % 5 == 2)],
+        controller_scope: [ControllerScope::Shared, ControllerScope::PerDisk]
+            [usize::from(seed % 2 == 1)],
+        reads_shared: seed % 4 != 3,
         disk_variation: Variation::Exponential,
         processor_variation: Variation::Exponential,
         queries_max: 6,
@@ -170,7 +211,7 @@ fn crowd(seed: u64) -> System {
 
 #[test]
 fn every_invariant_holds_after_every_event() {
-    for seed in 0..3 {
+    for seed in 0..4 {
         let mut system = crowd(seed);
         let mut steps = 0_u64;
         loop {
@@ -237,7 +278,7 @@ fn writers_make_readers_wait_and_read_again() {
     assert!(lock_wait > 0.02, "a writer waits for scans: {lock_wait}");
 }
 
-/// The size that the model is meant for. Its events a second stand in the design page.
+/// The size that the model is meant for. Its events a second stand in docs/results.
 #[test]
 fn a_thousand_nodes_and_four_thousand_disks() {
     let relation = Relation {

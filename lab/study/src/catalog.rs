@@ -2,7 +2,7 @@
 
 use crate::error::StudyError;
 use crate::report::Report;
-use crate::shared_disk::{clustered, multi_user, non_clustered, relation, variants};
+use crate::shared_disk::{clustered, multi_user, non_clustered, relation, scale, variants};
 use crate::{beyond, coop, smooth};
 
 /// An experiment.
@@ -172,6 +172,11 @@ const EXPERIMENTS: &[Experiment] = &[
         name: multi_user::NAME_9,
         title: "[RahmStohr94 §4.4] relation scans beside debit-credit transactions",
         run: multi_user::run_9,
+    },
+    Experiment {
+        name: scale::NAME,
+        title: "the controller of parallelism with 1,000 nodes and 4,000 disks",
+        run: scale::run,
     },
     Experiment {
         name: variants::NAME,

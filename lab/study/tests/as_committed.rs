@@ -120,6 +120,7 @@ as_committed! {
     rahm7b: "rahm-fig7b";
     rahm8: "rahm-fig8";
     rahm9: "rahm-fig9";
+    rahm_scale: "rahm-scale";
     rahm_variants: "rahm-variants";
 }
 

@@ -5,13 +5,18 @@
 //! time, its *width*; scans are served in the order they came. A scan alone thus has a worker on
 //! every device, and as more scans run each has fewer: the degree of parallelism is what older
 //! scans leave, and nobody has to know the load. The width follows the measured utilisation: wider
-//! where the device has time left and a scan waits for it, narrower where it is full.
+//! where the device has time left and a scan waits for it, narrower where it is full. All workers
+//! together are so many that what each reads ahead has room: one more would push out what another
+//! has read, which then reads it again, and devices lose more than the worker adds. Under load
+//! scans thus wait for a first worker instead of disturbing each other.
 //! Decisions are taken when a scan comes, when a worker ends a chunk, and when meters are read.
 //! Not here: threads, nodes, reads; what a chunk is (the driver's).
-//! Bounds: O(width + log scans) per event and device; width at most `width_max`.
+//! Bounds: O(width + log scans) per event and device; O(scans + devices that one waits for) if all
+//! workers are there; width at most `width_max`.
 //! Q1: a scan has at most one worker on a device. Q2: a device has more workers than its width only
 //! while those beyond work off their chunk, or for a floor. Q3: a scan has at most its limit. Q4: a
-//! scan that waits for a device waits for older scans, for its own limit, or for the processors'.
+//! scan that waits for a device waits for older scans, for its own limit, or for the processors' or
+//! that of all scans. Q5: all scans have so many workers at most, but for floors.
 //! Source: [RahmStohr94 §2, §4.4, §5]; we differ: the paper says what must be chosen, not how.
 
 mod error;
@@ -40,6 +45,8 @@ pub struct ParallelismConfig {
     pub devices: u16,
     /// Workers of one scan at most. At least 1.
     pub workers_max: u32,
+    /// Workers of all scans at most: so many have room for what they read ahead. At least 1.
+    pub workers_total_max: u32,
     /// Workers on one device at most. At least 1.
     pub width_max: u32,
     /// Below this utilisation a device that scans wait for becomes wider. Thousandths.
@@ -135,6 +142,8 @@ pub struct Parallelism {
     config: ParallelismConfig,
     devices: Vec<Device>,
     scans: BTreeMap<ScanId, Scan>,
+    /// Workers of all scans.
+    workers: usize,
     /// The processors have time for more workers.
     roomy: bool,
     orders: Vec<Order>,
@@ -156,6 +165,7 @@ impl Parallelism {
             config,
             devices: (0..config.devices).map(|_| device()).collect(),
             scans: BTreeMap::new(),
+            workers: 0,
             roomy: true,
             orders: Vec::new(),
         }
@@ -261,7 +271,9 @@ impl Parallelism {
         let mut older = device
             .into_iter()
             .flat_map(|device| device.waiting.range(..id));
-        let older_waits = older.any(|&older| self.may_grow(older));
+        let older_waits = older.any(|&older| self.below_limit(older));
+        let was_full = self.full();
+        let beyond = self.workers > self.workers_total_max();
         let scan = self.scans.get_mut(&id);
         let known = scan.as_ref().is_some_and(|scan| scan.working.contains(&at));
         let Some(scan) = scan.filter(|_| known) else {
@@ -273,7 +285,7 @@ impl Parallelism {
         let device = &mut self.devices[usize::from(at.0)];
         let workers = u32::try_from(device.working.len()).unwrap_or(u32::MAX);
         let above_floor = scan.working.len() > scan.floor as usize;
-        let crowded = workers > device.width || older_waits;
+        let crowded = workers > device.width || older_waits || beyond;
         if !(drained || crowded && above_floor) {
             self.orders.push(Order::Work {
                 scan: id,
@@ -283,6 +295,7 @@ impl Parallelism {
         }
         scan.working.remove(&at);
         device.working.remove(&id);
+        self.workers -= 1;
         if !drained {
             scan.waiting.insert(at);
             device.waiting.insert(id);
@@ -291,8 +304,12 @@ impl Parallelism {
             scan: id,
             device: at,
         });
-        self.fill(at);
-        self.spread(id);
+        if was_full {
+            self.admit();
+        } else {
+            self.fill(at);
+            self.spread(id);
+        }
         Ok(())
     }
 
@@ -306,8 +323,14 @@ impl Parallelism {
         for device in &scan.working {
             self.devices[usize::from(device.0)].working.remove(&id);
         }
-        for device in scan.working {
-            self.fill(device);
+        let was_full = self.full();
+        self.workers -= scan.working.len();
+        if was_full {
+            self.admit();
+        } else {
+            for device in scan.working {
+                self.fill(device);
+            }
         }
         Ok(())
     }
@@ -343,6 +366,14 @@ impl Parallelism {
         Ok(())
     }
 
+    /// All scans had as many workers as there may be, and have fewer now: the oldest come first.
+    fn admit(&mut self) {
+        let scans: Vec<ScanId> = self.scans.keys().copied().collect();
+        for id in scans {
+            self.spread(id);
+        }
+    }
+
     /// Gives a device to the scans that wait for it, the oldest first.
     fn fill(&mut self, at: DeviceId) {
         let device = &self.devices[usize::from(at.0)];
@@ -358,6 +389,9 @@ impl Parallelism {
 
     /// Gives a scan the devices that have room for it.
     fn spread(&mut self, id: ScanId) {
+        if !self.may_grow(id) {
+            return;
+        }
         let Some(scan) = self.scans.get(&id) else {
             return;
         };
@@ -365,6 +399,9 @@ impl Parallelism {
         let before = scan.waiting.range(..scan.first);
         let wanted: Vec<DeviceId> = behind.chain(before).copied().collect();
         for &at in &wanted {
+            if !self.may_grow(id) {
+                return;
+            }
             let device = &self.devices[usize::from(at.0)];
             if device.working.len() < device.width as usize {
                 self.work(id, at);
@@ -380,8 +417,23 @@ impl Parallelism {
         }
     }
 
+    fn workers_total_max(&self) -> usize {
+        self.config.workers_total_max.max(1) as usize
+    }
+
+    /// All scans have as many workers as there may be.
+    fn full(&self) -> bool {
+        self.workers >= self.workers_total_max()
+    }
+
     /// The scan may have one more worker, wherever there is room.
     fn may_grow(&self, id: ScanId) -> bool {
+        let below_floor = |scan: &Scan| scan.working.len() < scan.floor as usize;
+        self.below_limit(id) && (!self.full() || self.scans.get(&id).is_some_and(below_floor))
+    }
+
+    /// The scan may have one more worker, if another one goes.
+    fn below_limit(&self, id: ScanId) -> bool {
         self.scans.get(&id).is_some_and(|scan| {
             // A first worker is never refused: without one nothing would ask again (Q4).
             let processors = self.roomy || scan.working.is_empty();
@@ -399,6 +451,7 @@ impl Parallelism {
         };
         scan.waiting.remove(&at);
         scan.working.insert(at);
+        self.workers += 1;
         let device = &mut self.devices[usize::from(at.0)];
         device.waiting.remove(&id);
         device.working.insert(id);
@@ -413,6 +466,13 @@ impl Parallelism {
     /// # Panics
     /// One is broken.
     pub fn check(&self) {
+        let workers = self.scans.values().map(|scan| scan.working.len());
+        assert_eq!(workers.sum::<usize>(), self.workers, "Q5: all are counted");
+        let floors: u32 = self.scans.values().map(|scan| scan.floor).sum();
+        assert!(
+            self.workers <= self.workers_total_max() + floors as usize,
+            "Q5: so many at most"
+        );
         for (&id, scan) in &self.scans {
             assert!(scan.working.is_disjoint(&scan.waiting), "Q1: scan {id}");
             assert!(scan.working.len() <= scan.limit as usize, "Q3: scan {id}");

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 const CONFIG: ParallelismConfig = ParallelismConfig {
     devices: 8,
     workers_max: 8,
+    workers_total_max: 24,
     width_max: 4,
     low_permille: 850,
     high_permille: 980,
@@ -121,6 +122,33 @@ fn devices_with_time_left_become_wider_and_full_ones_narrower() {
     assert!(matches!(
         chunk_ended(&mut it, 1, 0, false)[..],
         [Order::Work { .. }]
+    ));
+}
+
+#[test]
+fn all_workers_have_room_for_what_they_read_ahead() {
+    let mut it = Parallelism::new(ParallelismConfig {
+        workers_total_max: 10,
+        ..CONFIG
+    });
+    assert_eq!(register(&mut it, 1, ScanAccess::Whole, 0).len(), 8);
+    assert_eq!(register(&mut it, 2, ScanAccess::Whole, 0).len(), 2);
+    assert_eq!(register(&mut it, 3, ScanAccess::Whole, 0), []);
+    let floor = register(&mut it, 4, ScanAccess::Whole, 1);
+    assert_eq!(floor.len(), 1, "interactive: beyond all");
+    // Eleven: the next that ends a chunk goes, and nobody comes for it.
+    let device = it.served(ScanId(2)).next().unwrap();
+    let orders = chunk_ended(&mut it, 2, device.0, false);
+    assert_eq!(orders.len(), 1);
+    assert!(matches!(orders[0], Order::Rest { .. }));
+    // Then the oldest scan that wants more gets what becomes free.
+    let orders = chunk_ended(&mut it, 1, 3, true);
+    assert!(matches!(
+        orders[1],
+        Order::Work {
+            scan: ScanId(2),
+            ..
+        }
     ));
 }
 

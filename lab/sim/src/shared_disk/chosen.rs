@@ -2,8 +2,9 @@
 //!
 //! Idea: [`coscan_core::parallelism`] decides, here is its driver: a scan's pages lie in one piece
 //! a device; a worker is a subquery that takes a chunk of its device's piece, reports its end, and
-//! goes on or ends as it is told. Meters are read every `METER_NS`. Index scans need no controller:
-//! a clustered one has a subquery for each disk of its range, a non-clustered one is sequential.
+//! goes on, here or at another device of its scan, or ends as it is told. Meters are read every
+//! `METER_NS`. Index scans need no controller: a clustered one has a subquery for each disk of its
+//! range, a non-clustered one is sequential.
 //! Not here: what the driver keeps of it (`controller.rs`).
 //! G1: a piece is worked off by one worker at a time, and each of its pages once.
 
@@ -17,6 +18,7 @@ use coscan_core::{DeviceId, ScanId};
 
 use super::controller::{Chosen, Pieces};
 use super::events::{Event, Then};
+use super::machine::{CacheFill, CacheScope};
 use super::workload::{Access, Degree, Run, Scan, Work, pages, pages_run};
 use super::world::{Job, System};
 
@@ -24,6 +26,8 @@ use super::world::{Job, System};
 const METER_NS: u64 = 250_000_000;
 /// A chunk, in prefetches.
 const CHUNK_PREFETCHES: u32 = 3;
+/// Of the disk cache, for what workers prefetch; transactions read too. Per cent.
+const AHEAD_PERCENT: u32 = 90;
 
 impl System {
     /// The controller, if a class asks for it.
@@ -39,6 +43,7 @@ impl System {
         let config = ParallelismConfig {
             devices: u16::try_from(devices).unwrap_or(u16::MAX),
             workers_max: limits.max()?,
+            workers_total_max: self.prefetches_max(),
             width_max: 8,
             low_permille: 850,
             high_permille: 980,
@@ -53,6 +58,22 @@ impl System {
             processors: 0,
             page_requests: false,
         })
+    }
+
+    /// So many prefetches at a time have places in the cache.
+    fn prefetches_max(&self) -> u32 {
+        if self.machine.cache_fill == CacheFill::Read {
+            // Those under way take none.
+            return u32::MAX;
+        }
+        let caches = match self.machine.cache_scope {
+            CacheScope::PerDisk => self.machine.disks,
+            CacheScope::Shared | CacheScope::Divided => 1,
+        };
+        let pages = u64::from(self.machine.cache_pages) * u64::from(caches);
+        let prefetches =
+            pages * u64::from(AHEAD_PERCENT) / 100 / u64::from(self.machine.prefetch_pages.max(1));
+        u32::try_from(prefetches).unwrap_or(u32::MAX)
     }
 
     /// Registers the scan of a query, and starts what workers it gets.
@@ -99,16 +120,30 @@ impl System {
         };
         let refused = chosen.parallelism.handle(event);
         refused.expect("G1: the driver tells what happened");
-        let mut ended = ended;
-        for order in chosen.parallelism.orders() {
-            match (order, ended.take()) {
-                (Order::Rest { .. }, Some((job, work))) => self.last_page(job, work),
-                (Order::Rest { .. }, None) => {}
-                (Order::Work { .. }, Some((job, work))) => {
+        let mut orders = chosen.parallelism.orders();
+        if let Some((job, work)) = ended {
+            let first = (!orders.is_empty()).then(|| orders.remove(0));
+            let next = match first {
+                Some(Order::Rest { scan, .. }) => {
+                    // It goes where its scan gets another worker: nobody has to be started.
+                    let same = |order: &Order| matches!(order, Order::Work { scan: it, .. } if *it == scan);
+                    let at = orders.iter().position(same);
+                    at.map(|at| orders.remove(at))
+                }
+                stays => stays,
+            };
+            match next {
+                Some(Order::Work { device, .. }) => {
+                    self.jobs.of(job).device = Some(device.0);
                     self.take_chunk(job);
                     self.next_page(job, work);
                 }
-                (Order::Work { scan, device }, None) => self.start_worker(scan, device),
+                _ => self.last_page(job, work),
+            }
+        }
+        for order in orders {
+            if let Order::Work { scan, device } = order {
+                self.start_worker(scan, device);
             }
         }
     }

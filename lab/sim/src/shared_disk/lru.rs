@@ -2,8 +2,10 @@
 //!
 //! Idea: slots in a doubly linked list from the most to the least recently used, and a map from
 //! pages to slots.
+//! Places can be *promised* to pages that are on their way: what is there has the rest, a page at
+//! least.
 //! Bounds: O(1) an operation; `capacity` slots.
-//! LRU-L1: the list and the map hold the same pages, at most `capacity`.
+//! LRU-L1: the list and the map hold the same pages, at most what `capacity` has beside promises.
 
 use indexmap::IndexMap;
 use rustc_hash::FxBuildHasher;
@@ -30,6 +32,7 @@ struct Slot {
 #[derive(Debug)]
 pub(crate) struct Lru {
     capacity: usize,
+    promised: usize,
     at: IndexMap<u32, u32, FxBuildHasher>,
     slots: Vec<Slot>,
     free: Vec<u32>,
@@ -44,6 +47,7 @@ impl Lru {
     pub(crate) fn new(capacity: u32) -> Self {
         Self {
             capacity: capacity.max(1) as usize,
+            promised: 0,
             at: IndexMap::with_hasher(FxBuildHasher),
             slots: Vec::new(),
             free: Vec::new(),
@@ -74,13 +78,7 @@ impl Lru {
             self.slots[self.newest as usize].copy = copy;
             return None;
         }
-        let gone = if self.at.len() == self.capacity {
-            let oldest = self.slots[self.oldest as usize].copy;
-            self.remove(oldest.page);
-            Some(oldest)
-        } else {
-            None
-        };
+        let gone = (self.at.len() >= self.room()).then(|| self.remove_oldest());
         let slot = Slot {
             copy,
             newer: NONE,
@@ -96,6 +94,30 @@ impl Lru {
         self.link(at);
         self.at.insert(copy.page, at);
         gone
+    }
+
+    /// So many more places are for pages on their way.
+    pub(crate) fn promise(&mut self, pages: usize) {
+        self.promised += pages;
+        while self.at.len() > self.room() {
+            self.remove_oldest();
+        }
+    }
+
+    /// They have come, and are put in next.
+    pub(crate) fn redeem(&mut self, pages: usize) {
+        self.promised -= pages;
+    }
+
+    /// Places for pages that are there.
+    fn room(&self) -> usize {
+        self.capacity.saturating_sub(self.promised).max(1)
+    }
+
+    fn remove_oldest(&mut self) -> Copy {
+        let oldest = self.slots[self.oldest as usize].copy;
+        self.remove(oldest.page);
+        oldest
     }
 
     /// Takes a page out.
@@ -121,7 +143,7 @@ impl Lru {
             slot = self.slots[slot as usize].older;
         }
         assert_eq!(listed, self.at.len(), "LRU-L1: a mapped page is listed");
-        assert!(listed <= self.capacity, "LRU-L1: at most the capacity");
+        assert!(listed <= self.room(), "LRU-L1: at most what there is");
     }
 
     fn link(&mut self, slot: u32) {
@@ -164,10 +186,12 @@ mod tests {
     fn it_is_what_a_list_in_order_of_use_is() {
         let mut random = Random::new(3);
         let (mut lru, mut list) = (Lru::new(7), Vec::new());
+        let mut promised: usize = 0;
         for _ in 0..20_000 {
             let page = u32::try_from(random.below(20)).unwrap();
             let known = list.iter().position(|&other| other == page);
-            match random.below(4) {
+            let room = 7_usize.saturating_sub(promised).max(1);
+            match random.below(7) {
                 0 => {
                     assert_eq!(lru.remove(page).is_some(), known.is_some());
                     list.retain(|&other| other != page);
@@ -179,11 +203,19 @@ mod tests {
                         list.push(page);
                     }
                 }
+                2 if promised < 12 => {
+                    let pages = usize::try_from(page % 4).unwrap();
+                    promised += pages;
+                    lru.promise(pages);
+                    let room = 7_usize.saturating_sub(promised).max(1);
+                    list.drain(..list.len().saturating_sub(room));
+                }
+                3 => lru.redeem(std::mem::take(&mut promised)),
                 _ => {
                     let gone = lru.insert(clean(page)).map(|copy| copy.page);
                     list.retain(|&other| other != page);
                     list.push(page);
-                    let expected = (list.len() > 7).then(|| list.remove(0));
+                    let expected = (list.len() > room).then(|| list.remove(0));
                     assert_eq!(gone, expected);
                 }
             }

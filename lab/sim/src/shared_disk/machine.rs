@@ -51,6 +51,25 @@ pub enum CacheScope {
     Divided,
 }
 
+/// When the pages of a read take their places in the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CacheFill {
+    /// When the read is asked for: reads that wait for their arm leave less for pages that are
+    /// there.
+    Asked,
+    /// When the arm has read them.
+    Read,
+}
+
+/// Which requests a controller serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ControllerScope {
+    /// Any disk's: as many controllers as disks, with one queue.
+    Shared,
+    /// Those of its own disk.
+    PerDisk,
+}
+
 /// The nodes, the disks and the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Machine {
@@ -72,6 +91,8 @@ pub struct Machine {
     pub disks: u32,
     /// A controller's service of a page. Nanoseconds.
     pub controller_ns: u64,
+    /// Which requests it serves.
+    pub controller_scope: ControllerScope,
     /// A disk's access to one page. Nanoseconds.
     pub access_ns: u64,
     /// Pages of a prefetch, the wanted one included. At least 1.
@@ -84,6 +105,10 @@ pub struct Machine {
     pub cache_pages: u32,
     /// What `cache_pages` counts.
     pub cache_scope: CacheScope,
+    /// When the pages of a read take their places there.
+    pub cache_fill: CacheFill,
+    /// Who wants a page that is on its way from an arm waits for it; else it is read once more.
+    pub reads_shared: bool,
     /// Communication bandwidth, bytes per second. No message waits for another.
     pub bandwidth: u64,
     /// Bytes of a short message.
@@ -97,8 +122,9 @@ pub struct Machine {
 impl Machine {
     /// Figure 3 with so many nodes and disks.
     ///
-    /// It does not say how the access times of disks vary: uniform ones fit its other figures
-    /// (`rahm-variants`). Nor does it give multiprogramming levels: here they limit nothing.
+    /// It does not say how the access times of disks vary, which requests a controller serves, or
+    /// when the cache is filled: what fits its other figures is taken (`rahm-variants`). Nor does
+    /// it give multiprogramming levels: here they limit nothing.
     #[must_use]
     pub fn figure3(nodes: u32, disks: u32) -> Self {
         Self {
@@ -120,12 +146,15 @@ impl Machine {
             buffer_pages: 500,
             disks,
             controller_ns: 1_000_000,
+            controller_scope: ControllerScope::Shared,
             access_ns: 11_000_000,
             prefetch_pages: 8,
             prefetch_ns: 18_000_000,
             disk_variation: Variation::Uniform,
             cache_pages: 1_000,
             cache_scope: CacheScope::Shared,
+            cache_fill: CacheFill::Asked,
+            reads_shared: true,
             bandwidth: 20_000_000,
             message_bytes: 128,
             queries_max: 10_000,

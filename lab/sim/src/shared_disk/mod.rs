@@ -27,7 +27,7 @@ mod workload;
 mod world;
 
 pub use database::Relation;
-pub use machine::{CacheScope, Instructions, Machine, Variation};
+pub use machine::{CacheFill, CacheScope, ControllerScope, Instructions, Machine, Variation};
 pub use outcome::{ClassOutcome, Outcome};
 pub use workload::{Access, Arrivals, Assignment, Class, Degree, Scan, Transaction, Work};
 pub use world::{Extent, System};

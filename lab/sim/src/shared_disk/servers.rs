@@ -1,24 +1,26 @@
 //! When is a request done that waits its turn?
 //!
 //! Idea: servers take requests in the order they come and every service time is known when the
-//! request comes, so the end is known at once and no queue is kept. A disk is two servers, its
-//! controller and its arm; controllers have an LRU cache, and a page that is on its way from the
-//! arm is waited for, not read twice.
-//! S1: who wants a page that is on its way waits for it. S2: a disk's reads end in the order they
-//! began.
+//! request comes, so the end is known at once and no queue is kept. A disk is an arm; controllers
+//! serve any disk, or one each. They have an LRU cache, and a page that is on its way from the arm
+//! is waited for, not read twice. A read takes its places in the cache when it is asked for, so
+//! that many reads under way push out what others have prefetched.
+//! S1: who wants a page that is on its way waits for it, if reads are shared. S2: a disk's reads
+//! end in the order they began.
 //! Source: [RahmStohr94 §3 "Processing model"].
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 use std::ops::Range;
 
 use super::lru::{Copy, Lru};
-use super::machine::{CacheScope, Machine};
+use super::machine::{CacheFill, CacheScope, ControllerScope, Machine};
 
 /// Like servers with one queue.
 #[derive(Clone, Debug)]
 pub(crate) struct Server {
     /// When each is free.
-    free_at: Vec<u64>,
+    free_at: BinaryHeap<Reverse<u64>>,
     /// Service taken on.
     booked: u64,
 }
@@ -26,23 +28,26 @@ pub(crate) struct Server {
 impl Server {
     pub(crate) fn new(servers: u32) -> Self {
         Self {
-            free_at: vec![0; servers.max(1) as usize],
+            free_at: (0..servers.max(1)).map(|_| Reverse(0)).collect(),
             booked: 0,
         }
     }
 
     /// When a request is done that comes now.
     pub(crate) fn submit(&mut self, now: u64, service: u64) -> u64 {
-        let first = self.free_at.iter_mut().min();
-        let free_at = first.expect("there is at least one server");
-        *free_at = now.max(*free_at) + service;
+        let mut first = self
+            .free_at
+            .peek_mut()
+            .expect("there is at least one server");
+        let done = now.max(first.0) + service;
+        *first = Reverse(done);
         self.booked += service;
-        *free_at
+        done
     }
 
     /// Service given until now.
     pub(crate) fn busy(&self, now: u64) -> u64 {
-        let ahead = self.free_at.iter().map(|at| at.saturating_sub(now));
+        let ahead = self.free_at.iter().map(|at| at.0.saturating_sub(now));
         self.booked - ahead.sum::<u64>()
     }
 }
@@ -56,7 +61,6 @@ struct Reading {
 
 #[derive(Debug)]
 struct Disk {
-    controller: Server,
     arm: Server,
     reading: VecDeque<Reading>,
 }
@@ -74,7 +78,11 @@ pub(crate) enum Found {
 #[derive(Debug)]
 pub(crate) struct Disks {
     disks: Vec<Disk>,
+    /// One for all disks, or one each.
+    controllers: Vec<Server>,
     scope: CacheScope,
+    fill: CacheFill,
+    shared: bool,
     caches: Vec<Lru>,
     /// Reads of arms, and the pages that they brought.
     pub(crate) reads: u64,
@@ -86,7 +94,6 @@ pub(crate) struct Disks {
 impl Disks {
     pub(crate) fn new(machine: &Machine) -> Self {
         let disk = || Disk {
-            controller: Server::new(1),
             arm: Server::new(1),
             reading: VecDeque::new(),
         };
@@ -95,9 +102,16 @@ impl Disks {
             CacheScope::PerDisk => (machine.disks, machine.cache_pages),
             CacheScope::Divided => (machine.disks, machine.cache_pages / machine.disks),
         };
+        let controllers = match machine.controller_scope {
+            ControllerScope::Shared => vec![Server::new(machine.disks)],
+            ControllerScope::PerDisk => vec![Server::new(1); machine.disks as usize],
+        };
         Self {
             disks: (0..machine.disks).map(|_| disk()).collect(),
+            controllers,
             scope: machine.cache_scope,
+            fill: machine.cache_fill,
+            shared: machine.reads_shared,
             caches: (0..caches).map(|_| Lru::new(pages)).collect(),
             reads: 0,
             pages_read: 0,
@@ -106,7 +120,8 @@ impl Disks {
     }
 
     pub(crate) fn control(&mut self, disk: u32, now: u64, service: u64) -> u64 {
-        self.disks[disk as usize].controller.submit(now, service)
+        let at = disk as usize % self.controllers.len();
+        self.controllers[at].submit(now, service)
     }
 
     /// Where the page is, which becomes the most recently used if it is in the cache.
@@ -114,6 +129,9 @@ impl Disks {
         if self.cache(disk).touch(page).is_some() {
             self.hits += 1;
             return Found::Cached;
+        }
+        if !self.shared {
+            return Found::Missing;
         }
         let reading = &self.disks[disk as usize].reading;
         let coming = reading.iter().find(|reading| reading.pages.contains(&page));
@@ -131,6 +149,9 @@ impl Disks {
     pub(crate) fn read(&mut self, disk: u32, now: u64, service: u64, pages: Range<u32>) -> u64 {
         self.reads += 1;
         self.pages_read += u64::from(pages.end - pages.start);
+        if self.fill == CacheFill::Asked {
+            self.cache(disk).promise(pages.len());
+        }
         let disk = &mut self.disks[disk as usize];
         let done = disk.arm.submit(now, service);
         disk.reading.push_back(Reading { pages, done });
@@ -141,6 +162,9 @@ impl Disks {
     pub(crate) fn arrived(&mut self, disk: u32) {
         let reading = self.disks[disk as usize].reading.pop_front();
         let reading = reading.expect("S2: what arrives was being read");
+        if self.fill == CacheFill::Asked {
+            self.cache(disk).redeem(reading.pages.len());
+        }
         for page in reading.pages.rev() {
             self.keep(disk, page);
         }
@@ -212,6 +236,46 @@ mod tests {
         assert_eq!(disks.find(1, 47), Found::Cached);
         assert_eq!((disks.reads, disks.pages_read), (1, 8));
         disks.check();
+    }
+
+    #[test]
+    fn a_read_that_is_asked_for_takes_its_places_at_once() {
+        let machine = Machine {
+            cache_pages: 12,
+            ..Machine::figure3(1, 2)
+        };
+        let mut disks = Disks::new(&machine);
+        disks.read(0, 0, 18, 0..8);
+        disks.arrived(0);
+        disks.read(1, 18, 18, 40..48);
+        // The four that are wanted last have gone.
+        let found = [3, 4].map(|page| disks.find(0, page));
+        assert_eq!(found, [Found::Cached, Found::Missing]);
+        disks.check();
+    }
+
+    #[test]
+    fn a_page_on_its_way_is_read_again_where_reads_are_not_shared() {
+        let machine = Machine {
+            reads_shared: false,
+            ..Machine::figure3(1, 2)
+        };
+        let mut disks = Disks::new(&machine);
+        disks.read(1, 0, 18, 40..48);
+        assert_eq!(disks.find(1, 47), Found::Missing);
+    }
+
+    #[test]
+    fn shared_controllers_serve_any_disk() {
+        let both = |scope| {
+            let mut disks = Disks::new(&Machine {
+                controller_scope: scope,
+                ..Machine::figure3(1, 2)
+            });
+            [0, 0].map(|disk| disks.control(disk, 0, 10))
+        };
+        assert_eq!(both(ControllerScope::Shared), [10, 10]);
+        assert_eq!(both(ControllerScope::PerDisk), [10, 20]);
     }
 
     #[test]

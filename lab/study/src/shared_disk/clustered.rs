@@ -12,16 +12,17 @@ use crate::report::Report;
 pub(crate) const NAME_6A: &str = "rahm-fig6a";
 pub(crate) const NAME_6B: &str = "rahm-fig6b";
 
-fn alone(nodes: u32, disks: u32) -> Setting {
+pub(crate) fn alone(nodes: u32, disks: u32) -> Setting {
     Setting::alone(nodes, disks, scan(Access::ClusteredIndex, true, nodes))
 }
 
-fn together(nodes: u32, disks: u32, rate: u64) -> Setting {
+pub(crate) fn together(nodes: u32, disks: u32, rate: u64) -> Setting {
     let arrivals = Arrivals::per_kilosecond(rate * u64::from(nodes));
     let scan = scan(Access::ClusteredIndex, true, nodes);
     let mut setting = Setting::new(nodes, disks, scan, arrivals);
-    setting.extent.warm_up = 60;
-    setting.extent.measured = 200;
+    // In a few seconds of many nodes nothing piles up: as many more queries as there are nodes.
+    setting.extent.warm_up = 50 + 10 * nodes;
+    setting.extent.measured = 150 + 20 * nodes;
     setting
 }
 

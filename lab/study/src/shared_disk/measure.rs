@@ -60,19 +60,68 @@ impl Setting {
     }
 
     pub(crate) fn run(&self, seeds: u64) -> Measured {
+        Measured {
+            outcomes: (1..=seeds).map(|seed| self.system(seed).run()).collect(),
+        }
+    }
+
+    /// From the first arrival for so many simulated seconds, however many queries pile up.
+    pub(crate) fn run_for(mut self, seconds: u64, seeds: u64) -> Measured {
+        self.extent = Extent {
+            warm_up: 0,
+            measured: u32::MAX,
+            population_max: usize::MAX,
+        };
         let run = |seed| {
-            let classes = self.classes.clone();
-            System::new(self.machine, self.relation, classes, self.extent, seed).run()
+            let mut system = self.system(seed);
+            let mut steps = 0_u32;
+            while system.step() {
+                steps += 1;
+                let look = steps.is_multiple_of(1_000);
+                if look && system.outcome().measured_ns >= seconds * 1_000_000_000 {
+                    break;
+                }
+            }
+            system.outcome()
         };
         Measured {
             outcomes: (1..=seeds).map(run).collect(),
         }
+    }
+
+    fn system(&self, seed: u64) -> System {
+        let classes = self.classes.clone();
+        System::new(self.machine, self.relation, classes, self.extent, seed)
+    }
+
+    /// The scans of the first class.
+    pub(crate) fn scan_mut(&mut self) -> Option<&mut Scan> {
+        match &mut self.classes.first_mut()?.work {
+            Work::Scan(scan) => Some(scan),
+            Work::Transaction(_) => None,
+        }
+    }
+
+    /// With the degree chosen while the scans run, so many subqueries at most.
+    pub(crate) fn chosen(mut self, most: u32) -> Self {
+        if let Some(scan) = self.scan_mut() {
+            scan.degree = Degree::Chosen(most);
+        }
+        self
     }
 }
 
 /// A scan of the whole relation or by an index, in so many subqueries.
 pub(crate) fn scan(access: Access, prefetch: bool, degree: u32) -> Scan {
     Scan::figure3(access, prefetch, Degree::Fixed(degree))
+}
+
+/// A relation scan among others: where each begins the paper does not say (`rahm-variants`).
+pub(crate) fn scan_among(prefetch: bool, degree: u32) -> Scan {
+    Scan {
+        anywhere: true,
+        ..scan(Access::Relation, prefetch, degree)
+    }
 }
 
 /// What came of a setting, by seed.

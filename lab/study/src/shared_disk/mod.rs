@@ -9,4 +9,5 @@ mod measure;
 pub(crate) mod multi_user;
 pub(crate) mod non_clustered;
 pub(crate) mod relation;
+pub(crate) mod scale;
 pub(crate) mod variants;

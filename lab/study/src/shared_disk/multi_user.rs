@@ -2,9 +2,9 @@
 //!
 //! Source: [RahmStohr94 §4.4].
 
-use coscan_sim::shared_disk::{Access, Arrivals, Class, Degree, Transaction, Work};
+use coscan_sim::shared_disk::{Access, Arrivals, Class, Transaction, Work};
 
-use super::measure::{Measured, Setting, scan};
+use super::measure::{Measured, Setting, scan, scan_among};
 use crate::figure::{Axis, Figure, Mark, Panel, Series};
 use crate::number::number;
 use crate::report::Report;
@@ -12,17 +12,17 @@ use crate::report::Report;
 pub(crate) const NAME_8: &str = "rahm-fig8";
 pub(crate) const NAME_9: &str = "rahm-fig9";
 
-const NODES: u32 = 16;
+pub(crate) const NODES: u32 = 16;
 const DISKS: u32 = 64;
-const DEGREES: [u32; 5] = [1, 2, 4, 8, 16];
+pub(crate) const DEGREES: [u32; 5] = [1, 2, 4, 8, 16];
 
 /// Relation scans with prefetching, so many a second (in thousandths); alone if 0.
-fn scans(rate: u64, degree: u32) -> Setting {
-    let scan = scan(Access::Relation, true, degree);
+pub(crate) fn scans(rate: u64, degree: u32) -> Setting {
     if rate == 0 {
-        return Setting::alone(NODES, DISKS, scan);
+        return Setting::alone(NODES, DISKS, scan(Access::Relation, true, degree));
     }
-    Setting::new(NODES, DISKS, scan, Arrivals::per_kilosecond(rate))
+    let arrivals = Arrivals::per_kilosecond(rate);
+    Setting::new(NODES, DISKS, scan_among(true, degree), arrivals)
 }
 
 /// With transactions that take so much of the disks by themselves.
@@ -41,14 +41,6 @@ fn with_transactions(rate: u64, degree: u32) -> Setting {
         arrivals: Arrivals::Open(mean_ns),
         nodes: 0..NODES,
     });
-    setting
-}
-
-/// With the degree chosen while the scans run.
-fn chosen(mut setting: Setting) -> Setting {
-    if let Work::Scan(scan) = &mut setting.classes[0].work {
-        scan.degree = Degree::Chosen(NODES);
-    }
     setting
 }
 
@@ -86,7 +78,7 @@ fn claim_chosen(
 }
 
 /// The degree with the least response time.
-fn best(points: &[Measured]) -> u32 {
+pub(crate) fn best(points: &[Measured]) -> u32 {
     let sustained = DEGREES
         .iter()
         .zip(points)
@@ -134,7 +126,7 @@ pub(crate) fn run_8(seeds: u64) -> Report {
             listed(&points),
             best(&points) == paper,
         );
-        let ours = chosen(scans(rate, 1)).run(seeds);
+        let ours = scans(rate, 1).chosen(NODES).run(seeds);
         claim_chosen(&mut report, "8", name, &points, &ours);
         curves.push((name, points));
     }
@@ -159,19 +151,21 @@ pub(crate) fn run_8(seeds: u64) -> Report {
 }
 
 /// A load that changes between idle and nearly all that the disks can do.
-fn changing(report: &mut Report, seeds: u64) {
+pub(crate) fn changing_load(degree: u32) -> Setting {
     let minute = 60_000_000_000;
-    let load = |degree| {
-        let mut setting = scans(1_000, degree);
-        setting.classes[0].arrivals = Arrivals::Changing(vec![
-            (minute / 2, 5_000_000_000),
-            (minute / 4, 1_000_000_000_000 / 2_200),
-        ]);
-        setting
-    };
+    let mut setting = scans(1_000, degree);
+    setting.classes[0].arrivals = Arrivals::Changing(vec![
+        (minute / 2, 5_000_000_000),
+        (minute / 4, 1_000_000_000_000 / 2_200),
+    ]);
+    setting
+}
+
+fn changing(report: &mut Report, seeds: u64) {
+    let load = changing_load;
     let points: Vec<Measured> = DEGREES.iter().map(|&p| load(p).run(seeds)).collect();
     rows(report, "changing", &points);
-    let ours = chosen(load(1)).run(seeds);
+    let ours = load(1).chosen(NODES).run(seeds);
     claim_chosen(report, "8", "changing", &points, &ours);
     let sustained = points.iter().filter(|point| point.sustained());
     let least = sustained
@@ -201,7 +195,7 @@ pub(crate) fn run_9(seeds: u64) -> Report {
             let spread = point.spread(|outcome| outcome.classes[1].mean_s() * 1e3);
             report.row(label, None, spread);
         }
-        let ours = chosen(with_transactions(rate, 1)).run(seeds);
+        let ours = with_transactions(rate, 1).chosen(NODES).run(seeds);
         claim_chosen(&mut report, "9", name, &points, &ours);
         let milliseconds = ours.spread(|outcome| outcome.classes[1].mean_s() * 1e3);
         report.row(

@@ -12,16 +12,16 @@ use crate::report::Report;
 pub(crate) const NAME_7A: &str = "rahm-fig7a";
 pub(crate) const NAME_7B: &str = "rahm-fig7b";
 
-fn alone(nodes: u32, disks: u32) -> Setting {
+pub(crate) fn alone(nodes: u32, disks: u32) -> Setting {
     Setting::alone(nodes, disks, scan(Access::NonClusteredIndex, false, nodes))
 }
 
-fn together(nodes: u32, disks: u32, rate: u64) -> Setting {
+pub(crate) fn together(nodes: u32, disks: u32, rate: u64) -> Setting {
     let arrivals = Arrivals::per_kilosecond(rate * u64::from(nodes));
     let scan = scan(Access::NonClusteredIndex, false, nodes);
     let mut setting = Setting::new(nodes, disks, scan, arrivals);
-    setting.extent.warm_up = 40;
-    setting.extent.measured = 120;
+    setting.extent.warm_up = 30 + 10 * nodes;
+    setting.extent.measured = 100 + 20 * nodes;
     setting
 }
 

@@ -5,7 +5,7 @@
 use coscan_sim::shared_disk::{Access, Arrivals, Extent};
 
 use super::curves::{self, Curve, NODES, Ran, list, ratio};
-use super::measure::{Setting, scan};
+use super::measure::{Setting, scan, scan_among};
 use crate::number::number;
 use crate::report::Report;
 
@@ -25,13 +25,13 @@ fn alone(nodes: u32, disks: u32, prefetch: bool) -> Setting {
 }
 
 /// Relation scans at the rate of Figure 5.
-fn together(nodes: u32, disks: u32, prefetch: bool) -> Setting {
+pub(crate) fn together(nodes: u32, disks: u32, prefetch: bool) -> Setting {
     let arrivals = Arrivals::per_kilosecond(RATE * u64::from(nodes));
-    let scan = scan(Access::Relation, prefetch, nodes);
+    let scan = scan_among(prefetch, nodes);
     let mut setting = Setting::new(nodes, disks, scan, arrivals);
     setting.extent = Extent {
-        warm_up: 10,
-        measured: 24,
+        warm_up: 10 + nodes,
+        measured: 24 + 4 * nodes,
         population_max: POPULATION_MAX,
     };
     setting

@@ -1,0 +1,76 @@
+//! 1,000 nodes and 4,000 disks: is the controller's choice as good there as any fixed degree?
+//!
+//! Idea: ten times the paper's relation, and a cache that grows with the disks. The rates are near
+//! nothing, a quarter and two thirds of what the arms can do.
+//! Not here: events a second, which hang on the machine: the report has the events, a clock the
+//! rest.
+
+use coscan_sim::shared_disk::{Arrivals, Relation};
+
+use super::measure::{Measured, Setting, scan_among};
+use crate::number::number;
+use crate::report::Report;
+
+pub(crate) const NAME: &str = "rahm-scale";
+
+const NODES: u32 = 1_000;
+const DISKS: u32 = 4_000;
+const DEGREES: [u32; 3] = [250, 500, 1_000];
+/// Queries per second, in thousandths.
+const RATES: [u64; 3] = [500, 4_000, 9_000];
+
+fn scans(rate: u64, degree: u32) -> Setting {
+    let arrivals = Arrivals::per_kilosecond(rate);
+    let mut setting = Setting::new(NODES, DISKS, scan_among(true, degree), arrivals);
+    setting.relation = Relation {
+        tuples: 1_250_000,
+        ..setting.relation
+    };
+    setting.machine.cache_pages = 62_500;
+    setting.extent.warm_up = 3;
+    setting.extent.measured = 8;
+    setting
+}
+
+/// Runs it.
+pub(crate) fn run(seeds: u64) -> Report {
+    let mut report = Report::new(NAME, seeds);
+    let mut events = 0;
+    for rate in RATES {
+        let name = format!("{} QPS", rate as f64 / 1e3);
+        let mut one = |what: String, setting: Setting| {
+            let measured = setting.run(seeds);
+            let label = format!("{name}, {what}: response (s)");
+            report.row(label, None, measured.responses());
+            let disk = measured.spread(|outcome| outcome.disk_utilisation * 100.0);
+            report.row(format!("{name}, {what}: disk utilisation (%)"), None, disk);
+            let each = measured.outcomes.iter();
+            events += each.map(|outcome| outcome.events).sum::<u64>();
+            measured
+        };
+        let fixed = DEGREES.map(|degree| one(format!("P = {degree}"), scans(rate, degree)));
+        let ours = one("chosen".to_owned(), scans(rate, 1).chosen(NODES));
+        let sustained = fixed.iter().filter(|point| point.sustained());
+        let best = sustained
+            .map(Measured::response)
+            .fold(f64::INFINITY, f64::min);
+        let ratio = ours.response() / best;
+        report.figure_claim(
+            "scale",
+            &format!("{name}: the controller is within 10 % of the best fixed P"),
+            "(ours)",
+            format!(
+                "{} s, {} times the best",
+                number(ours.response()),
+                number(ratio)
+            ),
+            ours.sustained() && ratio <= 1.1,
+        );
+    }
+    report.row(
+        "events, millions",
+        None,
+        crate::statistics::Spread::of([events as f64 / 1e6]),
+    );
+    report
+}
