@@ -15,7 +15,6 @@
 use std::sync::{Arc, Weak};
 
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
 use datafusion::datasource::physical_plan::parquet::{ParquetAccessPlan, ParquetRowSelection};
@@ -50,6 +49,8 @@ pub(crate) struct SwapScans {
 
 /// The mark: a key in `TableParquetOptions::key_value_metadata`.
 const MARK: &str = "coscan.cooperative";
+/// Bytes of a value of a column of which DataFusion does not know how large it is: a string's view.
+const UNKNOWN_WIDTH: usize = 16;
 
 impl PhysicalOptimizerRule for MarkScans {
     fn optimize(
@@ -190,11 +191,11 @@ fn understood(scan: &FileScanConfig, source: &ParquetSource) -> bool {
         && files_of(scan).is_some_and(|(files, _)| !files.is_empty())
 }
 
-/// About how many bytes of its files a scan reads: their size times the share of the columns it
-/// projects or filters by.
+/// About how many bytes the columns take that a scan projects or filters by: in its files or as
+/// arrays, whichever is more. Files may be a tenth of what they hold.
 pub(super) fn needed_bytes(scan: &FileScanConfig, source: &ParquetSource) -> u64 {
     let files = scan.file_groups.iter().flat_map(FileGroup::iter);
-    let bytes: u64 = files
+    let file_bytes: u64 = files
         .map(datafusion::datasource::listing::PartitionedFile::effective_size)
         .sum();
     let columns = source.table_schema().file_schema().fields().len();
@@ -211,26 +212,25 @@ pub(super) fn needed_bytes(scan: &FileScanConfig, source: &ParquetSource) -> u64
             }
         }
     }
-    let statistics = scan.statistics().column_statistics;
-    let weight = |column: usize| -> f64 {
-        match statistics.get(column).map(|s| &s.byte_size) {
-            Some(Precision::Exact(bytes) | Precision::Inexact(bytes)) => *bytes as f64,
-            // Unknown sizes are taken as alike; mixed with known ones they hardly count, and the
-            // scan looks smaller.
-            _ => 1.0,
-        }
+    let statistics = scan.statistics();
+    let rows = statistics.num_rows.get_value();
+    let unknown = rows.map_or(1, |rows| rows.saturating_mul(UNKNOWN_WIDTH));
+    let array_bytes = |column: usize| -> u64 {
+        let known = statistics.column_statistics.get(column);
+        let known = known.and_then(|column| column.byte_size.get_value().copied());
+        known.unwrap_or(unknown) as u64
     };
-    let all: f64 = (0..columns).map(weight).sum();
-    let part: f64 = (0..columns)
+    let all: u64 = (0..columns).map(array_bytes).sum();
+    let part: u64 = (0..columns)
         .filter(|column| needed[*column])
-        .map(weight)
+        .map(array_bytes)
         .sum();
-    if all <= 0.0 {
-        return bytes;
+    if all == 0 {
+        return file_bytes;
     }
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // A share of a u64.
-    let share = (bytes as f64 * part / all) as u64;
-    share
+    let share = u128::from(file_bytes) * u128::from(part) / u128::from(all);
+    let arrays = if rows.is_some() { part } else { 0 };
+    u64::try_from(share).unwrap_or(file_bytes).max(arrays)
 }
 
 fn is_marked(source: &ParquetSource) -> bool {

@@ -149,7 +149,7 @@ pub const SETTINGS: &[Setting] = &[
         values: SIZE,
         default: "8MiB",
         applies_to: NEXT_QUERIES,
-        help: "Scans that need at most so many bytes are left to DataFusion's own reader",
+        help: "Scans that need at most so many bytes, in files and as arrays, are left to DataFusion's own reader",
         set: |settings, value| {
             settings.small_table_bytes = values::bytes(value)?;
             Ok(())

@@ -1,9 +1,10 @@
 //! Promised: EXPLAIN ANALYZE says of every scan where its chunks came from, what was read and
-//! decoded for it, what it got from others' work, and how long it waited.
+//! decoded for it, what it got from others' work, and how long it waited; scans are left to
+//! DataFusion's reader only if what they need is small on disk and as arrays.
 
 use std::sync::Arc;
 
-use arrow::array::{Int64Array, RecordBatch};
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field};
 use coscan::{EngineConfig, Session};
 
@@ -110,5 +111,36 @@ async fn two_scans_that_share_say_what_each_got() {
         "bytes_read",
     ] {
         assert_eq!(c.count(none), 0, "{none}: {}", c.0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_table_is_small_if_it_is_so_on_disk_and_as_arrays() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let number = Field::new("n", DataType::Int64, false);
+    let text = Field::new("s", DataType::Utf8, false);
+    let schema = common::schema(vec![number, text]);
+    let session = session(EngineConfig::default(), &[]).await;
+    // Each row of arrays has eight bytes of a number and sixteen of a text's view.
+    for (rows, column, is_small) in [
+        (1_000_000, "n", true),
+        (1_100_000, "n", false),
+        (400_000, "s", true),
+        (600_000, "s", false),
+        (300_000, "n, s", true),
+        (400_000, "n, s", false),
+    ] {
+        let path = folder.path().join(format!("{rows}.parquet"));
+        let numbers = Int64Array::from_iter_values(std::iter::repeat_n(7, rows));
+        let texts = StringArray::from_iter_values(std::iter::repeat_n("of a few letters", rows));
+        let columns: Vec<ArrayRef> = vec![Arc::new(numbers), Arc::new(texts)];
+        let batch = RecordBatch::try_new(Arc::clone(&schema), columns).expect("a batch");
+        common::write(&path, Arc::clone(&schema), &[batch], rows);
+        assert!(path.metadata().expect("written").len() < 100 << 10);
+        let path = path.to_str().expect("UTF-8");
+        session.register("t", path).await.expect("registered");
+        let plan = session.explain(&format!("SELECT {column} FROM t")).await;
+        let plan = plan.expect("a plan");
+        assert_eq!(plan.contains("CScan"), !is_small, "{rows} {column}: {plan}");
     }
 }
