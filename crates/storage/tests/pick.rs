@@ -1,6 +1,7 @@
 //! Promised: a lease gives single rows of its chunk, the same that whole batches have there, and
 //! decodes little for them; not where another scan wants the column or somebody has decoded it, for
-//! then whole batches cost no more, nor for ever.
+//! then whole batches cost no more, nor for ever. A lease gives any batch at any time, also where
+//! all who read the column have passed it.
 
 #![allow(
     clippy::unwrap_used,
@@ -13,6 +14,7 @@ mod world;
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow::array::AsArray;
 use arrow::datatypes::Int64Type;
@@ -127,4 +129,32 @@ async fn picking_ends_once_it_took_as_much_as_decoding() {
     }
     // Three of fifty batches each time.
     assert!((5..=16).contains(&times), "{times}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_consumer_that_goes_back_gets_what_is_gone() {
+    for layout in [Layout::RowGroups, Layout::Pages] {
+        let (setup, _) = setup_as(1 << 20, Vec::new(), layout).await;
+        let pool = pool(&setup, Policy::Relevance, StorageModel::Dsm, None);
+        let view = pool.table(&setup.files).unwrap();
+        // Memory is used up by what was read before.
+        let all: Vec<usize> = (0..view.chunks().len()).collect();
+        let before = start(&pool, &view, all, &["k", "v", "s"], 1);
+        while next(&before).await.is_some() {}
+        let scan = start(&pool, &view, vec![0], &["k", "v"], 1);
+        let lease = next(&scan).await.unwrap();
+        let last = lease.batches().len() - 1;
+        assert!(last > 20, "all would be kept");
+        for at in [0, last - 1, 3, 4, last, 0, 20] {
+            let columns = [column("k"), column("v")];
+            let batch = tokio::time::timeout(Duration::from_secs(20), lease.batch(&columns, at));
+            let batch = batch.await.expect("an answer").unwrap().unwrap();
+            let k = batch[0].as_primitive::<Int64Type>();
+            let v = batch[1].as_primitive::<Int64Type>();
+            let first = lease.batches().range_of(at).start as i64;
+            assert_eq!((k.value(0), v.value(0)), (first, 3 * first), "{at}");
+        }
+        let begun = scan.metrics().decode_begun;
+        assert!(begun > 2, "batches were gone: {begun}");
+    }
 }

@@ -49,8 +49,8 @@ pub(crate) struct SwapScans {
 
 /// The mark: a key in `TableParquetOptions::key_value_metadata`.
 const MARK: &str = "coscan.cooperative";
-/// Bytes of a value of a column of which DataFusion does not know how large it is: a string's view.
-const UNKNOWN_WIDTH: usize = 16;
+/// Bytes of a string in an array, beside its letters, and of a value of unknown width.
+const VIEW_WIDTH: usize = 16;
 
 impl PhysicalOptimizerRule for MarkScans {
     fn optimize(
@@ -198,7 +198,8 @@ pub(super) fn needed_bytes(scan: &FileScanConfig, source: &ParquetSource) -> u64
     let file_bytes: u64 = files
         .map(datafusion::datasource::listing::PartitionedFile::effective_size)
         .sum();
-    let columns = source.table_schema().file_schema().fields().len();
+    let fields = source.table_schema().file_schema().fields();
+    let columns = fields.len();
     let mut needed = vec![false; columns];
     let projected = source
         .projection()
@@ -214,11 +215,16 @@ pub(super) fn needed_bytes(scan: &FileScanConfig, source: &ParquetSource) -> u64
     }
     let statistics = scan.statistics();
     let rows = statistics.num_rows.get_value();
-    let unknown = rows.map_or(1, |rows| rows.saturating_mul(UNKNOWN_WIDTH));
+    let views = rows.map_or(1, |rows| rows.saturating_mul(VIEW_WIDTH));
     let array_bytes = |column: usize| -> u64 {
         let known = statistics.column_statistics.get(column);
         let known = known.and_then(|column| column.byte_size.get_value().copied());
-        known.unwrap_or(unknown) as u64
+        let is_text = fields[column].data_type().is_string();
+        let bytes = match known {
+            Some(known) if is_text => known.max(views),
+            known => known.unwrap_or(views),
+        };
+        bytes as u64
     };
     let all: u64 = (0..columns).map(array_bytes).sum();
     let part: u64 = (0..columns)

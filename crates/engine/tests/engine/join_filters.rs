@@ -1,12 +1,15 @@
 //! Promised: a join's dynamic filter is evaluated in the scan where that saves columns, and left to
-//! the join where it saves none; the query's own conjuncts always are, however many there are.
+//! the join where it saves none; the query's own conjuncts always are, however many there are. What
+//! is left to joins may change in the midst of a chunk of which few rows pass.
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
-use arrow::array::{Int64Array, RecordBatch};
+use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field};
-use coscan::Session;
+use coscan::{EngineConfig, Session};
+use futures::future::join_all;
 
 use crate::common::{self, config, plain, plain_rows, rows};
 use crate::predicates::rows_of_explain;
@@ -85,6 +88,52 @@ async fn hash_look_ups_are_made_where_they_save_columns() {
         );
         if let Some(scanned) = scanned {
             assert_eq!(rows_of_the_scan(&session, sql).await, scanned, "{sql}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn few_rows_of_a_chunk_need_not_know_the_same_columns() {
+    const MANY: i64 = 600_000;
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(format!("{name}.parquet"));
+    let field = |name| Field::new(name, DataType::Int64, false);
+    let names = ["k", "x", "y", "z"];
+    let schema = common::schema(names.map(field).to_vec());
+    let scattered = |i: i64, by: i64| i.wrapping_mul(by).rem_euclid(1_000_003);
+    let column = |by| Int64Array::from_iter_values((0..MANY).map(|i| scattered(i, by)));
+    let columns = [7919, 104_729, 1_299_709, 15_485_863].map(|by| Arc::new(column(by)) as ArrayRef);
+    let batch = RecordBatch::try_new(Arc::clone(&schema), columns.to_vec()).expect("a batch");
+    common::write(&path("probe"), schema, &[batch], 200_000);
+    // One key in a thousand; and nearly all, so that looking them up does not pay.
+    write(&path("few"), (0..1_000_003).filter(|k| k % 1000 == 3));
+    write(&path("most"), (0..1_000_003).filter(|x| x % 100 != 0));
+    let (probe, few, most) = (path("probe"), path("few"), path("most"));
+    let tables = [
+        ("probe", probe.as_path()),
+        ("few", few.as_path()),
+        ("most", most.as_path()),
+    ];
+    let config = EngineConfig {
+        memory_bytes: Some(96 << 20),
+        chunk_bytes: 16 << 20,
+        target_partitions: Some(1),
+        ..config()
+    };
+    let first = common::session(config, &tables).await;
+    let plain = plain(&tables).await;
+    let sql = "SELECT probe.k, probe.x, probe.y, probe.z FROM probe \
+               JOIN few ON probe.k = few.k JOIN most ON probe.x = most.k";
+    let expected = plain_rows(&plain, sql).await;
+    for round in 0..3 {
+        let asked = (0..4).map(|_| {
+            let session = first.engine().session();
+            session.set("coscan.share_operators", "off").expect("set");
+            async move { rows(&session, sql).await }
+        });
+        let asked = tokio::time::timeout(Duration::from_secs(60), join_all(asked));
+        for answer in asked.await.expect("nobody waits for ever") {
+            assert!(answer == expected, "{round}");
         }
     }
 }

@@ -237,8 +237,18 @@ impl Reader {
         at < state.target && at >= state.decoded() && !matches!(state.decoder, Decoder::Done)
     }
 
-    /// Batch `at`, or `None` past the end. Starts as much decode as is needed. A reader never goes
-    /// back.
+    /// Asks for batch `at` and those behind it; false if it is gone, for all readers had passed it.
+    pub(crate) fn go_to(&self, at: usize) -> bool {
+        let mut state = self.segment.state.lock();
+        let is_there = state.first <= at;
+        if is_there {
+            state.readers.insert(self.id, at);
+        }
+        is_there
+    }
+
+    /// Batch `at`, or `None` past the end. Starts as much decode as is needed. It must not be gone
+    /// ([`Reader::go_to`]).
     pub(crate) fn poll_batch(&self, at: usize, waker: &Waker) -> Poll<Result<Option<ArrayRef>>> {
         let segment = &self.segment;
         let mut state = segment.state.lock();
@@ -267,6 +277,11 @@ impl Reader {
         }
         if let Some(error) = &state.error {
             return Poll::Ready(Err(error.clone()));
+        }
+        if at < state.first {
+            // Nobody would wake who waits for it.
+            let message = format!("{}: batch {at} is gone", segment.place);
+            return Poll::Ready(Err(StorageError::Internal(message)));
         }
         if matches!(state.decoder, Decoder::Done) {
             return Poll::Ready(Ok(None));

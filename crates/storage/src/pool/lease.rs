@@ -237,12 +237,23 @@ impl ChunkLease {
     ) -> Result<Vec<Option<usize>>> {
         let readers = columns.iter().map(|column| {
             let own = column.key();
-            if let Some(reader) = work.by_column.get(&own) {
-                return Ok(Some(*reader));
+            let known = work.by_column.get(&own).copied();
+            if let Some(reader) = known
+                && work.readers[reader].go_to(at)
+            {
+                return Ok(Some(reader));
             }
-            let Some(reader) = self.reader(place, column, at)? else {
+            // Whoever reads on after a lapse does not need what it has had, and for whoever goes
+            // back to what is dropped all before is gone.
+            let resumed = !std::ptr::eq(place, Arc::as_ptr(self.own.place()));
+            let first = if resumed || known.is_some() { at } else { 0 };
+            let Some(reader) = self.reader(place, column, first)? else {
                 return Ok(None);
             };
+            if let Some(known) = known {
+                work.readers[known] = reader;
+                return Ok(Some(known));
+            }
             work.readers.push(reader);
             let reader = work.readers.len() - 1;
             work.by_column.insert(own, reader);
@@ -251,15 +262,17 @@ impl ChunkLease {
         readers.collect()
     }
 
-    /// A reader of the column's decoded segment, which is shared with whoever has it; `None` if the
-    /// file lacks the column.
-    fn reader(&self, place: &Place, column: &ColumnRequest, at: usize) -> Result<Option<Reader>> {
+    /// A reader of the column's decoded segment from batch `first` on, which is shared with whoever
+    /// has it; `None` if the file lacks the column.
+    fn reader(
+        &self,
+        place: &Place,
+        column: &ColumnRequest,
+        first: usize,
+    ) -> Result<Option<Reader>> {
         let Some(root) = self.info().file.column(&column.name) else {
             return Ok(None);
         };
-        // Whoever reads on after a lapse does not need what it has had.
-        let resumed = !std::ptr::eq(place, Arc::as_ptr(self.own.place()));
-        let first = if resumed { at } else { 0 };
         let key = self.key(column);
         place.scan.inner().with_state(|state, effects| {
             let known = self.known(state, &key);

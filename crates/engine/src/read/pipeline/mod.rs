@@ -16,7 +16,7 @@
 mod bits;
 pub(crate) mod routed;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -116,6 +116,11 @@ pub(crate) enum Selection {
     Some(BooleanArray),
 }
 
+/// Which conjuncts are left to their operators, by step: decided when its turn comes first, so that
+/// batches that are looked at with the same choices have the same columns fetched.
+#[derive(Default)]
+pub(crate) struct Choices(BTreeMap<usize, bool>);
+
 /// A batch that the conjuncts have looked at.
 pub(crate) struct Examined {
     /// Those of [`Pipeline::columns`] that were fetched.
@@ -184,7 +189,10 @@ impl Pipeline {
         schema: &SchemaRef,
         computing: &Time,
     ) -> Result<(RecordBatch, Selection)> {
-        let examined = self.examine(source, rows, selection, computing).await?;
+        let mut choices = Choices::default();
+        let examined = self
+            .examine(source, rows, selection, &mut choices, computing)
+            .await?;
         let few = examined.selection.count(rows) * PICKED_ONE_IN <= rows;
         if !few || !self.lacks_output(&examined) {
             let selection = examined.selection.clone();
@@ -213,16 +221,19 @@ impl Pipeline {
         source: &dyn Columns,
         rows: usize,
         mut selection: Selection,
+        choices: &mut Choices,
         computing: &Time,
     ) -> Result<Examined> {
         let mut columns = vec![None; self.columns.len()];
-        for step in &self.steps {
+        for (at, step) in self.steps.iter().enumerate() {
             if matches!(selection, Selection::None) {
                 break;
             }
-            if step.is_left_to_its_operator()? {
+            if step.is_left_to_its_operator(choices.0.get(&at).copied())? {
+                choices.0.entry(at).or_insert(true);
                 continue;
             }
+            choices.0.entry(at).or_insert(false);
             let arrays = self.fetch(&mut columns, source, step).await?;
             let _timer = computing.timer();
             selection = step.narrow(&arrays, rows, selection)?;
@@ -287,6 +298,12 @@ impl Pipeline {
         missing
             .map(|(column, _)| self.columns[*column].clone())
             .collect()
+    }
+
+    /// Whether the same columns are known of both.
+    pub(crate) fn alike(one: &Found, other: &Found) -> bool {
+        let mut both = one.known.iter().zip(&other.known);
+        both.all(|(one, other)| one.is_some() == other.is_some())
     }
 
     /// The missing columns at the selected rows, gathered from whole-column arrays.
@@ -448,19 +465,23 @@ impl Step {
     /// join's hash look-ups cost here what its own probe costs, and are made only where they may
     /// save columns and rule out rows. What is `harmless` is cheap, and stays, but for lists of
     /// floating-point keys: they compare bits, and the join that made them takes -0 for 0.
+    /// `decided`: what this said before, which holds but for such lists.
     ///
     /// # Errors
     /// If the filter as it is now does not fit the columns: a bug.
-    fn is_left_to_its_operator(&self) -> Result<bool> {
+    fn is_left_to_its_operator(&self, decided: Option<bool>) -> Result<bool> {
         let [expr] = self.exprs.as_slice() else {
             return Ok(false);
         };
         match expr.downcast_ref::<DynamicFilterPhysicalExpr>() {
             Some(filter) => {
                 let filter = filter.current()?;
-                let is_dear = !harmless(&filter);
-                let pays = !self.saves_no_column && !self.looked_up.lets_through();
-                Ok(is_dear && !pays || lists_floats(&filter, &self.schema))
+                let left = decided.unwrap_or_else(|| {
+                    let is_dear = !harmless(&filter);
+                    let pays = !self.saves_no_column && !self.looked_up.lets_through();
+                    is_dear && !pays
+                });
+                Ok(left || lists_floats(&filter, &self.schema))
             }
             None => Ok(false),
         }

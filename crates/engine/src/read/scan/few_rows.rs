@@ -20,7 +20,7 @@ use datafusion::physical_plan::metrics::Time;
 
 use super::lease_batch::LeaseBatch;
 use crate::error::external;
-use crate::read::pipeline::{Found, Pipeline, Selection};
+use crate::read::pipeline::{Choices, Found, Pipeline, Selection};
 
 /// Rows are few if they are at most one in so many of the chunk's.
 const FEW_ONE_IN: usize = 64;
@@ -37,8 +37,10 @@ pub(crate) struct BatchWork<'a> {
 
 /// The rows of a chunk that were put aside.
 pub(crate) struct FewRows {
-    /// By batch.
+    /// By batch. The same columns are known of all.
     found: Vec<(usize, Found)>,
+    /// Those of the batches put aside.
+    choices: Choices,
     rows: usize,
     /// With more rows than this they are not few; 0 once they are not.
     rows_max: usize,
@@ -51,6 +53,7 @@ impl FewRows {
     pub(crate) fn of(batches: &Batches, limit: Option<usize>) -> Self {
         Self {
             found: Vec::new(),
+            choices: Choices::default(),
             rows: 0,
             rows_max: batches.rows() / FEW_ONE_IN,
             enough: limit.unwrap_or(usize::MAX),
@@ -64,8 +67,17 @@ impl FewRows {
     pub(crate) async fn look_at(&mut self, work: &BatchWork<'_>) -> Result<Vec<RecordBatch>> {
         let (source, pipeline) = (&work.source, work.pipeline);
         let rows = source.lease.batches().rows_of(source.batch);
+        if self.found.is_empty() {
+            self.choices = Choices::default();
+        }
         let examined = pipeline
-            .examine(source, rows, Selection::All, work.computing)
+            .examine(
+                source,
+                rows,
+                Selection::All,
+                &mut self.choices,
+                work.computing,
+            )
             .await?;
         let found = examined.selection.count(rows);
         if found == 0 {
@@ -73,9 +85,13 @@ impl FewRows {
         }
         if self.rows + found <= self.rows_max && pipeline.lacks_output(&examined) {
             let kept = pipeline.found(&examined, rows)?;
-            // Who reads along with others must not fall behind them: arrays that all have passed
-            // are dropped.
-            if !self.found.is_empty() || !source.lease.is_shared(&pipeline.missing(&kept)) {
+            let may_wait = match self.found.first() {
+                Some((_, first)) => Pipeline::alike(first, &kept),
+                // Who reads along with others must not fall behind them: arrays that all have
+                // passed are dropped.
+                None => !source.lease.is_shared(&pipeline.missing(&kept)),
+            };
+            if may_wait {
                 self.rows += found;
                 self.found.push((source.batch, kept));
                 return if self.rows < self.enough {
