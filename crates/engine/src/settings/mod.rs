@@ -36,7 +36,7 @@ pub struct Settings {
     pub storage_model: StorageModel,
     /// Target size of a chunk in bytes on disk.
     pub chunk_bytes: u64,
-    /// Scans that need at most so many bytes of their table, in its files and as arrays, are left to
+    /// Scans that need at most so many bytes of their table, on disk and as arrays, are left to
     /// DataFusion's own reader.
     pub small_table_bytes: u64,
     /// Whether scans are cooperative at all.
