@@ -161,7 +161,7 @@ impl State {
     }
 
     /// Whether the scan needs chunks of the device in this place that are not coming.
-    fn misses_of(&self, scan: &Scan, place: usize) -> bool {
+    pub(crate) fn misses_of(&self, scan: &Scan, place: usize) -> bool {
         let table = self.table(scan.table);
         let mut slots = scan.parts.iter().map(|part| table.slot(part.slot));
         slots.any(|slot| slot.needed.at(place) > slot.coming.at(place))
