@@ -99,7 +99,13 @@ impl Reserve {
                 if part == ranges[at] {
                     whole[at] = Some(bytes);
                 } else {
-                    answers[at].extend_from_slice(&bytes);
+                    let joined = &mut answers[at];
+                    if joined.is_empty() {
+                        // All at once: what grows by doubling takes more than it holds.
+                        let length = ranges[at].end - ranges[at].start;
+                        joined.reserve(usize::try_from(length).unwrap_or_default());
+                    }
+                    joined.extend_from_slice(&bytes);
                 }
             }
         }
