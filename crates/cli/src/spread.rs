@@ -28,8 +28,8 @@ pub(crate) struct Options {
         required = true
     )]
     to: Vec<PathBuf>,
-    /// How rows are shared out: round-robin (runs of rows by turns), or range(COLUMN) (sorted by it,
-    /// an equal part to each, so that a predicate on it needs few of them).
+    /// How rows are shared out: round-robin (runs of rows by turns), or range(COLUMN) (sorted by
+    /// it, an equal part to each, so that a predicate on it needs few of them).
     #[arg(long, value_name = "HOW", default_value = "round-robin")]
     by: By,
     /// Memory to use: a size, or a share of the machine's [default: 70%, but 320 MiB are left].

@@ -44,7 +44,8 @@ pub enum SpreadBy {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Spread {
-    /// Each file, with what is in it. Of one that an interrupted spread had written, its bytes alone.
+    /// Each file, with what is in it. Of one that an interrupted spread had written, its bytes
+    /// alone.
     pub files: Vec<(PathBuf, Rewritten)>,
     /// These are an earlier spread's, which was interrupted and has been finished now.
     pub finished: bool,
