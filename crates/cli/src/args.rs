@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::error::ErrorKind;
-use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, value_parser};
-use coscan::{Engine, EngineConfig, SETTINGS, Session, Setting, Values};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
+use coscan::{Engine, EngineConfig, NamedDevice, SETTINGS, Session, Setting, Throttle, Values};
+use coscan_quantities as quantities;
 use coscan_rewrite::PAGE_ROWS_MAX;
 
 use crate::failure::Failure;
@@ -34,9 +35,9 @@ impl FromStr for Table {
 /// The tables that statements may name.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Tables {
-    /// A table: a Parquet file, a folder, a glob, or a URL (s3://, http://). May be given several
-    /// times.
-    #[arg(short = 't', long = "table", value_name = "NAME=PATH")]
+    /// A table: a Parquet file, a folder, a glob, or a URL (s3://, http://), or several of these
+    /// with the same columns, on one disk or on many. May be given several times.
+    #[arg(short = 't', long = "table", value_name = "NAME=PATH[,PATH...]")]
     tables: Vec<Table>,
 }
 
@@ -90,6 +91,14 @@ impl Args for Settings {
                     .help("Where queries put what they have no memory for [default: the system's folder for temporary files]"),
             )
             .arg(
+                Arg::new(DEVICE)
+                    .long(DEVICE)
+                    .value_name("NAME=PATH[,RATE[,TIME]]")
+                    .value_parser(device)
+                    .action(ArgAction::Append)
+                    .help("A device with a name and the files below PATH; several paths of one name are one device. RATE (50MB/s) and TIME (5ms) slow it down. May be given several times [default: disks are told apart by the system]"),
+            )
+            .arg(
                 Arg::new(RECORD)
                     .long(RECORD)
                     .value_name("FILE")
@@ -120,12 +129,42 @@ impl FromArgMatches for Settings {
         }
         config.spill_folder = matches.get_one(SPILL_FOLDER).cloned();
         config.record = matches.get_one(RECORD).cloned();
+        let devices = matches.get_many::<NamedDevice>(DEVICE);
+        config.devices = devices.into_iter().flatten().cloned().collect();
         Ok(())
     }
 }
 
 const SPILL_FOLDER: &str = "spill-folder";
 const RECORD: &str = "record";
+const DEVICE: &str = "device";
+
+/// A device, as `NAME=PATH[,RATE[,TIME]]`.
+fn device(text: &str) -> Result<NamedDevice, String> {
+    let wrong =
+        || "write NAME=PATH, with a rate (50MB/s) and a time (5ms) behind commas".to_owned();
+    let (name, rest) = text.split_once('=').ok_or_else(wrong)?;
+    let mut words = rest.split(',');
+    let path = words.next().unwrap_or_default();
+    if name.is_empty() || path.is_empty() {
+        return Err(wrong());
+    }
+    let rate = words.next().map(quantities::parse_rate).transpose();
+    let rate = rate.map_err(|error| error.to_string())?;
+    let latency = words.next().map(quantities::parse_duration).transpose();
+    let latency = latency.map_err(|error| error.to_string())?;
+    if words.next().is_some() {
+        return Err(wrong());
+    }
+    Ok(NamedDevice {
+        name: name.to_owned(),
+        path: std::path::absolute(path).map_err(|error| format!("{path}: {error}"))?,
+        throttle: rate.map(|bytes_per_second| Throttle {
+            bytes_per_second,
+            latency: latency.unwrap_or_default(),
+        }),
+    })
+}
 
 /// What a value of the setting is called in the usage line.
 fn value_name(setting: &Setting) -> &'static str {
@@ -134,6 +173,7 @@ fn value_name(setting: &Setting) -> &'static str {
         Values::Switch => "on|off",
         Values::Kind(kind) if kind.starts_with("a size") && kind.contains("share") => "SIZE|%",
         Values::Kind(kind) if kind.starts_with("a size") => "SIZE",
+        Values::Kind(kind) if kind.starts_with("auto") => "auto|N",
         Values::Kind(_) => "PATH",
     }
 }
@@ -164,6 +204,27 @@ pub(crate) fn page_rows(text: &str) -> Result<usize, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_device_has_a_name_a_path_and_perhaps_a_speed() {
+        let fast = device("a=/disk1").unwrap();
+        assert_eq!((fast.name.as_str(), fast.throttle), ("a", None));
+        let slow = device("b=/disk 2/x,50MB/s,5ms").unwrap();
+        assert_eq!(slow.path.to_str(), Some("/disk 2/x"));
+        let throttle = slow.throttle.unwrap();
+        assert_eq!(throttle.bytes_per_second, 50_000_000);
+        assert_eq!(throttle.latency.as_millis(), 5);
+        for wrong in [
+            "a",
+            "=x",
+            "a=",
+            "a=/x,fast",
+            "a=/x,1MB/s,soon",
+            "a=/x,1MB/s,5ms,",
+        ] {
+            assert!(device(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn a_table_has_a_name_and_a_path() {

@@ -16,6 +16,7 @@ mod output;
 mod progress;
 mod rewrite;
 mod serve;
+mod spread;
 mod sql;
 
 use std::process::ExitCode;
@@ -40,6 +41,8 @@ enum Command {
     Sql(sql::Options),
     /// Rewrite Parquet so that pages begin at the same rows in every column.
     Rewrite(rewrite::Options),
+    /// Spread a table over several folders, one on each disk.
+    Spread(spread::Options),
     /// Serve SQL over Parquet files to PostgreSQL clients.
     Serve(serve::Options),
     /// Secondary indexes of Parquet tables.
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
         Command::Demo(options) => demo::run(&options),
         Command::Sql(options) => sql::run(&options),
         Command::Rewrite(options) => rewrite::run(&options),
+        Command::Spread(options) => spread::run(&options),
         Command::Serve(options) => serve::run(options),
         Command::Index(options) => index::run(&options),
         Command::Bench(options) => bench::run(options),

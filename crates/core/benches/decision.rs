@@ -150,6 +150,7 @@ impl Driver {
             parts,
             consumers: 1,
             ordered: false,
+            devices_max: None,
         };
         self.handle(Event::ScanRegistered { scan: id, spec });
         self.handle(Event::ChunkRequested { scan: id });

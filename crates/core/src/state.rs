@@ -11,7 +11,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use indexmap::IndexMap;
 use rustc_hash::FxBuildHasher;
+use smallvec::SmallVec;
 
+use crate::bits::Bits;
 use crate::table::Table;
 use crate::table::scan::Scan;
 use crate::{ChunkId, ColumnSet, DeviceId, ScanId, StorageModel, TableId, Time};
@@ -110,6 +112,19 @@ impl State {
         self.outstanding.get(&device).copied().unwrap_or(0) < self.loads_max
     }
 
+    /// The places of a table's devices on which another load may start, those with the fewest
+    /// loads under way first: an idle device gets a load before a busy one gets its next.
+    pub(crate) fn free_places(&self, table: &Table) -> SmallVec<[(usize, usize); 4]> {
+        let loads = |device: &DeviceId| self.outstanding.get(device).copied().unwrap_or(0);
+        let devices = table.devices.iter().enumerate();
+        let places = devices.map(|(place, device)| (loads(device), place));
+        let mut free: SmallVec<_> = places
+            .filter(|&(loads, _)| loads < self.loads_max)
+            .collect();
+        free.sort_unstable();
+        free
+    }
+
     /// Bytes that a load brings.
     pub(crate) fn load_bytes(&self, id: TableId, chunk: ChunkId, columns: &ColumnSet) -> u64 {
         let table = self.table(id);
@@ -133,7 +148,72 @@ impl State {
     pub(crate) fn coming(&self, scan: &Scan) -> usize {
         let table = self.table(scan.table);
         let parts = scan.parts.iter();
-        parts.map(|part| table.slot(part.slot).coming).sum()
+        parts.map(|part| table.slot(part.slot).coming.total()).sum()
+    }
+
+    /// How many of those come from the device in this place.
+    fn coming_from(&self, scan: &Scan, place: usize) -> usize {
+        let table = self.table(scan.table);
+        let parts = scan.parts.iter();
+        parts
+            .map(|part| table.slot(part.slot).coming.at(place))
+            .sum()
+    }
+
+    /// Whether the scan needs chunks of the device in this place that are not coming.
+    pub(crate) fn misses_of(&self, scan: &Scan, place: usize) -> bool {
+        let table = self.table(scan.table);
+        let mut slots = scan.parts.iter().map(|part| table.slot(part.slot));
+        slots.any(|slot| slot.needed.at(place) > slot.coming.at(place))
+    }
+
+    /// starved(q, d), d the device in this place. A sequential scan takes what comes next,
+    /// whichever device that is on.
+    pub(crate) fn starved_of(&self, scan: &Scan, place: usize) -> bool {
+        if scan.sequential {
+            return self.is_short(scan, scan.lookahead);
+        }
+        !scan.stalled
+            && (!self.is_limited(scan) || self.read_from(scan).any(|read| read == place))
+            && scan.in_hands() + self.coming_from(scan, place) < scan.lookahead
+    }
+
+    /// Whether there are more devices than the scan may read from.
+    fn is_limited(&self, scan: &Scan) -> bool {
+        let devices = self.table(scan.table).devices.len();
+        scan.devices_max
+            .is_some_and(|max| (max as usize) < devices && devices > 1)
+    }
+
+    /// The places of the devices that loads are chosen from for the scan: those that it misses
+    /// chunks of, as many as it may read from at a time. Each scan begins with another one.
+    fn read_from<'a>(&'a self, scan: &'a Scan) -> impl Iterator<Item = usize> + 'a {
+        let devices = self.table(scan.table).devices.len();
+        let first = usize::try_from(scan.id.0 % devices.max(1) as u64).unwrap_or(0);
+        let places = (first..devices).chain(0..first);
+        let missed = places.filter(|&place| self.misses_of(scan, place));
+        let most = scan
+            .devices_max
+            .map_or(usize::MAX, |max| max.max(1) as usize);
+        missed.take(most)
+    }
+
+    /// Whether fewer chunks than `enough` are available of a device that the scan misses chunks of,
+    /// or of all together if it misses none.
+    pub(crate) fn is_short(&self, scan: &Scan, enough: usize) -> bool {
+        if scan.stalled {
+            return false;
+        }
+        let devices = self.table(scan.table).devices.len();
+        if scan.sequential || devices <= 1 {
+            return self.available(scan) < enough;
+        }
+        let mut missed = self.read_from(scan).peekable();
+        if missed.peek().is_none() {
+            return self.available(scan) < enough;
+        }
+        let in_hands = scan.in_hands();
+        missed.any(|place| in_hands + self.coming_from(scan, place) < enough)
     }
 
     /// available(q), cut off where it no longer matters.
@@ -155,15 +235,20 @@ impl State {
     /// Works out anew whether a scan is starved or almost starved.
     pub(crate) fn refresh(&mut self, id: ScanId) {
         let scan = self.scan(id);
-        let available = self.available(scan);
-        let starved = !scan.stalled && available < scan.lookahead;
-        let almost = !scan.stalled && available <= scan.lookahead;
+        let starved = self.is_short(scan, scan.lookahead);
+        let almost = self.is_short(scan, scan.lookahead + 1);
+        let devices = self.table(scan.table).devices.len();
+        let several = 0..if devices > 1 { devices } else { 0 };
+        let starved_of: Bits = several
+            .filter(|&place| self.starved_of(scan, place))
+            .collect();
         // Chunks come and go far more often than this changes.
-        if (starved, almost) == (scan.starved, scan.almost) {
+        if (starved, almost) == (scan.starved, scan.almost) && starved_of == scan.starved_of {
             return;
         }
         let scan = self.scans.get_mut(&id).expect("it was there");
         (scan.starved, scan.almost) = (starved, almost);
+        scan.starved_of = starved_of;
         if starved {
             self.hungry.insert(id);
         } else {
@@ -174,6 +259,7 @@ impl State {
         for part in &scan.parts {
             table.starved.set(part.slot, starved);
             table.almost.set(part.slot, almost);
+            table.set_starved_of(part.slot, &scan.starved_of);
         }
     }
 

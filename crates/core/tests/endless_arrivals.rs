@@ -71,6 +71,7 @@ impl Run {
             parts: vec![part],
             consumers: 1,
             ordered: false,
+            devices_max: None,
         };
         self.tell([
             Event::ScanRegistered { scan, spec },

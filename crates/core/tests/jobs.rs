@@ -116,6 +116,7 @@ impl Driver {
             parts: vec![part],
             consumers: 1,
             ordered,
+            devices_max: None,
         };
         self.tell(Event::ScanRegistered { scan, spec });
     }
@@ -278,6 +279,7 @@ fn a_member_that_fails_leaves_its_job() {
         parts: vec![part(0, 0), part(1, 1)],
         consumers: 1,
         ordered: false,
+        devices_max: None,
     };
     let scan = MEMBER;
     let now = Time(0);

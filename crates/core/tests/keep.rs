@@ -82,6 +82,7 @@ fn start(abm: &mut Abm, scan: u64, chunks: &[u32], column: ColumnId) -> Vec<Acti
         parts: vec![part],
         consumers: 1,
         ordered: false,
+        devices_max: None,
     };
     let scan = ScanId(scan);
     take(abm, Event::ScanRegistered { scan, spec })

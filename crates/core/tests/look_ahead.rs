@@ -47,6 +47,7 @@ fn chunks_ahead_do_not_evict_each_other() {
             parts: vec![part],
             consumers: 1,
             ordered: false,
+            devices_max: None,
         };
         let scan = ScanId(1);
         let mut actions = take(&mut abm, Event::ScanRegistered { scan, spec });

@@ -127,6 +127,7 @@ fn scan(scan: ScanId, chunks: Range<u32>) -> Event {
         parts: vec![part],
         consumers: 1,
         ordered: false,
+        devices_max: None,
     };
     Event::ScanRegistered { scan, spec }
 }

@@ -65,6 +65,7 @@ fn scan(scan: u64, chunks: &[u32], column: ColumnId) -> Event {
         parts: vec![part],
         consumers: 1,
         ordered: false,
+        devices_max: None,
     };
     Event::ScanRegistered {
         scan: ScanId(scan),
@@ -136,6 +137,7 @@ fn a_table_may_begin_without_chunks() {
         parts: Vec::new(),
         consumers: 1,
         ordered: false,
+        devices_max: None,
     };
     let id = ScanId(1);
     take(

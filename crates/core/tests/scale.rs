@@ -61,6 +61,7 @@ fn run(policy: Policy) {
             parts: vec![Part { chunks, columns }],
             consumers: 1,
             ordered: false,
+            devices_max: None,
         };
         let scan = ScanId(scan);
         events.push_back(Event::ScanRegistered { scan, spec });

@@ -97,6 +97,7 @@ impl Driver {
             parts: vec![part],
             consumers,
             ordered: false,
+            devices_max: None,
         };
         self.tell(Event::ScanRegistered { scan, spec })
     }

@@ -63,6 +63,7 @@ impl Resources {
         });
         let devices = Arc::new(Devices::new(DeviceOptions {
             throttle,
+            named: config.devices.clone(),
             ..DeviceOptions::default()
         }));
         if let Some(path) = &config.record {

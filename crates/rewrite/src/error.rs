@@ -74,6 +74,32 @@ pub enum RewriteError {
         /// The source.
         source_path: String,
     },
+    /// A table is to be spread to something that is no folder.
+    #[error("{path} is no folder")]
+    NoFolder {
+        /// What was named.
+        path: String,
+    },
+    /// A table is to be spread to the same folder twice.
+    #[error("{path} is named twice: a table is spread over different folders")]
+    FolderTwice {
+        /// The folder.
+        path: String,
+    },
+    /// The source's files do not say how many rows they have, so that ranges cannot be cut.
+    #[error("{path}: its files do not say how many rows they have; spread it by round-robin")]
+    Uncounted {
+        /// The source.
+        path: String,
+    },
+    /// An interrupted spread cannot be finished.
+    #[error("{journal}: an interrupted spread cannot be finished: {reason}")]
+    Unfinished {
+        /// Its journal.
+        journal: String,
+        /// Why not.
+        reason: String,
+    },
     /// The target cannot be written: the disk is full, the folder is not there, the store refuses.
     #[error("{path}: {source}")]
     Write {

@@ -14,6 +14,7 @@
 //! | `writer.rs` | where does a row group end, and how much memory does it take? |
 //! | `place.rs` | what does the target's name mean? |
 //! | `target.rs` | when is the file seen? |
+//! | `spread/` | how does a table become files in several folders? |
 //!
 //! Kept: the rows and their order, Arrow's types, metadata of columns; the key-value metadata of a
 //! single file.
@@ -27,6 +28,7 @@ mod place;
 mod row_group;
 mod sort_memory;
 mod source;
+mod spread;
 mod target;
 #[cfg(test)]
 mod tests;
@@ -46,6 +48,7 @@ pub use layout::{
 };
 use place::Place;
 use source::Source;
+pub use spread::{Spread, SpreadBy, spread};
 use target::Target;
 use writer::PageWriter;
 
@@ -112,7 +115,13 @@ pub async fn rewrite(
 ) -> Result<Rewritten> {
     options.layout.check()?;
     let place = Place::parse(target)?;
-    let source = Source::open(engine, source, &options.sort_by, &place).await?;
+    let source = Source::open(
+        engine,
+        source,
+        &options.sort_by,
+        std::slice::from_ref(&place),
+    )
+    .await?;
     let name = place.text.clone();
     let target = Target::create(place, engine.runtime(), options.replace).await?;
     let writer = PageWriter::new(

@@ -54,12 +54,12 @@ impl Source {
     /// # Errors
     /// [`RewriteError::Source`] if there is nothing, or something that is not Parquet;
     /// [`RewriteError::NoColumn`], [`RewriteError::Unordered`]; [`RewriteError::InsideSource`] if
-    /// the target would be one of several files of the source.
+    /// a target would be one of several files of the source.
     pub(crate) async fn open(
         engine: &Engine,
         path: &str,
         sort_by: &[String],
-        target: &Place,
+        targets: &[Place],
     ) -> Result<Self> {
         let refused = |reason: String| RewriteError::Source {
             path: path.to_owned(),
@@ -85,7 +85,9 @@ impl Source {
             });
         let (url, extension) = parquet.ok_or_else(|| refused("it is not Parquet".to_owned()))?;
         let only = only_file(&session, url, extension).await?;
-        if only.is_none() && lies_in(target, url, extension, &session) {
+        let mut inside = targets.iter();
+        let inside = inside.find(|target| lies_in(target, url, extension, &session));
+        if let Some(target) = inside.filter(|_| only.is_none()) {
             return Err(RewriteError::InsideSource {
                 path: target.text.clone(),
                 source_path: path.to_owned(),

@@ -37,6 +37,38 @@ pub(crate) struct Target {
     sink: Sink,
 }
 
+/// A local file that is complete and durable, under the name of its draft. Dropping it removes it.
+pub(crate) struct Sealed {
+    _lock: Option<File>,
+    part: TempPath,
+    path: PathBuf,
+    bytes: u64,
+}
+
+impl Sealed {
+    /// Where it is.
+    pub(crate) fn draft(&self) -> &Path {
+        &self.part
+    }
+
+    /// What it is to be called.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// It stays from now on.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(crate) fn keep(self) -> io::Result<()> {
+        self.part.keep().map(|_| ()).map_err(|error| error.error)
+    }
+}
+
 enum Sink {
     Local {
         /// None while a write has it.
@@ -129,6 +161,32 @@ impl Target {
                 synced.and_then(|synced| synced).map_err(failed)
             }
             Sink::Object(mut writer) => writer.shutdown().await.map_err(failed),
+        }
+    }
+
+    /// Makes the file durable under the name of its draft. Only a local one can be sealed.
+    ///
+    /// # Errors
+    /// [`RewriteError::Write`].
+    pub(crate) async fn seal(self, bytes: u64) -> Result<Sealed, RewriteError> {
+        let failed = |error| write_error(&self.text, error);
+        match self.sink {
+            Sink::Local {
+                mut file,
+                part,
+                path,
+            } => {
+                on_file(&mut file, |file| file.sync_all())
+                    .await
+                    .map_err(failed)?;
+                Ok(Sealed {
+                    _lock: file,
+                    part,
+                    path,
+                    bytes,
+                })
+            }
+            Sink::Object(_) => Err(failed(io::ErrorKind::Unsupported.into())),
         }
     }
 

@@ -32,7 +32,7 @@ use crate::Rewritten;
 use crate::error::RewriteError;
 use crate::layout::PageLayout;
 use crate::row_group::{Encoder, Gathered};
-use crate::target::Target;
+use crate::target::{Sealed, Target};
 
 /// Writes one file.
 pub(crate) struct PageWriter {
@@ -140,6 +140,22 @@ impl PageWriter {
     /// # Errors
     /// As [`Target::finish`].
     pub(crate) async fn finish(mut self) -> Result<Rewritten, RewriteError> {
+        self.end().await?;
+        self.target.finish().await?;
+        Ok(self.written)
+    }
+
+    /// Ends the file, which does not appear yet.
+    ///
+    /// # Errors
+    /// As [`Target::seal`].
+    pub(crate) async fn seal(mut self) -> Result<(Rewritten, Sealed), RewriteError> {
+        self.end().await?;
+        let sealed = self.target.seal(self.written.bytes).await?;
+        Ok((self.written, sealed))
+    }
+
+    async fn end(&mut self) -> Result<(), RewriteError> {
         if self.group.rows() > 0 {
             self.close_group().await?;
         }
@@ -147,9 +163,7 @@ impl PageWriter {
             .finish()
             .map_err(|error| encode_error(&self.name, "schema", error))?;
         self.written.bytes = self.file.bytes_written() as u64;
-        self.target.write(self.outbox.take()).await?;
-        self.target.finish().await?;
-        Ok(self.written)
+        self.target.write(self.outbox.take()).await
     }
 
     /// Gives the file up.

@@ -53,6 +53,15 @@ pub enum StorageError {
         /// How long it was waited for.
         seconds: u64,
     },
+    /// A device that has a name by configuration failed.
+    #[error("{reason} (device {device})")]
+    OnDevice {
+        /// Its name.
+        device: String,
+        /// What it said; it names the file.
+        #[source]
+        reason: Box<StorageError>,
+    },
     /// Bytes of a column did not come.
     #[error("{reason} (row group {row_group}, column {column})")]
     Unread {

@@ -106,6 +106,7 @@ fn ordered(pool: &BufferPool, view: &TableView, columns: &[&str]) -> Arc<Scan> {
         parts: vec![part],
         consumers: 1,
         ordered: true,
+        devices_max: None,
         label: "ordered".into(),
     };
     Arc::new(pool.scan(request).unwrap())

@@ -175,6 +175,7 @@ impl Scale {
             parts: vec![Part { chunks, columns }],
             consumers: 1,
             ordered: false,
+            devices_max: None,
         };
         self.tell(Event::ScanRegistered { scan, spec });
         self.tell(Event::ChunkRequested { scan });

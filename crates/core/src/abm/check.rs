@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::ChunkId;
 use crate::abm::Abm;
+use crate::table::per_device::PerDevice;
 use crate::table::scan::Scan;
 use crate::table::{Pinner, Table};
 
@@ -40,7 +41,7 @@ impl Abm {
         let mut needed = BTreeSet::new();
         for part in &scan.parts {
             assert_eq!(table.slot(part.slot).scan, scan.id);
-            let mut coming = 0;
+            let (mut needs, mut coming) = (PerDevice::default(), PerDevice::default());
             let runs = table.interests().runs(part.slot, 0..u32::MAX);
             for chunk in runs.flatten().map(ChunkId) {
                 assert!(needed.insert(chunk), "parts are disjoint");
@@ -49,10 +50,27 @@ impl Abm {
                     !scan.lapsed.contains(&chunk),
                     "ABM-I5: a lapsed chunk was handed out"
                 );
-                coming += usize::from(part.columns.is_subset(&table.group(chunk).coming));
+                let place = table.place(chunk);
+                let comes = part.columns.is_subset(&table.group(chunk).coming);
+                needs.add(place, 1);
+                coming.add(place, usize::from(comes));
             }
-            let counted = table.slot(part.slot).coming;
-            assert_eq!(coming, counted, "available chunks are counted right");
+            let counted = table.slot(part.slot);
+            for place in 0..table.devices.len() {
+                let at = |counts: &PerDevice| counts.at(place);
+                assert_eq!(at(&needs), at(&counted.needed), "ABM-I11: needed chunks");
+                assert_eq!(
+                    at(&coming),
+                    at(&counted.coming),
+                    "ABM-I11: available chunks"
+                );
+                let starved = self.state.starved_of(scan, place);
+                let noted = table.starved_of(place).contains(part.slot);
+                assert_eq!(
+                    starved, noted,
+                    "ABM-I11: starvation is known device by device"
+                );
+            }
             assert_eq!(table.waiting.contains(part.slot), scan.waiting > 0);
             assert_eq!(table.starved.contains(part.slot), scan.starved);
             assert_eq!(table.almost.contains(part.slot), scan.almost);
@@ -67,10 +85,10 @@ impl Abm {
                 "ABM-I8: a lapsed chunk is not pinned"
             );
         }
-        let starved = !scan.stalled && self.state.available(scan) < scan.lookahead;
+        let starved = self.state.is_short(scan, scan.lookahead);
         assert_eq!(starved, scan.starved, "starvation is known");
         assert_eq!(starved, self.state.hungry.contains(&scan.id));
-        let almost = !scan.stalled && self.state.available(scan) <= scan.lookahead;
+        let almost = self.state.is_short(scan, scan.lookahead + 1);
         assert_eq!(almost, scan.almost, "almost starvation is known");
         let timed = self.stalls.contains(&(self.stall_time(scan), scan.id));
         assert_eq!(

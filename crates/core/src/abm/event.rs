@@ -39,6 +39,13 @@ pub enum Event {
         /// What it needs.
         spec: ScanSpec,
     },
+    /// From how many devices loads are chosen for a scan at a time has changed (`parallelism/`).
+    DegreeChanged {
+        /// The scan.
+        scan: ScanId,
+        /// As many, at least 1. None: all.
+        devices_max: Option<u32>,
+    },
     /// A consumer of the scan waits for a chunk. Answered by `Deliver`, `Exhausted` or `Fail`.
     ChunkRequested {
         /// The scan.

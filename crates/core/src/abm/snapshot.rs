@@ -2,7 +2,7 @@
 
 use crate::abm::Abm;
 use crate::table::{Pinner, Table};
-use crate::{ChunkId, ColumnId, ColumnSet, ExtentId, ScanId, TableId};
+use crate::{ChunkId, ColumnId, ColumnSet, DeviceId, ExtentId, ScanId, TableId};
 
 /// A running scan.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -188,6 +188,18 @@ impl Abm {
             .tables
             .get(&table)
             .is_some_and(|table| table.extent_is_resident(extent))
+    }
+
+    /// The devices of chunks that the scan needs and that are not coming; none of a scan that is
+    /// not known.
+    #[must_use]
+    pub fn misses(&self, scan: ScanId) -> Vec<DeviceId> {
+        let Some(scan) = self.state.scans.get(&scan) else {
+            return Vec::new();
+        };
+        let devices = self.state.table(scan.table).devices.iter().enumerate();
+        let missed = devices.filter(|&(place, _)| self.state.misses_of(scan, place));
+        missed.map(|(_, &device)| device).collect()
     }
 
     /// The running scans, ascending by id.

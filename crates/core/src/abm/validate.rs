@@ -66,6 +66,7 @@ impl Abm {
             Event::ScanRegistered { scan, spec } => self.validate_scan(*scan, spec),
             Event::ChunkRequested { scan: id }
             | Event::RequestWithdrawn { scan: id }
+            | Event::DegreeChanged { scan: id, .. }
             | Event::ChunksWithdrawn { scan: id, .. }
             | Event::ScanEnded { scan: id } => scan(id).map(drop),
             Event::ChunkProgressed { scan: id, chunk } | Event::ChunkLapsed { scan: id, chunk } => {

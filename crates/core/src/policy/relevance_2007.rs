@@ -22,7 +22,7 @@ use crate::state::{LoadChoice, State};
 use crate::table::Table;
 use crate::table::best_chunk::Among;
 use crate::table::scan::{PartState, Scan};
-use crate::{ChunkId, ColumnSet, ScanId, StorageModel};
+use crate::{ChunkId, ColumnSet, DeviceId, ScanId, StorageModel};
 
 /// `relevance-2007`.
 #[derive(Debug)]
@@ -159,10 +159,8 @@ fn query_relevance(state: &State, scan: &Scan, needed: usize, running: u64) -> i
 fn choose_chunk_to_load(state: &State, scan: &Scan) -> Option<(ChunkId, ColumnSet)> {
     let table = state.table(scan.table);
     if scan.sequential {
-        let (chunk, missing) = missing_ahead(state, scan).next()?;
-        if !state.device_free(table.device(chunk)) {
-            return None;
-        }
+        let mut ahead = missing_ahead(state, scan);
+        let (chunk, missing) = ahead.find(|&(chunk, _)| state.device_free(table.device(chunk)))?;
         let columns = match state.model {
             StorageModel::Nsm => missing,
             StorageModel::Dsm => {
@@ -172,32 +170,43 @@ fn choose_chunk_to_load(state: &State, scan: &Scan) -> Option<(ChunkId, ColumnSe
         };
         return Some((chunk, columns));
     }
-    match state.model {
-        StorageModel::Nsm => most_wanted(state, scan, table),
-        StorageModel::Dsm => most_wanted_per_byte(state, scan, table),
-    }
+    // Of the devices that are idle, before any that is not.
+    let free = state.free_places(table);
+    let mut alike = free.chunk_by(|a, b| a.0 == b.0).map(|places| {
+        let starved = places.iter().map(|&(_, place)| place);
+        starved
+            .filter(|&place| state.starved_of(scan, place))
+            .map(|place| table.devices[place])
+            .collect::<SmallVec<[DeviceId; 4]>>()
+    });
+    alike.find_map(|devices| match state.model {
+        StorageModel::Nsm => most_wanted(scan, table, &devices),
+        StorageModel::Dsm => most_wanted_per_byte(scan, table, &devices),
+    })
 }
 
 /// NSM: `starved · Qmax + interested`.
-fn most_wanted(state: &State, scan: &Scan, table: &Table) -> Option<(ChunkId, ColumnSet)> {
+fn most_wanted(scan: &Scan, table: &Table, devices: &[DeviceId]) -> Option<(ChunkId, ColumnSet)> {
     let mut best = None;
-    let all_starved = table.starved.len();
     for part in &scan.parts {
         for group in table.groups.iter() {
-            if part.columns.is_subset(&group.coming) || !state.device_free(group.state.device) {
+            let device = group.state.device;
+            if part.columns.is_subset(&group.coming) || !devices.contains(&device) {
                 continue;
             }
+            let starved = table.starved_of(table.place_of(device));
+            let all_starved = starved.len();
             let pages = group.state.pages;
             group.members.search(
                 &mut best,
                 ChunkId(0),
                 table.interests(),
                 Among::Slot(part.slot),
-                |node| Some((node.at_most(&table.starved) + pages, node.most)),
+                |node| Some((node.at_most(starved) + pages, node.most)),
                 |member, best| {
                     let beaten = |score: (u32, u32)| best.is_some_and(|best| score < best);
                     let at_most = member.count.min(all_starved) + pages;
-                    let score = || (member.slots.len_and(&table.starved) + pages, member.count);
+                    let score = || (member.slots.len_and(starved) + pages, member.count);
                     (!beaten((at_most, member.count))).then(score)
                 },
             );
@@ -209,18 +218,22 @@ fn most_wanted(state: &State, scan: &Scan, table: &Table) -> Option<(ChunkId, Co
 }
 
 /// DSM: `L / Pl`.
-fn most_wanted_per_byte(state: &State, scan: &Scan, table: &Table) -> Option<(ChunkId, ColumnSet)> {
+fn most_wanted_per_byte(
+    scan: &Scan,
+    table: &Table,
+    devices: &[DeviceId],
+) -> Option<(ChunkId, ColumnSet)> {
     let mut best: Option<(Ratio, ChunkId)> = None;
     let mut columns = ColumnSet::new();
-    for part in &scan.parts {
+    let of_devices = |part| devices.iter().map(move |&device| (part, device));
+    for (part, device) in scan.parts.iter().flat_map(of_devices) {
         // Starved scans that share a column with this part; the scan itself is one of them.
-        let others = table
-            .overlapping(&part.columns)
-            .intersection(&table.starved);
+        let starved = table.starved_of(table.place_of(device));
+        let others = table.overlapping(&part.columns).intersection(starved);
         let unions = Unions::of(table, &part.columns, &others);
         let before = best;
         for group in table.groups.iter() {
-            if part.columns.is_subset(&group.coming) || !state.device_free(group.state.device) {
+            if part.columns.is_subset(&group.coming) || group.state.device != device {
                 continue;
             }
             let pages = group.state.pages;
@@ -279,7 +292,8 @@ fn least_wanted_of(table: &Table, part: &PartState, best: &mut Option<(u32, Chun
 /// Figure 11: what starved scans that share a column with `columns` want of the chunk and is not
 /// coming.
 fn columns_to_load(table: &Table, chunk: ChunkId, columns: &ColumnSet) -> ColumnSet {
-    let others = table.overlapping(columns).intersection(&table.starved);
+    let starved = table.starved_of(table.place(chunk));
+    let others = table.overlapping(columns).intersection(starved);
     table
         .columns_of_both(table.interest(chunk), &others)
         .difference(&table.group(chunk).coming)

@@ -12,6 +12,7 @@ mod idle_counts;
 pub(crate) mod interest;
 pub(crate) mod layout;
 mod needed;
+pub(crate) mod per_device;
 pub(crate) mod scan;
 pub(crate) mod segments;
 
@@ -23,6 +24,7 @@ use crate::bits::Bits;
 use crate::table::groups::{ChunkState, Group, GroupId, Groups};
 use crate::table::idle_counts::IdleCounts;
 use crate::table::interest::Interest;
+use crate::table::per_device::PerDevice;
 use crate::{
     ChunkId, ChunkLayout, ChunkSet, ColumnId, ColumnSet, DeviceId, ExtentId, PageRequestId, ScanId,
     SharedExtent, TableId, TableLayout,
@@ -45,11 +47,13 @@ pub(crate) struct Upkeep {
 pub(crate) struct Slot {
     pub(crate) scan: ScanId,
     pub(crate) columns: ColumnSet,
-    /// Needed chunks of the part that are ready or on their way.
-    pub(crate) coming: usize,
-    /// As long as more are coming than this, the scan is not even almost starved. None for a
-    /// sequential scan: it takes the next.
-    plenty: Option<usize>,
+    /// Needed chunks of the part.
+    pub(crate) needed: PerDevice,
+    /// Those of them that are ready or on their way.
+    pub(crate) coming: PerDevice,
+    /// As long as more are coming from a device than this, the scan is not even almost starved of
+    /// it. None for a sequential scan: it takes the next.
+    pub(crate) plenty: Option<usize>,
 }
 
 /// Who pins columns of a chunk.
@@ -109,6 +113,9 @@ pub(crate) struct Table {
     pub(crate) id: TableId,
     upkeep: Upkeep,
     columns: u16,
+    /// Where its chunks are read from, in the order of first appearance. A device's *place* is its
+    /// position here.
+    pub(crate) devices: Vec<DeviceId>,
     pub(crate) chunks: Vec<Chunk>,
     /// The group of each chunk.
     group_of: Vec<GroupId>,
@@ -127,6 +134,8 @@ pub(crate) struct Table {
     pub(crate) waiting: Bits,
     /// Slots of scans that are starved, almost starved, stalled.
     pub(crate) starved: Bits,
+    /// Slots of scans that are starved of a device, by its place; kept if there are several.
+    starved_of: Vec<Bits>,
     pub(crate) almost: Bits,
     pub(crate) stalled: Bits,
     /// Slots of scans that take their chunks in order.
@@ -154,6 +163,7 @@ impl Table {
             id,
             upkeep,
             columns: layout.columns,
+            devices: Vec::new(),
             chunks: Vec::new(),
             group_of: Vec::new(),
             interest: Interest::default(),
@@ -165,6 +175,7 @@ impl Table {
             families: Vec::new(),
             waiting: Bits::default(),
             starved: Bits::default(),
+            starved_of: Vec::new(),
             almost: Bits::default(),
             stalled: Bits::default(),
             sequential: Bits::default(),
@@ -184,6 +195,10 @@ impl Table {
     /// Adds chunks at the end.
     pub(crate) fn append(&mut self, chunks: Vec<ChunkLayout>, shared: Vec<SharedExtent>) {
         for ChunkLayout { device, bytes } in chunks {
+            if !self.devices.contains(&device) {
+                self.devices.push(device);
+                self.starved_of.push(Bits::default());
+            }
             let state = ChunkState {
                 resident: ColumnSet::new(),
                 loading: ColumnSet::new(),
@@ -281,6 +296,35 @@ impl Table {
         self.group(chunk).state.device
     }
 
+    /// The place of a chunk's device.
+    pub(crate) fn place(&self, chunk: ChunkId) -> usize {
+        self.place_of(self.device(chunk))
+    }
+
+    /// The place of the device of one of the table's chunks.
+    pub(crate) fn place_of(&self, device: DeviceId) -> usize {
+        let mut devices = self.devices.iter();
+        let place = devices.position(|&known| known == device);
+        place.expect("devices of chunks are known")
+    }
+
+    /// Slots of scans that are starved of the device in this place. A table on one device has no
+    /// other starvation.
+    pub(crate) fn starved_of(&self, place: usize) -> &Bits {
+        if self.devices.len() <= 1 {
+            &self.starved
+        } else {
+            &self.starved_of[place]
+        }
+    }
+
+    /// Notes whether a slot's scan is starved of each device, by place.
+    pub(crate) fn set_starved_of(&mut self, slot: usize, starved: &Bits) {
+        for (place, slots) in self.starved_of.iter_mut().enumerate() {
+            slots.set(slot, starved.contains(place));
+        }
+    }
+
     /// How many slots are taken.
     pub(crate) fn slot_count(&self) -> u32 {
         self.families.iter().map(|(_, members)| members.len()).sum()
@@ -364,6 +408,7 @@ impl Table {
         let entry = Some(Slot {
             scan,
             columns: columns.clone(),
+            needed: self.count_where(chunks, |_| true),
             coming: self.count_coming(chunks, columns),
             plenty,
         });
@@ -400,6 +445,9 @@ impl Table {
         ] {
             mask.remove(slot);
         }
+        for slots in &mut self.starved_of {
+            slots.remove(slot);
+        }
         for (_, members) in &mut self.families {
             members.remove(slot);
         }
@@ -408,12 +456,20 @@ impl Table {
     }
 
     /// How many of the chunks have all of `columns` resident or loading.
-    fn count_coming(&self, chunks: &ChunkSet, columns: &ColumnSet) -> usize {
-        let comes = self.groups.map(|group| columns.is_subset(&group.coming));
+    fn count_coming(&self, chunks: &ChunkSet, columns: &ColumnSet) -> PerDevice {
+        self.count_where(chunks, |group| columns.is_subset(&group.coming))
+    }
+
+    /// How many of the chunks are in groups of which `holds`.
+    fn count_where(&self, chunks: &ChunkSet, holds: impl Fn(&Group) -> bool) -> PerDevice {
+        let place = |group: &Group| holds(group).then(|| self.place_of(group.state.device));
+        let places = self.groups.map(place);
         let groups = chunks.iter().map(|chunk| self.group_of[chunk.0 as usize]);
-        groups
-            .filter(|group| comes[group.index()] == Some(true))
-            .count()
+        let mut counts = PerDevice::default();
+        for place in groups.filter_map(|group| places[group.index()].flatten()) {
+            counts.add(place, 1);
+        }
+        counts
     }
 
     /// Columns of a chunk come, or do so no longer: counts that for the slots that need it. Gives
@@ -424,6 +480,7 @@ impl Table {
         before: &ColumnSet,
     ) -> SmallVec<[ScanId; 64]> {
         let mut scans = SmallVec::new();
+        let place = self.place(chunk);
         let now = &self.groups.at(self.group_of[chunk.0 as usize]).coming;
         for (columns, members) in &self.families {
             let comes = columns.is_subset(now);
@@ -435,13 +492,14 @@ impl Table {
                     .as_mut()
                     .expect("interest names live slots");
                 if !comes {
-                    slot.coming -= 1;
+                    slot.coming.take(place, 1);
                 }
-                if slot.plenty.is_none_or(|plenty| slot.coming <= plenty) {
+                let coming = slot.coming.at(place);
+                if slot.plenty.is_none_or(|plenty| coming <= plenty) {
                     scans.push(slot.scan);
                 }
                 if comes {
-                    slot.coming += 1;
+                    slot.coming.add(place, 1);
                 }
             }
         }
@@ -478,7 +536,10 @@ impl Table {
     /// Takes a slot out of the interest of many chunks.
     pub(crate) fn lose_interest(&mut self, slot: usize, chunks: &ChunkSet) {
         let coming = self.count_coming(chunks, &self.slot(slot).columns);
-        self.slot_mut(slot).coming -= coming;
+        let needed = self.count_where(chunks, |_| true);
+        let counts = self.slot_mut(slot);
+        counts.coming.take_all(&coming);
+        counts.needed.take_all(&needed);
         self.set_interest(slot, chunks, false);
     }
 
@@ -486,13 +547,22 @@ impl Table {
     pub(crate) fn gain_interest(&mut self, chunk: ChunkId, slot: usize) {
         let one = ChunkSet::from_range(chunk.0..chunk.0 + 1);
         let coming = self.count_coming(&one, &self.slot(slot).columns);
-        self.slot_mut(slot).coming += coming;
+        let place = self.place(chunk);
+        let counts = self.slot_mut(slot);
+        counts.coming.add_all(&coming);
+        counts.needed.add(place, 1);
         self.set_interest(slot, &one, true);
     }
 
     /// Takes a slot out of the interest of one chunk.
     pub(crate) fn drop_interest(&mut self, chunk: ChunkId, slot: usize) {
+        let place = self.place(chunk);
         let group = self.group_of[chunk.0 as usize];
+        let coming = &self.groups.at(group).coming;
+        let comes = self.slot(slot).columns.is_subset(coming);
+        let counts = self.slot_mut(slot);
+        counts.coming.take(place, usize::from(comes));
+        counts.needed.take(place, 1);
         self.interest.set(chunk, slot, false);
         self.groups
             .drop_interest(group, chunk, slot, &self.interest);

@@ -2,17 +2,28 @@
 //!
 //! Not here: how interest is kept (`interest.rs`).
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use crate::table::Table;
 use crate::table::scan::{PartState, Scan};
-use crate::{ChunkId, ChunkSet};
+use crate::{ChunkId, ChunkSet, Part};
 
 impl Table {
     /// How many chunks the scan needs.
     pub(crate) fn needed_len(&self, scan: &Scan) -> usize {
         let parts = scan.parts.iter();
         parts.map(|part| self.interests().len(part.slot)).sum()
+    }
+
+    /// On how many devices the chunks of these parts are, at least one.
+    pub(crate) fn devices_of(&self, parts: &[Part]) -> usize {
+        if self.devices.len() <= 1 {
+            return 1;
+        }
+        let chunks = parts.iter().flat_map(|part| part.chunks.iter());
+        let places: BTreeSet<usize> = chunks.map(|chunk| self.place(chunk)).collect();
+        places.len().max(1)
     }
 
     /// How many chunks of a range it needs.

@@ -28,6 +28,8 @@ pub struct ScanSpec {
     pub consumers: u32,
     /// Chunks must be handed out in ascending order.
     pub ordered: bool,
+    /// From how many devices loads are chosen for it at a time, at least 1. None: from all.
+    pub devices_max: Option<u32>,
 }
 
 /// A part with its slot in the table's interest masks.
@@ -82,6 +84,8 @@ pub(crate) struct Scan {
     pub(crate) lapsed: BTreeSet<ChunkId>,
     /// Chunks that others' chunk jobs work on for it.
     pub(crate) joined: BTreeMap<ChunkId, Joined>,
+    /// See [`ScanSpec::devices_max`].
+    pub(crate) devices_max: Option<u32>,
     /// How many available chunks keep it fed.
     pub(crate) lookahead: usize,
     /// Takes its chunks in a fixed order, which begins at `start`.
@@ -95,6 +99,8 @@ pub(crate) struct Scan {
     pub(crate) last_activity: Time,
     pub(crate) stalled: bool,
     pub(crate) starved: bool,
+    /// The places of the devices that it is starved of, if its table is on several.
+    pub(crate) starved_of: Bits,
     pub(crate) almost: bool,
     /// Sequence number of the registration.
     pub(crate) registered_seq: u64,

@@ -43,6 +43,7 @@ fn scan(scan: u64, chunks: &[u32], ordered: bool) -> Event {
             parts: vec![part],
             consumers: 1,
             ordered,
+            devices_max: None,
         },
     }
 }

@@ -239,11 +239,18 @@ impl Oracle {
 
     fn choose_chunk_to_load(&self, q_trigger: ScanId) -> Option<ChunkId> {
         let table = self.scans[&q_trigger].spec.table;
+        let mut chunks = self.interesting_chunks(q_trigger);
+        chunks.retain(|&chunk| self.is_on_free_device(table, chunk));
+        if self.is_sequential(q_trigger) {
+            return chunks.first().copied();
+        }
+        chunks.retain(|&chunk| self.starved_of(q_trigger, table, chunk));
+        // Idle devices first.
+        let loads = |chunk: &ChunkId| self.loads_on(self.device(table, *chunk));
+        let fewest = chunks.iter().map(loads).min()?;
+        chunks.retain(|chunk| loads(chunk) == fewest);
         let mut best: Option<((Fraction, usize), ChunkId)> = None;
-        for chunk in self.interesting_chunks(q_trigger) {
-            if !self.is_on_free_device(table, chunk) {
-                continue;
-            }
+        for chunk in chunks {
             let relevance = match self.config.model {
                 StorageModel::Nsm => self.load_relevance_nsm(chunk, q_trigger),
                 StorageModel::Dsm => self.load_relevance_dsm(chunk, q_trigger),
@@ -263,7 +270,7 @@ impl Oracle {
                 .order(q_trigger)
                 .into_iter()
                 .take(self.window(q_trigger));
-            window.filter(not_coming).take(1).collect()
+            window.filter(not_coming).collect()
         } else {
             self.scans[&q_trigger]
                 .needed
@@ -276,7 +283,10 @@ impl Oracle {
     fn load_relevance_nsm(&self, chunk: ChunkId, q_trigger: ScanId) -> (Fraction, usize) {
         let table = self.scans[&q_trigger].spec.table;
         let interested = self.interested(table, chunk);
-        let starved = interested.iter().filter(|&&q| self.starved(q)).count();
+        let starved = interested.iter();
+        let starved = starved
+            .filter(|&&q| self.starved_of(q, table, chunk))
+            .count();
         let pull = starved + self.pages(table, chunk);
         (Fraction(pull as u64, 1), interested.len())
     }
@@ -291,8 +301,10 @@ impl Oracle {
 
     fn overlapping_starved_queries(&self, chunk: ChunkId, q_trigger: ScanId) -> Vec<ScanId> {
         let cols = self.cols(q_trigger, chunk);
-        let mut queries = self.interested(self.scans[&q_trigger].spec.table, chunk);
-        queries.retain(|&q| self.starved(q) && self.cols(q, chunk).intersects(&cols));
+        let table = self.scans[&q_trigger].spec.table;
+        let mut queries = self.interested(table, chunk);
+        queries
+            .retain(|&q| self.starved_of(q, table, chunk) && self.cols(q, chunk).intersects(&cols));
         queries
     }
 

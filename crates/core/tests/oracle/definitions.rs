@@ -266,11 +266,13 @@ impl Oracle {
     }
 
     pub(super) fn has_free_place(&self, device: DeviceId) -> bool {
-        self.loads
-            .iter()
-            .filter(|load| load.device == device)
-            .count()
-            < self.config.loads_max
+        self.loads_on(device) < self.config.loads_max
+    }
+
+    /// Outstanding loads of the device.
+    pub(super) fn loads_on(&self, device: DeviceId) -> usize {
+        let loads = self.loads.iter();
+        loads.filter(|load| load.device == device).count()
     }
 }
 
@@ -368,7 +370,81 @@ impl Oracle {
             Policy::Elevator | Policy::Relevance => self.config.loads_max,
             _ => 1,
         };
-        self.scans[&scan].spec.consumers as usize + ahead
+        let q = &self.scans[&scan];
+        let mut devices = BTreeSet::new();
+        for part in &q.spec.parts {
+            let chunks = part.chunks.iter();
+            devices.extend(chunks.map(|chunk| self.device(q.spec.table, chunk)));
+        }
+        let fed_by = if self.is_sequential(scan) {
+            let at_once = q.devices_at_first;
+            let at_once = at_once.map_or(usize::MAX, |max| max.max(1) as usize);
+            devices.len().max(1).min(at_once)
+        } else {
+            1
+        };
+        q.spec.consumers as usize + fed_by * ahead
+    }
+
+    /// available(q, d): those of device d alone; of a sequential scan, all.
+    fn available_of(&self, scan: ScanId, device: DeviceId) -> usize {
+        if self.is_sequential(scan) {
+            return self.available(scan);
+        }
+        let q = &self.scans[&scan];
+        let of_device = |chunk: &ChunkId| self.device(q.spec.table, *chunk) == device;
+        let coming = q.needed.iter().filter(of_device);
+        q.in_hands() + coming.filter(|&chunk| self.coming(scan, chunk)).count()
+    }
+
+    /// A table's devices in the order in which its chunks name them.
+    fn devices_of(&self, table: TableId) -> Vec<DeviceId> {
+        let mut all: Vec<DeviceId> = Vec::new();
+        for chunk in &self.tables[&table].layout.chunks {
+            if !all.contains(&chunk.device) {
+                all.push(chunk.device);
+            }
+        }
+        all
+    }
+
+    fn is_limited(&self, scan: ScanId) -> bool {
+        let spec = &self.scans[&scan].spec;
+        let devices = self.devices_of(spec.table).len();
+        spec.devices_max
+            .is_some_and(|max| devices > 1 && (max as usize) < devices)
+    }
+
+    /// The devices that the scan misses chunks of, as many as it may read from: in the order in
+    /// which its table has them, from the one on that is its own.
+    fn read_from(&self, scan: ScanId) -> Vec<DeviceId> {
+        let q = &self.scans[&scan];
+        let table = q.spec.table;
+        let mut all = self.devices_of(table);
+        let own = scan.0 % all.len().max(1) as u64;
+        all.rotate_left(usize::try_from(own).expect("few devices"));
+        let misses = |device: &DeviceId| {
+            let mut needed = q.needed.iter();
+            needed.any(|chunk| self.device(table, chunk) == *device && !self.coming(scan, chunk))
+        };
+        all.retain(misses);
+        all.truncate(
+            q.spec
+                .devices_max
+                .map_or(usize::MAX, |max| max.max(1) as usize),
+        );
+        all
+    }
+
+    /// Whether fewer than `enough` chunks are available: of a device that the scan misses chunks
+    /// of, or of all where it misses none.
+    fn is_short(&self, scan: ScanId, enough: usize) -> bool {
+        let devices = self.read_from(scan);
+        if devices.is_empty() || self.is_sequential(scan) {
+            return self.available(scan) < enough;
+        }
+        let mut devices = devices.into_iter();
+        devices.any(|device| self.available_of(scan, device) < enough)
     }
 
     /// How many chunks of its order a sequential scan may have loaded now.
@@ -383,11 +459,20 @@ impl Oracle {
 
     /// queryStarved of Figure 3.
     pub(super) fn starved(&self, scan: ScanId) -> bool {
-        !self.stalled(scan) && self.available(scan) < self.lookahead(scan)
+        !self.stalled(scan) && self.is_short(scan, self.lookahead(scan))
+    }
+
+    /// starved(q, d), d the chunk's device.
+    pub(super) fn starved_of(&self, scan: ScanId, table: TableId, chunk: ChunkId) -> bool {
+        let device = self.device(table, chunk);
+        let limited = !self.is_sequential(scan) && self.is_limited(scan);
+        !self.stalled(scan)
+            && (!limited || self.read_from(scan).contains(&device))
+            && self.available_of(scan, device) < self.lookahead(scan)
     }
 
     pub(super) fn almost_starved(&self, scan: ScanId) -> bool {
-        !self.stalled(scan) && self.available(scan) <= self.lookahead(scan)
+        !self.stalled(scan) && self.is_short(scan, self.lookahead(scan) + 1)
     }
 
     /// Ascending.

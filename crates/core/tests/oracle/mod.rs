@@ -71,6 +71,8 @@ enum ExtentState {
 #[derive(Clone, Debug)]
 struct Scan {
     spec: ScanSpec,
+    /// From how many devices it was to read when it was registered.
+    devices_at_first: Option<u32>,
     needed: ChunkSet,
     /// With the times of the hand-out and of the last sign of work.
     held: BTreeMap<ChunkId, (Time, Time)>,
@@ -215,6 +217,9 @@ impl Oracle {
                 }
                 q.waiting += 1;
             }
+            Event::DegreeChanged { scan, devices_max } => {
+                self.scans.get_mut(&scan).expect("valid").spec.devices_max = devices_max;
+            }
             Event::RequestWithdrawn { scan } => {
                 let q = self.consumer_event(scan);
                 q.waiting = q.waiting.saturating_sub(1);
@@ -327,6 +332,7 @@ impl Oracle {
         self.scans.insert(
             scan,
             Scan {
+                devices_at_first: spec.devices_max,
                 spec,
                 needed,
                 held: BTreeMap::new(),

@@ -197,6 +197,7 @@ impl World {
                 self.scans_registered += 1;
             }
             Event::ChunkRequested { scan } => self.scan(*scan).waiting += 1,
+            Event::DegreeChanged { .. } => {}
             Event::RequestWithdrawn { scan } => self.scan(*scan).waiting -= 1,
             Event::ChunkProgressed { .. } => {}
             Event::ChunkLapsed { scan, chunk } => {

@@ -75,6 +75,10 @@ impl World {
                 let scan = pick(self.scans_where(|q| q.waiting > 0), *at)?;
                 Some(Event::RequestWithdrawn { scan })
             }
+            Op::Degree(at, devices_max) => {
+                let (scan, devices_max) = (pick(self.scans.keys().copied(), *at)?, *devices_max);
+                Some(Event::DegreeChanged { scan, devices_max })
+            }
             Op::Progress(at) => {
                 let (scan, chunk) = pick(self.held(), *at)?;
                 Some(Event::ChunkProgressed { scan, chunk })
@@ -230,6 +234,7 @@ impl World {
             parts,
             consumers: shape.consumers,
             ordered: shape.ordered,
+            devices_max: shape.devices_max,
         }
     }
 

@@ -32,6 +32,7 @@ pub(crate) struct ScanShape {
     pub(super) ranges: Vec<(u32, u32, u16)>,
     pub(super) consumers: u32,
     pub(super) ordered: bool,
+    pub(super) devices_max: Option<u32>,
 }
 
 /// Chunks to append, and what they share.
@@ -51,6 +52,7 @@ pub(crate) enum Op {
     Scan(ScanShape),
     Request(usize),
     WithdrawRequest(usize),
+    Degree(usize, Option<u32>),
     Progress(usize),
     Lapse(usize),
     Release(usize),
@@ -85,7 +87,7 @@ fn sizes() -> impl Strategy<Value = [u64; COLUMNS_MAX]> {
 fn chunks(
     count: impl Into<prop::collection::SizeRange>,
 ) -> impl Strategy<Value = Vec<(u16, [u64; COLUMNS_MAX])>> {
-    vec((0u16..2, sizes()), count)
+    vec((0u16..3, sizes()), count)
 }
 
 /// None half the time.
@@ -103,7 +105,7 @@ pub(crate) fn table_shape(limits: Limits) -> impl Strategy<Value = TableShape> {
         StorageModel::Nsm => 1u16..=1,
         StorageModel::Dsm => 1u16..=5,
     };
-    (columns, 1u16..=2, chunks, shared(limits)).prop_map(|(columns, devices, chunks, shared)| {
+    (columns, 1u16..=3, chunks, shared(limits)).prop_map(|(columns, devices, chunks, shared)| {
         TableShape {
             columns,
             devices,
@@ -120,14 +122,27 @@ fn scan_shape(limits: Limits) -> impl Strategy<Value = ScanShape> {
     ];
     let ordered = prop::bool::weighted(if limits.ordered { 0.2 } else { 0.0 });
     let consumers = prop_oneof![3 => Just(1u32), 1 => 2u32..=3];
-    (any::<usize>(), vec(range, 0..=4), consumers, ordered).prop_map(
-        |(table, ranges, consumers, ordered)| ScanShape {
-            table,
-            ranges,
-            consumers,
-            ordered,
-        },
+    (
+        any::<usize>(),
+        vec(range, 0..=4),
+        consumers,
+        ordered,
+        degree(),
     )
+        .prop_map(
+            |(table, ranges, consumers, ordered, devices_max)| ScanShape {
+                table,
+                ranges,
+                consumers,
+                ordered,
+                devices_max,
+            },
+        )
+}
+
+/// From how many devices a scan may read; mostly from all.
+fn degree() -> impl Strategy<Value = Option<u32>> {
+    prop_oneof![3 => Just(None), 1 => (0u32..4).prop_map(Some)]
 }
 
 pub(crate) fn op(limits: Limits) -> impl Strategy<Value = Op> {
@@ -138,6 +153,7 @@ pub(crate) fn op(limits: Limits) -> impl Strategy<Value = Op> {
         1 => at().prop_map(Op::DropTable),
         12 => scan_shape(limits).prop_map(Op::Scan),
         40 => at().prop_map(Op::Request),
+        4 => (at(), degree()).prop_map(|(scan, most)| Op::Degree(scan, most)),
         2 => at().prop_map(Op::WithdrawRequest),
         10 => at().prop_map(Op::Progress),
         6 => at().prop_map(Op::Lapse),

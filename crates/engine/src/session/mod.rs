@@ -120,7 +120,8 @@ impl Session {
     }
 
     /// Makes a table of a file, a folder, a glob (`data/*.parquet`) or a URL (`s3://`, `http://`),
-    /// or replaces the one of that name. All sessions of the engine see it.
+    /// or of several of these with commas between them, or replaces the one of that name. All
+    /// sessions of the engine see it.
     ///
     /// # Errors
     /// [`Error::Table`], which names the path.

@@ -7,6 +7,7 @@
 //!
 //! Not here: settings (`SHOW ALL`, `information_schema.df_settings`).
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ use arrow::array::{
 };
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use async_trait::async_trait;
+use coscan_core::DeviceId;
 use coscan_storage::pool::{ChunkRow, ScanRow};
 use datafusion::catalog::{MemorySchemaProvider, SchemaProvider, Session, TableProvider};
 use datafusion::datasource::memory::MemorySourceConfig;
@@ -53,7 +55,7 @@ pub(crate) fn schema(engine: &WeakEngine) -> Result<MemorySchemaProvider> {
 }
 
 /// Columns that say where files and devices are, in whichever table.
-const PLACES: [&str; 4] = ["file", "folder", "name", "state"];
+const PLACES: [&str; 5] = ["file", "folder", "name", "paths", "state"];
 
 /// The rows of a table; of no engine, no rows.
 type Rows = fn(Option<&Engine>) -> Result<RecordBatch>;
@@ -257,10 +259,21 @@ fn devices(engine: Option<&Engine>) -> Result<RecordBatch> {
     let rows = engine
         .map(|engine| engine.devices().snapshots())
         .unwrap_or_default();
+    let mut workers: BTreeMap<DeviceId, u64> = BTreeMap::new();
+    for pool in engine.iter().flat_map(|engine| engine.resources().pools()) {
+        for (device, scans) in pool.workers() {
+            *workers.entry(device).or_default() += scans as u64;
+        }
+    }
+    let workers = rows
+        .iter()
+        .map(|device| workers.get(&device.id).copied().unwrap_or(0));
+    let paths: Vec<String> = rows.iter().map(|device| device.paths.join(",")).collect();
     let meter = || rows.iter().map(|device| &device.meter);
     let mut columns = Columns::default();
     columns.id("device", rows.iter().map(|device| u32::from(device.id.0)));
     columns.text("name", rows.iter().map(|device| device.name.as_str()));
+    columns.text("paths", paths.iter().map(String::as_str));
     columns.count("requests", meter().map(|meter| meter.requests));
     columns.count(
         "requests_failed",
@@ -274,6 +287,7 @@ fn devices(engine: Option<&Engine>) -> Result<RecordBatch> {
         "utilisation",
         meter().map(coscan_storage::device::MeterSnapshot::utilisation),
     );
+    columns.count("workers", workers);
     columns.number(
         "bytes_per_second",
         meter().map(|meter| meter.bytes_per_second),

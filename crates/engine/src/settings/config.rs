@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use coscan_core::smooth::AccessPath;
 use coscan_core::{Policy, StorageModel};
+use coscan_storage::device::NamedDevice;
 
 /// How an [`Engine`](crate::Engine) is set up. The settings among these (`policy` to `access_path`,
 /// `index_folder`) are what new sessions start with; a session changes its own with SET.
@@ -40,6 +41,11 @@ pub struct EngineConfig {
     pub bandwidth: Option<u64>,
     /// Adds so much to every request, for experiments.
     pub latency: Duration,
+    /// Names of devices, by the paths whose files are on them. Others are told apart by their
+    /// numbers in the system.
+    pub devices: Vec<NamedDevice>,
+    /// From how many devices a scan reads at a time. `None`: as many as suit all that runs.
+    pub parallelism: Option<u32>,
     /// Loads outstanding per device; at least 1.
     pub loads_max: usize,
     /// Threads that decode. `None`: as many as the machine has cores.
@@ -95,6 +101,8 @@ impl Default for EngineConfig {
             access_path: AccessPath::Smooth,
             bandwidth: None,
             latency: Duration::ZERO,
+            devices: Vec::new(),
+            parallelism: None,
             loads_max: LOADS_MAX_DEFAULT,
             decode_threads: None,
             record_trace: false,

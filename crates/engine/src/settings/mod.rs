@@ -41,6 +41,8 @@ pub struct Settings {
     pub small_table_bytes: u64,
     /// Whether scans are cooperative at all.
     pub cooperative: bool,
+    /// From how many devices a scan reads at a time. `None`: as many as suit all that runs.
+    pub parallelism: Option<u32>,
     /// How rows are found where an index serves the predicate.
     pub access_path: AccessPath,
     /// What makes a smooth scan's region grow and shrink.
@@ -109,6 +111,7 @@ impl Settings {
             chunk_bytes: config.chunk_bytes,
             small_table_bytes: config.small_table_bytes,
             cooperative: config.cooperative,
+            parallelism: config.parallelism,
             access_path: config.access_path,
             smooth_policy: SmoothPolicy::Elastic,
             smooth_trigger: SmoothTrigger::Eager,

@@ -7,7 +7,7 @@
 use coscan_core::smooth::{AccessPath, SmoothPolicy, SmoothTrigger};
 use coscan_core::{Policy, StorageModel};
 
-use super::values::{self, UNLIMITED, named, show_switch, switch};
+use super::values::{self, AUTO, UNLIMITED, named, show_switch, switch};
 use super::{EngineConfig, NamedFolder, Refusal, Settings};
 use crate::memory::LIMIT_BY_DEFAULT;
 use crate::right::Right;
@@ -221,6 +221,25 @@ pub const SETTINGS: &[Setting] = &[
         show: |settings| show_switch(settings.share_operators),
         configure: Some(|config, value| {
             config.share_operators = switch(value)?;
+            Ok(())
+        }),
+    },
+    Setting {
+        name: "parallelism",
+        values: Values::Kind("auto, or a number from 1"),
+        default: AUTO,
+        applies_to: "the session's next queries, where a table is on several devices",
+        help: "From how many devices a scan reads at a time: auto (as many as other scans, the devices' and the processors' utilisation and memory leave; changed while it runs) or always so many",
+        set: |settings, value| {
+            settings.parallelism = values::parallelism(value)?;
+            Ok(())
+        },
+        show: |settings| {
+            let most = settings.parallelism;
+            most.map_or_else(|| AUTO.to_owned(), |most| most.to_string())
+        },
+        configure: Some(|config, value| {
+            config.parallelism = values::parallelism(value)?;
             Ok(())
         }),
     },

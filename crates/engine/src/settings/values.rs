@@ -81,6 +81,21 @@ pub(super) fn chunk_bytes(value: &str) -> Result<u64, Refused> {
     }
 }
 
+/// What stands for a degree of parallelism that is chosen while a query runs.
+pub(super) const AUTO: &str = "auto";
+
+/// A number of devices, or none: chosen while the query runs.
+pub(super) fn parallelism(value: &str) -> Result<Option<u32>, Refused> {
+    let value = value.trim();
+    if value.eq_ignore_ascii_case(AUTO) {
+        return Ok(None);
+    }
+    match value.parse() {
+        Ok(0) | Err(_) => Err(format!("'{value}'; it is auto or a number from 1")),
+        Ok(devices) => Ok(Some(devices)),
+    }
+}
+
 /// A number of rows.
 pub(super) fn rows(value: &str) -> Result<u64, Refused> {
     let number = value.trim().parse();

@@ -3,12 +3,14 @@
 //! | where | question |
 //! |---|---|
 //! | `registration.rs` | which files are the table at a path? |
+//! | `locations.rs` | how are files in several places one table? |
 //! | `parquet_format.rs` | which file of a table cannot be read, or does not fit the others? |
 //! | `footers.rs` | which footers does DataFusion plan with? |
 //!
 //! Not here: object stores (`object_stores/`), who sees which table (`own/`).
 
 pub(crate) mod footers;
+mod locations;
 mod parquet_format;
 pub(crate) mod registration;
 

@@ -24,6 +24,7 @@ use glob::Pattern;
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
 use url::Url;
 
+use super::locations::{self, Place};
 use super::parquet_format::{CheckedParquet, CheckedParquetFactory};
 
 /// The extension of Parquet files.
@@ -32,12 +33,53 @@ const PARQUET: &str = "parquet";
 /// The names in a folder that are not hidden, as a glob.
 const VISIBLE: &str = "[!._]*";
 
-/// Makes a table of the files at `path`.
+/// Makes a table of the files at `path`, or at several places between commas (`locations.rs`).
 ///
 /// # Errors
 /// If nothing is there, or a file is not what its extension says, or does not fit the others; the
 /// file is named if it is Parquet.
 pub(crate) async fn table_at(state: &SessionState, path: &str) -> Result<Arc<dyn TableProvider>> {
+    let config = match locations::split(path).as_slice() {
+        [one] => {
+            let place = place_at(state, one).await?;
+            let config = ListingTableConfig::new(place.url);
+            let config = config.with_listing_options(place.options);
+            config.infer_schema(state).await?
+        }
+        several => {
+            let urls = several
+                .iter()
+                .map(|one| parse(one).map_err(|why| named(one, why)));
+            let urls: Vec<ListingTableUrl> = urls.collect::<Result<_>>()?;
+            locations::of_one_store(several, &urls)?;
+            let mut places = Vec::with_capacity(several.len());
+            for one in several {
+                let place = place_at(state, one).await;
+                places.push(place.map_err(|why| named(one, why))?);
+            }
+            let schema = locations::agreed(state, &places).await?;
+            let options = places[0].options.clone();
+            let urls = places.into_iter().map(|place| place.url).collect();
+            let config = ListingTableConfig::new_with_multi_paths(urls);
+            config.with_listing_options(options).with_schema(schema)
+        }
+    };
+    let cache = state.runtime_env().cache_manager.get_file_statistic_cache();
+    Ok(Arc::new(ListingTable::try_new(config)?.with_cache(cache)))
+}
+
+/// The error with the place that it is about. Other kinds name their files themselves.
+fn named(place: &str, error: DataFusionError) -> DataFusionError {
+    match error {
+        DataFusionError::Configuration(reason) => {
+            DataFusionError::Configuration(format!("{place}: {reason}"))
+        }
+        error => error,
+    }
+}
+
+/// The files at one place, and how they are listed and read.
+async fn place_at(state: &SessionState, path: &str) -> Result<Place> {
     let url = parse(path)?;
     let store = state.runtime_env().object_store(&url)?;
     let first = first_file(state, &url, store.as_ref()).await?;
@@ -60,13 +102,16 @@ pub(crate) async fn table_at(state: &SessionState, path: &str) -> Result<Arc<dyn
             config.with_listing_options(options.with_file_extension(parquet.unwrap_or_default()))
         }
     };
-    let config = config
-        .infer_partitions_from_path(state)
-        .await?
-        .infer_schema(state)
-        .await?;
-    let cache = state.runtime_env().cache_manager.get_file_statistic_cache();
-    Ok(Arc::new(ListingTable::try_new(config)?.with_cache(cache)))
+    let config = config.infer_partitions_from_path(state).await?;
+    let (Some(url), Some(options)) = (config.table_paths.first(), &config.options) else {
+        let lost = "a place of files has lost its options".to_owned();
+        return Err(DataFusionError::Internal(lost));
+    };
+    Ok(Place {
+        text: path.to_owned(),
+        url: url.clone(),
+        options: options.clone(),
+    })
 }
 
 /// Makes the table that `CREATE EXTERNAL TABLE … STORED AS PARQUET` declares: DataFusion's, but

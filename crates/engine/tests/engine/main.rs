@@ -13,6 +13,7 @@ mod bad_files;
 mod blooms;
 mod candidates;
 mod common;
+mod declustered;
 mod explain;
 mod faults;
 mod few_rows;

@@ -1,13 +1,14 @@
 //! Which device holds a file?
 //!
 //! A local file belongs to the block device that its file system is on (`st_dev`), so that two
-//! disks have two queues and two meters, and one disk one, however many tables are on it.
+//! disks have two queues and two meters, and one disk one, however many tables are on it; below a
+//! path that is given the name of a device, to that one (`named.rs`).
 //! Everything else belongs to the object store registered for its URL.
 //! Not here: building object stores from URLs and credentials (the engine), reading.
 //! Bounds: at most 65536 devices ([`DeviceId`] is a `u16`); a device is never removed.
 //! R1: a device id, once given out, means the same device for their life.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -21,6 +22,7 @@ use parking_lot::Mutex;
 use super::handles::unreadable;
 use super::local_path::path_of;
 use super::mounts::Mounts;
+use super::named::{self, NamedDevice};
 use super::sys::Ring;
 use super::{
     Device, LocalDevice, LocalOptions, MeterSnapshot, ObjectDevice, ObjectOptions, Throttle,
@@ -35,8 +37,10 @@ pub struct DeviceOptions {
     pub local: LocalOptions,
     /// How object stores are read.
     pub object: ObjectOptions,
-    /// Slows each device down.
+    /// Slows each device down that has no throttle of its own.
     pub throttle: Option<Throttle>,
+    /// Local devices by name.
+    pub named: Vec<NamedDevice>,
 }
 
 /// A device and its numbers at one moment: a row of `coscan.devices`.
@@ -46,6 +50,8 @@ pub struct DeviceSnapshot {
     pub id: DeviceId,
     /// Its name.
     pub name: String,
+    /// Where its files are: the paths that were given its name, mount points, or the store's URL.
+    pub paths: Vec<String>,
     /// Its meter.
     pub meter: MeterSnapshot,
     /// The gap that is read rather than skipped.
@@ -64,8 +70,12 @@ pub struct Devices {
 struct Known {
     /// By id.
     devices: Vec<Arc<dyn Device>>,
+    /// What [`DeviceSnapshot::paths`] says, by id.
+    paths: Vec<BTreeSet<String>>,
     /// Local devices by `st_dev`.
     local: HashMap<u64, DeviceId>,
+    /// Local devices by name.
+    named: HashMap<String, DeviceId>,
     /// Registered ones by URL prefix, without a slash at the end.
     registered: HashMap<String, DeviceId>,
 }
@@ -103,7 +113,7 @@ impl Devices {
     /// `Internal` if there are 65536 devices.
     pub fn register(&self, url: &str, device: Arc<dyn Device>) -> Result<DeviceId, StorageError> {
         let mut known = self.known.lock();
-        let id = known.add(device)?;
+        let id = known.add(device, [url.to_owned()].into())?;
         known.registered.insert(key(url), id);
         Ok(id)
     }
@@ -158,11 +168,19 @@ impl Devices {
     /// All devices, by id.
     #[must_use]
     pub fn snapshots(&self) -> Vec<DeviceSnapshot> {
-        let devices = self.known.lock().devices.clone();
+        let known = self.known.lock();
+        let devices = known
+            .devices
+            .iter()
+            .cloned()
+            .zip(known.paths.iter().cloned());
+        let devices: Vec<_> = devices.collect();
+        drop(known);
         let rows = (0..=u16::MAX).zip(devices);
-        rows.map(|(id, device)| DeviceSnapshot {
+        rows.map(|(id, (device, paths))| DeviceSnapshot {
             id: DeviceId(id),
             name: device.name().to_owned(),
+            paths: paths.into_iter().collect(),
             meter: device.meter().snapshot(),
             request_cost_bytes: device.request_cost_bytes(),
         })
@@ -172,21 +190,54 @@ impl Devices {
     async fn local(&self, location: &Path) -> Result<(DeviceId, Arc<dyn Device>), StorageError> {
         let path = path_of(location);
         let options = &self.options.local;
-        let calls = self.mounts.lock().calls(&path, options.read_timeout);
+        let named = named::of(&self.options.named, &path);
+        if let Some(named) = named {
+            let known = self.known.lock();
+            if let Some(found) = known.named.get(&named.name).and_then(|&id| known.with(id)) {
+                return Ok(found);
+            }
+        }
+        let (calls, mount) = {
+            let mut mounts = self.mounts.lock();
+            let calls = mounts.calls(&path, options.read_timeout);
+            (calls, mounts.point(&path))
+        };
         let number = calls.ask(move || Ok(fs::metadata(&path)?.dev())).await;
         let number = number.map_err(|why| unreadable(location, why))?;
         let mut known = self.known.lock();
-        if let Some(found) = known.local.get(&number).and_then(|&id| known.with(id)) {
+        let id = match named {
+            Some(named) => known.named.get(&named.name).copied(),
+            None => known.local.get(&number).copied(),
+        };
+        if let Some(id) = id
+            && let Some(found) = known.with(id)
+        {
+            if named.is_none() {
+                known.paths[usize::from(id.0)].insert(mount);
+            }
             return Ok(found);
         }
         // Under the lock, so that a disk does not get two queues: it starts a thread or a few, and
         // asks the disk nothing.
-        let device = LocalDevice::of_number(number, calls, options, Ring::start);
+        let name = named.map(|named| named.name.as_str());
+        let device = LocalDevice::of_number(number, name, calls, options, Ring::start);
         let device = device.map_err(|source| unreadable(location, source.into()))?;
         let device = Arc::new(device);
-        let device = self.throttled(device);
-        let id = known.add(Arc::clone(&device))?;
-        known.local.insert(number, id);
+        let Some(named) = named else {
+            let device = self.throttled(device);
+            let id = known.add(Arc::clone(&device), [mount].into())?;
+            known.local.insert(number, id);
+            return Ok((id, device));
+        };
+        let device: Arc<dyn Device> = match named.throttle {
+            Some(throttle) => Arc::new(Throttled::new(device, throttle)),
+            None => self.throttled(device),
+        };
+        let entries = self.options.named.iter();
+        let entries = entries.filter(|other| other.name == named.name);
+        let paths = entries.map(|entry| entry.path.display().to_string());
+        let id = known.add(Arc::clone(&device), paths.collect())?;
+        known.named.insert(named.name.clone(), id);
         Ok((id, device))
     }
 
@@ -199,10 +250,15 @@ impl Devices {
 }
 
 impl Known {
-    fn add(&mut self, device: Arc<dyn Device>) -> Result<DeviceId, StorageError> {
+    fn add(
+        &mut self,
+        device: Arc<dyn Device>,
+        paths: BTreeSet<String>,
+    ) -> Result<DeviceId, StorageError> {
         let id = u16::try_from(self.devices.len())
             .map_err(|_| StorageError::Internal("more than 65536 devices".into()))?;
         self.devices.push(device);
+        self.paths.push(paths);
         Ok(DeviceId(id))
     }
 
@@ -314,6 +370,49 @@ mod tests {
 
         let local = devices.register_store("file:///mnt/a", store()).unwrap();
         assert_eq!(id("file:///", "mnt/a/b/c").unwrap(), local);
+    }
+
+    #[tokio::test]
+    async fn paths_of_one_name_are_one_device_of_its_own() {
+        let (a, b) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let throttle = |megabytes: u64| Throttle {
+            bytes_per_second: megabytes * 1_000_000,
+            latency: Duration::ZERO,
+        };
+        let named = |name: &str, path: std::path::PathBuf, throttle| NamedDevice {
+            name: name.to_owned(),
+            path,
+            throttle,
+        };
+        let devices = Devices::new(DeviceOptions {
+            throttle: Some(throttle(7)),
+            named: vec![
+                named("one", a.path().join("x"), Some(throttle(50))),
+                named("two", a.path().join("y"), None),
+                named("one", b.path().to_owned(), None),
+            ],
+            ..DeviceOptions::default()
+        });
+        let mut ids = Vec::new();
+        for folder in [a.path().join("x"), a.path().join("y"), b.path().join("z")] {
+            std::fs::create_dir(&folder).unwrap();
+            let file = folder.join("f");
+            std::fs::write(&file, "bytes").unwrap();
+            let found = devices.device_for("file:///", &at(&file)).await;
+            ids.push(found.unwrap().0.0);
+        }
+        let other = a.path().join("f");
+        std::fs::write(&other, "bytes").unwrap();
+        let found = devices.device_for("file:///", &at(&other)).await;
+        ids.push(found.unwrap().0.0);
+        assert_eq!(ids, [0, 1, 0, 2]);
+        let rows = devices.snapshots();
+        assert!(rows[0].name.starts_with("one (") && rows[0].name.ends_with("at 50 MB/s"));
+        assert!(rows[1].name.starts_with("two (") && rows[1].name.ends_with("at 7 MB/s"));
+        let paths = [a.path().join("x"), b.path().to_owned()];
+        let mut paths = paths.map(|path| path.display().to_string());
+        paths.sort_unstable();
+        assert_eq!(rows[0].paths, paths);
     }
 
     #[tokio::test]

@@ -173,6 +173,10 @@ impl When {
 
 #[async_trait]
 impl Device for Faulty {
+    fn label(&self) -> Option<&str> {
+        self.inner.label()
+    }
+
     fn name(&self) -> &str {
         &self.name
     }

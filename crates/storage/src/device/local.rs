@@ -93,6 +93,8 @@ impl Default for LocalOptions {
 /// The local files of one block device (or, without one, of one file system).
 #[derive(Debug)]
 pub struct LocalDevice {
+    /// Given by configuration.
+    label: Option<String>,
     names: Names,
     /// What it is called since its ring gave up.
     names_fallen: Names,
@@ -165,20 +167,22 @@ impl LocalDevice {
         };
         let number = fs::metadata(path).map_err(fail)?.dev();
         let calls = Calls::new(options.read_timeout);
-        Self::of_number(number, calls, options, start_ring).map_err(fail)
+        Self::of_number(number, None, calls, options, start_ring).map_err(fail)
     }
 
-    /// The device with this number, whose calls that may hang are made by `calls`. Asks its file
-    /// systems nothing.
+    /// The device with this number, whose calls that may hang are made by `calls`; called `name`,
+    /// or as the system calls it. Asks its file systems nothing.
     pub(super) fn of_number(
         number: u64,
+        name: Option<&str>,
         calls: Arc<Calls>,
         options: &LocalOptions,
         start_ring: impl FnOnce(String, u16) -> io::Result<Ring>,
     ) -> io::Result<Self> {
-        let device = block_device(number);
+        let device = name.map_or_else(|| block_device(number), str::to_owned);
         let engine = Engine::start(&device, options, start_ring)?;
         Ok(Self {
+            label: name.map(str::to_owned),
             names: Names::new(&device, engine.name()),
             names_fallen: Names::new(&device, PREAD),
             engine,
@@ -189,6 +193,15 @@ impl LocalDevice {
             piece_bytes: options.piece_bytes.next_multiple_of(PAGE).max(PAGE),
             read_timeout: options.read_timeout,
         })
+    }
+
+    /// The same device, with a name that errors say.
+    #[must_use]
+    pub fn called(self, name: &str) -> Self {
+        Self {
+            label: Some(name.to_owned()),
+            ..self
+        }
     }
 
     /// Whether reads pass the page cache by. Turns false for good at the first refusal.
@@ -278,6 +291,10 @@ impl LocalDevice {
 
 #[async_trait]
 impl Device for LocalDevice {
+    fn label(&self) -> Option<&str> {
+        self.label.as_deref()
+    }
+
     fn name(&self) -> &str {
         let names = if self.engine.has_fallen() {
             &self.names_fallen

@@ -12,6 +12,7 @@
 //! | `throttle.rs` | a device as slow as wanted |
 //! | `faulty.rs` | a device that fails as planned |
 //! | `devices.rs` | which device holds a file |
+//! | `named.rs` | which files are on a device that has a name by configuration |
 //! | `merge.rs`, `scatter.rs` | which requests to issue; where their bytes go |
 //! | `meter.rs` | how busy and how fast a device is |
 //! | `handles.rs`, `open_file.rs` | open files |
@@ -37,6 +38,7 @@ mod local_version;
 pub mod merge;
 mod meter;
 mod mounts;
+mod named;
 mod object;
 mod open_file;
 mod positional;
@@ -60,6 +62,7 @@ pub use faulty::{Fault, Faulty, Rule, When};
 pub use local::{LocalDevice, LocalEngine, LocalOptions};
 pub use local_version::{known_in_full, local_version};
 pub use meter::{InFlight, Meter, MeterSnapshot};
+pub use named::NamedDevice;
 pub use object::{ObjectDevice, ObjectOptions};
 pub use throttle::{Throttle, Throttled};
 
@@ -122,6 +125,11 @@ impl From<&ObjectMeta> for FileVersion {
 pub trait Device: Send + Sync + Debug {
     /// What it is and how it is read: `/dev/vda (io_uring, O_DIRECT)`, `s3://bucket`.
     fn name(&self) -> &str;
+
+    /// The name that it was given by configuration: errors say it.
+    fn label(&self) -> Option<&str> {
+        None
+    }
 
     /// One scatter-gather request: the bytes of each range, in order. Ranges are ascending and do
     /// not overlap; they may be empty. Without a wanted byte nothing is read or checked.

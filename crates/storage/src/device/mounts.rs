@@ -37,6 +37,11 @@ impl Mounts {
         let calls = self.calls.entry(point.to_owned());
         Arc::clone(calls.or_insert_with(|| Calls::new(wait)))
     }
+
+    /// The mount point of this path, as it was when calls about it were asked for last.
+    pub(super) fn point(&self, path: &Path) -> String {
+        longest_prefix(&self.points, path).display().to_string()
+    }
 }
 
 /// The mount points in "36 35 98:0 /root /mount/point options ...", a line each.

@@ -87,6 +87,10 @@ impl Device for Throttled {
         &self.name
     }
 
+    fn label(&self) -> Option<&str> {
+        self.inner.label()
+    }
+
     async fn read(
         &self,
         file: &FileVersion,

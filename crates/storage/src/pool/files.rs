@@ -137,6 +137,14 @@ impl TableFile {
             return error;
         };
         // A device may speak of the pages around, which begin in another column.
+        let range = range.clone();
+        let error = match self.device.label() {
+            Some(device) => StorageError::OnDevice {
+                device: device.to_owned(),
+                reason: Box::new(error),
+            },
+            None => error,
+        };
         let meets = |asked: &&Range<u64>| asked.start < range.end && range.start < asked.end;
         let first = wanted.iter().find(meets).or(wanted.first());
         match first.and_then(|range| self.place_of(range.start)) {

@@ -92,7 +92,11 @@ impl Inner {
             let mut progress = Progress::default();
             self.fail(&job, &mut progress, &owed.unwrap_or_default(), &error);
         }
-        self.state.lock().loads.remove(&job.id);
+        self.with_state(|state, effects| {
+            if let Some(load) = state.loads.remove(&job.id) {
+                state.load_ended(load.scan, load.device, effects);
+            }
+        });
     }
 
     async fn carry_out(self: &Arc<Self>, job: &LoadJob) {
@@ -116,7 +120,7 @@ impl Inner {
                 async move {
                     let ranges: Vec<Range<u64>> =
                         run.ranges.iter().map(|(range, _)| range.clone()).collect();
-                    let answer = file.read(&ranges).await;
+                    let answer = self.shared.reserve.load(file, &ranges).await;
                     (run, answer)
                 }
             })

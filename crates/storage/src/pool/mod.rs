@@ -4,6 +4,8 @@
 //! |---|---|
 //! | `state` | what the core's actions change: tables, frames, waiting consumers |
 //! | `load.rs`, `io_threads.rs` | how a load is read, and on which thread |
+//! | `degree.rs` | from how many devices a scan reads at a time |
+//! | `reserve.rs` | how pages that a query waits for get past loads |
 //! | `scan.rs`, `spec.rs` | a scan, and what it needs of the core |
 //! | `hand_out.rs` | how consumers get its chunks |
 //! | `lease.rs`, `column_request.rs` | how a chunk's arrays are had, and which |
@@ -28,6 +30,7 @@ mod columns;
 mod config;
 mod decode_pool;
 mod decoded;
+mod degree;
 mod files;
 mod gate;
 mod hand_out;
@@ -41,6 +44,7 @@ mod page_read;
 mod pick;
 mod place;
 mod recorder;
+mod reserve;
 mod restart;
 mod scan;
 mod silent;
@@ -80,8 +84,10 @@ use crate::memory::Lender;
 use crate::panics::panicked;
 use crate::{Result, StorageError};
 use decode_pool::DecodePool;
+use degree::{Degrees, Measured};
 use gate::Gate;
 use io_threads::IoThreads;
+use reserve::Reserve;
 use restart::OnPanic;
 use silent::Watched;
 use state::{Effects, Epoch, PageRequests, State, Traces};
@@ -100,6 +106,7 @@ pub struct PoolShared {
     decoded_bytes: Arc<AtomicU64>,
     gate: Arc<Gate>,
     watched: Arc<Watched>,
+    reserve: Reserve,
     pools: AtomicUsize,
 }
 
@@ -120,6 +127,7 @@ impl PoolShared {
         Ok(Arc::new(Self {
             gate,
             watched,
+            reserve: Reserve::default(),
             pools: AtomicUsize::new(0),
             files,
             memory,
@@ -222,6 +230,7 @@ impl BufferPool {
             decisions: 0,
             shut_down: false,
             epoch: Epoch::default(),
+            degrees: Degrees::new(shared.memory.limit()),
         };
         let number = shared.pools.fetch_add(1, Ordering::Relaxed);
         let inner = Arc::new(Inner {
@@ -283,7 +292,17 @@ async fn tick(pool: Weak<Inner>) {
         watched.lapse_silent(None);
         let Some(inner) = pool.upgrade() else { return };
         inner.shared.memory.tell();
+        let deciding = inner.state.lock().degrees.is_active();
+        let measured = deciding.then(|| Measured {
+            devices: inner.shared.files.devices().snapshots(),
+            processor_time: degree::processor_time(),
+            processors: std::thread::available_parallelism()
+                .map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(u32::MAX)),
+        });
         inner.with_state(|state, effects| {
+            if let Some(measured) = &measured {
+                state.measure_degrees(measured, effects);
+            }
             state.lapse_untaken(lapse_after, effects);
             state.drop_retired(effects);
             let now = state.origin.elapsed().as_nanos();

@@ -222,7 +222,9 @@ impl PageBytes {
         self.memory.grow(ranges.iter().map(footprint).sum());
         let gap = self.file.device().request_cost_bytes();
         self.requests = crate::device::merge::plan(&ranges, gap, u64::MAX).len() as u64;
+        let under_way = self.pool.shared.reserve.pages(self.file.device_id());
         let answers = self.file.read(&ranges).await?;
+        drop(under_way);
         for ((range, root), bytes) in apart.into_iter().zip(answers) {
             self.bytes_read += range.end - range.start;
             self.buffers.entry(root).or_default().push((range, bytes));

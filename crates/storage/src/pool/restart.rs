@@ -57,6 +57,7 @@ impl State {
         self.by_key.clear();
         self.retired.clear();
         self.loads.clear();
+        self.degrees.forget();
         self.untaken.clear();
         self.load_error = None;
         // A log from here on would not replay.

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use coscan_core::{ChunkId, ChunkSet, Event, ScanId, ScanSpec};
+use coscan_core::{ChunkId, ChunkSet, DeviceId, Event, ScanId, ScanSpec};
 
 use super::spec::{ScanPart, ScanRequest, Spec};
 use super::state::ScanState;
@@ -35,6 +35,7 @@ impl BufferPool {
             parts,
             consumers,
             ordered,
+            devices_max,
             label,
         } = request;
         let max = self.inner.config.buffer_bytes_max.unwrap_or(u64::MAX);
@@ -53,23 +54,31 @@ impl BufferPool {
             ..ScanState::default()
         };
         state.metrics.chunks_wanted = chunks_wanted;
+        let devices = if ordered || devices_max.is_some() {
+            Vec::new()
+        } else {
+            devices_of(&table, &parts)
+        };
         let scan = self.inner.with_state(|pool, effects| {
             if !pool.tables.contains_key(&table.table) {
                 return Err(pool.unknown_table(table.table));
             }
             let id = ScanId(pool.next_scan);
+            let devices_max = devices_max.or_else(|| pool.degrees.register(id, &devices));
             let consumers = u32::try_from(consumers.max(1)).unwrap_or(u32::MAX);
             let spec = ScanSpec {
                 table: table.table,
                 parts: specs,
                 consumers,
                 ordered,
+                devices_max,
             };
             // The scan must be known here before the core acts for it.
             pool.scans.insert(id, state);
             let registered = pool.handle(Event::ScanRegistered { scan: id, spec }, effects);
             if let Err(error) = registered {
                 pool.scans.remove(&id);
+                pool.degree_ends(id, effects);
                 return Err(error);
             }
             pool.next_scan += 1;
@@ -111,6 +120,7 @@ impl Scan {
             parts: vec![part],
             consumers: 1,
             ordered: false,
+            devices_max: None,
             label: label.unwrap_or_default(),
         })?;
         scan.with_scan(|state| state.again = Some((self.id, tries)));
@@ -208,4 +218,12 @@ impl std::fmt::Debug for Scan {
             .field("id", &self.id)
             .finish_non_exhaustive()
     }
+}
+
+/// The devices that a scan's chunks are on, ascending.
+fn devices_of(table: &TableView, parts: &[ScanPart]) -> Vec<DeviceId> {
+    let chunks = parts.iter().flat_map(|part| &part.chunks);
+    let files = chunks.filter_map(|&at| table.chunks.get(at));
+    let devices: BTreeSet<DeviceId> = files.map(|info| info.file.device_id()).collect();
+    devices.into_iter().collect()
 }

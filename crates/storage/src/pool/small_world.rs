@@ -42,6 +42,7 @@ pub(super) fn start(pool: &BufferPool, file: &Arc<TableFile>, chunks: Vec<usize>
         }],
         consumers: 1,
         ordered: false,
+        devices_max: None,
         label: "test".into(),
     };
     Arc::new(pool.scan(request).unwrap())

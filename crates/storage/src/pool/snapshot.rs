@@ -1,8 +1,9 @@
 //! What a pool does at this moment, for system tables, metrics and traces.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 
-use coscan_core::{ColumnSet, StorageModel};
+use coscan_core::{ColumnSet, DeviceId, ScanId, StorageModel};
 
 use super::BufferPool;
 use super::state::{LoadTrace, PageTrace, ScanMetrics};
@@ -133,6 +134,20 @@ impl BufferPool {
             used_bytes: state.abm.used_bytes(),
             budget_bytes: state.abm.budget_bytes(),
         }
+    }
+
+    /// For how many scans each device reads a chunk now.
+    #[must_use]
+    pub fn workers(&self) -> BTreeMap<DeviceId, usize> {
+        let state = self.inner.state.lock();
+        let mut scans: BTreeMap<DeviceId, BTreeSet<ScanId>> = BTreeMap::new();
+        for load in state.loads.values() {
+            scans.entry(load.device).or_default().insert(load.scan);
+        }
+        let counts = scans
+            .into_iter()
+            .map(|(device, scans)| (device, scans.len()));
+        counts.collect()
     }
 
     /// Counters.

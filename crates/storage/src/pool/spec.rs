@@ -38,6 +38,9 @@ pub struct ScanRequest {
     pub consumers: usize,
     /// Chunks must come in ascending order of their position.
     pub ordered: bool,
+    /// From how many devices it may read at a time, at least 1. None: as many as suit all that
+    /// runs (`degree.rs`).
+    pub devices_max: Option<u32>,
     /// What traces and `coscan.scans` call it.
     pub label: Arc<str>,
 }
@@ -215,6 +218,7 @@ mod tests {
                 parts: vec![ScanPart { chunks, columns }],
                 consumers: 1,
                 ordered: false,
+                devices_max: None,
                 label: "test".into(),
             };
             let scan = pool.scan(request).unwrap();

@@ -163,6 +163,7 @@ pub(crate) fn start(
         parts,
         consumers,
         ordered: false,
+        devices_max: None,
         label: "test".into(),
     };
     Arc::new(pool.scan(request).unwrap())

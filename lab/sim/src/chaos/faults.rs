@@ -229,6 +229,7 @@ impl Driver<'_> {
             parts,
             consumers,
             ordered,
+            devices_max: None,
         };
         self.counts.scans += 1;
         self.tell(&Event::ScanRegistered { scan, spec }, None);

@@ -277,6 +277,7 @@ impl<W: Watch> Simulation<'_, W> {
             parts: query.parts.clone(),
             consumers: 1,
             ordered: false,
+            devices_max: None,
         };
         self.tell(Event::ScanRegistered { scan, spec });
         self.tell(Event::ChunkRequested { scan });

@@ -97,6 +97,7 @@ impl Core {
             parts: vec![part],
             consumers: 1,
             ordered: false,
+            devices_max: None,
         };
         // What the second scan lacks must not be brought before it asks, for it would take the
         // place of what is there.

@@ -54,7 +54,6 @@ impl Abm {
             .get_mut(&scan.table)
             .expect("scans name registered tables");
         let PartState { slot, ref columns } = scan.parts[part];
-        table.slot_mut(slot).coming -= 1;
         table.drop_interest(chunk, slot);
         table.pin(chunk, Pinner::Scan(id), columns.clone());
         table.touch(chunk, columns, seq);

@@ -161,11 +161,6 @@ impl Abm {
             let member = self.state.scan(id);
             let slot = member.parts[member.joined[&chunk].part].slot;
             let entry = self.state.table_mut(table);
-            let comes = entry
-                .slot(slot)
-                .columns
-                .is_subset(&entry.group(chunk).coming);
-            entry.slot_mut(slot).coming -= usize::from(comes);
             entry.drop_interest(chunk, slot);
         }
         for &id in &members {

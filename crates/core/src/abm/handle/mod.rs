@@ -49,6 +49,7 @@ impl Abm {
             Event::TableDropped { table } => self.drop_table(table),
             Event::ScanRegistered { scan, spec } => self.register(scan, spec),
             Event::ChunkRequested { scan } => self.request(scan),
+            Event::DegreeChanged { scan, devices_max } => self.change_degree(scan, devices_max),
             Event::RequestWithdrawn { scan } => self.withdraw_request(scan),
             Event::ChunkProgressed { scan, chunk } => self.progress(scan, chunk),
             Event::ChunkLapsed { scan, chunk } => self.lapse(scan, chunk),
@@ -104,7 +105,15 @@ impl Abm {
     fn append_chunks(&mut self, id: TableId, chunks: Vec<ChunkLayout>, shared: Vec<SharedExtent>) {
         let devices = chunks.iter().map(|chunk| chunk.device);
         self.state.devices.extend(devices);
-        self.state.table_mut(id).append(chunks, shared);
+        let table = self.state.table_mut(id);
+        let before = table.devices.len();
+        table.append(chunks, shared);
+        if table.devices.len() > before {
+            let scans: Vec<_> = table.scans.iter().copied().collect();
+            for scan in scans {
+                self.state.refresh(scan);
+            }
+        }
     }
 
     fn drop_table(&mut self, id: TableId) {

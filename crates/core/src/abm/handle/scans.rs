@@ -5,9 +5,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::abm::Abm;
+use crate::bits::Bits;
 use crate::table::Pinner;
 use crate::table::scan::{PartState, Scan, Turn};
 use crate::{ChunkId, ChunkSet, ScanId, ScanSpec};
+
+/// With more than so many chunks coming from a device, nothing changes for a scan when one more
+/// does. Which devices it reads from, where it may not read from all, changes with any.
+fn plenty(lookahead: usize, devices_max: Option<u32>) -> usize {
+    devices_max.map_or(lookahead, |_| usize::MAX)
+}
 
 impl Abm {
     pub(crate) fn register(&mut self, id: ScanId, spec: ScanSpec) {
@@ -17,6 +24,7 @@ impl Abm {
             parts,
             consumers,
             ordered,
+            devices_max,
         } = spec;
         let rules = self.rules;
         let sequential = ordered || rules.is_sequential();
@@ -25,8 +33,17 @@ impl Abm {
         } else {
             rules.first_chunk(&self.state, table_id, &parts)
         };
-        let lookahead = consumers as usize + rules.loads_ahead(self.state.loads_max);
-        let plenty = (!sequential).then_some(lookahead);
+        let table = self.state.table(table_id);
+        // A scan in order is fed by as many devices as its chunks are on; any other is fed by each
+        // as if it were the only one.
+        let fed_by = if sequential {
+            let at_once = devices_max.map_or(usize::MAX, |max| max.max(1) as usize);
+            table.devices_of(&parts).min(at_once)
+        } else {
+            1
+        };
+        let lookahead = consumers as usize + fed_by * rules.loads_ahead(self.state.loads_max);
+        let plenty = (!sequential).then_some(plenty(lookahead, devices_max));
         let table = self.state.table_mut(table_id);
         table.scans.insert(id);
         let parts: Vec<PartState> = parts
@@ -44,6 +61,7 @@ impl Abm {
             held: BTreeMap::new(),
             lapsed: BTreeSet::new(),
             joined: BTreeMap::new(),
+            devices_max,
             lookahead,
             sequential,
             ordered,
@@ -53,6 +71,7 @@ impl Abm {
             last_activity: now,
             stalled: false,
             starved: false,
+            starved_of: Bits::default(),
             almost: false,
             registered_seq,
             registered_at: now,
@@ -64,6 +83,21 @@ impl Abm {
         self.state.scans.insert(id, scan);
         self.scan_last = Some(id);
         self.active(id);
+        self.state.refresh(id);
+    }
+
+    /// From how many devices it reads at a time changes; a scan in order goes on as it began.
+    pub(crate) fn change_degree(&mut self, id: ScanId, devices_max: Option<u32>) {
+        let scan = self.state.scan_mut(id);
+        scan.devices_max = devices_max;
+        if scan.sequential {
+            return;
+        }
+        let plenty = plenty(scan.lookahead, devices_max);
+        let (table, slots) = (scan.table, scan.slots());
+        for slot in slots {
+            self.state.table_mut(table).slot_mut(slot).plenty = Some(plenty);
+        }
         self.state.refresh(id);
     }
 

@@ -121,6 +121,10 @@ fn parse_event(line: &str) -> Result<(Time, Event), LogError> {
         "ChunkRequested" => Event::ChunkRequested {
             scan: fields.scan()?,
         },
+        "DegreeChanged" => Event::DegreeChanged {
+            scan: fields.scan()?,
+            devices_max: fields.degree()?,
+        },
         "RequestWithdrawn" => Event::RequestWithdrawn {
             scan: fields.scan()?,
         },
@@ -234,7 +238,18 @@ impl<'a> Fields<'a> {
             parts,
             consumers,
             ordered,
+            devices_max: self.degree()?,
         })
+    }
+
+    /// Of the line's end.
+    fn degree(&mut self) -> Result<Option<u32>, LogError> {
+        let Some(word) = self.0.next() else {
+            return Ok(None);
+        };
+        let max = word.strip_prefix("devices=");
+        let max = max.ok_or_else(|| LogError::Trailing(word.to_owned()))?;
+        Ok(Some(number(max, "devices")?))
     }
 
     fn end(mut self) -> Result<(), LogError> {

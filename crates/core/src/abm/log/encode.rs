@@ -79,6 +79,10 @@ pub fn write_event(out: &mut impl Write, now: Time, event: &Event) -> Result {
             write_spec(out, spec)?;
         }
         Event::ChunkRequested { scan } => write!(out, "ChunkRequested {scan}")?,
+        Event::DegreeChanged { scan, devices_max } => {
+            write!(out, "DegreeChanged {scan}")?;
+            write_degree(out, *devices_max)?;
+        }
         Event::RequestWithdrawn { scan } => write!(out, "RequestWithdrawn {scan}")?,
         Event::ChunkProgressed { scan, chunk } => write!(out, "ChunkProgressed {scan} {chunk}")?,
         Event::ChunkLapsed { scan, chunk } => write!(out, "ChunkLapsed {scan} {chunk}")?,
@@ -191,6 +195,7 @@ fn write_spec(out: &mut impl Write, spec: &ScanSpec) -> Result {
         parts,
         consumers,
         ordered,
+        devices_max,
     } = spec;
     let ordered = u8::from(*ordered);
     write!(
@@ -205,7 +210,16 @@ fn write_spec(out: &mut impl Write, spec: &ScanSpec) -> Result {
         out.write_char(':')?;
         write_columns(out, ColumnSet::iter(&part.columns))?;
     }
-    none_if(out, parts.is_empty())
+    none_if(out, parts.is_empty())?;
+    write_degree(out, *devices_max)
+}
+
+/// Nothing is written where there is no limit.
+fn write_degree(out: &mut impl Write, devices_max: Option<u32>) -> Result {
+    match devices_max {
+        Some(max) => write!(out, " devices={max}"),
+        None => Ok(()),
+    }
 }
 
 /// Neighbours that are alike are written once, with their number.

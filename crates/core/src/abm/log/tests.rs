@@ -44,14 +44,21 @@ fn shared() -> impl Strategy<Value = Vec<SharedExtent>> {
 
 fn spec() -> impl Strategy<Value = ScanSpec> {
     let part = (chunk_set(), column_set()).prop_map(|(chunks, columns)| Part { chunks, columns });
-    (any::<u32>(), vec(part, 0..4), any::<u32>(), any::<bool>()).prop_map(
-        |(table, parts, consumers, ordered)| ScanSpec {
+    let degree = proptest::option::of(any::<u32>());
+    (
+        any::<u32>(),
+        vec(part, 0..4),
+        any::<u32>(),
+        any::<bool>(),
+        degree,
+    )
+        .prop_map(|(table, parts, consumers, ordered, devices_max)| ScanSpec {
             table: TableId(table),
             parts,
             consumers,
             ordered,
-        },
-    )
+            devices_max,
+        })
 }
 
 fn event() -> impl Strategy<Value = Event> {
@@ -79,6 +86,8 @@ fn event() -> impl Strategy<Value = Event> {
         (scan(), spec()).prop_map(|(scan, spec)| Event::ScanRegistered { scan, spec }),
         scan().prop_map(|scan| Event::ChunkRequested { scan }),
         scan().prop_map(|scan| Event::RequestWithdrawn { scan }),
+        (scan(), proptest::option::of(any::<u32>()))
+            .prop_map(|(scan, devices_max)| Event::DegreeChanged { scan, devices_max }),
         (scan(), chunk()).prop_map(|(scan, chunk)| Event::ChunkProgressed { scan, chunk }),
         (scan(), chunk()).prop_map(|(scan, chunk)| Event::ChunkLapsed { scan, chunk }),
         (scan(), chunk()).prop_map(|(scan, chunk)| Event::ChunkReleased { scan, chunk }),

@@ -69,6 +69,7 @@ pub(crate) struct Running {
     rows_left: Option<AtomicUsize>,
     pub(crate) pool: BufferPool,
     label: Arc<str>,
+    devices_max: Option<u32>,
 }
 
 /// What statistics left to be done with a chunk.
@@ -194,6 +195,7 @@ impl Execution {
             rows_left,
             pool,
             label: plan.settings.label.as_str().into(),
+            devices_max: plan.settings.parallelism,
         })
     }
 
@@ -253,6 +255,7 @@ impl Running {
                     parts: run.parts.clone(),
                     consumers: run.consumers,
                     ordered: run.ordered,
+                    devices_max: self.devices_max,
                     label: Arc::clone(&self.label),
                 };
                 self.pool.scan(request).map(Arc::new).map_err(external)

@@ -40,6 +40,7 @@ impl Epoch {
         match event {
             Event::ChunkRequested { scan }
             | Event::RequestWithdrawn { scan }
+            | Event::DegreeChanged { scan, .. }
             | Event::ChunkProgressed { scan, .. }
             | Event::ChunkLapsed { scan, .. }
             | Event::ChunkReleased { scan, .. }

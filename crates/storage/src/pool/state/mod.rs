@@ -9,6 +9,7 @@
 //! decodes) lives on until that consumer is done.
 
 mod core_table;
+mod degrees;
 mod epoch;
 mod page_requests;
 mod resident;
@@ -25,6 +26,7 @@ use coscan_core::{
 
 use super::Inner;
 use super::decoded::DecodedSegment;
+use super::degree::Degrees;
 use super::recorder::Recording;
 use super::silent::DOUBLINGS_MAX;
 use crate::{Result, StorageError};
@@ -175,6 +177,9 @@ pub(crate) struct Outstanding {
     pub(crate) table: TableId,
     pub(crate) chunk: ChunkId,
     pub(crate) targets: BTreeSet<Target>,
+    /// The scan that it was chosen for, and the device that it reads from.
+    pub(crate) scan: ScanId,
+    pub(crate) device: DeviceId,
 }
 
 /// A read to start.
@@ -238,6 +243,7 @@ pub(crate) struct State {
     pub(crate) shut_down: bool,
     /// What belongs to this core, and not to one that panicked (`../restart.rs`).
     pub(crate) epoch: Epoch,
+    pub(crate) degrees: Degrees,
 }
 
 impl State {
@@ -252,6 +258,10 @@ impl State {
         if let Some(recording) = &mut self.recording {
             recording.event(now, &event);
         }
+        let ended = match &event {
+            Event::ScanEnded { scan } => Some(*scan),
+            _ => None,
+        };
         let outcome = self.abm.handle(now, event);
         self.sched_ns += u64::try_from(begun.elapsed().as_nanos()).unwrap_or(0);
         self.decisions += 1;
@@ -274,6 +284,9 @@ impl State {
             if self.abm.holds(scan, chunk) {
                 self.handle(Event::ChunkReleased { scan, chunk }, effects)?;
             }
+        }
+        if let Some(scan) = ended {
+            self.degree_ends(scan, effects);
         }
         Ok(())
     }
@@ -311,21 +324,24 @@ impl State {
                 let segments = columns.iter().copied().map(Target::Segment);
                 let shared = extents.iter().copied().map(Target::Extent);
                 let targets = segments.chain(shared).collect();
+                let source = self.tables.get(&table);
+                let source = source.and_then(|table| table.core.chunks.get(chunk.0 as usize));
+                let device = source.map_or(DeviceId(0), |source| source.file.device_id());
                 self.loads.insert(
                     id,
                     Outstanding {
                         table,
                         chunk,
                         targets,
+                        scan,
+                        device,
                     },
                 );
-                let source = self.tables.get(&table);
-                let source = source.and_then(|table| table.core.chunks.get(chunk.0 as usize));
                 effects.loads.push(LoadJob {
                     id,
                     table,
                     chunk,
-                    device: source.map_or(DeviceId(0), |source| source.file.device_id()),
+                    device,
                     columns,
                     extents,
                 });

@@ -1,0 +1,172 @@
+//! Promised: every device that a scan misses chunks of has loads for it under way, whatever has
+//! come from the others; where memory is short an idle device gets a load before a busy one gets
+//! its next; a scan that is held to some devices reads from as many and gets through.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use coscan_core::{
+    Abm, AbmConfig, Action, ChunkId, ChunkLayout, ChunkSet, ColumnSet, DeviceId, Event, Part,
+    Policy, ScanId, ScanSpec, StorageModel, TableId, TableLayout, Time,
+};
+
+const TABLE: TableId = TableId(0);
+const SCAN: ScanId = ScanId(0);
+const CHUNK_BYTES: u64 = 10;
+const DEVICES: u16 = 4;
+const CHUNKS: u32 = 40;
+
+fn device_of(chunk: ChunkId) -> u32 {
+    // Device after device, as files in the order of their paths.
+    chunk.0 / (CHUNKS / u32::from(DEVICES))
+}
+
+struct World {
+    abm: Abm,
+    loading: BTreeMap<u32, Vec<ChunkId>>,
+    handed: Vec<ChunkId>,
+    exhausted: bool,
+}
+
+impl World {
+    /// One scan with one consumer over four devices, two loads on each, and room for so many
+    /// chunks.
+    fn new(room: u64, devices_max: Option<u32>) -> Self {
+        let abm = Abm::new(AbmConfig {
+            policy: Policy::Relevance,
+            model: StorageModel::Nsm,
+            budget_bytes: room * CHUNK_BYTES,
+            loads_max: 2,
+            stall_after_ns: u64::MAX,
+            wait_unit_ns: 1,
+            turns: None,
+        });
+        let (loading, handed) = (BTreeMap::new(), Vec::new());
+        let exhausted = false;
+        let mut world = Self {
+            abm,
+            loading,
+            handed,
+            exhausted,
+        };
+        let chunk = |chunk| ChunkLayout {
+            device: DeviceId(u16::try_from(device_of(ChunkId(chunk))).expect("few")),
+            bytes: [CHUNK_BYTES].into(),
+        };
+        let layout = TableLayout {
+            columns: 1,
+            chunks: (0..CHUNKS).map(chunk).collect(),
+            shared: Vec::new(),
+        };
+        let table = TABLE;
+        world.take(Event::TableRegistered { table, layout });
+        let spec = ScanSpec {
+            table,
+            parts: vec![Part {
+                chunks: ChunkSet::from_range(0..CHUNKS),
+                columns: ColumnSet::all(1),
+            }],
+            consumers: 1,
+            ordered: false,
+            devices_max,
+        };
+        world.take(Event::ScanRegistered { scan: SCAN, spec });
+        world
+    }
+
+    fn take(&mut self, event: Event) {
+        self.abm.handle(Time(0), event).expect("a valid event");
+        self.abm.check();
+        while let Some(action) = self.abm.poll_action() {
+            match action {
+                Action::Load { chunk, .. } => {
+                    self.loading
+                        .entry(device_of(chunk))
+                        .or_default()
+                        .push(chunk);
+                }
+                Action::Deliver { chunk, .. } => self.handed.push(chunk),
+                Action::Exhausted { .. } => self.exhausted = true,
+                _ => {}
+            }
+        }
+    }
+
+    fn loads(&self) -> Vec<usize> {
+        let devices = 0..u32::from(DEVICES);
+        let loads = devices.map(|device| self.loading.get(&device).map_or(0, Vec::len));
+        loads.collect()
+    }
+
+    fn complete(&mut self, device: u32) {
+        let chunk = self.loading.get_mut(&device).expect("it loads").remove(0);
+        self.take(Event::LoadCompleted {
+            table: TABLE,
+            chunk,
+            columns: ColumnSet::all(1).iter().collect(),
+        });
+    }
+
+    /// The consumer works off a chunk.
+    fn work(&mut self) {
+        self.take(Event::ChunkRequested { scan: SCAN });
+        if let Some(chunk) = self.handed.last().copied() {
+            self.take(Event::ChunkReleased { scan: SCAN, chunk });
+        }
+    }
+}
+
+#[test]
+fn a_slow_device_is_never_idle() {
+    let mut world = World::new(u64::from(CHUNKS), None);
+    assert_eq!(world.loads(), [2, 2, 2, 2]);
+    // All but the last are fast, and the consumer is away: they are read ahead and rest.
+    while world.loads()[..3].iter().any(|&loads| loads > 0) {
+        let busy = world.loads()[..3].iter().position(|&loads| loads > 0);
+        world.complete(u32::try_from(busy.expect("one")).expect("few"));
+    }
+    assert_eq!(world.loads(), [0, 0, 0, 2]);
+    // What comes from it is replaced at once, though the others' chunks are ready by the dozen.
+    world.complete(3);
+    assert_eq!(world.loads(), [0, 0, 0, 2]);
+}
+
+#[test]
+fn an_idle_device_comes_first_where_memory_is_short() {
+    let world = World::new(4, None);
+    assert_eq!(world.loads(), [1, 1, 1, 1]);
+    let world = World::new(6, None);
+    assert_eq!(world.loads(), [2, 2, 1, 1]);
+}
+
+#[test]
+fn a_scan_is_held_to_some_devices_and_gets_through() {
+    for devices_max in [Some(1), Some(2), Some(3), None] {
+        let mut world = World::new(u64::from(CHUNKS), devices_max);
+        let most = devices_max.unwrap_or(4) as usize;
+        let mut seen = BTreeSet::new();
+        while !world.exhausted {
+            let busy = world.loads().iter().filter(|&&loads| loads > 0).count();
+            // One more while the last chunks of the one before are on their way.
+            assert!(
+                busy <= most + usize::from(most < 4),
+                "{devices_max:?}: {:?}",
+                world.loads()
+            );
+            if let Some(device) = world.loads().iter().position(|&loads| loads > 0) {
+                world.complete(u32::try_from(device).expect("few"));
+            }
+            world.work();
+            seen.extend(world.handed.iter().copied());
+        }
+        assert_eq!(seen.len(), CHUNKS as usize);
+    }
+    // Changed while it runs.
+    let mut world = World::new(u64::from(CHUNKS), Some(1));
+    assert_eq!(world.loads(), [2, 0, 0, 0]);
+    let devices_max = None;
+    world.take(Event::DegreeChanged {
+        scan: SCAN,
+        devices_max,
+    });
+    assert_eq!(world.loads(), [2, 2, 2, 2]);
+}

@@ -1,0 +1,168 @@
+//! One table of files in several places.
+//!
+//! `-t lineitem=/disk1/li,/disk2/li`: each place is a file, a folder, a glob or a URL, all of one
+//! store, of one format and with the same columns, so that a row may lie in any of them. Who
+//! spreads a table over devices names it like that.
+//! Not here: what the files at one place are (`registration.rs`), which device a file is on
+//! (coscan-storage, `devices.rs`).
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow::datatypes::{Schema, SchemaRef};
+use datafusion::datasource::listing::{ListingOptions, ListingTableUrl};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::SessionState;
+use futures::TryStreamExt;
+use object_store::ObjectMeta;
+
+/// The places that a text names: one, or several between commas. A file or folder whose own name
+/// has a comma is one place, and so is a URL, unless a path or URL begins behind the comma.
+pub(super) fn split(text: &str) -> Vec<&str> {
+    let pieces: Vec<&str> = text.split(',').collect();
+    let begins = |piece: &&str| piece.starts_with('/') || piece.contains("://");
+    let one_url = text.contains("://") && !pieces.iter().skip(1).all(begins);
+    if pieces.len() == 1 || one_url || Path::new(text).exists() {
+        return vec![text];
+    }
+    pieces
+}
+
+/// One of several places, with the options that its files are listed and read with.
+pub(super) struct Place {
+    pub(super) text: String,
+    pub(super) url: ListingTableUrl,
+    pub(super) options: ListingOptions,
+}
+
+impl Place {
+    /// What messages call a file of it.
+    fn name(&self, file: &ObjectMeta) -> String {
+        match self.url.object_store().as_str() {
+            "file:///" => format!("/{}", file.location),
+            store => format!("{store}{}", file.location),
+        }
+    }
+
+    async fn files(&self, state: &SessionState) -> Result<Vec<ObjectMeta>> {
+        let store = state.runtime_env().object_store(&self.url)?;
+        let extension = &self.options.file_extension;
+        let files = self.url.list_all_files(state, store.as_ref(), extension);
+        let mut files: Vec<ObjectMeta> = files.await?.try_collect().await?;
+        files.retain(|file| file.size > 0);
+        files.sort_unstable_by(|a, b| a.location.cmp(&b.location));
+        Ok(files)
+    }
+
+    async fn schema(&self, state: &SessionState) -> Result<SchemaRef> {
+        self.options.infer_schema(state, &self.url).await
+    }
+}
+
+/// That all places are of one store.
+///
+/// # Errors
+/// Two that are not.
+pub(super) fn of_one_store(places: &[&str], urls: &[ListingTableUrl]) -> Result<()> {
+    let mut others = places.iter().zip(urls).skip(1);
+    let store = urls.first().map(ListingTableUrl::object_store);
+    match others.find(|(_, url)| Some(url.object_store()) != store) {
+        Some((other, _)) => refuse(format!(
+            "{} and {other} are of different stores, and a table is of one",
+            places[0]
+        )),
+        None => Ok(()),
+    }
+}
+
+/// The schema that all places have, or why they are no one table.
+///
+/// # Errors
+/// Two places of different formats, folders' columns or files' columns; both are named, in the last
+/// case by a file of each.
+pub(super) async fn agreed(state: &SessionState, places: &[Place]) -> Result<SchemaRef> {
+    let [first, others @ ..] = places else {
+        return refuse("no place is named".to_owned());
+    };
+    let schema = first.schema(state).await?;
+    let mut merged = Schema::clone(&schema);
+    for other in others {
+        let (a, b) = (&first.text, &other.text);
+        if first.options.format.get_ext() != other.options.format.get_ext() {
+            return refuse(format!("{a} and {b} have files of different formats"));
+        }
+        if first.options.table_partition_cols != other.options.table_partition_cols {
+            return refuse(format!(
+                "{a} and {b} have different folders named key=value"
+            ));
+        }
+        let theirs = other.schema(state).await?;
+        if let Some(reason) = differ(&schema, &theirs) {
+            let a = culprit(state, first, &theirs).await?.unwrap_or(a.clone());
+            let b = culprit(state, other, &schema).await?.unwrap_or(b.clone());
+            return refuse(format!("{a} and {b} have different columns: {reason}"));
+        }
+        merged = Schema::try_merge([merged, Schema::clone(&theirs)])?;
+    }
+    Ok(Arc::new(merged))
+}
+
+fn refuse<T>(reason: String) -> Result<T> {
+    Err(DataFusionError::Configuration(reason))
+}
+
+/// How the columns of two schemas differ, if they do. Whether they may be NULL, and metadata, makes
+/// no difference.
+fn differ(a: &Schema, b: &Schema) -> Option<String> {
+    for field in a.fields() {
+        let name = field.name();
+        let Ok(other) = b.field_with_name(name) else {
+            return Some(format!("only the first has {name}"));
+        };
+        let (one, two) = (field.data_type(), other.data_type());
+        if one != two {
+            return Some(format!("{name} is {one} and {two}"));
+        }
+    }
+    let unknown = |name: &&String| a.field_with_name(name).is_err();
+    let mut names = b.fields().iter().map(|field| field.name());
+    names
+        .find(unknown)
+        .map(|name| format!("only the second has {name}"))
+}
+
+/// The first file of a place whose columns are not these.
+async fn culprit(state: &SessionState, place: &Place, schema: &Schema) -> Result<Option<String>> {
+    let store = state.runtime_env().object_store(&place.url)?;
+    for file in place.files(state).await? {
+        let one = std::slice::from_ref(&file);
+        let own = place
+            .options
+            .format
+            .infer_schema(state, &store, one)
+            .await?;
+        if differ(schema, &own).is_some() {
+            return Ok(Some(place.name(&file)));
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commas_lie_between_places() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let with_comma = folder.path().join("a,b");
+        std::fs::create_dir(&with_comma).expect("made");
+        let with_comma = with_comma.to_str().expect("UTF-8");
+        assert_eq!(split(with_comma), [with_comma]);
+        assert_eq!(split("/a/x,/b/x"), ["/a/x", "/b/x"]);
+        assert_eq!(split("a,b"), ["a", "b"]);
+        assert_eq!(split("s3://b/x,y.parquet"), ["s3://b/x,y.parquet"]);
+        assert_eq!(split("s3://b/x,s3://b/y"), ["s3://b/x", "s3://b/y"]);
+        assert_eq!(split("/a"), ["/a"]);
+    }
+}

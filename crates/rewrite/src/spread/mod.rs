@@ -1,0 +1,189 @@
+//! One table to files in several folders, one on each disk.
+//!
+//! Rows are read once, in the source's order or sorted by a column, and each goes to one of the
+//! files: runs of rows by turns, so that every disk has an equal part of whatever is asked for, or
+//! (sorted) one range of the column's values to each, so that statistics tell which disks a
+//! predicate needs. All files are written under the names of drafts and synced before the first
+//! appears; then a journal says so, they are renamed, and the journal goes. What a killed process
+//! leaves is thus finished by the next one that spreads to these folders if there is a journal, and
+//! removed if there is none.
+//! Not here: pages (`../row_group.rs`), drafts (`../target.rs`).
+//! Bounds: a row group for each folder in memory, or less where memory is short.
+//! S1: the source is read and nothing else. S2: each row is in one file. S3: with a journal all
+//! files are there, under their own names or those of their drafts.
+
+mod journal;
+mod route;
+
+use std::path::{Path, PathBuf};
+
+use coscan::Engine;
+use futures::TryStreamExt;
+
+use crate::error::{Result, RewriteError};
+use crate::layout::PageLayout;
+use crate::place::{Place, write_error};
+use crate::source::Source;
+use crate::target::Target;
+use crate::writer::PageWriter;
+use crate::{RewriteProgress, Rewritten};
+use journal::Journal;
+use route::Route;
+
+/// How rows are shared out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum SpreadBy {
+    /// Runs of rows by turns.
+    #[default]
+    RoundRobin,
+    /// Each folder has a range of this column's values, about as many rows in each.
+    Range(String),
+}
+
+/// What has been spread.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Spread {
+    /// Each file, with what is in it. Of one that an interrupted spread had written, its bytes
+    /// alone.
+    pub files: Vec<(PathBuf, Rewritten)>,
+    /// These are an earlier spread's, which was interrupted and has been finished now.
+    pub finished: bool,
+}
+
+/// Spreads the rows at `source` (a Parquet file, a folder, a glob or a URL) over these folders, a
+/// file in each.
+///
+/// What an interrupted spread to these folders left is finished or removed first; if those are the
+/// very files, that is all.
+///
+/// It is cancel safe: until all files are complete, dropping the future removes them.
+///
+/// # Errors
+/// [`RewriteError`]; `NoFolder`, `FolderTwice`, `Exists`, `Unfinished`, `Uncounted`.
+pub async fn spread(
+    engine: &Engine,
+    source: &str,
+    folders: &[PathBuf],
+    by: &SpreadBy,
+    mut on_progress: impl FnMut(RewriteProgress) + Send,
+) -> Result<Spread> {
+    let folders = real(folders)?;
+    let stem = stem(source);
+    let name = |number: usize| format!("{stem}-{}.parquet", number + 1);
+    let files = folders.iter().enumerate();
+    let files: Vec<PathBuf> = files.map(|(at, folder)| folder.join(name(at))).collect();
+    let finished = journal::finish_interrupted(&folders)?;
+    if !finished.is_empty() && files.iter().all(|file| finished.contains(file)) {
+        let files = files.into_iter().map(|file| {
+            let bytes = std::fs::metadata(&file).map_or(0, |file| file.len());
+            let written = Rewritten {
+                bytes,
+                ..Rewritten::default()
+            };
+            (file, written)
+        });
+        return Ok(Spread {
+            files: files.collect(),
+            finished: true,
+        });
+    }
+    let names = files.iter().map(|file| file.display().to_string());
+    let places = names.map(|name| Place::parse(&name));
+    let places = places.collect::<Result<Vec<Place>>>()?;
+    let sort_by: Vec<String> = match by {
+        SpreadBy::RoundRobin => Vec::new(),
+        SpreadBy::Range(column) => vec![column.clone()],
+    };
+    let layout = PageLayout::default();
+    let rows = Source::open(engine, source, &sort_by, &places).await?;
+    let mut route = match (by, rows.rows_total()) {
+        (SpreadBy::RoundRobin, _) => Route::round_robin(folders.len(), layout.page_rows),
+        (SpreadBy::Range(_), Some(total)) => Route::ranges(folders.len(), total),
+        (SpreadBy::Range(_), None) => {
+            return Err(RewriteError::Uncounted {
+                path: source.to_owned(),
+            });
+        }
+    };
+    let mut writers = Vec::with_capacity(places.len());
+    for place in places {
+        let name = place.text.clone();
+        let target = Target::create(place, engine.runtime(), false).await?;
+        let key_values = rows.key_values.clone();
+        writers.push(PageWriter::new(
+            engine,
+            &name,
+            &rows.schema,
+            key_values,
+            &sort_by,
+            layout,
+            target,
+        )?);
+    }
+    let (rows_total, rows_read) = (rows.rows_total(), rows.rows_read());
+    let mut stream = rows.rows()?;
+    while let Some(batch) = stream.try_next().await? {
+        let mut from = 0;
+        while from < batch.num_rows() {
+            let (file, rows) = route.next(batch.num_rows() - from);
+            writers[file].write(&batch.slice(from, rows)).await?;
+            from += rows;
+        }
+        on_progress(RewriteProgress {
+            rows_read: rows_read(),
+            rows_written: writers.iter().map(PageWriter::rows).sum(),
+            rows_total,
+        });
+    }
+    let mut sealed = Vec::with_capacity(writers.len());
+    let mut spread = Spread::default();
+    for (writer, file) in writers.into_iter().zip(files) {
+        let (written, draft) = writer.seal().await?;
+        spread.files.push((file, written));
+        sealed.push(draft);
+    }
+    let journal = Journal::write(&folders[0], &stem, sealed)?;
+    journal.publish()?;
+    Ok(spread)
+}
+
+/// The folders with their links resolved, each once.
+fn real(folders: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let mut known: Vec<PathBuf> = Vec::with_capacity(folders.len());
+    for folder in folders {
+        let path = folder.display().to_string();
+        let real = std::fs::canonicalize(folder).map_err(|error| write_error(&path, error))?;
+        if !real.is_dir() {
+            return Err(RewriteError::NoFolder { path });
+        }
+        if known.contains(&real) {
+            return Err(RewriteError::FolderTwice { path });
+        }
+        known.push(real);
+    }
+    if known.is_empty() {
+        return Err(RewriteError::NoFolder {
+            path: "nothing".to_owned(),
+        });
+    }
+    Ok(known)
+}
+
+/// What a source is called: the last part of its path that is no pattern, without an extension.
+fn stem(source: &str) -> String {
+    let parts = source.trim_end_matches('/').rsplit('/');
+    let mut plain = parts.filter(|part| !part.is_empty() && !part.contains(['*', '?', '[']));
+    let part = plain.next().unwrap_or("table");
+    let stem = Path::new(part).file_stem();
+    let stem = stem.map_or_else(
+        || part.to_owned(),
+        |stem| stem.to_string_lossy().into_owned(),
+    );
+    // Names that begin so are hidden from tables.
+    let stem = stem.trim_start_matches(['.', '_']);
+    if stem.is_empty() { "table" } else { stem }.to_owned()
+}
+
+#[cfg(test)]
+mod tests;

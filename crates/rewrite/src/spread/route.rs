@@ -1,0 +1,91 @@
+//! Which file is the next row for?
+//!
+//! Not here: the order in which rows come (`../source.rs`).
+
+/// So many rows go to one file before the next has its turn, about: as many as a chunk of a wide
+/// table has, so that a scan finds work on every disk at once.
+const RUN_ROWS: usize = 65_536;
+
+/// See the file's header.
+pub(super) struct Route {
+    files: usize,
+    /// Rows that a file has before the next one is on.
+    run: usize,
+    /// Whether the first is on again after the last.
+    by_turns: bool,
+    /// Rows that have been given out.
+    rows: usize,
+}
+
+impl Route {
+    /// Runs of whole pages by turns.
+    pub(super) fn round_robin(files: usize, page_rows: usize) -> Self {
+        Self {
+            files,
+            run: page_rows * (RUN_ROWS / page_rows).max(1),
+            by_turns: true,
+            rows: 0,
+        }
+    }
+
+    /// Of so many rows in order, an equal part to each.
+    pub(super) fn ranges(files: usize, rows_total: u64) -> Self {
+        let run = rows_total.div_ceil(files as u64).max(1);
+        Self {
+            files,
+            run: usize::try_from(run).unwrap_or(usize::MAX),
+            by_turns: false,
+            rows: 0,
+        }
+    }
+
+    /// The file that the next rows are for, and how many of these `rows`.
+    pub(super) fn next(&mut self, rows: usize) -> (usize, usize) {
+        let run = self.rows / self.run;
+        let (file, room) = if self.by_turns {
+            (run % self.files, self.run - self.rows % self.run)
+        } else if run + 1 < self.files {
+            (run, self.run - self.rows % self.run)
+        } else {
+            // Also what there is more than was counted.
+            (self.files - 1, usize::MAX)
+        };
+        let rows = rows.min(room);
+        self.rows += rows;
+        (file, rows)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(mut route: Route, batches: &[usize]) -> Vec<(usize, usize)> {
+        let mut given = Vec::new();
+        for &batch in batches {
+            let mut left = batch;
+            while left > 0 {
+                let (file, rows) = route.next(left);
+                given.push((file, rows));
+                left -= rows;
+            }
+        }
+        given
+    }
+
+    #[test]
+    fn runs_come_by_turns_and_ranges_one_after_the_other() {
+        let route = Route {
+            files: 2,
+            run: 10,
+            by_turns: true,
+            rows: 0,
+        };
+        assert_eq!(all(route, &[8, 15]), [(0, 8), (0, 2), (1, 10), (0, 3)]);
+        let route = Route::ranges(3, 10);
+        assert_eq!(all(route, &[6, 6]), [(0, 4), (1, 2), (1, 2), (2, 4)]);
+        assert_eq!(Route::round_robin(3, 100).run, 65_500);
+        assert_eq!(Route::round_robin(3, 100_000).run, 100_000);
+        assert_eq!(all(Route::ranges(4, 0), &[3]), [(0, 1), (1, 1), (2, 1)]);
+    }
+}

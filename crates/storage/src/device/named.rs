@@ -1,0 +1,51 @@
+//! Which files are on a device that has a name by configuration?
+//!
+//! A disk is told by its number (`st_dev`), which is right until several disks hide behind one
+//! number (a volume manager), one disk behind several (partitions), or an experiment wants four
+//! slow disks and has one. So paths can be given the name of a device: what lies below one is on
+//! that device, whatever its number; several paths of one name are one device.
+//! Not here: making the device (`devices.rs`).
+//! N1: a file is on the device of the longest of the paths that it lies below.
+
+use std::path::{Path, PathBuf};
+
+use super::Throttle;
+
+/// A path whose files are on a device of this name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NamedDevice {
+    /// What the device is called.
+    pub name: String,
+    /// A folder or a file, absolute.
+    pub path: PathBuf,
+    /// Slows it down; of several paths of one device the first says how.
+    pub throttle: Option<Throttle>,
+}
+
+/// The first of the entries of the device that a path is on, if it has a name.
+pub(super) fn of<'a>(named: &'a [NamedDevice], path: &Path) -> Option<&'a NamedDevice> {
+    let above = named.iter().filter(|named| path.starts_with(&named.path));
+    let nearest = above.max_by_key(|named| named.path.components().count())?;
+    named.iter().find(|named| named.name == nearest.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_path_names_the_device() {
+        let entry = |name: &str, path: &str| NamedDevice {
+            name: name.to_owned(),
+            path: path.into(),
+            throttle: None,
+        };
+        let named = [entry("a", "/d"), entry("b", "/d/b"), entry("a", "/e")];
+        let of = |path: &str| of(&named, Path::new(path)).map(|named| named.path.to_str());
+        assert_eq!(of("/d/x"), Some(Some("/d")));
+        assert_eq!(of("/d/b/x"), Some(Some("/d/b")));
+        assert_eq!(of("/d/bb/x"), Some(Some("/d")));
+        assert_eq!(of("/e"), Some(Some("/d")), "one device with /d");
+        assert_eq!(of("/f"), None);
+    }
+}

@@ -1,0 +1,262 @@
+//! From how many devices does each scan read at a time?
+//!
+//! A scan of one device reads from that one, and nothing is decided here. For scans over several
+//! the controller of the core (`coscan_core::parallelism`) is told of scans that come, loads that
+//! end and meters, and says how many workers each has; the core of the pool chooses loads for a
+//! scan from as many devices (`DegreeChanged`). Which ones it chooses itself: the controller would
+//! hold a scan to a device whose chunks others have loaded for it meanwhile, and a scan whose
+//! consumers wait for another scan (a join) would keep that one from its devices.
+//! Not here: when the controller is told (`state/degrees.rs`); what one query may ask for by itself
+//! (`ScanRequest::devices_max`).
+//! Bounds: [`DEVICES_MAX`] devices; O(devices) for an event; meters are read once in a tick.
+//! G1: a scan reads from one device at least. G2: a pool whose scans have one device each asks
+//! nobody.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use coscan_core::parallelism::{Parallelism, ParallelismConfig, ParallelismEvent, ScanAccess};
+use coscan_core::{DeviceId, ScanId};
+
+use crate::device::{DeviceSnapshot, MeterSnapshot};
+
+/// Scans with chunks on devices beyond read from all of theirs.
+const DEVICES_MAX: u16 = 256;
+
+/// A worker beyond the eighth on a device only waits: loads are as large as chunks.
+const WIDTH_MAX: u32 = 8;
+
+/// What a scan reads ahead of a device in memory: two chunks of 16 MiB.
+const AHEAD_BYTES: u64 = 32 << 20;
+
+/// The part of the memory that may be read ahead into, as a divisor.
+const AHEAD_PART: u64 = 2;
+
+/// Utilisations as in the study that the bounds were found in (`docs/design/shared-disk.md`).
+const LOW_PERMILLE: u32 = 850;
+const HIGH_PERMILLE: u32 = 980;
+const RESERVE_PERMILLE: u32 = 200;
+const PROCESSORS_PERMILLE: u32 = 950;
+
+/// See the file's header.
+pub(crate) struct Degrees {
+    controller: Parallelism,
+    scans: BTreeMap<ScanId, Known>,
+    /// The meters when they were read last, by device.
+    meters: BTreeMap<DeviceId, MeterSnapshot>,
+    processor_time: Duration,
+    page_requests: u64,
+}
+
+struct Known {
+    devices: u32,
+    /// What the core was told last.
+    told: Option<u32>,
+}
+
+/// What is measured beside the pool's lock.
+pub(crate) struct Measured {
+    pub(crate) devices: Vec<DeviceSnapshot>,
+    /// The processor time that the process has used.
+    pub(crate) processor_time: Duration,
+    pub(crate) processors: u32,
+}
+
+impl Degrees {
+    /// Where so many bytes of memory are there for everything.
+    pub(crate) fn new(memory_bytes: u64) -> Self {
+        let room = memory_bytes / AHEAD_PART / AHEAD_BYTES;
+        let config = ParallelismConfig {
+            devices: DEVICES_MAX,
+            workers_max: DEVICES_MAX.into(),
+            workers_total_max: u32::try_from(room).unwrap_or(u32::MAX).max(1),
+            width_max: WIDTH_MAX,
+            low_permille: LOW_PERMILLE,
+            high_permille: HIGH_PERMILLE,
+            reserve_permille: RESERVE_PERMILLE,
+            processors_permille: PROCESSORS_PERMILLE,
+        };
+        Self {
+            controller: Parallelism::new(config),
+            scans: BTreeMap::new(),
+            meters: BTreeMap::new(),
+            processor_time: Duration::ZERO,
+            page_requests: 0,
+        }
+    }
+
+    /// The core that knew these scans is gone.
+    pub(crate) fn forget(&mut self) {
+        for scan in std::mem::take(&mut self.scans).into_keys() {
+            self.tell(ParallelismEvent::ScanEnded { scan });
+        }
+    }
+
+    /// Whether there is a scan to be decided about.
+    pub(crate) fn is_active(&self) -> bool {
+        !self.scans.is_empty()
+    }
+
+    /// A scan with chunks on these devices comes: from how many it may read. `None`: from all.
+    pub(crate) fn register(&mut self, scan: ScanId, devices: &[DeviceId]) -> Option<u32> {
+        let beyond = devices.iter().any(|device| device.0 >= DEVICES_MAX);
+        if devices.len() < 2 || beyond {
+            return None;
+        }
+        self.tell(ParallelismEvent::ScanRegistered {
+            scan,
+            access: ScanAccess::Whole,
+            devices: devices.to_vec(),
+            floor: 1,
+        });
+        let devices = u32::try_from(devices.len()).unwrap_or(u32::MAX);
+        let told = None;
+        self.scans.insert(scan, Known { devices, told });
+        let degree = self.degree(scan);
+        if let Some(known) = self.scans.get_mut(&scan) {
+            known.told = degree;
+        }
+        degree
+    }
+
+    fn degree(&self, scan: ScanId) -> Option<u32> {
+        let known = self.scans.get(&scan)?;
+        let workers = u32::try_from(self.controller.workers(scan)).unwrap_or(u32::MAX);
+        (workers < known.devices).then_some(workers.max(1))
+    }
+
+    /// A load for the scan has ended on the device, of which it misses nothing more if `drained`.
+    pub(crate) fn end_chunk(&mut self, scan: ScanId, device: DeviceId, drained: bool) {
+        if self.scans.contains_key(&scan) && self.controller.served(scan).any(|at| at == device) {
+            self.tell(ParallelismEvent::ChunkEnded {
+                scan,
+                device,
+                drained,
+            });
+        }
+    }
+
+    pub(crate) fn end(&mut self, scan: ScanId) {
+        if self.scans.remove(&scan).is_some() {
+            self.tell(ParallelismEvent::ScanEnded { scan });
+        }
+    }
+
+    pub(crate) fn measure(&mut self, now: &Measured, page_requests: u64) {
+        let mut permille = vec![0; usize::from(DEVICES_MAX)];
+        let mut elapsed = Duration::ZERO;
+        for device in &now.devices {
+            let meter = device.meter;
+            if let Some(before) = self.meters.insert(device.id, meter)
+                && let Some(place) = permille.get_mut(usize::from(device.id.0))
+            {
+                *place = thousandths(meter.utilisation_since(&before));
+                elapsed = meter.elapsed.saturating_sub(before.elapsed);
+            }
+        }
+        let used = now.processor_time.saturating_sub(self.processor_time);
+        self.processor_time = now.processor_time;
+        let whole = elapsed.as_secs_f64() * f64::from(now.processors.max(1));
+        let processors = if whole > 0.0 {
+            used.as_secs_f64() / whole
+        } else {
+            0.0
+        };
+        let asked = page_requests != std::mem::replace(&mut self.page_requests, page_requests);
+        self.tell(ParallelismEvent::Measured {
+            devices_permille: permille,
+            processors_permille: thousandths(processors),
+            page_requests: asked,
+        });
+    }
+
+    fn tell(&mut self, event: ParallelismEvent) {
+        if let Err(error) = self.controller.handle(event) {
+            log::error!("degree of parallelism: {error}");
+            debug_assert!(false, "degree of parallelism: {error}");
+        }
+        // The core is told of the number of workers; which device each serves is its own matter.
+        self.controller.orders();
+    }
+
+    /// The scans that it decides about, and on which devices the controller gives each a worker.
+    pub(crate) fn served(&self) -> Vec<(ScanId, Vec<DeviceId>)> {
+        let scans = self.scans.keys().copied();
+        let served = |scan| (scan, self.controller.served(scan).collect());
+        scans.map(served).collect()
+    }
+
+    /// The scans whose degree is not the one that the core was told, with the new one.
+    pub(crate) fn changed(&mut self) -> Vec<(ScanId, Option<u32>)> {
+        let ids: Vec<ScanId> = self.scans.keys().copied().collect();
+        let mut changed = Vec::new();
+        for scan in ids {
+            let degree = self.degree(scan);
+            if let Some(known) = self.scans.get_mut(&scan)
+                && known.told != degree
+            {
+                known.told = degree;
+                changed.push((scan, degree));
+            }
+        }
+        changed
+    }
+}
+
+/// The processor time that this process has used, in the system's ticks of 10 ms.
+pub(crate) fn processor_time() -> Duration {
+    let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    Duration::from_millis(10 * ticks(&text))
+}
+
+/// User and system time in "pid (name) state ppid …", the 14th and 15th field; a name may have
+/// spaces.
+fn ticks(stat: &str) -> u64 {
+    let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+    let fields = after_name.split_ascii_whitespace().skip(11).take(2);
+    fields.filter_map(|field| field.parse::<u64>().ok()).sum()
+}
+
+fn thousandths(share: f64) -> u32 {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    let thousandths = (share * 1000.0).round() as u32; // A float cast saturates.
+    thousandths
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn devices(count: u16) -> Vec<DeviceId> {
+        (0..count).map(DeviceId).collect()
+    }
+
+    #[test]
+    fn who_comes_later_reads_from_what_is_left_and_from_one_device_at_least() {
+        let mut degrees = Degrees::new(8 << 30);
+        assert_eq!(degrees.register(ScanId(0), &devices(1)), None);
+        assert!(!degrees.is_active(), "G2");
+        assert_eq!(degrees.register(ScanId(1), &devices(4)), None);
+        assert_eq!(degrees.register(ScanId(2), &devices(4)), None);
+        assert_eq!(degrees.register(ScanId(3), &devices(4)), Some(1), "G1");
+        degrees.end(ScanId(1));
+        assert_eq!(degrees.changed(), [(ScanId(3), None)]);
+        degrees.end_chunk(ScanId(3), DeviceId(2), true);
+        assert_eq!(degrees.changed(), [(ScanId(3), Some(3))]);
+    }
+
+    #[test]
+    fn memory_bounds_what_all_read_ahead() {
+        let mut degrees = Degrees::new(3 * AHEAD_PART * AHEAD_BYTES);
+        assert_eq!(degrees.register(ScanId(1), &devices(4)), Some(3));
+        assert_eq!(degrees.register(ScanId(2), &devices(4)), Some(1));
+    }
+
+    #[test]
+    fn processor_time_is_read_behind_the_name() {
+        let stat = "7 (a) b) S 1 2 3 4 5 6 7 8 9 10 30 12 0 0";
+        assert_eq!(ticks(stat), 42);
+        assert_eq!(ticks(""), 0);
+        assert!(processor_time() < Duration::from_secs(1 << 30));
+    }
+}

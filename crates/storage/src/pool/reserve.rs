@@ -1,0 +1,187 @@
+//! How do pages that a query waits for get past chunks that are read ahead?
+//!
+//! A scan by an index reads a few pages and waits for them; a load reads a chunk of megabytes, and
+//! two are under way on a device at any time. On a slow device a page behind them waits for most of
+//! a second. So, while pages are asked for on a device, its loads are read in *slices* of what it
+//! reads in [`SLICE`], one slice of all loads at a time, and a slice lets pages go first that are
+//! under way. Where nobody asks for pages nothing is different: one request a run.
+//! Not here: which pages (`page_read.rs`), which loads (the core).
+//! Bounds: a load waits for pages [`PATIENCE`] a slice at most; a page for one slice.
+//! R2: the bytes of a range are the same, however many slices they came in.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::{Bytes, BytesMut};
+use coscan_core::DeviceId;
+use parking_lot::Mutex;
+use tokio::sync::{Notify, Semaphore};
+
+use super::TableFile;
+use crate::Result;
+
+/// Of the device's time. Short against what a page costs on a disk, long against what a request
+/// costs on a fast one.
+const SLICE: Duration = Duration::from_millis(10);
+
+/// No slice is smaller: a request for less costs as much.
+const SLICE_BYTES_MIN: u64 = 256 << 10;
+
+/// So long after the last page the device's loads are read in slices.
+const RECENT: Duration = Duration::from_secs(1);
+
+/// How long a slice waits for pages: scans go on, however many pages are asked for.
+const PATIENCE: Duration = Duration::from_millis(30);
+
+/// The devices that pages were asked for on.
+#[derive(Debug, Default)]
+pub(super) struct Reserve {
+    devices: Mutex<HashMap<DeviceId, Arc<OfDevice>>>,
+}
+
+#[derive(Debug)]
+struct OfDevice {
+    /// How many reads of pages are under way, and when the last began.
+    pages: Mutex<(usize, Instant)>,
+    none_left: Notify,
+    slices: Semaphore,
+}
+
+/// A read of pages that is under way.
+#[derive(Debug)]
+pub(super) struct PagesUnderWay {
+    device: Arc<OfDevice>,
+}
+
+impl Reserve {
+    /// Pages are about to be read on the device.
+    pub(super) fn pages(&self, device: DeviceId) -> PagesUnderWay {
+        let mut devices = self.devices.lock();
+        let entry = devices.entry(device).or_insert_with(|| {
+            Arc::new(OfDevice {
+                pages: Mutex::new((0, Instant::now())),
+                none_left: Notify::new(),
+                slices: Semaphore::new(1),
+            })
+        });
+        let device = Arc::clone(entry);
+        drop(devices);
+        let mut pages = device.pages.lock();
+        *pages = (pages.0 + 1, Instant::now());
+        drop(pages);
+        PagesUnderWay { device }
+    }
+
+    /// Reads ranges for a load.
+    ///
+    /// # Errors
+    /// As [`TableFile::read`].
+    pub(super) async fn load(&self, file: &TableFile, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        let known = self.devices.lock().get(&file.device_id()).cloned();
+        let asked_for = known.filter(|device| device.pages.lock().1.elapsed() < RECENT);
+        let Some(device) = asked_for else {
+            return file.read(ranges).await;
+        };
+        let speed = file.device().meter().snapshot().bytes_per_second;
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        let slice = (speed * SLICE.as_secs_f64()) as u64; // A float cast saturates.
+        let mut answers: Vec<BytesMut> = ranges.iter().map(|_| BytesMut::new()).collect();
+        let mut whole: Vec<Option<Bytes>> = vec![None; ranges.len()];
+        for parts in slices(ranges, slice.max(SLICE_BYTES_MIN)) {
+            let turn = device.slices.acquire().await;
+            device.let_pages_go_first().await;
+            let wanted: Vec<Range<u64>> = parts.iter().map(|(_, range)| range.clone()).collect();
+            let read = file.read(&wanted).await?;
+            drop(turn);
+            for ((at, part), bytes) in parts.into_iter().zip(read) {
+                if part == ranges[at] {
+                    whole[at] = Some(bytes);
+                } else {
+                    let joined = &mut answers[at];
+                    if joined.is_empty() {
+                        // All at once: what grows by doubling takes more than it holds.
+                        let length = ranges[at].end - ranges[at].start;
+                        joined.reserve(usize::try_from(length).unwrap_or_default());
+                    }
+                    joined.extend_from_slice(&bytes);
+                }
+            }
+        }
+        let answers = whole.into_iter().zip(answers);
+        Ok(answers
+            .map(|(whole, joined)| whole.unwrap_or_else(|| joined.freeze()))
+            .collect())
+    }
+}
+
+impl OfDevice {
+    async fn let_pages_go_first(&self) {
+        let left = self.none_left.notified();
+        if self.pages.lock().0 > 0 {
+            let _ = tokio::time::timeout(PATIENCE, left).await;
+        }
+    }
+}
+
+impl Drop for PagesUnderWay {
+    fn drop(&mut self) {
+        let mut pages = self.device.pages.lock();
+        pages.0 -= 1;
+        if pages.0 == 0 {
+            self.device.none_left.notify_waiters();
+        }
+    }
+}
+
+/// Cuts ranges into slices of at most so many bytes; a part knows which range it is of.
+fn slices(ranges: &[Range<u64>], bytes: u64) -> Vec<Vec<(usize, Range<u64>)>> {
+    let mut slices = Vec::new();
+    let (mut slice, mut room) = (Vec::new(), bytes);
+    for (at, range) in ranges.iter().enumerate() {
+        let mut start = range.start;
+        while start < range.end {
+            let end = range.end.min(start + room);
+            slice.push((at, start..end));
+            room -= end - start;
+            start = end;
+            if room == 0 {
+                slices.push(std::mem::take(&mut slice));
+                room = bytes;
+            }
+        }
+    }
+    if !slice.is_empty() {
+        slices.push(slice);
+    }
+    slices
+}
+
+#[cfg(test)]
+#[allow(
+    clippy::single_range_in_vec_init,
+    reason = "slices are lists of ranges"
+)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices_are_all_bytes_once_in_order() {
+        let ranges = [0..10, 20..20, 20..25, 30..55];
+        let slices = slices(&ranges, 10);
+        let lengths = slices
+            .iter()
+            .map(|slice| slice.iter().map(|(_, r)| r.end - r.start).sum());
+        assert_eq!(lengths.collect::<Vec<u64>>(), [10, 10, 10, 10]);
+        for (at, range) in ranges.iter().enumerate() {
+            let mut end = range.start;
+            for (_, part) in slices.iter().flatten().filter(|(of, _)| *of == at) {
+                assert_eq!(part.start, end);
+                end = part.end;
+            }
+            assert_eq!(end, range.end);
+        }
+        assert_eq!(super::slices(&[5..6], 10), [[(0, 5..6)]]);
+    }
+}
