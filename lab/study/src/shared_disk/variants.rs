@@ -14,6 +14,9 @@ use crate::number::number;
 use crate::report::Report;
 use crate::statistics::Spread;
 
+/// Makes another reading of the paper of a setting.
+type Change<'a> = &'a dyn Fn(&mut Setting);
+
 pub(crate) const NAME: &str = "rahm-variants";
 
 const VARIATIONS: [(&str, Variation); 3] = [
@@ -120,7 +123,7 @@ fn readings(report: &mut Report, seeds: u64) {
         setting.machine.controller_scope = ControllerScope::PerDisk;
         first(setting);
     };
-    let readings: [(&str, &dyn Fn(&mut Setting)); 4] = [
+    let readings: [(&str, Change<'_>); 4] = [
         ("places taken when asked for, from anywhere", &asked),
         ("from the first page", &first),
         ("from the first page, a controller a disk", &own),
