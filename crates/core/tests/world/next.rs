@@ -98,6 +98,20 @@ impl World {
                 let chunks = ChunkSet::from_range(start..(start + len).min(count));
                 Some(Event::ChunksWithdrawn { scan, chunks })
             }
+            Op::BeginJob(..) | Op::EndJob(..) => self.resolve_job(op),
+            Op::End(at) => {
+                let scan = pick(self.scans_where(|_| true), *at)?;
+                Some(Event::ScanEnded { scan })
+            }
+            Op::Complete(..) | Op::Fail(..) => self.resolve_load(op),
+            Op::Page(..) | Op::CompletePage(_) | Op::ReleasePage(_) => self.resolve_page(op),
+            Op::Budget(bytes) => Some(Event::BudgetChanged { bytes: *bytes }),
+            Op::Pass => Some(Event::TimePassed),
+        }
+    }
+
+    fn resolve_job(&self, op: &Op) -> Option<Event> {
+        match op {
             Op::BeginJob(at, bits) => {
                 let free = self.held().filter(|held| {
                     !self.jobs.contains_key(held) && !self.scans[&held.0].spec.ordered
@@ -125,14 +139,7 @@ impl World {
                     given_back: of_bits(self.servable(scan, chunk).into_iter(), *bits),
                 })
             }
-            Op::End(at) => {
-                let scan = pick(self.scans_where(|_| true), *at)?;
-                Some(Event::ScanEnded { scan })
-            }
-            Op::Complete(..) | Op::Fail(..) => self.resolve_load(op),
-            Op::Page(..) | Op::CompletePage(_) | Op::ReleasePage(_) => self.resolve_page(op),
-            Op::Budget(bytes) => Some(Event::BudgetChanged { bytes: *bytes }),
-            Op::Pass => Some(Event::TimePassed),
+            _ => None,
         }
     }
 

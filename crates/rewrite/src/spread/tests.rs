@@ -36,9 +36,9 @@ fn world() -> (TempDir, String, Vec<PathBuf>) {
     writer.write(&batch).unwrap();
     writer.close().unwrap();
     let folders = ["a", "b", "c"].map(|name| folder.path().join(name));
-    folders
-        .iter()
-        .for_each(|folder| fs::create_dir(folder).unwrap());
+    for folder in &folders {
+        fs::create_dir(folder).unwrap();
+    }
     let source = source.display().to_string();
     (folder, source, folders.to_vec())
 }
