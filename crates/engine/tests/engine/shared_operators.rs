@@ -401,6 +401,12 @@ async fn who_reads_slowly_holds_nobody_up_for_long_and_misses_nothing() {
         },
     )
     .await;
+    for session in &sessions {
+        // Many batches: what is read ahead of the slow one must not be all.
+        session
+            .set("datafusion.execution.batch_size", "256")
+            .unwrap();
+    }
     let mut slow = sessions[0].sql(WIDE).await.unwrap();
     let (first, quick) = tokio::join!(slow.next(), ask_all(&sessions[1..], WIDE));
     for found in quick {
