@@ -106,10 +106,11 @@ impl World {
         });
     }
 
-    /// The consumer works off a chunk.
+    /// The consumer works off a chunk, if there is one.
     fn work(&mut self) {
+        let before = self.handed.len();
         self.take(Event::ChunkRequested { scan: SCAN });
-        if let Some(chunk) = self.handed.last().copied() {
+        if let Some(&chunk) = self.handed.get(before) {
             self.take(Event::ChunkReleased { scan: SCAN, chunk });
         }
     }
