@@ -51,7 +51,8 @@ use handle::turns::Turns;
 /// let layout = TableLayout { columns: 2, chunks: vec![chunk], shared: vec![] };
 /// abm.handle(Time(0), Event::TableRegistered { table: TableId(0), layout })?;
 /// let part = Part { chunks: ChunkSet::from_range(0..1), columns: ColumnSet::all(2) };
-/// let spec = ScanSpec { table: TableId(0), parts: vec![part], consumers: 1, ordered: false, devices_max: None, };
+/// let (table, parts) = (TableId(0), vec![part]);
+/// let spec = ScanSpec { table, parts, consumers: 1, ordered: false, devices_max: None };
 /// abm.handle(Time(0), Event::ScanRegistered { scan: ScanId(1), spec })?;
 /// assert!(matches!(abm.poll_action(), Some(Action::Load { bytes: 12288, .. })));
 /// # Ok::<(), EventError>(())

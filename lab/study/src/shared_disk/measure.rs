@@ -4,6 +4,8 @@ use coscan_sim::shared_disk::{
     Access, Arrivals, Class, Degree, Extent, Machine, Outcome, Relation, Scan, System, Work,
 };
 
+use crate::number::number;
+use crate::report::Report;
 use crate::statistics::{Spread, mean};
 
 /// What fixes a run but for its seed.
@@ -164,4 +166,30 @@ impl Measured {
                 .map(|outcome| outcome.processor_utilisation),
         )
     }
+}
+
+/// Claims that the chosen degrees respond within a tenth of the best fixed one that is sustained.
+pub(crate) fn claim_as_good(
+    report: &mut Report,
+    figure: &str,
+    claim: &str,
+    fixed: &[Measured],
+    ours: &Measured,
+) {
+    let sustained = fixed.iter().filter(|point| point.sustained());
+    let best = sustained
+        .map(Measured::response)
+        .fold(f64::INFINITY, f64::min);
+    let ratio = ours.response() / best;
+    report.figure_claim(
+        figure,
+        claim,
+        "(ours)",
+        format!(
+            "{} s, {} times the best",
+            number(ours.response()),
+            number(ratio)
+        ),
+        ours.sustained() && ratio <= 1.1,
+    );
 }

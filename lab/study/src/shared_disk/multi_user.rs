@@ -4,7 +4,7 @@
 
 use coscan_sim::shared_disk::{Access, Arrivals, Class, Transaction, Work};
 
-use super::measure::{Measured, Setting, scan, scan_among};
+use super::measure::{Measured, Setting, claim_as_good, scan, scan_among};
 use crate::figure::{Axis, Figure, Mark, Panel, Series};
 use crate::number::number;
 use crate::report::Report;
@@ -59,22 +59,9 @@ fn claim_chosen(
     );
     let disk = ours.spread(|outcome| outcome.disk_utilisation * 100.0);
     report.row(format!("{name}, chosen: disk utilisation (%)"), None, disk);
-    let sustained = fixed.iter().filter(|point| point.sustained());
-    let best = sustained
-        .map(Measured::response)
-        .fold(f64::INFINITY, f64::min);
-    let ratio = ours.response() / best;
-    report.figure_claim(
-        figure,
-        &format!("{name}: the controller is within 10 % of the best fixed P, without being told"),
-        "(ours)",
-        format!(
-            "{} s, {} times the best",
-            number(ours.response()),
-            number(ratio)
-        ),
-        ours.sustained() && ratio <= 1.1,
-    );
+    let claim =
+        format!("{name}: the controller is within 10 % of the best fixed P, without being told");
+    claim_as_good(report, figure, &claim, fixed, ours);
 }
 
 /// The degree with the least response time.

@@ -7,8 +7,7 @@
 
 use coscan_sim::shared_disk::{Arrivals, Relation};
 
-use super::measure::{Measured, Setting, scan_among};
-use crate::number::number;
+use super::measure::{Setting, claim_as_good, scan_among};
 use crate::report::Report;
 
 pub(crate) const NAME: &str = "rahm-scale";
@@ -50,22 +49,8 @@ pub(crate) fn run(seeds: u64) -> Report {
         };
         let fixed = DEGREES.map(|degree| one(format!("P = {degree}"), scans(rate, degree)));
         let ours = one("chosen".to_owned(), scans(rate, 1).chosen(NODES));
-        let sustained = fixed.iter().filter(|point| point.sustained());
-        let best = sustained
-            .map(Measured::response)
-            .fold(f64::INFINITY, f64::min);
-        let ratio = ours.response() / best;
-        report.figure_claim(
-            "scale",
-            &format!("{name}: the controller is within 10 % of the best fixed P"),
-            "(ours)",
-            format!(
-                "{} s, {} times the best",
-                number(ours.response()),
-                number(ratio)
-            ),
-            ours.sustained() && ratio <= 1.1,
-        );
+        let claim = format!("{name}: the controller is within 10 % of the best fixed P");
+        claim_as_good(&mut report, "scale", &claim, &fixed, &ours);
     }
     report.row(
         "events, millions",
