@@ -147,6 +147,12 @@ impl Selection {
 }
 
 impl Found {
+    /// Whether the same columns are known of both.
+    pub(crate) fn knows_as(&self, other: &Self) -> bool {
+        let mut both = self.known.iter().zip(&other.known);
+        both.all(|(one, other)| one.is_some() == other.is_some())
+    }
+
     /// Where they are in the batch: ascending, not touching.
     pub(crate) fn ranges(&self) -> impl Iterator<Item = Range<usize>> + '_ {
         let slices = self.mask.values().set_slices();
@@ -229,11 +235,11 @@ impl Pipeline {
             if matches!(selection, Selection::None) {
                 break;
             }
-            if step.is_left_to_its_operator(choices.0.get(&at).copied())? {
-                choices.0.entry(at).or_insert(true);
+            let left = step.is_left_to_its_operator(choices.0.get(&at).copied())?;
+            choices.0.entry(at).or_insert(left);
+            if left {
                 continue;
             }
-            choices.0.entry(at).or_insert(false);
             let arrays = self.fetch(&mut columns, source, step).await?;
             let _timer = computing.timer();
             selection = step.narrow(&arrays, rows, selection)?;
@@ -298,12 +304,6 @@ impl Pipeline {
         missing
             .map(|(column, _)| self.columns[*column].clone())
             .collect()
-    }
-
-    /// Whether the same columns are known of both.
-    pub(crate) fn alike(one: &Found, other: &Found) -> bool {
-        let mut both = one.known.iter().zip(&other.known);
-        both.all(|(one, other)| one.is_some() == other.is_some())
     }
 
     /// The missing columns at the selected rows, gathered from whole-column arrays.

@@ -86,7 +86,7 @@ impl FewRows {
         if self.rows + found <= self.rows_max && pipeline.lacks_output(&examined) {
             let kept = pipeline.found(&examined, rows)?;
             let may_wait = match self.found.first() {
-                Some((_, first)) => Pipeline::alike(first, &kept),
+                Some((_, first)) => first.knows_as(&kept),
                 // Who reads along with others must not fall behind them: arrays that all have
                 // passed are dropped.
                 None => !source.lease.is_shared(&pipeline.missing(&kept)),
