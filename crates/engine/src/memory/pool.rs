@@ -269,9 +269,13 @@ mod tests {
             "what merges leave, all but an eighth or what they hold more"
         );
         let last = MemoryConsumer::new("last").register(&pool);
-        assert_eq!(fill(&last, 10), 50);
+        assert_eq!(
+            fill(&last, 10),
+            5_050,
+            "the rest, and a sixteenth beyond it, for it cannot do with less"
+        );
         drop((first, sort));
-        assert_eq!(fill(&last, 10), 65_650);
+        assert_eq!(fill(&last, 10), 70_650);
     }
 
     #[test]

@@ -241,8 +241,8 @@ impl MemoryBudget {
         self.try_reserve_beyond(bytes, 0)
     }
 
-    /// As [`Self::try_reserve`], by at most `beyond` bytes over the limit: chunks that are being
-    /// read make way, but not at once.
+    /// As [`Self::try_reserve`], by at most `beyond` bytes over the limit, and over what operators
+    /// may have of it: chunks that are being read make way, but not at once.
     #[must_use]
     pub fn try_reserve_beyond(&self, bytes: u64, beyond: u64) -> bool {
         if bytes == 0 || self.try_take(bytes, self.operators_max(), 0) {
@@ -257,7 +257,7 @@ impl MemoryBudget {
         for pool in self.pools() {
             pool.drop_idle_arrays(u64::MAX);
         }
-        self.try_take(bytes, self.operators_max(), beyond)
+        self.try_take(bytes, self.operators_max().saturating_add(beyond), beyond)
     }
 
     /// As [`Self::try_reserve_beyond`], though operators may have no more; arrays that nobody reads
