@@ -1,7 +1,7 @@
-//! A set of small numbers, a bit each.
+//! A set of small numbers, one bit each.
 //!
-//! Column sets and sets of scans are both this. A decision counts and intersects thousands of them,
-//! so members up to 127 lie in two words without a loop; larger ones follow in a box.
+//! Column sets and sets of scans are bit sets. A decision counts and intersects thousands of them,
+//! so members up to 127 lie in two words without a loop; larger members lie in a box.
 
 use std::hash::{Hash, Hasher};
 
@@ -116,7 +116,7 @@ impl Bits {
     pub(crate) fn intersect_with(&mut self, other: &Self) {
         self.low[0] &= other.low[0];
         self.low[1] &= other.low[1];
-        // No `fill` of what may be nothing: see `PartialEq`.
+        // No `fill` of a slice that may be empty: see `PartialEq`.
         for (at, word) in self.high.iter_mut().enumerate() {
             *word &= other.high.get(at).copied().unwrap_or(0);
         }
@@ -183,12 +183,12 @@ impl Bits {
     }
 }
 
-/// Machines without an instruction for it count slowly, and most words are empty.
+/// Machines without a population-count instruction count slowly, and most words are empty.
 fn count(word: u64) -> u32 {
     if word == 0 { 0 } else { word.count_ones() }
 }
 
-/// Few sets have a box: see `PartialEq` for what it costs to copy an empty one.
+/// Few sets have a box; `PartialEq` says what copying an empty box costs.
 impl Clone for Bits {
     fn clone(&self) -> Self {
         let high = if self.high.is_empty() {
@@ -203,9 +203,9 @@ impl Clone for Bits {
     }
 }
 
-/// Word by word, because what is derived calls `memcmp` for `high`, and glibc's functions for
-/// AVX-512 touch the dangling address of an empty box under an empty mask: 217 ns on an AMD EPYC
-/// where an empty box on the heap would cost 2. `memset` and `memcpy` are no better: a `fill` of an
+/// Compares word by word. The derived comparison calls `memcmp` for `high`, and glibc's AVX-512
+/// functions touch the dangling address of an empty box under an empty mask: 217 ns on an AMD EPYC,
+/// against 2 ns for an empty box on the heap. `memset` and `memcpy` behave alike: a `fill` of an
 /// empty rest took 38 % of the time of 64 scans.
 impl PartialEq for Bits {
     fn eq(&self, other: &Self) -> bool {

@@ -1,85 +1,86 @@
 //! Which groups of an ordered aggregation are complete?
 //!
 //! Chunks of a sorted table come in any order. Within a chunk a group is a run of rows, so all
-//! groups of a chunk but its first and its last are complete when the chunk has been worked on. The
-//! first may have rows in the chunks before, the last in those after; they are kept aside, with
-//! what they came to so far, until it is known what stands on the other side of the border.
+//! groups of a chunk except its first and its last are complete when the chunk has been worked on.
+//! The first group may have rows in the chunks before, the last group in the chunks after. Both are
+//! kept aside, with their aggregate so far, until the neighbouring chunk is known.
 //!
-//! Idea: chunks that have come, or that are known to have no row, form stretches without a gap. Of
-//! a stretch only its two ends can grow; where two stretches meet, the groups on both sides of the
-//! border are one, or both are complete there. The ends of the table are stretches that nothing
-//! can grow beyond.
-//! Not here: what is grouped and aggregated, and in which order the chunks of a table stand: both
-//! are the driver's, which says of each chunk its first and last key, and what is kept of both (a
-//! part).
-//! Bounds: O(log chunks) for each chunk, and O(log chunks) moves of each part; holds at most two
-//! parts a chunk, and none of a group that is complete.
-//! BORD-I1: a part is given back once, with all parts of its group. BORD-I2: stretches neither
-//! overlap nor touch. BORD-I3: keys of chunks that meet do not descend, or it is said which.
+//! Idea: chunks that have come, or that are known to have no row, form stretches without a gap. A
+//! stretch can grow only at its two ends. Where two stretches meet, the groups on both sides of the
+//! border are either one group or complete there. The two ends of the table are stretches that
+//! nothing can grow beyond.
+//! Not here: what is grouped and aggregated, and the order of a table's chunks. The driver knows
+//! both; for each chunk it gives the first and the last key, and the *part* to keep of each: the
+//! aggregate of that group's rows in the chunk.
+//! Bounds: O(log chunks) for each chunk, and O(log chunks) moves of each part; at most two parts
+//! are held per chunk, and none of a complete group.
+//! BORD-I1: a part is given back once, together with all parts of its group. BORD-I2: stretches
+//! neither overlap nor touch. BORD-I3: keys of chunks that meet do not descend; otherwise the error
+//! names the two chunks.
 //! Source: [CoopScans07 §7.2], ordered aggregation.
 
 use std::collections::BTreeMap;
 
 /// The groups at the borders of the chunks of one scan.
 ///
-/// `K` is a group's place in the order, `P` what is kept of the rows of a group in a chunk.
+/// `K` is a group's place in the order, `P` the part of a group in a chunk.
 #[derive(Debug)]
 pub struct Borders<K, P> {
-    /// The stretches by their first chunk; chunks count from 1, 0 and `chunks + 1` are the ends of
-    /// the table.
+    /// The stretches by their first chunk. Chunks count from 1 here; 0 and `chunks + 1` are the
+    /// ends of the table.
     stretches: BTreeMap<usize, Stretch<K, P>>,
     chunks: usize,
     parts: usize,
 }
 
-/// What a chunk has at its borders.
+/// The groups at the borders of a chunk.
 #[derive(Debug)]
 pub enum Edges<K, P> {
-    /// It has no rows.
+    /// The chunk has no rows.
     Empty,
-    /// All its rows have one key.
+    /// All rows of the chunk have one key.
     One(K, P),
-    /// Its rows begin with one key and end with another.
+    /// The rows of the chunk begin with one key and end with another.
     Two {
-        /// The first key, and what is kept of its rows.
+        /// The first key, and the part of its rows.
         first: (K, P),
-        /// The last key, and what is kept of its rows.
+        /// The last key, and the part of its rows.
         last: (K, P),
     },
 }
 
-/// Why a chunk cannot stand where it was said to.
+/// Why a chunk is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BorderError {
-    /// The last key of a chunk is above the first one of a chunk behind it.
+    /// The last key of a chunk is above the first key of a later chunk.
     #[error("chunk {before} ends above where chunk {after} begins")]
     Descends {
-        /// The chunk in front.
+        /// The earlier chunk.
         before: usize,
-        /// The one behind.
+        /// The later chunk.
         after: usize,
     },
-    /// The chunk is none of the scan's, or has come already.
+    /// The chunk does not belong to the scan, or has come already.
     #[error("chunk {0} is not awaited")]
     NotAwaited(usize),
 }
 
-/// Chunks without a gap.
+/// A run of chunks without a gap.
 #[derive(Debug)]
 struct Stretch<K, P> {
     last: usize,
     open: Open<K, P>,
 }
 
-/// What may grow of a stretch.
+/// The groups of a stretch that may still grow.
 #[derive(Debug)]
 enum Open<K, P> {
-    /// It has no rows.
+    /// The stretch has no rows.
     Nothing,
-    /// All its rows are of one group.
+    /// All rows of the stretch are of one group.
     Both(Group<K, P>),
-    /// The groups at its ends; none where it is an end of the table.
+    /// The groups at the two ends; `None` at an end of the table.
     Ends {
         left: Option<Group<K, P>>,
         right: Option<Group<K, P>>,
@@ -96,7 +97,8 @@ struct Group<K, P> {
 }
 
 impl<K: Ord, P> Borders<K, P> {
-    /// Nothing has come of so many chunks, numbered from 0 in the order of their keys.
+    /// The state before any of `chunks` chunks has come. Chunks are numbered from 0 in the order of
+    /// their keys.
     #[must_use]
     pub fn new(chunks: usize) -> Self {
         let end = |at, last| {
@@ -115,12 +117,12 @@ impl<K: Ord, P> Borders<K, P> {
         }
     }
 
-    /// A chunk was worked on, or will never be (`Edges::Empty`); gives, for each group that is
-    /// complete now, all its parts, in no particular order.
+    /// Records that a chunk was worked on, or never will be (`Edges::Empty`). Returns, for each
+    /// group that this completes, all its parts, in no particular order.
     ///
     /// # Errors
-    /// If the chunk is not awaited, or its keys are not in order with those of a neighbour. Nothing
-    /// can be concluded then, and no more is to be asked.
+    /// The chunk is not awaited, or its keys are not in order with those of a neighbour. The state
+    /// is undefined afterwards: the caller must not use it.
     pub fn came(&mut self, chunk: usize, edges: Edges<K, P>) -> Result<Vec<Vec<P>>, BorderError> {
         if chunk >= self.chunks || self.is_known(chunk) {
             return Err(BorderError::NotAwaited(chunk));
@@ -149,7 +151,7 @@ impl<K: Ord, P> Borders<K, P> {
         Ok(ready)
     }
 
-    /// Whether every chunk has come: nothing is kept then.
+    /// Whether every chunk has come. No part is kept then.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.stretches.len() == 1
@@ -161,10 +163,10 @@ impl<K: Ord, P> Borders<K, P> {
         self.parts
     }
 
-    /// Whether the books are right.
+    /// Checks the invariants.
     ///
     /// # Panics
-    /// If they are not, with the number of the invariant.
+    /// An invariant is broken; the message has its number.
     pub fn check(&self) {
         let mut free_from = 0;
         let mut parts = 0;
@@ -209,7 +211,8 @@ impl<K: Ord, P> Open<K, P> {
         }
     }
 
-    /// What is open of two stretches that meet; what is complete thereby goes into `ready`.
+    /// Joins the open groups of two stretches that meet; groups that become complete go into
+    /// `ready`.
     fn meets(self, right: Self, ready: &mut Vec<Vec<P>>) -> Result<Self, BorderError> {
         let mut complete = |group: Option<Group<K, P>>| ready.extend(group.map(|g| g.parts));
         Ok(match (self, right) {
@@ -296,7 +299,7 @@ impl<K: Ord, P> Open<K, P> {
     }
 }
 
-/// The groups on the two sides of a border.
+/// The groups on the two sides of a border: one group, or two.
 enum Joined<K, P> {
     One(Group<K, P>),
     Two(Group<K, P>, Group<K, P>),
@@ -313,7 +316,7 @@ impl<K: Ord, P> Group<K, P> {
         if self.key < right.key {
             return Ok(Joined::Two(self, right));
         }
-        // The fewer parts move, so that each moves rarely.
+        // The shorter list moves, so that each part moves rarely.
         if self.parts.len() < right.parts.len() {
             std::mem::swap(&mut self.parts, &mut right.parts);
         }

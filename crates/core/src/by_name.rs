@@ -1,7 +1,7 @@
-//! What storage models and access paths are called: in settings, plans, traces and logs, and on
-//! command lines.
+//! The names of storage models and access paths in settings, plans, traces, logs and on command
+//! lines.
 //!
-//! Not here: what policies are called (`policy/mod.rs`).
+//! Not here: the names of policies (`policy/mod.rs`).
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use std::str::FromStr;
 use crate::StorageModel;
 use crate::smooth::{AccessPath, SmoothPolicy, SmoothTrigger};
 
-/// A name that is none of those there are.
+/// A name that does not exist.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{name}'; it is one of {known}")]
 pub struct UnknownName {
@@ -18,7 +18,7 @@ pub struct UnknownName {
 }
 
 impl StorageModel {
-    /// Both of them.
+    /// Both storage models.
     pub const ALL: [Self; 2] = [Self::Nsm, Self::Dsm];
 
     /// Its name.
@@ -126,7 +126,7 @@ impl FromStr for SmoothTrigger {
     }
 }
 
-/// The one of `all` with this name, in upper or lower case.
+/// The member of `all` with this name, in upper or lower case.
 pub(crate) fn by_name<T: Copy>(
     text: &str,
     all: &[T],

@@ -1,7 +1,7 @@
 //! Sets of chunks, kept as maximal runs.
 //!
-//! Scans announce ranges, and what they have left stays close to ranges, so a set costs its runs,
-//! not its chunks.
+//! A scan announces ranges, and the chunks that it still needs stay close to ranges, so the cost of
+//! a set grows with its runs, not with its chunks.
 //! Bounds: every operation on one chunk is O(log runs); set operations are linear in the runs they
 //! touch.
 
@@ -36,19 +36,19 @@ impl ChunkSet {
         set
     }
 
-    /// How many chunks it holds.
+    /// The number of chunks.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.len as usize
     }
 
-    /// Whether it holds none.
+    /// Whether the set is empty.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Whether it holds the chunk.
+    /// Whether the set holds the chunk.
     #[must_use]
     pub fn contains(&self, chunk: ChunkId) -> bool {
         self.runs
@@ -57,7 +57,7 @@ impl ChunkSet {
             .is_some_and(|(_, &end)| chunk.0 < end)
     }
 
-    /// Adds a chunk; false if it was there.
+    /// Adds a chunk; false if the set holds it already.
     pub fn insert(&mut self, chunk: ChunkId) -> bool {
         let before = self.len;
         self.insert_range(chunk.0..chunk.0 + 1);
@@ -70,8 +70,8 @@ impl ChunkSet {
             return;
         }
         let (mut start, mut end) = (range.start, range.end);
-        // Swallow the run that reaches into or touches the start, then all that begin before or at
-        // the end.
+        // Absorbs the run that reaches into or touches the start, then all runs that begin at or
+        // before the end.
         if let Some((&s, &e)) = self.runs.range(..=start).next_back()
             && e >= start
         {
@@ -92,7 +92,7 @@ impl ChunkSet {
         self.len += end - start;
     }
 
-    /// Takes a chunk out; false if it was not there.
+    /// Removes a chunk; false if the set does not hold it.
     pub fn remove(&mut self, chunk: ChunkId) -> bool {
         let mut runs = self.runs.range_mut(..=chunk.0);
         let Some((&start, end)) = runs.next_back().filter(|(_, end)| chunk.0 < **end) else {
@@ -109,7 +109,7 @@ impl ChunkSet {
         true
     }
 
-    /// Takes every chunk of a range out.
+    /// Removes every chunk of a range.
     pub fn remove_range(&mut self, range: Range<u32>) {
         if range.is_empty() {
             return;
@@ -185,7 +185,7 @@ impl ChunkSet {
         both
     }
 
-    /// How many chunks are in both sets.
+    /// The number of chunks in both sets.
     #[must_use]
     pub fn intersection_len(&self, other: &Self) -> usize {
         let (small, large) = if self.runs.len() <= other.runs.len() {

@@ -22,19 +22,19 @@ impl ColumnSet {
         (0..n).map(ColumnId).collect()
     }
 
-    /// Whether it holds none.
+    /// Whether the set is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bits.is_empty()
     }
 
-    /// How many columns it holds.
+    /// The number of columns.
     #[must_use]
     pub fn len(&self) -> usize {
         self.bits.len() as usize
     }
 
-    /// Whether it holds the column.
+    /// Whether the set holds the column.
     #[must_use]
     pub fn contains(&self, column: ColumnId) -> bool {
         self.bits.contains(column.0.into())
@@ -45,7 +45,7 @@ impl ColumnSet {
         self.bits.insert(column.0.into());
     }
 
-    /// Takes a column out.
+    /// Removes a column.
     pub fn remove(&mut self, column: ColumnId) {
         self.bits.remove(column.0.into());
     }

@@ -1,4 +1,4 @@
-//! The names of things: small integers that cannot be mixed up.
+//! Identifiers: small integers of distinct types, so that they cannot be mixed up.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ macro_rules! id {
 }
 
 id!(
-    /// A table at one version, as the driver numbers them. Never used twice.
+    /// A table at one version, numbered by the driver. Never used twice.
     TableId(u32)
 );
 id!(
@@ -25,8 +25,8 @@ id!(
     ChunkId(u32)
 );
 id!(
-    /// A column of a table: a root column under `dsm`, the one stand-in for all columns under
-    /// `nsm`.
+    /// A column of a table: a root column under `dsm`; under `nsm` the one column that stands for
+    /// all.
     ColumnId(u16)
 );
 id!(

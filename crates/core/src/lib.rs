@@ -1,15 +1,16 @@
-//! The scheduling core of Coscan: pure state machines that decide what is read, kept, handed out
-//! and evicted.
+//! The scheduling core of Coscan: pure state machines that decide what is read, what is kept, what
+//! each scan is handed and what is evicted.
 //!
 //! Nothing here reads a clock, starts a thread, touches a file or draws a random number. A driver
 //! (the storage crate with real devices, the simulator with modelled ones) tells the core what
 //! happened through [`Abm::handle`] and carries out the actions it takes from [`Abm::poll_action`].
-//! The same events give the same actions, always: that is what makes replay, simulation and the
-//! oracle test possible.
+//! The same events always give the same actions: replay, simulation and the oracle test depend on
+//! that.
 //!
-//! `abm/` is the state machine, `state.rs` and `table/` what it knows, `policy/` the rules by which
-//! it decides, `smooth/` the smooth scan, `operators/` who shares whose work above scans,
-//! `borders.rs` which groups of a sorted table are complete, `tasks/` who runs next.
+//! `abm/` is the state machine of the buffer manager, `state.rs` and `table/` hold its state, and
+//! `policy/` holds its rules. `smooth/` is the smooth scan, `operators/` shares operators between
+//! queries, `parallelism/` chooses how many workers each scan has, `borders.rs` finds the complete
+//! groups of a sorted table, and `tasks/` chooses which query's task runs next.
 //!
 //! The contract is `docs/design/abm.md`; the papers are named in `docs/BIBLIOGRAPHY.md`.
 #![forbid(unsafe_code)]

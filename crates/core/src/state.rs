@@ -1,9 +1,9 @@
-//! What the buffer manager knows: its tables, its scans, what is in memory and what is on its way.
+//! What the buffer manager knows: tables, scans, and which bytes are in memory or being loaded.
 //!
 //! Idea: rules (`policy/`) look at the state and choose, the manager (`abm/`) changes it. So a
-//! policy can change nothing, and neither has to know the other's files. Availability is counted as
-//! chunks come and go, so that asking whether a scan is starved costs nothing.
-//! Not here: who waits for what, turns, jobs, page requests and actions (`abm/`).
+//! policy can change nothing, and neither needs to know the files of the other. Availability is
+//! counted as chunks come and go, so that asking whether a scan is starved is cheap.
+//! Not here: waiting consumers, turns, jobs, page requests and actions (`abm/`).
 //! Source of starvation: [CoopScans07 Figure 3, queryStarved]; we differ: loads in flight count as
 //! available.
 
@@ -18,25 +18,25 @@ use crate::table::Table;
 use crate::table::scan::Scan;
 use crate::{ChunkId, ColumnSet, DeviceId, ScanId, StorageModel, TableId, Time};
 
-/// Tables, scans, and what is held and loaded of the former for the latter.
+/// Tables and scans, and which segments are held and loaded.
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) model: StorageModel,
-    /// Outstanding loads per device at most.
+    /// The most outstanding loads per device.
     pub(crate) loads_max: usize,
     /// See `AbmConfig::wait_unit_ns`.
     pub(crate) wait_unit_ns: u64,
     pub(crate) now: Time,
-    /// Ascends with everything that is ordered by when it happened.
+    /// The sequence number: ascends with every event that is ordered by time.
     seq: u64,
     pub(crate) budget: u64,
     /// ABM-I3: bytes resident or loading.
     pub(crate) used: u64,
     pub(crate) tables: BTreeMap<TableId, Table>,
-    /// Ascending by id, for ids ascend as scans come. A load looks up every scan that wants it, so
-    /// finding one has to be cheap.
+    /// Ascending by id, because ids ascend as scans register. A load looks up every scan that wants
+    /// it, so a lookup has to be cheap.
     pub(crate) scans: IndexMap<ScanId, Scan, FxBuildHasher>,
-    /// Scans that are starved: those that loads are chosen for.
+    /// The starved scans: loads are chosen for these.
     pub(crate) hungry: BTreeSet<ScanId>,
     /// Outstanding loads of each device.
     pub(crate) outstanding: BTreeMap<DeviceId, usize>,
@@ -80,7 +80,7 @@ impl State {
         self.seq
     }
 
-    /// The sequence number of what happened last.
+    /// The last sequence number given out.
     pub(crate) fn peek_seq(&self) -> u64 {
         self.seq
     }
@@ -112,8 +112,8 @@ impl State {
         self.outstanding.get(&device).copied().unwrap_or(0) < self.loads_max
     }
 
-    /// The places of a table's devices on which another load may start, those with the fewest
-    /// loads under way first: an idle device gets a load before a busy one gets its next.
+    /// The places of a table's devices on which another load may start, the device with the fewest
+    /// outstanding loads first: an idle device gets a load before a busy one gets its next.
     pub(crate) fn free_places(&self, table: &Table) -> SmallVec<[(usize, usize); 4]> {
         let loads = |device: &DeviceId| self.outstanding.get(device).copied().unwrap_or(0);
         let devices = table.devices.iter().enumerate();
@@ -144,14 +144,14 @@ impl State {
         self.refresh(id);
     }
 
-    /// How many chunks that the scan needs are ready or on their way.
+    /// The number of chunks that the scan needs and that are coming: resident or loading.
     pub(crate) fn coming(&self, scan: &Scan) -> usize {
         let table = self.table(scan.table);
         let parts = scan.parts.iter();
         parts.map(|part| table.slot(part.slot).coming.total()).sum()
     }
 
-    /// How many of those come from the device in this place.
+    /// The number of these on the device in this place.
     fn coming_from(&self, scan: &Scan, place: usize) -> usize {
         let table = self.table(scan.table);
         let parts = scan.parts.iter();
@@ -167,8 +167,8 @@ impl State {
         slots.any(|slot| slot.needed.at(place) > slot.coming.at(place))
     }
 
-    /// starved(q, d), d the device in this place. A sequential scan takes what comes next,
-    /// whichever device that is on.
+    /// starved(q, d), where d is the device in this place. A sequential scan takes the next chunk
+    /// of its order, on whichever device that is.
     pub(crate) fn starved_of(&self, scan: &Scan, place: usize) -> bool {
         if scan.sequential {
             return self.is_short(scan, scan.lookahead);
@@ -178,15 +178,16 @@ impl State {
             && scan.in_hands() + self.coming_from(scan, place) < scan.lookahead
     }
 
-    /// Whether there are more devices than the scan may read from.
+    /// Whether the table has more devices than the scan may read from at a time.
     fn is_limited(&self, scan: &Scan) -> bool {
         let devices = self.table(scan.table).devices.len();
         scan.devices_max
             .is_some_and(|max| (max as usize) < devices && devices > 1)
     }
 
-    /// The places of the devices that loads are chosen from for the scan: those that it misses
-    /// chunks of, as many as it may read from at a time. Each scan begins with another one.
+    /// The places of the devices that loads are chosen from for the scan: devices of which it
+    /// misses chunks, at most as many as it may read from at a time. The first device is number
+    /// `scan id mod devices`, so that scans begin with different devices.
     fn read_from<'a>(&'a self, scan: &'a Scan) -> impl Iterator<Item = usize> + 'a {
         let devices = self.table(scan.table).devices.len();
         let first = usize::try_from(scan.id.0 % devices.max(1) as u64).unwrap_or(0);
@@ -198,8 +199,8 @@ impl State {
         missed.take(most)
     }
 
-    /// Whether fewer chunks than `enough` are available of a device that the scan misses chunks of,
-    /// or of all together if it misses none.
+    /// Whether fewer than `enough` chunks are available of some device of which the scan misses
+    /// chunks; if it misses none, whether fewer than `enough` are available in all.
     pub(crate) fn is_short(&self, scan: &Scan, enough: usize) -> bool {
         if scan.stalled {
             return false;
@@ -216,7 +217,7 @@ impl State {
         missed.any(|place| in_hands + self.coming_from(scan, place) < enough)
     }
 
-    /// available(q), cut off where it no longer matters.
+    /// available(q), counted for a sequential scan up to one more than its look-ahead.
     pub(crate) fn available(&self, scan: &Scan) -> usize {
         if !scan.sequential {
             return scan.in_hands() + self.coming(scan);
@@ -232,7 +233,7 @@ impl State {
         scan.in_hands() + prefix.count()
     }
 
-    /// Works out anew whether a scan is starved or almost starved.
+    /// Recomputes whether a scan is starved or almost starved.
     pub(crate) fn refresh(&mut self, id: ScanId) {
         let scan = self.scan(id);
         let starved = self.is_short(scan, scan.lookahead);
@@ -263,8 +264,8 @@ impl State {
         }
     }
 
-    /// Makes a change to a chunk's resident or loading columns, and tells the interested scans what
-    /// is coming now.
+    /// Changes a chunk's resident or loading columns, and updates what is coming for the interested
+    /// scans.
     pub(crate) fn change_coming(
         &mut self,
         id: TableId,
