@@ -1,4 +1,4 @@
-//! Every invariant, counted anew.
+//! Recomputes and checks every invariant.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::table::scan::Scan;
 use crate::table::{Pinner, Table};
 
 impl Abm {
-    /// Every invariant, in O(state). For tests and simulation.
+    /// Checks every invariant, in O(state). For tests and simulation.
     ///
     /// # Panics
     /// An invariant is broken.

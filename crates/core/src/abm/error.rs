@@ -1,4 +1,4 @@
-//! How an event can contradict the state. Each is a bug in the driver.
+//! How an event can contradict the state. Each error is a bug in the driver.
 
 use crate::{ChunkId, ColumnId, PageRequestId, ScanId, TableId};
 
@@ -12,10 +12,10 @@ pub enum EventError {
     /// The id is taken.
     #[error("table {0} is registered already")]
     TableExists(TableId),
-    /// Scans, loads or page requests are left.
+    /// Scans, loads, jobs or page requests on the table are left.
     #[error("table {0} is in use")]
     TableInUse(TableId),
-    /// Chunks and columns do not add up.
+    /// The chunks and columns of the layout do not add up.
     #[error("the layout of table {0} is inconsistent")]
     BadLayout(TableId),
     /// No such scan.
@@ -24,8 +24,8 @@ pub enum EventError {
     /// Scan ids must ascend.
     #[error("scan id {0} is not greater than all before")]
     ScanIdReused(ScanId),
-    /// A part is empty, overlaps another, or names chunks or columns that the table lacks; or there
-    /// are no consumers.
+    /// A part is empty, overlaps another, or names chunks or columns that the table lacks; or the
+    /// scan has no consumers.
     #[error("the parts of scan {0} are inconsistent")]
     BadPart(ScanId),
     /// No such chunk.
@@ -40,24 +40,24 @@ pub enum EventError {
     /// The scan leads no chunk job on the chunk.
     #[error("scan {0} leads no chunk job on chunk {1}")]
     NoJob(ScanId, ChunkId),
-    /// The scan does not need the chunk: it holds it, is done with it, has it with another job,
-    /// or never wanted it.
+    /// The scan does not need the chunk: it holds it, has consumed it, has joined another job on
+    /// it, or never wanted it.
     #[error("scan {0} does not need chunk {1}")]
     NotNeeded(ScanId, ChunkId),
     /// The chunk job does not work for the scan.
     #[error("the chunk job on chunk {1} does not serve scan {0}")]
     NotServed(ScanId, ChunkId),
-    /// The scan is one of another table.
+    /// The scan reads another table.
     #[error("scan {0} does not scan table {1}")]
     OtherTable(ScanId, TableId),
-    /// An ordered scan takes its chunks one after the other, and so takes part in no chunk job.
+    /// An ordered scan takes its chunks one after the other, so it takes part in no chunk job.
     #[error("scan {0} is ordered")]
     OrderedScan(ScanId),
     /// The column is not in an outstanding load.
     #[error("table {0}, chunk {1}: column {2} is not being loaded")]
     NotLoading(TableId, ChunkId, ColumnId),
-    /// A column was reported complete though a shared extent of it is neither in memory nor on its
-    /// way.
+    /// A column was reported complete although one of its shared extents is neither resident nor
+    /// loading.
     #[error("table {0}, chunk {1}: column {2} lacks a shared extent")]
     ExtentAbsent(TableId, ChunkId, ColumnId),
     /// Page request ids must ascend.

@@ -1,6 +1,6 @@
-//! What a driver tells the core, and what the core tells it to do.
+//! What a driver tells the core, and what the core tells the driver to do.
 //!
-//! Events are past tense, actions imperative. `docs/design/abm.md` says what each one does.
+//! Events are past tense, actions imperative. `docs/design/abm.md` defines each one.
 
 use crate::{
     ChunkId, ChunkLayout, ChunkSet, ColumnId, ColumnSet, ExtentId, PageRequestId, ScanId, ScanSpec,
@@ -18,7 +18,7 @@ pub enum Event {
         /// Its chunks and their sizes.
         layout: TableLayout,
     },
-    /// A table grew (new files). The chunks get the next ids.
+    /// A table grew (new files). The new chunks get the next ids.
     ChunksAppended {
         /// The table.
         table: TableId,
@@ -27,23 +27,24 @@ pub enum Event {
         /// Shared extents of the new chunks; they get the next extent ids.
         shared: Vec<SharedExtent>,
     },
-    /// A table without scans is forgotten.
+    /// A table without scans was dropped.
     TableDropped {
         /// The table.
         table: TableId,
     },
-    /// A scan announced what it needs.
+    /// A scan announced the chunks and columns that it needs.
     ScanRegistered {
         /// Its id, greater than all before.
         scan: ScanId,
         /// What it needs.
         spec: ScanSpec,
     },
-    /// From how many devices loads are chosen for a scan at a time has changed (`parallelism/`).
+    /// The number of devices that loads are chosen from for a scan at a time has changed
+    /// (`parallelism/`).
     DegreeChanged {
         /// The scan.
         scan: ScanId,
-        /// As many, at least 1. None: all.
+        /// The number of devices, at least 1. `None`: all.
         devices_max: Option<u32>,
     },
     /// A consumer of the scan waits for a chunk. Answered by `Deliver`, `Exhausted` or `Fail`.
@@ -56,7 +57,7 @@ pub enum Event {
         /// The scan.
         scan: ScanId,
     },
-    /// A consumer still works on a chunk it holds. To be told a few times per
+    /// A consumer still works on a chunk it holds. The driver reports this a few times per
     /// `TurnLimit::length_ns_max`.
     ChunkProgressed {
         /// The scan.
@@ -65,8 +66,8 @@ pub enum Event {
         chunk: ChunkId,
     },
     /// A consumer of the scan has not come back to a chunk it holds: the driver takes the chunk's
-    /// memory back. The chunk stays the consumer's, who reads what is left of it as a scan of its
-    /// own, and releases it at the end.
+    /// memory back. The chunk stays assigned to the consumer, which reads the rest of it through a
+    /// scan of its own and releases the chunk at the end.
     ChunkLapsed {
         /// The scan.
         scan: ScanId,
@@ -80,36 +81,35 @@ pub enum Event {
         /// The chunk.
         chunk: ChunkId,
     },
-    /// The scan no longer needs these chunks (dynamic filters). Chunks already handed out, or
-    /// with a chunk job, are not affected.
+    /// The scan no longer needs these chunks (dynamic filters). Chunks already handed out, and
+    /// chunks that the scan has joined a job for, are not affected.
     ChunksWithdrawn {
         /// The scan.
         scan: ScanId,
         /// The chunks.
         chunks: ChunkSet,
     },
-    /// The consumer of a scan that holds a chunk works on it for other scans too, which need no
-    /// delivery of it any more. The job
-    /// pins what of their columns is in memory. It goes on whoever of them ends, the first scan
-    /// included.
+    /// The consumer of a scan that holds a chunk works on it for other scans too; these need no
+    /// delivery of the chunk. The job pins the resident columns among those that its scans want.
+    /// The job continues whichever of its scans ends, the first scan included.
     ChunkJobBegun {
         /// The scan that holds the chunk.
         scan: ScanId,
         /// The chunk.
         chunk: ChunkId,
-        /// The other scans, all of which need the chunk. None of them, nor the first, is ordered.
+        /// The other scans. Each needs the chunk, or was handed it too. No scan of the job is
+        /// ordered.
         members: Vec<ScanId>,
     },
-    /// A chunk job is over: the chunk is done with for all its members, those excepted that it is
-    /// given back to. These need it
-    /// again. The scan that began the job is one of them if it is named, else it is done with the
-    /// chunk when it releases it.
+    /// A chunk job is over. The chunk is consumed for every member except those in `given_back`,
+    /// which need it from now on. If the scan that began the job is named there, it needs the chunk
+    /// too; otherwise it has consumed the chunk when it releases it.
     ChunkJobEnded {
-        /// The scan that held the chunk when the job began. It need not be registered any more.
+        /// The scan that held the chunk when the job began. It may have ended.
         scan: ScanId,
         /// The chunk.
         chunk: ChunkId,
-        /// Registered scans for which the job did not do it.
+        /// The registered scans for which the job did not consume the chunk.
         given_back: Vec<ScanId>,
     },
     /// The scan is over: finished, cancelled or failed.
@@ -117,7 +117,7 @@ pub enum Event {
         /// The scan.
         scan: ScanId,
     },
-    /// Columns of a load are in memory.
+    /// Columns of a load are resident.
     LoadCompleted {
         /// The table.
         table: TableId,
@@ -126,7 +126,7 @@ pub enum Event {
         /// The columns, all of them in an outstanding load.
         columns: Vec<ColumnId>,
     },
-    /// Columns of a load could not be read; the driver has given up on them.
+    /// Columns of a load could not be read; the driver does not try further.
     LoadFailed {
         /// The table.
         table: TableId,
@@ -151,32 +151,32 @@ pub enum Event {
         /// The request.
         request: PageRequestId,
     },
-    /// A page that was served from a chunk is no longer used.
+    /// A page that was served from a chunk is not used by its request from now on.
     PageReleased {
         /// The request.
         request: PageRequestId,
     },
-    /// The bytes the core may hold changed.
+    /// The memory budget changed.
     BudgetChanged {
         /// The new budget.
         bytes: u64,
     },
-    /// Time passed; see `next_deadline`.
+    /// Time passed; see [`Abm::next_deadline`](crate::Abm::next_deadline).
     TimePassed,
 }
 
-/// Why a chunk that is handed out was in memory.
+/// Which load brought a delivered chunk.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum LoadOrigin {
-    /// It was there when the scan registered.
+    /// Its newest load was chosen for another scan and started before this scan registered.
     FromBuffer,
-    /// It was loaded on behalf of this scan.
+    /// Its newest load was chosen for this scan.
     LoadedForMe,
-    /// It was loaded on behalf of another scan while this one ran.
+    /// Its newest load was chosen for another scan while this scan was registered.
     LoadedForOthers,
 }
 
-/// What to do.
+/// What the driver has to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Action {
@@ -189,11 +189,11 @@ pub enum Action {
         chunk: ChunkId,
         /// The columns, in the order to read them: increasing size, then id.
         columns: Vec<ColumnId>,
-        /// Shared extents of these columns that are to be read too, ascending.
+        /// The shared extents of these columns that are to be read too, ascending.
         extents: Vec<ExtentId>,
         /// Own bytes of the columns plus bytes of the extents.
         bytes: u64,
-        /// The scan it was chosen for.
+        /// The scan that the load was chosen for.
         scan: ScanId,
     },
     /// Free the own bytes of a segment.
@@ -219,27 +219,28 @@ pub enum Action {
         scan: ScanId,
         /// The chunk.
         chunk: ChunkId,
-        /// Where it came from.
+        /// Which load brought the chunk.
         origin: LoadOrigin,
     },
-    /// Tell a waiting consumer that nothing is left, nor with a chunk job that may give it back.
+    /// Tell a waiting consumer that the scan needs no chunk, and that no chunk job could give one
+    /// back.
     Exhausted {
         /// The scan.
         scan: ScanId,
     },
-    /// A chunk the scan needs could not be loaded. The scan needs nothing any more; end it.
+    /// A chunk that the scan needs could not be loaded. The scan needs nothing from now on; end it.
     Fail {
         /// The scan.
         scan: ScanId,
         /// The chunk that failed.
         chunk: ChunkId,
     },
-    /// The page is in memory; it stays until `PageReleased`.
+    /// The page is resident, and stays so until `PageReleased`.
     ServePage {
         /// The request.
         request: PageRequestId,
     },
-    /// Do not read this page by itself: a load brings it, `ServePage` or `FailPage` follows.
+    /// Do not read this page by itself: a load brings it; `ServePage` or `FailPage` follows.
     DropPageRequest {
         /// The request.
         request: PageRequestId,

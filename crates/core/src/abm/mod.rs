@@ -1,14 +1,16 @@
 //! The Active Buffer Manager: one event in, the actions that follow out.
 //!
-//! Idea: what is known of tables and scans is the [`State`]; a policy's [`Rules`] look at it and
-//! choose; what is in this folder changes it. `event.rs` and `config.rs` are what a driver sees,
-//! `validate.rs` refuses what contradicts the state, `handle/` does the rest, `check.rs` and
-//! `snapshot.rs` look at it, `log/` writes it down.
+//! Idea: the [`State`] holds what is known of tables and scans; a policy's [`Rules`] read it and
+//! choose; the files of this folder change it. `event.rs` and `config.rs` are the driver's
+//! interface, `validate.rs` refuses events that contradict the state, `handle/` applies the others,
+//! `check.rs` and `snapshot.rs` read the state, `log/` writes events and actions down.
 //!
-//! Bounds: at most `loads_max` outstanding loads per device; actions queue until polled.
+//! Bounds: at most `loads_max` outstanding loads per device; actions queue until the driver polls
+//! them.
 //! ABM-I1 a segment is loading at most once. ABM-I2 a pinned segment is never a victim. ABM-I3
-//! bytes resident or loading stay in budget. ABM-I4 every load has a scan that wants it. ABM-I5
-//! each chunk is done with once for each scan that announced it, whoever does it.
+//! bytes resident or loading stay within the budget. ABM-I4 every load has a scan that wants it.
+//! ABM-I5 each scan consumes each chunk that it announced once, by a delivery or through a chunk
+//! job.
 //! Source: [CoopScans07 §4, Figure 3]; contract: `docs/design/abm.md`.
 
 #[cfg(feature = "canary")]
@@ -60,20 +62,20 @@ use handle::turns::Turns;
 #[derive(Debug)]
 pub struct Abm {
     rules: &'static dyn Rules,
-    /// A scan whose consumers have been silent this long is stalled.
+    /// A scan is stalled when its consumers have been silent this long.
     stall_after_ns: u64,
-    /// None if scans take no turns.
+    /// `None` if scans take no turns.
     turn_limit: Option<TurnLimit>,
     pub(crate) state: State,
     scan_last: Option<ScanId>,
-    /// Scans of which a waiting consumer may be served now.
+    /// Scans with a waiting consumer that may be served now.
     serve: BTreeSet<ScanId>,
     /// When each scan that is neither waiting nor stalled becomes stalled.
     stalls: BTreeSet<(Time, ScanId)>,
     turns: Turns,
     /// Chunk jobs under way.
     jobs: Jobs,
-    /// Outstanding loads: columns still to come.
+    /// Outstanding loads: the columns still to come.
     loads: BTreeMap<(TableId, ChunkId), Vec<OutstandingLoad>>,
     pages: Pages,
     actions: VecDeque<Action>,
@@ -109,13 +111,13 @@ impl Abm {
         }
     }
 
-    /// The next action to carry out, oldest first.
+    /// The oldest action not yet taken.
     pub fn poll_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
     }
 
-    /// When `TimePassed` is due: the next moment a scan may turn out to be stalled, or a turn ends
-    /// by itself.
+    /// When `TimePassed` is due: the next moment at which a scan may become stalled, or a turn ends
+    /// by its length.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Time> {
         let stall = self.stalls.first().map(|&(time, _)| time);
@@ -128,7 +130,7 @@ impl Abm {
         self.state.used
     }
 
-    /// The budget now.
+    /// The current budget in bytes.
     #[must_use]
     pub fn budget_bytes(&self) -> u64 {
         self.state.budget

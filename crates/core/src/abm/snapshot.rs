@@ -1,4 +1,4 @@
-//! What the buffer manager holds and whom it serves, for system tables and tests.
+//! What the buffer manager holds and which scans it serves, for system tables and tests.
 
 use crate::abm::Abm;
 use crate::table::{Pinner, Table};
@@ -11,61 +11,61 @@ pub struct ScanSnapshot {
     pub scan: ScanId,
     /// The table it scans.
     pub table: TableId,
-    /// Chunks it has not been handed yet.
+    /// Chunks that the scan still needs.
     pub chunks_needed: usize,
-    /// Chunks it holds.
+    /// Chunks that the scan holds.
     pub chunks_held: usize,
-    /// Chunks handed to it that have lapsed and are not released.
+    /// Chunks handed to the scan that have lapsed and are not released.
     pub chunks_lapsed: usize,
-    /// Chunks that others' chunk jobs work on for it.
+    /// Chunks that other scans' chunk jobs work on for this scan.
     pub chunks_in_jobs: usize,
-    /// Needed chunks that are in memory or on their way.
+    /// Needed chunks that are resident or loading.
     pub chunks_coming: usize,
-    /// Consumers that wait.
+    /// Waiting consumers.
     pub waiting: u32,
-    /// Fewer chunks are available than keep it fed.
+    /// Whether the scan is starved.
     pub starved: bool,
-    /// Its consumers have been silent for long.
+    /// Whether the scan is stalled.
     pub stalled: bool,
-    /// Chunks it is done with, and its share of the time that they were in work, nanoseconds.
+    /// Chunks that the scan has consumed.
     pub chunks_worked: u64,
-    /// See `chunks_worked`.
+    /// The scan's share of the time that these chunks were in work, in nanoseconds.
     pub worked_ns: u64,
 }
 
-/// A chunk with something in memory or on its way.
+/// A chunk with resident or loading bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChunkSnapshot {
-    /// Its table.
+    /// The table of the chunk.
     pub table: TableId,
-    /// Its id.
+    /// The chunk.
     pub chunk: ChunkId,
-    /// Columns in memory.
+    /// Resident columns.
     pub resident: ColumnSet,
     /// Columns in an outstanding load.
     pub loading: ColumnSet,
-    /// Columns that someone reads now.
+    /// Pinned columns.
     pub pinned: ColumnSet,
-    /// Scans that still need the chunk, ascending.
+    /// Scans that need the chunk, ascending.
     pub interested: Vec<ScanId>,
 }
 
 /// A chunk job under way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobSnapshot {
-    /// The scan that began it. It may have ended.
+    /// The leader: the scan that began the job. It may have ended.
     pub scan: ScanId,
     /// The table.
     pub table: TableId,
-    /// The chunk it works on.
+    /// The chunk that the job works on.
     pub chunk: ChunkId,
-    /// The other scans it serves, ascending.
+    /// The other scans that the job serves, ascending.
     pub members: Vec<ScanId>,
 }
 
 impl Abm {
-    /// Whether a scan needs a chunk: it has not been handed it, nor does a chunk job work on it
-    /// for the scan.
+    /// Whether a scan needs a chunk: the chunk was not handed to the scan, and no chunk job works
+    /// on it for the scan.
     #[must_use]
     pub fn needs(&self, scan: ScanId, chunk: ChunkId) -> bool {
         self.state.scans.get(&scan).is_some_and(|scan| {
@@ -74,7 +74,7 @@ impl Abm {
         })
     }
 
-    /// Whether a scan needs a chunk and all its columns of it are in memory.
+    /// Whether a scan needs a chunk and all the columns that it wants of the chunk are resident.
     #[must_use]
     pub fn is_ready(&self, scan: ScanId, chunk: ChunkId) -> bool {
         self.needs(scan, chunk) && {
@@ -96,7 +96,7 @@ impl Abm {
         })
     }
 
-    /// Whether a scan holds a chunk that was handed to it: neither released nor lapsed.
+    /// Whether a scan holds a chunk: handed out, neither released nor lapsed.
     #[must_use]
     pub fn holds(&self, scan: ScanId, chunk: ChunkId) -> bool {
         self.state
@@ -105,8 +105,8 @@ impl Abm {
             .is_some_and(|scan| scan.held.contains_key(&chunk))
     }
 
-    /// Whether another scan than `scan` still needs one of these columns of a chunk, or holds it.
-    /// Under NSM columns are not told apart.
+    /// Whether a scan other than `scan` needs one of these columns of a chunk, or holds it. NSM
+    /// does not distinguish columns.
     #[must_use]
     pub fn others_want(
         &self,
@@ -118,14 +118,14 @@ impl Abm {
         self.is_wanted_but_by(Some(scan), table, chunk, columns)
     }
 
-    /// Whether a scan that is not stalled still needs one of these columns of a chunk, or any holds
-    /// it. Under NSM columns are not told apart.
+    /// Whether a scan that is not stalled needs one of these columns of a chunk, or any scan holds
+    /// it. NSM does not distinguish columns.
     #[must_use]
     pub fn is_wanted(&self, table: TableId, chunk: ChunkId, columns: &ColumnSet) -> bool {
         self.is_wanted_but_by(None, table, chunk, columns)
     }
 
-    /// Bytes of segments that may be evicted one by one and that only stalled scans need. Looks at
+    /// Bytes of segments that may be evicted one by one and that only stalled scans need. Visits
     /// all such segments of tables that have a stalled scan.
     #[must_use]
     pub fn stalled_bytes(&self) -> u64 {
@@ -180,8 +180,8 @@ impl Abm {
             })
     }
 
-    /// Whether the core holds the shared extent in memory: its load completed, it did not fail, and
-    /// it was not evicted. False for extents and tables it does not know.
+    /// Whether a shared extent is resident: its load completed, did not fail, and the extent was
+    /// not evicted. False for extents and tables that the core does not know.
     #[must_use]
     pub fn extent_is_resident(&self, table: TableId, extent: ExtentId) -> bool {
         self.state
@@ -190,8 +190,8 @@ impl Abm {
             .is_some_and(|table| table.extent_is_resident(extent))
     }
 
-    /// The devices of chunks that the scan needs and that are not coming; none of a scan that is
-    /// not known.
+    /// The devices of chunks that the scan needs and that are not coming. Empty for an unknown
+    /// scan.
     #[must_use]
     pub fn misses(&self, scan: ScanId) -> Vec<DeviceId> {
         let Some(scan) = self.state.scans.get(&scan) else {
@@ -220,7 +220,7 @@ impl Abm {
         })
     }
 
-    /// The chunks that hold or await bytes, in no particular order.
+    /// The chunks with resident or loading bytes, in no particular order.
     pub fn chunks(&self) -> impl Iterator<Item = ChunkSnapshot> + '_ {
         self.state.tables.values().flat_map(|table| {
             let groups = table.groups.iter();

@@ -1,6 +1,6 @@
-//! What a driver may not say: events that contradict the state.
+//! Which events are refused: those that contradict the state.
 //!
-//! Idea: every event is judged before anything changes, so that a refused one changes nothing.
+//! Idea: every event is validated before anything changes, so a refused event changes nothing.
 //! Contract: `docs/design/abm.md`, "One event".
 
 use crate::abm::Abm;

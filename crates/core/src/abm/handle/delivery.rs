@@ -1,6 +1,6 @@
-//! Chunks are handed to the consumers that wait for them.
+//! Which waiting consumers get a chunk now?
 //!
-//! Not here: which chunk (`policy/`), and whose turn it is (`turns.rs`).
+//! Not here: which chunk (`policy/`), and which scan has the next turn (`turns.rs`).
 //! ABM-I5: each scan is handed each of its chunks once.
 
 use crate::abm::Abm;
@@ -28,7 +28,7 @@ impl Abm {
         }
     }
 
-    /// What the scan is handed next, if a chunk is ready.
+    /// The chunk that the scan is handed next, if one is ready.
     pub(crate) fn choose_available(&self, id: ScanId) -> Option<ChunkId> {
         let scan = self.state.scan(id);
         if scan.sequential {

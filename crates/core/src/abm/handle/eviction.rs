@@ -1,8 +1,8 @@
 //! Eviction: a load needs space, or the budget shrinks.
 //!
-//! Victims are taken out one by one, for each changes who is starved; when they do not suffice, all
-//! are put back, so that a load that cannot start costs nothing.
-//! Not here: which segments go (the policy).
+//! Victims are evicted one by one, because each eviction changes which scans are starved. If the
+//! victims do not suffice, all are restored, so a load that cannot start evicts nothing.
+//! Not here: the choice of victims (the policy).
 //! ABM-I3: a load starts only if it fits.
 
 use crate::abm::Abm;
@@ -19,7 +19,7 @@ enum Eviction {
     Segments(Victim),
 }
 
-/// One thing that was evicted, and how to put it back.
+/// One evicted thing, with what its restoration needs.
 #[derive(Debug)]
 enum Undo {
     Extent(TableId, ExtentId),
@@ -27,12 +27,12 @@ enum Undo {
 }
 
 impl Abm {
-    /// Frees space for a load; false, and nothing changed, if there is not enough to free.
+    /// Frees space for a load. If not enough can be freed, returns false and changes nothing.
     pub(crate) fn evict_for(&mut self, load: &LoadChoice) -> bool {
         let mut evicted = Vec::new();
         loop {
-            // Evicting a neighbour may free an extent that the load needs, so the need is counted
-            // anew.
+            // Evicting a neighbour may free an extent that the load needs, so the need is
+            // recomputed.
             let bytes = self.state.load_bytes(load.table, load.chunk, &load.columns);
             if self.state.used + bytes <= self.state.budget {
                 self.announce(evicted);
@@ -146,12 +146,12 @@ impl Abm {
         useless.or_else(segments).or_else(bare)
     }
 
-    /// The budget shrank and nothing else is left: useful chunks go too.
+    /// The budget shrank and no regular victim is left: chunks that scans can use are evicted too.
     fn last_resort(&self) -> Option<Eviction> {
         self.rules.last_resort(&self.state).map(Eviction::Segments)
     }
 
-    /// The first table's extent that is found.
+    /// The extent that `find` gives for the first table that has one.
     fn extent(&self, find: impl Fn(&Table) -> Option<ExtentId>) -> Option<Eviction> {
         let mut extents = self
             .state

@@ -1,18 +1,16 @@
-//! One chunk worked on once for several scans: what a chunk job leaves the core to know.
+//! Chunk jobs: one consumer works on a chunk once for several scans.
 //!
-//! Idea: the scan that was handed the chunk leads, the others *join*. Who has joined needs no
-//! delivery, but is not done either: the
-//! chunk is his again if the job gives it back. What a job takes of the cores is shared by those
-//! it served, so a scan whose
-//! chunks others' jobs bring needs less work than one that works alone, and its turn comes
-//! earlier (`turns.rs`).
-//! Not here: who forms a class and joins. The driver knows the plans; the core is told.
-//! Bounds: as many jobs as chunks in hands; O(members · log scans) at a job's begin and at its
-//! end.
-//! ABM-I2: what a job reads is pinned from its begin to its end, whoever is over meanwhile; unless
-//! its chunk lapses.
-//! ABM-I5: a scan's chunk is needed, in its hands, with one job, or done with: one of these.
-//! Source: none of the papers; `docs/design/fragments.md` has the jobs themselves.
+//! Idea: the scan that was handed the chunk leads, the others *join*. A scan that has joined needs
+//! no delivery, but has not consumed the chunk either: it needs the chunk if the job gives it back.
+//! The scans that a job served share its time in work, so a scan that joins many jobs has less work
+//! than one that works alone, and its turn comes earlier (`turns.rs`).
+//! Not here: which scans form a class and join. The driver knows the plans and tells the core.
+//! Bounds: as many jobs as chunks that are held; O(members · log scans) when a job begins and when
+//! it ends.
+//! ABM-I2: the columns that a job reads are pinned from its begin to its end, whichever of its
+//! scans ends meanwhile, unless its chunk lapses.
+//! ABM-I5: a chunk of a scan is in one place: needed, held, lapsed, joined or consumed.
+//! Source: none of the papers; `docs/design/fragments.md` describes the jobs themselves.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,28 +19,28 @@ use crate::table::Pinner;
 use crate::table::scan::{Joined, Turn};
 use crate::{ChunkId, EventError, ScanId, TableId};
 
-/// The scan that leads it, and the chunk: no scan holds a chunk twice at a time.
+/// The leader and the chunk. A scan holds a chunk at most once at a time.
 pub(crate) type JobId = (ScanId, ChunkId);
 
 /// A chunk job under way.
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) table: TableId,
-    /// The leader's part that the chunk is of.
+    /// The leader's part that has the chunk.
     part: usize,
     hold: Hold,
-    /// Who has joined and is registered still.
+    /// The members that are still registered.
     pub(crate) members: BTreeSet<ScanId>,
 }
 
-/// Who has the chunk in hand.
+/// Which side holds the chunk.
 #[derive(Clone, Copy, Debug)]
 enum Hold {
-    /// The leader, in whose scan the turn is.
+    /// The leader; its scan has the turn.
     Leader,
-    /// The job itself: the leader has released the chunk, or is over.
+    /// The job itself: the leader has released the chunk, or has ended.
     Job(Turn),
-    /// Nobody: it has lapsed after so long in work.
+    /// Neither: the chunk lapsed after `worked_ns` in work.
     Lapsed { worked_ns: u64 },
 }
 
@@ -97,8 +95,8 @@ impl Abm {
                 .table(member.table)
                 .part_of(member, chunk)
                 .is_some();
-            // Whoever joined the leader's turn was handed the chunk before the driver could say
-            // that a job serves him.
+            // A scan that joined the leader's turn was handed the chunk before the driver could
+            // report that a job serves the scan.
             let idle = self.jobs.get((id, chunk)).is_none();
             let in_hand = id != leader && member.held.contains_key(&chunk) && idle;
             if !needed && !in_hand || !seen.insert(id) {
@@ -132,7 +130,7 @@ impl Abm {
         Ok(())
     }
 
-    /// The members' chunk is with the job from now on.
+    /// Begins a job: each member's chunk becomes joined.
     pub(crate) fn begin_job(&mut self, leader: ScanId, chunk: ChunkId, members: Vec<ScanId>) {
         let seq = self.state.next_seq();
         let scan = self.state.scan(leader);
@@ -152,7 +150,7 @@ impl Abm {
             member.joined.insert(chunk, Joined { leader, part });
             columns.union_with(&member.parts[part].columns);
         }
-        // Pinned before nobody is interested in it any more.
+        // The job pins the columns before the members' interest in them ends.
         let entry = self.state.table_mut(table);
         let columns = columns.intersection(&entry.group(chunk).state.resident);
         entry.pin(chunk, Pinner::Job(leader), columns.clone());
@@ -177,7 +175,8 @@ impl Abm {
         self.jobs.0.insert((leader, chunk), job);
     }
 
-    /// The chunk is done with for all but those whom it is given back to.
+    /// Ends a job: every scan that it served has consumed the chunk, except the scans in
+    /// `given_back`.
     pub(crate) fn end_job(&mut self, leader: ScanId, chunk: ChunkId, given_back: &[ScanId]) {
         let seq = self.state.next_seq();
         let job = self.jobs.0.remove(&(leader, chunk)).expect("validated");
@@ -206,7 +205,7 @@ impl Abm {
             Hold::Leader | Hold::Lapsed { .. } => {}
         }
         match job.hold {
-            // Its own part is counted when it gives the chunk back.
+            // The leader's share is counted when the leader releases the chunk.
             Hold::Leader if leads => {
                 let turn = self.state.scan_mut(leader).held.get_mut(&chunk);
                 turn.expect("the leader has it in hand").served = served;
@@ -230,7 +229,7 @@ impl Abm {
         }
     }
 
-    /// The scan has the chunk in hand no more, nor is it done with.
+    /// Ends a scan's hold of a chunk without counting the chunk as consumed.
     fn take_from_hands(&mut self, id: ScanId, table: TableId, chunk: ChunkId) {
         let scan = self.state.scan_mut(id);
         if let Some(turn) = scan.held.remove(&chunk) {
@@ -241,14 +240,14 @@ impl Abm {
         }
     }
 
-    /// The leader releases the chunk, or is over: the job goes on with it. False if there is no
-    /// job.
+    /// The leader releases the chunk or ends: the job holds the chunk from now on. False if there
+    /// is no job.
     pub(crate) fn pass_hold(&mut self, leader: ScanId, chunk: ChunkId, turn: Turn) -> bool {
         let job = self.jobs.0.get_mut(&(leader, chunk));
         job.map(|job| job.hold = Hold::Job(turn)).is_some()
     }
 
-    /// The chunk lapses in the leader's hands, and so in the job's. False if there is no job.
+    /// The chunk lapses for the leader and for its job. False if there is no job.
     pub(crate) fn lapse_hold(&mut self, leader: ScanId, chunk: ChunkId, turn: Turn) -> bool {
         let worked_ns = turn.worked_ns(self.state.now);
         let Some(job) = self.jobs.0.get_mut(&(leader, chunk)) else {
@@ -263,7 +262,7 @@ impl Abm {
         true
     }
 
-    /// The scan takes what its jobs bring no more.
+    /// The scan leaves the jobs that it joined.
     pub(crate) fn leave_jobs(&mut self, id: ScanId, joined: BTreeMap<ChunkId, Joined>) {
         for (chunk, Joined { leader, .. }) in joined {
             let job = self.jobs.0.get_mut(&(leader, chunk));
@@ -271,7 +270,7 @@ impl Abm {
         }
     }
 
-    /// Every invariant of the jobs.
+    /// Checks every invariant of the jobs.
     pub(crate) fn check_jobs(&self) {
         for ((leader, chunk), job) in self.jobs.iter() {
             let table = self.state.table(job.table);
@@ -317,7 +316,7 @@ impl Abm {
         }
     }
 
-    /// Whether a job has this chunk in hand, and so may have it in work.
+    /// Whether a job itself holds this chunk, so that the chunk may be in work.
     pub(crate) fn job_holds(&self, id: JobId) -> bool {
         let job = self.jobs.get(id);
         job.is_some_and(|job| matches!(job.hold, Hold::Job(_)))

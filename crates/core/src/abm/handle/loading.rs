@@ -1,4 +1,4 @@
-//! Loads start, arrive and fail.
+//! Loads start, complete and fail.
 //!
 //! Not here: which load is chosen (`policy/`), what is evicted for it (`eviction.rs`).
 //! ABM-I3: a load starts only if it fits. ABM-I7: a failed load fails the scans that need it, and
@@ -9,7 +9,7 @@ use crate::state::LoadChoice;
 use crate::table::LastLoad;
 use crate::{Action, ChunkId, ColumnId, ColumnSet, DeviceId, ScanId, TableId};
 
-/// A load's columns that are still to come.
+/// The columns of a load that are still to come.
 #[derive(Debug)]
 pub(crate) struct OutstandingLoad {
     columns: ColumnSet,
@@ -34,7 +34,8 @@ impl Abm {
         }
     }
 
-    /// What several scans want together may never fit; what one of them wants may.
+    /// The columns that several scans want together may be larger than the budget; the columns that
+    /// the chosen scan misses may fit.
     fn cut_to_budget(&self, choice: &mut LoadChoice) {
         if self
             .state
@@ -90,14 +91,14 @@ impl Abm {
     pub(crate) fn complete_load(&mut self, id: TableId, chunk: ChunkId, columns: &ColumnSet) {
         let seq = self.state.next_seq();
         self.settle_load(id, chunk, columns);
-        // What is coming does not change: loading becomes resident.
+        // The coming columns stay the same: loading becomes resident.
         self.state.table_mut(id).complete_load(chunk, columns, seq);
         let table = self.state.table(id);
         let resident = &table.group(chunk).state.resident;
         let ready: Vec<ScanId> = table
             .interest(chunk)
-            // Whoever asks later is served then. Most of those who need a chunk are at work on
-            // another.
+            // Only waiting scans are served here: a scan that asks later is served then, and most
+            // scans that need a chunk are working on another.
             .iter_and(&table.waiting)
             .map(|slot| table.slot(slot))
             .filter(|slot| slot.columns.is_subset(resident))
@@ -141,7 +142,7 @@ impl Abm {
         self.actions.push_back(Action::Fail { scan: id, chunk });
     }
 
-    /// Takes arrived or failed columns off their outstanding loads.
+    /// Removes arrived or failed columns from their outstanding loads.
     fn settle_load(&mut self, table: TableId, chunk: ChunkId, columns: &ColumnSet) {
         let Some(loads) = self.loads.get_mut(&(table, chunk)) else {
             return;

@@ -1,9 +1,9 @@
-//! One event: what it changes, and what follows from it.
+//! What does an event change, and which actions follow?
 //!
-//! Idea: the order of the steps is the contract's. Stalls (`stalls.rs`); the event's own effect
-//! (`scans.rs`, `loading.rs`, `pages.rs`, `jobs.rs`); hand-outs (`delivery.rs`, `turns.rs`); the
+//! Idea: the contract fixes the order of the steps. Stalls (`stalls.rs`); the event's own effect
+//! (`scans.rs`, `loading.rs`, `pages.rs`, `jobs.rs`); deliveries (`delivery.rs`, `turns.rs`); the
 //! budget (`eviction.rs`); loads (`loading.rs`).
-//! Not here: what is chosen (`policy/`).
+//! Not here: the choices (`policy/`).
 //! Contract: `docs/design/abm.md`, "One event".
 
 mod delivery;
@@ -20,7 +20,7 @@ use crate::table::Table;
 use crate::{Action, ChunkLayout, Event, EventError, SharedExtent, TableId, TableLayout, Time};
 
 impl Abm {
-    /// Takes in what happened and decides what follows; the actions wait in [`Abm::poll_action`].
+    /// Applies an event and decides which actions follow; [`Abm::poll_action`] gives them.
     ///
     /// # Errors
     /// The event contradicts the state (a bug in the driver). Nothing has changed then.

@@ -1,7 +1,8 @@
-//! Single pages that smooth scans ask for, and how they meet chunk loads.
+//! Single pages that smooth scans request, and how they meet chunk loads.
 //!
-//! A page whose chunk is in memory is served from it; one whose chunk is on its way waits for it;
-//! the others queue, and make their chunk more relevant. Source: [CoopScans07 §7.1].
+//! A page whose chunk is resident is served from it. A page whose chunk is loading waits for the
+//! load. Other requests queue and raise the load relevance of their chunk. Source: [CoopScans07
+//! §7.1].
 
 use std::collections::BTreeMap;
 
@@ -11,11 +12,11 @@ use crate::{Action, ChunkId, ColumnSet, EventError, PageRequestId, TableId};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum PageState {
-    /// Counts in `pages(c)`; the driver may read it by itself.
+    /// The request counts in `pages(c)`; the driver may read the page by itself.
     Queued,
-    /// A load brings it.
+    /// A load brings the page.
     AwaitsLoad,
-    /// In memory, the columns pinned.
+    /// The page is resident, its columns pinned.
     Served,
 }
 
@@ -123,7 +124,7 @@ impl Abm {
         }
     }
 
-    /// A load started: queued requests that it covers need not be read by themselves.
+    /// A load started: the driver need not read the queued pages that the load covers.
     pub(crate) fn drop_page_requests(&mut self, table: TableId, chunk: ChunkId) {
         let coming = self.state.table(table).group(chunk).coming.clone();
         let covered: Vec<PageRequestId> = self

@@ -1,6 +1,6 @@
-//! Scans come, ask, give back and go.
+//! Scans register, request chunks, release them and end.
 //!
-//! Not here: what they are handed (`delivery.rs`).
+//! Not here: which chunk a scan is handed (`delivery.rs`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,8 +10,9 @@ use crate::table::Pinner;
 use crate::table::scan::{PartState, Scan, Turn};
 use crate::{ChunkId, ChunkSet, ScanId, ScanSpec};
 
-/// With more than so many chunks coming from a device, nothing changes for a scan when one more
-/// does. Which devices it reads from, where it may not read from all, changes with any.
+/// When more chunks than this are coming from a device, one more does not change the scan's
+/// starvation. A scan that may not read from all devices has no such bound: any chunk may change
+/// which devices it reads from.
 fn plenty(lookahead: usize, devices_max: Option<u32>) -> usize {
     devices_max.map_or(lookahead, |_| usize::MAX)
 }
@@ -34,8 +35,8 @@ impl Abm {
             rules.first_chunk(&self.state, table_id, &parts)
         };
         let table = self.state.table(table_id);
-        // A scan in order is fed by as many devices as its chunks are on; any other is fed by each
-        // as if it were the only one.
+        // A sequential scan is fed by as many devices as its chunks lie on; any other scan is fed
+        // by each device as if it were the only one.
         let fed_by = if sequential {
             let at_once = devices_max.map_or(usize::MAX, |max| max.max(1) as usize);
             table.devices_of(&parts).min(at_once)
@@ -86,7 +87,8 @@ impl Abm {
         self.state.refresh(id);
     }
 
-    /// From how many devices it reads at a time changes; a scan in order goes on as it began.
+    /// Changes from how many devices the scan reads at a time; a sequential scan keeps its
+    /// look-ahead.
     pub(crate) fn change_degree(&mut self, id: ScanId, devices_max: Option<u32>) {
         let scan = self.state.scan_mut(id);
         scan.devices_max = devices_max;
@@ -130,8 +132,8 @@ impl Abm {
         self.state.refresh(id);
     }
 
-    /// A chunk's consumer does not come back. That is no sign of life: a scan that holds nothing
-    /// else, and of which nobody waits, is stalled from now on, so that nothing is loaded in the
+    /// A consumer does not come back to its chunk. That is not activity: a scan that holds nothing
+    /// else and has no waiting consumer is stalled from now on, so that nothing is loaded in the
     /// chunk's place (ABM-I8).
     pub(crate) fn lapse(&mut self, id: ScanId, chunk: ChunkId) {
         let turn = self.let_go(id, chunk);
@@ -147,7 +149,7 @@ impl Abm {
         }
     }
 
-    /// Unpins a chunk. Its turn is to be ended.
+    /// Unpins a chunk and returns its turn, which the caller has to end.
     fn let_go(&mut self, id: ScanId, chunk: ChunkId) -> Turn {
         let seq = self.state.next_seq();
         let scan = self.state.scan_mut(id);

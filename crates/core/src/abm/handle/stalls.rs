@@ -1,8 +1,8 @@
-//! Which scans have fallen silent?
+//! Which scans are stalled?
 //!
-//! Idea: a scan between whose consumers and it nothing has happened for `stall_after` is stalled:
-//! it protects nothing, and nothing is loaded for it (ABM-I8).
-//! Not here: who is starved (`state.rs`).
+//! Idea: a scan is stalled when nothing has happened between it and its consumers for
+//! `stall_after`. A stalled scan protects nothing, and nothing is loaded for it (ABM-I8).
+//! Not here: which scans are starved (`state.rs`).
 
 use crate::abm::Abm;
 use crate::table::scan::Scan;
@@ -13,7 +13,7 @@ impl Abm {
         Time(scan.last_activity.0.saturating_add(self.stall_after_ns))
     }
 
-    /// A consumer of the scan did something, or was handed a chunk.
+    /// Records activity: a consumer of the scan did something, or was handed a chunk.
     pub(crate) fn active(&mut self, id: ScanId) {
         let now = self.state.now;
         let old = self.stall_time(self.state.scan(id));
@@ -46,7 +46,7 @@ impl Abm {
         }
     }
 
-    /// A scan that is not waiting is stalled before its time.
+    /// Makes a scan stalled before its deadline. The scan must not be waiting.
     pub(crate) fn stall_now(&mut self, id: ScanId) {
         let due = self.stall_time(self.state.scan(id));
         self.stalls.remove(&(due, id));

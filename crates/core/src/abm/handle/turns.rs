@@ -1,10 +1,9 @@
-//! Turns begin, are joined, go on and end.
+//! How do turns begin, how do scans join them, how do they continue and end?
 //!
-//! Not here: who comes first and who joins (`policy/turns.rs`), which chunk a scan is handed (the
-//! policy).
+//! Not here: rank and joining rules (`policy/turns.rs`), which chunk a scan is handed (the policy).
 //! Bounds: O(scans · log scans) per turn.
-//! ABM-I6: a chunk counts as in work only while its consumer goes on, so that one that waits for
-//! something else holds nobody up.
+//! ABM-I6: a chunk counts as in work only while its consumer makes progress, so a consumer that
+//! waits for something else delays no scan beyond `length_ns_max`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,14 +12,14 @@ use crate::policy::turns::{joiners, price, rank};
 use crate::table::scan::Turn;
 use crate::{Action, ChunkId, ScanId, TableId, Time, TurnLimit};
 
-/// Who works and who waits for a turn.
+/// Chunks in work, and scans that wait for a turn.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
-    /// The chunks in work, for whom, and when each stops counting.
+    /// The chunks in work, the scan each is for, and when each stops counting.
     ends: BTreeSet<(Time, ScanId, TableId, ChunkId)>,
-    /// The chunks in work: for how many scans.
+    /// The chunks in work, each with the number of scans that work on it.
     open: BTreeMap<(TableId, ChunkId), usize>,
-    /// Scans that may be handed a chunk once there is a turn, by rank.
+    /// Scans that may be handed a chunk once a turn is free, by rank.
     queue: BTreeSet<(u64, ScanId)>,
 }
 
@@ -72,7 +71,7 @@ impl Abm {
         self.queue_for_turn(id);
     }
 
-    /// A turn with this chunk has begun: others join it.
+    /// A turn with this chunk has begun: other scans join it.
     fn join_turn(&mut self, table: TableId, chunk: ChunkId, leader_price: u64) {
         let mut at_work: Vec<ScanId> = self.turns.ends.iter().map(|end| end.1).collect();
         at_work.sort_unstable();
@@ -82,7 +81,7 @@ impl Abm {
         }
     }
 
-    /// Puts a waiting scan into the queue, at its present rank.
+    /// Queues a waiting scan at its current rank.
     fn queue_for_turn(&mut self, id: ScanId) {
         self.leave_queue(id);
         let Some(scan) = self.state.scans.get_mut(&id) else {
@@ -102,8 +101,8 @@ impl Abm {
         }
     }
 
-    /// Answers all consumers of a scan that needs nothing more and that no job could give a chunk
-    /// back to.
+    /// Answers all consumers of a scan that needs no chunk and that no job could give a chunk back
+    /// to.
     pub(crate) fn answer_exhausted(&mut self, id: ScanId) {
         while let Some(scan) = self.state.scans.get_mut(&id)
             && scan.waiting > 0
@@ -116,7 +115,7 @@ impl Abm {
         }
     }
 
-    /// A chunk is handed out now.
+    /// Begins the turn of a chunk that is handed out now.
     pub(crate) fn begin_turn(&mut self, id: ScanId, chunk: ChunkId, part: usize) -> Turn {
         let (begun, end) = (self.state.now, self.end_of_turn());
         if self.turn_limit.is_some() {
@@ -131,7 +130,7 @@ impl Abm {
         }
     }
 
-    /// The consumer goes on: the chunk is in work, even if it was not any more.
+    /// The consumer made progress: the chunk is in work, even if its turn had ended.
     pub(crate) fn extend_turn(&mut self, id: ScanId, chunk: ChunkId) {
         let end = self.end_of_turn();
         let limited = self.turn_limit.is_some();
@@ -145,18 +144,18 @@ impl Abm {
         }
     }
 
-    /// The scan gave the chunk back, or is over: how long it worked on it counts.
+    /// The scan released the chunk or ended: its time in work is counted.
     pub(crate) fn end_turn(&mut self, id: ScanId, table: TableId, chunk: ChunkId, turn: Turn) {
         self.leave_work(id, table, chunk, turn);
         self.count_work(id, turn.worked_ns(self.state.now) / turn.served);
     }
 
-    /// The chunk is not in work any more.
+    /// The chunk leaves the set of chunks in work.
     pub(crate) fn leave_work(&mut self, id: ScanId, table: TableId, chunk: ChunkId, turn: Turn) {
         self.turns.remove(turn.end, id, table, chunk);
     }
 
-    /// A chunk of the scan is done with, and this is the scan's share of the work.
+    /// Counts one consumed chunk and the scan's share of its time in work.
     pub(crate) fn count_work(&mut self, id: ScanId, worked_ns: u64) {
         if let Some(scan) = self.state.scans.get_mut(&id) {
             scan.worked_ns += worked_ns;
@@ -185,7 +184,7 @@ impl Abm {
         self.turns.ends.first().map(|&(end, ..)| end)
     }
 
-    /// Every invariant of the turns.
+    /// Checks every invariant of the turns.
     pub(crate) fn check_turns(&self) {
         let queued = self.state.scans.values().filter(|scan| scan.rank.is_some());
         assert_eq!(queued.count(), self.turns.queue.len());

@@ -1,8 +1,8 @@
-//! Lines back into events.
+//! How is a line of a log read back?
 //!
-//! Actions are not read back: whoever runs a log again writes his own and compares the lines.
-//! Bounds: `CHUNKS_MAX` chunks per layout, whatever a line says; everything else is bounded by the
-//! line's length or its number type.
+//! Actions are not read back: the program that replays a log compares its own lines with them.
+//! Bounds: at most `CHUNKS_MAX` chunks per layout, whatever a line says; everything else is bounded
+//! by the length of the line or by its number type.
 
 use std::ops::RangeInclusive;
 use std::str::{FromStr, Split};
@@ -13,22 +13,23 @@ use crate::{
     Part, ScanId, ScanSpec, SharedExtent, TableId, TableLayout, Time, TurnLimit,
 };
 
-/// More chunks than any layout has; a damaged line must not ask for all memory.
+/// More chunks than any layout has. The bound keeps a damaged line from allocating all memory.
 const CHUNKS_MAX: usize = 1 << 24;
 
-/// What a line says.
+/// The content of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Record {
-    /// The first line: how the core was set up.
+    /// The first line: the configuration of the core.
     Config(AbmConfig),
-    /// What happened, and when.
+    /// An event and its time.
     Event(Time, Event),
-    /// An action of the event before: the whole line, as [`super::write_action`] writes it.
+    /// An action that followed the preceding event: the whole line, as [`super::write_action`]
+    /// writes it.
     Action,
-    /// The core refused the event before: the whole line, as [`super::write_refusal`] writes it.
+    /// The refusal of the preceding event: the whole line, as [`super::write_refusal`] writes it.
     Refusal,
-    /// The log ends here, and was not cut off.
+    /// The end of a complete log.
     End,
 }
 
@@ -36,21 +37,21 @@ pub enum Record {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LogError {
-    /// Another version of the format.
+    /// The log has another version of the format.
     #[error("the log has version {0}, this program reads {VERSION}")]
     Version(u32),
-    /// Neither the first line of a log, nor an event, an action or the end.
+    /// The line is neither the first line of a log, nor an event, an action, a refusal or the end.
     #[error("neither an event nor an action")]
     UnknownLine,
     /// No event of this name.
     #[error("no event is called {0}")]
     UnknownEvent(String),
-    /// A field is missing or has no such form.
+    /// A field is missing or malformed.
     #[error("no {field} in {found:?}")]
     BadField {
-        /// What was looked for.
+        /// The expected field.
         field: &'static str,
-        /// What stood there.
+        /// The text found in its place.
         found: String,
     },
     /// Something follows the last field.
@@ -201,7 +202,7 @@ impl<'a> Fields<'a> {
         number(self.next(field)?, field)
     }
 
-    /// What follows `name`, which ends with `=`.
+    /// The value of the field `name`, which ends with `=`.
     fn named(&mut self, name: &'static str) -> Result<&'a str, LogError> {
         let word = self.next(name)?;
         word.strip_prefix(name).ok_or_else(|| bad(name, word))
@@ -242,7 +243,7 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// Of the line's end.
+    /// The degree, if the line has another field.
     fn degree(&mut self) -> Result<Option<u32>, LogError> {
         let Some(word) = self.0.next() else {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! Events and actions as lines.
+//! How are events and actions written as lines?
 //!
 //! Not here: reading them back (`decode.rs`), which must follow every change of this file (LOG-I1).
 
@@ -10,10 +10,10 @@ use crate::{
     ScanId, ScanSpec, SharedExtent, Time, TurnLimit,
 };
 
-/// The first line.
+/// Writes the first line: the configuration.
 ///
 /// # Errors
-/// Those of `out`.
+/// Errors of `out`.
 pub fn write_config(out: &mut impl Write, config: &AbmConfig) -> Result {
     let AbmConfig {
         policy,
@@ -38,26 +38,26 @@ pub fn write_config(out: &mut impl Write, config: &AbmConfig) -> Result {
     }
 }
 
-/// The line that closes a log.
+/// Writes the line that closes a log.
 ///
 /// # Errors
-/// Those of `out`.
+/// Errors of `out`.
 pub fn write_end(out: &mut impl Write) -> Result {
     out.write_str("end\n")
 }
 
-/// That the core refused the event before.
+/// Writes that the core refused the preceding event.
 ///
 /// # Errors
-/// Those of `out`.
+/// Errors of `out`.
 pub fn write_refusal(out: &mut impl Write, refused: &EventError) -> Result {
     writeln!(out, "! {refused}")
 }
 
-/// An event.
+/// Writes an event.
 ///
 /// # Errors
-/// Those of `out`.
+/// Errors of `out`.
 pub fn write_event(out: &mut impl Write, now: Time, event: &Event) -> Result {
     write!(out, "{now} ")?;
     match event {
@@ -141,10 +141,10 @@ pub fn write_event(out: &mut impl Write, now: Time, event: &Event) -> Result {
     out.write_char('\n')
 }
 
-/// An action of the event before.
+/// Writes an action that followed the preceding event.
 ///
 /// # Errors
-/// Those of `out`.
+/// Errors of `out`.
 pub fn write_action(out: &mut impl Write, action: &Action) -> Result {
     out.write_str("> ")?;
     match action {
@@ -214,7 +214,7 @@ fn write_spec(out: &mut impl Write, spec: &ScanSpec) -> Result {
     write_degree(out, *devices_max)
 }
 
-/// Nothing is written where there is no limit.
+/// Writes the limit on devices; nothing if there is none.
 fn write_degree(out: &mut impl Write, devices_max: Option<u32>) -> Result {
     match devices_max {
         Some(max) => write!(out, " devices={max}"),
@@ -222,7 +222,7 @@ fn write_degree(out: &mut impl Write, devices_max: Option<u32>) -> Result {
     }
 }
 
-/// Neighbours that are alike are written once, with their number.
+/// Writes a layout; equal neighbouring chunks are written once, with their count.
 fn write_layout(out: &mut impl Write, chunks: &[ChunkLayout], shared: &[SharedExtent]) -> Result {
     out.write_str("chunks=")?;
     for (at, alike) in chunks.chunk_by(|a, b| a == b).enumerate() {
@@ -272,7 +272,8 @@ fn write_columns(out: &mut impl Write, columns: impl Iterator<Item = ColumnId>) 
     write_list(out, columns.map(|column| column.0.into()))
 }
 
-/// One by one: a run of numbers of 64 bits could ask the reader for any memory.
+/// Writes ids one by one: a run of 64-bit numbers could make the reader allocate any amount of
+/// memory.
 fn write_scans(out: &mut impl Write, scans: &[ScanId]) -> Result {
     for (at, scan) in scans.iter().enumerate() {
         if at > 0 {
@@ -283,7 +284,7 @@ fn write_scans(out: &mut impl Write, scans: &[ScanId]) -> Result {
     none_if(out, scans.is_empty())
 }
 
-/// Numbers in the order given; those that ascend by 1 as a run.
+/// Writes numbers in the given order; numbers that ascend by 1 become a run.
 fn write_list(out: &mut impl Write, numbers: impl Iterator<Item = u32>) -> Result {
     let mut numbers = numbers.peekable();
     none_if(out, numbers.peek().is_none())?;

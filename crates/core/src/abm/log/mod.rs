@@ -1,8 +1,8 @@
-//! How is a run of the core written down, so that it can be run again?
+//! How is a run of the core recorded so that it can be replayed?
 //!
-//! Idea: text, a line per event and a line per action, so that a log can be written while it
-//! happens, cut off anywhere, read with `grep` and compared byte for byte. The events are enough to
-//! run the core again; the actions are there to be compared with.
+//! Idea: text with one line per event and one per action, so that a log can be written as events
+//! happen, be cut off anywhere, be searched with `grep` and be compared byte for byte. The events
+//! suffice to replay the core; the actions are there for comparison.
 //!
 //! ```text
 //! coscan-log 1 policy=relevance model=dsm budget=1048576 loads=2 stall=5000000000 unit=100000000 turns=-
@@ -13,14 +13,13 @@
 //! end
 //! ```
 //!
-//! A line that begins with a number is an event at that time, `> ` an action of the event before
-//! it, `! ` the reason why the core refused that event. `end` closes a log that was not cut off.
+//! A line that begins with a number is an event at that time. `> ` begins an action that followed
+//! the preceding event, `! ` the reason why the core refused it. `end` closes a complete log.
 //! Grammar: `docs/design/chaos.md`.
-//! Not here: files (coscan-storage writes them, coscan-study reads them), running a log again
-//! (coscan-sim).
-//! Bounds: a line is as long as its event; a layout of equal chunks is short. `CHUNKS_MAX` per
-//! layout when reading.
-//! LOG-I1: what is written is read back as the same event.
+//! Not here: files (coscan-storage writes them, coscan-study reads them), replay (coscan-sim).
+//! Bounds: a line is as long as its event; a layout of equal chunks is short. At most `CHUNKS_MAX`
+//! chunks per layout when reading.
+//! LOG-I1: a written event is read back as the same event.
 
 mod decode;
 mod encode;
@@ -28,7 +27,7 @@ mod encode;
 pub use decode::{LogError, Record, parse};
 pub use encode::{write_action, write_config, write_end, write_event, write_refusal};
 
-/// Goes up with every change after which an older reader would misread a log.
+/// Increases with every change after which an older reader would misread a log.
 pub const VERSION: u32 = 1;
 
 /// First word of a log.

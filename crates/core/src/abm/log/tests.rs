@@ -1,5 +1,5 @@
-//! Promised: what is written is read back as the same event (LOG-I1); a damaged line is refused,
-//! and never a panic.
+//! Promised: a written event is read back as the same event (LOG-I1); a damaged line is refused and
+//! never causes a panic.
 
 use proptest::collection::{btree_set, vec};
 use proptest::prelude::*;
@@ -193,7 +193,7 @@ fn a_layout_cannot_ask_for_all_memory() {
     assert!(matches!(parse(line), Err(LogError::BadField { .. })));
 }
 
-/// The format is stable: a change of these lines is a new version.
+/// The format is stable: a change of these lines needs a new version.
 #[test]
 fn lines_look_as_documented() {
     let chunk = ChunkLayout {
