@@ -1,5 +1,5 @@
-//! `attach`: as `normal`, but a new scan starts where the running scan with the largest remaining
-//! overlap is.
+//! `attach`: as `normal`, but a new scan starts at the position of the running scan with the
+//! largest remaining overlap.
 //!
 //! Source: [CoopScans07 §3]; weighted column overlap: §6.2.
 
@@ -23,8 +23,8 @@ impl Rules for Attach {
     }
 }
 
-/// Where a new scan joins: the next chunk of the running scan with the largest remaining overlap,
-/// else the start.
+/// Where a new scan starts: at the next chunk of the running scan with the largest remaining
+/// overlap; without overlap at chunk 0.
 fn attach_point(state: &State, table: TableId, parts: &[Part]) -> ChunkId {
     let table = state.table(table);
     let mut best = (0, ChunkId(0));

@@ -1,8 +1,9 @@
-//! `elevator`: one cursor per table moves over the chunks in order and reads what any scan needs of
-//! each.
+//! `elevator`: one cursor per table moves over the chunks in order; for each chunk it loads the
+//! columns that any scan needs.
 //!
-//! Chunks stay until every scan that needs them has had them, so the cursor waits for the slowest
-//! scan: only garbage is evicted. Scans that are stalled do not count.
+//! A chunk stays until every scan that needs it has had it, so the cursor waits for the slowest
+//! scan. Evicted are garbage, and then chunks that no scan can use because columns are missing.
+//! Stalled scans do not count.
 //! Source: [CoopScans07 §3, §6.2].
 
 use crate::bits::Bits;
@@ -57,7 +58,8 @@ impl Rules for Elevator {
     }
 }
 
-/// The first ready chunk at or after the cursor, cyclically: the one that was read longest ago.
+/// The first ready chunk at or after the cursor, cyclically: of all ready chunks the one read
+/// longest ago.
 fn oldest_behind_cursor(state: &State, scan: &Scan) -> Option<ChunkId> {
     let table = state.table(scan.table);
     first_from_cursor(table, |group| {
@@ -87,7 +89,8 @@ fn next_load(state: &State) -> Option<LoadChoice> {
     })
 }
 
-/// A chunk that waits for columns nobody can bring, because the buffer is full of such chunks.
+/// A chunk that no scan can use: it waits for columns that cannot be loaded because the buffer is
+/// full of such chunks.
 fn stuck(state: &State, load: Option<&LoadChoice>) -> Option<Victim> {
     least_recent_chunk(state, load, |table, group| {
         let active = table.covered_by(&group.state.resident);
@@ -95,8 +98,8 @@ fn stuck(state: &State, load: Option<&LoadChoice>) -> Option<Victim> {
     })
 }
 
-/// The first chunk at or after the cursor of which a scan that is not stalled misses columns, and
-/// those columns.
+/// The first chunk at or after the cursor, cyclically, of which a scan that is not stalled misses
+/// columns, with these columns.
 fn next_needed(table: &Table) -> Option<(ChunkId, ColumnSet)> {
     let chunk = first_from_cursor(table, |group| {
         let mut slots = Bits::default();
@@ -111,8 +114,8 @@ fn next_needed(table: &Table) -> Option<(ChunkId, ColumnSet)> {
     Some((chunk, wanted.difference(&table.group(chunk).coming)))
 }
 
-/// The first chunk at or after the cursor, cyclically, that interests one of the slots that `slots`
-/// names for its group.
+/// The first chunk at or after the cursor, cyclically, that one of the slots needs. `slots` gives
+/// the slots for the chunk's group.
 fn first_from_cursor(table: &Table, slots: impl Fn(&Group) -> Bits) -> Option<ChunkId> {
     let first_from = |from| {
         let mut first = None;

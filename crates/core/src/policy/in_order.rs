@@ -1,8 +1,8 @@
-//! Scans that take their chunks in an order fixed when they register.
+//! Scans that take their chunks in an order fixed at registration.
 //!
-//! Starved scans are served round robin, blocked ones first; each may be `lookahead` chunks ahead.
-//! So do all scans of the sequential policies (`normal` and those that say so), and ordered scans
-//! under the others.
+//! Starved scans are served round robin, scans with waiting consumers first; each may be
+//! `lookahead` chunks ahead. This holds for all scans of the sequential policies (`normal` and the
+//! policies built on it) and for ordered scans under the other policies.
 //! Source: [CoopScans07 §3].
 
 use std::cmp::Reverse;
@@ -25,8 +25,7 @@ pub(crate) fn next_in_order(state: &State, scan: &Scan) -> Option<ChunkId> {
         .then_some(chunk)
 }
 
-/// Among the next chunks that the scan may be ahead, those that are not coming, with the columns
-/// they miss.
+/// The chunks within the scan's look-ahead that are not coming, with the columns that they miss.
 pub(super) fn missing_ahead<'a>(
     state: &'a State,
     scan: &'a Scan,
@@ -40,7 +39,7 @@ pub(super) fn missing_ahead<'a>(
     })
 }
 
-/// The end of the prefix of an ordered scan's order in which every chunk is coming.
+/// The first chunk in a sequential scan's order that is not coming.
 pub(super) fn first_missing(state: &State, scan: &Scan) -> ChunkId {
     let table = state.table(scan.table);
     let mut order = table.order(scan);
@@ -51,7 +50,8 @@ pub(super) fn first_missing(state: &State, scan: &Scan) -> ChunkId {
     missing.unwrap_or(ChunkId(u32::MAX))
 }
 
-/// The first load that a starved scan misses, the scans served round robin, blocked ones first.
+/// The first load that a starved scan misses; scans are served round robin, those with waiting
+/// consumers first.
 pub(super) fn next_load(state: &State) -> Option<LoadChoice> {
     let mut hungry: Vec<&Scan> = state.hungry.iter().map(|&id| state.scan(id)).collect();
     hungry.sort_by_key(|scan| (Reverse(scan.waiting > 0), scan.last_load_seq));
@@ -68,8 +68,8 @@ pub(super) fn next_load(state: &State) -> Option<LoadChoice> {
     })
 }
 
-/// The chunks that the scan of a load takes up to the one to be loaded. To evict one of them for it
-/// gains nothing: as long as the scan does not ask, it would load them by turns.
+/// The chunks that a load's scan takes up to the chunk to be loaded. Evicting one of them for the
+/// load gains nothing: while the scan does not ask, it would load them by turns.
 #[derive(Debug)]
 pub(super) struct TakenBefore {
     table: TableId,

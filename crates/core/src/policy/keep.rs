@@ -14,12 +14,13 @@ use crate::table::interest::Member;
 use crate::table::scan::Scan;
 use crate::{ChunkId, StorageModel, TableId};
 
-/// (E / Pe or almost starved, interested): smaller goes first.
+/// (E / Pe or the number of almost starved scans, number of interested scans): the smallest goes
+/// first.
 type KeepRelevance = (Ratio, u32);
 
-/// The chunk with the smallest keepRelevance that no starved scan can use, nor `trigger` needs
-/// (tier 1). Tier 2 is without `trigger`: the scan that asks is starved, so what it can use is
-/// spared anyway.
+/// The chunk with the smallest keepRelevance that no starved scan can use and `trigger` does not
+/// need (tier 1). Tier 2 passes no `trigger`: the triggering scan is starved itself, so the chunks
+/// that it can use are spared anyway.
 pub(super) fn least_relevant(
     state: &State,
     load: Option<&LoadChoice>,
@@ -45,12 +46,12 @@ pub(super) fn least_kept(
     for table in state.tables.values() {
         let loaded = load.filter(|load| load.table == table.id);
         let loaded = loaded.map(|load| load.chunk);
-        // Ties go to the lowest table, so a later one has to be better.
+        // Ties go to the lowest table, so a later table has to score better.
         let mut of_table = None;
         for group in table.groups.iter().filter(|group| group.is_evictable()) {
             let spared = protection(table, group);
             let most = table.weight(&group.state.resident);
-            // The others have no part in Pe; without any, E / Pe is 0.
+            // Scans without overlap have no part in Pe; without overlapping scans E / Pe is 0.
             let overlapping = table.overlapping(&group.state.resident);
             let kept_for = overlapping.intersection(&table.almost);
             group.members.search(

@@ -1,12 +1,12 @@
-//! By which rules does the buffer manager decide? One file a policy.
+//! Which rules does the buffer manager decide by? One file per policy.
 //!
-//! Idea: a policy looks at the state and chooses, it changes nothing. What several share stands
-//! beside them: `in_order.rs` (scans that take their chunks in a fixed order), `victims.rs`,
-//! `keep.rs`, `turns.rs`.
-//! To add one: a file with a unit struct that implements [`Rules`], and an entry in the list below.
-//! Settings, logs, help, chaos and the tests of all policies know it from there.
+//! Idea: a policy reads the state and chooses; it changes nothing. Rules that several policies
+//! share are beside them: `in_order.rs` (scans that take their chunks in a fixed order),
+//! `victims.rs`, `keep.rs`, `turns.rs`.
+//! To add a policy: a file with a unit struct that implements [`Rules`], and an entry in the list
+//! below. Settings, logs, help, chaos and the tests over all policies use that list.
 //! Not here: what follows from a choice (`abm/handle/`).
-//! Contract: `docs/design/abm.md`, which says exactly what each policy chooses.
+//! Contract: `docs/design/abm.md`, which defines exactly what each policy chooses.
 
 mod attach;
 mod elevator;
@@ -32,43 +32,43 @@ use crate::{ChunkId, Part, TableId};
 
 use victims::Victim;
 
-/// What a policy decides. By default every scan takes its chunks in an order fixed when it
-/// registers, as under `normal`.
+/// The decisions of a policy. By default every scan takes its chunks in an order fixed at
+/// registration, as under `normal`.
 pub(crate) trait Rules: fmt::Debug + Sync {
-    /// Whether every scan takes its chunks in an order fixed when it registers. A policy that says
-    /// no says what is loaded and handed out instead.
+    /// Whether every scan takes its chunks in an order fixed at registration. A policy that returns
+    /// false also defines `next_load` and `delivery`.
     fn is_sequential(&self) -> bool {
         true
     }
 
-    /// The next load, on a device that has a free place.
+    /// The next load, on a device that may start one.
     fn next_load(&self, state: &State) -> Option<LoadChoice> {
         in_order::next_load(state)
     }
 
-    /// The chunk that a scan is handed, of those that are ready. Not asked for scans that take
-    /// their chunks in a fixed order.
+    /// The ready chunk that a scan is handed. Not called for scans that take their chunks in a
+    /// fixed order.
     fn delivery(&self, state: &State, scan: &Scan) -> Option<ChunkId> {
         in_order::next_in_order(state, scan)
     }
 
-    /// What is evicted next for a load, or because the budget shrank. Never what is pinned or of a
-    /// chunk with a load under way (ABM-I2).
+    /// The next victim, for a load or because the budget shrank. Never pinned segments, nor
+    /// segments of a chunk with a load under way (ABM-I2).
     fn victim(&self, state: &State, load: Option<&LoadChoice>) -> Option<Victim>;
 
-    /// What is evicted where the budget shrank and there is no victim.
+    /// The victim when the budget shrank and `victim` finds none.
     fn last_resort(&self, _state: &State) -> Option<Victim> {
         None
     }
 
-    /// How many loads ahead of its consumers keep a scan fed. One, however many loads may be
-    /// outstanding: under LRU a scan that runs ahead further than its share of the buffer evicts
-    /// what it has not used yet.
+    /// How many loads ahead of its consumers keep a scan fed. The default is one, however many
+    /// loads may be outstanding: under LRU a scan that runs further ahead than its share of the
+    /// buffer evicts chunks that it has not used yet.
     fn loads_ahead(&self, _loads_max: usize) -> usize {
         1
     }
 
-    /// Where the order of a new scan begins that takes its chunks in a fixed order.
+    /// The start chunk of a new scan that takes its chunks in a fixed order.
     fn first_chunk(&self, _state: &State, _table: TableId, _parts: &[Part]) -> ChunkId {
         ChunkId(0)
     }
@@ -78,7 +78,7 @@ pub(crate) trait Rules: fmt::Debug + Sync {
         false
     }
 
-    /// What each table keeps up to date for it.
+    /// What each table keeps up to date for the policy.
     fn upkeep(&self) -> Upkeep {
         Upkeep {
             wanted_segments_may_go: self.is_sequential(),
@@ -87,7 +87,7 @@ pub(crate) trait Rules: fmt::Debug + Sync {
         }
     }
 
-    /// A load of the chunk begins.
+    /// Called when a load of the chunk begins.
     fn load_begins(&self, _table: &mut Table, _chunk: ChunkId) {}
 }
 
@@ -124,15 +124,15 @@ macro_rules! policies {
 policies! {
     /// Every scan reads its chunks in order, the buffer is LRU. [CoopScans07 §3]
     Normal = "normal": normal::Normal,
-    /// As `normal`, but a new scan starts where the running scan with the largest remaining overlap
-    /// is. [CoopScans07 §3]
+    /// As `Normal`, but a new scan starts at the position of the running scan with the largest
+    /// remaining overlap. [CoopScans07 §3]
     Attach = "attach": attach::Attach,
-    /// Every scan reads its chunks in order, what is needed last by the scans' positions and paces
-    /// is evicted. [PBM12 §3]
+    /// Every scan reads its chunks in order; the victim is the segment that is needed last,
+    /// estimated from the scans' positions and paces. [PBM12 §3]
     Pbm = "pbm": pbm::Pbm,
-    /// As `Pbm`, but of a few segments drawn at random (Vanderkooy 2023).
+    /// As `Pbm`, but the victim is chosen among a few segments drawn at random. [Vanderkooy23]
     PbmSampling = "pbm-sampling": pbm_sampling::PbmSampling,
-    /// One strictly sequential cursor reads what any scan needs. [CoopScans07 §3]
+    /// One strictly sequential cursor loads what any scan needs. [CoopScans07 §3]
     Elevator = "elevator": elevator::Elevator,
     /// Relevance functions pick scan, chunk and victim, and scans take turns on the cores.
     Relevance = "relevance": relevance::Relevance,
@@ -141,7 +141,7 @@ policies! {
 }
 
 impl Policy {
-    /// Whether every scan takes its chunks in an order fixed when it registers.
+    /// Whether every scan takes its chunks in an order fixed at registration.
     #[must_use]
     pub fn is_sequential(self) -> bool {
         self.rules().is_sequential()

@@ -1,4 +1,4 @@
-//! `normal`: every scan reads its chunks in order, as if it were alone, and the buffer is LRU.
+//! `normal`: every scan reads its chunks in order, as if it ran alone, and the buffer is LRU.
 //!
 //! Source: [CoopScans07 §3].
 

@@ -1,10 +1,11 @@
-//! `pbm`: what is needed last goes first, as far as the scans' positions and paces tell.
+//! `pbm`: the segment that is needed last is evicted first, estimated from the scans' positions and
+//! paces.
 //!
-//! Idea: scans go through their chunks in order, each at its own pace, so the time until a segment
-//! is needed next can be estimated. The segment for which that is longest is evicted; of those that
-//! no scan wants, the one used longest ago. We differ: estimates are computed when something has to
-//! go. The paper keeps pages in buckets by estimated time, because its units are many and small;
-//! ours are chunks.
+//! Idea: scans read their chunks in order, each at its own pace, so the time until a segment is
+//! needed next can be estimated. The segment with the longest time is evicted; of the segments that
+//! no scan wants, the one used longest ago. We differ: estimates are computed when space is needed.
+//! The paper keeps pages in buckets by estimated time, because its units are many and small; ours
+//! are chunks.
 //! Bounds: linear in the idle segments and the scans that want them.
 //! Source: [PBM12 §3].
 
@@ -35,8 +36,8 @@ impl Rules for Pbm {
     }
 }
 
-/// The idle segment that is needed last, but for those of the chunk to be loaded and those that its
-/// scan takes before it.
+/// The idle segment that is needed last, except segments of the chunk to be loaded and of the
+/// chunks that the load's scan takes before it.
 pub(super) fn needed_last(
     state: &State,
     load: Option<&LoadChoice>,
@@ -60,8 +61,8 @@ fn last_of(state: &State, segments: impl Iterator<Item = Idle>) -> Option<Idle> 
     })
 }
 
-/// In how many nanoseconds the segment is needed, by what the scans do now; `u64::MAX` if no scan
-/// that keeps up wants it.
+/// The estimated nanoseconds until the segment is needed; `u64::MAX` if no scan that is not stalled
+/// wants it.
 fn next_use(state: &State, table: &Table, chunk: ChunkId, column: ColumnId) -> u64 {
     let wanted = table.interest(chunk).difference(&table.stalled);
     let slots = wanted.iter().map(|slot| table.slot(slot));
@@ -70,9 +71,9 @@ fn next_use(state: &State, table: &Table, chunk: ChunkId, column: ColumnId) -> u
     times.min().unwrap_or(u64::MAX)
 }
 
-/// When the scan will come to a chunk that it needs, if it goes on as it has. It begins with the
-/// first chunk, so its place there is how many before it are needed. Before its first chunk it is
-/// expected to want everything at once.
+/// The estimated nanoseconds until the scan comes to a chunk that it needs, at its pace so far. A
+/// scan starts at its first chunk, so its distance to a chunk is the number of needed chunks before
+/// it. A scan without a consumed or held chunk counts as having one.
 fn time_to(state: &State, scan: &Scan, chunk: ChunkId) -> u64 {
     let before = state.table(scan.table).needed_in(scan, &(0..chunk.0)) as u128;
     let elapsed = u128::from(state.now.0 - scan.registered_at.0);

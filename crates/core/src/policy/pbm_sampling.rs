@@ -1,6 +1,6 @@
-//! `pbm-sampling`: as `pbm`, but looks at a few idle segments drawn at random instead of all.
+//! `pbm-sampling`: as `pbm`, but examines a few idle segments drawn at random instead of all.
 //!
-//! Bounds: looks at `SAMPLE` segments, at all only if none of these may go.
+//! Bounds: examines `SAMPLE` segments, and all only if none of these may be evicted.
 //! Source: [Vanderkooy23].
 
 use crate::policy::Rules;
@@ -9,8 +9,8 @@ use crate::policy::victims::Victim;
 use crate::state::{LoadChoice, State};
 use crate::table::{Table, Upkeep};
 
-/// Segments that are looked at for an eviction. With ten, the best of them is in the best fifth
-/// nine times of ten.
+/// Segments examined for an eviction. With ten, the best of them is in the best fifth in nine cases
+/// of ten.
 const SAMPLE: usize = 10;
 
 /// `pbm-sampling`.
@@ -31,8 +31,8 @@ impl Rules for PbmSampling {
     }
 }
 
-/// Some idle segments, drawn evenly, one perhaps twice. What is drawn depends on the contract's
-/// state alone, which the eviction that follows changes.
+/// Idle segments drawn evenly, with repetition. The draw depends only on the state that the
+/// contract names, which the eviction that follows changes.
 fn sample(state: &State) -> Vec<Idle> {
     let total: usize = state.tables.values().map(Table::idle_count).sum();
     if total == 0 {

@@ -10,7 +10,7 @@ pub(super) struct Ratio {
 
 impl Ord for Ratio {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        // A product of two u32 fits; so small are all but the largest weights.
+        // A product of two `u32` fits; all but the largest weights are that small.
         let numbers = [self.num, self.den, other.num, other.den];
         if numbers.iter().all(|&n| u32::try_from(n).is_ok()) {
             return (self.num * other.den).cmp(&(other.num * self.den));

@@ -1,6 +1,6 @@
 //! `relevance`: as `relevance-2007`, but scans take turns on the cores, and a scan is fed by as
-//! many loads as run at once. What only stalled scans need is garbage: cursors whose clients are
-//! idle keep no frames from those who read.
+//! many loads as may be outstanding at once. Segments that only stalled scans need are garbage, so
+//! a cursor whose client is idle keeps no frames from scans that make progress.
 //!
 //! The turns are in `turns.rs`.
 

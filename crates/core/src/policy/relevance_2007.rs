@@ -1,9 +1,10 @@
-//! `relevance-2007`: relevance functions pick scan, chunk and victim, as the paper has them.
+//! `relevance-2007`: relevance functions pick scan, chunk and victim, as in the paper.
 //!
-//! Idea: serve the starved scan that needs least (or has waited long), with the chunk that unblocks
-//! most starved scans; hand out first what few others want, so that it can be evicted early.
-//! Not here: what is evicted for it (`keep.rs`).
-//! Bounds: O(scans · log scans) for the scan, and for its chunk a search under bounds
+//! Idea: serve the starved scan that needs the fewest chunks (or has waited long), with the chunk
+//! that unblocks the most starved scans; hand out first the chunk that the fewest other scans need,
+//! so that it can be evicted early.
+//! Not here: keepRelevance, which picks the victim (`keep.rs`).
+//! Bounds: O(scans · log scans) to choose the scan; its chunk is found by a search with bounds
 //! (`best_chunk.rs`).
 //! Source: [CoopScans07 §4, Figure 3; §6.2, Figure 11]; we differ as `docs/design/abm.md` says.
 
@@ -77,7 +78,7 @@ fn largest_for_fewest(state: &State, scan: &Scan) -> Option<ChunkId> {
     let mut best = None;
     for part in &scan.parts {
         let num = table.weight(&part.columns);
-        // The scan is interested itself.
+        // The scan itself is one of the interested scans.
         let score = |u: u32| Ratio {
             num,
             den: u.max(1).into(),
@@ -126,7 +127,7 @@ fn next_load(state: &State) -> Option<LoadChoice> {
             misses.then(|| (relevance(), Reverse(scan.id)))
         })
     };
-    // Mostly there is a chunk for the first.
+    // Usually the first scan has a chunk to load.
     let first = queries().max()?;
     load_for(state, first.1.0).or_else(|| {
         let mut others: BinaryHeap<_> = queries().filter(|&query| query != first).collect();
@@ -145,7 +146,7 @@ fn load_for(state: &State, id: ScanId) -> Option<LoadChoice> {
     })
 }
 
-/// `−needed + waited / running`, times `running · wait_unit` so that it is exact.
+/// `−needed + waited / running`, multiplied by `running · wait_unit` so that it is exact.
 fn query_relevance(state: &State, scan: &Scan, needed: usize, running: u64) -> i128 {
     let unit = i128::from(running) * i128::from(state.wait_unit_ns);
     let waited = if scan.waiting > 0 {
@@ -170,7 +171,7 @@ fn choose_chunk_to_load(state: &State, scan: &Scan) -> Option<(ChunkId, ColumnSe
         };
         return Some((chunk, columns));
     }
-    // Of the devices that are idle, before any that is not.
+    // Devices with fewer outstanding loads come first; devices with as many are searched together.
     let free = state.free_places(table);
     let mut alike = free.chunk_by(|a, b| a.0 == b.0).map(|places| {
         let starved = places.iter().map(|&(_, place)| place);
@@ -227,7 +228,7 @@ fn most_wanted_per_byte(
     let mut columns = ColumnSet::new();
     let of_devices = |part| devices.iter().map(move |&device| (part, device));
     for (part, device) in scan.parts.iter().flat_map(of_devices) {
-        // Starved scans that share a column with this part; the scan itself is one of them.
+        // Starved scans that share a column with this part; the triggering scan is one of them.
         let starved = table.starved_of(table.place_of(device));
         let others = table.overlapping(&part.columns).intersection(starved);
         let unions = Unions::of(table, &part.columns, &others);
@@ -289,8 +290,8 @@ fn least_wanted_of(table: &Table, part: &PartState, best: &mut Option<(u32, Chun
     }
 }
 
-/// Figure 11: what starved scans that share a column with `columns` want of the chunk and is not
-/// coming.
+/// Figure 11: the columns of the chunk that are not coming and that starved scans want which share
+/// a column with `columns`.
 fn columns_to_load(table: &Table, chunk: ChunkId, columns: &ColumnSet) -> ColumnSet {
     let starved = table.starved_of(table.place(chunk));
     let others = table.overlapping(columns).intersection(starved);
@@ -299,13 +300,13 @@ fn columns_to_load(table: &Table, chunk: ChunkId, columns: &ColumnSet) -> Column
         .difference(&table.group(chunk).coming)
 }
 
-/// What a load that a part triggers can bring, for upper bounds of `L / Pl`.
+/// The unions of columns that a load triggered by a part can bring, for upper bounds of `L / Pl`.
 ///
 /// A load brings a union of the columns of some of the starved scans, and only scans whose columns
-/// are all in that union count. So `L / Pl` of any chunk is at most the largest, over all unions,
-/// of (scans covered) / (bytes of the union).
+/// are all in that union count. So `L / Pl` of any chunk is at most the largest value, over all
+/// unions, of (scans covered) / (bytes of the union).
 struct Unions {
-    /// Slots covered, columns.
+    /// The covered slots and the columns of each union.
     all: SmallVec<[(Bits, ColumnSet); 8]>,
 }
 
@@ -328,13 +329,13 @@ impl Unions {
             let covered = |union: &ColumnSet| table.covered_by(union).intersection(others);
             unions.into_iter().map(|u| (covered(&u), u)).collect()
         } else {
-            // As if every scan counted for the fewest bytes.
+            // A looser bound: every scan counts, at the fewest bytes.
             [(others.clone(), columns.clone())].into_iter().collect()
         };
         Self { all }
     }
 
-    /// (Slots covered, bytes not coming) of each union that brings something.
+    /// The covered slots and the bytes not coming, for each union.
     fn limits(&self, table: &Table, coming: &ColumnSet) -> SmallVec<[(&Bits, u64); 8]> {
         let unions = self.all.iter();
         unions
@@ -343,5 +344,6 @@ impl Unions {
     }
 }
 
-/// Unions of column sets that a bound looks at; the more, the tighter and the dearer.
+/// The most unions of column sets that a bound examines; more unions make the bound tighter and
+/// dearer.
 const UNIONS_MAX: usize = 16;

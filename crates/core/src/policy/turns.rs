@@ -1,16 +1,16 @@
-//! Who works now, and who waits for a turn?
+//! Which scan works on a chunk now, and which waits for a turn?
 //!
-//! Idea: when the cores are the bottleneck, scans that all work at once all end late. As many
-//! chunks are in work as the cores can take, and the scan with least work comes first, by its order
-//! of magnitude: shortest first minimises the mean response time of one server [Schrage68], but
-//! gains nothing among scans that are alike, of which the one that came first goes first. What a
-//! chunk costs a scan is measured. A chunk is decoded once for all who work on
-//! it at a time, so others join its turn. The order does not depend on the time that passes, so it
-//! is kept, not recomputed.
+//! Idea: when the cores are the bottleneck, scans that all work at once all end late. So only as
+//! many chunks are in work as the cores can take. The scan with the least work comes first, by
+//! order of magnitude: shortest first minimises the mean response time of one server [Schrage68],
+//! but gains nothing among similar scans, and of these the one that registered first goes first.
+//! The cost of a chunk to a scan is measured. A chunk is decoded once for all scans that work on it
+//! at a time, so other scans join its turn. The order does not depend on the current time, so it is
+//! kept, not recomputed.
 //! Not here: the queue and the turns under way (`abm/handle/turns.rs`), which chunk a scan is
 //! handed (the policy).
 //! Bounds: O(scans · log scans) per turn.
-//! ABM-I6: every scan's turn comes, for the older a scan, the higher it ranks.
+//! ABM-I6: every scan's turn comes, because an older scan ranks higher.
 //! Source: none of the papers; [CoopScans07] hands out whatever is available.
 
 use crate::state::State;
@@ -18,21 +18,20 @@ use crate::table::Table;
 use crate::table::scan::Scan;
 use crate::{ChunkId, ScanId, TableId};
 
-/// Scans take turns on the cores: what is ready is handed out only while fewer chunks are in work.
+/// The limit on turns: a ready chunk is handed out only while fewer chunks than this are in work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TurnLimit {
-    /// Different chunks in work at once, at least 1. As many as cores, or a few more so that none
-    /// is ever idle.
+    /// The most different chunks in work at once, at least 1. As many as cores, or a few more so
+    /// that no core is ever idle.
     pub chunks_max: usize,
-    /// So long after its hand-out, or the last `ChunkProgressed`, a chunk does not count as in
-    /// work: its consumer waits for something else.
-    /// Nanoseconds, at least 1.
+    /// A chunk stops counting as in work this long after its hand-out or its last
+    /// `ChunkProgressed`: its consumer waits for something else. Nanoseconds, at least 1.
     pub length_ns_max: u64,
 }
 
-/// The least goes first: all the work of the scan at the price paid so far, rounded up to a power
-/// of [`LEVEL`], and a share of the time before it came. So scans that take about as long go in the
-/// order in which they came, and others by their length.
+/// The scan's rank; the smallest goes first. It is all the work of the scan at its price so far,
+/// rounded up to a power of [`LEVEL`], plus a share of its registration time. So scans of similar
+/// length go in the order of registration, others by length.
 pub(crate) fn rank(table: &Table, scan: &Scan) -> u64 {
     let chunks = table.needed_len(scan) as u128 + u128::from(scan.chunks_worked);
     let all = chunks * u128::from(scan.worked_ns) / u128::from(scan.chunks_worked.max(1));
@@ -40,7 +39,7 @@ pub(crate) fn rank(table: &Table, scan: &Scan) -> u64 {
     level(all).saturating_add(scan.registered_at.0 / AGE_PER_WORK)
 }
 
-/// The least power of [`LEVEL`] that is not below; 0 of nothing.
+/// The smallest power of [`LEVEL`] that is at least `work_ns`; 0 for no work.
 fn level(work_ns: u64) -> u64 {
     let mut level = u64::from(work_ns > 0);
     while level < work_ns {
@@ -49,18 +48,18 @@ fn level(work_ns: u64) -> u64 {
     level
 }
 
-/// Work per chunk so far, shared between those it was done for, in nanoseconds; 0 before the
-/// first.
+/// The scan's work per consumed chunk so far, in nanoseconds, where the work on a chunk is shared
+/// between the scans it was done for; 0 before the first chunk.
 pub(crate) fn price(scan: &Scan) -> u64 {
     scan.worked_ns / scan.chunks_worked.max(1)
 }
 
-/// The scans that join a turn with this chunk, by rank. Its decode is shared by all who work on it
-/// now. `at_work`: how many scans have a chunk in work.
+/// The scans that join a turn with this chunk, by rank. Its decode is shared by all scans that work
+/// on it now. `at_work` is the number of scans that have a chunk in work.
 ///
-/// Joining spares the scan a decode later, and all who come after it; it delays those before it by
-/// the rest of its work. How much of a price is decode is not known: half of the lower of the two
-/// prices is taken for it.
+/// Joining spares the scan and all scans after it a later decode; it delays the scans before it by
+/// the rest of its work. The share of decode in a price is not known: half of the lower of the two
+/// prices stands for it.
 pub(crate) fn joiners(
     state: &State,
     table: TableId,
@@ -90,12 +89,12 @@ pub(crate) fn joiners(
     ready.into_iter().enumerate().filter_map(joins)
 }
 
-/// Of scans whose work differs by less than this the one that came first goes first. Where queries
-/// are alike, as in a mix of TPC-H's, an order by work left lets the longest wait for all the
-/// others and gains the mean nothing.
+/// Scans whose work differs by less than this factor go in the order of registration. With similar
+/// queries, as in a mix of TPC-H's, an order by remaining work lets the longest wait for all the
+/// others and does not improve the mean.
 const LEVEL: u64 = 10;
 
-/// So many seconds of age weigh as much as a second of work less. Large enough that the order of
-/// scans that differ is nearly that of their work: in a model of [CoopScans07] Table 2 mean
-/// normalized latency was 1.67 without age, 1.71 with 10, 2.14 with 3 and 16 with 1.
+/// This many seconds of age weigh as much as one second less of work. Large enough that scans of
+/// different length go nearly in the order of their work: in a model of [CoopScans07] Table 2 the
+/// mean normalized latency was 1.67 without age, 1.71 with 10, 2.14 with 3 and 16 with 1.
 const AGE_PER_WORK: u64 = 10;

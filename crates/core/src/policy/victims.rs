@@ -1,4 +1,4 @@
-//! Which segments may go? What the policies' rules of eviction have in common.
+//! Which segments may be evicted? The eviction rules that policies share.
 //!
 //! ABM-I2: pinned segments and chunks with a load under way are never victims.
 //! Source: [CoopScans07 §4 findFreeSlot, §6.2 "finding space for a chunk"].
@@ -30,7 +30,7 @@ impl Victim {
         }
     }
 
-    /// All that is in memory of a chunk.
+    /// All resident segments of a chunk.
     pub(super) fn whole(state: &State, table: TableId, chunk: ChunkId) -> Self {
         let columns = state.table(table).group(chunk).state.resident.clone();
         Self {
@@ -41,12 +41,12 @@ impl Victim {
     }
 }
 
-/// What must not be evicted, of a group's members.
+/// Which chunks of a group must not be evicted.
 #[derive(Debug, Default)]
 pub(super) struct Protection {
-    /// Chunks that one of these slots needs.
+    /// Protects chunks that one of these slots needs.
     pub(super) slots: Bits,
-    /// Chunks that the slot needs and that lie below the chunk.
+    /// Protects chunks that the slot needs and that are lower than the given chunk.
     frontiers: SmallVec<[(usize, ChunkId); 4]>,
 }
 
@@ -58,8 +58,8 @@ impl Protection {
     }
 }
 
-/// Of the segments that go one by one the one used longest ago, but for those of the chunk to be
-/// loaded and those that its scan takes before it.
+/// The least recently used of the segments that may be evicted one by one, except segments of the
+/// chunk to be loaded and of the chunks that the load's scan takes before it.
 pub(super) fn least_recently_used(state: &State, load: Option<&LoadChoice>) -> Option<Victim> {
     let spared = load.map(|load| TakenBefore::of(state, load));
     least_recent_segment(state, |table, chunk, _| {
@@ -68,7 +68,7 @@ pub(super) fn least_recently_used(state: &State, load: Option<&LoadChoice>) -> O
     })
 }
 
-/// Of the segments that no scan wants the one used longest ago, but for those to be loaded.
+/// The least recently used of the segments that no scan wants, except the segments to be loaded.
 pub(super) fn garbage(state: &State, load: Option<&LoadChoice>) -> Option<Victim> {
     least_recent_segment(state, |table, chunk, column| {
         let load = load.filter(|load| load.table == table && load.chunk == chunk);
@@ -89,7 +89,7 @@ fn least_recent_segment(
     Some(Victim::segment(table, chunk, column))
 }
 
-/// The evictable chunk used longest ago of those not protected.
+/// The evictable chunk used longest ago among those that `protection` does not cover.
 pub(super) fn least_recent_chunk(
     state: &State,
     load: Option<&LoadChoice>,
@@ -106,7 +106,8 @@ pub(super) fn least_recent_chunk(
     Some(Victim::whole(state, table, chunk))
 }
 
-/// Protects what is usable for the given slots, whose columns are all resident.
+/// Protects the chunks that are usable for the given slots. The columns of these slots are all
+/// resident.
 pub(super) fn protected(state: &State, table: &Table, ready: &Bits) -> Protection {
     let in_order = ready.intersection(&table.sequential);
     let frontier = |slot| {
