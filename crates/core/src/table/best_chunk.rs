@@ -1,19 +1,19 @@
-//! The best chunk of a set, without looking at every chunk.
+//! Finding the best chunk of a set without examining every chunk.
 //!
-//! Idea: branch and bound. Chunks hang in blocks of 64, blocks in branches of 64, and every node
-//! knows which scans are interested in any of its chunks, which in all of them, and the least and
-//! the largest interest count. From these follows how good the best chunk below can be, so nodes
-//! are opened best bound first and most are never opened. Where scans announce ranges, neighbours
-//! are alike and a bound is exact; where their ranges are full of holes it is loose, but still
-//! skips most of the table.
+//! Idea: branch and bound. Blocks hold 64 chunks, branches hold 64 blocks, and every node knows
+//! which scans are interested in any of its chunks, which in all of them, and the smallest and the
+//! largest interest count. These bound the score of the best chunk below a node, so nodes are
+//! opened in the order of their bounds and most nodes are never opened. Where scans announce
+//! ranges, neighbouring chunks are alike and a bound is exact. Where the ranges are full of holes a
+//! bound is loose, but still skips most of the table.
 //!
-//! Not here: what is good (the policies give the bound and the score).
-//! Bounds: a change of one chunk costs at most 64 chunks and 64 blocks; a search at least all
-//! branches, in the worst case all chunks: finding the chunk that most of an arbitrary subset of
+//! Not here: scores (the policies give the bound and the score).
+//! Bounds: a change of one chunk costs at most 64 chunks and 64 blocks; a search costs at least all
+//! branches and in the worst case all chunks. Finding the chunk that most of an arbitrary subset of
 //! scans want is a maximum-inner-product search, for which nothing better is known. Measured by
 //! `benches/decision.rs`, 64 scans × 100,000 chunks, p99 of a whole decision: ranges 8 to 9 µs,
-//! ranges of which a quarter is drawn out at random 26 to 27 µs.
-//! ABM-I9: a node's summary is exactly that of its chunks.
+//! ranges with a quarter of the chunks removed at random 26 to 27 µs.
+//! ABM-I9: the summary of a node is exactly that of its chunks.
 
 use std::cmp::Reverse;
 
@@ -25,11 +25,11 @@ use crate::table::interest::{Interest, Member};
 
 /// Chunks per block and blocks per branch: the bits of a word.
 const FAN: u32 = 64;
-/// Up to so many branches a hand-out takes them in order; beyond, to begin with the best spares
-/// more than finding it costs.
+/// With at most this many branches a hand-out visits them in order; with more, starting at the best
+/// branch saves more than finding it costs.
 const BRANCHES_IN_ORDER: usize = 4;
 
-/// Who is interested in the chunks below a node.
+/// Which slots are interested in the chunks below a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Summary {
     /// Slots interested in some chunk.
@@ -38,7 +38,7 @@ pub(crate) struct Summary {
     pub(crate) all: Bits,
     /// The largest number of slots interested in one chunk.
     pub(crate) most: u32,
-    /// The smallest.
+    /// The smallest number of slots interested in one chunk.
     pub(crate) least: u32,
 }
 
@@ -66,8 +66,9 @@ impl Summary {
         self.least = self.least.min(other.least);
     }
 
-    /// One chunk below lost a slot, and interests `count` others. `others`: whether chunks below
-    /// still interest the slot. `counts`: the largest numbers of slots now.
+    /// Removes a slot's interest in one chunk below, in which `count` other slots are interested.
+    /// `others`: whether the slot is interested in further chunks below. `counts`: the largest
+    /// numbers of slots after the change.
     fn lose(&mut self, slot: usize, others: bool, count: u32, counts: impl Iterator<Item = u32>) {
         self.any.set(slot, others);
         self.all.remove(slot);
@@ -90,18 +91,18 @@ impl Summary {
         Some(sum)
     }
 
-    /// Whether every chunk below interests the same slots.
+    /// Whether the same slots are interested in every chunk below.
     fn is_uniform(&self) -> bool {
         self.any == self.all
     }
 
-    /// How many of `slots` can be interested in one chunk at most.
+    /// An upper bound on how many of `slots` are interested in one chunk.
     pub(crate) fn at_most(&self, slots: &Bits) -> u32 {
         let others = self.all.len_minus(slots);
         self.any.len_and(slots).min(self.most - others)
     }
 
-    /// How many of `slots` are interested in each chunk at least.
+    /// A lower bound on how many of `slots` are interested in each chunk.
     pub(crate) fn at_least(&self, slots: &Bits) -> u32 {
         let others = self.any.len_minus(slots);
         self.all
@@ -112,14 +113,14 @@ impl Summary {
 
 #[derive(Debug)]
 struct Block {
-    /// A bit per chunk. Not 0.
+    /// One bit per chunk. Not 0.
     members: u64,
     summary: Summary,
 }
 
 #[derive(Debug)]
 struct Branch {
-    /// A bit per block that has members. Not 0.
+    /// One bit per block that has members. Not 0.
     present: u64,
     /// The blocks of these bits, ascending.
     blocks: Vec<Block>,
@@ -131,7 +132,8 @@ impl Branch {
         (self.present & ((1 << at) - 1)).count_ones() as usize
     }
 
-    /// [`ChunkTree::least_wanted`] among its chunks; `first_block`: its first block's number.
+    /// [`ChunkTree::least_wanted`] among the chunks of this branch. `first_block` is the number of
+    /// its first block.
     fn least_wanted(
         &self,
         first_block: u32,
@@ -167,18 +169,18 @@ impl Branch {
     }
 }
 
-/// Which chunks a search looks at.
+/// Which chunks a search examines.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Among<'a> {
     All,
-    /// Those that this slot needs.
+    /// Chunks that this slot needs.
     Slot(usize),
-    /// Those that one of these slots needs.
+    /// Chunks that one of these slots needs.
     Slots(&'a Bits),
 }
 
 impl Among<'_> {
-    /// Whether there can be such chunks below a node.
+    /// Whether such chunks can be below a node.
     fn may_be_in(self, node: &Summary) -> bool {
         match self {
             Self::All => true,
@@ -187,7 +189,7 @@ impl Among<'_> {
         }
     }
 
-    /// Which of 64 chunks are such, a bit each.
+    /// Which of the block's 64 chunks are such chunks, one bit each.
     fn of_block(self, block: u32, interest: &Interest) -> u64 {
         match self {
             Self::All => u64::MAX,
@@ -200,7 +202,8 @@ impl Among<'_> {
 /// A set of chunks as a tree whose nodes bound what is below them.
 #[derive(Debug, Default)]
 pub(crate) struct ChunkTree {
-    /// Branches that have members, by their number. Stored contiguously: a search scans them all.
+    /// Branches that have members, by number. Stored contiguously: every search scans the whole
+    /// array.
     branches: Vec<(u32, Branch)>,
     len: usize,
 }
@@ -210,12 +213,12 @@ impl ChunkTree {
         self.len
     }
 
-    /// Where a branch is, or belongs.
+    /// The position of a branch, or where it has to be inserted.
     fn position(&self, branch: u32) -> Result<usize, usize> {
         self.branches.binary_search_by_key(&branch, |&(at, _)| at)
     }
 
-    /// Adds a chunk that is not in the set. `interest`: of every chunk of the table.
+    /// Adds a chunk that is not in the set. `interest` covers every chunk of the table.
     pub(crate) fn insert(&mut self, chunk: ChunkId, interest: &Interest) {
         let (branch, block, bit) = place(chunk);
         let member = interest.member(chunk);
@@ -246,7 +249,7 @@ impl ChunkTree {
         }
     }
 
-    /// Takes a chunk out of the set that is in it.
+    /// Removes a chunk that is in the set.
     pub(crate) fn remove(&mut self, chunk: ChunkId, interest: &Interest) {
         let (at_branch, at_block, bit) = place(chunk);
         let Ok(at_branch) = self.position(at_branch) else {
@@ -276,7 +279,7 @@ impl ChunkTree {
         }
     }
 
-    /// A chunk of the set interests a slot no longer.
+    /// A slot's interest in a chunk of the set has ended.
     pub(crate) fn drop_interest(&mut self, chunk: ChunkId, slot: usize, interest: &Interest) {
         let (at_branch, at_block, _) = place(chunk);
         let Ok(at_branch) = self.position(at_branch) else {
@@ -295,7 +298,7 @@ impl ChunkTree {
         branch.summary.lose(slot, others, count, counts);
     }
 
-    /// The interest of chunks in these blocks (chunk number / 64, ascending) changed.
+    /// The interest in chunks of these blocks (chunk number / 64, ascending) has changed.
     pub(crate) fn refresh(&mut self, blocks: &[u32], interest: &Interest) {
         for of_branch in blocks.chunk_by(|a, b| a / FAN == b / FAN) {
             let Ok(at_branch) = self.position(of_branch[0] / FAN) else {
@@ -323,11 +326,11 @@ impl ChunkTree {
         })
     }
 
-    /// Replaces `best` if a chunk from `from` on scores more, or as much with a lower id.
+    /// Replaces `best` if a chunk at or after `from` scores more, or as much with a lower id.
     ///
-    /// `bound`: no chunk below the node scores more; None: none of them counts. `score`: None if
-    /// the chunk does not count, or if it is seen to score less than the best so far, which it is
-    /// given. Else it must depend on the interest alone.
+    /// `bound`: no chunk below the node scores more; `None`: no chunk below counts. `score`: `None`
+    /// if the chunk does not count, or if its score is already known to be below the best so far,
+    /// which is passed in. Apart from that the score must depend on the interest alone.
     pub(crate) fn search<S: Ord + Copy>(
         &self,
         best: &mut Option<(S, ChunkId)>,
@@ -382,9 +385,10 @@ impl ChunkTree {
     /// Replaces `best` if a chunk that the slot needs is needed by fewer scans, or by as many with
     /// a lower id.
     ///
-    /// What [`Self::search`] would find with the count for a score. A scan is handed what few want
-    /// first, so where it has been the fewest want is what it does not need any more, and bounds
-    /// tell little: most blocks are looked into, so that has to be cheap.
+    /// Equivalent to [`Self::search`] with the negated count as score, but faster: a scan is handed
+    /// first the chunks that the fewest scans need, so the least-wanted chunks of the region that
+    /// it has passed are chunks that it does not need itself, and the bounds exclude little. Most
+    /// blocks are opened, so opening a block has to be cheap.
     pub(crate) fn least_wanted(
         &self,
         best: &mut Option<(u32, ChunkId)>,
@@ -420,11 +424,11 @@ impl ChunkTree {
     }
 }
 
-/// Nodes still to be looked into: their bound, their first chunk, themselves. Large, so it is
-/// handed on by reference.
+/// Nodes still to be opened: bound, first chunk, node. The type is large, so it is passed by
+/// reference.
 type Open<S, N> = SmallVec<[(S, u32, N); 32]>;
 
-/// Adds the nodes that could hold something better, best bound first.
+/// Adds the nodes that could hold a better chunk, best bound first.
 fn open<'a, S: Ord + Copy, N>(
     open: &mut Open<S, N>,
     best: Option<(S, ChunkId)>,
@@ -440,7 +444,7 @@ fn beats<S: Ord + Copy>(score: S, first: u32, best: Option<(S, ChunkId)>) -> boo
     best.is_none_or(|(most, chunk)| score > most || score == most && first < chunk.0)
 }
 
-/// Branch, block in the branch, chunk in the block.
+/// The branch, the block in the branch and the chunk in the block.
 fn place(chunk: ChunkId) -> (u32, u32, u32) {
     let block = chunk.0 / FAN;
     (block / FAN, block % FAN, chunk.0 % FAN)
@@ -464,8 +468,8 @@ mod tests {
 
     const CHUNKS: u32 = 6_000;
 
-    /// Which chunk, whether it is to be a member, who is interested in it, how many of them are not
-    /// any more afterwards.
+    /// (chunk, whether it becomes a member, the slots interested in it, how many of these interests
+    /// end afterwards).
     type Change = (u32, bool, BTreeSet<usize>, usize);
 
     fn change() -> impl Strategy<Value = Change> {

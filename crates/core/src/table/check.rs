@@ -1,4 +1,4 @@
-//! Every invariant of a table, counted anew.
+//! Recomputes and checks every invariant of a table.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use crate::table::groups::Group;
 use crate::{ChunkId, ColumnSet};
 
 impl Table {
-    /// Bytes resident or loading, counted anew, and every invariant of the table.
+    /// Checks every invariant of the table; returns the recomputed bytes resident or loading.
     pub(crate) fn check(&self) -> u64 {
         let mut members = 0;
         let mut used = 0;

@@ -1,11 +1,11 @@
-//! Chunks whose bytes are in the same state, grouped.
+//! Groups of chunks whose bytes are in the same state.
 //!
-//! A decision first asks which columns of a chunk are in memory or on their way, and whether
-//! someone reads it. Chunks alike in that form a *group*, of which there are few, for columns are
-//! wanted in few combinations. Which scans need them differs from chunk to chunk; that is for the
-//! group's members (`best_chunk.rs`). Which columns are pinned does so too (`Table::idle`).
-//! Source: [CoopScans07 §4, Figure 3]; we differ: the paper counts interest anew for every chunk
-//! and decision (§5.2.4).
+//! A decision first asks which columns of a chunk are resident or loading, and whether the chunk is
+//! pinned. Chunks that are alike in this form a *group*; there are few groups, because scans want
+//! few combinations of columns. Which scans need a chunk differs from chunk to chunk; the group's
+//! members hold that (`best_chunk.rs`). Which columns are pinned differs too (`Table::idle`).
+//! Source: [CoopScans07 §4, Figure 3]; we differ: the paper recounts interest for every chunk and
+//! decision (§5.2.4).
 
 use std::collections::BTreeMap;
 
@@ -13,22 +13,22 @@ use crate::table::best_chunk::ChunkTree;
 use crate::table::interest::Interest;
 use crate::{ChunkId, ColumnSet, DeviceId};
 
-/// What makes chunks alike.
+/// The state in which the chunks of a group are alike.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct ChunkState {
-    /// Columns in memory.
+    /// Resident columns.
     pub(crate) resident: ColumnSet,
     /// Columns in an outstanding load. Disjoint from `resident` (ABM-I1).
     pub(crate) loading: ColumnSet,
-    /// Whether someone reads the chunk now.
+    /// Whether the chunk is pinned.
     pub(crate) pinned: bool,
     /// Queued page requests.
     pub(crate) pages: u32,
-    /// Where the chunk is read from.
+    /// The device of the chunk.
     pub(crate) device: DeviceId,
 }
 
-/// A group: its state, what follows from it, and its members.
+/// A group: its state, derived values, and its members.
 #[derive(Debug)]
 pub(crate) struct Group {
     pub(crate) state: ChunkState,
@@ -46,18 +46,19 @@ impl Group {
         }
     }
 
-    /// Whether its chunks may be evicted whole.
+    /// Whether the chunks of the group may be evicted whole.
     pub(crate) fn is_evictable(&self) -> bool {
         self.may_be_idle() && !self.state.pinned
     }
 
-    /// Whether columns of its chunks may be evicted, as far as nobody reads them (ABM-I2).
+    /// Whether columns of the group's chunks may be evicted, as far as they are not pinned
+    /// (ABM-I2).
     pub(crate) fn may_be_idle(&self) -> bool {
         !self.state.resident.is_empty() && self.state.loading.is_empty()
     }
 }
 
-/// A group's place in the slab.
+/// The position of a group in the slab.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct GroupId(u32);
 
@@ -76,7 +77,7 @@ pub(crate) struct Groups {
 }
 
 impl Groups {
-    /// The group of an id that a chunk refers to.
+    /// The group with an id that a chunk refers to.
     pub(crate) fn at(&self, id: GroupId) -> &Group {
         self.slab[id.index()]
             .as_ref()
@@ -101,7 +102,7 @@ impl Groups {
         id
     }
 
-    /// Takes a chunk out of its group.
+    /// Removes a chunk from its group.
     pub(crate) fn remove(&mut self, chunk: ChunkId, from: GroupId, interest: &Interest) {
         let group = self.at_mut(from);
         group.members.remove(chunk, interest);
@@ -113,7 +114,7 @@ impl Groups {
         }
     }
 
-    /// A chunk of the group interests a slot no longer.
+    /// A slot's interest in a chunk of the group has ended.
     pub(crate) fn drop_interest(
         &mut self,
         id: GroupId,
@@ -125,7 +126,7 @@ impl Groups {
         members.drop_interest(chunk, slot, interest);
     }
 
-    /// The interest of chunks of a group in these blocks changed.
+    /// The interest in chunks of the group in these blocks has changed.
     pub(crate) fn refresh(&mut self, id: GroupId, blocks: &[u32], interest: &Interest) {
         self.at_mut(id).members.refresh(blocks, interest);
     }
@@ -155,7 +156,7 @@ impl Groups {
         self.slab.iter().flatten()
     }
 
-    /// What `of` says of each group, by [`GroupId::index`].
+    /// The value of `of` for each group, by [`GroupId::index`].
     pub(crate) fn map<T>(&self, of: impl Fn(&Group) -> T) -> Vec<Option<T>> {
         self.slab.iter().map(|g| g.as_ref().map(&of)).collect()
     }

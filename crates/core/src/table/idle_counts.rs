@@ -1,30 +1,31 @@
 //! Which is the n-th of the segments that may be evicted?
 //!
-//! Idea: a tree of counts over the chunks [Fenwick94], so that a place in the order of (chunk,
-//! column) is found without a list of all. Which columns of a chunk they are is known there.
-//! Bounds: O(log chunks) for a change and for a place; four bytes a chunk.
+//! Idea: a tree of counts over the chunks [Fenwick94] finds a place in the order of (chunk, column)
+//! without a list of all segments.
+//! Not here: which columns of a chunk are idle (`Table::idle_segment`).
+//! Bounds: O(log chunks) for a change and for a lookup; four bytes per chunk.
 
 use crate::ChunkId;
 
-/// How many idle segments each chunk of a table has.
+/// The number of idle segments of each chunk of a table.
 #[derive(Debug, Default)]
 pub(crate) struct IdleCounts {
-    /// Node n (from 1 on) has the sum over the chunks n − lowest bit of n to n − 1.
+    /// Node n (from 1 on) holds the sum over the chunks n − lowest bit of n to n − 1.
     sums: Vec<u32>,
     total: usize,
 }
 
 impl IdleCounts {
-    /// Of all chunks.
+    /// The number of idle segments of all chunks.
     pub(crate) fn total(&self) -> usize {
         self.total
     }
 
-    /// Another chunk, which has none.
+    /// Appends a chunk without idle segments.
     pub(crate) fn push(&mut self) {
         let node = self.sums.len() + 1;
         let mut sum = 0;
-        // The nodes whose ranges make up this one's.
+        // The nodes whose ranges make up the range of the new node.
         let mut below = node - 1;
         while below > node - lowest_bit(node) {
             sum += self.sums[below - 1];
@@ -33,7 +34,7 @@ impl IdleCounts {
         self.sums.push(sum);
     }
 
-    /// A chunk has `now` where it had `before`.
+    /// A chunk has `now` idle segments and had `before`.
     pub(crate) fn change(&mut self, chunk: ChunkId, before: usize, now: usize) {
         self.total = self.total + now - before;
         let columns = |n: usize| u32::try_from(n).expect("a chunk has at most 2^16 columns");
@@ -45,7 +46,8 @@ impl IdleCounts {
         }
     }
 
-    /// The chunk of the segment in this place, counted from 0, and its place in the chunk.
+    /// The chunk of the segment in this place, counted from 0, and the segment's place within the
+    /// chunk.
     pub(crate) fn at(&self, place: usize) -> Option<(ChunkId, usize)> {
         if place >= self.total {
             return None;

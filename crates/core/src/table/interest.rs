@@ -1,9 +1,9 @@
-//! Which scans need each chunk.
+//! Which scans need each chunk?
 //!
-//! Idea: the same bits three ways, for a search refuses most chunks and must do so cheaply: by
-//! scan, 64 chunks with one word, and the next 64 with the next; by count, a chunk with four bytes;
-//! by chunk, whoever is left.
-//! ABM-I10: the three agree.
+//! Idea: the same interest is stored in three ways, because a search rejects most chunks and must
+//! reject them cheaply. By slot: one word for 64 chunks. By count: four bytes per chunk. By chunk:
+//! the set of interested slots, for the chunks that remain.
+//! ABM-I10: the three ways agree.
 
 use std::ops::Range;
 
@@ -21,7 +21,7 @@ pub(crate) struct Interest {
 /// The chunks that a slot needs.
 #[derive(Clone, Debug, Default)]
 struct Chunks {
-    /// 64 chunks each, up to the last that the slot ever was interested in.
+    /// One word per 64 chunks, up to the last chunk that the slot was ever interested in.
     words: Vec<u64>,
     len: usize,
 }
@@ -31,7 +31,8 @@ impl Chunks {
         self.words.get(block).copied().unwrap_or(0)
     }
 
-    /// The words from a chunk on, with the numbers of their blocks; what is before it is cleared.
+    /// The words from a chunk on, with the numbers of their blocks; bits before the chunk are
+    /// cleared.
     fn from(&self, chunk: u32) -> impl Iterator<Item = (u32, u64)> + '_ {
         let (block, mask) = (chunk / 64, u64::MAX << (chunk % 64));
         let words = self.words.iter().copied().skip(block as usize);
@@ -39,11 +40,11 @@ impl Chunks {
         rest.map(move |(at, word)| (at, if at == block { word & mask } else { word }))
     }
 
-    /// The lowest chunk above one that is needed that is not.
+    /// The lowest chunk above a needed chunk that is not needed.
     fn gap(&self, chunk: u32) -> u32 {
         let mut end = chunk + 1;
         while self.word(end as usize / 64) >> (end % 64) & 1 == 1 {
-            // Ones from here to the end of the word, or to a zero in it.
+            // Ones from here to the end of the word, or to the first zero.
             end += (self.word(end as usize / 64) >> (end % 64)).trailing_ones();
         }
         end
@@ -51,7 +52,7 @@ impl Chunks {
 }
 
 impl Interest {
-    /// A chunk that nobody needs is appended.
+    /// Appends a chunk that no scan needs.
     pub(crate) fn push(&mut self) {
         self.slots.push(Bits::default());
         self.counts.push(0);
@@ -83,28 +84,28 @@ impl Interest {
         }
     }
 
-    /// Which of 64 chunks one of the slots needs, a bit each.
+    /// Which of a block's 64 chunks at least one of the slots needs, one bit each.
     pub(crate) fn of_block(&self, block: u32, slots: &Bits) -> u64 {
         let words = slots.iter().map(|slot| self.chunks_of(block, slot));
         words.fold(0, |all, word| all | word)
     }
 
-    /// Which of 64 chunks the slot needs, a bit each.
+    /// Which of a block's 64 chunks the slot needs, one bit each.
     pub(crate) fn chunks_of(&self, block: u32, slot: usize) -> u64 {
         let chunks = self.by_slot.get(slot);
         chunks.map_or(0, |chunks| chunks.word(block as usize))
     }
 
-    /// Of 64 chunks those that a mask, not 0, names: by how many scans the least wanted of them is
-    /// needed.
+    /// The smallest interest count among the chunks of a block that are set in `mask`, which is not
+    /// 0.
     pub(crate) fn least_of(&self, block: u32, mask: u64) -> u32 {
         let first = block as usize * 64;
         let counts = &self.counts[first..self.counts.len().min(first + 64)];
         let (low, high) = counts.split_at(counts.len().min(32));
         #[expect(clippy::cast_possible_truncation, reason = "a half each")]
         let halves = [(low, mask as u32), (high, (mask >> 32) as u32)];
-        // The counts of others are raised to the highest number, without a branch: the loop works
-        // on eight at a time.
+        // Counts outside the mask are raised to the largest number without a branch, so the
+        // compiler vectorises the loop over eight counts.
         let raised = |mask: u32, at: u32| (mask >> at & 1).wrapping_sub(1);
         let least = halves.map(|(counts, mask)| {
             let counts = (0..32).zip(counts);
@@ -119,12 +120,12 @@ impl Interest {
         self.chunks_of(chunk.0 / 64, slot) >> (chunk.0 % 64) & 1 == 1
     }
 
-    /// How many chunks the slot needs.
+    /// The number of chunks that the slot needs.
     pub(crate) fn len(&self, slot: usize) -> usize {
         self.by_slot.get(slot).map_or(0, |chunks| chunks.len)
     }
 
-    /// How many chunks of a range the slot needs.
+    /// The number of chunks of a range that the slot needs.
     pub(crate) fn len_in(&self, slot: usize, range: &Range<u32>) -> usize {
         let chunks = self.by_slot.get(slot).filter(|_| !range.is_empty());
         let words = chunks
@@ -136,7 +137,7 @@ impl Interest {
         words.map(|word| word.count_ones() as usize).sum()
     }
 
-    /// The lowest chunk from `from` on that the slot needs.
+    /// The lowest chunk at or above `from` that the slot needs.
     pub(crate) fn first(&self, slot: usize, from: ChunkId) -> Option<ChunkId> {
         let mut words = self.by_slot.get(slot)?.from(from.0);
         let (at, word) = words.find(|&(_, word)| word != 0)?;
@@ -178,7 +179,7 @@ impl Interest {
         }
     }
 
-    /// A chunk as a search looks at it.
+    /// A chunk and its interest, as a search examines it.
     pub(crate) fn member(&self, chunk: ChunkId) -> Member<'_> {
         Member {
             chunk,
@@ -188,11 +189,11 @@ impl Interest {
     }
 }
 
-/// A chunk and who is interested in it.
+/// A chunk and the slots interested in it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Member<'a> {
     pub(crate) chunk: ChunkId,
-    /// How many. Look at this first.
+    /// The number of interested slots. Cheaper than `slots`, so a search reads it first.
     pub(crate) count: u32,
     pub(crate) slots: &'a Bits,
 }

@@ -1,33 +1,34 @@
-//! The physical shape of a table: chunks, columns, bytes, and pages that several chunks share.
+//! The physical shape of a table: chunks, columns, bytes, and extents that several chunks share.
 
 use crate::{ChunkId, ColumnId, DeviceId};
 
-/// What one load brings.
+/// The storage model: what one load brings.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum StorageModel {
-    /// The whole chunk, every column (the paper's NSM/PAX). Tables have one column in the core.
+    /// A load brings the whole chunk, every column (the paper's NSM/PAX). In the core such a table
+    /// has one column.
     Nsm,
-    /// The segments that scans need.
+    /// A load brings the segments that scans need.
     Dsm,
 }
 
 /// Chunks and their sizes.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct TableLayout {
-    /// How many columns each chunk has. Under `nsm` it is 1.
+    /// The number of columns. Under `nsm` it is 1.
     pub columns: u16,
-    /// The chunks; their position is their [`ChunkId`].
+    /// The chunks; the position of a chunk is its [`ChunkId`].
     pub chunks: Vec<ChunkLayout>,
-    /// Bytes that serve several chunks; their position is their [`crate::ExtentId`].
+    /// Extents that serve several chunks; the position of an extent is its [`crate::ExtentId`].
     pub shared: Vec<SharedExtent>,
 }
 
 /// One chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChunkLayout {
-    /// Where it is read from.
+    /// The device that the chunk is read from.
     pub device: DeviceId,
-    /// Own bytes of each column, shared extents not included. A column may have none.
+    /// Own bytes of each column, without shared extents. May be 0.
     pub bytes: Box<[u64]>,
 }
 
@@ -39,8 +40,8 @@ pub struct SharedExtent {
     pub column: ColumnId,
     /// The first chunk it serves.
     pub first: ChunkId,
-    /// The last chunk it serves, not before `first`.
+    /// The last chunk it serves, at or after `first`.
     pub last: ChunkId,
-    /// Its size.
+    /// The size of the page.
     pub bytes: u64,
 }

@@ -1,7 +1,8 @@
-//! One table in the buffer manager: what is in memory, what is on its way, who wants it.
+//! One table in the buffer manager: which segments are resident or loading, and which scans want
+//! them.
 //!
-//! Not here: what happens to segments and extents (`segments.rs`); which scan, chunk or victim is
-//! chosen (`policy/`).
+//! Not here: operations on segments and extents (`segments.rs`); the choice of scan, chunk and
+//! victim (`policy/`).
 //! ABM-I1: `loading` and `resident` of a chunk are disjoint. ABM-I2: `pinned` is a subset of
 //! `resident` and never a victim.
 
@@ -30,15 +31,16 @@ use crate::{
     SharedExtent, TableId, TableLayout,
 };
 
-/// What a policy wants a table to keep up to date for it.
+/// What a table keeps up to date for a policy.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Upkeep {
-    /// Every idle segment may be evicted by itself; else only *garbage*, the idle segments that no
-    /// scan wants [CoopScans07 §6.2, "finding space for a chunk"].
+    /// Whether every idle segment may be evicted by itself. Otherwise only *garbage* may: idle
+    /// segments that no scan wants [CoopScans07 §6.2, "finding space for a chunk"].
     pub(crate) wanted_segments_may_go: bool,
-    /// What stalled scans need counts as wanted.
+    /// Whether the columns that stalled scans need count as wanted.
     pub(crate) stalled_scans_want: bool,
-    /// Segments that may be evicted by themselves are counted, to be drawn from.
+    /// Whether segments that may be evicted one by one are counted, so that a policy can draw from
+    /// them.
     pub(crate) idle_counts: bool,
 }
 
@@ -49,14 +51,14 @@ pub(crate) struct Slot {
     pub(crate) columns: ColumnSet,
     /// Needed chunks of the part.
     pub(crate) needed: PerDevice,
-    /// Those of them that are ready or on their way.
+    /// The needed chunks that are coming.
     pub(crate) coming: PerDevice,
-    /// As long as more are coming from a device than this, the scan is not even almost starved of
-    /// it. None for a sequential scan: it takes the next.
+    /// While more chunks than this are coming from a device, the scan is not even almost starved of
+    /// it. `None` for a sequential scan, which depends on its next chunk.
     pub(crate) plenty: Option<usize>,
 }
 
-/// Who pins columns of a chunk.
+/// The owner of a pin on columns of a chunk.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Pinner {
     Scan(ScanId),
@@ -65,20 +67,20 @@ pub(crate) enum Pinner {
     Job(ScanId),
 }
 
-/// Why columns of a chunk may not go.
+/// The pins on a chunk.
 #[derive(Debug, Default)]
 pub(crate) struct Pins {
-    /// Who pins which columns, each pinner once.
+    /// The pinned columns of each pinner.
     pub(crate) by: SmallVec<[(Pinner, ColumnSet); 2]>,
-    /// All of them.
+    /// The union of the pinned columns.
     pub(crate) columns: ColumnSet,
 }
 
-/// Where a shared extent is.
+/// The state of a shared extent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ExtentState {
     Absent,
-    /// Brought by an outstanding load of this chunk (by ABM-I1 by one of them only).
+    /// An outstanding load of this chunk brings the extent (by ABM-I1 exactly one load).
     Loading(ChunkId),
     Resident,
 }
@@ -97,7 +99,7 @@ pub(crate) struct Chunk {
     /// When each resident segment was last used.
     pub(crate) last_use: SmallVec<[(ColumnId, u64); 1]>,
     pub(crate) last_load: Option<LastLoad>,
-    /// Its segments in `Table::victims`.
+    /// The chunk's segments in `Table::victims`.
     pub(crate) listed: ColumnSet,
 }
 
@@ -113,7 +115,7 @@ pub(crate) struct Table {
     pub(crate) id: TableId,
     upkeep: Upkeep,
     columns: u16,
-    /// Where its chunks are read from, in the order of first appearance. A device's *place* is its
+    /// The devices of the chunks, in the order of first appearance. A device's *place* is its
     /// position here.
     pub(crate) devices: Vec<DeviceId>,
     pub(crate) chunks: Vec<Chunk>,
@@ -121,37 +123,39 @@ pub(crate) struct Table {
     group_of: Vec<GroupId>,
     interest: Interest,
     pub(crate) extents: Vec<Extent>,
-    /// The shared extents of a segment, for those that have any.
+    /// The shared extents of each segment that has any.
     pub(crate) extents_of: BTreeMap<(ChunkId, ColumnId), SmallVec<[ExtentId; 2]>>,
     /// Bytes of each column, over all chunks and extents.
     totals: Vec<u64>,
     /// Mean bytes per chunk of each column, at least 1.
     weights: Vec<u64>,
     slots: Vec<Option<Slot>>,
-    /// Distinct column sets of the slots, each with the slots that have it.
+    /// The distinct column sets of the slots, each with its slots.
     pub(crate) families: Vec<(ColumnSet, Bits)>,
-    /// Slots of scans of which a consumer waits.
+    /// Slots of scans with a waiting consumer.
     pub(crate) waiting: Bits,
-    /// Slots of scans that are starved, almost starved, stalled.
+    /// Slots of starved scans. `almost` has the slots of almost starved scans, `stalled` those of
+    /// stalled scans.
     pub(crate) starved: Bits,
-    /// Slots of scans that are starved of a device, by its place; kept if there are several.
+    /// Slots of scans that are starved of a device, by its place. Used only if there are several
+    /// devices.
     starved_of: Vec<Bits>,
     pub(crate) almost: Bits,
     pub(crate) stalled: Bits,
     /// Slots of scans that take their chunks in order.
     pub(crate) sequential: Bits,
     pub(crate) groups: Groups,
-    /// Of each pinned chunk.
+    /// The pins of each pinned chunk.
     pub(crate) pins: BTreeMap<ChunkId, Pins>,
     /// Segments that may be evicted one by one, by last use.
     pub(crate) victims: BTreeSet<(u64, ChunkId, ColumnId)>,
-    /// How many of them each chunk has, to draw from them, where the policy wants that.
+    /// The number of such segments per chunk, if the policy draws from them.
     idle_counts: Option<IdleCounts>,
-    /// Resident extents, the only ones that can be orphans.
+    /// Resident extents; only these can be orphans.
     pub(crate) resident_extents: BTreeSet<ExtentId>,
-    /// Where the elevator reads next.
+    /// The chunk at which the elevator looks for its next load.
     pub(crate) cursor: ChunkId,
-    /// Sequence number of the last load start, for the elevator's turns.
+    /// Sequence number of the last load start, for the elevator's turns between tables.
     pub(crate) last_load_seq: Option<u64>,
     /// Running scans.
     pub(crate) scans: BTreeSet<ScanId>,
@@ -282,12 +286,12 @@ impl Table {
         self.groups.at(self.group_of[chunk.0 as usize])
     }
 
-    /// Who is interested in a chunk.
+    /// The slots interested in a chunk.
     pub(crate) fn interest(&self, chunk: ChunkId) -> &Bits {
         self.interest.slots(chunk)
     }
 
-    /// Who is interested in each chunk, for searches of the groups.
+    /// The slots interested in each chunk, for searches of the groups.
     pub(crate) fn interests(&self) -> &Interest {
         &self.interest
     }
@@ -308,8 +312,8 @@ impl Table {
         place.expect("devices of chunks are known")
     }
 
-    /// Slots of scans that are starved of the device in this place. A table on one device has no
-    /// other starvation.
+    /// Slots of scans that are starved of the device in this place. On a table with one device,
+    /// slots of starved scans.
     pub(crate) fn starved_of(&self, place: usize) -> &Bits {
         if self.devices.len() <= 1 {
             &self.starved
@@ -318,14 +322,14 @@ impl Table {
         }
     }
 
-    /// Notes whether a slot's scan is starved of each device, by place.
+    /// Records of which devices a slot's scan is starved, by place.
     pub(crate) fn set_starved_of(&mut self, slot: usize, starved: &Bits) {
         for (place, slots) in self.starved_of.iter_mut().enumerate() {
             slots.set(slot, starved.contains(place));
         }
     }
 
-    /// How many slots are taken.
+    /// The number of slots in use.
     pub(crate) fn slot_count(&self) -> u32 {
         self.families.iter().map(|(_, members)| members.len()).sum()
     }
@@ -362,13 +366,13 @@ impl Table {
         columns
     }
 
-    /// Whether every slot wants one of `columns`.
+    /// Whether every slot wants at least one of `columns`.
     pub(crate) fn overlap_all(&self, columns: &ColumnSet) -> bool {
         let mut families = self.families.iter();
         families.all(|(family, _)| family.intersects(columns))
     }
 
-    /// The slots whose columns share one with `columns`.
+    /// The slots that want at least one of `columns`.
     pub(crate) fn overlapping(&self, columns: &ColumnSet) -> Bits {
         let mut slots = Bits::default();
         for (family, members) in &self.families {
@@ -392,7 +396,7 @@ impl Table {
 
     // ---- slots ----
 
-    /// Takes a slot for a scan part that wants `columns` of `chunks`. `plenty`: see [`Slot`].
+    /// Adds a slot for a scan part that wants `columns` of `chunks`. `plenty`: see [`Slot`].
     pub(crate) fn add_slot(
         &mut self,
         scan: ScanId,
@@ -432,7 +436,7 @@ impl Table {
         slot
     }
 
-    /// Gives a slot back.
+    /// Removes a slot.
     pub(crate) fn drop_slot(&mut self, slot: usize) {
         let needed = self.interest.runs(slot, 0..u32::MAX).collect();
         self.set_interest(slot, &needed, false);
@@ -455,12 +459,12 @@ impl Table {
         self.slots[slot] = None;
     }
 
-    /// How many of the chunks have all of `columns` resident or loading.
+    /// The number of the chunks whose `columns` are all resident or loading.
     fn count_coming(&self, chunks: &ChunkSet, columns: &ColumnSet) -> PerDevice {
         self.count_where(chunks, |group| columns.is_subset(&group.coming))
     }
 
-    /// How many of the chunks are in groups of which `holds`.
+    /// The number of the chunks in groups for which `holds` is true.
     fn count_where(&self, chunks: &ChunkSet, holds: impl Fn(&Group) -> bool) -> PerDevice {
         let place = |group: &Group| holds(group).then(|| self.place_of(group.state.device));
         let places = self.groups.map(place);
@@ -472,8 +476,8 @@ impl Table {
         counts
     }
 
-    /// Columns of a chunk come, or do so no longer: counts that for the slots that need it. Gives
-    /// the scans to which it may matter.
+    /// Updates the counts of coming chunks after a chunk's coming columns have changed from
+    /// `before`. Returns the scans whose starvation may change.
     pub(crate) fn recount_coming(
         &mut self,
         chunk: ChunkId,
@@ -518,7 +522,7 @@ impl Table {
             if blocks.last().is_some_and(|&(_, last)| last != block) {
                 of_block = blocks.len();
             }
-            // A block has chunks of a few groups, so this finds it soon.
+            // A block has chunks of few groups, so this search is short.
             if !blocks[of_block..].contains(&(group, block)) {
                 blocks.push((group, block));
             }
@@ -533,7 +537,7 @@ impl Table {
         }
     }
 
-    /// Takes a slot out of the interest of many chunks.
+    /// Removes a slot from the interest of many chunks.
     pub(crate) fn lose_interest(&mut self, slot: usize, chunks: &ChunkSet) {
         let coming = self.count_coming(chunks, &self.slot(slot).columns);
         let needed = self.count_where(chunks, |_| true);
@@ -554,7 +558,7 @@ impl Table {
         self.set_interest(slot, &one, true);
     }
 
-    /// Takes a slot out of the interest of one chunk.
+    /// Removes a slot from the interest of one chunk.
     pub(crate) fn drop_interest(&mut self, chunk: ChunkId, slot: usize) {
         let place = self.place(chunk);
         let group = self.group_of[chunk.0 as usize];
@@ -569,7 +573,7 @@ impl Table {
         self.list_victims(chunk);
     }
 
-    /// Changes the state of a chunk; false if it is as it was.
+    /// Changes the state of a chunk; returns false if the change has no effect.
     pub(crate) fn set_state(
         &mut self,
         chunk: ChunkId,
@@ -588,7 +592,7 @@ impl Table {
         true
     }
 
-    /// Brings `victims` up to date for a chunk.
+    /// Updates `victims` for a chunk.
     pub(crate) fn list_victims(&mut self, chunk: ChunkId) {
         let Chunk {
             listed, last_use, ..
@@ -618,19 +622,19 @@ impl Table {
         self.chunks[chunk.0 as usize].listed = now;
     }
 
-    /// How many segments may be evicted one by one, where that is counted.
+    /// The number of segments that may be evicted one by one; 0 if they are not counted.
     pub(crate) fn idle_count(&self) -> usize {
         self.idle_counts.as_ref().map_or(0, IdleCounts::total)
     }
 
-    /// The one in this place, in the order of chunk and column.
+    /// The segment in this place, in the order of (chunk, column).
     pub(crate) fn idle_segment(&self, place: usize) -> Option<(ChunkId, ColumnId)> {
         let (chunk, place) = self.idle_counts.as_ref()?.at(place)?;
         let column = self.chunks[chunk.0 as usize].listed.iter().nth(place)?;
         Some((chunk, column))
     }
 
-    /// Columns of a chunk that may be evicted by themselves.
+    /// The columns of a chunk that may be evicted one by one.
     pub(crate) fn victim_columns(&self, idle: &ColumnSet, interest: &Bits) -> ColumnSet {
         if self.upkeep.wanted_segments_may_go {
             idle.clone()

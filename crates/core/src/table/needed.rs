@@ -1,6 +1,6 @@
-//! What a scan still needs, needed(q): the interest of its slots, which are disjoint.
+//! Which chunks does a scan still need? needed(q) is the interest of its slots, which are disjoint.
 //!
-//! Not here: how interest is kept (`interest.rs`).
+//! Not here: the storage of interest (`interest.rs`).
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -10,13 +10,13 @@ use crate::table::scan::{PartState, Scan};
 use crate::{ChunkId, ChunkSet, Part};
 
 impl Table {
-    /// How many chunks the scan needs.
+    /// The number of chunks that the scan needs.
     pub(crate) fn needed_len(&self, scan: &Scan) -> usize {
         let parts = scan.parts.iter();
         parts.map(|part| self.interests().len(part.slot)).sum()
     }
 
-    /// On how many devices the chunks of these parts are, at least one.
+    /// The number of devices that hold the chunks of these parts, at least one.
     pub(crate) fn devices_of(&self, parts: &[Part]) -> usize {
         if self.devices.len() <= 1 {
             return 1;
@@ -26,24 +26,24 @@ impl Table {
         places.len().max(1)
     }
 
-    /// How many chunks of a range it needs.
+    /// The number of chunks of a range that the scan needs.
     pub(crate) fn needed_in(&self, scan: &Scan, range: &Range<u32>) -> usize {
         let parts = scan.parts.iter();
         parts.map(|part| self.needed_of_part(part, range)).sum()
     }
 
-    /// How many chunks of a range it needs of one part.
+    /// The number of chunks of a range that the scan needs of one part.
     pub(crate) fn needed_of_part(&self, part: &PartState, range: &Range<u32>) -> usize {
         self.interests().len_in(part.slot, range)
     }
 
-    /// cols(q, c): the part of a chunk that is needed.
+    /// The part of the scan that needs the chunk: its columns are cols(q, c).
     pub(crate) fn part_of(&self, scan: &Scan, chunk: ChunkId) -> Option<usize> {
         let mut parts = scan.parts.iter();
         parts.position(|part| self.interests().contains(chunk, part.slot))
     }
 
-    /// The needed chunks in the order a sequential scan takes them.
+    /// The needed chunks in the order of a sequential scan.
     pub(crate) fn order<'a>(&'a self, scan: &'a Scan) -> impl Iterator<Item = ChunkId> + 'a {
         let from = move |chunk| {
             let parts = scan.parts.iter();

@@ -1,11 +1,11 @@
-//! Numbers of a slot's chunks, one for each device of its table.
+//! Counts of a slot's chunks, one for each device of its table.
 //!
-//! Idea: nearly every table lies on one device, and then this is one number in place.
-//! Not here: which devices a table lies on (`Table::devices`).
+//! Idea: nearly every table lies on one device, and then this is a single number stored in place.
+//! Not here: the devices of a table (`Table::devices`).
 
 use smallvec::SmallVec;
 
-/// A number for each device of a table, by the device's place in [`super::Table::devices`].
+/// A count for each device of a table, by the device's place in [`super::Table::devices`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PerDevice {
     counts: SmallVec<[usize; 1]>,
@@ -29,7 +29,7 @@ impl PerDevice {
         }
     }
 
-    /// Takes away what was added.
+    /// Subtracts a count that was added.
     pub(crate) fn take(&mut self, place: usize, count: usize) {
         if count > 0 {
             self.counts[place] -= count;
@@ -42,7 +42,7 @@ impl PerDevice {
         }
     }
 
-    /// Takes away what was added.
+    /// Subtracts counts that were added.
     pub(crate) fn take_all(&mut self, other: &Self) {
         for (place, &count) in other.counts.iter().enumerate() {
             self.take(place, count);

@@ -1,6 +1,6 @@
-//! What a scan asks for, and what a registered one holds.
+//! What a scan announces, and the state of a registered scan.
 //!
-//! Not here: what it still needs (`needed.rs`), whether it is starved (`state.rs`).
+//! Not here: the chunks that it still needs (`needed.rs`), whether it is starved (`state.rs`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,11 +12,11 @@ use crate::{ChunkId, ChunkSet, ColumnSet, ScanId, TableId, Time};
 pub struct Part {
     /// The chunks. Not empty.
     pub chunks: ChunkSet,
-    /// The columns wanted of each of them. Not empty.
+    /// The columns wanted of each chunk. Not empty.
     pub columns: ColumnSet,
 }
 
-/// What a scan asks for.
+/// What a scan announces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScanSpec {
     /// The table.
@@ -24,31 +24,32 @@ pub struct ScanSpec {
     /// Disjoint sets of chunks, each with its columns. May be empty: such a scan is exhausted at
     /// once.
     pub parts: Vec<Part>,
-    /// How many streams ask for chunks at once, at least 1.
+    /// The number of streams that may ask for chunks at once, at least 1.
     pub consumers: u32,
-    /// Chunks must be handed out in ascending order.
+    /// Whether chunks must be handed out in ascending order.
     pub ordered: bool,
-    /// From how many devices loads are chosen for it at a time, at least 1. None: from all.
+    /// The number of devices that loads are chosen from for the scan at a time, at least 1. `None`:
+    /// all.
     pub devices_max: Option<u32>,
 }
 
-/// A part with its slot in the table's interest masks.
+/// A part and its slot in the table's interest masks.
 #[derive(Clone, Debug)]
 pub(crate) struct PartState {
     pub(crate) slot: usize,
     pub(crate) columns: ColumnSet,
 }
 
-/// A chunk in a consumer's hands.
+/// The turn of a held chunk.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Turn {
-    /// When it was handed out.
+    /// When the chunk was handed out.
     pub(crate) begun: Time,
-    /// When it stops counting as in work, unless the consumer goes on.
+    /// When the chunk stops counting as in work, unless its consumer makes progress.
     pub(crate) end: Time,
-    /// The scan's part that the chunk is of.
+    /// The scan's part that has the chunk.
     pub(crate) part: usize,
-    /// Between how many scans the work is shared: 1, but for a chunk job that served more.
+    /// The number of scans that share the work: 1, or more for a chunk job.
     pub(crate) served: u64,
 }
 
@@ -59,15 +60,15 @@ impl Turn {
     }
 }
 
-/// A chunk that a scan has joined a job for.
+/// A chunk for which a scan has joined a chunk job.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Joined {
     pub(crate) leader: ScanId,
-    /// The scan's part that the chunk is of.
+    /// The scan's part that has the chunk.
     pub(crate) part: usize,
 }
 
-/// A scan's state.
+/// The state of a registered scan.
 #[derive(Debug)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -77,47 +78,47 @@ pub(crate) struct Scan {
     pub(crate) id: ScanId,
     pub(crate) table: TableId,
     pub(crate) parts: Vec<PartState>,
-    /// Chunks handed out, neither given back nor lapsed.
+    /// Chunks handed out, neither released nor lapsed.
     pub(crate) held: BTreeMap<ChunkId, Turn>,
-    /// Chunks handed out of which the consumer has not come back: not pinned, not in work, and not
+    /// Chunks handed out whose consumer has not come back: not pinned, not in work, and not
     /// released.
     pub(crate) lapsed: BTreeSet<ChunkId>,
-    /// Chunks that others' chunk jobs work on for it.
+    /// Chunks that other scans' chunk jobs work on for this scan.
     pub(crate) joined: BTreeMap<ChunkId, Joined>,
     /// See [`ScanSpec::devices_max`].
     pub(crate) devices_max: Option<u32>,
-    /// How many available chunks keep it fed.
+    /// The number of available chunks that keeps the scan fed.
     pub(crate) lookahead: usize,
-    /// Takes its chunks in a fixed order, which begins at `start`.
+    /// Whether the scan takes its chunks in a fixed order, which begins at `start`.
     pub(crate) sequential: bool,
-    /// Was registered as ordered (so that nobody attaches to it).
+    /// Whether the scan was registered as ordered; other scans do not attach to it.
     pub(crate) ordered: bool,
     pub(crate) start: ChunkId,
     pub(crate) waiting: u32,
     pub(crate) wait_since: Time,
-    /// The last event of its consumers or hand-out.
+    /// The last event of the scan's consumers, or the last hand-out.
     pub(crate) last_activity: Time,
     pub(crate) stalled: bool,
     pub(crate) starved: bool,
-    /// The places of the devices that it is starved of, if its table is on several.
+    /// The places of the devices that the scan is starved of, if its table lies on several.
     pub(crate) starved_of: Bits,
     pub(crate) almost: bool,
     /// Sequence number of the registration.
     pub(crate) registered_seq: u64,
     pub(crate) registered_at: Time,
-    /// Its share of the time its chunks were in work, as far as they are done with, and how many
-    /// those are.
+    /// The scan's share of the time that its consumed chunks were in work. `chunks_worked` is the
+    /// number of these chunks.
     pub(crate) worked_ns: u64,
     pub(crate) chunks_worked: u64,
-    /// Its place in the queue for turns, if it is in it.
+    /// The scan's rank in the queue for turns, if it is queued.
     pub(crate) rank: Option<u64>,
-    /// Sequence number of the last load start, of the registration before the first.
+    /// Sequence number of the last load start; before the first, of the registration.
     pub(crate) last_load_seq: u64,
 }
 
 impl Scan {
-    /// Chunks handed out and not released. A lapsed one counts: its consumer is away, and needs
-    /// nothing in its place.
+    /// The number of chunks handed out and not released. A lapsed chunk counts: its consumer is
+    /// away, and needs no other chunk in its place.
     pub(crate) fn in_hands(&self) -> usize {
         self.held.len() + self.lapsed.len()
     }
@@ -126,7 +127,7 @@ impl Scan {
         self.parts.iter().map(|part| part.slot).collect()
     }
 
-    /// The slots of its parts of which `holds`.
+    /// The slots of the parts for which `holds` is true.
     pub(crate) fn slots_where(&self, holds: impl Fn(&PartState) -> bool) -> Bits {
         let parts = self.parts.iter().filter(|part| holds(part));
         parts.map(|part| part.slot).collect()

@@ -1,7 +1,7 @@
-//! What happens to the bytes of a table: uses, pins, loads, evictions, and the extents that
-//! segments share.
+//! Operations on the bytes of a table: uses, pins, loads, evictions, and the extents that segments
+//! share.
 //!
-//! Not here: which of them is chosen (`policy/`).
+//! Not here: the choice of segments (`policy/`).
 //! ABM-I1: an extent is loading at most once, and belongs to the load that brings it. A resident
 //! segment has all its extents.
 
@@ -24,7 +24,7 @@ impl Table {
             .map_or(0, |&(_, seq)| seq)
     }
 
-    /// Notes a use of resident columns.
+    /// Records a use of resident columns.
     pub(crate) fn touch(&mut self, chunk: ChunkId, columns: &ColumnSet, seq: u64) {
         let Chunk {
             last_use, listed, ..
@@ -50,12 +50,12 @@ impl Table {
         }
     }
 
-    /// Ends a pin; gives the columns it held.
+    /// Ends a pin; returns the columns that it held.
     pub(crate) fn unpin(&mut self, chunk: ChunkId, by: Pinner) -> ColumnSet {
         let pins = self.pins.entry(chunk).or_default();
         let at = pins.by.iter().position(|&(pinner, _)| pinner == by);
         let columns = at.map_or_else(ColumnSet::new, |at| pins.by.swap_remove(at).1);
-        // Mostly others read the same columns.
+        // Usually other pinners read the same columns.
         if !pins.by.iter().any(|(_, theirs)| columns.is_subset(theirs)) {
             pins.columns = ColumnSet::new();
             for (_, theirs) in &pins.by {
@@ -76,8 +76,8 @@ impl Table {
         }
     }
 
-    /// The columns of a chunk in memory that nobody reads; nothing while a load is under way
-    /// (ABM-I2).
+    /// The resident columns of a chunk that are not pinned; none while a load of the chunk is under
+    /// way (ABM-I2).
     pub(crate) fn idle(&self, chunk: ChunkId) -> ColumnSet {
         let group = self.group(chunk);
         if !group.may_be_idle() {
@@ -158,7 +158,7 @@ impl Table {
         });
     }
 
-    /// Columns will not arrive; gives the bytes that are no longer held.
+    /// Columns will not arrive; returns the bytes that this frees.
     pub(crate) fn fail_load(&mut self, chunk: ChunkId, columns: &ColumnSet) -> u64 {
         self.set_state(chunk, |state| {
             state.loading = state.loading.difference(columns);
@@ -182,9 +182,9 @@ impl Table {
         freed
     }
 
-    /// Takes a resident segment out of memory. [`Table::restore`] undoes it.
+    /// Evicts a resident segment. [`Table::restore`] undoes it.
     pub(crate) fn evict(&mut self, chunk: ChunkId, column: ColumnId) -> Evicted {
-        // Out of `resident` first: that takes it out of `victims` under its last use.
+        // Removed from `resident` first: that removes it from `victims` under its last use.
         self.set_state(chunk, |state| state.resident.remove(column));
         let gone = self.group(chunk).coming.is_empty();
         let entry = &mut self.chunks[chunk.0 as usize];
@@ -231,8 +231,8 @@ impl Table {
         self.set_state(evicted.chunk, |state| state.resident.insert(evicted.column));
     }
 
-    /// Whether a chunk in the extent's range other than `except` has or awaits the column, or a
-    /// scan wants it there.
+    /// Whether another chunk in the extent's range than `except` has the column resident or
+    /// loading, or a scan wants the column of such a chunk.
     fn neighbour_uses(&self, shape: &SharedExtent, except: Option<ChunkId>) -> bool {
         (shape.first.0..=shape.last.0)
             .map(ChunkId)
@@ -243,14 +243,15 @@ impl Table {
             })
     }
 
-    /// The lowest resident extent that no chunk has and no scan wants.
+    /// The lowest resident extent whose column no chunk in range has resident or loading and no
+    /// scan wants.
     pub(crate) fn orphan(&self) -> Option<ExtentId> {
         let mut resident = self.resident_extents.iter().copied();
         resident.find(|e| !self.neighbour_uses(&self.extents[e.0 as usize].shape, None))
     }
 
-    /// The lowest resident extent of which no chunk has or awaits the column, wanted or not, but
-    /// for those of `load`.
+    /// The lowest resident extent whose column no chunk in range has resident or loading, whether
+    /// or not a scan wants it. Extents that `load` needs are excepted.
     pub(crate) fn bare_extent(&self, load: Option<(ChunkId, &ColumnSet)>) -> Option<ExtentId> {
         let mut resident = self.resident_extents.iter().copied();
         resident.find(|extent| {
@@ -274,7 +275,7 @@ impl Table {
         self.resident_extents.insert(extent);
     }
 
-    /// Everything in memory: segments ascending, then extents.
+    /// All resident segments, ascending, then all resident extents.
     pub(crate) fn resident(&self) -> (Vec<(ChunkId, ColumnId)>, Vec<ExtentId>) {
         let chunks = (0..).map(ChunkId).zip(&self.chunks);
         let segments = chunks.flat_map(|(id, chunk)| {
@@ -286,7 +287,7 @@ impl Table {
         (segments, self.resident_extents.iter().copied().collect())
     }
 
-    /// Bytes of the extents resident or loading, counted anew.
+    /// The recomputed bytes of the extents resident or loading.
     pub(crate) fn check_extents(&self) -> u64 {
         let mut used = 0;
         for (id, extent) in self.extents.iter().enumerate() {
@@ -308,7 +309,7 @@ impl Table {
     }
 }
 
-/// What [`Table::evict`] took out.
+/// What [`Table::evict`] evicted.
 #[derive(Debug)]
 pub(crate) struct Evicted {
     pub(crate) chunk: ChunkId,
@@ -316,6 +317,6 @@ pub(crate) struct Evicted {
     last_use: u64,
     last_load: Option<LastLoad>,
     pub(crate) extents: SmallVec<[ExtentId; 2]>,
-    /// Own bytes and those of the extents.
+    /// Own bytes plus the bytes of the freed extents.
     pub(crate) bytes: u64,
 }
