@@ -1,4 +1,4 @@
-//! Every invariant, counted anew.
+//! Recomputes and checks every invariant of the shared operators.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use super::packet::Wait;
 use super::{KEPT_OVERHEAD, Operators, Window};
 
 impl<K: Ord + Clone> Operators<K> {
-    /// Every invariant, in O(packets × partitions²). For tests and simulation.
+    /// Checks every invariant, in O(packets × partitions²). For tests and simulation.
     ///
     /// # Panics
     /// An invariant is broken.

@@ -1,44 +1,44 @@
-//! What a micro-engine has to do, and has done.
+//! What does each micro-engine run now, and what has it done?
 
 use std::collections::BTreeMap;
 
 use super::{OperatorKind, Operators};
 
-/// One micro-engine: what it does now, and what it has done since the beginning.
+/// The current state of one micro-engine, and its counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MicroEngine {
-    /// Runs now that somebody reads.
+    /// Runs that have a packet.
     pub runs: u64,
-    /// Runs that are kept, though nobody reads them.
+    /// Runs that are kept without a packet.
     pub kept: u64,
-    /// Packets now that are not hosts.
+    /// Packets that are not hosts.
     pub satellites: u64,
-    /// Packets that wait now, in at least one of their lists.
+    /// Packets that wait in at least one of their lists.
     pub waiting: u64,
-    /// Runs that can be joined now.
+    /// Runs that can be joined.
     pub windows_open: u64,
-    /// Bytes that runs retain in memory now.
+    /// Bytes that runs retain in memory.
     pub retained_bytes: u64,
-    /// What it has done.
+    /// Counters since the engine started.
     pub done: Done,
 }
 
-/// What a micro-engine has done.
+/// Counters of a micro-engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Done {
     /// Packets that became hosts.
     pub hosted: u64,
     /// Packets that became satellites.
     pub joined: u64,
-    /// Packets that read a run which had ended.
+    /// Packets that joined a kept run.
     pub late: u64,
-    /// Batches that were taken by another packet than the one that produced them.
+    /// Batches taken by another packet than the one that produced them.
     pub batches_shared: u64,
     /// Batches that went to disk.
     pub batches_to_disk: u64,
-    /// Satellites that ran by themselves after all.
+    /// Satellites that were detached and ran by themselves.
     pub reruns: u64,
-    /// Deadlocks met.
+    /// Deadlocks that were resolved.
     pub deadlocks: u64,
     /// Runs that failed.
     pub failed: u64,

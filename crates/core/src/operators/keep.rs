@@ -1,15 +1,17 @@
-//! What stays of a run when nobody reads it any more, and what of that goes first?
+//! Which runs are kept after their last packet has left, and which kept run is dropped first?
 //!
-//! Idea: the window of an operator that has given all it has, and retains it, need not close with
-//! its last packet. Its output is small, its key says which versions of which files it read, and a
-//! dashboard that refreshes asks the same. So the run is kept, without its plan, and a packet that
-//! arrives later takes what is there. What goes first is what costs least to do anew for the bytes
-//! it takes, and has not been asked for lately (Greedy-Dual-Size): a run is worth
-//! `age + cost / bytes`, where `age` is the worth of the run that went last. So what nobody asks
-//! for goes in the end, however dear it was.
-//! Bounds: kept runs (`Config`); bytes that they take, each [`KEPT_OVERHEAD`] more than its batches
-//! (as the request allows that made the run).
-//! Source: [QPipe05 §2.3], query caching and plan recycling; [CaoIrani97 §4] for what goes first.
+//! Idea: a run that has produced all its output and retains it can stay joinable after its last
+//! packet. Its output is small, its key names the versions of the files that it read, and a
+//! dashboard that refreshes asks the same query. So the run is kept without its plan, and a later
+//! packet reads the retained output. Dropped first is the run that costs least to repeat for the
+//! bytes it takes and has not been asked for lately (Greedy-Dual-Size): a run is worth `age + cost
+//! / bytes`, where `age` is the worth of the run that was dropped last. So a run that no query asks
+//! for is dropped in the end, whatever its cost.
+//! Bounds: the number of kept runs (`Config`); their bytes, at most `Request::keep_bytes_max` of
+//! the request that made the run that is to be kept. Each run counts [`KEPT_OVERHEAD`] more bytes
+//! than its batches.
+//! Source: [QPipe05 §2.3], query caching and plan recycling; [CaoIrani97 §4] for the order of
+//! dropping.
 
 use std::collections::BTreeSet;
 
@@ -19,21 +21,22 @@ use super::{Action, Operators, RunId};
 /// Bytes that a kept run takes besides its batches: its key, the schema, the lists.
 pub const KEPT_OVERHEAD: u64 = 16 << 10;
 
-/// What a run costs to do anew for each byte it takes, with so many bits after the point.
+/// The worth is the cost of repeating a run per byte that it takes, as a fixed-point number with
+/// this many bits after the point.
 const FRACTION_BITS: u32 = 20;
 
-/// What a kept run is worth, in scan bytes a byte; comparable between kept runs.
+/// The worth of a kept run, in scanned bytes per retained byte; comparable between kept runs.
 pub(super) type Worth = u128;
 
-/// The runs that are kept, those that go first in front.
+/// The kept runs, in the order in which they are dropped.
 #[derive(Clone, Debug, Default)]
 pub(super) struct KeptRuns {
     by_worth: BTreeSet<(Worth, RunId)>,
-    /// What the run was worth that went last.
+    /// The worth of the run that was dropped last.
     age: Worth,
-    /// Bytes that they take, overhead included.
+    /// Bytes that the kept runs take, overhead included.
     pub(super) bytes: u64,
-    /// Bytes of their batches.
+    /// Bytes of the batches of the kept runs.
     pub(super) memory: u64,
 }
 
@@ -48,7 +51,7 @@ impl KeptRuns {
 }
 
 impl<K: Ord + Clone> Operators<K> {
-    /// Its last packet has left: the run is kept or stops.
+    /// The last packet of a run has left: keeps the run or stops it.
     pub(super) fn keep_or_stop(&mut self, id: RunId) {
         let run = self.run(id);
         let bytes = run.memory + KEPT_OVERHEAD;
@@ -73,7 +76,7 @@ impl<K: Ord + Clone> Operators<K> {
         self.actions.push_back(Action::Keep { run: id });
     }
 
-    /// A packet reads the run again.
+    /// A packet joins a kept run: the run is not kept from now on.
     pub(super) fn take_up(&mut self, id: RunId) {
         let run = self.run_mut(id);
         let Some(worth) = run.kept.take() else { return };
@@ -83,7 +86,7 @@ impl<K: Ord + Clone> Operators<K> {
         self.kept.memory -= memory;
     }
 
-    /// The kept run that is worth least goes. `false`: none is kept.
+    /// Drops the kept run that is worth least. `false` if no run is kept.
     pub(super) fn drop_kept(&mut self) -> bool {
         let Some((worth, id)) = self.kept.by_worth.first().copied() else {
             return false;

@@ -1,6 +1,6 @@
-//! Which operators are there, and how long can each be joined?
+//! Which kinds of operators exist, and how long can a run of each kind be joined?
 //!
-//! Not here: whether a given run can be joined still (`mod.rs`).
+//! Not here: whether a given run can be joined now (`mod.rs`).
 //! Source: [QPipe05 §3.2, Figure 4a].
 
 /// A kind of operator; each has a micro-engine.
@@ -10,7 +10,7 @@ pub enum OperatorKind {
     Scan,
     /// A scan in order.
     OrderedScan,
-    /// Rows that are made one from the other: filters, projections, unions, limits.
+    /// Operators that work row by row: filters, projections, unions, limits.
     Rows,
     /// An aggregate without groups.
     SingleAggregate,
@@ -28,16 +28,16 @@ pub enum OperatorKind {
     LoopJoin,
 }
 
-/// How long after a run began it can be joined: the window of opportunity.
+/// The window of opportunity: how long after its start a run can be joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Window {
-    /// At any time, for what is left. Who comes late gets the rest from another run.
+    /// Linear: at any time, for the remaining output. A late query gets the rest from another run.
     Linear,
-    /// Until the first batch.
+    /// Spike: until the first batch.
     Spike,
-    /// Until something that was produced is no longer retained.
+    /// Step: until a produced batch is not retained.
     Step,
-    /// As `Step`; and once somebody has joined, what does not fit goes to disk.
+    /// Full: as `Step`; once a satellite has joined, batches that do not fit go to disk.
     Full,
 }
 

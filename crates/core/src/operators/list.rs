@@ -1,7 +1,7 @@
-//! What one partition of a run has produced, and what of it is retained.
+//! The output of one partition of a run, and which batches of it are retained.
 //!
-//! Not here: who reads it (`packet.rs`), when something goes (`retain.rs`).
-//! OPS-I2: `batches` are exactly those from `first` to the front.
+//! Not here: the readers (`packet.rs`), when batches are dropped (`retain.rs`).
+//! OPS-I2: `batches` are exactly the batches from `first` to the front.
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,8 @@ pub(super) struct List {
     pub(super) first: u64,
     pub(super) batches: VecDeque<Batch>,
     pub(super) producer: Producer,
-    /// Whether what does not fit in memory goes to disk; then nobody is held here.
+    /// Whether batches that do not fit in memory go to disk; then no packet has to wait at this
+    /// list.
     pub(super) materialised: bool,
 }
 
@@ -25,16 +26,16 @@ pub(super) struct Batch {
     pub(super) on_disk: bool,
 }
 
-/// Where the stream is that a list is filled from.
+/// The state of the stream that fills a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Producer {
-    /// To be polled.
+    /// The stream can be polled.
     Ready,
-    /// OPS-I3: somebody polls it. `woken`: it said meanwhile that it has more.
+    /// OPS-I3: a packet polls the stream. `woken`: the stream announced meanwhile that it has more.
     Polled { by: PacketId, woken: bool },
-    /// It had nothing and will say when it has.
+    /// The stream had nothing and will announce when it has.
     Pending,
-    /// It has given everything.
+    /// The stream has ended.
     Ended,
 }
 
@@ -48,12 +49,12 @@ impl List {
         }
     }
 
-    /// The number of the next batch that will be produced.
+    /// The number of the next batch to be produced.
     pub(super) fn front(&self) -> u64 {
         self.first + self.batches.len() as u64
     }
 
-    /// Drops batches before `first`, and says how many bytes of memory that were.
+    /// Drops batches before `first`; returns the bytes of memory that this frees.
     pub(super) fn drop_before(&mut self, first: u64) -> u64 {
         let mut freed = 0;
         while self.first < first {
@@ -68,7 +69,7 @@ impl List {
         freed
     }
 
-    /// Bytes that it retains in memory.
+    /// Bytes that the list retains in memory.
     pub(super) fn memory(&self) -> u64 {
         let in_memory = self.batches.iter().filter(|batch| !batch.on_disk);
         in_memory.map(|batch| batch.bytes).sum()

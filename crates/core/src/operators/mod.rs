@@ -1,11 +1,11 @@
-//! Which queries do the same work, and who gets what of it?
+//! Which queries do the same work, and which query produces the output that they share?
 //!
-//! Idea: when a query arrives whose plan holds an operator that is running already, it joins that
-//! run, as long as it can still get all of its output. One packet is one query's request for one
-//! operator. The first of its key is the host: its plan is what the run executes. Others are
-//! satellites. The output of each partition is a list that every packet reads at its own pace.
-//! A run has no thread: a packet that has read the list to its front, and finds nobody at work,
-//! polls the host's plan itself.
+//! Idea: when a query arrives whose plan contains an operator that is already running, the query
+//! joins that run, as long as it can still get all of its output. A packet is one query's request
+//! for one operator. The first packet of a key is the host: the run executes its plan. Later
+//! packets are satellites. The output of each partition is a list that every packet reads at its
+//! own pace. A run has no thread: a packet that has read the list to its front, and finds the plan
+//! not being polled, polls the host's plan itself.
 //!
 //! ```text
 //! arrive ─ Host, Satellite, or nothing (run by yourself)
@@ -15,25 +15,25 @@
 //!        └ End, Failed, Rerun
 //! close, leave ─ whenever a query is done with a partition, with all of it
 //! ```
-//! Not here: what a key says, plans, batches, wakers, disk (the engine).
-//! Bounds: bytes retained for a run (but for one batch a list) and for all (`Config`); bytes of
-//! runs that are kept (`Request`); runs that can be joined; candidates that are weighed when a
-//! deadlock is resolved.
+//! Not here: the content of keys, plans, batches, wakers, disk (the engine).
+//! Bounds (`Config`, `Request`): bytes retained for a run, exceeded by at most one batch per list,
+//! and for all runs; bytes and number of kept runs; runs that can be joined; lists that are weighed
+//! when a deadlock is resolved (`waits.rs`).
 //!
-//! OPS-I1: a packet is in one run, and takes each batch of each of its lists once, in order.
+//! OPS-I1: a packet is in one run and takes each batch of each of its lists once, in order.
 //! OPS-I2: a list retains exactly the batches from its first to its front; no packet's position is
 //! before the first.
-//! OPS-I3: at most one packet polls a list's producer at a time.
-//! OPS-I4: a packet joins only a run of its key whose lists all retain everything they produced and
-//! that has not failed.
-//! OPS-I5: what runs retain in memory is counted, run by run and in sum; retained for windows alone
-//! it never exceeds the bounds.
-//! OPS-I6: no cycle of the waits-for graph consists of waits at lists that are not materialised.
-//! OPS-I7: a run exists while it has a packet, or is kept: then it has ended, and retains all that
-//! it produced in memory.
-//! OPS-I8: a packet that has taken something, or found a list at its end, never reruns.
-//! Source: [QPipe05 §3, §4.3]; we differ: packets pull, nobody pushes, and nobody's thread serves
-//! another's query.
+//! OPS-I3: at most one packet polls the stream of a list at a time.
+//! OPS-I4: a packet joins only a run of its key that has not failed and whose lists all retain
+//! everything they produced.
+//! OPS-I5: the bytes that runs retain in memory are counted, per run and in total; bytes retained
+//! for windows alone never exceed the bounds.
+//! OPS-I6: no cycle of the waits-for graph has a wait at a full list that is not materialised.
+//! OPS-I7: a run exists while it has a packet or is kept. A kept run has ended and retains its
+//! whole output in memory.
+//! OPS-I8: a packet that has taken a batch, or was told the end of a list, never reruns.
+//! Source: [QPipe05 §3, §4.3]; we differ: packets pull instead of being pushed to, and no query's
+//! output waits for a thread of another query.
 
 mod check;
 mod counts;
@@ -54,104 +54,105 @@ use keep::{KeptRuns, Worth};
 use list::{Batch, List, Producer};
 use packet::{Packet, Place, Wait};
 
-/// Names a packet.
+/// The id of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PacketId(pub u64);
 
-/// Names a run.
+/// The id of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RunId(pub u64);
 
-/// Who reads a packet.
+/// The reader of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Owner {
-    /// A query, by a number of the driver's.
+    /// A query, by a number that the driver chooses.
     Query(u64),
-    /// The run of an operator above.
+    /// The run of an operator above this one.
     Run(RunId),
 }
 
-/// Bounds.
+/// The bounds.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
-    /// Bytes that a run retains in memory.
+    /// The most bytes that a run retains in memory.
     pub run_bytes_max: u64,
-    /// Bytes that all runs retain in memory.
+    /// The most bytes that all runs retain in memory.
     pub bytes_max: u64,
-    /// Runs that can be joined at a time; further packets run by themselves.
+    /// The most runs that can be joined at a time; packets beyond that are not shared.
     pub windows_max: usize,
-    /// Runs that are kept at a time, though nobody reads them.
+    /// The most runs that are kept without a packet at a time.
     pub kept_max: usize,
-    /// Bytes of kept runs that stay when memory is short: those worth most.
+    /// Bytes of kept runs that stay when memory is short: those of the runs worth most.
     pub kept_bytes_min: u64,
 }
 
-/// What a packet asks for.
+/// The request of a packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
     /// The kind of operator.
     pub kind: OperatorKind,
-    /// How many partitions it has.
+    /// The number of partitions.
     pub partitions: usize,
-    /// Who reads it.
+    /// The reader of the packet.
     pub owner: Owner,
-    /// What it costs to do the work anew, in bytes that are read.
+    /// The cost of repeating the work, in bytes read.
     pub cost_bytes: u64,
-    /// Bytes that runs may take which nobody reads, if this one is to be kept among them; 0: it is
-    /// not kept, nor takes what is.
+    /// The most bytes that kept runs may take if this run is to be kept among them; 0: this run is
+    /// not kept, and the packet does not read kept runs.
     pub keep_bytes_max: u64,
 }
 
-/// What became of a packet.
+/// The role of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Its plan is what the run executes.
+    /// The run executes its plan.
     Host,
-    /// It reads the output of a run that was there.
+    /// It reads the output of a run that has another packet.
     Satellite,
-    /// It reads the output of a run that had ended.
+    /// It reads the output of a kept run.
     Late,
 }
 
-/// A packet that was taken on.
+/// An accepted packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrived {
     /// The packet.
     pub packet: PacketId,
-    /// The run it reads.
+    /// The run that it reads.
     pub run: RunId,
-    /// What it is in it.
+    /// Its role in the run.
     pub role: Role,
 }
 
-/// What a packet is to do next, in one partition.
+/// What a packet has to do next in one partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pull {
     /// Take the batch of this number, which is retained.
     Take(u64),
     /// Poll the host's plan.
     Poll,
-    /// Wait for [`Action::Wake`]: somebody polls the plan, or it will say when it has something.
+    /// Wait for [`Action::Wake`]: another packet polls the plan, or the plan will announce its next
+    /// batch.
     Wait,
-    /// Wait for [`Action::Wake`]: slower packets need what is retained. Who has waited long enough
-    /// says so ([`Operators::impatient`]).
+    /// Wait for [`Action::Wake`]: the list is full of batches that slower packets need. A packet
+    /// that has waited long enough reports it ([`Operators::impatient`]).
     Full,
-    /// There is no more.
+    /// The partition has ended.
     End,
     /// The run has failed.
     Failed,
-    /// Run by yourself, from the beginning.
+    /// Run the packet's own plan, from the beginning.
     Rerun,
 }
 
-/// Where a batch goes that was just produced.
+/// Where a newly produced batch goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
     /// Nowhere: only the packet that produced it wants it.
     Drop,
-    /// It is retained in memory.
+    /// Memory retains it.
     Memory,
-    /// It is retained on disk.
+    /// Disk retains it.
     Disk,
 }
 
@@ -167,19 +168,19 @@ pub enum Action {
         /// The first batch that stays.
         before: u64,
     },
-    /// Have every packet pull that waits at a list.
+    /// Make every packet that waits at a list pull.
     Wake {
         /// The run.
         run: RunId,
         /// The partition.
         partition: usize,
     },
-    /// Drop a run's plan; what it retains stays for packets that come later.
+    /// Drop a run's plan; the retained output stays for later packets.
     Keep {
         /// The run.
         run: RunId,
     },
-    /// Drop a run's plan and all that it retains.
+    /// Drop a run's plan and its retained output.
     Stop {
         /// The run.
         run: RunId,
@@ -194,13 +195,13 @@ pub struct Operators<K> {
     runs: BTreeMap<RunId, Run<K>>,
     /// OPS-I4: the runs that can be joined.
     open: BTreeMap<K, RunId>,
-    /// The packets of an owner.
+    /// The packets of each owner.
     owners: BTreeMap<Owner, BTreeSet<PacketId>>,
-    /// OPS-I7: the runs that nobody reads.
+    /// OPS-I7: the runs without packets.
     kept: KeptRuns,
-    /// OPS-I5: bytes that all runs retain in memory.
+    /// OPS-I5: the bytes that all runs retain in memory.
     memory: u64,
-    /// Places that wait because a list is full.
+    /// The number of waits at full lists.
     waits_full: u64,
     packets_so_far: u64,
     runs_so_far: u64,
@@ -217,19 +218,19 @@ struct Run<K> {
     /// By partition.
     lists: Vec<List>,
     window_open: bool,
-    /// Whether it has ever had a satellite.
+    /// Whether the run has ever had a satellite.
     had_company: bool,
     failed: bool,
-    /// Bytes that its lists retain in memory.
+    /// Bytes that the run's lists retain in memory.
     memory: u64,
     cost_bytes: u64,
     keep_bytes_max: u64,
-    /// What it is worth, if it is kept.
+    /// The worth of the run, if it is kept.
     kept: Option<Worth>,
 }
 
 impl<K: Ord + Clone> Operators<K> {
-    /// No packets.
+    /// A state without packets.
     #[must_use]
     pub fn new(config: Config) -> Self {
         Self {
@@ -248,18 +249,18 @@ impl<K: Ord + Clone> Operators<K> {
         }
     }
 
-    /// Other bounds from now on.
+    /// Replaces the bounds.
     pub fn configure(&mut self, config: Config) {
         self.config = config;
     }
 
-    /// A packet comes. `None`: run it by yourself, it cannot be shared here.
+    /// A packet arrives. `None`: it cannot be shared; the query runs its own plan.
     pub fn arrive(&mut self, key: K, request: Request) -> Option<Arrived> {
         if request.kind.window() == Window::Linear || request.partitions == 0 {
             return None;
         }
         let there = self.open.get(&key).copied();
-        // Keys say how many partitions there are, so others of the key are a driver's mistake.
+        // A key determines the number of partitions, so another number is a bug in the driver.
         let there = there.filter(|run| self.runs[run].lists.len() == request.partitions);
         let (run, role) = match there {
             Some(run) if self.run(run).kept.is_some() => {
@@ -299,7 +300,7 @@ impl<K: Ord + Clone> Operators<K> {
         Some(Arrived { packet, run, role })
     }
 
-    /// Whether one more run can be joined. What is kept goes for it.
+    /// Whether one more run may be joinable. Drops a kept run if necessary.
     fn has_window(&mut self) -> bool {
         self.open.len() < self.config.windows_max || self.drop_kept()
     }
@@ -325,10 +326,10 @@ impl<K: Ord + Clone> Operators<K> {
         id
     }
 
-    /// What a packet is to do next in a partition.
+    /// What a packet has to do next in a partition.
     ///
     /// # Panics
-    /// There is no such packet or partition, or it is closed.
+    /// There is no such packet or partition, or the partition is closed.
     pub fn pull(&mut self, id: PacketId, partition: usize) -> Pull {
         self.set_wait(id, partition, None);
         let packet = &self.packets[&id];
@@ -343,7 +344,7 @@ impl<K: Ord + Clone> Operators<K> {
                 self.detach(id);
                 return Pull::Rerun;
             }
-            // Not untouched any more: another of its streams does not begin anew.
+            // The packet has seen the end of a stream, so its other streams must not rerun.
             self.place_mut(id, partition).ended = true;
             return Pull::Failed;
         }
@@ -354,7 +355,7 @@ impl<K: Ord + Clone> Operators<K> {
             self.done(kind).batches_shared += 1;
             self.release(run_id, partition);
             if self.waits_full > 0 {
-                // The slowest is another one now.
+                // The slowest packet may be another one now.
                 self.wake(run_id, partition);
             }
             return Pull::Take(place.next);
@@ -385,8 +386,8 @@ impl<K: Ord + Clone> Operators<K> {
         }
     }
 
-    /// The batch that the one who polls a list got has so many bytes: where does it go? `granted`:
-    /// there is memory for it. The driver puts it there, then says [`Operators::produced`].
+    /// Decides where the batch of `bytes` bytes goes that the polling packet got. `granted`: memory
+    /// for it was granted. The driver stores the batch there, then calls [`Operators::produced`].
     pub fn place(&mut self, run_id: RunId, partition: usize, bytes: u64, granted: bool) -> Keep {
         let fits = |core: &Self| {
             let run = core.run(run_id).memory.saturating_add(bytes);
@@ -397,7 +398,7 @@ impl<K: Ord + Clone> Operators<K> {
         let (kind, company) = (run.kind, run.had_company);
         let by = self.polled(run_id, partition);
         let others = run.packets.iter().any(|id| {
-            // All others want it: it comes after whatever they have.
+            // Every other reader wants the batch: the batch is beyond all their positions.
             *id != by && !self.packets[id].places[partition].closed
         });
         if run.failed {
@@ -416,7 +417,7 @@ impl<K: Ord + Clone> Operators<K> {
             return Keep::Drop;
         }
         let materialised = self.run(run_id).lists[partition].materialised;
-        // Beyond the bound by one batch: who wants the next one is held.
+        // The bound is exceeded by one batch; a packet that wants the next one has to wait.
         if fits(self) || (granted && !materialised) {
             Keep::Memory
         } else {
@@ -424,11 +425,11 @@ impl<K: Ord + Clone> Operators<K> {
         }
     }
 
-    /// The one who polls a list got a batch, which is kept as [`Operators::place`] said, and has
-    /// taken it. `false`: the run has failed meanwhile, and the batch counts for nothing.
+    /// The polling packet has taken a batch, which is stored as [`Operators::place`] decided.
+    /// `false`: the run has failed meanwhile, and the batch does not count.
     ///
     /// # Panics
-    /// OPS-I3: nobody polls the list.
+    /// OPS-I3: no packet polls the list.
     pub fn produced(&mut self, run_id: RunId, partition: usize, bytes: u64, keep: Keep) -> bool {
         let by = self.polled(run_id, partition);
         let run = self.run_mut(run_id);
@@ -462,10 +463,10 @@ impl<K: Ord + Clone> Operators<K> {
         true
     }
 
-    /// The one who polls a list got nothing; [`Operators::ready`] follows.
+    /// The polling packet got nothing; [`Operators::ready`] follows.
     ///
     /// # Panics
-    /// OPS-I3: nobody polls the list.
+    /// OPS-I3: no packet polls the list.
     pub fn pending(&mut self, run_id: RunId, partition: usize) {
         let by = self.polled(run_id, partition);
         let list = &mut self.run_mut(run_id).lists[partition];
@@ -477,7 +478,7 @@ impl<K: Ord + Clone> Operators<K> {
         self.wait(by, partition, Wait::Empty);
     }
 
-    /// A run's plan has something for a list. Of a run that is over it means nothing.
+    /// A run's plan has something for a list. Has no effect on a run that has ended.
     pub fn ready(&mut self, run_id: RunId, partition: usize) {
         let Some(run) = self.runs.get_mut(&run_id) else {
             return;
@@ -492,20 +493,20 @@ impl<K: Ord + Clone> Operators<K> {
         }
     }
 
-    /// The one who polls a list found its end.
+    /// The polling packet found the end of the stream.
     ///
     /// # Panics
-    /// OPS-I3: nobody polls the list.
+    /// OPS-I3: no packet polls the list.
     pub fn ended(&mut self, run_id: RunId, partition: usize) {
         let _by = self.polled(run_id, partition);
         self.run_mut(run_id).lists[partition].producer = Producer::Ended;
         self.wake(run_id, partition);
     }
 
-    /// The one who polls a list met an error; nobody can join the run from now on.
+    /// The polling packet met an error; no packet can join the run from now on.
     ///
     /// # Panics
-    /// OPS-I3: nobody polls the list.
+    /// OPS-I3: no packet polls the list.
     pub fn failed(&mut self, run_id: RunId, partition: usize) {
         let _by = self.polled(run_id, partition);
         let run = self.run_mut(run_id);
@@ -521,7 +522,7 @@ impl<K: Ord + Clone> Operators<K> {
         }
     }
 
-    /// A packet that waits for slower ones ([`Pull::Full`]) has waited long enough.
+    /// A packet that waits for slower packets ([`Pull::Full`]) has waited long enough.
     pub fn impatient(&mut self, id: PacketId, partition: usize) {
         let Some(packet) = self.packets.get(&id) else {
             return;
@@ -530,7 +531,7 @@ impl<K: Ord + Clone> Operators<K> {
             return;
         };
         let run = self.run(run_id);
-        // Written once and read once.
+        // A materialised batch is written once and read once.
         let redoing_is_cheaper = run.cost_bytes < run.memory.saturating_mul(2);
         let slow = self.slowest(run_id, partition);
         let slow = slow.into_iter().find(|slow| self.may_rerun(*slow));
@@ -541,8 +542,8 @@ impl<K: Ord + Clone> Operators<K> {
         self.wake(run_id, partition);
     }
 
-    /// A query takes nothing more of one partition of a packet. Said of all partitions it is not as
-    /// good as [`Operators::leave`].
+    /// A query takes nothing more of one partition of a packet. Closing all partitions does not
+    /// replace [`Operators::leave`].
     ///
     /// # Panics
     /// There is no such packet or partition.
@@ -551,15 +552,15 @@ impl<K: Ord + Clone> Operators<K> {
         self.place_mut(id, partition).closed = true;
         if let Some(run) = self.packets[&id].run {
             self.release(run, partition);
-            // Somebody else is the slowest, or is to poll.
+            // Another packet may be the slowest now, or has to poll.
             self.wake(run, partition);
         }
     }
 
-    /// A query is done with a packet, wherever it was.
+    /// A query is done with a packet, at whatever position.
     ///
     /// # Panics
-    /// There is no such packet, or it polls a list.
+    /// There is no such packet, or the packet polls a list.
     pub fn leave(&mut self, id: PacketId) {
         self.leave_run(id);
         let packet = self.packets.remove(&id);
@@ -572,12 +573,12 @@ impl<K: Ord + Clone> Operators<K> {
         }
     }
 
-    /// What the driver has to do next.
+    /// The oldest action that the driver has not taken.
     pub fn poll_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
     }
 
-    /// A satellite is to run by itself.
+    /// Detaches a satellite, which then runs its own plan.
     fn detach(&mut self, id: PacketId) {
         let packet = &self.packets[&id];
         assert!(packet.is_untouched(), "OPS-I8: it would get rows twice");
@@ -587,7 +588,7 @@ impl<K: Ord + Clone> Operators<K> {
         self.done(kind).reruns += 1;
         self.leave_run(id);
         if self.runs.contains_key(&run) {
-            // Its streams may wait for one that will not come.
+            // Other streams of the packet may wait for one that will not come.
             (0..partitions).for_each(|partition| self.wake(run, partition));
         }
     }
@@ -622,8 +623,8 @@ impl<K: Ord + Clone> Operators<K> {
         self.actions.push_back(Action::Stop { run: run_id });
     }
 
-    /// Whether a packet could begin anew by itself, and nobody would get anything twice. A host has
-    /// nothing left to run.
+    /// Whether a packet could run its own plan from the beginning without taking rows twice. A host
+    /// cannot: its plan is the run's.
     fn may_rerun(&self, id: PacketId) -> bool {
         let packet = &self.packets[&id];
         let polls = |list: &List| matches!(list.producer, Producer::Polled { by, .. } if by == id);
@@ -632,7 +633,7 @@ impl<K: Ord + Clone> Operators<K> {
         !packet.host && packet.is_untouched() && !polling
     }
 
-    /// Who polls a list.
+    /// The packet that polls a list.
     fn polled(&self, run_id: RunId, partition: usize) -> PacketId {
         match self.run(run_id).lists[partition].producer {
             Producer::Polled { by, .. } => by,
@@ -642,7 +643,7 @@ impl<K: Ord + Clone> Operators<K> {
         }
     }
 
-    /// Nobody waits at a list any more: whoever did pulls, and waits anew if need be.
+    /// Ends all waits at a list: every waiting packet pulls, and waits again if necessary.
     fn wake(&mut self, id: RunId, partition: usize) {
         let run = self.runs.get(&id).expect("OPS-I7: it has a packet");
         for packet in &run.packets {

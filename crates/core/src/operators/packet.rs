@@ -1,11 +1,11 @@
-//! A query's side of a run: where it is in each list, and what it waits for.
+//! The state of one packet in its run: its position in each list, and its waits.
 
 use super::{Owner, RunId};
 
 /// One query's request for one operator.
 #[derive(Clone, Debug)]
 pub(super) struct Packet {
-    /// OPS-I1: the one run that it reads; `None` once it is to rerun by itself.
+    /// OPS-I1: the one run that the packet reads; `None` after the packet was detached.
     pub(super) run: Option<RunId>,
     pub(super) owner: Owner,
     pub(super) host: bool,
@@ -13,14 +13,14 @@ pub(super) struct Packet {
     pub(super) places: Vec<Place>,
 }
 
-/// Where a packet is in one list.
+/// The state of a packet in one list.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Place {
-    /// The number of the batch that it takes next.
+    /// The number of the batch that the packet takes next.
     pub(super) next: u64,
-    /// It was told that there is no more.
+    /// Whether the packet was told the end.
     pub(super) ended: bool,
-    /// It takes nothing more.
+    /// Whether the packet takes nothing more.
     pub(super) closed: bool,
     pub(super) wait: Option<Wait>,
 }
@@ -28,14 +28,14 @@ pub(super) struct Place {
 /// What a packet waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wait {
-    /// The list is empty for it: for the run.
+    /// The list is empty for the packet: it waits for the run.
     Empty,
-    /// The list is full: for the slowest of its readers.
+    /// The list is full: the packet waits for the slowest reader.
     Full,
 }
 
 impl Packet {
-    /// Whether it has seen nothing of the run.
+    /// Whether the packet has seen nothing of the run.
     pub(super) fn is_untouched(&self) -> bool {
         let untouched = |place: &Place| place.next == 0 && !place.ended;
         self.places.iter().all(untouched)

@@ -1,15 +1,15 @@
-//! What is retained, and what goes first?
+//! Which batches are retained, and which are dropped first?
 //!
-//! Batches that only a window wants go before anything else: beyond the bounds, and when memory is
-//! short; after them what is kept of runs that nobody reads, but for a little. What a packet still
-//! has to take never goes; it makes the list full instead.
+//! Batches that only a window wants are dropped first, when a bound is exceeded or memory is short.
+//! Kept runs are dropped next, down to `Config::kept_bytes_min`. A batch that a packet still has to
+//! take is never dropped; it makes the list full instead.
 
 use super::{Action, Operators, PacketId, RunId, Window};
 
 impl<K: Ord + Clone> Operators<K> {
-    /// Memory is short: windows close until so many bytes are free or none is left, those with the
-    /// most to give first, then kept runs go, those worth least first. Says how many bytes are
-    /// freed by the actions that follow.
+    /// Memory is short: closes windows, those that retain the most first, then drops kept runs,
+    /// those worth least first, until `bytes` bytes are free or nothing is left. Returns the bytes
+    /// that the following actions free.
     pub fn shrink(&mut self, bytes: u64) -> u64 {
         let before = self.memory;
         let open = self.runs.iter();
@@ -27,8 +27,8 @@ impl<K: Ord + Clone> Operators<K> {
         before - self.memory
     }
 
-    /// Whether a batch of a list may be kept for anybody but the packet that polls it. Once it may
-    /// not, no later one is, so that the driver need not weigh it.
+    /// Whether a batch of a list may be retained for another packet than the one that polls it.
+    /// Once this is false it stays false, so the driver need not measure further batches.
     #[must_use]
     pub fn is_wanted(&self, id: RunId, partition: usize) -> bool {
         let run = self.run(id);
@@ -36,7 +36,7 @@ impl<K: Ord + Clone> Operators<K> {
         run.window_open || run.packets.iter().filter(open).count() > 1
     }
 
-    /// Nobody can join the run from now on.
+    /// No packet can join the run from now on.
     pub(super) fn close_window(&mut self, id: RunId) {
         let run = self.run_mut(id);
         if !run.window_open {
@@ -48,8 +48,8 @@ impl<K: Ord + Clone> Operators<K> {
         (0..partitions).for_each(|partition| self.release(id, partition));
     }
 
-    /// Whether a packet at the front of a list has to wait for slower ones. Makes room where it
-    /// can.
+    /// Whether a packet at the front of a list has to wait for slower packets. Frees space where
+    /// possible.
     pub(super) fn is_full(&mut self, id: RunId, partition: usize) -> bool {
         if self.run(id).memory < self.config.run_bytes_max {
             return false;
@@ -67,13 +67,13 @@ impl<K: Ord + Clone> Operators<K> {
         run.memory >= self.config.run_bytes_max && !list.batches.is_empty() && !list.materialised
     }
 
-    /// What does not fit goes to disk from now on; nobody is held at this list.
+    /// From now on batches that do not fit go to disk; no packet has to wait at this list.
     pub(super) fn materialise(&mut self, id: RunId, partition: usize) {
         self.run_mut(id).lists[partition].materialised = true;
         self.wake(id, partition);
     }
 
-    /// Drops what nobody needs of a list.
+    /// Drops the batches of a list that no packet needs.
     pub(super) fn release(&mut self, id: RunId, partition: usize) {
         let run = self.run(id);
         if run.window_open {
@@ -105,7 +105,7 @@ impl<K: Ord + Clone> Operators<K> {
             before,
         });
         if was_full && freed > 0 {
-            // Lists of one run share its bound.
+            // The lists of a run share its bound.
             (0..partitions).for_each(|partition| self.wake(id, partition));
         }
     }

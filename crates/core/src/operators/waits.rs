@@ -1,16 +1,17 @@
-//! Who waits for whom, and is there a circle?
+//! Which owners wait for which, and is there a cycle?
 //!
-//! Nodes are owners: queries, and runs. An owner waits for another where one of its packets waits:
-//! at a full list for the owners of the slowest packets there, at an empty one for the run. A run
-//! waits for the owners of its packets, for it has no thread and goes on when one of them polls it.
-//! A circle with a full list in it is a deadlock, perhaps: an owner may read several packets at a
-//! time, and a run may be polled by another. Where lists are materialised nobody waits for the
-//! slowest; of all sets of lists that break the circles the one of least cost is materialised, the
-//! cost being what the lists retain. That is right even where there was no deadlock.
-//! Circles are looked for when a wait begins and when a packet arrives: else no edge is new, for
-//! who is the slowest changes only when those that wait for it are woken.
-//! Bounds: of more than `CANDIDATES_MAX` lists all are materialised: to weigh them takes 2^n walks.
-//! OPS-I6: no circle is left.
+//! Nodes are owners: queries and runs. An owner with a waiting packet waits for others: at a full
+//! list for the owners of the slowest packets there, at an empty list for the run. A run waits for
+//! the owners of its packets, because it has no thread and makes progress when one of them polls
+//! it. A cycle with a full list in it may be a deadlock; it need not be one, because an owner may
+//! read several packets at a time, and another packet may poll the run. No packet has to wait at a
+//! materialised list. Of all sets of lists that break the cycles, the cheapest is materialised; the
+//! cost is what its lists retain. That is correct even where there was no deadlock.
+//! Cycles are searched for when a wait begins and when a packet arrives. No other event adds an
+//! edge: when the slowest packet changes, the packets that wait for it are woken.
+//! Bounds: with more than `CANDIDATES_MAX` candidates all are materialised, because weighing n
+//! lists takes 2^n walks.
+//! OPS-I6: no cycle remains.
 //! Source: [QPipe05 §4.3.3].
 
 use std::collections::BTreeSet;
@@ -18,14 +19,14 @@ use std::collections::BTreeSet;
 use super::packet::{Packet, Wait};
 use super::{Operators, Owner, PacketId, RunId};
 
-/// Lists that are weighed against each other.
+/// The most lists that are weighed against each other.
 const CANDIDATES_MAX: usize = 8;
 
-/// A list: a run's partition.
+/// A list: the partition of a run.
 type ListOf = (RunId, usize);
 
 impl<K: Ord + Clone> Operators<K> {
-    /// A packet waits from now on.
+    /// Begins a wait of a packet.
     pub(super) fn wait(&mut self, id: PacketId, partition: usize, wait: Wait) {
         self.set_wait(id, partition, Some(wait));
         self.resolve();
@@ -52,9 +53,9 @@ impl<K: Ord + Clone> Operators<K> {
         slow.map(|(_, id)| *id).collect()
     }
 
-    /// Materialises what it takes for nobody to be in a circle.
+    /// Materialises lists until no owner is in a cycle.
     pub(super) fn resolve(&mut self) {
-        // Without a full list there is no circle.
+        // Without a full list there is no cycle.
         if self.waits_full == 0 {
             return;
         }
@@ -82,7 +83,7 @@ impl<K: Ord + Clone> Operators<K> {
         }
     }
 
-    /// The full lists that are in circles, if those in `materialised` are full no more.
+    /// The full lists in cycles, where the lists in `materialised` count as not full.
     pub(super) fn in_circles(&self, materialised: &BTreeSet<ListOf>) -> BTreeSet<ListOf> {
         let mut found = BTreeSet::new();
         for packet in self.packets.values() {
@@ -98,7 +99,7 @@ impl<K: Ord + Clone> Operators<K> {
         found
     }
 
-    /// Whether an owner waits for another, directly or not, or is it.
+    /// Whether `from` is `to`, or waits for it directly or indirectly.
     fn leads(&self, from: Owner, to: Owner, materialised: &BTreeSet<ListOf>) -> bool {
         let mut seen = BTreeSet::from([from]);
         let mut to_visit = vec![from];
@@ -121,7 +122,7 @@ impl<K: Ord + Clone> Operators<K> {
         false
     }
 
-    /// For whom a packet waits, and at which list if it is full.
+    /// The owners that a packet waits for, each with the list if the list is full.
     fn waits_of(
         &self,
         packet: &Packet,
