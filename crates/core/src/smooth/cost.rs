@@ -1,10 +1,10 @@
-//! What access paths cost: full scan, index scan, smooth scan by mode.
+//! What do access paths cost: full scan, index scan, and smooth scan by mode?
 //!
-//! Everything is in the unit of `random`, `sequential` and `cpu`. The smooth scan's reading of
-//! index leaves in modes 1 and 2 is left out, as the paper does. Pages are full.
+//! Prices are in the unit of `random`, `sequential` and `cpu`. As in the paper, the index leaves
+//! that the smooth scan reads in modes 1 and 2 are not counted. Pages are full.
 //! Source: [SmoothScan18 §5, eq. 3 to 27].
 
-/// A table, its index, and what an access costs.
+/// A table, its index, and the prices of its accesses.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CostModel {
     /// Rows (`#T`).
@@ -19,11 +19,11 @@ pub struct CostModel {
     pub random: f64,
     /// Price of a page read after the one before it (`seq_cost`).
     pub sequential: f64,
-    /// Price of a row looked at (`cpu_cost`).
+    /// Price of examining a row (`cpu_cost`).
     pub cpu: f64,
 }
 
-/// What follows from sizes alone (eq. 3 to 7).
+/// Values that follow from the sizes alone (eq. 3 to 7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IndexShape {
     /// Rows per page (`#T_P`).
@@ -34,21 +34,21 @@ pub struct IndexShape {
     pub fanout: u64,
     /// Leaf pages.
     pub leaves: u64,
-    /// Levels, the leaves' among them.
+    /// Levels, the leaf level included.
     pub height: u32,
 }
 
 /// The price of an access path.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct AccessCost {
-    /// Of pages read.
+    /// The price of the pages read.
     pub io: f64,
-    /// Of rows looked at.
+    /// The price of the rows examined.
     pub cpu: f64,
 }
 
 impl AccessCost {
-    /// Both.
+    /// The sum of both.
     #[must_use]
     pub fn total(self) -> f64 {
         self.io + self.cpu
@@ -67,7 +67,7 @@ impl CostModel {
     #[must_use]
     pub fn shape(&self) -> IndexShape {
         let rows_per_page = (self.page_bytes / self.row_bytes).max(1);
-        // A key takes a fifth more, for the pointer.
+        // A key takes a fifth more than its bytes, for the pointer.
         let fanout = (self.page_bytes * 10 / (self.key_bytes * 12)).max(2);
         let leaves = self.rows.div_ceil(fanout);
         let mut height = 1;
@@ -105,13 +105,13 @@ impl CostModel {
         }
     }
 
-    /// Rows looked at on the way down.
+    /// Rows examined on the way down.
     fn descent(&self) -> f64 {
         let shape = self.shape();
         f64::from(shape.height) * (shape.fanout as f64).log2()
     }
 
-    /// Eq. 16 to 27: so many result rows are found in each of the modes 0, 1 and 2.
+    /// Eq. 16 to 27: the cost of finding the given numbers of result rows in modes 0, 1 and 2.
     #[must_use]
     pub fn smooth_scan(&self, results: [u64; 3]) -> AccessCost {
         let [index, entire_page, flattening] = results;
@@ -142,9 +142,9 @@ impl CostModel {
         (rows + 2.0 * pages as f64 + again) * self.cpu
     }
 
-    /// The SLA-driven trigger: how many rows can be fetched one by one so that a smooth scan that
-    /// begins then, and finds results in every page, still stays within `sla`. 0 if not even one
-    /// that begins at once does.
+    /// The SLA-driven trigger: the number of rows that can be fetched one by one so that a smooth
+    /// scan that begins to morph then, and finds results in every page, still ends within `sla`. 0
+    /// if a smooth scan that morphs at once does not.
     #[must_use]
     pub fn rows_within(&self, sla: f64) -> u64 {
         let rest = self.shape().pages;
@@ -207,7 +207,7 @@ mod tests {
         let rest = 7_713.0 - jumps;
         near(eager.io, (3.0 + 100.0 + jumps) * 10.0 + rest);
         near(eager.cpu, (descent + 7_813.0 * 130.0) * 0.0001);
-        // After an index scan each row is checked against those it gave.
+        // After an index scan each row is checked against the rows that it returned.
         let after = TABLE.smooth_scan([50, 0, 1_000_000]);
         near(after.io, (53.0 + jumps) * 10.0 + 1.0 + 7_813.0 - jumps);
         near(after.cpu, (descent + 100.0 + 7_813.0 * 258.0) * 0.0001);

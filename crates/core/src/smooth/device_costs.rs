@@ -1,15 +1,15 @@
-//! What do pages cost here: measured while the scan runs, not assumed.
+//! What does a page cost on this device? Measured while the scan runs, not assumed.
 //!
-//! Idea: the time from one finished region to the next is a jump and so many pages in sequence,
-//! `a + b·pages`. A line through what was seen, older regions counting less, gives both prices,
-//! with everything that matters in them: the device's latency and bandwidth, how many requests it
-//! serves at once, what decoding a page takes. Before anything was seen the device's own meters
-//! speak.
+//! Idea: the time between two finished regions is that of one jump and of the pages in sequence, `a
+//! + b·pages`. A line fitted to the measurements, with less weight on older regions, gives both
+//! prices. They include everything that matters: the device's latency and bandwidth, the requests
+//! that it serves at once, and the decoding of a page. Before the first measurement the device's
+//! meters give the prices.
 //! Bounds: constant size.
 
 use super::morphing::PageCosts;
 
-/// Estimates what a jump and a page in sequence cost.
+/// Estimates the price of a jump and of a page in sequence.
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceCosts {
     /// Weighted sums over regions: 1, pages, pages², nanoseconds, pages × nanoseconds.
@@ -21,23 +21,24 @@ pub struct DeviceCosts {
     believed: Believed,
 }
 
-/// What the meters say, in nanoseconds.
+/// The prices by the meters, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 struct Believed {
     jump: f64,
     page: f64,
 }
 
-/// A region counts for half after so many more.
+/// The weight of a region halves after this many more regions.
 const HALF_LIFE: f64 = 32.0;
-/// The meters' word counts as much as so many regions, of one page and of [`FAR`] each.
+/// The meters' prices weigh as much as this many measured regions of one page, and as many of
+/// [`FAR`] pages.
 const PRIOR_REGIONS: f64 = 2.0;
-/// Pages of a region in which the jump hardly counts.
+/// A region of this many pages, in which the jump hardly matters.
 const FAR: f64 = 64.0;
 
 impl DeviceCosts {
-    /// Nothing measured yet: a page by itself is believed to take `random_ns`, one after another
-    /// `sequential_ns`.
+    /// The state before the first measurement: a page by itself is believed to take `random_ns`,
+    /// the next page in sequence `sequential_ns`.
     #[must_use]
     pub fn new(random_ns: u64, sequential_ns: u64) -> Self {
         let page = (sequential_ns as f64).max(1.0);
@@ -55,7 +56,8 @@ impl DeviceCosts {
         costs
     }
 
-    /// A region of so many pages was done so long after the one before it.
+    /// Records a region of `pages` pages that was finished `nanoseconds` after the region before
+    /// it.
     pub fn measured(&mut self, pages: u32, nanoseconds: u64) {
         let keep = 0.5_f64.powf(1.0 / HALF_LIFE);
         for sum in [
@@ -70,14 +72,14 @@ impl DeviceCosts {
         self.add(1.0, f64::from(pages), nanoseconds as f64);
     }
 
-    /// The prices as they are known now.
+    /// The prices by the measurements so far.
     #[must_use]
     pub fn costs(&self) -> PageCosts {
         let spread = self.weight * self.squares - self.pages * self.pages;
         let mean_pages = self.pages / self.weight;
         let mean_time = self.time / self.weight;
-        // All regions of one size say nothing about what a page more costs: then the ratio is what
-        // it was believed to be.
+        // Regions of equal size do not show what one more page costs: the believed ratio of the
+        // prices is kept.
         let slope = if spread > SPREAD_MIN * self.weight * self.weight {
             (self.weight * self.products - self.pages * self.time) / spread
         } else {
@@ -101,7 +103,7 @@ impl DeviceCosts {
     }
 }
 
-/// The least variance of sizes, in pages², from which a slope is believed.
+/// The least variance of sizes, in pages², at which the measured slope is used.
 const SPREAD_MIN: f64 = 0.1;
 
 fn nanoseconds(time: f64) -> u64 {
@@ -131,7 +133,7 @@ mod tests {
     #[test]
     fn what_is_seen_replaces_what_was_believed() {
         let mut costs = DeviceCosts::new(100_000, 1_000);
-        // In truth a jump costs 3000 and a page 2000.
+        // The true prices: a jump costs 3000 and a page 2000.
         for round in 0..100 {
             let pages = 1 << (round % 4);
             costs.measured(pages, 3_000 + 2_000 * u64::from(pages));

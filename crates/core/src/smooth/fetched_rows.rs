@@ -1,12 +1,11 @@
-//! Which rows has a scan by an index given one by one?
+//! Which rows has a scan by an index returned one by one?
 //!
-//! Whoever reads a whole page or chunk later leaves those rows out: a region after mode 0, and the
-//! scan that takes over when the index fails or `switch` changes over. Positions come in the order
-//! of the keys, so in none that helps.
+//! A later read of a whole page or chunk leaves these rows out: a region after mode 0, and the scan
+//! that takes over when the index fails or `switch` changes over. Positions arrive in the order of
+//! the keys, which is no order of the table.
 //! Not here: pages that were read whole (`seen_rows.rs`).
-//! Bounds: two bytes a row, and at most 8 KiB for 65,536 rows of the table, however many of them
-//! were given.
-//! SMOOTH-I9: a row is in the set iff it was part of a job that was given out.
+//! Bounds: two bytes per row, and at most 8 KiB per 65,536 rows of the table.
+//! SMOOTH-I9: a row is in the set iff a job that was issued fetches it.
 
 use std::collections::BTreeMap;
 use std::ops::{Range, RangeInclusive};
@@ -17,23 +16,23 @@ pub struct FetchedRows {
     blocks: BTreeMap<u64, Block>,
 }
 
-/// The rows of one block of the table.
+/// The fetched rows of one block of the table.
 #[derive(Clone, Debug)]
 enum Block {
-    /// Ascending.
+    /// Ascending row numbers.
     Few(Vec<u16>),
-    /// A bit per row.
+    /// One bit per row.
     Many(Box<[u64; WORDS]>),
 }
 
-/// A block's rows are numbered by 16 bits.
+/// The rows of a block are numbered by 16 bits.
 const BLOCK_BITS: u32 = 16;
 const WORDS: usize = 1 << (BLOCK_BITS - 6);
-/// From so many rows on a bit per row takes less memory than a number per row.
+/// With this many rows one bit per row takes less memory than one number per row.
 const FEW_MAX: usize = 4096;
 
 impl FetchedRows {
-    /// The row at this position is given by itself.
+    /// Adds the row at this position.
     pub fn insert(&mut self, position: u64) {
         let (number, row) = split(position);
         let block = self.blocks.entry(number);
@@ -48,7 +47,7 @@ impl FetchedRows {
         found
     }
 
-    /// Calls for each row of the set whose position is in the range, ascending.
+    /// Calls `see` for each row of the set whose position is in the range, ascending.
     pub fn for_each_in(&self, positions: Range<u64>, mut see: impl FnMut(u64)) {
         if positions.is_empty() {
             return;
@@ -103,7 +102,7 @@ impl Block {
     }
 }
 
-/// The block of a position, and its row there.
+/// The block of a position, and its row in the block.
 fn split(position: u64) -> (u64, u16) {
     let row = position & ((1 << BLOCK_BITS) - 1);
     (position >> BLOCK_BITS, u16::try_from(row).unwrap_or(0))
@@ -128,7 +127,7 @@ mod tests {
     fn few_and_many_rows_are_told_from_the_others() {
         let mut set = FetchedRows::default();
         let mut model: BTreeSet<u64> = BTreeSet::new();
-        // Steps that are prime to the span visit it in no order; the first block gets many rows,
+        // Steps that are prime to the span visit it out of order; the first block gets many rows,
         // the others few.
         let dense = (0..20_000).map(|n| n * 7_919 % 65_521);
         let sparse = (0..3_000).map(|n| 65_000 + n * 104_729 % 200_000);

@@ -1,47 +1,48 @@
-//! How much does a smooth scan read around a page: the size of the morphing region.
+//! How many pages does a smooth scan read around a page? The size of the morphing region.
 //!
 //! Idea: after every region its density, the share of its pages that held results, is compared with
-//! that of all pages so far. Denser doubles the region. Under `Elastic` the contrary halves it, so
-//! that a dense part of the table does not mislead the scan for the rest of it. We differ: a region
-//! of nothing but results counts as denser, for its density cannot rise (the paper's rule taken
-//! literally would never expand where every page holds results). And once it is known what pages
-//! cost, that decides under `Elastic`. Reading on pays where the share of results among the pages
-//! that the index did not name exceeds the price of a page in sequence over that of one by itself
-//! (break-even). Where half of the pages hold results at random, the paper's rule goes up and down
-//! and stays small: 2.3 times the best access path on a disk, 55 times on an object store (`coscan
-//! sim run smooth-density`). Three more rules then hold, so that neither chance nor a dense
-//! beginning costs much (`smooth-skew`):
-//! - As small regions show little, some of what jumps cost is spent on looking further without
-//!   evidence, the less the longer it was in vain.
-//! - A region that should have shown results and did not shrinks the next one to what its results
-//!   support, not by half.
-//! - Regions on their way are all read before the first of them can say that results have become
-//!   rare. So what they may cost in vain is bounded by what was found and spent so far: however
-//!   many are asked for, they are small until there is evidence.
+//! that of all pages so far. A denser region doubles the size. Under `Elastic` any other region
+//! halves it, so that a dense part of the table does not mislead the scan for the rest of the
+//! table. We differ: a region in which every page holds results counts as denser, because its
+//! density cannot rise (the paper's rule taken literally would never expand where every page holds
+//! results). And once the prices of pages are known, they decide under `Elastic`. Reading on pays
+//! where the share of results among the pages that the index did not name exceeds the price of a
+//! page in sequence divided by that of a page by itself (break-even). Where half of the pages hold
+//! results at random, the size under the paper's rule goes up and down and stays small: 2.3 times
+//! the best access path on a disk, 55 times on an object store (`coscan sim run smooth-density`).
+//! Three more rules keep chance and a dense beginning from costing much (`smooth-skew`):
+//! - Small regions give little evidence, so a part of what jumps cost is spent on larger regions
+//!   without evidence; the longer this finds nothing, the smaller the part.
+//! - A region that should have shown results and did not shrinks the next one to the size that its
+//!   results support, instead of by half.
+//! - Regions on their way are all read before the first of them can show that results have become
+//!   rare. So the pages that they may read in vain are bounded by the results found and the jumps
+//!   paid so far: regions stay small until there is evidence, however many are requested.
 //!
 //! Source: [SmoothScan18 §3.2, eq. 1 and 2].
 
-/// What makes the morphing region grow and shrink.
+/// The rule by which the morphing region grows and shrinks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SmoothPolicy {
-    /// It doubles with every region.
+    /// The region doubles every time.
     Greedy,
-    /// It doubles when a region is denser than all so far, and stays otherwise.
+    /// The region doubles when the last one was denser than all pages so far, and keeps its size
+    /// otherwise.
     SelectivityIncrease,
-    /// It doubles when a region is denser than all so far, and is halved otherwise.
+    /// The region doubles when the last one was denser than all pages so far, and halves otherwise.
     Elastic,
 }
 
-/// What reading one more page takes, as the device shows it. Any unit.
+/// The prices of reading one page, as measured on the device. Any unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageCosts {
-    /// By itself.
+    /// A page read by itself.
     pub random: u64,
-    /// After the page before it.
+    /// A page read after the page before it.
     pub sequential: u64,
 }
 
-/// Pages seen, and those of them that held results.
+/// Examined pages, and those of them that held results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Density {
     results: u64,
@@ -62,19 +63,19 @@ pub(crate) struct Morphing {
     region_pages: u32,
     region_pages_max: u32,
     so_far: Density,
-    /// Pages of regions that were given out and not examined, and how many regions these are: never
-    /// more than pages.
+    /// Pages of regions that were issued and not examined, and the number of these regions, which
+    /// is never larger.
     pages_coming: u64,
     regions_coming: u64,
     prices: Option<Prices>,
 }
 
-/// What the device showed, and what was spent on looking further without evidence.
+/// The prices of pages, and what was spent on growing without evidence.
 #[derive(Clone, Copy, Debug)]
 struct Prices {
     costs: PageCosts,
-    /// Whether the region last grew without evidence; what it then reads in vain was spent on
-    /// looking further, until there is evidence.
+    /// Whether the region last grew without evidence. Until there is evidence, pages that such
+    /// regions read in vain count as `explored`.
     exploring: bool,
     /// Regions examined.
     jumps: u64,
@@ -82,24 +83,25 @@ struct Prices {
     explored: u64,
 }
 
-/// At first one in so many of the pages that jumps would pay for may be spent on looking further:
-/// little, and soon enough to see much.
+/// At first, exploring may take one in this many of the pages whose price the jumps would have
+/// paid: little, and soon enough for evidence.
 const EXPLORE_ONE_IN: u64 = 8;
-/// One in so many of the pages that held results may be on their way beyond the pages that the
-/// index named.
+/// Beyond the pages that the index named, one page may be on its way for every this many pages that
+/// held results.
 const COMING_ONE_IN: u64 = 16;
-/// From so many results on that break-even predicts in a region, a lack of them is no chance.
+/// From this many results on that break-even predicts in a region, their absence is not chance.
 const EXPECTED_MIN: u64 = 2;
 
 impl Prices {
-    /// Pages in sequence that cost as much as the square root of the jumps so far. What is tried at
-    /// a loss may grow like this: always enough to notice a change, and ever less of the whole.
+    /// The pages in sequence that cost as much as the square root of the number of jumps so far.
+    /// Speculative reads may grow at this rate: always enough to notice a change, and a falling
+    /// share of the whole.
     fn pages_at_risk(&self) -> u64 {
         let PageCosts { random, sequential } = self.costs;
         random.saturating_mul(self.jumps.isqrt()) / sequential.max(1)
     }
 
-    /// Whether the next region should be larger, of `doubled` pages. `others`: pages of this one
+    /// Whether the next region should grow to `doubled` pages. `others`: the pages of this region
     /// that the index did not name.
     fn look_further(&mut self, others: Density, doubled: u32) -> bool {
         let PageCosts { random, sequential } = self.costs;
@@ -121,8 +123,8 @@ impl Prices {
         affordable
     }
 
-    /// Pages of the region after one of `region_pages` that should not grow: half, or what its
-    /// results support if break-even predicts enough.
+    /// The size of the region after one of `region_pages` that should not grow: half, or the size
+    /// that its results support if break-even predicts enough of them.
     fn shrunk(&self, region_pages: u32, others: Density) -> u32 {
         let PageCosts { random, sequential } = self.costs;
         let half = region_pages / 2;
@@ -136,14 +138,14 @@ impl Prices {
         power_of_two_within(supported.min(half))
     }
 
-    /// Pages of a region that may be given out beyond the one that the index names.
+    /// The pages that a region may have beyond the page that the index names.
     fn may_come(&self, results: u64, coming: u64) -> u64 {
         let allowed = results / COMING_ONE_IN + self.pages_at_risk().saturating_mul(2);
         allowed.saturating_sub(coming)
     }
 }
 
-/// The largest power of two that is not above, or 1.
+/// The largest power of two that is at most `pages`, at least 1.
 fn power_of_two_within(pages: u32) -> u32 {
     1 << pages.max(1).ilog2()
 }
@@ -171,12 +173,12 @@ impl Morphing {
         prices.costs = costs;
     }
 
-    /// Pages that the next region would have, whatever is on its way.
+    /// The size of the next region without the bound by regions on their way.
     pub(crate) fn region_pages_unbounded(&self) -> u32 {
         self.region_pages
     }
 
-    /// Pages of the next region.
+    /// The size of the next region.
     pub(crate) fn region_pages(&self) -> u32 {
         match (self.policy, &self.prices) {
             (SmoothPolicy::Elastic, Some(prices)) => {
@@ -193,18 +195,19 @@ impl Morphing {
         }
     }
 
-    /// A region of so many pages was given out.
+    /// A region of `pages` pages was issued.
     pub(crate) fn given(&mut self, pages: u32) {
         self.pages_coming += u64::from(pages);
         self.regions_coming += 1;
     }
 
-    /// So many pages of a region will not be looked at.
+    /// `pages` pages of a region will not be examined.
     pub(crate) fn pages_pruned(&mut self, pages: u32) {
         self.pages_coming = self.pages_coming.saturating_sub(pages.into());
     }
 
-    /// A region was examined: so many of its pages held results. One of no pages says nothing.
+    /// A region was examined: `results` of its `pages` pages held results. A region of no pages
+    /// gives no evidence.
     pub(crate) fn examined(&mut self, pages: u32, results: u32) {
         self.pages_coming = self.pages_coming.saturating_sub(pages.into());
         self.regions_coming = self.regions_coming.saturating_sub(1);
@@ -223,7 +226,7 @@ impl Morphing {
     fn next(&mut self, region: Density) -> u32 {
         let doubled = self.doubled();
         if let (SmoothPolicy::Elastic, Some(prices)) = (self.policy, &mut self.prices) {
-            // The page that the index named says nothing about the others.
+            // The page that the index named gives no evidence about the others.
             let others = Density {
                 results: region.results.saturating_sub(1),
                 seen: region.seen.saturating_sub(1),
@@ -274,7 +277,8 @@ mod tests {
         assert_eq!(sizes(SmoothPolicy::Greedy, None, &regions), expected);
     }
 
-    /// [SmoothScan18 §6.2]: the least that makes it grow is 1/2, 3/4, 6/8, 12/16, ...
+    /// [SmoothScan18 §6.2]: the smallest shares that make the region grow are 1/2, 3/4, 6/8, 12/16,
+    /// ...
     #[test]
     fn selectivity_increase_grows_on_the_papers_sequence_and_on_nothing_less() {
         let policy = SmoothPolicy::SelectivityIncrease;
@@ -304,7 +308,7 @@ mod tests {
 
     #[test]
     fn reading_on_pays_from_the_share_of_results_that_prices_say() {
-        // Of the pages that were not named: 1/1, 1/3, 1/7, 1/15 (too few), 0/7, 0/3.
+        // Shares among the pages that were not named: 1/1, 1/3, 1/7, 1/15 (too few), 0/7, 0/3.
         let regions = [(2, 2), (2, 4), (2, 8), (2, 16), (1, 8), (1, 4)];
         let mut morphing = Morphing::new(SmoothPolicy::Elastic, 64);
         morphing.region_pages = 2;
@@ -316,7 +320,7 @@ mod tests {
         assert_eq!(after, [4, 8, 16, 8, 4, 2]);
     }
 
-    /// Examines regions as they are asked for, one at a time, with results in the named page only.
+    /// Examines regions one at a time, as they are requested, with results in the named page only.
     fn sparse(morphing: &mut Morphing, regions: u32) -> u32 {
         let examine = |_| {
             let pages = morphing.region_pages();
@@ -332,7 +336,7 @@ mod tests {
         for (regions, at_most, at_least) in [(16, 8, 12), (1_600, 50, 120)] {
             let mut morphing = Morphing::new(SmoothPolicy::Elastic, 64);
             morphing.set_costs(DISK);
-            // What is left of the last attempt on its way back comes on top.
+            // The remainder of the last attempt, on the way back, is added.
             let vain = sparse(&mut morphing, regions);
             let jumps = 10 * regions;
             let share = jumps / at_least..=jumps / at_most + 8;
@@ -357,7 +361,8 @@ mod tests {
 
     #[test]
     fn a_region_without_the_results_it_should_have_shrinks_to_what_it_supports() {
-        // Break-even predicts 6.3 of 63. Of 19 it predicts too few to tell, so half.
+        // Break-even predicts 6.3 of 63. Of 19 pages it predicts too few to tell, so the size
+        // halves.
         let after = |results, pages| {
             let mut morphing = Morphing::new(SmoothPolicy::Elastic, 64);
             morphing.set_costs(DISK);
@@ -378,14 +383,14 @@ mod tests {
         morphing.given(4);
         morphing.examined(4, 4);
         morphing.region_pages = 64;
-        // 2 × 10 × √1 pages beyond those that were named.
+        // 2 × 10 × √1 pages beyond the named pages.
         let mut given = Vec::new();
         for _ in 0..5 {
             given.push(morphing.region_pages());
             morphing.given(morphing.region_pages());
         }
         assert_eq!(given, [16, 4, 2, 2, 1]);
-        // What will not be looked at, and what was, make room again.
+        // Pruned pages and examined pages no longer count as on their way.
         morphing.pages_pruned(15);
         assert_eq!(morphing.region_pages(), 16);
         morphing.examined(1, 1);

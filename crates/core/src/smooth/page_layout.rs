@@ -1,7 +1,7 @@
 //! How do the rows of a table fall into pages, and the pages into chunks?
 //!
-//! A driver knows (the engine by Parquet's page indexes, the simulator by arithmetic); the probe
-//! asks. Rows are named by position, pages are numbered from 0 in the order of their rows.
+//! The driver implements this (the engine with Parquet's page indexes, the simulator by arithmetic)
+//! for the probe. Rows are named by position; pages are numbered from 0 in the order of their rows.
 //! Not here: which pages are read (`probe/`).
 
 use std::ops::Range;
@@ -9,26 +9,27 @@ use std::ops::Range;
 /// Neighbouring pages of one chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageRun {
-    /// The chunk, by its place in the table.
+    /// The chunk, by its position in the table.
     pub chunk: usize,
     /// The pages, by number.
     pub pages: Range<u32>,
 }
 
 impl PageRun {
-    /// How many pages it has.
+    /// The number of pages.
     #[must_use]
     pub fn len(&self) -> u32 {
         self.pages.end - self.pages.start
     }
 
-    /// Whether it has none.
+    /// Whether the run has no page.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.pages.is_empty()
     }
 
-    /// Takes its first pages away, at most so many; what is left may be empty.
+    /// Removes and returns the first `count` pages, or all if there are fewer; the rest may be
+    /// empty.
     #[must_use]
     pub fn take_first(&mut self, at_most: u32) -> Self {
         let begin = self.pages.start;
@@ -41,9 +42,10 @@ impl PageRun {
     }
 }
 
-/// The pages of a table. They ascend with their rows, none is empty, and none spans two chunks.
+/// The pages of a table. Page numbers ascend with the rows; no page is empty, and none spans two
+/// chunks.
 pub trait PageLayout {
-    /// How many pages there are.
+    /// The number of pages.
     fn page_count(&self) -> u32;
 
     /// The page that holds the row at this position; `None` if no page does.
@@ -55,13 +57,13 @@ pub trait PageLayout {
     /// The chunk that a page lies in.
     fn chunk_of(&self, page: u32) -> usize;
 
-    /// Goes through many entries to find their pages. A driver that wants to know how long that
-    /// takes measures it here.
+    /// Runs `check`, which looks up the pages of many entries. A driver overrides this to measure
+    /// how long that takes.
     fn check_entries<R>(&self, check: impl FnOnce() -> R) -> R {
         check()
     }
 
-    /// The pages of a range, as runs of one chunk each.
+    /// The pages of a range, as runs within one chunk each.
     fn runs(&self, pages: Range<u32>) -> impl Iterator<Item = PageRun> + '_ {
         let mut at = pages.start;
         std::iter::from_fn(move || {

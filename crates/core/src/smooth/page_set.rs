@@ -1,4 +1,4 @@
-//! Page ID Cache: which pages a scan has read, a bit each.
+//! Page ID Cache: which pages has a scan read? One bit each.
 //!
 //! Source: [SmoothScan18 §4.1].
 
@@ -27,7 +27,7 @@ impl PageSet {
         self.words[page as usize / 64] |= 1 << (page % 64);
     }
 
-    /// Adds the pages of a range, and gives those that were not in the set, as runs.
+    /// Adds the pages of a range; returns those that were not in the set, as runs.
     pub(crate) fn take(&mut self, range: Range<u32>) -> Vec<Range<u32>> {
         let runs: Vec<Range<u32>> = self.absent(range).collect();
         for page in runs.iter().cloned().flatten() {

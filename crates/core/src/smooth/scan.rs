@@ -1,15 +1,15 @@
 //! Which pages does a smooth scan read when the index names one?
 //!
-//! Modes: 1, *entire page*: a page is read once and all its rows are looked at; 2, *flattening*:
-//! the pages around it too, as many as the morphing region says (`morphing.rs`). We differ: the
-//! region is the aligned block that the page lies in, not the pages after it, so that what was read
-//! leaves no gaps behind that cost a jump each. Several regions may be on their way at once: each
-//! counts when it was examined, in whatever order. What is on its way bounds the next one
-//! (`morphing.rs`), so every region is examined in the end.
-//! Not here: mode 0, in which rows are fetched one by one, and which rows the index names
+//! Modes: 1, *entire page*: a page is read once and all its rows are examined; 2, *flattening*:
+//! pages around it are read too, as many as the morphing region says (`morphing.rs`). We differ:
+//! the region is the aligned block that contains the page, not the pages after it, so that reading
+//! leaves no gaps that cost a jump each. Several regions may be on their way at once; each counts
+//! when it is examined, in any order. The pages on their way bound the size of the next region
+//! (`morphing.rs`), so the driver has to report every region as examined.
+//! Not here: mode 0, in which rows are fetched one by one, and the rows that the index names
 //! (`probe/`).
 //! SMOOTH-I1: no page is in two regions. SMOOTH-I2: the page that the index named is in the region
-//! it was answered with, or in an earlier one.
+//! returned for it, or in an earlier one.
 //! Source: [SmoothScan18 §3.1, §3.3, §4.1].
 
 use std::ops::Range;
@@ -20,9 +20,9 @@ use super::page_set::PageSet;
 /// How a smooth scan morphs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SmoothOptions {
-    /// When the region grows and shrinks.
+    /// The rule by which the region grows and shrinks.
     pub policy: SmoothPolicy,
-    /// Pages of the largest region. At least 1.
+    /// The size of the largest region, in pages. At least 1.
     pub region_pages_max: u32,
 }
 
@@ -57,15 +57,15 @@ impl SmoothScan {
         }
     }
 
-    /// What pages cost, once or again: from now on the elastic policy grows the region where that
-    /// pays. Others do not mind.
+    /// Sets or updates the prices of pages: from now on the elastic policy grows the region where
+    /// that pays. Other policies ignore prices.
     pub fn set_costs(&mut self, costs: PageCosts) {
         self.morphing.set_costs(costs);
     }
 
-    /// The index names a row in `page`: read the region that is given, as runs, ascending, look at
-    /// all its rows and tell [`SmoothScan::examined`]; nothing if the page is read already, or on
-    /// its way.
+    /// The index names a row in `page`. Returns the region to read, as ascending runs; the caller
+    /// examines all its rows and calls [`SmoothScan::examined`]. `None` if the page is in an
+    /// earlier region.
     ///
     /// # Panics
     /// The table has no such page.
@@ -81,20 +81,19 @@ impl SmoothScan {
         Some(runs)
     }
 
-    /// So many pages of a region will not be looked at, because something else rules them out: they
-    /// say nothing. Before the region is
-    /// [`SmoothScan::examined`].
+    /// `pages` pages of a region will not be examined, because statistics rule them out: they give
+    /// no evidence. Must be called before [`SmoothScan::examined`] for the region.
     pub fn pages_pruned(&mut self, pages: u32) {
         self.morphing.pages_pruned(pages);
     }
 
-    /// A region was read: of its `pages` pages, without those that were pruned, so many held
+    /// A region was examined: `with_results` of its `pages` pages, pruned pages not counted, held
     /// results.
     pub fn examined(&mut self, pages: u32, with_results: u32) {
         self.morphing.examined(pages, with_results);
     }
 
-    /// Pages of the table.
+    /// The number of pages of the table.
     #[must_use]
     pub fn pages(&self) -> u32 {
         self.pages
@@ -110,21 +109,21 @@ impl SmoothScan {
         self.seen.contains(page)
     }
 
-    /// Pages of the next region if nothing were on its way: what the evidence supports so far, and
-    /// when a scan may take over.
+    /// The size of the next region if none were on its way. It reflects the evidence so far and
+    /// decides when a scan takes over.
     #[must_use]
     pub fn region_pages_unbounded(&self) -> u32 {
         self.morphing.region_pages_unbounded()
     }
 
-    /// Pages of the next region, if it were asked for now.
+    /// The size of the next region, if it were requested now.
     #[must_use]
     pub fn region_pages(&self) -> u32 {
         self.morphing.region_pages()
     }
 
-    /// Pages of the next region if one of `pages` pages, so many of them with results, had been
-    /// examined now: for an adversary that makes up the worst results.
+    /// The size of the next region if one of `pages` pages with `with_results` result pages had
+    /// been examined now: for an adversary that constructs the worst results.
     #[must_use]
     pub fn region_pages_after(&self, pages: u32, with_results: u32) -> u32 {
         let mut morphing = self.morphing.clone();
@@ -132,8 +131,8 @@ impl SmoothScan {
         morphing.region_pages()
     }
 
-    /// The pages that were in no region, as runs, ascending: what a full scan has to read that
-    /// takes over.
+    /// The pages that were in no region, as ascending runs: a full scan that takes over has to read
+    /// these.
     pub fn unseen(&self) -> impl Iterator<Item = Range<u32>> + '_ {
         self.seen.absent(0..self.pages)
     }

@@ -1,35 +1,35 @@
 //! Page ID Cache by rows: which rows lie in pages that a scan has read?
 //!
-//! An index names rows, and once most pages are read most entries are of such a page. To find a
-//! row's page takes a look at the table of pages, which the near caches do not hold: 12 ns an
-//! entry, of which the bit in `page_set.rs` is the least. So there is a bit too for each *block* of
-//! rows, of a page's size about, that is set once all pages with rows in it are read. A set bit
-//! needs no page, an unset one says nothing.
-//! Not here: whose pages they are (`page_set.rs`), what is done about other rows (the driver).
-//! Bounds: a bit and four bytes a block; as many blocks as pages, or twice as many.
-//! SMOOTH-I8: a block's count is the number of its pages that were not taken.
+//! An index names rows, and once most pages are read most entries name a row of such a page.
+//! Finding the page of a row takes a search in the table of pages, which is not in the near caches:
+//! 12 ns per entry, most of it the search, not the test of the bit in `page_set.rs`. So each
+//! *block* of rows, about as large as a page, has a bit too, which is set once all pages with rows
+//! in the block are read. A set bit makes the search unnecessary; an unset bit decides nothing.
+//! Not here: the set of pages (`page_set.rs`), the treatment of other rows (the driver).
+//! Bounds: one bit and four bytes per block; as many blocks as pages, or up to twice as many.
+//! SMOOTH-I8: the count of a block is the number of its pages that were not taken.
 
 use std::ops::Range;
 
 use super::PageLayout;
 
-/// Rows, by position, of which a scan need not ask again.
+/// Rows, by position, that a scan has read or is about to read.
 #[derive(Clone, Debug)]
 pub struct SeenRows {
-    /// A bit per block.
+    /// One bit per block.
     seen: Vec<u64>,
-    /// Per block, the pages with rows in it that were not taken.
+    /// Per block, the number of pages with rows in it that were not taken.
     left: Vec<u32>,
     block_bits: u32,
 }
 
 impl SeenRows {
-    /// Nothing seen of pages with these rows, in ascending positions, none of them empty.
+    /// An empty set over pages with these rows, in ascending positions, none of them empty.
     #[must_use]
     pub fn new(pages: impl ExactSizeIterator<Item = Range<u64>> + Clone) -> Self {
         let count = pages.len() as u64;
         let end = pages.clone().map(|rows| rows.end).max().unwrap_or(0);
-        // Rounded up: a short last page does not halve the blocks.
+        // Rounded up, so that a short last page does not halve the blocks.
         let block_bits = end.div_ceil(count.max(1)).max(1).ilog2();
         let mut left = Vec::new();
         for block in pages.flat_map(|rows| blocks(&rows, block_bits)) {
@@ -45,16 +45,16 @@ impl SeenRows {
         }
     }
 
-    /// Nothing seen of the pages of a table.
+    /// An empty set over the pages of a table.
     #[must_use]
     pub fn of(layout: &impl PageLayout) -> Self {
         Self::new((0..layout.page_count()).map(|page| layout.positions_of(page)))
     }
 
-    /// The page with these rows is read, or on its way.
+    /// Takes the page with these rows: it is read, or on its way.
     ///
     /// # Panics
-    /// There is no such page, or it was taken before.
+    /// There is no such page, or it was taken already.
     pub fn take(&mut self, rows: &Range<u64>) {
         for block in blocks(rows, self.block_bits) {
             let left = &mut self.left[block];
@@ -67,7 +67,7 @@ impl SeenRows {
     }
 
     /// # Panics
-    /// SMOOTH-I8 is broken, if these are the pages that were taken.
+    /// SMOOTH-I8 does not hold for the pages for which `taken` is true.
     pub(crate) fn check(&self, layout: &impl PageLayout, taken: impl Fn(u32) -> bool) {
         let mut expected = Self::of(layout);
         for page in (0..layout.page_count()).filter(|page| taken(*page)) {
@@ -79,8 +79,8 @@ impl SeenRows {
         );
     }
 
-    /// Whether the row at this position is known to be in no page, or in one that was taken; false
-    /// says nothing.
+    /// Whether the row at this position is known to be in no page, or in a taken page. False
+    /// decides nothing.
     #[inline]
     #[must_use]
     pub fn contains(&self, position: u64) -> bool {
@@ -101,7 +101,7 @@ fn blocks(rows: &Range<u64>, block_bits: u32) -> Range<usize> {
 mod tests {
     use super::*;
 
-    /// Pages of these sizes, one after the other; of size 0: a gap of 100 rows.
+    /// Pages of these sizes, one after the other; size 0 stands for a gap of 100 rows.
     fn pages(sizes: &[u64]) -> Vec<Range<u64>> {
         let mut at = 0;
         let mut pages = Vec::new();

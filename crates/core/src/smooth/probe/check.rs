@@ -1,11 +1,11 @@
-//! Every invariant of a probe, counted anew.
+//! Recomputes and checks every invariant of a probe.
 
 use super::known::AfterKnown;
 use super::{Phase, Probe};
 use crate::smooth::{PageLayout, PageRun};
 
 impl<L: PageLayout> Probe<L> {
-    /// Every invariant, in O(table). For tests and simulation.
+    /// Checks every invariant, in O(table). For tests and simulation.
     ///
     /// # Panics
     /// An invariant is broken.

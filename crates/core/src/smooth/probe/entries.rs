@@ -1,14 +1,15 @@
-//! The entries of the index that are at hand: which row is next?
+//! Which row of the index entries read so far comes next?
 //!
-//! Invariant: `done <= before <= positions.len()`, unless the bound is before what was done.
+//! Invariant: `done <= before <= positions.len()`, unless the bound is before entries already
+//! taken.
 
-/// Entries that were read, in the order of their keys.
+/// The index entries that were read last, in the order of their keys.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Entries {
     positions: Vec<u64>,
-    /// How many of them were taken.
+    /// The number of entries taken.
     done: usize,
-    /// How many are before the bound.
+    /// The number of entries before the bound.
     before: usize,
 }
 
@@ -19,12 +20,12 @@ pub(super) enum Next {
     Row(u64),
     /// More entries have to be read.
     Wanted,
-    /// No row before the bound.
+    /// No entry is left before the bound.
     Bound,
 }
 
 impl Entries {
-    /// These come next.
+    /// Replaces the entries, all of which were taken, by the next ones.
     pub(super) fn read(&mut self, positions: &[u64], before: usize) {
         assert!(
             self.done == self.positions.len(),
@@ -36,12 +37,12 @@ impl Entries {
         self.move_bound(before);
     }
 
-    /// So many of those that were read last are before the bound.
+    /// `before` of the entries read last are before the bound.
     pub(super) fn move_bound(&mut self, before: usize) {
         self.before = before.min(self.positions.len());
     }
 
-    /// Takes the next one.
+    /// Takes the next entry.
     pub(super) fn next(&mut self) -> Next {
         if self.done < self.before {
             self.done += 1;
@@ -53,14 +54,14 @@ impl Entries {
         }
     }
 
-    /// Takes all that are before the bound.
+    /// Takes all entries before the bound.
     pub(super) fn take_before(&mut self) -> &[u64] {
         let from = self.done.min(self.before);
         self.done = self.done.max(self.before);
         &self.positions[from..self.before]
     }
 
-    /// Takes all that are left, whatever the bound.
+    /// Takes all remaining entries, whatever the bound.
     pub(super) fn take_all(&mut self) -> &[u64] {
         let from = std::mem::replace(&mut self.done, self.positions.len());
         self.before = self.positions.len();

@@ -1,56 +1,58 @@
-//! What a driver tells a probe, and what the probe asks it for.
+//! What a driver reports to a probe, and what the probe asks of it.
 
 use std::sync::Arc;
 
 use crate::smooth::{FetchedRows, PageRun};
 
-/// A job of regions, as the probe numbers them. Ascends, never used twice.
+/// The id of a job of regions. Ascends, never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId(pub u64);
 
-/// What to do next. Those that ask the index are repeated until they are answered; all others are
-/// given out once.
+/// What the driver has to do next. Jobs that ask the index are repeated until they are answered;
+/// every other job is issued once.
 #[derive(Clone, Debug)]
 pub enum Job {
-    /// Read the next entries of the index: [`Event::EntriesRead`], [`Event::EntriesEnded`] or
-    /// [`Event::IndexFailed`].
+    /// Read the next entries of the index. Answered by [`Event::EntriesRead`],
+    /// [`Event::EntriesEnded`] or [`Event::IndexFailed`].
     ReadEntries,
-    /// Read so many leaves, spread over what is left of the index, without going on in it:
-    /// [`Event::EntriesSampled`] or [`Event::IndexFailed`].
+    /// Read `leaves` leaves, spread over the rest of the index, without advancing in it. Answered
+    /// by [`Event::EntriesSampled`] or [`Event::IndexFailed`].
     SampleEntries {
-        /// How many.
+        /// The number of leaves.
         leaves: usize,
     },
-    /// Fetch the rows at these positions, of these pages ascending, and look at no others.
+    /// Fetch the rows at these positions, in ascending pages, and examine no other rows.
     Rows(Vec<(u32, Vec<u64>)>),
-    /// Look at all rows of these regions, each of runs of pages, then tell [`Event::Examined`].
+    /// Examine all rows of these regions, each made of runs of pages. Answered by
+    /// [`Event::Examined`].
     Regions {
-        /// Of the answer.
+        /// The id to answer with.
         id: JobId,
-        /// In the order in which the index named them.
+        /// The regions, in the order in which they were chosen.
         regions: Vec<Vec<PageRun>>,
     },
-    /// Look at all rows of these pages of one chunk, ascending. They are all known: no answer.
+    /// Examine all rows of these pages of one chunk, ascending. No answer: the pages to read are
+    /// all known.
     Pages(Vec<PageRun>),
-    /// Nothing more with keys before the bound; after [`Event::BoundMoved`] there may be.
+    /// No entry with a key before the bound is left; [`Event::BoundMoved`] may add some.
     Bound,
-    /// Let a cooperative scan read what is not done. Nothing more by the index.
+    /// Let a cooperative scan read the rest. The index gives nothing more.
     HandOver(HandOver),
-    /// Nothing more at all.
+    /// The probe has ended.
     End,
 }
 
-/// What a cooperative scan that takes over must not read again.
+/// What a cooperative scan that takes over must leave out.
 #[derive(Clone, Debug)]
 pub struct HandOver {
-    /// Per page: it was in a job, or the index names no row of it.
+    /// Per page, whether it was in a job or the index names no row of it.
     pub done: Vec<bool>,
     /// Rows that were fetched one by one.
     pub fetched: Arc<FetchedRows>,
 }
 
 impl HandOver {
-    /// Of a table of so many pages everything is left.
+    /// The whole of a table of `pages` pages is left.
     #[must_use]
     pub fn everything(pages: u32) -> Self {
         Self {
@@ -59,7 +61,7 @@ impl HandOver {
         }
     }
 
-    /// How many pages are left.
+    /// The number of pages left.
     #[must_use]
     pub fn pages(&self) -> usize {
         self.done.iter().filter(|done| !**done).count()
@@ -69,49 +71,49 @@ impl HandOver {
 /// What happened.
 #[derive(Clone, Copy, Debug)]
 pub enum Event<'a> {
-    /// The index names rows at these positions, in the order of their keys. The first `before` of
-    /// them are before the bound.
+    /// The index names rows at these positions, in the order of their keys.
     EntriesRead {
-        /// Of rows of the table; others are left out.
+        /// The positions of rows of the table; other entries are left out.
         positions: &'a [u64],
-        /// All, without a bound.
+        /// The number of positions before the bound; all if there is no bound.
         before: usize,
     },
-    /// The index names no more rows.
+    /// The index has no more entries.
     EntriesEnded,
-    /// What some leaves name; `None` where too few are left for a sample.
+    /// The entries of some leaves; `None` if too few leaves are left for a sample.
     EntriesSampled(Option<Sample<'a>>),
-    /// Of the entries that were read last, so many are before the bound now. Bounds ascend.
+    /// The bound has moved. Bounds ascend.
     BoundMoved {
-        /// All, without a bound.
+        /// The number of the entries read last that are before the bound now; all if there is no
+        /// bound.
         before: usize,
     },
-    /// The regions of a job were looked at, in the order in which they were given.
+    /// The regions of a job were examined; results in the order of the job's regions.
     Examined {
         /// The job.
         job: JobId,
-        /// Each region.
+        /// The result of each region.
         regions: &'a [Examined],
     },
-    /// The index cannot be read. What it was asked for is not answered any more.
+    /// The index cannot be read. Its open job is not answered.
     IndexFailed,
 }
 
-/// What some leaves of the index name.
+/// The entries of some leaves of the index.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample<'a> {
-    /// Of the rows.
+    /// The positions of the rows.
     pub positions: &'a [u64],
-    /// How many leaves are left for each that was read.
+    /// The number of leaves left per leaf that was read.
     pub scale: f64,
-    /// How long it took to read them.
+    /// The time that reading them took, in nanoseconds.
     pub took_ns: f64,
 }
 
-/// What a region brought.
+/// The result of examining a region.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Examined {
-    /// Pages that were looked at.
+    /// Pages that were examined.
     pub pages: u32,
     /// Those of them that held results.
     pub with_results: u32,

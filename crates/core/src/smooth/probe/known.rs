@@ -1,38 +1,38 @@
-//! Is the rest of the index worth going through, and what is read once all of its pages are known?
+//! Is the rest of the index worth reading, and what is read once all its pages are known?
 //!
-//! For `sort` from the start, for `smooth` where a scan would take over.
-//! Not here: what is cheaper in each chunk (`rest.rs`).
+//! Used by `sort` from the start, and by `smooth` where a scan would take over.
+//! Not here: which way of reading is cheaper in each chunk (`rest.rs`).
 
 use super::rest::{Named, Rest, named_runs, saving};
 use super::{Job, Phase, Probe, Sample};
 use crate::smooth::{PageLayout, PageRun};
 
-/// What is done about the pages that the index names.
+/// What happens to the pages that the index names.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum AfterCollecting {
     /// All are read by themselves.
     Read,
-    /// In each chunk, what is cheaper.
+    /// In each chunk the cheaper way is chosen.
     Choose,
 }
 
-/// What follows on known pages.
+/// What follows after the known pages are read.
 #[derive(Clone, Debug)]
 pub(super) enum AfterKnown {
     End,
-    /// Everything but these pages is left to a scan.
+    /// A scan takes over; it leaves these pages out.
     HandOver(Vec<bool>),
 }
 
 impl<L: PageLayout> Probe<L> {
-    /// Is it worth while to go through the whole rest of the index?
+    /// Decides whether reading the whole rest of the index pays.
     pub(super) fn sampled(&mut self, sample: Option<Sample<'_>>) {
         let ahead = match &mut self.phase {
             Phase::Weighing { ahead } => Some(std::mem::take(ahead)),
             _ => None,
         };
         let ahead = ahead.expect("SMOOTH-I4: a sample is taken when it is asked for");
-        // Where the rest is short it is gone through.
+        // A rest too short for a sample is read whole.
         let worth_while = sample.is_none_or(|sample| {
             let is_read = |page| self.smooth.has_seen(page);
             let saved = self.prices.costs().map_or(0.0, |costs| {
@@ -53,7 +53,7 @@ impl<L: PageLayout> Probe<L> {
         };
     }
 
-    /// All pages are known that the index names.
+    /// All pages that the index names are known.
     pub(super) fn collected(&self, named: &[bool], then: AfterCollecting) -> Phase {
         match (then, self.prices.costs()) {
             (AfterCollecting::Choose, Some(costs)) => {
@@ -77,7 +77,7 @@ impl<L: PageLayout> Probe<L> {
         }
     }
 
-    /// Pages of the next known runs of one chunk.
+    /// The next known pages, of one chunk.
     pub(super) fn next_pages(&mut self) -> Option<Job> {
         let Phase::Known { runs, then } = &mut self.phase else {
             return None;

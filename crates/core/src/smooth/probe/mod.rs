@@ -1,11 +1,11 @@
 //! Scanning a table by an index: what is read next?
 //!
-//! An index names rows, key by key. An access path is a way to turn that into reads: row by row
-//! (`index`), all pages in the table's order once all are known (`sort`), row by row until there
-//! are more than was estimated (`switch`), or by regions that grow and shrink (`smooth`). Each is a
-//! walk through the phases below; none knows the keys, the device or the rows' values. The driver
-//! carries out what [`Probe::poll_job`] asks for, several jobs at once, and tells what came of it
-//! by [`Probe::handle`]; the engine does so with real reads, the simulator with modelled ones.
+//! An index names rows, key by key. An access path turns these into reads: row by row (`index`),
+//! all pages in the table's order once all are known (`sort`), row by row until there are more than
+//! estimated (`switch`), or by regions that grow and shrink (`smooth`). Each path is a walk through
+//! the phases below; none knows the keys, the device or the values of rows. The driver carries out
+//! what [`Probe::poll_job`] asks for, several jobs at once, and reports the results to
+//! [`Probe::handle`]: the engine with real reads, the simulator with modelled ones.
 //!
 //! ```text
 //! index, switch   Rows ─ index ended → LastRows → Over
@@ -16,24 +16,24 @@
 //!                                                          └ Collecting → Known → HandingOver
 //! any             index failed → HandingOver → Over
 //! ```
-//! Once a smooth scan's region is a quarter of a chunk a cooperative scan takes over what is left;
-//! an elastic one thinks about that at the beginning too, if the index may name most pages. First a
-//! few leaves of the rest of the index are looked at. If knowing all of it promises to save more
-//! than going through it takes, the whole rest is gone through, and only what it names is read
-//! (`rest.rs`).
-//! Not here: which pages a region has (`scan.rs`), the index and its keys, reading, which rows of a
-//! page are in the answer (the driver).
-//! Bounds: the entries that were read last; a bit per page, four bytes and a bit per block of rows;
-//! two bytes a row fetched by itself.
+//! Once the region of a smooth scan is a quarter of a chunk, a cooperative scan takes over what is
+//! left. If the index may name most pages, the smooth scan considers that at the beginning too.
+//! First it examines a few leaves of the rest of the index. If knowing the whole rest promises to
+//! save more than reading it takes, the whole rest is read, and in each chunk the cheaper of its
+//! named pages and of the whole chunk is read (`rest.rs`).
+//! Not here: the pages of a region (`scan.rs`), the index and its keys, reading, and which rows of
+//! a page are in the answer (the driver).
+//! Bounds: the entries that were read last; one bit per page, one bit and four bytes per block of
+//! rows; two bytes per row fetched by itself.
 //!
 //! SMOOTH-I3: each row that the index names is in one place: fetched by itself, in a page of one
 //! job, or in a page that is handed over. (Rows fetched by themselves are left out of pages that
-//! are looked at later: [`Probe::fetched`].)
-//! SMOOTH-I4: entries are gone through once: at [`Job::Bound`] all before the bound are in jobs, at
-//! [`Job::End`] all of the index are.
-//! SMOOTH-I5: when the index fails, exactly the pages are handed over that are in no job.
-//! SMOOTH-I6: a job is examined once, with the pages that were given out.
-//! SMOOTH-I7: after [`Job::HandOver`] and [`Job::End`] there is nothing but [`Job::End`].
+//! are examined later: [`Probe::fetched`].)
+//! SMOOTH-I4: entries are consumed once: at [`Job::Bound`] all entries before the bound are in
+//! jobs, at [`Job::End`] all entries of the index are.
+//! SMOOTH-I5: when the index fails, exactly the pages that are in no job are handed over.
+//! SMOOTH-I6: a job is examined once, with the pages that were issued.
+//! SMOOTH-I7: after [`Job::HandOver`] and [`Job::End`] the only job is [`Job::End`].
 //! Source: [SmoothScan18 §3, §4, §7.7].
 
 mod check;
@@ -61,15 +61,16 @@ use options::Prices;
 use rest::Named;
 use rows::{AfterRows, Gathered};
 
-/// Leaves that are looked at before a scan takes over: 32,768 entries, which miss few chunks that
-/// hold a share of the results worth mentioning.
+/// Leaves that are sampled before a scan takes over: 32,768 entries, which miss few chunks that
+/// hold a notable share of the results.
 pub const SAMPLED_LEAVES: usize = 8;
 
-/// Of fewer times as many leaves no sample is taken: to read on costs little more.
+/// With fewer than this many times the sample left, no sample is taken: reading the rest costs
+/// little more.
 const SAMPLE_OF_MIN: usize = 4;
 
-/// Which of the leaves that are left are a sample of `wanted` of them, evenly spread; `None` where
-/// too few are left.
+/// Which of the leaves that are left form a sample of `wanted` leaves, evenly spread; `None` if too
+/// few are left.
 #[must_use]
 pub fn sampled_leaves(left: usize, wanted: usize) -> Option<impl Iterator<Item = usize>> {
     let enough = wanted > 0 && left >= SAMPLE_OF_MIN * wanted;
@@ -119,62 +120,62 @@ pub struct Probe<L> {
     layout: L,
     options: ProbeOptions,
     phase: Phase,
-    /// The entries at hand.
+    /// The entries that were read last.
     entries: Entries,
-    /// Which pages are in regions, and how large the next one is.
+    /// The pages in regions, and the size of the next region.
     smooth: SmoothScan,
-    /// The rows of the pages that `smooth` gave out.
+    /// The rows of the pages in the regions of `smooth`.
     seen_rows: SeenRows,
     prices: Prices,
-    /// When regions were examined last.
+    /// When regions were last examined.
     examined_at: Time,
     /// The rows fetched one by one (Tuple ID cache).
     fetched: Arc<FetchedRows>,
-    /// Jobs that are not examined: the pages of each of their regions.
+    /// Jobs that are not examined: the number of pages of each of their regions.
     coming: BTreeMap<JobId, Vec<u32>>,
     jobs: u64,
-    /// Pages of all regions.
+    /// The number of pages in all regions.
     pages_given: u64,
     /// Entries whose page was in a region already.
     entries_seen: u64,
 }
 
-/// Where a probe is.
+/// The phase of a probe.
 #[derive(Clone, Debug)]
 enum Phase {
-    /// Rows are fetched one by one, so many still.
+    /// Rows are fetched one by one, `left` more of them.
     Rows {
         gathered: Gathered,
         left: u64,
         then: AfterRows,
     },
-    /// The index has ended: these are the last ones.
+    /// The index has ended; the last rows remain to be fetched.
     LastRows(Gathered),
     /// Regions are read around rows.
     Morphing {
-        /// Positions taken from the entries at hand, descending.
+        /// Positions taken from the entries, descending.
         ahead: Vec<u64>,
-        /// Regions of one job: more with every job that was looked at, so that there is evidence
+        /// The most regions of one job. It grows with every examined job, so that there is evidence
         /// before much is on its way.
         regions_max: usize,
     },
-    /// Would a scan that takes over read much that the index does not name?
+    /// Would a scan that takes over read many pages that the index does not name?
     Weighing { ahead: Vec<u64> },
-    /// The rest of the index is gone through.
+    /// The rest of the index is being read.
     Collecting { named: Named, then: AfterCollecting },
-    /// These pages are read, in the table's order.
+    /// The known pages are read, in the table's order.
     Known {
         runs: VecDeque<PageRun>,
         then: AfterKnown,
     },
-    /// Everything but these pages is left to a scan.
+    /// A scan takes over; it leaves these pages out.
     HandingOver(Vec<bool>),
-    /// Nothing is left.
+    /// The probe has ended.
     Over,
 }
 
 impl<L: PageLayout> Probe<L> {
-    /// Nothing read yet.
+    /// A probe that has read nothing.
     #[must_use]
     pub fn new(now: Time, layout: L, options: ProbeOptions) -> Self {
         let prices = Prices::of(options.pricing);
@@ -187,8 +188,8 @@ impl<L: PageLayout> Probe<L> {
             left,
             then,
         };
-        // More entries than pages may name most of them, and there is no need to find that out by
-        // reading.
+        // An index with more entries than the table has pages may name most pages; the sample shows
+        // that before any page is read.
         let pages = u64::from(layout.page_count()).max(1);
         let asked_first = options.entries_at_most.is_some_and(|all| all >= pages);
         let phase = match options.path {
@@ -220,10 +221,10 @@ impl<L: PageLayout> Probe<L> {
         }
     }
 
-    /// Takes note of what happened.
+    /// Records an event.
     ///
     /// # Panics
-    /// It was not asked for.
+    /// No job asked for the event.
     pub fn handle(&mut self, now: Time, event: Event<'_>) {
         match event {
             Event::EntriesRead { positions, before } => self.entries_read(positions, before),
@@ -235,7 +236,7 @@ impl<L: PageLayout> Probe<L> {
         }
     }
 
-    /// What to do next.
+    /// The next job.
     pub fn poll_job(&mut self) -> Job {
         loop {
             let job = match &mut self.phase {
@@ -267,13 +268,13 @@ impl<L: PageLayout> Probe<L> {
         }
     }
 
-    /// The rows that were given out to be fetched one by one.
+    /// The rows of all jobs that fetch rows one by one.
     #[must_use]
     pub fn fetched(&self) -> Arc<FetchedRows> {
         Arc::clone(&self.fetched)
     }
 
-    /// How many jobs may be on their way at once. At least 1.
+    /// The most jobs that may be on their way at once. At least 1.
     #[must_use]
     pub fn jobs_max(&self) -> usize {
         match self.phase {
@@ -285,20 +286,20 @@ impl<L: PageLayout> Probe<L> {
         }
     }
 
-    /// Pages of the next region, if it were asked for now.
+    /// The size of the next region, if it were requested now.
     #[must_use]
     pub fn region_pages(&self) -> u32 {
         self.smooth.region_pages()
     }
 
-    /// The same, had a region of `pages` pages been examined of which so many held results: for an
-    /// adversary.
+    /// The size of the next region, had a region of `pages` pages with `with_results` result pages
+    /// been examined: for an adversary.
     #[must_use]
     pub fn region_pages_after(&self, pages: u32, with_results: u32) -> u32 {
         self.smooth.region_pages_after(pages, with_results)
     }
 
-    /// Entries whose page was in a region already when they were looked at.
+    /// The number of entries whose page was already in a region when they were examined.
     #[must_use]
     pub fn entries_seen(&self) -> u64 {
         self.entries_seen
@@ -314,7 +315,7 @@ impl<L: PageLayout> Probe<L> {
                     "SMOOTH-I4: entries are read when none is left"
                 );
                 self.entries.read(positions, before);
-                // The first of them is looked at by itself, the others in the table's order.
+                // The first entry is examined by itself, the others in the table's order.
                 if let Next::Row(first) = self.entries.next() {
                     ahead.push(first);
                 }
@@ -344,14 +345,14 @@ impl<L: PageLayout> Probe<L> {
         );
     }
 
-    /// What is in no job is left to a scan, rows that were gathered among it.
+    /// A scan takes over what is in no job, gathered rows included.
     fn failed(&mut self) {
         match self.phase {
             Phase::Rows { .. }
             | Phase::Morphing { .. }
             | Phase::Weighing { .. }
             | Phase::Collecting { .. } => self.phase = Phase::HandingOver(self.given()),
-            // It is not needed any more.
+            // The index is not needed in these phases.
             Phase::LastRows(_) | Phase::Known { .. } | Phase::HandingOver(_) | Phase::Over => {}
         }
     }

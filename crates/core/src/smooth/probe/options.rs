@@ -1,4 +1,4 @@
-//! What decides how a table is scanned by an index, before anything was read?
+//! What determines how a table is scanned by an index, before anything is read?
 
 use super::ReadAhead;
 use crate::smooth::{AccessPath, CostModel, DeviceCosts, PageCosts, SmoothOptions, SmoothTrigger};
@@ -6,36 +6,37 @@ use crate::smooth::{AccessPath, CostModel, DeviceCosts, PageCosts, SmoothOptions
 /// How a table is scanned by an index.
 #[derive(Clone, Copy, Debug)]
 pub struct ProbeOptions {
-    /// By which path. `full` has no use for an index: it is treated as `smooth`.
+    /// The access path. `full` does not use an index; the probe treats it as `smooth`.
     pub path: AccessPath,
     /// How `smooth` morphs.
     pub smooth: SmoothOptions,
-    /// Rows that are fetched one by one before `smooth` begins to morph (mode 0) or `switch` gives
-    /// up: [`SmoothTrigger::rows_first`].
+    /// Rows fetched one by one before `smooth` begins to morph (mode 0) or `switch` changes over:
+    /// [`SmoothTrigger::rows_first`].
     pub rows_first: u64,
-    /// What pages cost.
+    /// The prices of pages.
     pub pricing: Pricing,
-    /// Regions of so many pages leave the rest to a cooperative scan: [`take_over_pages`], or
+    /// Regions of this many pages make a cooperative scan take over: [`take_over_pages`], or
     /// `u32::MAX` for never.
     pub take_over_pages: u32,
-    /// Entries of the index, about, if it may be asked before the first region what it names.
+    /// About how many entries the index has. `None`: the index is not sampled before the first
+    /// region.
     pub entries_at_most: Option<u64>,
-    /// How much is on its way at once.
+    /// How many jobs and pages are on their way at once.
     pub read_ahead: ReadAhead,
 }
 
-/// What a smooth scan knows of the price of pages.
+/// What a smooth scan knows about the prices of pages.
 #[derive(Clone, Copy, Debug)]
 pub enum Pricing {
-    /// Nothing, as the paper's.
+    /// Nothing, as in the paper.
     Unknown,
-    /// They cost this.
+    /// These prices.
     Known(PageCosts),
-    /// What the times between events show; this, in nanoseconds, until they do.
+    /// Prices measured by the times between events; until then these, in nanoseconds.
     Measured(PageCosts),
 }
 
-/// The prices as a probe has them.
+/// The prices as a probe keeps them.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Prices {
     Unknown,
@@ -55,7 +56,8 @@ impl Prices {
         }
     }
 
-    /// A region of so many pages was done so long after the one before it.
+    /// Records a region of `pages` pages that was finished `nanoseconds` after the region before
+    /// it.
     pub(super) fn measured(&mut self, pages: u32, nanoseconds: u64) {
         if let Self::Measured(costs) = self {
             costs.measured(pages, nanoseconds);
@@ -74,17 +76,18 @@ impl Prices {
 /// The size of a table.
 #[derive(Clone, Copy, Debug)]
 pub struct TableSize {
-    /// Pages.
+    /// The number of pages.
     pub pages: u32,
-    /// Rows.
+    /// The number of rows.
     pub rows: u64,
     /// Bytes of a page.
     pub page_bytes: u64,
 }
 
 impl SmoothTrigger {
-    /// How many rows are fetched one by one before a smooth scan morphs. `estimate`: the
-    /// optimizer's; `sla_ns`: the promised time; `believed`: what pages cost, in nanoseconds.
+    /// The number of rows fetched one by one before a smooth scan morphs. `estimate`: the
+    /// optimizer's number of rows; `sla_ns`: the promised time; `believed`: the prices of pages in
+    /// nanoseconds.
     #[must_use]
     pub fn rows_first(
         self,
@@ -118,7 +121,7 @@ impl SmoothTrigger {
     }
 }
 
-/// From regions of how many pages on a cooperative scan takes over: those of a part of a chunk. At
+/// The size of regions, in pages, at which a cooperative scan takes over: a part of a chunk. At
 /// least 2.
 #[must_use]
 pub fn take_over_pages(pages: u32, chunks: usize, region_pages_max: u32) -> u32 {
@@ -127,9 +130,9 @@ pub fn take_over_pages(pages: u32, chunks: usize, region_pages_max: u32) -> u32 
     part.min(region_pages_max).max(2)
 }
 
-/// A scan takes over from regions of this part of a chunk on, as a divisor. It reads whole chunks,
-/// so what regions have read of them is read again: 10 % of a full scan of 58 chunks when regions
-/// had to be as large as a chunk, on a disk held to 200 MB/s.
+/// A scan takes over when regions reach this part of a chunk, as a divisor. The scan reads whole
+/// chunks, so pages that regions have read of them are read twice: 10 % of a full scan of 58 chunks
+/// when regions had to be as large as a chunk, on a disk limited to 200 MB/s.
 const TAKE_OVER_PART: u64 = 4;
-/// Of an entry of the index, about: the model wants to know, and it hardly matters.
+/// About the bytes of an index key. The model needs a value; the result hardly depends on it.
 const KEY_BYTES: u64 = 8;

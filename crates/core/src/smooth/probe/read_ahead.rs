@@ -1,50 +1,52 @@
 //! How much of a scan by an index is on its way at once?
 //!
-//! Enough to keep a flash disk busy, and little beside what memory there is: pages are read into
-//! memory that nobody is asked for.
-//! Not here: which pages these are (`mod.rs`), and who begins the reads (the driver).
-//! Bounds: about an eighth of the memory, but one job per stream in any case.
+//! Enough to keep a flash disk busy, and little compared with the memory: pages are read into
+//! memory that is not taken from the budget.
+//! Not here: which pages are read (`mod.rs`), and when the reads begin (the driver).
+//! Bounds: about an eighth of the memory, but at least one job per stream.
 
-/// Jobs on their way, over all streams.
+/// The most jobs on their way, over all streams.
 const JOBS_MAX: usize = 16;
-/// Of the memory, what pages on their way may take, as a divisor.
+/// The part of the memory that pages on their way may take, as a divisor.
 const MEMORY_PART: u64 = 8;
-/// Pages of large regions on their way, over all streams: what was begun with large regions is read
-/// before a sparse part of the table can make them small again.
+/// The most pages of large regions on their way, over all streams: pages requested with large
+/// regions are all read before a sparse part of the table can shrink the regions.
 const REGION_PAGES_MAX: usize = 128;
-/// Pages of one job where they lie apart: those of rows, or small regions.
+/// The most pages of one job whose pages lie apart: rows, or small regions.
 const APART_MAX: usize = 16;
-/// Jobs on their way where all pages are known, and pages of each: few and large, for a job is a
+/// The most jobs on their way when all pages are known, and the most pages of each. Few and large,
+/// because a job is one request per column. Sixteen jobs of 12 pages took a disk 1.7 times as long
+/// as sixteen of 128.
 /// request per column. Sixteen jobs of 12 pages took a disk 1.7 times as long as sixteen of 128.
 const SORTED_JOBS_MAX: usize = 4;
 const SORTED_PAGES_MAX: u32 = 128;
 
-/// Bytes that a page takes, on average.
+/// The average bytes of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageBytes {
-    /// On disk, of what is needed of it.
+    /// On disk, counting the needed columns.
     pub together: u64,
-    /// In memory where it is read by itself, about: reads are of whole sectors.
+    /// In memory when read by itself, approximately: reads cover whole sectors.
     pub alone: u64,
 }
 
-/// Sizes of jobs and their number.
+/// The sizes of jobs and their number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadAhead {
-    /// Pages that may be on their way at once, next to each other.
+    /// The most pages on their way at once, if they are adjacent.
     pages: usize,
-    /// The same, each by itself.
+    /// The most pages on their way at once, if each is read by itself.
     alone: usize,
 }
 
 impl ReadAhead {
-    /// One region a job, however much memory there is.
+    /// One region per job, whatever the memory.
     pub const SINGLE: Self = Self {
         pages: usize::MAX,
         alone: 1,
     };
 
-    /// For pages of so many bytes, and so much memory.
+    /// The sizes for pages of `page_bytes` and for `memory_bytes` of memory.
     #[must_use]
     pub fn new(page_bytes: PageBytes, memory_bytes: u64) -> Self {
         let of = |bytes: u64| {
@@ -57,20 +59,20 @@ impl ReadAhead {
         }
     }
 
-    /// Pages of one job where they lie apart, about; at least 1.
+    /// About the most pages of one job whose pages lie apart; at least 1.
     #[must_use]
     pub fn pages_apart(&self) -> usize {
         (self.alone / JOBS_MAX).clamp(1, APART_MAX)
     }
 
-    /// Pages of one job where all are known; at least 1.
+    /// The most pages of one job when all pages are known; at least 1.
     #[must_use]
     pub fn sorted_pages(&self) -> u32 {
         let pages = u32::try_from(self.pages / SORTED_JOBS_MAX).unwrap_or(u32::MAX);
         pages.clamp(1, SORTED_PAGES_MAX)
     }
 
-    /// Jobs of regions of this size that are on their way at once, over all streams; at least 1.
+    /// The most jobs of regions of this size on their way at once, over all streams; at least 1.
     #[must_use]
     pub fn region_jobs(&self, region_pages: u32) -> usize {
         let pages = self.pages.min(REGION_PAGES_MAX);
@@ -78,15 +80,16 @@ impl ReadAhead {
         jobs.min(self.alone).clamp(1, JOBS_MAX)
     }
 
-    /// Jobs of [`ReadAhead::sorted_pages`] on their way at once, over all streams; at least 1.
+    /// The most jobs of [`ReadAhead::sorted_pages`] on their way at once, over all streams; at
+    /// least 1.
     #[must_use]
     pub fn sorted_jobs(&self) -> usize {
         self.pages.clamp(1, SORTED_JOBS_MAX)
     }
 }
 
-/// Bytes of pages on their way, over all scans, beyond which no further read is begun (but one a
-/// stream).
+/// The bytes of pages on their way, over all scans, beyond which no further read begins. One read
+/// per stream is always allowed.
 #[must_use]
 pub fn pages_bytes_max(memory_bytes: u64) -> u64 {
     memory_bytes / MEMORY_PART
@@ -107,7 +110,7 @@ mod tests {
         for page_kib in [8, 80, 800, 8_000] {
             let sizes = sizes(page_kib << 10, page_kib << 10, 256 * MIB);
             let bytes = |jobs: usize, pages: usize| ((jobs * pages) as u64 * page_kib) << 10;
-            // One job of one page is the least.
+            // The minimum is one job of one page.
             let most = (32 * MIB).max(page_kib << 10);
             assert!(bytes(sizes.sorted_jobs(), sizes.sorted_pages() as usize) <= most);
             for region in 1..200 {

@@ -1,8 +1,8 @@
-//! Which regions are read next, and what do those that were read show?
+//! Which regions are read next, and what do the examined regions show?
 //!
-//! A job has regions of one chunk, as far as entries are at hand, which are gone through in the
-//! table's order: what lies close is read together.
-//! Not here: how large a region is (`scan.rs`, `morphing.rs`).
+//! A job has regions of one chunk, as far as entries have been read. Entries are handled in the
+//! table's order, so that neighbouring pages are read together.
+//! Not here: the size of a region (`scan.rs`, `morphing.rs`).
 
 use super::entries::{Entries, Next};
 use super::{Examined, Job, JobId, Phase, Probe};
@@ -10,7 +10,7 @@ use crate::Time;
 use crate::smooth::{PageLayout, PageRun};
 
 impl<L: PageLayout> Probe<L> {
-    /// Regions around the next rows, of one chunk.
+    /// A job with the regions around the next rows, in one chunk.
     pub(super) fn next_regions(&mut self) -> Option<Job> {
         let Phase::Morphing { ahead, regions_max } = &mut self.phase else {
             return None;
@@ -107,9 +107,9 @@ impl<L: PageLayout> Probe<L> {
     }
 }
 
-/// Takes the entries at hand, as far as they are before the bound, to be gone through in the
-/// table's order: pages that lie close are read together. Entries of pages that were read are left
-/// out at once, and counted; a page that is read meanwhile is found by its probe.
+/// Takes the entries before the bound and sorts them into the table's order, so that neighbouring
+/// pages are read together. Drops entries of pages that were read and returns their number; an
+/// entry whose page is read later is recognised when it is probed.
 fn sort_ahead(
     layout: &impl PageLayout,
     entries: &mut Entries,

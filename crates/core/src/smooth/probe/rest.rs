@@ -1,23 +1,23 @@
-//! How is the rest of a table read, once regions are so large that a scan might as well?
+//! How is the rest of a table read, once regions are so large that a scan may take over?
 //!
-//! A cooperative scan reads whole chunks. Where the index names few pages of a chunk those are read
-//! by themselves instead, in the table's order; so a table dense at one end and sparse elsewhere is
-//! not scanned to its end, however large regions had become. What decides is what pages cost here
-//! (`DeviceCosts`).
-//! Not here: going through the index (`mod.rs`), the scan (the driver).
+//! A cooperative scan reads whole chunks. Where the index names few pages of a chunk, these pages
+//! are read by themselves instead, in the table's order. So a table that is dense at one end and
+//! sparse elsewhere is not scanned to its end, however large the regions became. The measured
+//! prices of pages decide (`DeviceCosts`).
+//! Not here: reading the index (`mod.rs`), the scan (the driver).
 
 use crate::smooth::{PageCosts, PageLayout, PageRun, SeenRows};
 
-/// Pages that entries of the index name, as they are gone through.
+/// Pages that entries of the index name, collected while the entries are read.
 #[derive(Clone, Debug)]
 pub(super) struct Named {
     pages: Vec<bool>,
-    /// Their rows: of most entries the page need not be found.
+    /// The rows of these pages: for most entries the page need not be looked up.
     rows: SeenRows,
 }
 
 impl Named {
-    /// None yet.
+    /// No page.
     pub(super) fn new(layout: &impl PageLayout) -> Self {
         Self {
             pages: vec![false; layout.page_count() as usize],
@@ -25,7 +25,7 @@ impl Named {
         }
     }
 
-    /// Entries name rows at these positions.
+    /// Adds the pages of the rows at these positions.
     pub(super) fn add(&mut self, layout: &impl PageLayout, positions: &[u64]) {
         for position in positions {
             if self.rows.contains(*position) {
@@ -39,23 +39,23 @@ impl Named {
         }
     }
 
-    /// Per page, whether it was named.
+    /// Per page, whether an entry names it.
     pub(super) fn into_pages(self) -> Vec<bool> {
         self.pages
     }
 }
 
-/// What is to be read, and how.
+/// What remains to be read, and how.
 pub(super) struct Rest {
     /// Pages that are read by themselves, ascending, in runs.
     pub(super) runs: Vec<PageRun>,
-    /// Per page: a scan that takes over has nothing to do with it.
+    /// Per page, whether a scan that takes over leaves it out.
     pub(super) done: Vec<bool>,
 }
 
-/// About what knowing all named pages would save over scanning every chunk that is not read, in the
-/// unit of the costs. `sampled` are positions that the index names; for each of them there are
-/// `scale`.
+/// An estimate of what knowing all named pages would save, compared with scanning every chunk that
+/// is not fully read, in the unit of the costs. `sampled` are positions that the index names; each
+/// stands for `scale` positions.
 pub(super) fn saving(
     layout: &impl PageLayout,
     is_read: impl Fn(u32) -> bool,
@@ -98,7 +98,7 @@ impl Rest {
     }
 }
 
-/// The pages of a table for which this is true, ascending, in runs of one chunk each.
+/// The pages of a table for which `named` is true, ascending, in runs within one chunk each.
 pub(super) fn named_runs(layout: &impl PageLayout, named: impl Fn(u32) -> bool) -> Vec<PageRun> {
     let chunks = layout.runs(0..layout.page_count());
     chunks.flat_map(|chunk| runs_of(&chunk, &named)).collect()
@@ -118,7 +118,7 @@ fn runs_of(chunk: &PageRun, named: impl Fn(u32) -> bool) -> Vec<PageRun> {
     runs
 }
 
-/// A chunk is read from its first page to its last.
+/// The price of reading a chunk from its first page to its last.
 fn scan_price(chunk: &PageRun, costs: PageCosts) -> f64 {
     costs.of(chunk.len().into(), 1.0)
 }
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn chunks_with_few_named_pages_are_read_page_by_page() {
-        // All of chunk 0, ten pages apart of chunk 1 (100 against 109), eleven of chunk 2.
+        // All of chunk 0, ten pages that lie apart of chunk 1 (100 against 109), eleven of chunk 2.
         let named = |page: u32| match page {
             0..100 => true,
             100..200 => page.is_multiple_of(10),
@@ -191,7 +191,7 @@ mod tests {
         let of = |sampled: &[u64], scale| saving(&Table, |page| page < 100, sampled, scale, DISK);
         // Chunk 0 is read; of chunk 1 one page is named, of chunk 2 none.
         assert!((of(&[1_000, 1_001], 1.0) - (99.0 + 109.0)).abs() < 1e-9);
-        // Five pages are 50 times as much, so the scan of that chunk is no dearer.
+        // Five pages are 50 times as many, so scanning that chunk is not dearer.
         assert!((of(&[1_000], 5.0) - (59.0 + 109.0)).abs() < 1e-9);
         assert!((of(&[1_000], 50.0) - 109.0).abs() < 1e-9);
     }

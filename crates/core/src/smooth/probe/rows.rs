@@ -1,7 +1,7 @@
 //! Which rows are fetched one by one next?
 //!
-//! For `index` and `switch`, and for `smooth` until its trigger (mode 0): in the order of the
-//! index, those of one job by page.
+//! Used by `index` and `switch`, and by `smooth` until its trigger (mode 0). Rows come in the order
+//! of the index; the rows of one job are sorted by page.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,15 +10,15 @@ use super::entries::Next;
 use super::{Job, Phase, Probe};
 use crate::smooth::PageLayout;
 
-/// Rows to be fetched, by page, that are in no job yet.
+/// Rows to be fetched that are in no job yet, by page.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Gathered {
     pub(super) pages: BTreeMap<u32, Vec<u64>>,
-    /// How many.
+    /// The number of rows.
     pub(super) rows: usize,
 }
 
-/// What follows on rows that were fetched one by one.
+/// What follows after the rows are fetched one by one.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum AfterRows {
     HandOver,
@@ -26,7 +26,7 @@ pub(super) enum AfterRows {
 }
 
 impl<L: PageLayout> Probe<L> {
-    /// Gathers rows, until there are enough for a job or no more entries are at hand.
+    /// Gathers rows until a job has enough of them or no entry is left.
     pub(super) fn next_rows(&mut self) -> Option<Job> {
         let Phase::Rows {
             gathered,
@@ -65,7 +65,7 @@ impl<L: PageLayout> Probe<L> {
         None
     }
 
-    /// Rows, as a job.
+    /// Makes a job of the gathered rows.
     pub(super) fn fetch(&mut self, gathered: Gathered) -> Job {
         let fetched = Arc::make_mut(&mut self.fetched);
         for position in gathered.pages.values().flatten() {
