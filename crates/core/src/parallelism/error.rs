@@ -1,12 +1,12 @@
-//! Events that cannot have happened.
+//! Events that contradict the state.
 
 use crate::ids::{DeviceId, ScanId};
 
-/// Why an event is refused. The state is as before.
+/// Why an event was refused. The state is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParallelismError {
-    /// Scans ascend.
+    /// A scan with a higher id is registered already.
     #[error("scan {scan} is registered after a later one")]
     ScanOutOfOrder {
         /// The scan.
@@ -38,10 +38,10 @@ pub enum ParallelismError {
         /// The device.
         device: DeviceId,
     },
-    /// Meters of other devices than there are.
+    /// The event has meters of another number of devices.
     #[error("meters of {count} devices")]
     OtherDevices {
-        /// How many.
+        /// The number of meters.
         count: usize,
     },
 }

@@ -1,22 +1,25 @@
-//! How many workers does each scan have now, and which device does each serve?
+//! How many workers does each scan have now, and which device does each worker serve?
 //!
-//! Idea: a worker serves one device for its scan, and no scan has two workers on one, so that a
-//! scan never contends with itself (the paper's P · k = D). A device takes so many workers at a
-//! time, its *width*; scans are served in the order they came. A scan alone thus has a worker on
-//! every device, and as more scans run each has fewer: the degree of parallelism is what older
-//! scans leave, and nobody has to know the load. The width follows the measured utilisation: wider
-//! where the device has time left and a scan waits for it, narrower where it is full. All workers
-//! together are so many that what each reads ahead has room: one more would push out what another
-//! has read, which then reads it again, and devices lose more than the worker adds. Under load
-//! scans thus wait for a first worker instead of disturbing each other.
-//! Decisions are taken when a scan comes, when a worker ends a chunk, and when meters are read.
-//! Not here: threads, nodes, reads; what a chunk is (the driver's).
-//! Bounds: O(width + log scans) per event and device; O(scans + devices that one waits for) if all
-//! workers are there; width at most `width_max`.
+//! Idea: a worker serves one device for its scan, and a scan has at most one worker per device, so
+//! that a scan never contends with itself (the paper's P · k = D). The *width* of a device is the
+//! number of workers that it takes at a time; scans are served in the order of registration. So a
+//! scan that runs alone has a worker on every device, and as more scans run each has fewer: the
+//! degree of parallelism is what older scans leave, without any knowledge of the load. The width
+//! follows the measured utilisation: wider where the device has time left and a scan waits for it,
+//! narrower where it is fully used. The number of all workers is bounded by the memory for what
+//! each reads ahead: one more worker would evict data that another has read and must then read
+//! again, which costs the devices more than the worker adds. Under load scans therefore wait for a
+//! first worker instead of disturbing each other.
+//! Decisions are made when a scan registers or ends, when a worker ends a chunk, and when meters
+//! are read.
+//! Not here: threads, nodes, reads; the definition of a chunk (the driver's).
+//! Bounds: O(width + log scans) per event and device; O(scans + devices that one scan waits for)
+//! when all workers are in use; width at most `width_max`.
 //! Q1: a scan has at most one worker on a device. Q2: a device has more workers than its width only
-//! while those beyond work off their chunk, or for a floor. Q3: a scan has at most its limit. Q4: a
-//! scan that waits for a device waits for older scans, for its own limit, or for the processors' or
-//! that of all scans. Q5: all scans have so many workers at most, but for floors.
+//! while the workers beyond it finish their chunk, or for a floor. Q3: a scan has at most as many
+//! workers as its limit. Q4: a scan that waits for a device waits for older scans, for its own
+//! limit, for the processors, or for the limit of all workers. Q5: all scans together have at most
+//! `workers_total_max` workers, except for floors.
 //! Source: [RahmStohr94 §2, §4.4, §5]; we differ: the paper says what must be chosen, not how.
 
 mod error;
@@ -30,70 +33,70 @@ use crate::ids::{DeviceId, ScanId};
 /// How a scan finds its rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScanAccess {
-    /// All of what it was registered with.
+    /// It reads all chunks that it was registered with.
     Whole,
     /// By a clustered index: the devices that hold the range.
     ClusteredIndex,
-    /// A few rows by an index: one worker, whatever it touches.
+    /// A few rows by an index: one worker, however many devices hold them.
     Selective,
 }
 
-/// What is fixed.
+/// The fixed properties of the controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParallelismConfig {
-    /// Devices.
+    /// The number of devices.
     pub devices: u16,
-    /// Workers of one scan at most. At least 1.
+    /// The most workers of one scan. At least 1.
     pub workers_max: u32,
-    /// Workers of all scans at most: so many have room for what they read ahead. At least 1.
+    /// The most workers of all scans, bounded by the memory for what they read ahead. At least 1.
     pub workers_total_max: u32,
-    /// Workers on one device at most. At least 1.
+    /// The most workers on one device. At least 1.
     pub width_max: u32,
-    /// Below this utilisation a device that scans wait for becomes wider. Thousandths.
+    /// A device with a lower utilisation that scans wait for becomes wider. Thousandths.
     pub low_permille: u32,
-    /// Above this one it becomes narrower. Thousandths, at least `low_permille`.
+    /// A device with a higher utilisation becomes narrower. Thousandths, at least `low_permille`.
     pub high_permille: u32,
-    /// By how much both are lower while page requests are served. Thousandths.
+    /// How much lower both limits are while page requests are served. Thousandths.
     pub reserve_permille: u32,
-    /// Above this utilisation of the processors no worker is added. Thousandths.
+    /// No worker is added beyond a higher utilisation of the processors. Thousandths.
     pub processors_permille: u32,
 }
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ParallelismEvent {
-    /// A scan wants these devices, none named twice.
+    /// A scan was registered with these devices, none named twice.
     ScanRegistered {
-        /// The scan. Ascends.
+        /// The scan. Ids ascend.
         scan: ScanId,
         /// How it finds its rows.
         access: ScanAccess,
-        /// Where they are.
+        /// The devices that hold the rows.
         devices: Vec<DeviceId>,
-        /// It has so many workers at least, however full its devices are: for interactive queries.
+        /// The fewest workers of the scan, however busy its devices are: for interactive queries.
         floor: u32,
     },
-    /// A worker has ended a chunk. It is told to work on, or to rest.
+    /// A worker has ended a chunk. An order follows: to continue or to rest.
     ChunkEnded {
-        /// Its scan.
+        /// The worker's scan.
         scan: ScanId,
-        /// Its device.
+        /// The worker's device.
         device: DeviceId,
-        /// The device has nothing more for the scan.
+        /// Whether the device has no further chunk for the scan.
         drained: bool,
     },
-    /// The scan is over, its workers with it.
+    /// The scan has ended, and its workers with it.
     ScanEnded {
         /// The scan.
         scan: ScanId,
     },
-    /// The meters since they were last read.
+    /// The meters were read.
     Measured {
         /// Utilisation of each device. Thousandths.
         devices_permille: Vec<u32>,
         /// Utilisation of the processors. Thousandths.
         processors_permille: u32,
-        /// Page requests were served.
+        /// Whether page requests were served.
         page_requests: bool,
     },
 }
@@ -101,14 +104,15 @@ pub enum ParallelismEvent {
 /// What a worker has to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Work off the scan's next chunk on the device: a new worker, or the one that ended a chunk.
+    /// Process the scan's next chunk on the device. The worker is new, or the one that ended a
+    /// chunk.
     Work {
         /// The scan.
         scan: ScanId,
         /// The device.
         device: DeviceId,
     },
-    /// The worker that ended a chunk goes.
+    /// The worker that ended a chunk stops.
     Rest {
         /// The scan.
         scan: ScanId,
@@ -120,9 +124,9 @@ pub enum Order {
 #[derive(Debug)]
 struct Device {
     width: u32,
-    /// Scans with a worker here.
+    /// Scans with a worker on the device.
     working: BTreeSet<ScanId>,
-    /// Scans that want one.
+    /// Scans that want a worker on the device.
     waiting: BTreeSet<ScanId>,
 }
 
@@ -132,28 +136,28 @@ struct Scan {
     floor: u32,
     working: BTreeSet<DeviceId>,
     waiting: BTreeSet<DeviceId>,
-    /// Where it looks first when it may not have all devices at once.
+    /// The device that the scan tries first when it may not have all devices at once.
     first: DeviceId,
 }
 
-/// The parallelism of all scans.
+/// The controller of the parallelism of all scans.
 #[derive(Debug)]
 pub struct Parallelism {
     config: ParallelismConfig,
     devices: Vec<Device>,
     scans: BTreeMap<ScanId, Scan>,
-    /// Workers of all scans.
+    /// The workers of all scans.
     workers: usize,
-    /// The processors have time for more workers.
+    /// Whether the processors have time for more workers.
     roomy: bool,
     orders: Vec<Order>,
 }
 
-/// The width at the beginning: one worker waits while the other computes.
+/// The initial width: one worker waits for the device while the other computes.
 const WIDTH: u32 = 2;
 
 impl Parallelism {
-    /// Without scans.
+    /// A state without scans.
     #[must_use]
     pub fn new(config: ParallelismConfig) -> Self {
         let device = || Device {
@@ -171,10 +175,10 @@ impl Parallelism {
         }
     }
 
-    /// Takes an event in.
+    /// Applies an event.
     ///
     /// # Errors
-    /// [`ParallelismError`]: the event cannot have happened; nothing has changed.
+    /// [`ParallelismError`]: the event contradicts the state; nothing has changed.
     pub fn handle(&mut self, event: ParallelismEvent) -> Result<(), ParallelismError> {
         match event {
             ParallelismEvent::ScanRegistered {
@@ -197,12 +201,12 @@ impl Parallelism {
         }
     }
 
-    /// The next order, in the order of decision.
+    /// The orders decided since the last call, in the order of decision.
     pub fn orders(&mut self) -> Vec<Order> {
         std::mem::take(&mut self.orders)
     }
 
-    /// Workers of a scan now.
+    /// The current number of workers of a scan.
     #[must_use]
     pub fn workers(&self, scan: ScanId) -> usize {
         self.scans.get(&scan).map_or(0, |scan| scan.working.len())
@@ -366,7 +370,8 @@ impl Parallelism {
         Ok(())
     }
 
-    /// All scans had as many workers as there may be, and have fewer now: the oldest come first.
+    /// Called when workers have become free after all were in use: gives devices to the scans, the
+    /// oldest first.
     fn admit(&mut self) {
         let scans: Vec<ScanId> = self.scans.keys().copied().collect();
         for id in scans {
@@ -421,27 +426,28 @@ impl Parallelism {
         self.config.workers_total_max.max(1) as usize
     }
 
-    /// All scans have as many workers as there may be.
+    /// Whether all scans together have as many workers as allowed.
     fn full(&self) -> bool {
         self.workers >= self.workers_total_max()
     }
 
-    /// The scan may have one more worker, wherever there is room.
+    /// Whether the scan may have one more worker, apart from the room on devices.
     fn may_grow(&self, id: ScanId) -> bool {
         let below_floor = |scan: &Scan| scan.working.len() < scan.floor as usize;
         self.below_limit(id) && (!self.full() || self.scans.get(&id).is_some_and(below_floor))
     }
 
-    /// The scan may have one more worker, if another one goes.
+    /// Whether the scan may have one more worker once another worker stops.
     fn below_limit(&self, id: ScanId) -> bool {
         self.scans.get(&id).is_some_and(|scan| {
-            // A first worker is never refused: without one nothing would ask again (Q4).
+            // A scan's first worker is never refused because of the processors: without a worker no
+            // event would try again (Q4).
             let processors = self.roomy || scan.working.is_empty();
             scan.working.len() < scan.limit as usize && processors
         })
     }
 
-    /// A new worker, if the scan may have one more.
+    /// Starts a new worker, if the scan may have one more.
     fn work(&mut self, id: ScanId, at: DeviceId) {
         if !self.may_grow(id) {
             return;
@@ -461,10 +467,10 @@ impl Parallelism {
         });
     }
 
-    /// Every invariant holds.
+    /// Checks every invariant.
     ///
     /// # Panics
-    /// One is broken.
+    /// An invariant is broken.
     pub fn check(&self) {
         let workers = self.scans.values().map(|scan| scan.working.len());
         assert_eq!(workers.sum::<usize>(), self.workers, "Q5: all are counted");

@@ -54,7 +54,7 @@ fn a_scan_alone_has_every_device_and_the_third_waits() {
     assert_eq!(register(&mut it, 1, ScanAccess::Whole, 0).len(), 8);
     assert_eq!(register(&mut it, 2, ScanAccess::Whole, 0).len(), 8);
     assert_eq!(register(&mut it, 3, ScanAccess::Whole, 0), []);
-    // What the first leaves is the third's.
+    // The third scan gets what the first leaves.
     let (device, scan) = (DeviceId(5), ScanId(3));
     assert_eq!(
         chunk_ended(&mut it, 1, 5, true),
@@ -114,7 +114,7 @@ fn devices_with_time_left_become_wider_and_full_ones_narrower() {
         [],
         "narrower: page requests"
     );
-    // The third has to rest at the end of its chunk, the first goes on.
+    // The third scan has to rest at the end of its chunk; the first continues.
     assert!(matches!(
         chunk_ended(&mut it, 3, 0, false)[..],
         [Order::Rest { .. }]
@@ -136,12 +136,12 @@ fn all_workers_have_room_for_what_they_read_ahead() {
     assert_eq!(register(&mut it, 3, ScanAccess::Whole, 0), []);
     let floor = register(&mut it, 4, ScanAccess::Whole, 1);
     assert_eq!(floor.len(), 1, "interactive: beyond all");
-    // Eleven: the next that ends a chunk goes, and nobody comes for it.
+    // Eleven workers: the next one that ends a chunk stops, and none takes its place.
     let device = it.served(ScanId(2)).next().unwrap();
     let orders = chunk_ended(&mut it, 2, device.0, false);
     assert_eq!(orders.len(), 1);
     assert!(matches!(orders[0], Order::Rest { .. }));
-    // Then the oldest scan that wants more gets what becomes free.
+    // After that the oldest scan that wants more workers gets what becomes free.
     let orders = chunk_ended(&mut it, 1, 3, true);
     assert!(matches!(
         orders[1],
@@ -190,12 +190,12 @@ fn what_cannot_be_is_refused() {
     it.check();
 }
 
-/// What a plain list of workers and chunks knows: the oracle for orders.
+/// A plain list of workers and chunks: the oracle for orders.
 #[derive(Default)]
 struct World {
-    /// (scan, device) that have a worker.
+    /// (scan, device) pairs that have a worker.
     workers: BTreeSet<(u64, u16)>,
-    /// Chunks left of each scan on each device.
+    /// Chunks left for each scan on each device.
     left: BTreeMap<(u64, u16), u32>,
 }
 
@@ -228,7 +228,7 @@ impl World {
 }
 
 proptest! {
-    /// Whatever comes, every invariant holds and every scan gets through all its chunks.
+    /// After any events, every invariant holds and every scan processes all its chunks.
     #[test]
     fn every_scan_ends(steps in prop::collection::vec((0_u8..8, 0_usize..64, 0_u32..1_100), 1..200)) {
         let mut it = Parallelism::new(CONFIG);
@@ -236,7 +236,7 @@ proptest! {
         let mut drain = 0;
         let mut steps = steps.into_iter();
         loop {
-            // When the draw is used up the workers go on until nothing is left.
+            // When the drawn steps are used up, the workers continue until no chunk is left.
             let (what, which, number) = steps.next().unwrap_or_else(|| {
                 drain += 1;
                 (7, drain * 7, 500)
