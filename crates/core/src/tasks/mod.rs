@@ -1,64 +1,67 @@
 //! Which query's task runs next?
 //!
-//! Idea: a query is executed by tasks, of which each runs for a moment, a batch, whenever it has
-//! something to do. As many run at a time as there are workers; the others wait here. Queries are
-//! in levels by the processor time that they have used, or are expected to use if that is more. A
-//! level that has something to run gets [`Config::ratio`] times as much as the next one below,
-//! however many wait there: a question is answered while a hundred long queries run, and these go
-//! on, at a share that is known. In a level the query that came first goes first. Where each client
-//! waits for its answer before it asks anew, the mean of all latencies is the number of clients by
-//! the throughput whatever the order (Little's law), and those of alike queries differ least if
-//! they end in the order in which they came; nor do more of them hold memory at a time than keep
-//! the workers busy.
+//! Idea: tasks execute a query; each task runs for a moment, one batch, whenever it has something
+//! to do. As many tasks run at a time as there are workers; the others wait here. Queries are in
+//! levels by the processor time that they have used, or are expected to use if that is more. A
+//! level with waiting tasks gets [`Config::ratio`] times as much time as the next level, however
+//! many tasks wait there. So a short question is answered while a hundred long queries run, and
+//! these continue at a known share. Within a level the query that came first goes first. Where each
+//! client waits for its answer before it asks its next question, the mean of all latencies is the
+//! number of clients divided by the throughput, whatever the order (Little's law); and the
+//! latencies of similar queries differ least if the queries end in the order in which they came.
+//! Then also no more queries hold memory at a time than keep the workers busy.
 //!
 //! Expectations come from statistics and may be wrong by any factor. One that is too low costs
-//! nothing, for use corrects it; one that is too high costs a query the levels above
-//! [`Config::expected_max_ns`] at most. Without them a hundred joins that come at once all go
-//! through the levels of short queries, and a question that comes then waits for most of the work.
+//! nothing, because the used time corrects it; one that is too high costs a query at most the
+//! levels up to [`Config::expected_max_ns`]. Without expectations a hundred joins that arrive
+//! together would all pass through the levels of short queries, and a question that comes then
+//! would wait for most of their work.
 //!
-//! Nobody is interrupted, and a task may compute for long: to build a hash table is one step. So
-//! there are more workers than cores, and some of them are for queries in the first levels alone:
-//! those run beside what runs, at the share that the host's scheduler gives them.
+//! No task is interrupted, and a task may compute for long: building a hash table is one step. So
+//! there are more workers than cores, and some workers serve only queries of the first levels:
+//! these run beside the long tasks, at the share that the operating system's scheduler gives them.
 //!
 //! ```text
 //! begin ─ enter ─ Run ── leave ─ … ─ end
 //!               └ Wait ─ (leave of another says: this one) ─ enter ─ Run
 //! ```
 //! Not here: tasks, wakers, the clock (the engine).
-//! Bounds: what waits is one entry a task.
+//! Bounds: one entry per waiting task.
 //!
-//! TASKS-I1: nobody waits while a worker is free that is for him.
-//! TASKS-I2: as many run, or are told to, as workers are taken; of long queries no more than cores.
-//! TASKS-I3: a level that waits is given its share of the time: with weights `w`, after a total of
-//! `t` it has had `t · w / Σw`, but for what one task runs at a time.
-//! TASKS-I4: in a level no task runs before one that waits of a query that came before.
-//! Source: [StrideSched95 §2], [TaskSched21 §3], where priorities decay with the use. We differ:
-//! levels have shares, not queries, else many long ones would have as many times a short one's.
+//! TASKS-I1: no task waits while a worker that may run it is free.
+//! TASKS-I2: the workers taken are the tasks that run or are told to run; at most `cores` of these
+//! tasks belong to long queries.
+//! TASKS-I3: a level with waiting tasks gets its share of the time: with weights `w`, after a total
+//! of `t` it has had `t · w / Σw`, up to what one task runs at a time.
+//! TASKS-I4: within a level no task runs before a waiting task of a query that came earlier.
+//! Source: [StrideSched95 §2], [TaskSched21 §3], where priorities decay with use. We differ: levels
+//! have shares, not queries; otherwise many long queries would together have many times the share
+//! of a short one.
 
 use std::collections::BTreeMap;
 
-/// Names a query.
+/// The id of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QueryId(pub u64);
 
-/// Names a task.
+/// The id of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId(pub u64);
 
-/// Bounds.
+/// The bounds.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Tasks of long queries that run at a time, at least 1.
+    /// The most tasks of long queries that run at a time, at least 1.
     pub cores: usize,
-    /// Tasks that run at a time, at least as many.
+    /// The most tasks that run at a time, at least `cores`.
     pub workers: usize,
-    /// How many of the first levels are short queries'.
+    /// The number of levels, from the first, that are for short queries.
     pub short_levels: usize,
-    /// Where levels end, ascending: nanoseconds that a query has used.
+    /// The upper ends of the levels, ascending: nanoseconds that a query has used.
     pub level_ends: Vec<u64>,
-    /// How many times as much a level gets as the next one below.
+    /// How many times as much time a level gets as the next level.
     pub ratio: u64,
-    /// An expectation counts for so many nanoseconds at most.
+    /// The most nanoseconds that an expectation counts for.
     pub expected_max_ns: u64,
 }
 
@@ -69,12 +72,12 @@ impl Config {
     }
 }
 
-/// What a task is to do that has something to do.
+/// What a task with something to do has to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// It runs, and says [`Tasks::leave`] when it has.
+    /// It runs, and calls [`Tasks::leave`] afterwards.
     Run,
-    /// It waits until another's `leave` names it.
+    /// It waits until the `leave` of another task names it.
     Wait,
 }
 
@@ -82,17 +85,17 @@ pub enum Turn {
 #[derive(Clone, Debug)]
 pub struct Tasks {
     config: Config,
-    /// TASKS-I2: workers that are taken.
+    /// TASKS-I2: the number of workers taken.
     taken: usize,
-    /// Those of them that long queries have.
+    /// The number of these that long queries have.
     taken_by_long: usize,
     queries: BTreeMap<QueryId, Query>,
     levels: Vec<Level>,
-    /// What the level had had that was picked last.
+    /// The `had` of the level that was picked last.
     clock: u64,
     /// Tasks that wait, that are told to run, and that run.
     tasks: BTreeMap<TaskId, Place>,
-    /// Orders those that came at the same time.
+    /// Orders tasks that arrive at the same time.
     arrivals: u64,
 }
 
@@ -106,9 +109,9 @@ struct Query {
 
 #[derive(Clone, Debug, Default)]
 struct Level {
-    /// What it has had, divided by its weight.
+    /// The time that the level has had, divided by its weight.
     had: u64,
-    /// By query, in the order in which they came; by arrival.
+    /// By query, in the order of arrival; then by arrival of the task.
     waiting: BTreeMap<(QueryId, u64), TaskId>,
 }
 
@@ -118,7 +121,7 @@ enum Place {
         level: usize,
         key: (QueryId, u64),
     },
-    /// It has a worker, and has not begun.
+    /// The task has a worker and has not begun.
     Called {
         is_long: bool,
     },
@@ -128,7 +131,7 @@ enum Place {
 }
 
 impl Tasks {
-    /// No queries.
+    /// A state without queries.
     #[must_use]
     pub fn new(config: Config) -> Self {
         let levels = vec![Level::default(); config.level_ends.len() + 1];
@@ -144,7 +147,7 @@ impl Tasks {
         }
     }
 
-    /// A query begins; numbers ascend.
+    /// A query begins; ids ascend.
     pub fn begin(&mut self, id: QueryId) {
         let query = Query {
             used_ns: 0,
@@ -154,7 +157,8 @@ impl Tasks {
         self.queries.insert(id, query);
     }
 
-    /// What a query is expected to use in all, in nanoseconds. Counts for what waits from now on.
+    /// Sets what a query is expected to use in total, in nanoseconds. Applies to tasks that wait
+    /// from now on.
     ///
     /// # Panics
     /// There is no such query.
@@ -164,7 +168,7 @@ impl Tasks {
         query.level = self.config.level(query);
     }
 
-    /// A query has no tasks any more.
+    /// A query has ended: it has no tasks.
     pub fn end(&mut self, id: QueryId) {
         self.queries.remove(&id);
     }
@@ -197,7 +201,7 @@ impl Tasks {
         level >= self.config.short_levels
     }
 
-    /// Whether there is a worker for a task.
+    /// Whether a worker is free for a task.
     fn is_free(&self, is_long: bool) -> bool {
         let cores = self.config.cores.max(1);
         let free = self.taken < self.config.workers.max(cores);
@@ -219,7 +223,7 @@ impl Tasks {
         let query = self.queries.get(&id).expect("the query has begun");
         let level = &mut self.levels[query.level];
         if level.waiting.is_empty() {
-            // What it did not want it is not owed.
+            // A level has no claim to the time during which none of its tasks waited.
             level.had = level.had.max(self.clock);
         }
         let key = (id, self.arrivals);
@@ -228,8 +232,8 @@ impl Tasks {
         self.tasks.insert(task, Place::Waits { level, key });
     }
 
-    /// A task has run for so many nanoseconds; `again`: it has more to do at once. Gives the one
-    /// that is to run in its place, which may be the same.
+    /// A task has run for `ran_ns` nanoseconds; `again`: it has more to do at once. Returns the
+    /// task that has to run in its place, which may be the same task.
     ///
     /// # Panics
     /// There is no such query, or the task does not run.
@@ -241,7 +245,7 @@ impl Tasks {
         self.give_back(is_long);
         let query = self.queries.get_mut(&id).expect("the query has begun");
         query.used_ns += ran_ns;
-        // Weights are powers of the ratio, the last one's is 1.
+        // Weights are powers of the ratio; the last level has weight 1.
         let below = self.config.level_ends.len() - query.level;
         let weight = (0..below).fold(1_u64, |weight, _| weight * self.config.ratio.max(1));
         self.levels[query.level].had += ran_ns / weight;
@@ -252,8 +256,8 @@ impl Tasks {
         self.call_next()
     }
 
-    /// A task will not run, though it waits or was told to. Gives the one that is to run in its
-    /// place.
+    /// A task will not run, although it waits or was told to run. Returns the task that has to run
+    /// in its place.
     #[must_use]
     pub fn give_up(&mut self, task: TaskId) -> Option<TaskId> {
         match self.tasks.remove(&task)? {
@@ -268,7 +272,7 @@ impl Tasks {
         }
     }
 
-    /// A worker is free: who has it?
+    /// Gives a free worker to a waiting task.
     fn call_next(&mut self) -> Option<TaskId> {
         let waiting = (0..self.levels.len()).filter(|at| {
             let waits = !self.levels[*at].waiting.is_empty();
@@ -284,7 +288,7 @@ impl Tasks {
         Some(task)
     }
 
-    /// Every invariant, counted anew. For tests.
+    /// Checks every invariant. For tests.
     ///
     /// # Panics
     /// An invariant is broken.
