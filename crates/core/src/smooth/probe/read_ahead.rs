@@ -1,7 +1,7 @@
 //! How much of a scan by an index is on its way at once?
 //!
-//! Enough to keep a flash disk busy, and little compared with the memory: pages are read into
-//! memory that is not taken from the budget.
+//! Enough to keep a flash disk busy, and little compared with the memory: reading pages requests no
+//! memory from the budget beforehand.
 //! Not here: which pages are read (`mod.rs`), and when the reads begin (the driver).
 //! Bounds: about an eighth of the memory, but at least one job per stream.
 
