@@ -1,5 +1,6 @@
-//! Promised: whatever order the chunks of a sorted table come in, each group is given back once,
-//! whole, and as soon as that can be known; keys that descend are found.
+//! Promised: in whatever order the chunks of a sorted table come, each group is given back once,
+//! whole, and as soon as its completeness follows from the chunks known; descending keys are
+//! detected.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +8,13 @@ use coscan_core::borders::{BorderError, Borders, Edges};
 use proptest::prelude::*;
 use proptest::test_runner::Config;
 
-/// A part of a group: its key, and how many of its rows are in the chunk.
+/// A part of a group: its key, and the number of its rows in the chunk.
 type Part = (u8, u64);
 
 /// The keys of each chunk's rows, ascending.
 type Table = Vec<Vec<u8>>;
 
-/// What an ordered aggregation of one chunk keeps aside, and what it passes on at once.
+/// What an ordered aggregation of one chunk keeps aside, and the groups that it completes at once.
 fn worked_on(rows: &[u8]) -> (Edges<u8, Part>, Vec<Part>) {
     let mut runs: Vec<Part> = Vec::new();
     for row in rows {
@@ -33,14 +34,15 @@ fn worked_on(rows: &[u8]) -> (Edges<u8, Part>, Vec<Part>) {
     }
 }
 
-/// The keys at borders of known chunks that may still grow, by looking at everything.
+/// The keys at borders of known chunks that may still grow, found by examining every chunk.
 fn open_keys(table: &Table, known: &[bool]) -> Vec<u8> {
     let mut open = Vec::new();
     for (at, rows) in table.iter().enumerate() {
         let (Some(first), Some(last), true) = (rows.first(), rows.last(), known[at]) else {
             continue;
         };
-        // From a border of a chunk outwards: is there an unknown chunk before rows of another key?
+        // From a border of the chunk outwards: does an unknown chunk come before rows of another
+        // key?
         let mut behind = at + 1..table.len();
         let mut before = (0..at).rev();
         let grows = |key: u8, others: &mut dyn Iterator<Item = usize>| {
@@ -142,7 +144,7 @@ proptest! {
         let with_rows: Vec<usize> = (0..table.len()).filter(|at| !table[*at].is_empty()).collect();
         prop_assume!(with_rows.len() > 1);
         let wrong = with_rows[at.index(with_rows.len() - 1) + 1];
-        // Below every key of the chunk in front of it.
+        // Below every key of the preceding chunk.
         for chunk in &mut table {
             for row in chunk {
                 *row += 1;

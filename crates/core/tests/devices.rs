@@ -1,6 +1,6 @@
-//! Promised: every device that a scan misses chunks of has loads for it under way, whatever has
-//! come from the others; where memory is short an idle device gets a load before a busy one gets
-//! its next; a scan that is held to some devices reads from as many and gets through.
+//! Promised: every device of which a scan misses chunks has loads for the scan under way, whatever
+//! has come from the other devices; when memory is short an idle device gets a load before a busy
+//! one gets its next; a scan limited to some devices reads from as many and ends.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ const DEVICES: u16 = 4;
 const CHUNKS: u32 = 40;
 
 fn device_of(chunk: ChunkId) -> u32 {
-    // Device after device, as files in the order of their paths.
+    // Chunks are stored device after device, as files in the order of their paths.
     chunk.0 / (CHUNKS / u32::from(DEVICES))
 }
 
@@ -28,8 +28,7 @@ struct World {
 }
 
 impl World {
-    /// One scan with one consumer over four devices, two loads on each, and room for so many
-    /// chunks.
+    /// One scan with one consumer over four devices, two loads on each, and room for `room` chunks.
     fn new(room: u64, devices_max: Option<u32>) -> Self {
         let abm = Abm::new(AbmConfig {
             policy: Policy::Relevance,
@@ -106,7 +105,7 @@ impl World {
         });
     }
 
-    /// The consumer works off a chunk, if there is one.
+    /// The consumer requests a chunk and releases it, if one is delivered.
     fn work(&mut self) {
         let before = self.handed.len();
         self.take(Event::ChunkRequested { scan: SCAN });
@@ -120,13 +119,15 @@ impl World {
 fn a_slow_device_is_never_idle() {
     let mut world = World::new(u64::from(CHUNKS), None);
     assert_eq!(world.loads(), [2, 2, 2, 2]);
-    // All but the last are fast, and the consumer is away: they are read ahead and rest.
+    // All devices but the last are fast, and the consumer is away: their chunks are read ahead, and
+    // then these devices are idle.
     while world.loads()[..3].iter().any(|&loads| loads > 0) {
         let busy = world.loads()[..3].iter().position(|&loads| loads > 0);
         world.complete(u32::try_from(busy.expect("one")).expect("few"));
     }
     assert_eq!(world.loads(), [0, 0, 0, 2]);
-    // What comes from it is replaced at once, though the others' chunks are ready by the dozen.
+    // A completed load of the slow device is replaced at once, although many chunks of the others
+    // are ready.
     world.complete(3);
     assert_eq!(world.loads(), [0, 0, 0, 2]);
 }
@@ -147,7 +148,7 @@ fn a_scan_is_held_to_some_devices_and_gets_through() {
         let mut seen = BTreeSet::new();
         while !world.exhausted {
             let busy = world.loads().iter().filter(|&&loads| loads > 0).count();
-            // One more while the last chunks of the one before are on their way.
+            // One more device while the last chunks of the preceding one are loading.
             assert!(
                 busy <= most + usize::from(most < 4),
                 "{devices_max:?}: {:?}",
@@ -161,7 +162,7 @@ fn a_scan_is_held_to_some_devices_and_gets_through() {
         }
         assert_eq!(seen.len(), CHUNKS as usize);
     }
-    // Changed while it runs.
+    // The limit changes while the scan runs.
     let mut world = World::new(u64::from(CHUNKS), Some(1));
     assert_eq!(world.loads(), [2, 0, 0, 0]);
     let devices_max = None;

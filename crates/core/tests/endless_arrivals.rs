@@ -1,9 +1,9 @@
-//! Promised: scans that arrive for ever keep nobody from ending, if the budget has room for one
-//! load beside what they hold (ABM-I6).
+//! Promised: scans that arrive without end prevent no scan from ending, if the budget has room for
+//! one load beside what the arriving scans hold (ABM-I6).
 //!
 //! With room for one load only that is impossible for any scheduler that keeps the other promises
-//! (`docs/design/chaos.md`); the last test shows the run of the proof, so that whoever changes one
-//! of them on purpose finds the page to change.
+//! (`docs/design/chaos.md`). The last test shows the run of the proof: a deliberate change of one
+//! of these promises fails here and leads to the page to change.
 
 use std::collections::VecDeque;
 
@@ -16,15 +16,15 @@ const TABLE: TableId = TableId(0);
 const CHUNK_BYTES: u64 = 10;
 const ARRIVALS: u64 = 100;
 const EVENTS_MAX: u64 = 20 * ARRIVALS;
-/// The scan that is not to go without. Wants chunks 1 to 4.
+/// The scan that must not starve. Wants chunks 1 to 4.
 const PATIENT: ScanId = ScanId(1);
 
 struct Run {
     abm: Abm,
     now: u64,
-    /// Chunks that were handed to the patient scan.
+    /// The number of chunks handed to the patient scan.
     handed: u32,
-    /// It was told that there are no more.
+    /// Whether the patient scan was told that nothing is left.
     ended: bool,
 }
 
@@ -79,8 +79,8 @@ impl Run {
         ]);
     }
 
-    /// Loads come once what was told before is taken in; the patient scan gives back and asks again
-    /// at once; the others keep what they are handed.
+    /// Each load completes after the preceding events are handled. The patient scan releases and
+    /// requests at once; the other scans keep what they are handed.
     fn tell(&mut self, events: impl Into<VecDeque<Event>>) {
         let mut events = events.into();
         while let Some(event) = events.pop_front() {
@@ -114,8 +114,8 @@ impl Run {
         }
     }
 
-    /// Others arrive one after another for chunk 0, each before the one before it has given it
-    /// back.
+    /// Scans arrive one after another for chunk 0, each before its predecessor has released the
+    /// chunk.
     fn of_arrivals(policy: Policy, budget_bytes: u64) -> Self {
         let mut run = Self::new(policy, budget_bytes);
         run.arrives(ScanId(0), HOT..HOT + 1);
@@ -133,7 +133,7 @@ impl Run {
     }
 }
 
-/// The chunk that all newcomers want.
+/// The chunk that all arriving scans want.
 const HOT: u32 = 0;
 
 #[test]

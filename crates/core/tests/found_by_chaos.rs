@@ -1,9 +1,9 @@
-//! Promised: what `coscan sim chaos` once found stays mended. Each case is the shortest log of it.
+//! Promised: bugs found by `coscan sim chaos` stay fixed. Each case is the shortest log of its bug.
 
 use coscan_core::Abm;
 use coscan_core::log::{self, Record};
 
-/// Runs a log's events; gives what the core does after the last.
+/// Runs the events of a log; returns the actions that follow the last one.
 fn last_actions(log: &str) -> Vec<String> {
     let mut abm = None;
     let mut last = Vec::new();
@@ -29,8 +29,8 @@ fn last_actions(log: &str) -> Vec<String> {
     last
 }
 
-/// Seed 1: the cursor comes to a chunk of which scan 0 has all it wants in memory. The load was
-/// said to be for scan 0.
+/// Seed 1: the cursor reaches a chunk of which scan 0 has all the columns that it wants in memory.
+/// The bug attributed the load to scan 0.
 #[test]
 fn elevator_loads_for_a_scan_that_misses_something() {
     let actions = last_actions(

@@ -1,8 +1,7 @@
-//! Promised: a chunk job serves its members once each (ABM-I5), whoever of them ends; what it works
-//! on stays in memory as long as it
-//! runs (ABM-I2); what it gives back is needed again; what is said of it in contradiction to the
-//! state is refused, and changes nothing;
-//! its price is shared by those it served.
+//! Promised: a chunk job serves each of its members once (ABM-I5), whichever of them ends; the
+//! columns that it works on stay resident while it runs (ABM-I2); a chunk that it gives back is
+//! needed; an event that contradicts the state is refused and changes nothing; the scans that it
+//! served share its price.
 
 use coscan_core::{
     Abm, AbmConfig, Action, ChunkId, ChunkLayout, ChunkSet, ColumnId, ColumnSet, DeviceId, Event,
@@ -23,7 +22,7 @@ struct Driver {
     now: u64,
 }
 
-/// Two tables of four chunks, room for all; loads are done at once.
+/// Two tables of four chunks, with room for all; loads complete at once.
 fn driver(turns: Option<TurnLimit>) -> Driver {
     driver_under(Policy::Relevance, turns)
 }
@@ -55,7 +54,7 @@ fn driver_under(policy: Policy, turns: Option<TurnLimit>) -> Driver {
 }
 
 impl Driver {
-    /// Gives what is not about memory.
+    /// Handles an event; returns the actions that are not about memory.
     fn tell(&mut self, event: Event) -> Vec<Action> {
         let mut answers = Vec::new();
         let mut events = vec![event];
@@ -163,8 +162,8 @@ fn ended(scan: ScanId, chunk: ChunkId, given_back: &[ScanId]) -> Event {
     }
 }
 
-/// The leader holds the chunk of a scan of one, and a job has begun on it for the member, which
-/// needs no other chunk.
+/// The leader, a scan of one chunk, holds its chunk, and a job has begun on it for the member,
+/// which needs no other chunk.
 fn begin() -> Driver {
     let mut driver = driver(None);
     driver.register(LEADER, 0..1, &[0]);
@@ -217,7 +216,8 @@ fn the_leader_may_be_given_the_chunk_back() {
     }
 }
 
-/// Whoever ends, in whatever order, the columns of both stay until the job has ended.
+/// Whichever scan ends, in whatever order, the columns of both stay resident until the job has
+/// ended.
 #[test]
 fn a_job_goes_on_whoever_ends() {
     for gone in [[LEADER, MEMBER], [MEMBER, LEADER]] {
@@ -264,7 +264,7 @@ fn what_lapses_is_not_pinned_by_its_job() {
     );
 }
 
-/// A member whose load fails needs nothing any more, from a job neither (ABM-I7).
+/// A member whose load fails needs nothing from then on, not from a job either (ABM-I7).
 #[test]
 fn a_member_that_fails_leaves_its_job() {
     let mut driver = driver(None);
@@ -338,7 +338,7 @@ fn who_cannot_join_is_refused() {
     let error = driver.refuse(begun(ordered, in_order, &[]));
     assert_eq!(error, EventError::OrderedScan(ordered));
 
-    // Who leads a job on it, or is done with it, does not need it.
+    // A scan that leads a job on the chunk, or has consumed it, does not need it.
     assert_eq!(driver.request(MEMBER), Some(chunk));
     driver.tell(begun(MEMBER, chunk, &[]));
     let leads = driver.refuse(begun(LEADER, chunk, &[MEMBER]));
@@ -383,7 +383,8 @@ fn a_chunk_is_with_one_job() {
     driver.tell(ended(second, CHUNK, &[]));
 }
 
-/// The core hands a chunk to all who join a turn before the driver can say that a job serves them.
+/// The core hands a chunk to all scans that join a turn before the driver can report that a job
+/// serves them.
 #[test]
 fn who_was_handed_the_chunk_too_may_join() {
     for given_back in [false, true] {
@@ -409,8 +410,8 @@ fn who_was_handed_the_chunk_too_may_join() {
     }
 }
 
-/// A scan of four chunks that a job serves with another pays half, so its work is of the order of
-/// that of two chunks that are paid whole.
+/// A scan of four chunks that a job serves together with another scan pays half, so its work is of
+/// the same order as that of two chunks paid whole.
 #[test]
 fn a_job_costs_each_member_its_share() {
     let turns = TurnLimit {
@@ -423,7 +424,7 @@ fn a_job_costs_each_member_its_share() {
         driver.register(long, 0..4, &[0]);
         driver.register(mate, 0..4, &[0]);
         driver.register_as(short, OTHER, 0..2, &[0], false);
-        // Everybody pays for one chunk.
+        // Every scan pays for one chunk.
         let first = driver.request(long).expect("the first turn");
         if shared {
             driver.tell(begun(long, first, &[mate]));
@@ -436,7 +437,8 @@ fn a_job_costs_each_member_its_share() {
         let second = driver.request(short).expect("the second turn");
         driver.now += 40;
         driver.release(short, second);
-        // Four chunks of 20, or of 40; and two of 40. Of one order the lower number goes first.
+        // Four chunks of 20, or of 40; and two of 40. Within one order of magnitude the lower id
+        // goes first.
         let third = driver.request(ScanId(2)).expect("the third turn");
         assert_eq!(driver.request(short), None);
         assert_eq!(driver.request(long), None);
@@ -447,7 +449,7 @@ fn a_job_costs_each_member_its_share() {
     }
 }
 
-/// A waiting scan that joins a job pays half of that chunk, and comes earlier for it.
+/// A waiting scan that joins a job pays half of that chunk, and its turn comes earlier.
 #[test]
 fn who_joins_while_he_waits_ranks_by_what_he_paid() {
     let mut driver = driver(Some(TurnLimit {
@@ -457,7 +459,7 @@ fn who_joins_while_he_waits_ranks_by_what_he_paid() {
     for scan in [LEADER, MEMBER, THIRD] {
         driver.register(scan, 0..4, &[0]);
     }
-    // Everybody pays 30 for one chunk, one after another: 120 for all.
+    // Every scan pays 30 for one chunk, one after another: 120 for all.
     for scan in [LEADER, MEMBER, THIRD] {
         let chunk = driver.request(scan).expect("its turn");
         driver.now += 30;
@@ -484,7 +486,7 @@ fn who_joins_while_he_waits_ranks_by_what_he_paid() {
     );
 }
 
-/// The columns of all whom a job works for are in use when it begins, not those of its leader only.
+/// When a job begins, the columns of all scans it works for are used, not only those of its leader.
 #[test]
 fn a_job_is_a_use_of_all_its_columns() {
     let mut driver = driver_under(Policy::Normal, None);

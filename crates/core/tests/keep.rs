@@ -1,9 +1,9 @@
-//! Promised: of the chunks that may go, the one of least keepRelevance goes, whatever the search
-//! has found before.
+//! Promised: of the chunks that may be evicted, the one with the smallest keepRelevance is,
+//! whatever the search has found so far.
 //!
-//! keepRelevance asks for whose sake a chunk is kept: almost starved scans that want one of its
-//! *resident* columns [CoopScans07 §6.2]. The search must leave the others out of its bounds too,
-//! or it passes over chunks that are kept for nobody.
+//! keepRelevance counts the scans for which a chunk is kept: almost starved scans that want one of
+//! its *resident* columns [CoopScans07 §6.2]. The search must leave other scans out of its bounds
+//! too; otherwise it passes over chunks that are kept for no scan.
 
 use coscan_core::{
     Abm, AbmConfig, Action, ChunkId, ChunkLayout, ColumnId, ColumnSet, DeviceId, Event, Part,
@@ -11,7 +11,8 @@ use coscan_core::{
 };
 
 const TABLE: TableId = TableId(0);
-/// A narrow and a wide column: what is kept for one scan weighs more per byte if it is narrow.
+/// A narrow and a wide column: a chunk kept for one scan weighs more per byte if its column is
+/// narrow.
 const A: ColumnId = ColumnId(0);
 const A_BYTES: u64 = 10;
 const B: ColumnId = ColumnId(1);
@@ -50,7 +51,7 @@ fn take(abm: &mut Abm, event: Event) -> Vec<Action> {
     std::iter::from_fn(|| abm.poll_action()).collect()
 }
 
-/// A scan comes; the loads that it starts, one after another, are completed.
+/// Registers a scan and completes the loads that it starts, one after another.
 fn scan(abm: &mut Abm, scan: u64, chunks: &[u32], column: ColumnId) {
     let mut actions = start(abm, scan, chunks, column);
     while let Some(action) = actions.pop() {
@@ -88,14 +89,13 @@ fn start(abm: &mut Abm, scan: u64, chunks: &[u32], column: ColumnId) -> Vec<Acti
     take(abm, Event::ScanRegistered { scan, spec })
 }
 
-/// Chunks 0 to 2 have column A in memory, for a scan that has enough. Scans have the ids from
-/// `first` on.
+/// Chunks 0 to 2 have column A resident, for a scan that is fed. Scan ids start at `first`.
 fn kept_for_nobody(abm: &mut Abm, first: u64) {
     for chunk in 0..3 {
         scan(abm, first + u64::from(chunk), &[chunk], A);
     }
     scan(abm, first + 3, &[0, 1, 2], A);
-    // They brought the chunks: by itself the scan would have stopped at two.
+    // The helper scans loaded the chunks: alone, the scan would have stopped at two.
     for helper in first..first + 3 {
         let ended = Event::ScanEnded {
             scan: ScanId(helper),
@@ -104,14 +104,14 @@ fn kept_for_nobody(abm: &mut Abm, first: u64) {
     }
 }
 
-/// Chunks 3 and 4 have column B in memory, for a scan that is almost starved.
+/// Chunks 3 and 4 have column B resident, for a scan that is almost starved.
 fn kept_for_one(abm: &mut Abm, first: u64) {
     scan(abm, first, &[3, 4], B);
 }
 
 #[test]
 fn who_wants_other_columns_keeps_nothing() {
-    // In either order: the search looks first where memory was filled first.
+    // In either order: the search first examines the chunks that were loaded first.
     for order in [
         [kept_for_nobody, kept_for_one],
         [kept_for_one, kept_for_nobody],
@@ -120,8 +120,8 @@ fn who_wants_other_columns_keeps_nothing() {
         for (fill, first) in order.into_iter().zip([0, 10]) {
             fill(&mut abm, first);
         }
-        // The device is busy from now on, so the scan after it stays starved: of chunks 0 to 2, but
-        // of their column B.
+        // The device is busy from now on, so the next scan stays starved: of chunks 0 to 2, but of
+        // their column B.
         assert_eq!(start(&mut abm, 20, &[5], A).len(), 1);
         assert_eq!(start(&mut abm, 21, &[0, 1, 2], B), []);
         let used = 4 * A_BYTES + 2 * B_BYTES;

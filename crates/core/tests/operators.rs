@@ -1,7 +1,8 @@
-//! Promised: whoever comes, is cancelled, fails, stalls or reads crosswise, every packet gets each
-//! batch of its run once and in order, or nothing of it and runs by itself; what is retained is
-//! what somebody needs or may join for; and as soon as nobody stalls any more everybody ends, with
-//! nobody's patience needed. The oracle is a plan's own output, batch by batch.
+//! Promised: whichever packets arrive, are cancelled, fail, stall or read in crossing orders, every
+//! packet gets each batch of its run once and in order, or none of them and runs its own plan;
+//! retained batches are needed by a packet or keep a window open; and once no reader stalls every
+//! query ends without any packet being impatient. The oracle is a plan's own output, batch by
+//! batch.
 
 mod draw;
 mod operators_world;
@@ -61,7 +62,7 @@ fn arrive(core: &mut Operators<&'static str>, kind: OperatorKind, owner: u64) ->
     (arrived.packet, arrived.run)
 }
 
-/// The packet polls and gets a batch of so many bytes.
+/// The packet polls and gets a batch of `bytes` bytes.
 fn produce(core: &mut Operators<&'static str>, packet: PacketId, run: RunId, bytes: u64) -> Keep {
     assert_eq!(core.pull(packet, 0), Pull::Poll);
     let keep = core.place(run, 0, bytes, true);
@@ -159,7 +160,7 @@ fn two_that_read_crosswise_are_not_held() {
     let (b1, b2, b) = both(&mut core, "b");
     produce(&mut core, a1, a, 120);
     produce(&mut core, b2, b, 130);
-    // The first wants all of a before b, the second all of b before a.
+    // The first query wants all of a before b, the second all of b before a.
     assert_eq!(core.pull(a1, 0), Pull::Full);
     core.check();
     assert_eq!(core.pull(b2, 0), Pull::Full, "the other list is cheaper");
@@ -229,7 +230,7 @@ fn who_polls_one_partition_does_not_rerun_for_another() {
     assert_eq!(core.pull(satellite, 0), Pull::Poll);
     assert_eq!(core.pull(host.packet, 1), Pull::Poll);
     core.failed(host.run, 1);
-    // What it polls may give it a batch still.
+    // The stream that it polls may still give it a batch.
     assert_eq!(core.pull(satellite, 1), Pull::Failed);
     assert!(
         !core.produced(host.run, 0, 1, Keep::Drop),
@@ -239,7 +240,7 @@ fn who_polls_one_partition_does_not_rerun_for_another() {
     core.check();
 }
 
-/// A run of so many bytes, read to its end by one packet, which leaves.
+/// A run of `bytes` bytes, read to its end by one packet, which leaves.
 fn keep(core: &mut Operators<&'static str>, key: &'static str, bytes: u64, cost_bytes: u64) {
     let request = Request {
         cost_bytes,
@@ -275,7 +276,7 @@ fn what_has_ended_stays_for_who_comes_later() {
     );
     let anew = core.arrive("a", request(OperatorKind::Aggregate, 2));
     assert!(anew.is_none(), "it wants nothing that is kept");
-    // `keep` says that this one came late.
+    // `keep` asserts that this packet came late.
     keep(&mut core, "a", 60, 10);
     assert_eq!(core.micro_engines()[&OperatorKind::Aggregate].done.late, 1);
     let mut spared = core.clone();
@@ -318,7 +319,8 @@ fn what_is_not_whole_is_not_kept() {
         keep_bytes_max: 10 * KEPT_OVERHEAD,
         ..request(OperatorKind::Aggregate, 1)
     };
-    // Cancelled before its end; of which no batch is retained; without leave to be kept.
+    // Not kept: a run cancelled before its end, a run without retained batches, a run whose request
+    // allows no keeping.
     let half = core.arrive("half", request).expect("shared");
     produce(&mut core, half.packet, half.run, 10);
     core.leave(half.packet);

@@ -1,11 +1,11 @@
-//! Promised: `Abm` takes the decisions that `docs/design/abm.md` prescribes, action for action,
+//! Promised: `Abm` makes the decisions that `docs/design/abm.md` prescribes, action for action,
 //! keeps ABM-I1 to ABM-I5 and ABM-I7 towards any driver, and ends every scan whose consumers keep
 //! asking (ABM-I6).
 //!
-//! Random worlds are driven by random operations. `agrees`: the fast scheduler against the naive
-//! one. `live`: after a random prefix nothing fails any more, and every scan must end; on both
-//! machines, so that a flaw of the contract shows on the oracle, and a flaw of the implementation
-//! on the other alone. `PROPTEST_CASES` scales the number of cases. A failure prints the
+//! Random operations drive random worlds. `agrees`: the fast scheduler against the naive one.
+//! `live`: after a random prefix nothing fails, and every scan must end. `live` runs on both
+//! machines, so a flaw of the contract shows on the oracle, and a flaw of the implementation only
+//! on the fast scheduler. `PROPTEST_CASES` scales the number of cases. A failure prints the
 //! configuration, every event and its actions.
 
 mod once_stuck;
@@ -26,12 +26,12 @@ use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
 use oracle::Oracle;
 use world::{Limits, Op, PageState, TableShape, World, op, table_shape};
 
-/// The interface that both schedulers have.
+/// The interface of both schedulers.
 trait Machine {
     fn start(config: AbmConfig) -> Self;
     fn feed(&mut self, now: Time, event: Event) -> Vec<Action>;
     fn deadline(&self) -> Option<Time>;
-    /// Each scan's work so far, which decides whose turn it is: nanoseconds and chunks.
+    /// Each scan's work so far, which decides the order of turns: nanoseconds and chunks.
     fn work(&self) -> Vec<(ScanId, u64, u64)>;
 }
 
@@ -79,12 +79,12 @@ impl Machine for Oracle {
     }
 }
 
-/// A world, and what happens in it.
+/// A world and the operations in it.
 #[derive(Clone, Debug)]
 struct Case {
     config: AbmConfig,
     tables: Vec<TableShape>,
-    /// Nanoseconds since the operation before, and the operation.
+    /// Nanoseconds since the preceding operation, and the operation.
     ops: Vec<(u64, Op)>,
 }
 
@@ -118,7 +118,7 @@ fn case(policy: Policy, limits: Limits, ops_max: usize) -> impl Strategy<Value =
     })
 }
 
-/// Feeds one event to every machine given; all must answer alike.
+/// Feeds one event to every given machine; all answers must be equal.
 fn step(
     world: &mut World,
     machines: &mut [&mut dyn FnMut(Time, Event) -> Vec<Action>],
@@ -168,7 +168,8 @@ fn play_against_oracle<M: Machine>(case: &Case, verbose: bool) {
     }
 }
 
-/// A random prefix; then no faults, room for any load, and consumers that keep asking.
+/// Plays a random prefix; after it there are no faults, there is room for any load, and consumers
+/// keep asking.
 fn play_to_the_end<M: Machine>(case: &Case, seed: u64, verbose: bool) {
     let mut world = World::new(case.config.budget_bytes);
     let mut machine = M::start(case.config.clone());
@@ -193,8 +194,8 @@ fn play_to_the_end<M: Machine>(case: &Case, seed: u64, verbose: bool) {
     };
     feed(&mut world, &enough);
 
-    // Each chunk needs a request, a load of up to five steps and a release; what is thrown away in
-    // between and events that do not concern a scan are allowed for generously.
+    // Each chunk needs a request, a load of up to five steps and a release. Evicted loads and
+    // events that do not concern a scan have a generous allowance.
     let mut events_left = 2000 + 200 * world.needed();
     while !world.scans.is_empty() {
         let possible = liveness_events(&world, &mut random);
@@ -210,7 +211,7 @@ fn play_to_the_end<M: Machine>(case: &Case, seed: u64, verbose: bool) {
     }
 }
 
-/// What a driver without faults and with eager consumers could say now.
+/// The events that a driver without faults and with eager consumers could send now.
 fn liveness_events(world: &World, random: &mut u64) -> Vec<Event> {
     let mut events = Vec::new();
     let chunks: BTreeSet<_> = world
@@ -221,7 +222,7 @@ fn liveness_events(world: &World, random: &mut u64) -> Vec<Event> {
     for (table, chunk) in chunks {
         let (mut columns, orphans) = (world.completable(table, chunk), world.orphans(table, chunk));
         if !orphans.is_empty() {
-            // What a fault of the prefix has left behind.
+            // Left behind by a fault of the prefix.
             events.push(Event::LoadFailed {
                 table,
                 chunk,
@@ -273,7 +274,7 @@ fn next(state: &mut u64) -> u64 {
     *state >> 33
 }
 
-/// Runs the test on random values. On a failure the smallest one is played once more, aloud.
+/// Runs the test on random values. On a failure the smallest failing value is replayed verbosely.
 fn check<T: Clone + std::fmt::Debug>(
     cases: u32,
     values: impl Strategy<Value = T>,
@@ -313,7 +314,7 @@ thread_local! {
     static QUIET: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Shrinking runs into thousands of panics; the one that is played aloud is the one to read.
+/// Shrinking causes thousands of panics; only the verbose replay should print.
 fn hush_panics_of_quiet_threads() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -326,7 +327,7 @@ fn hush_panics_of_quiet_threads() {
     });
 }
 
-/// Everything there is.
+/// The limits of the random worlds.
 fn limits(model: StorageModel) -> Limits {
     Limits {
         model,

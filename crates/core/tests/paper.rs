@@ -1,4 +1,5 @@
-//! Promised: the example of the introduction of [CoopScans07] comes out as the paper computes it.
+//! Promised: the example in the introduction of [CoopScans07] has the results that the paper
+//! computes.
 //!
 //! "Assume a system has to execute two queries, Q1 and Q2, which enter the system at the same time
 //! and process data at the same speed. Q1 needs to read 30 pages and is scheduled first, while Q2
@@ -23,7 +24,7 @@ const UNIT_NS: u64 = 1_000;
 struct Driver {
     abm: Abm,
     now: Time,
-    /// The end of the load in progress, and its answer.
+    /// The end of the current load, and its answer.
     device: Option<(Time, Event)>,
     /// When each scan was told that nothing is left, in units.
     finished: BTreeMap<ScanId, u64>,

@@ -1,7 +1,7 @@
-//! Promised: by every access path, over any layout, with jobs done in any order and an index that
-//! fails anywhere, each row of the answer is given exactly once; and each path reads what it should
-//! and nothing else. The model is the answer itself: the rows that the index names and that pass
-//! what else the query asks.
+//! Promised: by every access path, over any layout, with jobs completed in any order and an index
+//! that fails anywhere, each row of the answer is returned exactly once; and each path reads the
+//! pages that it should and no others. The model is the answer itself: the rows that the index
+//! names and that satisfy the rest of the query.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -17,7 +17,7 @@ mod draw;
 
 use draw::Draw;
 
-/// Pages of some rows each, with gaps between some of them.
+/// Pages with some rows each, with gaps between some of them.
 #[derive(Clone, Debug)]
 struct Table {
     pages: Vec<Range<u64>>,
@@ -63,15 +63,15 @@ impl PageLayout for &Table {
     }
 }
 
-/// What the index says, and what is wanted of it.
+/// The entries of the index, and the rows of the answer.
 struct Index {
-    /// Positions in the order of their keys, some of no page.
+    /// Positions in the order of their keys; some lie in no page.
     entries: Vec<u64>,
     /// The rows of the answer.
     wanted: BTreeSet<u64>,
-    /// Entries of a leaf.
+    /// The entries per leaf.
     leaf: usize,
-    /// Which question is not answered.
+    /// The number of the request to the index that fails.
     fails_at: Option<usize>,
 }
 
@@ -86,7 +86,7 @@ impl Index {
         let end = table.pages.last().map_or(0, |rows| rows.end) + 10;
         let mut entries: Vec<u64> = (0..end).filter(|_| draw.below(100) < share).collect();
         for at in (1..entries.len()).rev() {
-            // Keys follow the rows in part.
+            // The order of the keys follows the rows in part.
             let reach = if draw.one_in(2) { at } else { at.min(4) };
             let other = at as u64 - draw.below(reach as u64);
             entries.swap(at, usize::try_from(other).expect("an index"));
@@ -104,7 +104,7 @@ impl Index {
     }
 }
 
-/// Jobs that a driver has under way.
+/// The jobs that a driver has under way.
 enum Coming {
     Rows(Vec<u64>),
     Regions(JobId, Vec<Vec<PageRun>>),
@@ -122,10 +122,10 @@ impl Coming {
     }
 }
 
-/// What a run of a probe brought.
+/// The result of running a probe.
 #[derive(Default)]
 struct Outcome {
-    /// How often each row was given.
+    /// How often each row was returned.
     given: BTreeMap<u64, u32>,
     /// Rows of jobs of rows, in their order within each job.
     fetched: Vec<Vec<u64>>,
@@ -137,14 +137,14 @@ struct Outcome {
     failed: bool,
 }
 
-/// Drives a probe to its end.
+/// Runs a probe to its end.
 struct Driver<'a> {
     table: &'a Table,
     index: &'a Index,
     probe: Probe<&'a Table>,
     at: usize,
     questions: usize,
-    /// Entries before the bound; they ascend to the last.
+    /// The number of entries before the bound; ascends to the last.
     bounds: Vec<usize>,
     coming: Vec<Coming>,
     now: u64,
@@ -206,7 +206,7 @@ impl Driver<'_> {
         }
     }
 
-    /// Rows of a page, without those that were fetched by themselves.
+    /// The rows of a page, without rows that were fetched by themselves.
     fn rows_of(&self, page: u32) -> Vec<u64> {
         let fetched = self.probe.fetched();
         let rows = self.table.positions_of(page);
@@ -226,7 +226,7 @@ impl Driver<'_> {
                     for page in region.iter().flat_map(|run| run.pages.clone()) {
                         let mut rows = self.table.positions_of(page);
                         let holds = rows.any(|row| self.index.wanted.contains(&row));
-                        // Statistics rule out what holds no result, or do not.
+                        // Statistics rule out some of the pages without results.
                         if holds || !draw.one_in(3) {
                             examined.pages += 1;
                             examined.with_results += u32::from(holds);
@@ -246,7 +246,7 @@ impl Driver<'_> {
         }
     }
 
-    /// SMOOTH-I4: of the first so many entries, each wanted row is given or in a job.
+    /// SMOOTH-I4: each row of the answer among the first `entries` entries is returned or in a job.
     fn complete_to(&self, entries: usize) -> bool {
         let mut pages = BTreeSet::new();
         let mut rows = BTreeSet::new();
@@ -443,7 +443,7 @@ proptest! {
     }
 }
 
-/// What a path reads, and what it leaves to a scan.
+/// The pages that a path reads, and those that it leaves to a scan.
 fn check_path(
     table: &Table,
     named: &[u64],
@@ -474,7 +474,7 @@ fn check_path(
         prop_assert_eq!(&left, &unread, "SMOOTH-I5");
         prop_assert!(known.is_empty());
     }
-    // Rows come in the order of the index, in each job by page.
+    // Rows come in the order of the index; within each job by page.
     let mut at = 0;
     for job in &outcome.fetched {
         let expected: BTreeSet<u64> = named[at..at + job.len()].iter().copied().collect();
@@ -576,7 +576,7 @@ fn entries(probe: &mut Probe<Plain>, positions: &[u64]) {
     );
 }
 
-/// Looks at a job of regions, all of whose pages hold results; its pages.
+/// Reports a job of regions in which all pages hold results; returns its pages.
 fn examine(probe: &mut Probe<Plain>) -> Vec<u32> {
     let Job::Regions { id, regions } = probe.poll_job() else {
         panic!("regions are expected");
@@ -611,14 +611,14 @@ fn entries_at_hand_are_gone_through_in_the_tables_order_after_the_first() {
     let mut probe = Probe::new(Time(0), Plain(1_000), options);
     entries(&mut probe, &[5_000, 900, 30, 5_001, 2_000]);
     assert_eq!(examine(&mut probe), [500]);
-    // In a job is what lies in one chunk.
+    // A job has the regions of one chunk.
     assert_eq!(examine(&mut probe), [2, 3, 90, 91]);
     assert_eq!(examine(&mut probe), (200..208).collect::<Vec<u32>>());
     assert!(matches!(probe.poll_job(), Job::ReadEntries));
     assert_eq!(probe.entries_seen(), 1);
 }
 
-/// A probe whose regions are as large as those that a scan takes over from, with 0, 2 and 3 read.
+/// A probe whose regions are large enough for a scan to take over, with pages 0, 2 and 3 read.
 fn large() -> Probe<Plain> {
     let mut options = smooth(4);
     options.smooth.policy = SmoothPolicy::Greedy;
@@ -627,7 +627,7 @@ fn large() -> Probe<Plain> {
     assert_eq!(examine(&mut probe), [0]);
     assert_eq!(examine(&mut probe), [2, 3]);
     assert!(matches!(probe.poll_job(), Job::SampleEntries { .. }));
-    // Until it is answered.
+    // Repeated until it is answered.
     assert!(matches!(probe.poll_job(), Job::SampleEntries { .. }));
     probe
 }
@@ -635,7 +635,7 @@ fn large() -> Probe<Plain> {
 #[test]
 fn a_scan_takes_over_where_the_rest_of_the_index_is_not_worth_its_time() {
     let mut probe = large();
-    // 1,000 pages in ten chunks: 1,090 at most can be saved.
+    // 1,000 pages in ten chunks: at most 1,090 can be saved.
     let sample = Sample {
         positions: &[5_000],
         scale: 2.0,
@@ -658,7 +658,7 @@ fn otherwise_what_the_index_names_is_read_as_is_cheapest() {
         took_ns: 400.0,
     };
     probe.handle(Time(0), Event::EntriesSampled(Some(sample)));
-    // A page of chunk 5, one that is read, all of chunk 7.
+    // A page of chunk 5, a page that is read, all of chunk 7.
     entries(&mut probe, &[5_000, 21]);
     let dense: Vec<u64> = (7_000..8_000).collect();
     entries(&mut probe, &dense);

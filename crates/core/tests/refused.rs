@@ -1,5 +1,5 @@
-//! Promised: an event that contradicts the state is refused and changes nothing; what only looks
-//! odd is taken.
+//! Promised: an event that contradicts the state is refused and changes nothing; an event that only
+//! looks odd is accepted.
 
 use coscan_core::{
     Abm, AbmConfig, Action, ChunkId, ChunkLayout, ChunkSet, ColumnId, ColumnSet, DeviceId, Event,
@@ -12,7 +12,7 @@ const CHUNK: ChunkId = ChunkId(0);
 const A: ColumnId = ColumnId(0);
 const B: ColumnId = ColumnId(1);
 
-/// A manager that knows a table of two columns.
+/// A manager with one table of two columns.
 fn abm(chunks: usize, shared: Vec<SharedExtent>) -> Abm {
     let mut abm = Abm::new(AbmConfig {
         policy: Policy::Relevance,
@@ -211,7 +211,7 @@ fn one_event_may_answer_several_loads() {
     assert_eq!(error, EventError::NotLoading(TABLE, CHUNK, B));
 }
 
-/// Two loads share an extent that the first of them was to bring.
+/// Two loads share an extent that the first of them had to bring.
 #[test]
 fn a_segment_is_not_complete_without_its_extents() {
     let mut abm = abm(2, vec![extent(0, 1)]);

@@ -1,6 +1,6 @@
-//! Promised: what holds in the oracle's small worlds holds where chunks fill several branches of
-//! the index: every scan ends, is handed each of its chunks once, and scans with the same chunks
-//! share their loads.
+//! Promised: what holds in the oracle's small worlds also holds where chunks fill several branches
+//! of the index: every scan ends and is handed each of its chunks once, and scans with the same
+//! chunks share their loads.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -13,7 +13,7 @@ const TABLE: TableId = TableId(0);
 const CHUNKS: u32 = 4_500;
 const SCANS: u64 = 4;
 
-/// Every chunk but for some holes, at other places for each scan.
+/// All chunks except some, which differ for each scan.
 fn chunks_of(scan: u64) -> ChunkSet {
     let hole = |chunk: u64| (chunk * 7 + scan * 11) % 23 < 5;
     (0..CHUNKS)

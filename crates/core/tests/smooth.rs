@@ -1,6 +1,6 @@
 //! Promised: whatever the index names, in whatever order and however many regions are on their way,
-//! each page is read once, every page that the index names is read, and nothing that the
-//! device-aware elastic scan does costs much more than the better of full scan and index scan.
+//! each page is read once, every page that the index names is read, and a device-aware elastic scan
+//! never costs much more than the cheaper of full scan and index scan.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -68,8 +68,8 @@ proptest! {
         prop_assert_eq!(&all - &read, unseen);
     }
 
-    /// Results at random, by pages or in clusters, named in any order: on a device that is known,
-    /// at most 1.6 times the better access path, and what it takes to find out (a few jumps).
+    /// Results at random, by pages or in clusters, named in any order: with known prices, at most
+    /// 1.6 times the cheaper access path plus the cost of exploring (a few jumps).
     #[test]
     fn a_known_device_bounds_the_price(
         random in 2u64..300,

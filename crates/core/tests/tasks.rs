@@ -1,7 +1,7 @@
 //! Promised: no worker is free while a task waits; a short query beside a hundred long ones takes
-//! little longer than alone, and so it does when all come at once and they are known to be long; of
-//! alike queries the one that came first ends first; no level waits
-//! for ever; and tasks that are dropped at any point take no worker with them.
+//! little longer than alone, also when all arrive together and the long ones are known to be long;
+//! of similar queries the one that came first ends first; no level waits for ever; and tasks that
+//! are dropped at any point occupy no worker.
 
 mod draw;
 
@@ -23,15 +23,15 @@ fn config(cores: usize, short: usize) -> Config {
     }
 }
 
-/// Queries whose tasks have always something to do, each for so long, on a clock of its own.
+/// Queries whose tasks always have something to do, each for a fixed time, on a virtual clock.
 struct World {
     core: Tasks,
     now: u64,
-    /// By the time at which it leaves: what runs.
+    /// Running tasks, by the time at which each leaves.
     running: BTreeSet<(u64, TaskId)>,
     /// By task: its query, and how long it runs each time.
     tasks: BTreeMap<TaskId, (QueryId, u64)>,
-    /// By query: what it has had.
+    /// By query: the time it has had.
     had: BTreeMap<QueryId, u64>,
 }
 
@@ -69,7 +69,7 @@ impl World {
         }
     }
 
-    /// A query's tasks are dropped, whatever they do.
+    /// Drops all tasks of a query, whatever their state.
     fn end(&mut self, query: QueryId) {
         let tasks = self.tasks.iter().filter(|(_, of)| of.0 == query);
         let tasks: Vec<TaskId> = tasks.map(|(task, _)| *task).collect();
@@ -91,7 +91,7 @@ impl World {
         self.core.check();
     }
 
-    /// Until a query has had so much, or a time has come.
+    /// Runs until `until`, or until the query in `of` has had that much time.
     fn run(&mut self, until: u64, of: Option<(QueryId, u64)>) {
         while let Some((at, task)) = self.running.pop_first() {
             assert!(at >= self.now);
@@ -120,8 +120,8 @@ fn a_short_query_is_done_while_a_hundred_long_ones_run() {
     let begun = world.now;
     let short = world.begin(1_000, 2, MS);
     world.run(u64::MAX, Some((short, 40 * MS)));
-    // Alone on two workers it takes 20 ms. It waits once for who runs now, for nobody is
-    // interrupted, and once in 17 for the long ones.
+    // Alone on two workers the query takes 20 ms. It waits once for the running tasks, because no
+    // task is interrupted, and once in 17 for the long queries.
     let took = world.now - begun;
     assert!(took <= 40 * MS, "{took}");
 }
@@ -136,7 +136,8 @@ fn a_short_query_waits_for_nobody_who_computes_for_long() {
     let begun = world.now;
     let short = world.begin(1_000, 2, MS);
     world.run(u64::MAX, Some((short, 40 * MS)));
-    // It has a worker of its own; that three run on two cores is the host's.
+    // The query has a worker of its own; sharing two cores among three workers is the operating
+    // system's matter.
     assert!(world.now - begun <= 40 * MS, "{}", world.now - begun);
 }
 
@@ -155,7 +156,7 @@ fn a_burst_that_is_known_to_be_long_does_not_go_first() {
         world.run(u64::MAX, Some((short, 40 * MS)));
         world.now
     };
-    // All of their first 50 ms, on two workers.
+    // All long queries pass through their first 50 ms, on two workers.
     assert!(took(false) > 100 * 50 / 2 * MS / 2, "{}", took(false));
     assert!(took(true) <= 40 * MS, "{}", took(true));
 }
@@ -167,7 +168,8 @@ fn of_alike_queries_the_first_ends_first() {
         .map(|n| world.begin(n, 3 + 7 * n, (1 + n) * MS))
         .collect();
     world.run(1_000_000 * MS, Some((queries[0], 5_000 * MS)));
-    // Others have had what it takes to reach its level, and the levels' shares.
+    // The other queries have had the time that it takes to reach the first query's level, and the
+    // shares of the levels.
     for query in &queries[1..] {
         assert!(world.had[query] < 1_000 * MS, "{:?}", world.had);
     }
@@ -186,7 +188,7 @@ fn a_long_query_goes_on_beside_short_ones_that_never_end() {
     let long = world.begin(0, 4, 5 * MS);
     world.run(2_000 * MS, None);
     let (begun, before) = (world.now, world.had[&long]);
-    // One short query after the other, each for its 40 ms, two at a time.
+    // One short query after the other, 40 ms each, two tasks at a time.
     let mut short = 0;
     while world.now < begun + 20_000 * MS {
         short += 1;
@@ -195,7 +197,8 @@ fn a_long_query_goes_on_beside_short_ones_that_never_end() {
         world.end(query);
     }
     let share = (world.had[&long] - before) as f64 / (2 * (world.now - begun)) as f64;
-    // A seventeenth while they run, and both workers until what runs has left, each time.
+    // A seventeenth while short queries run, and both workers each time until the running tasks
+    // have left.
     assert!((0.05..0.25).contains(&share), "{share}");
 }
 
@@ -239,7 +242,7 @@ fn a_thousand_worlds_of_tasks_that_come_and_go() {
             core.check();
             if let Some(TaskId(called)) = called {
                 assert!(waiting.contains(&called), "seed {seed}");
-                // It may be dropped before it begins.
+                // The task may be dropped before it begins.
                 if draw.one_in(4) {
                     continue;
                 }
@@ -250,7 +253,7 @@ fn a_thousand_worlds_of_tasks_that_come_and_go() {
                 assert!(running.len() <= workers, "seed {seed}");
             }
         }
-        // All that is left ends, whoever it is.
+        // All remaining tasks end.
         while let Some(task) = waiting.pop_first() {
             if let Some(TaskId(called)) = core.give_up(TaskId(task)) {
                 waiting.insert(called);

@@ -1,6 +1,6 @@
 //! Promised: with turns no more chunks are in work than allowed, the scan with less work (by its
-//! order of magnitude) is served first, others of high rank join it, an old scan is not passed over
-//! for ever, and a consumer that holds its chunk for long holds nobody up.
+//! order of magnitude) is served first, other scans of high rank join it, an old scan is not
+//! overtaken for ever, and a consumer that holds its chunk for long delays no scan.
 
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ const LONG: ScanId = ScanId(1);
 const SHORT: ScanId = ScanId(2);
 const LENGTH_MAX_NS: u64 = 1_000;
 
-/// One table in memory, one chunk in work at a time.
+/// One resident table, one chunk in work at a time.
 struct Driver {
     abm: Abm,
     now: u64,
@@ -49,7 +49,7 @@ impl Driver {
             table: TABLE,
             layout,
         });
-        // A first scan brings everything into memory, and is gone.
+        // A first scan loads everything and ends.
         let warm = ScanId(0);
         let mut loads = driver.register(warm, 0..CHUNKS, 1);
         for _ in 0..CHUNKS {
@@ -106,8 +106,8 @@ impl Driver {
         self.tell(Event::ChunkRequested { scan })
     }
 
-    /// The consumer worked for so long, gives the chunk back and asks for the next; who is handed
-    /// one?
+    /// The consumer worked for `ns`, releases the chunk and requests the next. Returns the
+    /// deliveries that follow.
     fn work(&mut self, (scan, chunk): (ScanId, ChunkId), ns: u64) -> Vec<(ScanId, ChunkId)> {
         self.now += ns;
         let mut actions = self.request(scan);
@@ -140,7 +140,7 @@ fn the_scan_with_least_work_left_is_served_first() {
         order.push(turn[0].0);
         turn = driver.work(turn[0], 10);
     }
-    // Each works once before its price is known.
+    // Each scan works once before its price is known.
     assert_eq!(order[..2], [LONG, SHORT]);
     assert_eq!(order[2..6], [SHORT; 4]);
     assert_eq!(order[6..], [LONG; 49]);
@@ -170,7 +170,7 @@ fn an_old_scan_is_not_passed_over_for_ever() {
     let mut turn = handed_out(&driver.request(LONG));
     turn = driver.work(turn[0], 10);
     let (mut others, mut next) = (0, 2);
-    // A new short scan comes whenever the one before has ended.
+    // A new short scan arrives whenever its predecessor has ended.
     while driver
         .abm
         .scans()
@@ -265,7 +265,7 @@ fn waiting_scans_of_high_rank_join_a_turn() {
     for &scan in &ids[1..] {
         assert!(handed_out(&driver.request(scan)).is_empty(), "all wait");
     }
-    // What a chunk costs the others is not known yet, so all join.
+    // The other scans' prices are not known yet, so all join.
     driver.now += 10;
     let (scan, chunk) = first;
     let turn = handed_out(&driver.tell(Event::ChunkReleased { scan, chunk }));
@@ -283,8 +283,8 @@ fn waiting_scans_of_high_rank_join_a_turn() {
         driver.request(scan);
         next = handed_out(&driver.tell(Event::ChunkReleased { scan, chunk }));
     }
-    // All cost the same now. The oldest leads, and three join: the third has three before it, and
-    // three from it on.
+    // All prices are equal now. The oldest scan leads, and three join: the third has three scans
+    // before it, and three from itself on.
     let scans: Vec<ScanId> = next.iter().map(|&(scan, _)| scan).collect();
     assert_eq!(scans, ids[..4]);
 }

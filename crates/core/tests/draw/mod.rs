@@ -1,10 +1,10 @@
-//! Numbers that look random, the same for the same seed.
+//! Pseudo-random numbers, the same for the same seed.
 
 /// A linear congruential generator with Knuth's multiplier (MMIX); the low bits are not used.
 pub(crate) struct Draw(pub(crate) u64);
 
 impl Draw {
-    /// From 0 to below `end`.
+    /// A number from 0 to below `end`.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.0 = self
             .0

@@ -1,5 +1,5 @@
-//! Sequences of events after which the first contract was stuck (ABM-I6): every consumer waiting,
-//! nothing held and no load outstanding, though the budget had room for any load.
+//! Sequences of events after which simpler rules get stuck (ABM-I6): every consumer waits, no chunk
+//! is held and no load is outstanding, although the budget has room for any load.
 
 use coscan_core::{
     ChunkId, ChunkLayout, ChunkSet, ColumnId, ColumnSet, DeviceId, Part, ScanId, ScanSpec,
@@ -60,7 +60,7 @@ fn loaded(chunk: u32) -> Event {
     }
 }
 
-/// In the end a load must be under way: that is all that can still happen.
+/// A load must be under way at the end: no other event could follow.
 fn moves_on<M: Machine>(policy: Policy, budget_bytes: u64, events: Vec<Event>) {
     let mut machine = M::start(AbmConfig {
         policy,
@@ -83,8 +83,8 @@ fn moves_on<M: Machine>(policy: Policy, budget_bytes: u64, events: Vec<Event>) {
     assert_eq!(outstanding, 1, "ABM-I6: stuck");
 }
 
-/// 1: what is ready for an ordered scan is protected for its sake, though it cannot be handed out
-/// before what comes first, for which there is no room.
+/// 1: chunks that are ready for an ordered scan are protected for it, although they cannot be
+/// handed out before an earlier chunk, for which there is no space.
 fn chunks_ahead_of_an_ordered_scan<M: Machine>(policy: Policy) {
     let end = Event::ScanEnded { scan: ScanId(0) };
     let ahead = [scan(0, &[2, 3], false), loaded(2), loaded(3)];
@@ -96,8 +96,8 @@ fn chunks_ahead_of_an_ordered_scan<M: Machine>(policy: Policy) {
     moves_on::<M>(policy, 2, events.collect());
 }
 
-/// 2: an extent that a neighbour wants is never freed, even if nothing else of the neighbour is in
-/// memory and it is not the neighbour's turn.
+/// 2: an extent that a neighbouring chunk wants is never freed, even if no other part of the
+/// neighbour is resident and the neighbour is not loaded next.
 fn extent_of_an_absent_neighbour<M: Machine>(policy: Policy, first: u32, neighbour: u32) {
     let extent = SharedExtent {
         column: ColumnId(0),

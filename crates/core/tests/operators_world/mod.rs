@@ -1,5 +1,5 @@
-//! A world of queries whose plans overlap, for the test of shared operators. Everything is drawn
-//! from a seed. Streams are polled as the engine does it: a query that waits is polled only when it
+//! A world of queries with overlapping plans, for the test of shared operators. Everything is drawn
+//! from a seed. Streams are polled as the engine polls them: a waiting query is polled only when it
 //! was woken.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -12,13 +12,13 @@ use coscan_core::operators::{
 use crate::draw::Draw;
 
 impl Draw {
-    /// A place among `end`.
+    /// An index below `end`.
     fn index(&mut self, end: usize) -> usize {
         usize::try_from(self.below(end as u64)).expect("small")
     }
 }
 
-/// What happened in worlds.
+/// Counts of what happened in worlds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) shared: u64,
@@ -42,16 +42,16 @@ impl Seen {
     }
 }
 
-/// An operator as it may stand in plans.
+/// An operator that plans may contain.
 struct Operator {
     kind: OperatorKind,
     partitions: usize,
     children: Vec<usize>,
-    /// What it does for each partition.
+    /// The steps it takes for each partition.
     steps: Vec<Step>,
     bytes: u64,
     cost: u64,
-    /// Bytes of kept runs that it may be among.
+    /// The bytes of kept runs among which it may be.
     keep: u64,
 }
 
@@ -68,19 +68,19 @@ enum Step {
 struct Node {
     operator: usize,
     children: Vec<Reader>,
-    /// By partition: steps done, batches given.
+    /// By partition: steps taken, batches produced.
     progress: Vec<(usize, u64)>,
 }
 
-/// What stands above an operator in a plan, and may share it.
+/// The reader of an operator in a plan; the operator may be shared.
 struct Reader {
     operator: usize,
     state: State,
-    /// Its own plan, until it becomes a host's.
+    /// The reader's own plan, until a host's run takes it.
     node: Option<Node>,
     /// By partition: batches taken, and whether it has ended.
     taken: Vec<(u64, bool)>,
-    /// Partitions that nobody reads, though it is not known yet how it runs.
+    /// Partitions that are not read, recorded before the reader knows how the operator runs.
     dropped: Vec<usize>,
 }
 
@@ -98,7 +98,7 @@ enum Polled {
     Error,
 }
 
-/// Who is to be polled again.
+/// What has to be polled.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Waker {
     Query(usize),
@@ -107,16 +107,16 @@ enum Waker {
 
 struct Query {
     readers: Vec<Reader>,
-    /// Reads the first to its end first, or by turns.
+    /// Whether it reads both children by turns; otherwise the first to its end first.
     by_turns: bool,
     at: Option<(usize, usize)>,
     runnable: bool,
     stalled: bool,
-    /// Waits until slower ones have read.
+    /// Set while it waits for slower packets.
     held: Option<(PacketId, usize)>,
 }
 
-/// What a run retains: a plan, and for each partition the first number and the batches.
+/// What a run retains: a plan, and for each partition the first batch number and the batches.
 struct Kept {
     node: Option<Node>,
     lists: Vec<(u64, VecDeque<u64>)>,
@@ -130,12 +130,12 @@ pub(crate) struct World {
     runs: BTreeMap<RunId, Kept>,
     queries: BTreeMap<usize, Query>,
     waiting: BTreeMap<(RunId, usize), BTreeSet<Waker>>,
-    /// Who waits for something outside of all this.
+    /// Wakers of the queries that wait for something outside of this world.
     outside: Vec<Waker>,
     to_drop: Vec<Node>,
     faults: bool,
     held: Option<(PacketId, usize)>,
-    /// The query that is polled now, and whether it was woken meanwhile.
+    /// The query that is polled, and whether it was woken meanwhile.
     polling: Option<(usize, bool)>,
     polls: u64,
 }
@@ -198,7 +198,7 @@ impl World {
             }
             self.core.check();
         }
-        // From now on nobody stalls and nothing fails: all must end.
+        // From now on no reader stalls and no plan fails: every query must end.
         self.faults = false;
         for query in self.queries.values_mut() {
             query.stalled = false;
@@ -219,7 +219,7 @@ impl World {
             }
         }
         self.core.check();
-        // What is kept is all that is left.
+        // Only kept runs are left.
         self.core.shrink(u64::MAX);
         self.act();
         assert!(self.runs.is_empty(), "seed {}: a run is left", self.seed);
@@ -250,7 +250,7 @@ impl World {
     }
 
     fn begin(&mut self, id: usize) {
-        // Some operators are in fashion.
+        // Some operators are drawn more often.
         let fashion = self.operators.len().min(3);
         let root = |world: &mut Self| world.operators.len() - 1 - world.draw.index(fashion);
         let mut readers = vec![root(self)];
@@ -315,7 +315,7 @@ impl World {
         }
     }
 
-    /// Drops one partition's stream.
+    /// Drops the stream of one partition.
     fn close(&mut self, reader: &mut Reader, partition: usize) {
         if reader.taken[partition].1 {
             return;
@@ -372,7 +372,7 @@ impl World {
         }
     }
 
-    /// Carries out what the core wants.
+    /// Carries out the actions of the core.
     fn act(&mut self) {
         loop {
             while let Some(action) = self.core.poll_action() {
@@ -412,7 +412,7 @@ impl World {
         }
     }
 
-    /// A query that is runnable takes one batch.
+    /// A runnable query takes one batch.
     fn step(&mut self) {
         let runnable = self.queries.iter();
         let runnable = runnable.filter(|(_, query)| query.runnable && !query.stalled);
@@ -436,14 +436,14 @@ impl World {
             return self.end(id);
         };
         let (reader, partition) = match query.at {
-            // It waits for this one, and for nothing else.
+            // It waits for this partition alone.
             Some(at) => at,
             None if query.by_turns => places[self.draw.index(places.len())],
             None => *first,
         };
         query.at = Some((reader, partition));
         if self.faults && self.draw.one_in(60) {
-            // A limit is reached there.
+            // A limit is reached in this partition.
             self.close(&mut query.readers[reader], partition);
             query.at = None;
             self.queries.insert(id, query);
@@ -584,9 +584,9 @@ impl World {
         State::Shares(arrived.packet, arrived.run)
     }
 
-    /// Polls a run's plan. `None`: pull anew.
+    /// Polls a run's plan. `None`: the packet has to pull again.
     fn produce(&mut self, run: RunId, partition: usize, waker: Waker) -> Option<Polled> {
-        // Whoever polls is woken as all who wait.
+        // The polling packet is woken like all waiting packets.
         let waiting = self.waiting.entry((run, partition)).or_default();
         let is_new = waiting.insert(waker);
         let mut node = self
@@ -626,7 +626,7 @@ impl World {
             }
             Polled::Pending => {
                 self.core.pending(run, partition);
-                // It is told if there is something by now.
+                // If the stream has announced a batch meanwhile, the core wakes the packet.
                 Some(Polled::Pending)
             }
             Polled::End => {
@@ -654,7 +654,7 @@ impl World {
             let (step, given) = node.progress[partition];
             let steps = &self.operators[node.operator].steps;
             let Some(now) = steps.get(step).copied() else {
-                // Its streams of what is below are dropped.
+                // The streams of its children are dropped.
                 for child in 0..node.children.len() {
                     self.close(&mut node.children[child], partition);
                 }

@@ -1,7 +1,7 @@
-//! Which chunk is handed out, and which is loaded next, for whom?
+//! Which chunk is handed out, and which chunk is loaded next, for which scan?
 //!
 //! Idea: the paper's foreach loops with a strict comparison, so that the lowest id wins a tie.
-//! Not here: what makes place for it (`eviction.rs`).
+//! Not here: freeing space for the load (`eviction.rs`).
 //! Source: [CoopScans07 Figure 3, Figure 11]; `docs/design/abm.md`, "Choosing".
 
 use std::cmp::{Ordering, Reverse};
@@ -44,7 +44,7 @@ impl PartialEq for Fraction {
 
 impl Eq for Fraction {}
 
-/// What a scan is handed.
+/// The choice of the chunk that a scan is handed.
 impl Oracle {
     pub(super) fn choose_available_chunk(&self, q_trigger: ScanId) -> Option<ChunkId> {
         if self.is_sequential(q_trigger) {
@@ -85,7 +85,7 @@ impl Oracle {
         }
     }
 
-    /// The chunks as the elevator comes past them.
+    /// The chunks in the order in which the elevator reaches them.
     fn sweep(&self, table: TableId) -> Vec<ChunkId> {
         let mut chunks = self.chunks(table);
         chunks.rotate_left(self.tables[&table].cursor.0 as usize);
@@ -126,7 +126,7 @@ impl Oracle {
     }
 }
 
-/// What is loaded next.
+/// The choice of the next load.
 impl Oracle {
     pub(super) fn choose_load(&self) -> Option<Choice> {
         match self.config.policy {
@@ -192,7 +192,7 @@ impl Oracle {
         None
     }
 
-    /// The most relevant query that has something to load, and what.
+    /// The most relevant query that has something to load, with its load.
     fn choose_query_to_process(&self) -> Option<Choice> {
         let mut queries = self.scan_ids();
         queries.retain(|&q| self.starved(q));
@@ -211,7 +211,8 @@ impl Oracle {
         })
     }
 
-    /// What several scans want together may never fit; what one of them wants may.
+    /// The columns that several scans want together may be larger than the budget; the columns that
+    /// the chosen scan misses may fit.
     fn at_most_the_budget(&self, choice: Choice) -> Choice {
         let (scan, table, chunk) = (choice.scan, choice.table, choice.chunk);
         if self.bytes_to_load(table, chunk, &choice.columns) <= self.budget {
@@ -225,7 +226,7 @@ impl Oracle {
         }
     }
 
-    /// Scaled by running queries x wait unit, so that it is a whole number.
+    /// Multiplied by running queries × wait unit, so that it is a whole number.
     fn query_relevance(&self, scan: ScanId) -> i128 {
         let q = &self.scans[&scan];
         let waited = if q.waiting > 0 {
@@ -245,7 +246,7 @@ impl Oracle {
             return chunks.first().copied();
         }
         chunks.retain(|&chunk| self.starved_of(q_trigger, table, chunk));
-        // Idle devices first.
+        // Idle devices come first.
         let loads = |chunk: &ChunkId| self.loads_on(self.device(table, *chunk));
         let fewest = chunks.iter().map(loads).min()?;
         chunks.retain(|chunk| loads(chunk) == fewest);
@@ -262,7 +263,7 @@ impl Oracle {
         best.map(|(_, chunk)| chunk)
     }
 
-    /// The chunks that could be loaded for the query, whatever their device.
+    /// The chunks that could be loaded for the query, on any device.
     fn interesting_chunks(&self, q_trigger: ScanId) -> Vec<ChunkId> {
         let not_coming = |chunk: &ChunkId| !self.coming(q_trigger, *chunk);
         if self.is_sequential(q_trigger) {

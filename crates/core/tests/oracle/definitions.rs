@@ -1,6 +1,6 @@
-//! What do the words of `docs/design/abm.md`, "Definitions", mean for a given state?
+//! What do the terms of `docs/design/abm.md`, "Definitions", mean for a given state?
 //!
-//! Idea: one function per word, each a plain loop, none of them remembered.
+//! Idea: one function per term, each a plain loop, without caches.
 //! Not here: decisions (`choose.rs`, `eviction.rs`).
 
 use std::collections::BTreeSet;
@@ -21,7 +21,7 @@ impl Oracle {
         }
     }
 
-    /// When each chunk in work stops counting, if it is not given back before.
+    /// When each chunk in work stops counting, unless it is released earlier.
     pub(super) fn ends_of_turns(&self) -> Vec<Time> {
         let Some(limit) = self.turns() else {
             return Vec::new();
@@ -32,7 +32,7 @@ impl Oracle {
         ends.filter(|&end| end > self.now).collect()
     }
 
-    /// Whether a chunk handed out, with a last sign of work at that time, is in work.
+    /// Whether a chunk handed out is in work, if its last progress was at `last`.
     fn in_work(&self, last: Time) -> bool {
         let length = self.turns().map_or(0, |limit| limit.length_ns_max);
         last.0.saturating_add(length) > self.now.0
@@ -245,7 +245,7 @@ impl Oracle {
         self.chunk(table, chunk).last_use[&column]
     }
 
-    /// The largest over its resident columns; None if it has none.
+    /// The largest last use over the chunk's resident columns; `None` if it has none.
     pub(super) fn last_use(&self, table: TableId, chunk: ChunkId) -> Option<u64> {
         let resident = self.resident(table, chunk);
         resident
@@ -277,12 +277,12 @@ impl Oracle {
 }
 
 impl Scan {
-    /// Nothing is left to be handed out, nor to be given back.
+    /// Whether nothing is left to be handed out or given back.
     pub(super) fn is_exhausted(&self) -> bool {
         self.needed.is_empty() && self.joined.is_empty()
     }
 
-    /// Handed out and not released.
+    /// The number of chunks handed out and not released.
     fn in_hands(&self) -> usize {
         self.held.len() + self.lapsed.len()
     }
@@ -294,7 +294,7 @@ impl Oracle {
         self.scans.keys().copied().collect()
     }
 
-    /// The columns that the scan wants of the chunk; none if it never wanted the chunk.
+    /// The columns that the scan wants of the chunk; empty if it never wanted the chunk.
     pub(super) fn cols(&self, scan: ScanId, chunk: ChunkId) -> ColumnSet {
         let parts = &self.scans[&scan].spec.parts;
         let part = parts.iter().find(|part| part.chunks.contains(chunk));
@@ -310,7 +310,7 @@ impl Oracle {
         }
     }
 
-    /// What it needs, in the order in which a sequential scan takes it.
+    /// The needed chunks, in the order of a sequential scan.
     pub(super) fn order(&self, scan: ScanId) -> Vec<ChunkId> {
         let q = &self.scans[&scan];
         let (before, after): (Vec<ChunkId>, Vec<ChunkId>) =
@@ -334,7 +334,7 @@ impl Oracle {
                 .is_subset(&self.resident_or_loading(q.spec.table, chunk))
     }
 
-    /// Whether the scan could be handed the chunk before anything else is loaded for it.
+    /// Whether the scan could be handed the chunk before any other load for it.
     pub(super) fn usable(&self, scan: ScanId, chunk: ChunkId) -> bool {
         let mut coming = self
             .order(scan)
@@ -386,7 +386,7 @@ impl Oracle {
         q.spec.consumers as usize + fed_by * ahead
     }
 
-    /// available(q, d): those of device d alone; of a sequential scan, all.
+    /// available(q, d): only coming chunks of device d count; for a sequential scan available(q).
     fn available_of(&self, scan: ScanId, device: DeviceId) -> usize {
         if self.is_sequential(scan) {
             return self.available(scan);
@@ -415,8 +415,8 @@ impl Oracle {
             .is_some_and(|max| devices > 1 && (max as usize) < devices)
     }
 
-    /// The devices that the scan misses chunks of, as many as it may read from: in the order in
-    /// which its table has them, from the one on that is its own.
+    /// The devices of which the scan misses chunks, as many as it may read from: in the table's
+    /// order, starting with the scan's own first device.
     fn read_from(&self, scan: ScanId) -> Vec<DeviceId> {
         let q = &self.scans[&scan];
         let table = q.spec.table;
@@ -436,8 +436,8 @@ impl Oracle {
         all
     }
 
-    /// Whether fewer than `enough` chunks are available: of a device that the scan misses chunks
-    /// of, or of all where it misses none.
+    /// Whether fewer than `enough` chunks are available of a device of which the scan misses
+    /// chunks; if it misses none, in all.
     fn is_short(&self, scan: ScanId, enough: usize) -> bool {
         let devices = self.read_from(scan);
         if devices.is_empty() || self.is_sequential(scan) {
@@ -447,7 +447,7 @@ impl Oracle {
         devices.any(|device| self.available_of(scan, device) < enough)
     }
 
-    /// How many chunks of its order a sequential scan may have loaded now.
+    /// The number of chunks in its order that a sequential scan may have loaded now.
     pub(super) fn window(&self, scan: ScanId) -> usize {
         self.lookahead(scan)
             .saturating_sub(self.scans[&scan].in_hands())
@@ -462,7 +462,7 @@ impl Oracle {
         !self.stalled(scan) && self.is_short(scan, self.lookahead(scan))
     }
 
-    /// starved(q, d), d the chunk's device.
+    /// starved(q, d), where d is the chunk's device.
     pub(super) fn starved_of(&self, scan: ScanId, table: TableId, chunk: ChunkId) -> bool {
         let device = self.device(table, chunk);
         let limited = !self.is_sequential(scan) && self.is_limited(scan);
@@ -475,7 +475,7 @@ impl Oracle {
         !self.stalled(scan) && self.is_short(scan, self.lookahead(scan) + 1)
     }
 
-    /// Ascending.
+    /// The interested scans, ascending.
     pub(super) fn interested(&self, table: TableId, chunk: ChunkId) -> Vec<ScanId> {
         let mut scans = self.scan_ids();
         scans.retain(|scan| {
@@ -499,7 +499,7 @@ impl Oracle {
         self.union_of_cols(&scans, chunk)
     }
 
-    /// How many page requests are queued for the chunk.
+    /// The number of page requests queued for the chunk.
     pub(super) fn pages(&self, table: TableId, chunk: ChunkId) -> usize {
         let of_chunk = self
             .pages
@@ -508,7 +508,7 @@ impl Oracle {
         of_chunk.filter(|p| p.state == PageState::Queued).count()
     }
 
-    /// The columns that a scan holds or from which a page is being served.
+    /// The columns that a scan holds, a job pins, or a served page pins.
     pub(super) fn pinned_columns(&self, table: TableId, chunk: ChunkId) -> ColumnSet {
         let mut pinned = ColumnSet::new();
         for scan in self.scan_ids() {

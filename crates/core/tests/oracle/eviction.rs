@@ -1,7 +1,7 @@
-//! What is evicted to make room?
+//! What is evicted to free space?
 //!
 //! Idea: evict on a copy until the load fits; the copy becomes the state only if it does.
-//! ABM-I2: what is pinned or loading is no victim.
+//! ABM-I2: pinned columns and busy chunks are never victims.
 //! Source: [CoopScans07 Figure 3 findFreeSlot, §6.2]; `docs/design/abm.md`, "Eviction".
 
 use coscan_core::{Action, ChunkId, ColumnId, ExtentId, Policy, ScanId, StorageModel, TableId};
@@ -9,17 +9,17 @@ use coscan_core::{Action, ChunkId, ColumnId, ExtentId, Policy, ScanId, StorageMo
 use super::choose::{Choice, Fraction};
 use super::{ExtentState, Oracle};
 
-/// What goes next.
+/// The next victim.
 #[derive(Clone, Copy, Debug)]
 enum Victim {
     Extent(TableId, ExtentId),
     Segment(TableId, ChunkId, ColumnId),
-    /// All its columns.
+    /// All resident columns of the chunk.
     Chunk(TableId, ChunkId),
 }
 
 impl Oracle {
-    /// Whether there is room for the load now. Evicts nothing if there is not.
+    /// Whether the load fits now, after evictions. Evicts nothing if it cannot fit.
     pub(super) fn find_free_slot(&mut self, load: &Choice) -> bool {
         let bytes = self.bytes_to_load(load.table, load.chunk, &load.columns);
         let mut trial = self.clone();
@@ -63,7 +63,8 @@ impl Oracle {
         victim.or_else(|| self.bare_extent(load))
     }
 
-    /// The last step: a page is kept for its neighbours' sake only as long as there is other room.
+    /// The last step: an extent is kept for a neighbouring chunk only while other space can be
+    /// freed.
     fn bare_extent(&self, load: Option<&Choice>) -> Option<Victim> {
         for table in self.table_ids() {
             for extent in self.extents(table) {
@@ -86,7 +87,7 @@ impl Oracle {
         None
     }
 
-    /// Of a shrink that found nothing: what running scans would miss.
+    /// The last victims of a shrink: chunks that running scans would miss.
     fn last_resort(&self) -> Option<Victim> {
         match self.config.policy {
             Policy::Normal | Policy::Attach | Policy::Pbm | Policy::PbmSampling => None,
@@ -124,8 +125,8 @@ impl Oracle {
         self.oldest_segment(self.idle_segments(load))
     }
 
-    /// Resident, not pinned, their chunk not busy, and neither the one to be loaded nor one that
-    /// its scan takes before it.
+    /// Segments that are resident and not pinned, whose chunk is not busy, is not the one to be
+    /// loaded, and is not taken by the load's scan before it.
     fn idle_segments(&self, load: Option<&Choice>) -> Vec<(TableId, ChunkId, ColumnId)> {
         let spared = |table, chunk| {
             load.is_some_and(|load| {
@@ -144,7 +145,7 @@ impl Oracle {
         segments
     }
 
-    /// [Vanderkooy23]: ten of all idle segments, but for those that must not go for the load.
+    /// [Vanderkooy23]: ten of all idle segments, without those that the load excludes.
     fn sample(&self, load: Option<&Choice>) -> Vec<(TableId, ChunkId, ColumnId)> {
         let all = self.idle_segments(None);
         let allowed = self.idle_segments(load);
@@ -162,8 +163,7 @@ impl Oracle {
         drawn.filter(|one| allowed.contains(one)).collect()
     }
 
-    /// [PBM12]: of these the segment whose estimated time until it is consumed next is longest;
-    /// without any, LRU.
+    /// [PBM12]: the segment whose estimated time until its next use is longest; ties by LRU.
     fn needed_last(&self, mut segments: Vec<(TableId, ChunkId, ColumnId)>) -> Option<Victim> {
         let next_use = |table, chunk, column| {
             let times = self.interested(table, chunk).into_iter().filter_map(|q| {
@@ -205,7 +205,7 @@ impl Oracle {
         oldest.map(|(table, chunk, column)| Victim::Segment(table, chunk, column))
     }
 
-    /// Chunks of which something is resident, not pinned, not busy, and not the one to be loaded.
+    /// Chunks with resident columns that are not pinned, not busy, and not the one to be loaded.
     fn evictable(&self, spared: Option<(TableId, ChunkId)>) -> Vec<(TableId, ChunkId)> {
         let mut chunks = self.all_chunks();
         chunks.retain(|&(table, chunk)| {
@@ -217,7 +217,7 @@ impl Oracle {
         chunks
     }
 
-    /// The elevator's victim: nobody who keeps up could use it as it is.
+    /// The elevator's victim: a chunk that no scan that is not stalled could use as it is.
     fn passed_by(&self, spared: Option<(TableId, ChunkId)>) -> Option<Victim> {
         let mut chunks = self.evictable(spared);
         chunks.retain(|&(table, chunk)| {
@@ -303,8 +303,8 @@ impl Oracle {
         }
     }
 
-    /// A page goes with its segment, unless a neighbour has or wants it (§6.2, "avoiding data
-    /// waste").
+    /// An extent is freed with its segment, unless a neighbour has or wants it (§6.2, "avoiding
+    /// data waste").
     pub(super) fn evict_segment(&mut self, table: TableId, chunk: ChunkId, column: ColumnId) {
         assert!(
             !self.pinned_columns(table, chunk).contains(column),

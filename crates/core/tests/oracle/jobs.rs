@@ -13,10 +13,10 @@ use super::Oracle;
 #[derive(Clone, Debug)]
 pub(super) struct Job {
     pub(super) table: TableId,
-    /// Pinned until it ends or lapses.
+    /// Pinned until the job ends or its chunk lapses.
     pub(super) columns: ColumnSet,
     members: BTreeSet<ScanId>,
-    /// The turn of a leader that has released the chunk, or is over.
+    /// The turn of a leader that has released the chunk, or has ended.
     pub(super) passed: Option<(Time, Time)>,
     /// How long the chunk was in work when it lapsed.
     worked_ns: Option<u64>,
@@ -67,7 +67,7 @@ impl Oracle {
             .worked_ns
             .unwrap_or_else(|| self.worked(turn.expect("a turn"), self.now));
         if job.lapsed() {
-            // A use of nothing.
+            // A use of no columns.
             self.next_sequence();
         } else {
             self.touch(job.table, chunk, &job.columns);
@@ -95,8 +95,8 @@ impl Oracle {
         }
     }
 
-    /// The scan lets go of the chunk: a job of it goes on, and counts the work at its end. False
-    /// if there is none.
+    /// The scan releases the chunk: a job on it continues and counts the work at its end. False if
+    /// there is no job.
     pub(super) fn pass_job(&mut self, leader: ScanId, chunk: ChunkId, turn: (Time, Time)) -> bool {
         let job = self.jobs.get_mut(&(leader, chunk));
         job.map(|job| job.passed = Some(turn)).is_some()
@@ -108,7 +108,7 @@ impl Oracle {
         }
     }
 
-    /// The chunk of a job that was just let go has lapsed.
+    /// The chunk that was just passed to its job has lapsed.
     pub(super) fn lapse_with_job(&mut self, leader: ScanId, chunk: ChunkId) {
         let job = self.jobs.get(&(leader, chunk));
         if let Some(turn) = job.and_then(|job| job.passed) {

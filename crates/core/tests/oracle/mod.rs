@@ -1,13 +1,13 @@
-//! What would the Active Buffer Manager decide if nothing were ever remembered?
+//! What would the Active Buffer Manager decide if it cached nothing?
 //!
 //! Idea: `docs/design/abm.md` written out as plain loops over scans x chunks x columns, with the
-//! function names of the paper's Figures 3 and 11. Only what events change is state (resident,
-//! loading, held, needed, ...); every derived quantity is recomputed each time it is asked for, so
-//! that there is nothing to forget to update. `tests/oracle.rs` compares its actions with those of
+//! function names of the paper's Figures 3 and 11. The state holds only what events change
+//! (resident, loading, held, needed, ...); every derived quantity is recomputed at each use, so no
+//! update can be forgotten. `tests/oracle.rs` compares its actions with those of
 //! `coscan_core::Abm`, which keeps counts and indexes instead.
-//! Not here: the definitions (`definitions.rs`), what to hand out and to load (`choose.rs`), what
-//! to evict (`eviction.rs`).
-//! Bounds: none worth naming; an event costs scans² x chunks² and more. Only small worlds are
+//! Not here: the definitions (`definitions.rs`), the choice of deliveries and loads (`choose.rs`),
+//! the choice of victims (`eviction.rs`).
+//! Bounds: none that matter; an event costs scans² x chunks² and more. Only small worlds are
 //! tested.
 //! Source: [CoopScans07 Figure 3, Figure 11] as `docs/design/abm.md` makes them exact.
 
@@ -23,7 +23,7 @@ use coscan_core::{
     PageRequestId, Policy, ScanId, ScanSpec, TableId, TableLayout, Time,
 };
 
-/// The naive Active Buffer Manager. Cloned to try evictions out.
+/// The naive Active Buffer Manager. Cloned to try evictions.
 #[derive(Clone, Debug)]
 pub(crate) struct Oracle {
     config: AbmConfig,
@@ -35,7 +35,7 @@ pub(crate) struct Oracle {
     scans: BTreeMap<ScanId, Scan>,
     pages: BTreeMap<PageRequestId, Page>,
     loads: Vec<OutstandingLoad>,
-    /// By the scan that leads it and the chunk.
+    /// By leader and chunk.
     jobs: BTreeMap<(ScanId, ChunkId), jobs::Job>,
     actions: VecDeque<Action>,
 }
@@ -45,7 +45,7 @@ struct Table {
     layout: TableLayout,
     chunks: Vec<Chunk>,
     extents: Vec<ExtentState>,
-    /// Where the elevator is.
+    /// The elevator's cursor.
     cursor: ChunkId,
     /// Sequence number of the last load start.
     last_load: Option<u64>,
@@ -56,14 +56,14 @@ struct Chunk {
     resident: ColumnSet,
     loading: ColumnSet,
     last_use: BTreeMap<ColumnId, u64>,
-    /// For whom and when the newest load of this chunk started.
+    /// The scan and the start of the newest load of this chunk.
     newest_load: Option<(ScanId, u64)>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum ExtentState {
     Absent,
-    /// Brought by an outstanding load of this chunk (by ABM-I1 by one of them only).
+    /// An outstanding load of this chunk brings the extent (by ABM-I1 exactly one load).
     Loading(ChunkId),
     Resident,
 }
@@ -71,15 +71,15 @@ enum ExtentState {
 #[derive(Clone, Debug)]
 struct Scan {
     spec: ScanSpec,
-    /// From how many devices it was to read when it was registered.
+    /// The limit on devices at registration.
     devices_at_first: Option<u32>,
     needed: ChunkSet,
-    /// With the times of the hand-out and of the last sign of work.
+    /// With the times of the hand-out and of the last progress.
     held: BTreeMap<ChunkId, (Time, Time)>,
-    /// Held chunks of which a job has done the work for so many scans.
+    /// Held chunks whose job is done, with the number of scans that it served.
     served: BTreeMap<ChunkId, u64>,
     lapsed: ChunkSet,
-    /// Chunks that jobs of others work on.
+    /// Chunks that other scans' jobs work on.
     joined: ChunkSet,
     start: ChunkId,
     waiting: u32,
@@ -88,10 +88,10 @@ struct Scan {
     stalled: bool,
     registered: u64,
     registered_at: Time,
-    /// Over the chunks given back: time in work, and how many they are.
+    /// Over the consumed chunks: time in work, and their number.
     worked_ns: u64,
     chunks_worked: u64,
-    /// Sequence number of the last load start on its behalf; of its registration before the first.
+    /// Sequence number of the last load start for the scan; before the first, of its registration.
     last_load: u64,
 }
 
@@ -110,7 +110,7 @@ enum PageState {
     Served,
 }
 
-/// It occupies a place of its device until its last column has completed or failed.
+/// Occupies a place of its device until its last column has completed or failed.
 #[derive(Clone, Debug)]
 struct OutstandingLoad {
     table: TableId,
@@ -146,12 +146,11 @@ impl Oracle {
         self.load();
     }
 
-    /// The next thing to do.
+    /// The oldest action not yet taken.
     pub(crate) fn poll_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
     }
 
-    /// The earliest time at which a scan becomes stalled if nothing happens.
     /// Each scan's nanoseconds and chunks of work.
     pub(crate) fn work(&self) -> Vec<(ScanId, u64, u64)> {
         let scans = self.scans.iter();
@@ -160,6 +159,7 @@ impl Oracle {
             .collect()
     }
 
+    /// The earliest time at which a scan becomes stalled, or a turn ends, if no event comes.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         let may_stall = self.scans.values().filter(|q| !q.stalled && q.waiting == 0);
         may_stall
@@ -359,7 +359,7 @@ impl Oracle {
         }
     }
 
-    /// A request, withdrawal or release: the scan's consumers are alive.
+    /// A request, withdrawal or release: activity of the scan's consumers.
     fn consumer_event(&mut self, scan: ScanId) -> &mut Scan {
         let now = self.now;
         let q = self.scan_mut(scan);
@@ -381,7 +381,7 @@ impl Oracle {
         self.touch(self.scans[&scan].spec.table, chunk, &self.cols(scan, chunk));
     }
 
-    /// A use of these columns: all of one moment share a number.
+    /// A use of these columns, all with the same sequence number.
     fn touch(&mut self, table: TableId, chunk: ChunkId, columns: &ColumnSet) {
         let sequence = self.next_sequence();
         for column in columns.iter() {
@@ -392,7 +392,7 @@ impl Oracle {
     }
 
     /// The driver reports a column when all its bytes are in memory, extents that another chunk's
-    /// load brings included; these are then in memory for everybody.
+    /// load brings included; these are then resident for every segment.
     fn complete(&mut self, table: TableId, chunk: ChunkId, columns: &[ColumnId]) {
         for &column in columns {
             self.take_from_load(table, chunk, column);
@@ -652,7 +652,7 @@ impl Oracle {
         self.drop_page_requests(table, chunk);
     }
 
-    /// Queued page requests that a load has just come to cover wait for it.
+    /// Queued page requests that a new load covers wait for that load.
     fn drop_page_requests(&mut self, table: TableId, chunk: ChunkId) {
         let covered = self.resident_or_loading(table, chunk);
         for (&id, page) in &mut self.pages {

@@ -1,8 +1,8 @@
-//! The driver's books: what may a driver know from events and actions alone?
+//! The driver's books: what can a driver know from events and actions alone?
 //!
-//! Idea: the other side of the contract. It says which events are possible (`next.rs`) and whether
-//! the actions keep every promise (`promises.rs`).
-//! Not here: which of the permitted actions is the right one; that is the oracle's matter.
+//! Idea: the other side of the contract. The books say which events are possible (`next.rs`) and
+//! whether the actions keep every promise (`promises.rs`).
+//! Not here: which of the permitted actions is right (the oracle).
 
 mod next;
 mod promises;
@@ -28,7 +28,7 @@ pub(crate) struct World {
     resident_extents: BTreeSet<(TableId, ExtentId)>,
     pub(crate) scans: BTreeMap<ScanId, Scan>,
     pub(crate) pages: BTreeMap<PageRequestId, Page>,
-    /// By the scan that leads it and the chunk.
+    /// By leader and chunk.
     pub(crate) jobs: BTreeMap<(ScanId, ChunkId), Job>,
     tables_registered: u32,
     scans_registered: u64,
@@ -49,13 +49,13 @@ pub(crate) struct Scan {
     pub(crate) needed: ChunkSet,
     pub(crate) held: BTreeSet<ChunkId>,
     pub(crate) lapsed: BTreeSet<ChunkId>,
-    /// With a job that another scan leads.
+    /// Chunks joined to a job that another scan leads.
     pub(crate) joined: BTreeSet<ChunkId>,
-    /// ABM-I5: consumed, by whomever.
+    /// ABM-I5: chunks consumed, by a delivery or through a job.
     pub(crate) done: BTreeSet<ChunkId>,
     pub(crate) waiting: u32,
     pub(crate) failed: bool,
-    /// It was told so.
+    /// The scan was told `Exhausted`.
     pub(crate) exhausted: bool,
 }
 
@@ -64,7 +64,7 @@ pub(crate) struct Scan {
 pub(crate) struct Job {
     table: TableId,
     pub(crate) members: BTreeSet<ScanId>,
-    /// Empty once it has lapsed.
+    /// Empty once the chunk has lapsed.
     pinned: BTreeSet<ColumnId>,
 }
 
@@ -78,9 +78,9 @@ pub(crate) struct Page {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PageState {
-    /// The driver is to read it by itself.
+    /// The driver has to read the page by itself.
     Queued,
-    /// A load brings it.
+    /// A load brings the page.
     Dropped,
     Served,
 }
@@ -124,8 +124,8 @@ impl World {
         columns
     }
 
-    /// Columns that are loading but wait for an extent that nobody brings any more, because the
-    /// load that was to failed.
+    /// Columns that are loading but wait for an extent that no load brings, because the load that
+    /// was to bring it failed.
     pub(crate) fn orphans(&self, table: TableId, chunk: ChunkId) -> Vec<ColumnId> {
         let mut columns = self.loading(table, chunk);
         columns.retain(|&column| self.is_orphan(table, chunk, column));
@@ -168,7 +168,7 @@ impl World {
             .unwrap_or(0)
     }
 
-    /// Chunks still to be handed out, over all scans.
+    /// The number of chunks still to be handed out, over all scans.
     pub(crate) fn needed(&self) -> usize {
         self.scans.values().map(|q| q.needed.len()).sum()
     }
@@ -176,7 +176,7 @@ impl World {
 
 /// The books are kept and checked.
 impl World {
-    /// The driver's own part of an event, before the actions are known.
+    /// Records the driver's own part of an event, before its actions are known.
     pub(crate) fn record(&mut self, event: &Event) {
         match event {
             Event::TableRegistered { table, layout } => {
@@ -306,7 +306,7 @@ impl World {
             load.columns.remove(&column);
             load.extents.retain(|extent| !extents.contains(extent));
             if completed {
-                // The extents are here, whoever was to bring them.
+                // The extents are resident, whichever load was to bring them.
                 let of_table = self.loads.iter_mut().filter(|l| l.table == table);
                 of_table.for_each(|l| l.extents.retain(|extent| !extents.contains(extent)));
                 self.resident.insert((table, chunk, column));
@@ -441,7 +441,7 @@ impl Scan {
             && self.columns(chunk).contains(column)
     }
 
-    /// Each consumer either works on a chunk or waits for one, or has not asked yet.
+    /// Each consumer works on a chunk, waits for one, or has not asked yet.
     pub(crate) fn may_request(&self) -> bool {
         (self.held.len() as u64) + u64::from(self.waiting) < u64::from(self.spec.consumers)
     }

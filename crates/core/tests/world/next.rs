@@ -1,7 +1,7 @@
 //! What does an operation mean in this world?
 //!
-//! Idea: indices pick from what is possible now, so every event is valid; what is impossible is
-//! skipped.
+//! Idea: indices select among the events that are possible now, so every event is valid; impossible
+//! operations are skipped.
 //! Not here: events that a driver must not send (`tests/refused.rs`).
 
 use std::collections::BTreeSet;
@@ -13,7 +13,7 @@ use coscan_core::{
 use super::shapes::{Op, ScanShape, chunk_layouts, shared_extents};
 use super::{PageState, Scan, World};
 
-/// Scans and tables at a time at most: more of them only make the oracle slow.
+/// The most scans and tables at a time: more of them only make the oracle slow.
 const SCANS_MAX: usize = 7;
 const TABLES_MAX: usize = 4;
 
@@ -29,7 +29,7 @@ impl World {
         self.held().chain(lapsed)
     }
 
-    /// The event, or None if nothing of the kind is possible now.
+    /// The event, or `None` if no event of the kind is possible now.
     pub(crate) fn resolve(&self, op: &Op) -> Option<Event> {
         match op {
             Op::Table(shape) => (self.tables.len() < TABLES_MAX).then(|| Event::TableRegistered {
@@ -143,7 +143,7 @@ impl World {
         }
     }
 
-    /// Whom a job's chunk may be given back to. A scan that failed needs nothing any more.
+    /// The scans that a job's chunk may be given back to. A scan that failed needs nothing.
     fn servable(&self, leader: ScanId, chunk: ChunkId) -> Vec<ScanId> {
         let mut scans: Vec<ScanId> = self.jobs[&(leader, chunk)]
             .members
@@ -268,14 +268,14 @@ fn pick<T>(from: impl Iterator<Item = T>, at: usize) -> Option<T> {
     })
 }
 
-/// Those whose bit is set.
+/// The scans whose bit is set.
 fn of_bits(scans: impl Iterator<Item = ScanId>, bits: u16) -> Vec<ScanId> {
     let numbered = scans.enumerate();
     let chosen = numbered.filter(|(at, _)| bits >> (at % 16) & 1 == 1);
     chosen.map(|(_, scan)| scan).collect()
 }
 
-/// Those whose bit is set; the first if none is.
+/// The columns whose bit is set; the first if no bit is.
 fn some_of(columns: &[ColumnId], bits: u16) -> Vec<ColumnId> {
     let chosen: Vec<ColumnId> = columns
         .iter()

@@ -1,9 +1,8 @@
-//! Has every promise been kept to the driver?
+//! Were all promises to the driver kept?
 //!
-//! ABM-I1 a segment is loading at most once; ABM-I2 what is pinned is not evicted; ABM-I3 a load
+//! ABM-I1 a segment is loading at most once; ABM-I2 a pinned column is not evicted; ABM-I3 a load
 //! fits the budget; ABM-I4 a load has a scan that needs it; ABM-I5 a scan is handed each of its
-//! chunks exactly once;
-//! ABM-I7 a failed load fails only whom it must.
+//! chunks exactly once; ABM-I7 a failed load fails exactly the scans that need it.
 
 use coscan_core::{Action, ChunkId, ChunkSet, ColumnId, Event, ExtentId, ScanId};
 
@@ -13,7 +12,7 @@ impl World {
     /// Carries the actions out.
     ///
     /// # Panics
-    /// If one of them breaks a promise.
+    /// An action breaks a promise.
     pub(crate) fn absorb(&mut self, event: &Event, actions: &[Action]) {
         self.check_failures(event, actions);
         for action in actions {

@@ -1,8 +1,8 @@
-//! What may happen, before the world it happens in is known.
+//! What may happen, drawn before the world in which it happens is known.
 //!
 //! Idea: shapes and operations hold numbers that are taken modulo what exists, so that proptest can
 //! shrink them freely.
-//! Not here: what they mean in a given world (`next.rs`).
+//! Not here: their meaning in a given world (`next.rs`).
 
 use coscan_core::{
     ChunkId, ChunkLayout, ColumnId, DeviceId, SharedExtent, StorageModel, TableLayout,
@@ -10,7 +10,7 @@ use coscan_core::{
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// Columns per table at most.
+/// The most columns per table.
 const COLUMNS_MAX: usize = 5;
 
 /// A table before its model is known.
@@ -27,22 +27,22 @@ pub(crate) struct TableShape {
 #[derive(Clone, Debug)]
 pub(crate) struct ScanShape {
     pub(super) table: usize,
-    /// Start, length, bits of columns. Neighbours with the same columns make one part of several
-    /// ranges.
+    /// Start, length, bits of columns. Neighbouring ranges with the same columns make one part of
+    /// several ranges.
     pub(super) ranges: Vec<(u32, u32, u16)>,
     pub(super) consumers: u32,
     pub(super) ordered: bool,
     pub(super) devices_max: Option<u32>,
 }
 
-/// Chunks to append, and what they share.
+/// Chunks to append, and their shared extents.
 #[derive(Clone, Debug)]
 pub(crate) struct Growth {
     pub(super) chunks: Vec<(u16, [u64; COLUMNS_MAX])>,
     pub(super) shared: Vec<(u16, u32, u32, u64)>,
 }
 
-/// Something that could happen. Indices are taken modulo what exists; what is impossible now is
+/// An operation. Indices are taken modulo what exists; an operation that is impossible now is
 /// skipped.
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
@@ -57,12 +57,12 @@ pub(crate) enum Op {
     Lapse(usize),
     Release(usize),
     WithdrawChunks(usize, u32, u32),
-    /// Which held chunk, and bits of the other scans that need it.
+    /// The index of the held chunk, and bits of the other scans that need it.
     BeginJob(usize, u16),
-    /// Which job, and bits of those whom it is given back to.
+    /// The index of the job, and bits of the scans that the chunk is given back to.
     EndJob(usize, u16),
     End(usize),
-    /// Which load, and bits of its columns.
+    /// The index of the load, and bits of its columns.
     Complete(usize, u16),
     Fail(usize, u16),
     Page(usize, u32, u16),
@@ -72,7 +72,7 @@ pub(crate) enum Op {
     Pass,
 }
 
-/// What is left out of random worlds.
+/// What random worlds leave out.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub(crate) model: StorageModel,
@@ -90,7 +90,7 @@ fn chunks(
     vec((0u16..3, sizes()), count)
 }
 
-/// None half the time.
+/// No shared extents in half the cases.
 fn shared(limits: Limits) -> impl Strategy<Value = Vec<(u16, u32, u32, u64)>> {
     let extent = (any::<u16>(), any::<u32>(), 0u32..4, 0u64..30);
     let most = if limits.shared { 4 } else { 0 };
@@ -98,7 +98,7 @@ fn shared(limits: Limits) -> impl Strategy<Value = Vec<(u16, u32, u32, u64)>> {
 }
 
 pub(crate) fn table_shape(limits: Limits) -> impl Strategy<Value = TableShape> {
-    // Some with more than the 64 chunks of a block of the fast scheduler's sets.
+    // Some tables have more than the 64 chunks of a block of the fast scheduler's sets.
     let chunks =
         prop_oneof![24 => chunks(1..=12), 2 => chunks(40), 1 => chunks(60..200), 1 => chunks(0)];
     let columns = match limits.model {
@@ -140,7 +140,7 @@ fn scan_shape(limits: Limits) -> impl Strategy<Value = ScanShape> {
         )
 }
 
-/// From how many devices a scan may read; mostly from all.
+/// How many devices a scan may read from; mostly all.
 fn degree() -> impl Strategy<Value = Option<u32>> {
     prop_oneof![3 => Just(None), 1 => (0u32..4).prop_map(Some)]
 }
