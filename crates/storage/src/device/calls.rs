@@ -1,17 +1,17 @@
-//! Calls into the kernel that may never return: `open`, `stat`, `fstat`, `close` on a mount whose
-//! server is gone.
+//! Kernel calls that may never return: `open`, `stat`, `fstat`, `close` on a mount whose server is
+//! unreachable.
 //!
-//! Idea: whoever asks waits here for an answer from one of the mount's own threads, and no longer
-//! than the time-out. A thread that hangs in the kernel cannot be called back; it is left behind,
-//! and the mount's other threads go on. When all of them hang, so does this mount, and nothing
-//! else: no thread that serves queries, other devices or timers ever makes such a call.
-//! Refused: the runtime's blocking threads. They are shared by all devices, and a runtime that is
-//! dropped waits for them for ever.
-//! Not here: reads (`sys`), which have threads or a ring of their own.
+//! Idea: the caller waits here, at most for the time-out, for an answer from one of the mount's own
+//! threads. A thread that hangs in the kernel cannot be interrupted; it is abandoned, and the
+//! mount's other threads continue. When all of them hang, only this mount hangs: no thread that
+//! serves queries, other devices or timers ever makes such a call.
+//! Refused: the runtime's blocking threads. All devices share them, and dropping a runtime waits
+//! for them without bound.
+//! Not here: reads (`sys`), which have their own threads or ring.
 //! Bounds: at most [`THREADS_MAX`] threads per mount, none after [`IDLE`] without a call; at most
-//! [`WAITING_MAX`] questions wait.
-//! K1: every question ends, by answer or by time-out, also where a call panics. K2: dropping a
-//! question waits for nothing.
+//! [`WAITING_MAX`] calls wait.
+//! K1: every call gets an answer or times out, even if it panics. K2: dropping the future of a call
+//! waits for nothing.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -26,10 +26,9 @@ use tokio::sync::oneshot;
 
 use crate::panics;
 
-/// Enough to hide the latency of a network's file system while a folder of files is opened.
+/// Enough to hide the latency of a network file system while a folder of files is opened.
 const THREADS_MAX: usize = 8;
-/// More would only be questions that time out: a mount that answers has answered thousands within
-/// the time-out.
+/// More calls would only time out: a mount that answers handles thousands within the time-out.
 const WAITING_MAX: usize = 4096;
 /// How long a thread waits for the next call.
 const IDLE: Duration = Duration::from_secs(10);
@@ -39,7 +38,7 @@ const IDLE: Duration = Duration::from_secs(10);
 pub(super) enum Unanswered {
     /// The kernel's error.
     Io(io::Error),
-    /// It did not answer for so long.
+    /// The kernel did not answer within this time.
     Hangs(Duration),
 }
 
@@ -69,11 +68,11 @@ struct Queue {
     idle: usize,
 }
 
-/// Something to do on one of the threads.
+/// A call for one of the threads.
 trait Call: Send + std::fmt::Debug {
-    /// Whether anybody is there to hear the answer.
+    /// Whether the caller still waits for the answer.
     fn is_wanted(&self) -> bool;
-    /// Whether it cannot be refused: files that are open are few, and must be closed.
+    /// Whether the call cannot be refused: open files are few, and must be closed.
     fn must_be_made(&self) -> bool {
         false
     }
@@ -81,7 +80,7 @@ trait Call: Send + std::fmt::Debug {
 }
 
 impl Calls {
-    /// Questions are given up after `wait`.
+    /// A call times out after `wait`.
     pub(super) fn new(wait: Duration) -> Arc<Self> {
         Arc::new(Self {
             shared: Arc::default(),
@@ -89,8 +88,8 @@ impl Calls {
         })
     }
 
-    /// Makes a call that may hang, and waits for its answer. Cancel safe: a call that has not begun
-    /// is not made.
+    /// Makes a call that may hang, and waits for its answer. Cancel safe: a dropped call that has
+    /// not begun is not made.
     pub(super) async fn ask<T: Send + 'static>(
         &self,
         call: impl FnOnce() -> io::Result<T> + Send + 'static,
@@ -104,14 +103,14 @@ impl Calls {
         }
     }
 
-    /// Closes a file. Nobody waits for it.
+    /// Closes a file. The caller does not wait.
     pub(super) fn close(&self, file: File) {
-        // Without a thread there is nothing better than to close it here, which the failed call's
-        // drop has done.
+        // If no thread can be started, dropping the refused call closes the file on this thread;
+        // there is no better way.
         let _closed = self.shared.add(Box::new(Closing { file }));
     }
 
-    /// Every thread hangs in a call, until what this gives is dropped.
+    /// Makes every thread hang in a call until the returned senders are dropped.
     #[cfg(test)]
     pub(super) fn hang(&self) -> Vec<std::sync::mpsc::Sender<()>> {
         let hung = (0..THREADS_MAX).map(|_| {
@@ -131,7 +130,7 @@ impl Shared {
     fn add(self: &Arc<Self>, call: Box<dyn Call>) -> io::Result<()> {
         let mut queue = self.queue.lock();
         if queue.calls.len() >= WAITING_MAX {
-            // All threads hang; most who asked have gone.
+            // All threads hang; most callers have gone.
             queue.calls.retain(|call| call.is_wanted());
             if queue.calls.len() >= WAITING_MAX && !call.must_be_made() {
                 let text = "its file system does not answer, and too many wait for it";
@@ -150,7 +149,7 @@ impl Shared {
             .spawn(move || shared.work());
         match started {
             Ok(_) => queue.threads += 1,
-            // Those that there are will come to it.
+            // The existing threads will make the call.
             Err(_) if queue.threads > 0 => {}
             Err(error) => {
                 queue.calls.pop_back();
@@ -165,7 +164,7 @@ impl Shared {
             if call.is_wanted()
                 && let Err(panic) = catch_unwind(AssertUnwindSafe(|| call.make()))
             {
-                // Its question is answered by being dropped (K1).
+                // Dropping the call answers its caller (K1).
                 panics::panicked("a call into a file system".to_owned(), &*panic);
             }
         }
@@ -188,7 +187,7 @@ impl Shared {
     }
 }
 
-/// A call that somebody waits for.
+/// A call whose answer a caller waits for.
 struct Awaited<C, T> {
     call: C,
     answer: oneshot::Sender<io::Result<T>>,
@@ -206,12 +205,12 @@ impl<C: FnOnce() -> io::Result<T> + Send, T: Send> Call for Awaited<C, T> {
     }
 
     fn make(self: Box<Self>) {
-        // Nobody may be listening any more.
+        // The caller may have gone.
         let _unheard = self.answer.send((self.call)());
     }
 }
 
-/// A file to close: on some file systems the kernel asks the server first.
+/// A file to close: on some file systems the kernel contacts the server first.
 #[derive(Debug)]
 struct Closing {
     file: File,
@@ -263,7 +262,7 @@ mod tests {
             Err(Unanswered::Hangs(_))
         ));
         assert_eq!(other.ask(|| Ok(2)).await.unwrap(), 2);
-        // What nobody waits for any more does not pile up, and what is too much is refused.
+        // Calls whose callers have gone do not accumulate, and calls beyond the bound are refused.
         for _ in 0..WAITING_MAX + 10 {
             drop(futures::poll!(Box::pin(calls.ask(|| Ok(3)))));
         }

@@ -1,12 +1,12 @@
 //! Which device holds a file?
 //!
-//! A local file belongs to the block device that its file system is on (`st_dev`), so that two
-//! disks have two queues and two meters, and one disk one, however many tables are on it; below a
-//! path that is given the name of a device, to that one (`named.rs`).
-//! Everything else belongs to the object store registered for its URL.
+//! A local file belongs to the block device of its file system (`st_dev`), so that two disks have
+//! two queues and two meters, and one disk has one, however many tables are on it. A file below a
+//! path that is configured as part of a named device belongs to that device (`named.rs`).
+//! Any other file belongs to the object store registered for its URL.
 //! Not here: building object stores from URLs and credentials (the engine), reading.
 //! Bounds: at most 65536 devices ([`DeviceId`] is a `u16`); a device is never removed.
-//! R1: a device id, once given out, means the same device for their life.
+//! R1: a device id means the same device for the lifetime of this registry.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
@@ -50,11 +50,11 @@ pub struct DeviceSnapshot {
     pub id: DeviceId,
     /// Its name.
     pub name: String,
-    /// Where its files are: the paths that were given its name, mount points, or the store's URL.
+    /// Where its files are: the paths configured for its name, mount points, or the store's URL.
     pub paths: Vec<String>,
     /// Its meter.
     pub meter: MeterSnapshot,
-    /// The gap that is read rather than skipped.
+    /// The largest gap that is read rather than skipped.
     pub request_cost_bytes: u64,
 }
 
@@ -68,20 +68,20 @@ pub struct Devices {
 
 #[derive(Debug, Default)]
 struct Known {
-    /// By id.
+    /// Devices by id.
     devices: Vec<Arc<dyn Device>>,
-    /// What [`DeviceSnapshot::paths`] says, by id.
+    /// The paths of [`DeviceSnapshot::paths`], by id.
     paths: Vec<BTreeSet<String>>,
     /// Local devices by `st_dev`.
     local: HashMap<u64, DeviceId>,
     /// Local devices by name.
     named: HashMap<String, DeviceId>,
-    /// Registered ones by URL prefix, without a slash at the end.
+    /// Registered devices by URL prefix, without a slash at the end.
     registered: HashMap<String, DeviceId>,
 }
 
 impl Devices {
-    /// None yet.
+    /// A registry without devices.
     #[must_use]
     pub fn new(options: DeviceOptions) -> Self {
         Self {
@@ -91,8 +91,8 @@ impl Devices {
         }
     }
 
-    /// Serves URLs below `url` (`s3://bucket`) from an object store. A store that was registered
-    /// for it before keeps its id and serves those who have it, but no new lookup.
+    /// Serves URLs below `url` (`s3://bucket`) from an object store. A store already registered for
+    /// the URL keeps its id and serves its current users, but no new lookup returns it.
     ///
     /// # Errors
     /// `Internal` if there are 65536 devices.
@@ -105,9 +105,9 @@ impl Devices {
         self.register(url, self.throttled(Arc::new(device)))
     }
 
-    /// Serves URLs below `url` from this device, as it is: for wrappers, tests, and devices of
-    /// other makes. The longest registered prefix of a file's URL wins, and wins over `st_dev`:
-    /// `file:///mnt/a` is a device of its own.
+    /// Serves URLs below `url` from this device as given: for wrappers, tests, and other
+    /// implementations of [`Device`]. The longest registered prefix of a file's URL wins, and wins
+    /// over `st_dev`: a registered `file:///mnt/a` is a device of its own.
     ///
     /// # Errors
     /// `Internal` if there are 65536 devices.
@@ -118,26 +118,26 @@ impl Devices {
         Ok(id)
     }
 
-    /// Whether something is registered for exactly this URL.
+    /// Whether a device is registered for exactly this URL.
     #[must_use]
     pub fn is_registered(&self, url: &str) -> bool {
         self.known.lock().registered.contains_key(&key(url))
     }
 
-    /// The device that was registered for the file at `location` of the store at `url`, if one was;
-    /// a local disk is not.
+    /// The device registered for the file at `location` of the store at `url`, if there is one.
+    /// Local disks are not registered.
     #[must_use]
     pub fn registered_for(&self, url: &str, location: &Path) -> Option<Arc<dyn Device>> {
         let found = self.known.lock().longest_prefix(&key(url), location);
         found.map(|(_, device)| device)
     }
 
-    /// The device that holds the file at `location` of the store at `url`. For a local file this is
-    /// a `stat` call, made beside this thread. Cancel safe.
+    /// The device that holds the file at `location` of the store at `url`. For a local file this
+    /// makes a `stat` call on another thread. Cancel safe.
     ///
     /// # Errors
-    /// `NotFound` or `Read` for a local file that is not there or not to be had, `NoAnswer` where
-    /// its mount hangs; `Read` for a URL that no store is registered for.
+    /// `NotFound` or `Read` for a local file that does not exist or cannot be read, `NoAnswer` if
+    /// its mount hangs; `Read` for a URL without a registered store.
     pub async fn device_for(
         &self,
         url: &str,
@@ -217,8 +217,8 @@ impl Devices {
             }
             return Ok(found);
         }
-        // Under the lock, so that a disk does not get two queues: it starts a thread or a few, and
-        // asks the disk nothing.
+        // Under the lock, so that a disk never gets two queues: this only starts threads and makes
+        // no call to the disk.
         let name = named.map(|named| named.name.as_str());
         let device = LocalDevice::of_number(number, name, calls, options, Ring::start);
         let device = device.map_err(|source| unreadable(location, source.into()))?;

@@ -1,8 +1,8 @@
-//! How does this behave on a device that fails?
+//! How does the system behave on a device that fails?
 //!
-//! A wrapper that injects faults by a plan: rules in order, each with a condition, a fault and how
-//! often it strikes. The first rule that applies to a read is the one that strikes. The plan is
-//! deterministic: reads are numbered in the order in which they are polled first.
+//! A wrapper that injects faults by a plan: rules in order, each with a condition, a fault and the
+//! number of reads that it affects. The first rule whose condition holds for a read applies. The
+//! plan is deterministic: reads are numbered in the order in which they are first polled.
 //! Not here: random plans (a test draws its rules from its seed), faults below the device (bad
 //! sectors of a real disk).
 
@@ -19,10 +19,10 @@ use parking_lot::Mutex;
 use super::{Device, FileVersion, Meter};
 use crate::StorageError;
 
-/// Which reads a fault strikes.
+/// Which reads a fault affects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum When {
-    /// All.
+    /// All reads.
     Always,
     /// The read with this number, from 0.
     Nth(u64),
@@ -37,7 +37,7 @@ pub enum When {
 /// What happens to a read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It fails as if the kernel had said this.
+    /// It fails with this error of the kernel.
     Error(io::ErrorKind),
     /// It fails as if the file ended this many bytes before the end of its first range.
     ShortRead(u64),
@@ -53,14 +53,14 @@ pub enum Fault {
     FlipBit(u64, u8),
 }
 
-/// One line of a plan.
+/// One rule of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// Which reads it strikes.
+    /// Which reads it affects.
     pub when: When,
     /// What happens to them.
     pub fault: Fault,
-    /// How many reads it strikes before it is used up.
+    /// The number of reads it affects before it is used up.
     pub times: u64,
 }
 
@@ -75,7 +75,7 @@ impl Rule {
         }
     }
 
-    /// A rule that strikes once.
+    /// A rule for one read.
     #[must_use]
     pub const fn once(when: When, fault: Fault) -> Self {
         Self {
@@ -86,7 +86,7 @@ impl Rule {
     }
 }
 
-/// A device that fails as planned. `stat` is not disturbed.
+/// A device that fails as planned. `stat` is not affected.
 #[derive(Debug)]
 pub struct Faulty {
     inner: Arc<dyn Device>,
@@ -116,23 +116,23 @@ impl Faulty {
         }
     }
 
-    /// Adds a rule, behind those that are there.
+    /// Adds a rule after the existing ones.
     pub fn add(&self, rule: Rule) {
         self.plan.lock().rules.push(rule);
     }
 
-    /// Forgets all rules: the device is well again.
+    /// Removes all rules: the device does not fail from now on.
     pub fn heal(&self) {
         self.plan.lock().rules.clear();
     }
 
-    /// How many reads it has seen.
+    /// The number of reads so far.
     #[must_use]
     pub fn reads(&self) -> u64 {
         self.plan.lock().reads
     }
 
-    /// How many reads were struck.
+    /// The number of reads that a rule affected.
     #[must_use]
     pub fn struck(&self) -> u64 {
         self.plan.lock().struck

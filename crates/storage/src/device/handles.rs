@@ -1,20 +1,20 @@
-//! Open files, and whether each still is the version it was opened as.
+//! Open files, and whether each is still the version that it was opened for.
 //!
 //! Opening a file walks its path and may block; a scan reads the same few files thousands of times.
-//! So handles are kept, by file version, up to a bound.
-//! On a local file system `fstat` of an open file is answered from memory, and asked where it is
-//! needed. Any other may ask a server, and wait for it for ever; there every call goes through
-//! `calls.rs`, `close` too (`open_file.rs`).
+//! So handles are kept by file version, up to a bound.
+//! On a local file system the kernel answers `fstat` of an open file from memory, so the reading
+//! thread calls it directly. Other file systems may contact a server and wait without bound; for
+//! these every call, `close` included (`open_file.rs`), goes through `calls.rs`.
 //! Not here: reading.
-//! Bounds: at most `open_max` files are kept open (reads that still run may hold a few more), and
-//! none where descriptors run out.
+//! Bounds: at most `open_max` files are kept open (running reads may hold a few more), and none
+//! when the process runs out of descriptors.
 //! H1: a handle is used for a version only after its file was found to be that version
 //! (`local_version.rs`).
 //!
-//! What H1 cannot see: a file rewritten in place, at the same size, within the resolution of its
-//! file system's clock (nanoseconds since Linux 6.13, up to 4 ms before); and a file replaced under
-//! its name while a handle to the old one is open. The latter is harmless: the handle still reads
-//! the version that was asked for, as a whole.
+//! H1 cannot detect a file rewritten in place, at the same size, within the resolution of its file
+//! system's clock (nanoseconds since Linux 6.13, up to 4 ms in older kernels), nor a file replaced
+//! under its name while a handle to the old file is open. The latter is harmless: the handle still
+//! reads the requested version as a whole.
 
 use std::collections::HashMap;
 use std::fs::{File, Metadata, OpenOptions};
@@ -42,16 +42,16 @@ pub(super) struct Handle {
     pub(super) direct: bool,
 }
 
-/// The open files of a device, least recently used first to go.
+/// The open files of a device; the least recently used is closed first.
 #[derive(Debug)]
 pub(super) struct Handles {
     open: Mutex<Open>,
-    /// Whether files are opened with `O_DIRECT`. Turned off for good when the file system refuses
+    /// Whether files are opened with `O_DIRECT`. Set to false for good when the file system refuses
     /// it.
     direct: AtomicBool,
     open_max: usize,
     calls: Arc<Calls>,
-    /// Tests have no file system that hangs: no file counts as local.
+    /// Set by tests, which have no file system that hangs: then no file counts as local.
     #[cfg(test)]
     pub(super) all_remote: AtomicBool,
 }
@@ -74,12 +74,12 @@ impl Handles {
         }
     }
 
-    /// The threads that make the calls that may hang.
+    /// The threads for calls that may hang.
     pub(super) fn calls(&self) -> &Arc<Calls> {
         &self.calls
     }
 
-    /// Whether reads pass the page cache by.
+    /// Whether reads bypass the page cache.
     pub(super) fn direct(&self) -> bool {
         self.direct.load(Ordering::Relaxed)
     }
@@ -104,7 +104,7 @@ impl Handles {
         if let Err(Unanswered::Io(error)) = &opened
             && is_out_of_descriptors(error)
         {
-            // Those that are kept for later are the first to go; reads under way keep theirs.
+            // Kept handles are closed first; running reads keep theirs.
             self.open.lock().handles.clear();
             opened = self.open_anew(file, direct).await;
         }
@@ -127,8 +127,8 @@ impl Handles {
         self.calls.ask(move || open(&path, direct, calls)).await
     }
 
-    /// Fails, and forgets the handle, unless the open file is still this version (H1). Cached pages
-    /// of the part `unneeded` may go.
+    /// Fails, and removes the handle, unless the open file is still this version (H1). The page
+    /// cache may drop the part `unneeded`.
     ///
     /// # Errors
     /// `Replaced`, `Read`, `NoAnswer`.
@@ -156,7 +156,7 @@ impl Handles {
             .inspect_err(|_| self.forget(file))
     }
 
-    #[allow(clippy::unused_self)] // Tests ask it.
+    #[allow(clippy::unused_self)] // Only tests use it.
     fn answers_at_once(&self, handle: &Handle) -> bool {
         #[cfg(test)]
         if self.all_remote.load(Ordering::Relaxed) {
@@ -183,8 +183,8 @@ impl Handles {
         if handle.direct != self.direct() {
             return; // Direct reads were refused while it was being opened.
         }
-        // A linear search among a few hundred, only when a file is opened: less than the opening
-        // costs.
+        // A linear search among a few hundred handles, only when a file is opened: cheaper than the
+        // opening.
         if open.handles.len() >= self.open_max
             && let Some(oldest) = open.handles.iter().min_by_key(|(_, (_, used))| *used)
         {
@@ -207,7 +207,7 @@ fn check_version(metadata: &Metadata, file: &FileVersion) -> Result<(), StorageE
     })
 }
 
-/// The error for a call about a file that the kernel refused, or never answered.
+/// The error for a file call that the kernel refused or did not answer.
 pub(super) fn unreadable(location: &Path, why: Unanswered) -> StorageError {
     let file = name_of(location);
     let source = match why {
@@ -232,7 +232,7 @@ fn is_out_of_descriptors(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 
-/// Opens a file, and says what it is now.
+/// Opens a file, and returns its metadata.
 fn open(path: &std::path::Path, direct: bool, calls: Arc<Calls>) -> io::Result<(Handle, Metadata)> {
     let handle = |file: File, direct| {
         let metadata = file.metadata()?;
@@ -255,7 +255,7 @@ fn open(path: &std::path::Path, direct: bool, calls: Arc<Calls>) -> io::Result<(
         }
     }
     let file = File::open(path)?;
-    // Exact reads: what is read ahead of a scan that takes a third of the columns is mostly waste.
+    // Reads are exact: read-ahead for a scan that takes a third of the columns is mostly waste.
     sys::advise_random(&file);
     handle(file, false)
 }

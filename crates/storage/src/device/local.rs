@@ -1,20 +1,20 @@
-//! Local files, read past the page cache.
+//! Local files, read without the page cache.
 //!
 //! The buffer manager decides what stays in memory. The page cache would hold the same bytes a
 //! second time, evict by its own rule, and hide what was read; so files are opened with `O_DIRECT`,
-//! and reads go through one `io_uring` per device. Direct reads are also what the kernel's control
-//! groups throttle and account exactly.
+//! and reads go through one `io_uring` per device. The kernel's control groups also throttle and
+//! account direct reads exactly.
 //!
-//! Two fallbacks, each also to be had on demand: where the file system refuses `O_DIRECT`, buffered
-//! reads; where the kernel refuses `io_uring`, at first or in the midst, `preadv` on threads
-//! (`positional.rs`).
+//! Two fallbacks, each also available by option: buffered reads where the file system refuses
+//! `O_DIRECT`, and `preadv` on threads (`positional.rs`) where the kernel refuses `io_uring`, at
+//! the start or later.
 //! Not here: open files and their versions (`handles.rs`), layout in memory (`scatter.rs`), unsafe
 //! code (`sys`).
-//! Bounds: `reads_max` reads hold memory at once, the others wait for admission; `queue_depth`
-//! pieces are in the kernel; a read that takes longer than `read_timeout` fails, and so does one
-//! that waits as long for admission while no other ends.
-//! L1: a read succeeds only if its file was the asked-for version before and after. L2: each answer
-//! owns its memory: it holds the pages that its range touches and nothing else
+//! Bounds: `reads_max` reads hold memory at once, other reads wait for admission; `queue_depth`
+//! pieces are in the kernel. A read fails when it takes longer than `read_timeout`, or when it
+//! waits that long for admission while no other read ends.
+//! L1: a read succeeds only if its file was the requested version before and after. L2: each answer
+//! owns its memory, which holds the pages that its range touches and nothing else
 //! ([`footprint`](super::footprint)).
 
 use std::fs;
@@ -59,18 +59,18 @@ pub struct LocalOptions {
     pub engine: LocalEngine,
     /// Whether to try `O_DIRECT`.
     pub direct: bool,
-    /// The most pieces in the kernel. 64 keeps the fastest `NVMe` disk busy with 64 KiB pieces.
+    /// The most pieces in the kernel. 64 pieces of 64 KiB keep the fastest `NVMe` disk busy.
     pub queue_depth: u16,
     /// Threads of the positional engine.
     pub threads: u16,
     /// The size of a piece. 1 MiB is near what a disk takes as one command, and spreads a chunk
-    /// over a RAID's members.
+    /// over the members of a RAID.
     pub piece_bytes: u64,
     /// The most reads that are admitted, and hold memory, at once.
     pub reads_max: usize,
     /// The most files kept open.
     pub handles_max: usize,
-    /// After this long from admission a read fails. Long enough for `reads_max` chunks of 16 MiB at
+    /// A read fails this long after its admission. Long enough for `reads_max` chunks of 16 MiB at
     /// 20 MB/s.
     pub read_timeout: Duration,
 }
@@ -93,10 +93,10 @@ impl Default for LocalOptions {
 /// The local files of one block device (or, without one, of one file system).
 #[derive(Debug)]
 pub struct LocalDevice {
-    /// Given by configuration.
+    /// The configured name.
     label: Option<String>,
     names: Names,
-    /// What it is called since its ring gave up.
+    /// The names in use after the ring gave up.
     names_fallen: Names,
     engine: Engine,
     handles: Handles,
@@ -113,17 +113,17 @@ enum Engine {
     Pool(Pool),
 }
 
-/// What reads once a ring has given up.
+/// The pool that reads after a ring has given up.
 #[derive(Debug)]
 struct Fallback {
-    /// Of its threads.
+    /// The name of its threads.
     name: String,
-    /// `None`: nothing, for who asked for `io_uring` alone.
+    /// `None`: no fallback, because the options ask for `io_uring` alone.
     threads: Option<u16>,
     pool: OnceLock<Pool>,
 }
 
-/// A device's name, by how files are opened.
+/// The name of a device, by how files are opened.
 #[derive(Debug)]
 struct Names {
     direct: String,
@@ -148,7 +148,8 @@ impl LocalDevice {
         Self::open_with(path, options, Ring::start)
     }
 
-    /// The same, with what makes the ring: tests refuse it, as some container runtimes do.
+    /// As [`LocalDevice::open`], with the function that makes the ring: tests refuse it, as some
+    /// container runtimes do.
     fn open_with(
         path: &std::path::Path,
         options: &LocalOptions,
@@ -170,8 +171,8 @@ impl LocalDevice {
         Self::of_number(number, None, calls, options, start_ring).map_err(fail)
     }
 
-    /// The device with this number, whose calls that may hang are made by `calls`; called `name`,
-    /// or as the system calls it. Asks its file systems nothing.
+    /// The device with this number. `calls` makes its calls that may hang. Its name is `name`, or
+    /// the system's name of the device. Makes no call to its file systems.
     pub(super) fn of_number(
         number: u64,
         name: Option<&str>,
@@ -195,7 +196,7 @@ impl LocalDevice {
         })
     }
 
-    /// The same device, with a name that errors say.
+    /// The same device with a name for errors.
     #[must_use]
     pub fn called(self, name: &str) -> Self {
         Self {
@@ -204,13 +205,13 @@ impl LocalDevice {
         }
     }
 
-    /// Whether reads pass the page cache by. Turns false for good at the first refusal.
+    /// Whether reads bypass the page cache. Becomes false for good at the first refusal.
     #[must_use]
     pub fn is_direct(&self) -> bool {
         self.handles.direct()
     }
 
-    /// One attempt, with the file open. The outer result is the device's, the inner one the
+    /// One attempt to read, with the file open. The outer result is the device's, the inner one the
     /// kernel's.
     async fn attempt(
         &self,
@@ -219,8 +220,8 @@ impl LocalDevice {
         ranges: &[Range<u64>],
     ) -> Result<Outcome, StorageError> {
         let permit = self.admit(file, ranges).await?;
-        // Runs must not share a page, so a gap below a page is always joined; it would be read
-        // anyway.
+        // Runs must not share a page, so a gap smaller than a page is always joined; it would be
+        // read anyway.
         let runs = plan(ranges, self.request_cost_bytes().max(PAGE), u64::MAX);
         let scatter = Scatter::new(ranges, &runs, self.piece_bytes, SINK_BYTES);
         let wanted = ranges.iter().map(|range| range.end - range.start).sum();
@@ -241,8 +242,9 @@ impl LocalDevice {
         }
     }
 
-    /// Waits for room: as long as reads end, else until the time-out. The reads of a disk that
-    /// hangs keep their room, and those behind them would wait for ever (D3).
+    /// Waits for admission while other reads end, otherwise until the time-out. Reads on a disk
+    /// that hangs keep their places, so without the time-out the waiting reads would never end
+    /// (D3).
     async fn admit(
         &self,
         file: &FileVersion,
@@ -269,8 +271,8 @@ impl LocalDevice {
         }
     }
 
-    /// From now on it takes reads and carries none out, like a disk that hangs. Positional engine
-    /// only.
+    /// From now on the device accepts reads and carries none out, like a disk that hangs.
+    /// Positional engine only.
     #[cfg(test)]
     pub(crate) fn hang(&self) {
         let Engine::Pool(pool) = &self.engine else {
@@ -279,7 +281,7 @@ impl LocalDevice {
         pool.hang();
     }
 
-    /// From now on no call into its file system returns, until what this gives is dropped.
+    /// From now on no call into the file system returns until the returned senders are dropped.
     #[cfg(test)]
     pub(crate) fn hang_calls(&self) -> Vec<std::sync::mpsc::Sender<()>> {
         self.handles
@@ -321,23 +323,24 @@ impl Device for LocalDevice {
             let handle = self.handles.open(file).await?;
             past_end(name_of(&file.location), file.size, ranges)?;
             let outcome = self.attempt(file, &handle, ranges).await?;
-            // Buffered, the bytes are in our frames and in the page cache. There they would be held
-            // twice, outside the budget, and push out what other programs use. On a memory file
-            // system there is nothing to drop, and the kernel does nothing.
+            // After a buffered read the bytes are in a frame and in the page cache. The page cache
+            // would hold them a second time, outside the budget, and displace what other programs
+            // use. On a memory file system there is nothing to drop, and the kernel ignores the
+            // advice.
             let unneeded = (!handle.direct).then(|| hull(ranges));
-            // Before the outcome is looked at: a file that was cut short is first of all not the
-            // version asked for.
+            // Checked before the outcome: for a truncated file the right error is that it is
+            // another version.
             self.handles.verify(&handle, file, unneeded).await?;
             match outcome {
                 Ok(answers) => return Ok(answers),
-                // Some file systems take the flag and refuse the read. This ends: the next handle
-                // is not direct.
+                // Some file systems accept the flag and refuse the read. The loop ends, because the
+                // next handle is not direct.
                 Err(Failure::Io { source, .. })
                     if handle.direct && source.raw_os_error() == Some(libc::EINVAL) =>
                 {
                     self.handles.refuse_direct();
                 }
-                // This ends, too: the pool abandons nothing.
+                // The loop ends here too, because the pool abandons nothing.
                 Err(Failure::Abandoned) if self.engine.can_fall() => {
                     let fallen = self.engine.fall_back();
                     fallen.map_err(|source| {
@@ -418,7 +421,7 @@ impl Engine {
         matches!(self, Self::Ring(_, fallback) if fallback.pool.get().is_some())
     }
 
-    /// From now on reads are positional.
+    /// Switches to positional reads.
     fn fall_back(&self) -> io::Result<()> {
         let Self::Ring(_, fallback) = self else {
             return Ok(());
@@ -426,7 +429,7 @@ impl Engine {
         let (Some(threads), None) = (fallback.threads, fallback.pool.get()) else {
             return Ok(());
         };
-        // Others may come here, too: then one pool is kept, and the other ends.
+        // If several reads come here, one pool is kept and the others end.
         let pool = Pool::start(&fallback.name, threads)?;
         if fallback.pool.set(pool).is_ok() {
             log::warn!("{}: io_uring gave up; reading by pread", fallback.name);
@@ -445,7 +448,7 @@ impl Engine {
     }
 }
 
-/// What a failure is called outside.
+/// The storage error for a failure.
 fn error(file: &FileVersion, ranges: &[Range<u64>], failure: Failure) -> StorageError {
     let name = name_of(&file.location);
     match failure {
@@ -472,7 +475,7 @@ fn error(file: &FileVersion, ranges: &[Range<u64>], failure: Failure) -> Storage
     }
 }
 
-/// From the first to the last byte of ascending ranges.
+/// The range from the first to the last byte of ascending ranges.
 fn hull(ranges: &[Range<u64>]) -> Range<u64> {
     let mut full = ranges.iter().filter(|range| !range.is_empty());
     let Some(first) = full.next() else {
@@ -481,7 +484,7 @@ fn hull(ranges: &[Range<u64>]) -> Range<u64> {
     first.start..full.next_back().unwrap_or(first).end
 }
 
-/// What the mount table calls a device number: `/dev/vda1`, `tmpfs`; else its number.
+/// The mount table's name of a device number: `/dev/vda1`, `tmpfs`; else the number.
 fn block_device(number: u64) -> String {
     let wanted = format!("{}:{}", libc::major(number), libc::minor(number));
     // "36 35 98:0 /root /mountpoint options … - type source options"
@@ -493,16 +496,16 @@ fn block_device(number: u64) -> String {
     source.map_or_else(|| format!("device {wanted}"), str::to_owned)
 }
 
-/// How the positional engine is called.
+/// The name of the positional engine.
 const PREAD: &str = "pread";
-/// Of a page on an idle `NVMe` disk or cloud volume, through the kernel: 50 to 500 µs.
+/// The latency of a page on an idle `NVMe` disk or cloud volume, through the kernel: 50 to 500 µs.
 const LATENCY: Duration = Duration::from_micros(100);
-/// Of one `NVMe` disk or a good cloud volume.
+/// The bandwidth of one `NVMe` disk or a good cloud volume.
 const BYTES_PER_SECOND: f64 = 1e9;
-/// A gap below a page is read anyway. The upper bound keeps a mismeasured device (a throttle makes
-/// the first bytes of a burst look free) from reading the columns between.
+/// A gap smaller than a page is read anyway. The upper bound keeps a mismeasured device (a throttle
+/// makes the first bytes of a burst look free) from reading the columns between.
 const REQUEST_COST_BYTES: RangeInclusive<u64> = PAGE..=256 << 10;
-/// Gaps go here, in as many segments as it takes: at most 4 per merged gap.
+/// The size of the sink for gaps; a larger gap takes several segments, at most 4 per merged gap.
 const SINK_BYTES: u64 = 64 << 10;
 
 #[cfg(test)]
@@ -516,8 +519,8 @@ mod tests {
 
     use super::*;
 
-    /// What the kernel says where a container runtime or an administrator forbids `io_uring`, and
-    /// what an old one says.
+    /// The kernel's errors where a container runtime or an administrator forbids `io_uring`, and in
+    /// old kernels.
     const REFUSALS: [i32; 2] = [libc::EPERM, libc::ENOSYS];
 
     fn refused(
@@ -548,7 +551,7 @@ mod tests {
             let version = stat(&device, &file).await;
             let answers = device.read(&version, &[5..19_000]).await.unwrap();
             assert!(answers[0] == vec![7; 18_995]);
-            // Who asked for it and nothing else hears why not.
+            // Options that ask for `io_uring` alone get the reason as an error.
             let error = refused(&file, LocalEngine::Uring, errno).unwrap_err();
             let path = file.path().display().to_string();
             assert!(
@@ -559,7 +562,7 @@ mod tests {
         }
     }
 
-    /// A device on a ring, or `None` where there is none to be had.
+    /// A device on a ring, or `None` where `io_uring` is not available.
     fn on_a_ring(file: &NamedTempFile, engine: LocalEngine) -> Option<LocalDevice> {
         let options = LocalOptions {
             engine,
@@ -592,7 +595,7 @@ mod tests {
         };
         let version = stat(&device, &file).await;
         device.read(&version, &[0..10]).await.unwrap();
-        // Some are in the ring when it breaks, some wait to be admitted, some come later.
+        // When the ring breaks, some reads are in it, some wait for admission, some come later.
         let reads = (0..40_u64).map(|n| n * 9_000..n * 9_000 + 30_000);
         let reads = futures::future::join_all(reads.map(|range| async {
             let answer = device.read(&version, std::slice::from_ref(&range)).await;
@@ -638,7 +641,7 @@ mod tests {
         device.read(&version, &[0..10]).await.unwrap();
         device.hang();
         tokio::time::pause();
-        // Two that are admitted, and two that wait for room that never comes.
+        // Two admitted reads, and two that wait for places that never become free.
         for _ in 0..2 {
             let before = tokio::time::Instant::now();
             let (one, other) = tokio::join!(
@@ -675,7 +678,7 @@ mod tests {
         device.read(&version, &[0..10]).await.unwrap();
         let hung = device.hang_calls();
         let location = version.location.clone();
-        // Its file is open: what hangs is the question whether it still is that version.
+        // The file is open: the call that hangs asks whether it is still that version.
         let mut read = pin!(device.read(&version, &[5..50]));
         let mut ask = pin!(device.stat(&location));
         let begun = std::time::Instant::now();

@@ -1,6 +1,6 @@
-//! Where is a location of the local store, and what do errors call it?
+//! Which path does a location of the local store have, and which name do errors use?
 //!
-//! The store is rooted at `/`, and locations have no first slash.
+//! The store is rooted at `/`, and locations have no leading slash.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ pub(super) fn path_of(location: &Path) -> PathBuf {
     PathBuf::from(name_of(location))
 }
 
-/// What errors call it.
+/// The name of a location in errors.
 pub(super) fn name_of(location: &Path) -> String {
     format!("/{location}")
 }

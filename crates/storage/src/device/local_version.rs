@@ -1,11 +1,11 @@
 //! When are two local files the same version?
 //!
-//! Size, modification time and inode are what most programs compare, and what `cp -p`, `rsync -t`
-//! and `mv` keep. The time of the last change (ctime) they cannot set, so a version's time is that,
-//! where the file system has it; its tag names all four. Versions that come from `object_store`'s
-//! own listing know less: they are compared by what they know.
-//! V1: two versions of ours that are equal are of one inode that was not changed in between, by the
-//! file system's clock.
+//! Most programs compare size, modification time and inode; `cp -p`, `rsync -t` and `mv` preserve
+//! the first two. No program can set the time of the last change (ctime), so a version's time is
+//! ctime where the file system has it; its tag names all four. Versions from `object_store`'s own
+//! listing have fewer of these values and are compared by those.
+//! V1: two equal versions made here are of one inode that did not change in between, by the file
+//! system's clock.
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
@@ -17,7 +17,7 @@ use super::local_path::path_of;
 
 const NS: i128 = 1_000_000_000;
 
-/// The version that a local file has now.
+/// The current version of a local file.
 #[must_use]
 pub fn local_version(location: &Path, metadata: &Metadata) -> FileVersion {
     let (modified, changed) = (modified_ns(metadata), changed_ns(metadata));
@@ -25,14 +25,14 @@ pub fn local_version(location: &Path, metadata: &Metadata) -> FileVersion {
     FileVersion {
         location: location.clone(),
         size: metadata.len(),
-        // Some file systems have no such time.
+        // Some file systems have no ctime.
         modified_ns: if changed > 0 { changed } else { modified },
         e_tag: Some(format!("{known}-{modified:x}-{changed:x}")),
     }
 }
 
-/// The version that a local file has now, if it is still the one that a store has listed which
-/// knows less; `None` if it is not, or if it was listed by who knows all.
+/// The current version of a local file that a store has listed with fewer values, if the file still
+/// has those values. `None` if it does not, or if the version has all values already.
 #[must_use]
 pub fn known_in_full(file: &FileVersion) -> Option<FileVersion> {
     if parts(file).count() == PARTS {
@@ -43,8 +43,8 @@ pub fn known_in_full(file: &FileVersion) -> Option<FileVersion> {
     is_now(file, &now).then_some(now)
 }
 
-/// Whether an open file is this version. What has lost its last name was changed by that and by
-/// nobody else: no program can open it any more.
+/// Whether an open file is this version. A file that has lost its last name has a new ctime for
+/// that reason alone, because no program can open it; for such a file ctime is not compared.
 pub(super) fn is_version(metadata: &Metadata, file: &FileVersion) -> bool {
     let now = local_version(&file.location, metadata);
     let nameless = || {
@@ -57,8 +57,8 @@ pub(super) fn is_version(metadata: &Metadata, file: &FileVersion) -> bool {
     is_now(file, &now) || nameless()
 }
 
-/// Whether a version is the one that [`local_version()`] found: it equals it, or was made by
-/// somebody who knows less.
+/// Whether a version is the one that [`local_version()`] found: equal to it, or equal in the fewer
+/// values that it has.
 pub(super) fn is_now(file: &FileVersion, now: &FileVersion) -> bool {
     if file == now {
         return true;
@@ -69,9 +69,9 @@ pub(super) fn is_now(file: &FileVersion, now: &FileVersion) -> bool {
     };
     let same_tag = match (file.e_tag.as_deref(), parts(file).count()) {
         (Some(tag), KNOWN) => tag == format!("{inode}-{micros}-{size}"),
-        // One of ours, which is another.
+        // A tag of the full form that differs.
         (Some(_), PARTS) => false,
-        // Any other tag, or none, says nothing about a local file.
+        // Any other tag, or none, does not identify a local file.
         _ => true,
     };
     same_tag
@@ -80,9 +80,9 @@ pub(super) fn is_now(file: &FileVersion, now: &FileVersion) -> bool {
         && i128::from_str_radix(modified, 16).is_ok_and(|modified| modified == file.modified_ns)
 }
 
-/// Parts of a tag of ours.
+/// The number of parts in a tag made here.
 const PARTS: usize = 5;
-/// Those of them that `object_store` knows, which come first.
+/// The number of parts that `object_store` has too; they come first.
 const KNOWN: usize = 3;
 
 fn parts(file: &FileVersion) -> impl Iterator<Item = &str> {
@@ -91,7 +91,7 @@ fn parts(file: &FileVersion) -> impl Iterator<Item = &str> {
 
 /// `object_store`'s tag of a local file.
 fn tag(inode: u64, modified_ns: i128, size: u64) -> String {
-    // Before 1970 object_store says 0.
+    // For times before 1970 object_store writes 0.
     let micros = modified_ns.max(0) / 1000;
     format!("{inode:x}-{micros:x}-{size:x}")
 }

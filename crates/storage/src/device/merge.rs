@@ -1,10 +1,10 @@
 //! Which requests fetch these ranges at the least cost?
 //!
 //! Ranges that touch are joined. A gap is read only when that is cheaper than a second request. A
-//! request has a maximum size, so that large ranges arrive as several requests at once.
-//! Not here: what a request costs
+//! request has a maximum size, so that a large range arrives as several concurrent requests.
+//! Not here: the cost of a request
 //! ([`Device::request_cost_bytes`](super::Device::request_cost_bytes)), alignment to pages
-//! (`scatter.rs`), issuing.
+//! (`scatter.rs`), issuing requests.
 //! Bounds: one pass; at most one request per range plus one per `request_bytes_max` bytes.
 //! M1: every wanted byte is in exactly one part of one request. M2: requests are ascending, do not
 //! overlap, and begin and end with a wanted byte. M3: no request is longer than
@@ -19,7 +19,8 @@ use bytes::Bytes;
 pub struct Request {
     /// The bytes of the file to fetch.
     pub range: Range<u64>,
-    /// What of it belongs to which wanted range, ascending. The bytes between parts are gaps.
+    /// The parts of the request that belong to wanted ranges, ascending. The bytes between parts
+    /// are gaps.
     pub parts: Vec<Part>,
 }
 
@@ -33,13 +34,13 @@ pub struct Part {
 }
 
 impl Request {
-    /// How many bytes it fetches.
+    /// The number of bytes it fetches.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.range.end - self.range.start
     }
 
-    /// Never: a request begins with a wanted byte (M2).
+    /// Always false: a request begins with a wanted byte (M2).
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.range.is_empty()
@@ -48,20 +49,20 @@ impl Request {
     /// The part's bytes within the request's answer, without a copy.
     ///
     /// # Panics
-    /// If `answer` is not the whole answer of this request.
+    /// `answer` is not the whole answer of this request.
     #[must_use]
     pub fn slice(&self, answer: &Bytes, part: &Part) -> Bytes {
-        // An answer that is in memory has a length that fits.
+        // The length of an answer in memory fits.
         let at = |offset: u64| usize::try_from(offset - self.range.start).unwrap_or(usize::MAX);
         answer.slice(at(part.range.start)..at(part.range.end))
     }
 }
 
 /// The requests that fetch `wanted`, which must be ascending and not overlapping; empty ranges get
-/// no part. Ranges are joined where they touch or the gap between them is below `gap_bytes`.
+/// no part. Ranges are joined where they touch or the gap between them is smaller than `gap_bytes`.
 ///
 /// # Panics
-/// If `request_bytes_max` is 0.
+/// `request_bytes_max` is 0.
 #[must_use]
 pub fn plan(wanted: &[Range<u64>], gap_bytes: u64, request_bytes_max: u64) -> Vec<Request> {
     assert!(request_bytes_max > 0, "a request brings at least one byte");
@@ -123,8 +124,8 @@ mod tests {
         })
     }
 
-    /// Byte by byte: a wanted byte joins the open request if it is near enough and there is room,
-    /// else opens one.
+    /// Byte by byte: a wanted byte joins the open request if it is near enough and the request has
+    /// room; otherwise it opens one.
     fn naive(wanted: &[Range<u64>], gap: u64, max: u64) -> Vec<Range<u64>> {
         let mut requests: Vec<Range<u64>> = Vec::new();
         for byte in wanted.iter().cloned().flatten() {
@@ -147,7 +148,7 @@ mod tests {
             let issued: Vec<_> = requests.iter().map(|r| r.range.clone()).collect();
             prop_assert_eq!(&issued, &naive(&wanted, gap, max));
 
-            // Cutting the answers up gives each range its bytes, once and in order (M1).
+            // Cutting up the answers gives each range its bytes, once and in order (M1).
             let file: Vec<u8> = (0..200).collect();
             let mut got = vec![Vec::new(); wanted.len()];
             for request in &requests {

@@ -1,14 +1,14 @@
-//! What does a device do, and how fast is it?
+//! How busy is a device, and how fast is it?
 //!
 //! Counts requests and bytes, tracks how long at least one request was outstanding, and estimates
-//! latency and bandwidth so that others can weigh a second request against a longer one
+//! latency and bandwidth, so that callers can weigh a second request against a longer one
 //! ([`Meter::request_cost_bytes`]).
 //!
-//! Idea: latency is what a small request takes that finds the device idle; bandwidth is what comes
-//! per second of busy time while requests are large. Both are exponentially weighted, and start
-//! from what the kind of device usually shows, because the first plan is made before the first
+//! Idea: latency is the time of a small request that finds the device idle; bandwidth is the bytes
+//! per second of busy time while requests are large. Both are exponentially weighted averages that
+//! start from typical values of the kind of device, because the first plan is made before the first
 //! read.
-//! Not here: who asked, and for what (the buffer manager's statistics).
+//! Not here: who read, and for what (the buffer manager's statistics).
 //! Bounds: constant size; one short critical section when a read begins and one when it ends.
 
 use std::ops::RangeInclusive;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-// Tokio's clock, so that a paused test clock moves the meter too. Without a runtime it is the real
+// Tokio's clock, so that a paused test clock also stops the meter. Without a runtime it is the real
 // clock.
 use tokio::time::Instant;
 
@@ -35,7 +35,7 @@ struct State {
     requests_failed: u64,
     depth: u64,
     depth_max: u64,
-    /// Busy time of closed busy periods.
+    /// Total length of the closed busy periods.
     busy: Duration,
     /// Start of the open busy period. M1: `Some` exactly while `depth > 0`.
     busy_since: Option<Instant>,
@@ -49,20 +49,20 @@ struct State {
 struct Window {
     bytes: u64,
     requests: u64,
-    /// The device's whole busy time when the window was opened.
+    /// The device's total busy time when the window was opened.
     opened_at_busy: Duration,
 }
 
 /// The numbers of a [`Meter`] at one moment.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MeterSnapshot {
-    /// Bytes that came from the device, gaps and page rounding included.
+    /// Bytes that the device read, gaps and page rounding included.
     pub bytes: u64,
-    /// Bytes that were asked for.
+    /// Bytes that callers wanted.
     pub bytes_wanted: u64,
-    /// Requests finished, whether they succeeded or not.
+    /// Requests that ended, successfully or not.
     pub requests: u64,
-    /// Requests that failed or were given up.
+    /// Requests that failed or were abandoned.
     pub requests_failed: u64,
     /// Requests outstanding now.
     pub depth: u64,
@@ -70,7 +70,7 @@ pub struct MeterSnapshot {
     pub depth_max: u64,
     /// How long at least one request was outstanding.
     pub busy: Duration,
-    /// How long the meter has existed.
+    /// The age of the meter.
     pub elapsed: Duration,
     /// Estimated time of a small request on an idle device.
     pub latency: Duration,
@@ -85,7 +85,7 @@ impl MeterSnapshot {
         ratio(self.busy, self.elapsed)
     }
 
-    /// The same between an earlier snapshot of the same meter and this one.
+    /// The same fraction for the time between an earlier snapshot of the same meter and this one.
     #[must_use]
     pub fn utilisation_since(&self, earlier: &Self) -> f64 {
         ratio(
@@ -96,7 +96,7 @@ impl MeterSnapshot {
 }
 
 impl Meter {
-    /// A meter that believes `latency` and `bytes_per_second` until it has measured.
+    /// A meter that uses `latency` and `bytes_per_second` until it has measured.
     #[must_use]
     pub fn new(latency: Duration, bytes_per_second: f64) -> Self {
         Self {
@@ -117,9 +117,9 @@ impl Meter {
         }
     }
 
-    /// Notes that `requests` requests for `bytes` bytes went out, `bytes_wanted` of which somebody
-    /// asked for. Call [`InFlight::complete`] when they succeeded; dropping the guard notes that
-    /// they failed.
+    /// Records that `requests` requests for `bytes` bytes were issued, of which callers wanted
+    /// `bytes_wanted`. Call [`InFlight::complete`] when the requests have succeeded; dropping the
+    /// guard without it counts them as failed.
     #[must_use]
     pub fn begin(&self, requests: u64, bytes: u64, bytes_wanted: u64) -> InFlight {
         let now = Instant::now();
@@ -141,7 +141,7 @@ impl Meter {
         }
     }
 
-    /// The numbers now.
+    /// The current numbers.
     #[must_use]
     pub fn snapshot(&self) -> MeterSnapshot {
         let now = Instant::now();
@@ -160,13 +160,13 @@ impl Meter {
         }
     }
 
-    /// The bytes that the device could have read in the time a further request costs, held within
-    /// `bounds`: a gap between two ranges is worth reading exactly while it is smaller.
+    /// The bytes that the device could have read in the time that one more request costs, clamped
+    /// to `bounds`: reading a gap between two ranges pays exactly while the gap is smaller.
     #[must_use]
     pub fn request_cost_bytes(&self, bounds: &RangeInclusive<u64>) -> u64 {
         let state = self.state.lock();
         let cost = state.latency_s * state.bytes_per_second;
-        // A float cast saturates, so that an absurd estimate ends at a bound.
+        // A float cast saturates, so an absurd estimate ends at a bound.
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         let cost = cost as u64;
         cost.clamp(*bounds.start(), *bounds.end())
@@ -215,7 +215,7 @@ impl State {
         if seconds < WINDOW_S_MIN {
             return;
         }
-        // A window of small requests shows the latency once more, not the bandwidth.
+        // A window of small requests reflects latency, not bandwidth.
         if self.window.bytes / self.window.requests >= BANDWIDTH_REQUEST_BYTES_MIN {
             let sample = self.window.bytes as f64 / seconds;
             self.bytes_per_second += WEIGHT * (sample - self.bytes_per_second);
@@ -235,13 +235,13 @@ pub struct InFlight {
     requests: u64,
     bytes: u64,
     bytes_wanted: u64,
-    /// It is one request, and found the device idle.
+    /// Whether this is a single request that found the device idle.
     alone: bool,
     succeeded: bool,
 }
 
 impl InFlight {
-    /// Notes that the requests succeeded.
+    /// Records that the requests succeeded.
     pub fn complete(mut self) {
         self.succeeded = true;
     }
@@ -260,13 +260,13 @@ fn ratio(part: Duration, whole: Duration) -> f64 {
     (part.as_secs_f64() / whole.as_secs_f64()).clamp(0.0, 1.0)
 }
 
-/// Of a new sample. A quarter follows a change of bandwidth (a throttle set, a neighbour gone)
-/// within ten samples.
+/// The weight of a new sample. With a quarter the estimate follows a change of bandwidth (a
+/// throttle set, a neighbour gone) within ten samples.
 const WEIGHT: f64 = 0.25;
-/// Up to here a request's time is latency on every device we know: 64 KiB take 0.3 ms even at 200
-/// MB/s.
+/// The time of a request up to this size is latency on every known device: 64 KiB take 0.3 ms even
+/// at 200 MB/s.
 const LATENCY_SAMPLE_BYTES_MAX: u64 = 64 << 10;
-/// From here on a request's time is mostly transfer on a local disk.
+/// The time of a request from this size on is mostly transfer on a local disk.
 const BANDWIDTH_REQUEST_BYTES_MIN: u64 = 256 << 10;
 /// Shorter windows would measure the jitter of single completions.
 const WINDOW_S_MIN: f64 = 0.02;
@@ -308,7 +308,7 @@ mod tests {
             read.complete();
         }
         assert!((meter.snapshot().latency.as_secs_f64() - 0.005).abs() < 1e-4);
-        // Small requests say nothing about bandwidth.
+        // Small requests do not change the bandwidth estimate.
         assert!((meter.snapshot().bytes_per_second - 1e9).abs() < 1.0);
         for _ in 0..40 {
             let read = meter.begin(1, 20_000_000, 20_000_000);

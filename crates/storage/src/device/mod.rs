@@ -1,11 +1,11 @@
-//! What bytes are read from: disks, mount points, buckets.
+//! What are bytes read from? Disks, mount points, buckets.
 //!
-//! A [`Device`] is something with a bandwidth and a queue of its own. It reads exact ranges of
-//! files at a known version, meters what it does, and says what a further request costs. Everything
-//! above it (chunk loads, footers, page requests) reads through this trait, so that a bench can
-//! slow a device down ([`Throttled`]) and a test can break it ([`Faulty`]).
+//! A [`Device`] has its own bandwidth and queue. It reads exact ranges of files at a known version,
+//! meters its work, and estimates the cost of one more request. Everything above it (chunk loads,
+//! footers, page requests) reads through this trait, so that a benchmark can slow a device down
+//! ([`Throttled`]) and a test can make it fail ([`Faulty`]).
 //!
-//! | file | what it answers |
+//! | file | question or content |
 //! |---|---|
 //! | `local.rs` | local files: `io_uring` and direct I/O, with `positional.rs` as the fallback |
 //! | `object.rs` | object stores: S3, HTTP, memory |
@@ -23,10 +23,10 @@
 //! | `sys` | the unsafe code |
 //!
 //! Not here: what to read and when (the buffer manager), retries across devices.
-//! D1: an answer is the asked-for bytes of the asked-for version, or an error. D2: each answer owns
-//! its memory alone, at most [`footprint`] bytes, so that dropping one frees it whatever was read
-//! along with it. D3: every read ends, by answer or by time-out. D4: what a device waits for holds
-//! up no thread but its own: neither a call nor dropping what it gave may block.
+//! D1: an answer is the requested bytes of the requested version, or an error. D2: each answer owns
+//! its memory alone, at most [`footprint`] bytes, so that dropping it frees the memory whatever was
+//! read together with it. D3: every read ends, by answer or by time-out. D4: a device that waits
+//! blocks no thread but its own: neither a call nor dropping its result may block.
 
 mod calls;
 mod devices;
@@ -69,11 +69,11 @@ pub use throttle::{Throttle, Throttled};
 /// One file at one version.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileVersion {
-    /// Where it is, on its store. On the local store: its absolute path without the first slash.
+    /// The location on its store. On the local store: its absolute path without the leading slash.
     pub location: Path,
     /// Its size in bytes.
     pub size: u64,
-    /// When it was last modified, in nanoseconds since 1970; of a local file, when it was last
+    /// When it was last modified, in nanoseconds since 1970; for a local file, when it was last
     /// changed in any way ([`local_version()`]).
     pub modified_ns: i128,
     /// The store's tag of this version, if it gives one.
@@ -86,7 +86,7 @@ impl FileVersion {
     pub fn modified(&self) -> SystemTime {
         let nanos = self.modified_ns.unsigned_abs();
         let second = 1_000_000_000;
-        // Times that no clock shows are cut off.
+        // Times beyond the range of a clock are clamped.
         let seconds = u64::try_from(nanos / second).unwrap_or(u64::MAX);
         let rest = u32::try_from(nanos % second).unwrap_or(0);
         let since = Duration::new(seconds.min(i64::MAX.unsigned_abs() / 2), rest);
@@ -97,8 +97,8 @@ impl FileVersion {
         }
     }
 
-    /// Whether this is the version that [`Device::stat`] found. A local file's may have been listed
-    /// by a store that knows less of it.
+    /// Whether this is the version that [`Device::stat`] found. The version of a local file may
+    /// come from a store's listing, which has fewer values.
     #[must_use]
     pub fn is_still(&self, now: &Self) -> bool {
         local_version::is_now(self, now)
@@ -118,45 +118,45 @@ impl From<&ObjectMeta> for FileVersion {
     }
 }
 
-/// Something with a bandwidth and a queue of its own that files can be read from.
+/// A source of file bytes with its own bandwidth and queue.
 ///
 /// Futures need a Tokio runtime with time enabled.
 #[async_trait]
 pub trait Device: Send + Sync + Debug {
-    /// What it is and how it is read: `/dev/vda (io_uring, O_DIRECT)`, `s3://bucket`.
+    /// The device and its way of reading: `/dev/vda (io_uring, O_DIRECT)`, `s3://bucket`.
     fn name(&self) -> &str;
 
-    /// The name that it was given by configuration: errors say it.
+    /// The configured name of the device, which errors use.
     fn label(&self) -> Option<&str> {
         None
     }
 
-    /// One scatter-gather request: the bytes of each range, in order. Ranges are ascending and do
-    /// not overlap; they may be empty. Without a wanted byte nothing is read or checked.
+    /// One scatter-gather request: returns the bytes of each range, in order. Ranges are ascending
+    /// and do not overlap; they may be empty. If all are empty, nothing is read or checked.
     ///
-    /// Cancel safe: dropping the future may waste the read, and does nothing else.
+    /// Cancel safe: dropping the future wastes at most the read.
     ///
     /// # Errors
-    /// `NotFound`; `Replaced` if the file is not, or during the read ceases to be, this version;
-    /// `ShortRead` for a range that ends past the end; `Read`; `TimedOut`; `ShutDown`; `Internal`
-    /// for ranges that descend or overlap.
+    /// `NotFound`; `Replaced` if the file is not this version, or ceases to be during the read;
+    /// `ShortRead` for a range that ends after the end of the file; `Read`; `TimedOut`; `ShutDown`;
+    /// `Internal` for ranges that descend or overlap.
     async fn read(
         &self,
         file: &FileVersion,
         ranges: &[Range<u64>],
     ) -> Result<Vec<Bytes>, StorageError>;
 
-    /// The version that the file has now.
+    /// The current version of the file.
     ///
     /// # Errors
     /// `NotFound`, `Read`, `TimedOut`.
     async fn stat(&self, location: &Path) -> Result<FileVersion, StorageError>;
 
-    /// Its meter.
+    /// The meter of the device.
     fn meter(&self) -> &Meter;
 
-    /// The gap up to which reading two ranges as one is cheaper than a second request: measured
-    /// bandwidth times measured latency, within bounds that fit the kind of device.
+    /// The largest gap for which reading two ranges as one is cheaper than a second request:
+    /// measured bandwidth times measured latency, within bounds for the kind of device.
     fn request_cost_bytes(&self) -> u64;
 }
 
@@ -179,7 +179,7 @@ fn check_ranges(ranges: &[Range<u64>]) -> Result<(), StorageError> {
     Ok(())
 }
 
-/// `ShortRead` if a range that wants bytes ends past the end of the file.
+/// `ShortRead` if a range that is not empty ends after the end of the file.
 fn past_end(name: String, size: u64, ranges: &[Range<u64>]) -> Result<(), StorageError> {
     let past = ranges
         .iter()

@@ -1,11 +1,11 @@
-//! Which mount is a path on, as far as its name says?
+//! Which mount does a path belong to, judged by its name alone?
 //!
-//! A question to a file system may hang, and so may the question which file system it is. So paths
-//! are told apart by their names alone: each mount point has its own threads for the calls that may
-//! hang (`calls.rs`), and one that hangs takes no other along. A path through a symbolic link into
-//! another mount counts to the mount that holds the link.
-//! Bounds: the kernel's table of mounts is read at most once in [`FRESH`]; as many entries are kept
-//! as there were mounts.
+//! A call into a file system may hang, even one that asks which file system it is. So paths are
+//! distinguished by their names alone: each mount point has its own threads for the calls that may
+//! hang (`calls.rs`), and a mount that hangs affects no other. A path through a symbolic link into
+//! another mount counts for the mount that holds the link.
+//! Bounds: the kernel's mount table is read at most once per [`FRESH`]; as many entries are kept as
+//! there were mounts.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 
 use super::calls::Calls;
 
-/// Mounts come and go seldom, and files are opened by the thousand.
+/// Mounts change rarely, and files are opened by the thousand.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// The mounts that are known, and who asks them.
+/// The known mounts, each with the threads for its calls.
 #[derive(Debug, Default)]
 pub(super) struct Mounts {
     points: Vec<PathBuf>,
@@ -26,7 +26,7 @@ pub(super) struct Mounts {
 }
 
 impl Mounts {
-    /// Who makes calls about this path.
+    /// The threads that make calls about this path.
     pub(super) fn calls(&mut self, path: &Path, wait: Duration) -> Arc<Calls> {
         if self.read_at.is_none_or(|at| at.elapsed() > FRESH) {
             let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
@@ -38,13 +38,13 @@ impl Mounts {
         Arc::clone(calls.or_insert_with(|| Calls::new(wait)))
     }
 
-    /// The mount point of this path, as it was when calls about it were asked for last.
+    /// The mount point of this path, by the mount table of the last [`Mounts::calls`] for it.
     pub(super) fn point(&self, path: &Path) -> String {
         longest_prefix(&self.points, path).display().to_string()
     }
 }
 
-/// The mount points in "36 35 98:0 /root /mount/point options ...", a line each.
+/// The mount points in "36 35 98:0 /root /mount/point options ...", one per line.
 fn points(table: &str) -> Vec<PathBuf> {
     let fields = table.lines().filter_map(|line| line.split(' ').nth(4));
     fields

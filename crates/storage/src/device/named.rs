@@ -1,28 +1,28 @@
-//! Which files are on a device that has a name by configuration?
+//! Which files are on a device that is named by configuration?
 //!
-//! A disk is told by its number (`st_dev`), which is right until several disks hide behind one
-//! number (a volume manager), one disk behind several (partitions), or an experiment wants four
-//! slow disks and has one. So paths can be given the name of a device: what lies below one is on
-//! that device, whatever its number; several paths of one name are one device.
+//! A disk is identified by its number (`st_dev`). That is wrong where several disks share one
+//! number (a volume manager), one disk has several (partitions), or an experiment needs four slow
+//! disks and has one. So paths can be given the name of a device: files below the path are on that
+//! device, whatever their number; several paths with one name are one device.
 //! Not here: making the device (`devices.rs`).
-//! N1: a file is on the device of the longest of the paths that it lies below.
+//! N1: a file is on the device of the longest configured path that it lies below.
 
 use std::path::{Path, PathBuf};
 
 use super::Throttle;
 
-/// A path whose files are on a device of this name.
+/// A path whose files are on the device of this name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NamedDevice {
-    /// What the device is called.
+    /// The name of the device.
     pub name: String,
     /// A folder or a file, absolute.
     pub path: PathBuf,
-    /// Slows it down; of several paths of one device the first says how.
+    /// Slows the device down; with several paths per device, the first path's throttle applies.
     pub throttle: Option<Throttle>,
 }
 
-/// The first of the entries of the device that a path is on, if it has a name.
+/// The first entry of the device that a path is on, if that device has a name.
 pub(super) fn of<'a>(named: &'a [NamedDevice], path: &Path) -> Option<&'a NamedDevice> {
     let above = named.iter().filter(|named| path.starts_with(&named.path));
     let nearest = above.max_by_key(|named| named.path.components().count())?;

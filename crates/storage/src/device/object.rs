@@ -1,16 +1,16 @@
-//! Object stores: S3 and its like, HTTP servers, memory.
+//! Object stores: S3 and compatible stores, HTTP servers, memory.
 //!
-//! A read becomes a few ranged requests at once. Each asks for exactly the version that the scan
-//! was planned on (`If-Match`), and each answer's size, tag and date are looked at again, because
-//! not every server knows the header. A request that fails or stalls is tried again after a growing
+//! A read becomes a few concurrent ranged requests. Each asks for exactly the version that the scan
+//! was planned on (`If-Match`), and the size, tag and date of each answer are checked too, because
+//! not every server honours the header. A request that fails or stalls is repeated after a growing
 //! pause.
-//! Not here: credentials, connection pools, signing (the `object_store` crate). A store brings
-//! retries of its own for refused connections and 5xx answers; `request_timeout` bounds them too.
-//! Bounds: `requests_max` requests outstanding; each at most `request_bytes_max` long, tried at
-//! most `attempts_max` times, with at most `request_timeout` per attempt and `backoff_max` between
-//! two.
+//! Not here: credentials, connection pools, signing (the `object_store` crate). A store itself
+//! retries refused connections and 5xx answers; `request_timeout` bounds these retries too.
+//! Bounds: at most `requests_max` requests outstanding; each at most `request_bytes_max` long,
+//! tried at most `attempts_max` times, with at most `request_timeout` per attempt and `backoff_max`
+//! between two.
 //! O1: bytes of another version never reach an answer. O2: the answer to a range is one allocation
-//! of its own; the pieces that a large range arrives in are filled in place.
+//! of its own; the pieces of a large range are written in place.
 
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
@@ -34,16 +34,16 @@ use crate::StorageError;
 /// How an [`ObjectDevice`] reads.
 #[derive(Clone, Debug)]
 pub struct ObjectOptions {
-    /// The most requests outstanding. A cloud store gives some 80 MB/s per connection: 16 fill a 10
-    /// Gbit/s network.
+    /// The most requests outstanding. A cloud store gives some 80 MB/s per connection, so 16 fill a
+    /// 10 Gbit/s network.
     pub requests_max: usize,
     /// The longest request. AWS advises 8 to 16 MiB per request for throughput.
     pub request_bytes_max: u64,
-    /// How often a request is tried.
+    /// The most attempts per request.
     pub attempts_max: u32,
-    /// How long an attempt may take: 8 MiB at 300 KB/s.
+    /// The longest time of an attempt: 8 MiB at 300 KB/s.
     pub request_timeout: Duration,
-    /// The pause after the first failure. It doubles from failure to failure.
+    /// The pause after the first failure. It doubles with every failure.
     pub backoff_min: Duration,
     /// The longest pause.
     pub backoff_max: Duration,
@@ -72,19 +72,19 @@ pub struct ObjectDevice {
     meter: Meter,
 }
 
-/// The buffers of a request's parts: (wanted range, its piece).
+/// The buffers of a request's parts: (wanted range, buffer of its piece).
 type Parts = Vec<(usize, BytesMut)>;
 
 /// Why an attempt failed.
 enum Failed {
     /// Another attempt would fail too.
     ForGood(StorageError),
-    /// Another attempt may succeed; if there is none left, this is the error.
+    /// Another attempt may succeed; if no attempt is left, this is the error.
     ForNow(StorageError),
 }
 
 impl ObjectDevice {
-    /// Reads from `store`, which errors and listings call `url` (`s3://bucket`).
+    /// A device that reads from `store`; errors and listings call it `url` (`s3://bucket`).
     #[must_use]
     pub fn new(url: &str, store: Arc<dyn ObjectStore>, options: ObjectOptions) -> Self {
         Self {
@@ -194,8 +194,8 @@ impl ObjectDevice {
                 Failed::ForGood(self.replaced(file))
             }
             error => {
-                // What the store does not know how to do, or does not let us do, it will not learn
-                // in a second.
+                // A store that does not support or allow an operation will not do so a second later
+                // either.
                 let again = matches!(error, Error::Generic { .. } | Error::JoinError { .. });
                 let error = StorageError::Read {
                     file: name,
@@ -211,8 +211,8 @@ impl ObjectDevice {
         }
     }
 
-    /// The last attempt failed: says whether it is because the object changed (a range past a
-    /// shrunk object's end is a plain error on most stores), and how long it was waited for.
+    /// Called when the last attempt failed: determines whether the object changed (a range past the
+    /// end of a shrunk object is a plain error on most stores), and adds the time waited.
     async fn diagnose(
         &self,
         file: &FileVersion,
@@ -220,7 +220,7 @@ impl ObjectDevice {
         waited: Duration,
     ) -> StorageError {
         if let StorageError::TimedOut { file, range, .. } = error {
-            // Asking a store that does not answer would only take longer.
+            // A `stat` on a store that does not answer would only take longer.
             let seconds = waited.as_secs();
             return StorageError::TimedOut {
                 file,
@@ -266,7 +266,8 @@ impl Device for ObjectDevice {
             .collect();
         let fetches = requests.into_iter().map(|request| {
             let parts = request.parts.iter().map(|part| {
-                // The front of the range's memory for this part, the rest for those that follow.
+                // The front of the range's memory is for this part, the rest for the parts that
+                // follow.
                 let rest = buffers[part.wanted].split_off(size(&part.range));
                 let piece = std::mem::replace(&mut buffers[part.wanted], rest);
                 (part.wanted, piece)
@@ -277,7 +278,7 @@ impl Device for ObjectDevice {
         let pieces = try_join_all(fetches.collect::<Vec<_>>()).await?;
         let mut answers = vec![BytesMut::new(); ranges.len()];
         for (wanted, piece) in pieces.into_iter().flatten() {
-            // Neighbours in memory: joined without a copy (O2).
+            // The pieces are adjacent in memory and are joined without a copy (O2).
             answers[wanted].unsplit(piece);
         }
         Ok(answers.into_iter().map(BytesMut::freeze).collect())
@@ -312,13 +313,13 @@ impl Device for ObjectDevice {
     }
 }
 
-/// Deals a request's bytes out to its parts.
+/// Distributes the bytes of a request to its parts.
 struct Sink<'a> {
     request: &'a Request,
     parts: &'a mut Parts,
-    /// The part that the next byte is in or before.
+    /// The part that contains the next byte, or follows it.
     next: usize,
-    /// The next byte of the file.
+    /// The position of the next byte in the file.
     at: u64,
 }
 
@@ -350,10 +351,10 @@ impl<'a> Sink<'a> {
     }
 }
 
-/// Feeds an answer's bytes to `take`, in order.
+/// Passes the bytes of an answer to `take`, in order.
 async fn each_chunk(answer: GetResult, mut take: impl FnMut(&Bytes)) -> Result<(), Error> {
     match answer.payload {
-        // A stream of a file would come in pieces of 8 KiB, each by way of a thread pool.
+        // A file's stream would come in pieces of 8 KiB, each through a thread pool.
         GetResultPayload::File(..) => take(&answer.bytes().await?),
         GetResultPayload::Stream(mut stream) => {
             while let Some(chunk) = stream.next().await {
@@ -364,8 +365,8 @@ async fn each_chunk(answer: GetResult, mut take: impl FnMut(&Bytes)) -> Result<(
     Ok(())
 }
 
-/// Whether an answer comes from the version: same size, and same tag, or same date where there is
-/// no tag to compare.
+/// Whether an answer comes from the version: same size, and same tag, or same date if there is no
+/// tag to compare.
 fn is_version(meta: &ObjectMeta, file: &FileVersion) -> bool {
     if meta.size != file.size {
         return false;
@@ -374,7 +375,8 @@ fn is_version(meta: &ObjectMeta, file: &FileVersion) -> bool {
         // A server that compresses on the fly weakens its tags; the version is the same.
         return opaque(now) == opaque(then);
     }
-    // HTTP dates have whole seconds, listings may have more. A server without dates says 1970.
+    // HTTP dates have whole seconds, listings may be more precise. A server without dates reports
+    // 1970.
     let now = FileVersion::from(meta)
         .modified_ns
         .div_euclid(1_000_000_000);
@@ -382,7 +384,7 @@ fn is_version(meta: &ObjectMeta, file: &FileVersion) -> bool {
     now == then || now == 0 || then == 0
 }
 
-/// The tag, if `If-Match` may be asked of it: by RFC 9110 a weak tag never matches.
+/// The tag, if it can be used with `If-Match`: by RFC 9110 a weak tag never matches.
 fn strong(e_tag: Option<&str>) -> Option<&str> {
     e_tag.filter(|tag| !tag.starts_with("W/"))
 }
@@ -391,18 +393,18 @@ fn opaque(e_tag: &str) -> &str {
     e_tag.strip_prefix("W/").unwrap_or(e_tag)
 }
 
-/// The length of a range that is, or is about to be, in memory.
+/// The length of a range that is in memory, or about to be.
 fn size(range: &Range<u64>) -> usize {
     usize::try_from(range.end - range.start).unwrap_or(usize::MAX)
 }
 
-/// Of a first byte from S3 in the same region: 15 to 50 ms.
+/// The latency of a first byte from S3 in the same region: 15 to 50 ms.
 const LATENCY: Duration = Duration::from_millis(30);
-/// Of one connection.
+/// The bandwidth of one connection.
 const BYTES_PER_SECOND: f64 = 80e6;
-/// Requests overlap, so that a further one costs a slot for a while, not the device's whole
-/// bandwidth: beyond 1 MiB the gap would cost more than it saves, on any store. And a cent buys
-/// 25,000 requests: below 64 KiB money does not matter either way, but the slot does.
+/// Requests overlap, so one more request occupies a slot for a while, not the device's whole
+/// bandwidth: beyond 1 MiB reading a gap costs more than it saves, on any store. A cent buys 25,000
+/// requests, so below 64 KiB the price does not matter, but the slot does.
 const REQUEST_COST_BYTES: RangeInclusive<u64> = 64 << 10..=1 << 20;
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! A file that is closed where that may take for ever.
+//! An open file whose `close` may hang.
 //!
-//! On a local file system `close` returns at once. Any other may ask a server first, and wait for
-//! it for ever; there it is one of the calls of `calls.rs`.
-//! Not here: which files are open (`handles.rs`), reads of them (`sys`).
+//! On a local file system `close` returns at once. Other file systems may contact a server first
+//! and wait without bound; for these `close` is one of the calls of `calls.rs`.
+//! Not here: the set of open files (`handles.rs`), reads of them (`sys`).
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -11,13 +11,13 @@ use std::sync::Arc;
 
 use super::calls::Calls;
 
-/// See the file's header.
+/// An open file; see the header of this source file.
 #[derive(Debug)]
 pub(super) struct OpenFile {
-    /// There until it is dropped.
+    /// `Some` until the value is dropped.
     file: Option<File>,
     calls: Arc<Calls>,
-    /// It is on a local file system: calls on it return at once.
+    /// Whether the file is on a local file system: calls on it return at once.
     local: bool,
 }
 
@@ -30,12 +30,12 @@ impl OpenFile {
         }
     }
 
-    /// Whether calls on it return at once.
+    /// Whether calls on the file return at once.
     pub(super) fn is_local(&self) -> bool {
         self.local
     }
 
-    /// What the kernel says of it. May hang, unless it is local.
+    /// The kernel's metadata of the file. May hang, unless the file is local.
     pub(super) fn metadata(&self) -> io::Result<Metadata> {
         let file = self.file.as_ref();
         file.ok_or(io::ErrorKind::NotFound)?.metadata()
@@ -44,7 +44,7 @@ impl OpenFile {
 
 impl AsRawFd for OpenFile {
     fn as_raw_fd(&self) -> RawFd {
-        // No descriptor has this number: the kernel would say that it is a bad one.
+        // No descriptor has this number, so the kernel would reject it.
         self.file.as_ref().map_or(-1, AsRawFd::as_raw_fd)
     }
 }

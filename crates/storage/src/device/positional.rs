@@ -1,10 +1,10 @@
-//! Reads by `preadv` on a few threads, where `io_uring` is not to be had.
+//! Reads by `preadv` on a few threads, where `io_uring` is not available.
 //!
-//! Container runtimes often forbid `io_uring`. A blocking read per thread keeps as many requests
-//! outstanding as there are threads, which is what `io_uring` would do with a shallower queue; it
-//! costs a context switch per piece.
-//! Not here: what is read and where to (`sys::Transfer`).
-//! Bounds: a fixed number of threads; the queue holds what the device admits.
+//! Container runtimes often forbid `io_uring`. One blocking read per thread keeps as many requests
+//! outstanding as there are threads, like an `io_uring` with a smaller queue; it costs a context
+//! switch per piece.
+//! Not here: the bytes to read and their destination (`sys::Transfer`).
+//! Bounds: a fixed number of threads; the queue holds at most the reads that the device admits.
 
 use std::collections::VecDeque;
 use std::io;
@@ -15,7 +15,7 @@ use parking_lot::{Condvar, Mutex};
 
 use super::sys::{Failure, Transfer};
 
-/// A pool of reading threads. Dropping it ends them once the queue is empty.
+/// A pool of reading threads. Dropping it ends the threads once the queue is empty.
 #[derive(Debug)]
 pub(super) struct Pool {
     shared: Arc<Shared>,
@@ -54,7 +54,7 @@ impl Pool {
         self.shared.arrived.notify_all();
     }
 
-    /// Ends the threads; what is queued afterwards stays there, as with a disk that hangs.
+    /// Ends the threads; transfers queued afterwards stay queued, as on a disk that hangs.
     #[cfg(test)]
     pub(super) fn hang(&self) {
         self.shared.queue.lock().closed = true;

@@ -1,29 +1,29 @@
 //! How does one read of whole pages fill a buffer per range?
 //!
 //! Direct I/O reads whole pages into page-aligned memory, but ranges begin and end anywhere, and
-//! each must own its memory: a frame that is evicted should give its bytes back though its
-//! neighbour in the same read stays. So each range gets a buffer of the pages it touches, and a run
-//! of joined ranges is read with one vectored read that goes through those buffers in turn. A page
-//! that two ranges touch is read into the first one's buffer, and the second's share of it, less
-//! than a page, is copied afterwards. Gaps are read into a sink that nobody looks at.
-//! Not here: memory, files, errors. This is arithmetic, tested on vectors.
-//! Bounds: at most one segment per page, so a piece of 1 MiB has at most 256: below `IOV_MAX`,
-//! which is 1024.
+//! each must own its memory, so that an evicted frame frees its bytes even if its neighbour from
+//! the same read stays. So each range gets a buffer of the pages that it touches, and a run of
+//! joined ranges is read with one vectored read through these buffers in turn. A page that two
+//! ranges touch is read into the buffer of the first, and the second's share, less than a page, is
+//! copied afterwards. Gaps are read into a sink whose content is ignored.
+//! Not here: memory, files, errors. This file is arithmetic, tested on vectors.
+//! Bounds: at most one segment per page, so a piece of 1 MiB has at most 256 segments; `IOV_MAX` is
+//! 1024.
 //! S1: the segments of a piece are adjacent in the file, whole pages, and at most `piece_bytes`.
-//! S2: after all pieces and then all copies, in order, each buffer holds its range's bytes.
+//! S2: after all pieces and then all copies, in order, each buffer holds the bytes of its range.
 
 use std::ops::Range;
 
 use super::merge::Request;
 
-/// The unit of direct I/O. Every block device's logical block divides it, and it is the unit of the
-/// memory that is held.
+/// The unit of direct I/O and of the memory that buffers take. The logical block of every block
+/// device divides it.
 pub(super) const PAGE: u64 = 4096;
 
 /// A plan of reads and copies.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Scatter {
-    /// Per wanted range the file bytes that its buffer covers, whole pages; empty for an empty
+    /// For each wanted range the file bytes that its buffer covers: whole pages; empty for an empty
     /// range.
     pub(super) buffers: Vec<Range<u64>>,
     pub(super) pieces: Vec<Piece>,
@@ -34,22 +34,23 @@ pub(super) struct Scatter {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Piece {
     pub(super) offset: u64,
-    /// How many bytes must come; the rest, up to the page's end, may be past the end of the file.
+    /// The bytes that must arrive; the rest, up to the page's end, may be after the end of the
+    /// file.
     pub(super) need: u64,
     pub(super) segments: Vec<Segment>,
 }
 
-/// Where the next bytes of a piece go.
+/// The destination of the next bytes of a piece.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Segment {
-    /// The buffer, or none for the sink.
+    /// The buffer, or `None` for the sink.
     pub(super) buffer: Option<usize>,
     /// Offset in the buffer.
     pub(super) at: u64,
     pub(super) len: u64,
 }
 
-/// A share of a page that another buffer received.
+/// The share of a page that was read into another buffer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Copy {
     pub(super) from: usize,
@@ -79,7 +80,7 @@ impl Scatter {
         scatter
     }
 
-    /// Bytes that all pieces ask the device for.
+    /// The bytes that all pieces request from the device.
     pub(super) fn bytes(&self) -> u64 {
         let segments = self.pieces.iter().flat_map(|piece| &piece.segments);
         segments.map(|segment| segment.len).sum()
@@ -87,7 +88,7 @@ impl Scatter {
 
     fn segments(&mut self, run: &Request, sink_bytes: u64) -> Vec<Segment> {
         let mut segments = Vec::with_capacity(run.parts.len());
-        // The next page that no segment covers, and the buffer that received the page before it.
+        // The next page that no segment covers, and the buffer that receives the page before it.
         let mut next = floor(run.range.start);
         let mut owner = 0;
         for part in &run.parts {
@@ -146,7 +147,7 @@ impl Scatter {
                         ..segment
                     });
                 }
-                // The sink has no inside: every read of it starts at its beginning.
+                // Every read into the sink starts at its beginning.
                 if segment.buffer.is_some() {
                     segment.at += head;
                 }
@@ -194,7 +195,7 @@ mod tests {
         (at % 251) as u8 ^ (at / 251 % 256) as u8
     }
 
-    /// Carries the plan out on vectors; the file ends at `FILE`.
+    /// Carries out the plan on vectors; the file ends at `FILE`.
     fn carry_out(scatter: &Scatter, piece_bytes: u64) -> Vec<Vec<u8>> {
         let mut buffers: Vec<Vec<u8>> = scatter
             .buffers

@@ -1,18 +1,18 @@
-//! How would this run on a slower device?
+//! How would the system run on a slower device?
 //!
-//! One server with a latency and a bandwidth: requests are served one after another in the order
-//! they came, each takes `latency + bytes / bandwidth`, and the answer is handed over when the
-//! modelled device would have finished. The real read runs meanwhile, and must be faster for the
-//! model to hold.
+//! The model is one server with a latency and a bandwidth: requests are served one after another in
+//! the order of arrival, each takes `latency + bytes / bandwidth`, and its answer is returned when
+//! the modelled device would have finished. The real read runs meanwhile, and must be faster for
+//! the model to hold.
 //!
-//! The model keeps its own time: `free_at` advances by exactly what each request costs, so that
-//! late timers do not add up. A caller that asks again as soon as it has its answer finds the
-//! device free a timer's lateness ago; within [`SLACK`] such a request starts when the device
-//! became free, not when it was asked for. Without that a single sequential reader of 1 MiB at 200
-//! MB/s would measure a fifth less than 200 MB/s.
+//! The model keeps its own time: `free_at` advances by exactly the cost of each request, so that
+//! late timers do not add up. A caller that sends its next request as soon as it has its answer
+//! comes late by the timer's lateness. Within [`SLACK`] such a request starts when the device
+//! became free, not when it arrived. Without that a single sequential reader of 1 MiB requests at
+//! 200 MB/s would measure a fifth less than 200 MB/s.
 //! Not here: bursts, reordering, caches, concurrency inside a device (use several).
-//! Bounds: the wait is the backlog; the number of callers bounds it.
-//! T1: over any time the bytes handed out are at most bandwidth × (time + `SLACK`).
+//! Bounds: the wait is the backlog, which the number of callers bounds.
+//! T1: over any time the bytes returned are at most bandwidth × (time + `SLACK`).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use super::merge::plan;
 use super::{Device, FileVersion, Meter};
 use crate::StorageError;
 
-/// How slow to make a device.
+/// The speed of a throttled device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Throttle {
     /// Bytes per second; 0 counts as 1.
@@ -43,7 +43,7 @@ pub struct Throttled {
     inner: Arc<dyn Device>,
     name: String,
     throttle: Throttle,
-    /// When the modelled device has served all it was asked for.
+    /// When the modelled device has served all requests so far.
     free_at: Mutex<Instant>,
     meter: Meter,
 }
@@ -66,8 +66,8 @@ impl Throttled {
         }
     }
 
-    /// When a read of so many requests and bytes, asked for now, is answered. Takes that time from
-    /// the device, also if the caller goes away: a disk does not stop either.
+    /// When a read with these requests and bytes that arrives now is answered. Takes that time from
+    /// the device even if the caller goes away, because a disk does not stop then either.
     fn serve(&self, requests: u64, bytes: u64) -> Instant {
         let now = Instant::now();
         let requests = u32::try_from(requests).unwrap_or(u32::MAX);
@@ -124,7 +124,7 @@ impl Device for Throttled {
         &self.meter
     }
 
-    /// Exact: the model's own numbers, not the meter's.
+    /// Exact: computed from the model's parameters, not from the meter.
     fn request_cost_bytes(&self) -> u64 {
         let cost = self.throttle.latency.as_secs_f64() * self.throttle.bytes_per_second as f64;
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
@@ -133,5 +133,6 @@ impl Device for Throttled {
     }
 }
 
-/// Tokio's timer fires up to a millisecond late, and the caller needs a moment to ask again.
+/// Tokio's timer fires up to a millisecond late, and the caller needs a moment for its next
+/// request.
 const SLACK: Duration = Duration::from_millis(3);

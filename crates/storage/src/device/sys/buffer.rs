@@ -7,7 +7,8 @@ use super::super::scatter::PAGE;
 
 /// Uninitialised memory of whole pages.
 ///
-/// It is not zeroed: the kernel fills it anyway, and clearing 1.2 GB/s costs a tenth of a core.
+/// The memory is not zeroed: the kernel fills it anyway, and clearing 1.2 GB/s costs a tenth of a
+/// core.
 #[derive(Debug)]
 pub(crate) struct AlignedBuffer {
     start: NonNull<u8>,
@@ -46,15 +47,15 @@ impl AlignedBuffer {
         self.layout.map_or(0, |layout| layout.size())
     }
 
-    /// Where it starts; for the kernel.
+    /// The start of the memory, for the kernel.
     pub(super) fn as_ptr(&self) -> *mut u8 {
         self.start.as_ptr()
     }
 
-    /// Turns a part of it into bytes that keep all of it.
+    /// Turns a part of the buffer into `Bytes` that keep the whole buffer alive.
     ///
     /// # Safety
-    /// The part is initialised (U3), and nothing writes to the buffer any more (U1).
+    /// The part is initialised (U3), and nothing writes to the buffer from now on (U1).
     pub(super) unsafe fn into_bytes(self, from: usize, len: usize) -> bytes::Bytes {
         assert!(from + len <= self.len(), "the part is inside the buffer");
         bytes::Bytes::from_owner(Part {

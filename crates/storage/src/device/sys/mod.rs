@@ -1,15 +1,15 @@
-//! The only unsafe code of the device layer: memory that the kernel writes into, and the calls that
-//! let it.
+//! The only unsafe code of the device layer: memory that the kernel writes into, and the system
+//! calls that make it write.
 //!
-//! A read that has been handed to the kernel cannot be taken back, but a future can be dropped at
-//! any time. So the memory belongs to the [`Job`], every [`Transfer`] keeps its job alive, and
-//! whoever carries transfers out (`ring.rs`, the thread pool of `positional.rs`) keeps a transfer
-//! until the kernel is done with it. The future only holds the receiving end of a channel.
+//! A read that was submitted to the kernel cannot be withdrawn, but a future can be dropped at any
+//! time. So the [`Job`] owns the memory, every [`Transfer`] keeps its job alive, and the engine
+//! that carries transfers out (`ring.rs`, the thread pool of `positional.rs`) keeps a transfer
+//! until the kernel is done with it. The future holds only the receiving end of a channel.
 //!
-//! U1: from the moment a transfer is made until its job is answered, the job's buffers are only
-//! accessed by the kernel.
+//! U1: from the creation of a transfer until its job is answered, only the kernel accesses the
+//! job's buffers.
 //! U2: a job's memory is not freed while a transfer of it exists.
-//! U3: bytes of a buffer are read only if a transfer that covers them ended well, or they were
+//! U3: bytes of a buffer are read only if a transfer that covers them succeeded, or if they were
 //! copied from such bytes.
 
 #![expect(
@@ -28,15 +28,15 @@ pub(super) use buffer::AlignedBuffer;
 pub(super) use ring::Ring;
 pub(super) use transfer::{Failure, Job, Outcome, Transfer};
 
-/// Tells the kernel that reads of this file follow no order, so that it reads nothing ahead.
+/// Tells the kernel that reads of this file are random, so that it reads nothing ahead.
 pub(super) fn advise_random(file: &File) {
     // SAFETY: the descriptor is open for as long as `file` is borrowed; no memory is passed. A
     // refusal is harmless: it is advice.
     unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_RANDOM) };
 }
 
-/// Whether the file is on a file system of this machine, which answers questions about open files
-/// from memory. Not overlays: what is below one may be anything.
+/// Whether the file is on a file system of this machine, where the kernel answers calls about open
+/// files from memory. Overlays do not count: any file system may be below one.
 pub(super) fn is_local(file: &File) -> bool {
     // SAFETY: all zeroes is a valid `statfs`, and the kernel fills it; the descriptor is open for
     // as long as `file` is borrowed.
@@ -59,7 +59,7 @@ const LOCAL: [libc::__fsword_t; 8] = [
     0x8584_58f6,
 ];
 
-/// Tells the kernel that the cached pages of this part of the file can go.
+/// Tells the kernel that it may drop the cached pages of this part of the file.
 pub(super) fn advise_unneeded(file: &impl AsRawFd, offset: u64, len: u64) {
     let (Ok(offset), Ok(len)) = (i64::try_from(offset), i64::try_from(len)) else {
         return;

@@ -1,13 +1,13 @@
 //! One `io_uring`, driven by one thread.
 //!
-//! Callers put transfers into an inbox and ring an eventfd. The thread keeps a read of that eventfd
-//! in the ring, so that one wait covers both completions and arrivals.
-//! Bounds: at most `depth` transfers are in the kernel; the rest wait in the order they came. How
-//! many can wait is bounded by the reads that the device admits. A transfer that nobody wants any
-//! more is dropped when its turn comes.
+//! Callers put transfers into an inbox and ring an eventfd (the bell). The thread keeps a read of
+//! that eventfd in the ring, so that one wait covers both completions and arrivals.
+//! Bounds: at most `depth` transfers are in the kernel; the rest wait in the order of arrival,
+//! bounded by the reads that the device admits. A transfer that no caller waits for is dropped when
+//! its turn comes.
 //! R1: a transfer stays in its slot from submission to completion (U2).
-//! R2: a ring that the kernel refuses to go on with answers everything that it was given, and is
-//! given, with [`Failure::Abandoned`]; whoever waits may read in another way.
+//! R2: a ring that the kernel refuses to continue answers every transfer, present and later, with
+//! [`Failure::Abandoned`]; the caller may then read in another way.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -46,7 +46,7 @@ impl Ring {
     /// Starts a ring with room for `depth` reads.
     ///
     /// # Errors
-    /// The kernel's, in particular `ENOSYS` and `EPERM` where `io_uring` is not to be had.
+    /// The kernel's error, in particular `ENOSYS` and `EPERM` where `io_uring` is not available.
     pub(crate) fn start(name: String, depth: u16) -> io::Result<Self> {
         let shared = Arc::new(Shared {
             inbox: Mutex::default(),
@@ -57,7 +57,8 @@ impl Ring {
         let (started, result) = mpsc::sync_channel(1);
         let theirs = Arc::clone(&shared);
         thread::Builder::new().name(name).spawn(move || {
-            // The ring is made in its thread: `single_issuer` binds it to the thread that makes it.
+            // The ring is made in its thread, because `single_issuer` binds it to the thread that
+            // makes it.
             match build(depth) {
                 Ok(ring) => {
                     let _gone = started.send(Ok(()));
@@ -80,7 +81,7 @@ impl Ring {
             let mut inbox = self.shared.inbox.lock();
             if inbox.closed {
                 drop(inbox);
-                // R2: it gave up.
+                // R2: the ring gave up.
                 return transfers.iter().for_each(Transfer::abandon);
             }
             inbox.transfers.extend(transfers);
@@ -88,7 +89,7 @@ impl Ring {
         self.shared.ring_bell();
     }
 
-    /// From its next wait on the kernel refuses to go on with it.
+    /// Makes the kernel refuse to continue the ring from its next wait on.
     #[cfg(test)]
     pub(crate) fn break_down(&self) {
         let broken = &self.shared.broken;
@@ -106,29 +107,29 @@ impl Drop for Ring {
 
 impl Shared {
     fn ring_bell(&self) {
-        // It fails only if the count would overflow, and then the bell is ringing anyway.
+        // Writing fails only if the count would overflow, and then the bell is ringing already.
         let _rung = (&self.bell).write_all(&1u64.to_ne_bytes());
     }
 }
 
 fn bell() -> io::Result<File> {
-    // SAFETY: no memory is passed; the descriptor that comes back is ours alone.
+    // SAFETY: no memory is passed; the returned descriptor is owned here alone.
     let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: it was just opened, and nobody else has it.
+    // SAFETY: the descriptor was just opened, and only this code has it.
     Ok(File::from(unsafe { OwnedFd::from_raw_fd(fd) }))
 }
 
 fn build(depth: u16) -> io::Result<IoUring> {
-    // One more entry than reads: the bell.
+    // One entry more than reads, for the bell.
     let entries = (u32::from(depth) + 1).next_power_of_two();
     IoUring::builder()
         .setup_single_issuer()
         .setup_defer_taskrun()
         .build(entries)
-        // Kernels before 6.1 do not know these flags; they only save interrupts of the ring's
+        // Kernels older than 6.1 do not know these flags, which only save interrupts of the ring's
         // thread.
         .or_else(|error| match error.raw_os_error() {
             Some(libc::EINVAL) => IoUring::new(entries),
@@ -138,14 +139,14 @@ fn build(depth: u16) -> io::Result<IoUring> {
 
 /// The thread's state.
 struct Driver {
-    /// Not dropped if the kernel refuses to go on: its reads may still write.
+    /// Not dropped if the kernel refuses to continue: its reads may still write.
     ring: ManuallyDrop<IoUring>,
     shared: Arc<Shared>,
     waiting: VecDeque<Transfer>,
     /// Transfers in the kernel, by the tag of their read.
     slots: ManuallyDrop<Vec<Option<Transfer>>>,
     free: Vec<u16>,
-    /// Where the bell's count is read to. Boxed: the kernel has its address.
+    /// The memory for the bell's count. Boxed, because the kernel has its address.
     rings: ManuallyDrop<Box<u64>>,
     bell_armed: bool,
     closed: bool,
@@ -180,8 +181,8 @@ impl Driver {
             }
             self.reap();
         }
-        // SAFETY: each is dropped once, here, and not used afterwards. No read and no bell is in
-        // the kernel any more.
+        // SAFETY: each is dropped once, here, and not used afterwards. Neither a read nor the bell
+        // is in the kernel.
         unsafe {
             ManuallyDrop::drop(&mut self.ring);
             ManuallyDrop::drop(&mut self.slots);
@@ -189,7 +190,7 @@ impl Driver {
         }
     }
 
-    /// Hands the kernel what is queued, and waits for something to end.
+    /// Submits queued transfers to the kernel, and waits for a completion.
     fn wait(&mut self) -> io::Result<usize> {
         #[cfg(test)]
         if self.shared.broken.load(std::sync::atomic::Ordering::SeqCst) {
@@ -205,15 +206,14 @@ impl Driver {
     }
 
     fn fill_queue(&mut self) {
-        // A closed ring's bell has rung its last: it is not armed again, so that the thread can
-        // end.
+        // The bell of a closed ring is not armed, so that the thread can end.
         if !self.bell_armed && !self.closed {
             let (fd, to) = (self.shared.bell.as_raw_fd(), &raw mut **self.rings);
             let entry = opcode::Read::new(types::Fd(fd), to.cast(), 8)
                 .build()
                 .user_data(BELL);
             // SAFETY: `shared` keeps the descriptor open and `rings` the memory until the bell's
-            // completion; if the thread gives up before, both are leaked.
+            // completion; if the thread gives up earlier, both are leaked.
             self.bell_armed = unsafe { self.ring.submission().push(&entry) }.is_ok();
         }
         while let Some(slot) = self.free.pop() {
@@ -229,9 +229,9 @@ impl Driver {
             let entry = transfer.entry().user_data(u64::from(slot));
             // SAFETY: the transfer goes into its slot and stays there until the completion is
             // reaped (R1). It keeps its file open and its memory alive (U2); its list of segments
-            // is on the heap and is not changed meanwhile.
+            // is on the heap and does not change meanwhile.
             if unsafe { self.ring.submission().push(&entry) }.is_err() {
-                // No room until the kernel has taken the entries.
+                // The submission queue is full until the kernel has taken the entries.
                 self.waiting.push_front(transfer);
                 self.free.push(slot);
                 return;
@@ -262,8 +262,8 @@ impl Driver {
         }
     }
 
-    /// The ring is broken (R2). What is in the kernel stays there, its memory leaked (U2): once for
-    /// each device at most, and no more than was in flight.
+    /// The ring is broken (R2). Transfers in the kernel stay there, their memory leaked (U2): at
+    /// most once per device, and no more than was in flight.
     fn give_up(mut self, error: &io::Error) {
         log::error!("io_uring stopped: {error}");
         let mut inbox = self.shared.inbox.lock();
@@ -276,8 +276,7 @@ impl Driver {
     }
 }
 
-/// Errors after which waiting again is right: a signal, or a kernel that is short of memory for
-/// now.
+/// Errors after which waiting can be repeated: a signal, or a temporary lack of kernel memory.
 fn is_transient(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),

@@ -1,4 +1,4 @@
-//! One read as the kernel sees it: a job that owns the memory, and its transfers.
+//! One read as the kernel sees it: a job that owns the memory, and the job's transfers.
 
 use std::io;
 use std::ops::Range;
@@ -14,26 +14,26 @@ use super::super::open_file::OpenFile;
 use super::super::scatter::{PAGE, Piece, Scatter};
 use super::AlignedBuffer;
 
-/// Why a transfer did not bring its bytes.
+/// Why a transfer failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The kernel said no.
+    /// The kernel returned an error.
     Io {
         range: Range<u64>,
         source: io::Error,
     },
-    /// The file ended here.
+    /// The file ended at this position.
     EndOfFile { at: u64 },
-    /// The caller went away before it began.
+    /// The caller had gone before the transfer began.
     Unwanted,
-    /// The ring gave up, and nobody knows what became of it.
+    /// The ring gave up; the state of the transfer is unknown.
     Abandoned,
 }
 
-/// What a job ends with: the bytes of each wanted range, or the first failure.
+/// The result of a job: the bytes of each wanted range, or the first failure.
 pub(crate) type Outcome = Result<Vec<Bytes>, Failure>;
 
-/// A read of several ranges of one file. It is answered when the last of its transfers has ended.
+/// A read of several ranges of one file. It is answered when its last transfer has ended.
 #[derive(Debug)]
 pub(crate) struct Job {
     file: Arc<OpenFile>,
@@ -42,16 +42,16 @@ pub(crate) struct Job {
     buffers: Vec<AlignedBuffer>,
     sink: Arc<AlignedBuffer>,
     failure: Mutex<Option<Failure>>,
-    /// Taken when it is answered.
+    /// Taken when the job is answered.
     caller: Mutex<Option<Caller>>,
 }
 
-/// Who waits for a job, and what it holds for him.
+/// The caller of a job, and the resources held for it.
 #[derive(Debug)]
 struct Caller {
     answer: oneshot::Sender<Outcome>,
     in_flight: InFlight,
-    /// Held until the kernel is done, not until the caller has gone: it bounds memory.
+    /// Held until the kernel is done, even if the caller has gone: it bounds memory.
     permit: OwnedSemaphorePermit,
 }
 
@@ -62,13 +62,13 @@ impl Caller {
             Err(_) => drop(self.in_flight),
         }
         drop(self.permit);
-        // Nobody may be listening any more; then the bytes go unused.
+        // The caller may have gone; then the bytes are dropped.
         let _unheard = self.answer.send(outcome);
     }
 }
 
 impl Job {
-    /// Allocates the memory and makes the transfers. `sink` takes the gaps.
+    /// Allocates the memory and makes the transfers. Gaps are read into `sink`.
     pub(crate) fn start(
         file: Arc<OpenFile>,
         wanted: &[Range<u64>],
@@ -112,7 +112,7 @@ impl Job {
     }
 }
 
-/// Carries out the copies and turns the buffers into bytes. All transfers have ended well.
+/// Carries out the copies and turns the buffers into bytes. All transfers have succeeded.
 fn fill(wanted: &[Range<u64>], scatter: &Scatter, buffers: Vec<AlignedBuffer>) -> Vec<Bytes> {
     let at = |offset: u64| usize::try_from(offset).unwrap_or(usize::MAX);
     for copy in &scatter.copies {
@@ -123,7 +123,7 @@ fn fill(wanted: &[Range<u64>], scatter: &Scatter, buffers: Vec<AlignedBuffer>) -
             from_at + len <= from.len() && to_at + len <= to.len(),
             "S2: copies stay inside"
         );
-        // SAFETY: both parts are inside their buffers, which are distinct allocations; we own both,
+        // SAFETY: both parts are inside their buffers, which are distinct allocations owned here,
         // and the kernel is done with them (U1). The source is part of a wanted range or its page,
         // which a transfer filled (U3).
         unsafe {
@@ -138,22 +138,22 @@ fn fill(wanted: &[Range<u64>], scatter: &Scatter, buffers: Vec<AlignedBuffer>) -
             if range.is_empty() {
                 return Bytes::new();
             }
-            // SAFETY: by S2 transfers and copies filled the wanted range, and each transfer that
-            // ended well brought all that it needed (U3). No transfer is left (U1).
+            // SAFETY: by S2 transfers and copies filled the wanted range, and each successful
+            // transfer brought all the bytes that it needed (U3). No transfer is left (U1).
             unsafe { buffer.into_bytes(at(range.start - pages.start), at(range.end - range.start)) }
         })
         .collect()
 }
 
-/// Adjacent bytes of a file on their way into a job's buffers.
+/// Adjacent bytes of a file that are read into a job's buffers.
 #[derive(Debug)]
 pub(crate) struct Transfer {
     job: Arc<Job>,
     offset: u64,
     need: u64,
-    /// Bytes that have come. T1: below `need` until the transfer ends.
+    /// Bytes that have arrived. T1: less than `need` until the transfer ends.
     done: u64,
-    /// What is still to be read, from the page in which `done` lies.
+    /// The segments still to be read, from the page that contains `done`.
     segments: Vec<libc::iovec>,
 }
 
@@ -189,7 +189,7 @@ impl Transfer {
         }
     }
 
-    /// Whether somebody still waits for it. If not, it need not begin.
+    /// Whether a caller still waits for the job. If not, the transfer need not begin.
     pub(crate) fn is_wanted(&self) -> bool {
         let caller = self.job.caller.lock();
         caller
@@ -197,14 +197,14 @@ impl Transfer {
             .is_some_and(|caller| !caller.answer.is_closed())
     }
 
-    /// Reads in the calling thread until it has ended.
+    /// Reads in the calling thread until the transfer has ended.
     pub(crate) fn run(mut self) {
         loop {
             let (fd, offset) = (self.job.file.as_raw_fd(), self.resume_at());
             let offset = i64::try_from(offset).unwrap_or(i64::MAX);
             let count = libc::c_int::try_from(self.segments.len()).unwrap_or(libc::c_int::MAX);
-            // SAFETY: the segments are memory of the job, which lives on (U2) and which nobody else
-            // touches (U1).
+            // SAFETY: the segments are memory of the job, which stays alive (U2) and which only
+            // this read accesses (U1).
             let came = unsafe { libc::preadv(fd, self.segments.as_ptr(), count, offset) };
             let came = usize::try_from(came).map_err(|_| io::Error::last_os_error());
             match self.advance(came) {
@@ -214,8 +214,8 @@ impl Transfer {
         }
     }
 
-    /// The read to hand to a ring. The transfer must be kept, in place of its segments, until the
-    /// read has ended.
+    /// The submission entry for a ring. The transfer, with its segments, must not move or be
+    /// dropped until the read has ended.
     pub(super) fn entry(&self) -> io_uring::squeue::Entry {
         let fd = io_uring::types::Fd(self.job.file.as_raw_fd());
         let count = u32::try_from(self.segments.len()).unwrap_or(u32::MAX);
@@ -224,7 +224,8 @@ impl Transfer {
             .build()
     }
 
-    /// Takes note of a read's end: the transfer to continue, or none if it has ended.
+    /// Handles the end of a read: returns the transfer if it has to continue, or `None` if it has
+    /// ended.
     pub(crate) fn advance(mut self, came: io::Result<usize>) -> Option<Self> {
         match came {
             Ok(came) => {
@@ -234,7 +235,8 @@ impl Transfer {
                     return None;
                 }
                 if done <= self.done {
-                    // It read from the same page and brought nothing new: nothing is there.
+                    // The read started at the same page and brought nothing new, so the file ends
+                    // here.
                     let at = self.offset + self.done;
                     self.fail(Failure::EndOfFile { at });
                     return None;
@@ -257,8 +259,8 @@ impl Transfer {
         self.end();
     }
 
-    /// Answers the job at once, though other transfers of it may still be in the kernel: their
-    /// memory stays with them (U2).
+    /// Answers the job at once, although other transfers of it may still be in the kernel; these
+    /// keep their memory (U2).
     pub(super) fn abandon(&self) {
         let caller = self.job.caller.lock().take();
         if let Some(caller) = caller {
@@ -266,7 +268,7 @@ impl Transfer {
         }
     }
 
-    /// Direct I/O continues on a page's border, so that part of a page may be read twice.
+    /// Direct I/O continues at a page border, so part of a page may be read twice.
     fn resume_at(&self) -> u64 {
         self.offset + self.done - self.done % PAGE
     }
@@ -290,7 +292,7 @@ impl Transfer {
     }
 
     fn end(self) {
-        // Of all transfers that end at once, exactly one gets the job: the last.
+        // Of transfers that end concurrently exactly one, the last, gets the job.
         if let Some(job) = Arc::into_inner(self.job) {
             job.answer();
         }
