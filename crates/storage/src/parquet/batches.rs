@@ -1,17 +1,18 @@
-//! The lengths of the arrays that every column of a chunk is decoded into.
+//! Which batches is a chunk decoded into? The same for every column.
 //!
-//! They are computed, not listed: a file may say that it has more rows than a list of their batches
-//! would fit into memory for.
+//! The batches are computed, not listed: a file may claim more rows than a list of their batches
+//! could hold in memory.
 
 use std::ops::Range;
 
 use super::chunk_map::{FileChunk, Piece};
 use super::decode::rows_of;
 
-/// The batches of a chunk: each of `batch_rows` rows but the last of a piece.
+/// The batches of a chunk: each has `batch_rows` rows, except the last one of a piece.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Batches {
-    /// Of each piece: its first batch, its first row counted from the chunk's first, its rows.
+    /// For each piece: its first batch, its first row counted from the chunk's first, its number of
+    /// rows.
     pieces: Vec<(usize, usize, usize)>,
     batch_rows: usize,
     len: usize,
@@ -37,31 +38,31 @@ impl Batches {
         batches
     }
 
-    /// How many there are.
+    /// The number of batches.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there is none.
+    /// Whether there is no batch.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Rows of all.
+    /// The number of rows in all batches.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// How many rows batch `at` has; 0 past the end.
+    /// The number of rows of batch `at`; 0 past the end.
     #[must_use]
     pub fn rows_of(&self, at: usize) -> usize {
         self.range_of(at).len()
     }
 
-    /// The rows of batch `at`, counted from the chunk's first; none past the end.
+    /// The rows of batch `at`, counted from the chunk's first; empty past the end.
     #[must_use]
     pub fn range_of(&self, at: usize) -> Range<usize> {
         let Some((piece, skipped)) = self.place_of(at) else {
@@ -71,8 +72,8 @@ impl Batches {
         first + skipped..first + rows.min(skipped.saturating_add(self.batch_rows))
     }
 
-    /// The piece that batch `at` is in, and its first row counted from the piece's first; `None`
-    /// past the end.
+    /// The piece of batch `at`, and its first row counted from the piece's first; `None` past the
+    /// end.
     #[must_use]
     pub fn place_of(&self, at: usize) -> Option<(usize, usize)> {
         if at >= self.len {
@@ -82,7 +83,7 @@ impl Batches {
         Some((piece, (at - self.pieces[piece].0) * self.batch_rows))
     }
 
-    /// The rows of each batch, in order.
+    /// The number of rows of each batch, in order.
     pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.len).map(|at| self.rows_of(at))
     }

@@ -1,4 +1,4 @@
-//! Into which chunks does a Parquet file fall, and which bytes does each of them need?
+//! Into which chunks is a Parquet file divided, and which bytes does each chunk need?
 //!
 //! Idea: a chunk is worth one seek and one scheduling decision, so it should have about the target
 //! size whatever the writer chose. Neighbouring small row groups are joined. A row group above
@@ -30,10 +30,10 @@ pub struct FileChunks {
 /// A run of rows of one file: one row group, several joined, or a part of one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileChunk {
-    /// Its rows, ascending; only a chunk that is part of a split row group has a piece that is not
+    /// Its rows, ascending. Only a chunk that is part of a split row group has a piece that is not
     /// a whole row group.
     pub pieces: Vec<Piece>,
-    /// Sum of the pieces' rows; never 0.
+    /// The sum of the pieces' rows; never 0.
     pub rows: u64,
     /// For each root column its own byte ranges: ascending, not empty, merged where contiguous.
     pub columns: Vec<Vec<Range<u64>>>,
@@ -49,7 +49,7 @@ pub struct Piece {
 }
 
 impl Piece {
-    /// Its first row, counted from the file's first.
+    /// The first row of the piece, counted from the file's first.
     pub(crate) fn first_row_of_file(&self, metadata: &ParquetMetaData) -> u64 {
         let before = &metadata.row_groups()[..self.row_group];
         let before = before.iter().map(|group| group.num_rows().unsigned_abs());
@@ -71,20 +71,20 @@ pub struct SharedPages {
 }
 
 /// Bytes on disk, over all columns, that a chunk should have: large enough that a disk's seek or a
-/// request to an object store costs little beside it, small enough that a buffer of a few hundred
-/// MiB holds chunks for several scans.
+/// request to an object store costs little in comparison, small enough that a buffer of a few
+/// hundred MiB holds chunks for several scans.
 pub const CHUNK_BYTES_DEFAULT: u64 = 16 << 20;
 
-/// Joining stops here whatever the bytes: columns of one repeated value take no space on disk and
-/// much when decoded.
+/// Joining stops at this many rows whatever the bytes: columns of one repeated value take no space
+/// on disk and much when decoded.
 pub const JOINED_ROWS_MAX: u64 = 4 << 20;
 
-/// A row group is cut into no more parts than that: a terabyte at the default target, and what a
-/// file claims to hold costs nothing here.
+/// The most parts of a row group: a terabyte at the default target. The bound keeps a file's false
+/// claims cheap.
 const PARTS_MAX: u64 = 1 << 16;
 
 impl FileChunks {
-    /// The chunks of the file whose metadata this is, of about `target_bytes` each.
+    /// The chunks, of about `target_bytes` each, of the file with this metadata.
     ///
     /// Row groups without rows belong to no chunk. The metadata must have passed
     /// [`crate::read_footer`]'s validation.
@@ -155,7 +155,7 @@ struct Mapper<'a> {
     /// The root column of each leaf.
     roots: Vec<usize>,
     root_count: usize,
-    /// The chunk that row groups are being joined to; without rows when there is none.
+    /// The chunk that row groups are being joined into; without rows if there is none.
     open: FileChunk,
     open_bytes: u64,
     done: FileChunks,
@@ -241,12 +241,13 @@ impl<'a> Mapper<'a> {
                 }
             };
             let locations = index.page_locations();
-            // What precedes the first data page is the dictionary, which every page may refer to.
+            // The bytes before the first data page are the dictionary, which every page may refer
+            // to.
             place(0, cuts.len() - 2, start..offset_of(&locations[0]));
             for (number, location) in locations.iter().enumerate() {
                 let next = locations.get(number + 1);
-                // Bytes between two pages (there should be none) go with the page before them, for
-                // I2.
+                // Bytes between two pages (there should be none) belong to the page before them,
+                // for I2.
                 let range = offset_of(location)..next.map_or(start + length, offset_of);
                 let from = first_row_of(location).min(rows - 1);
                 let to = next.map_or(rows, first_row_of).saturating_sub(1).max(from);
@@ -275,8 +276,8 @@ impl<'a> Mapper<'a> {
     }
 }
 
-/// The rows at which a row group is cut, its first row and its end included: at least 2, ascending,
-/// each but the last the first row of a page of the widest leaf.
+/// The rows at which a row group is cut, its first row and its end included: at least 2, ascending.
+/// Each but the last is the first row of a page of the widest leaf.
 fn cuts(
     row_group: &RowGroupMetaData,
     pages: &[OffsetIndexMetaData],
@@ -317,7 +318,7 @@ fn cuts(
         let ideal = u64::try_from(u128::from(total) * u128::from(part) / u128::from(parts))
             .unwrap_or(u64::MAX);
         at += before[at..candidates.len()].partition_point(|&bytes| bytes < ideal);
-        // The candidate on either side of the ideal position that is closer to it.
+        // The closer of the two candidates around the ideal position.
         let below = at > 0
             && at <= candidates.len()
             && (at == candidates.len() || ideal - before[at - 1] < before[at] - ideal);

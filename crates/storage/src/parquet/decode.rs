@@ -1,21 +1,22 @@
-//! From the bytes of one root column of one chunk to arrow arrays, a batch at a time.
+//! How do the bytes of one root column of one chunk become arrow arrays, a batch at a time?
 //!
-//! Idea: parquet's own array readers do the work; what they are given is a view of the file that
-//! holds just this segment. A schema of one root column makes the set-up independent of the table's
-//! width, and each piece of the chunk gets a reader of its own, so all columns of a chunk have the
-//! same batch boundaries ([`crate::Batches`]) and their arrays can be put together into record
-//! batches without copying.
-//! Not here: which bytes a segment needs (`chunk_map.rs`), threads, caching of the arrays. Page
+//! Idea: parquet's own array readers do the work on a view of the file that holds just this
+//! segment. A schema of one root column makes the set-up independent of the table's width. Each
+//! piece of the chunk gets a reader of its own, so all columns of a chunk have the same batch
+//! boundaries ([`crate::Batches`]) and their arrays form record batches without copying.
+//! Not here: the bytes of a segment (`chunk_map.rs`), threads, caching of the arrays. Page
 //! checksums are not verified: at crc32fast's 12 GB/s that would take 4 % of the decode time of
 //! TPC-H Q1 and 5 % of Q6 (snappy), 13 % of Q6 without compression (computed from its speed and the
 //! bytes per row), and arrow-rs's writer does not write them.
-//! Speed: 0.91 to 1.02 of parquet's reader of all columns at once, segment after segment; 1.00 to
-//! 1.06 a batch of each column at a time (`examples/decode_speed.rs`). What is above 1.02 is the
-//! dictionary: each part of a split row group decodes it anew, about 1 ms for one of 1 MB. So
-//! cutting far below the default target costs (1.3 to 1.5 at 4 MiB).
-//! Bounds: holds the segment's bytes, one decompressed page and dictionary per leaf, one batch.
+//! Speed: 0.91 to 1.02 times parquet's reader of all columns at once when segments are decoded one
+//! after another; 1.00 to 1.06 times when each column is decoded a batch at a time
+//! (`examples/decode_speed.rs`). Values above 1.02 are due to the dictionary: each part of a split
+//! row group decodes it, about 1 ms for one of 1 MB. So chunks far below the default target are
+//! expensive (1.3 to 1.5 at 4 MiB).
+//! Bounds: holds the segment's bytes, one decompressed page and dictionary per leaf, and one batch.
 //! I1: a decoder yields exactly the batches of [`crate::Batches`], or an error; never other rows.
-//! I2: damaged bytes give `BadPage`, never a panic: parquet 59.3 does panic on some of them.
+//! I2: damaged bytes give `BadPage` and never a panic, although parquet 59.3 panics on some of
+//! them.
 
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -52,10 +53,10 @@ pub struct SegmentDecoder {
     first_leaf: usize,
     batch_rows: usize,
     page_bytes_max: u64,
-    /// Arrays become as narrow as their values allow.
+    /// Whether arrays become as narrow as their values allow.
     narrow: bool,
-    /// Pieces not begun, the next one last; of each the rows wanted, counted from its first, or all
-    /// if there is no list.
+    /// Pieces that are not begun, the next one last; each with its wanted rows, counted from the
+    /// piece's first, or all rows if there is no list.
     pieces: Vec<(Piece, Option<Vec<Range<usize>>>)>,
     open: Option<OpenPiece>,
 }
@@ -64,7 +65,7 @@ struct OpenPiece {
     reader: ParquetRecordBatchReader,
     row_group: usize,
     rows_left: usize,
-    /// All rows of the row group are read, one after the other.
+    /// Whether all rows of the row group are read.
     whole: bool,
 }
 
@@ -72,13 +73,13 @@ impl SegmentDecoder {
     /// A decoder of root column `column` of `chunk`, in batches of at most `batch_rows` rows.
     ///
     /// `field` is the arrow field to decode to: the file's own, or a coerced one (`Utf8View` for
-    /// `Utf8`, microseconds for INT96 ...). Its name does not matter, names of nested fields do.
-    /// `buffers` are parts of the file that cover the column's ranges of this chunk, own and
+    /// `Utf8`, microseconds for INT96 ...). Its name does not matter, but names of nested fields
+    /// do. `buffers` are parts of the file that cover the column's ranges of this chunk, own and
     /// shared; they may touch, and hold more, but not overlap.
     ///
     /// # Errors
     /// [`StorageError::BadPage`] if the column cannot be decoded to `field`'s type.
-    // Each is one fact about the segment; a struct of them would have one user.
+    // Each argument is one fact about the segment; a struct for them would have one user.
     #[allow(clippy::too_many_arguments)]
     pub fn new(
         file: &str,
@@ -129,22 +130,22 @@ impl SegmentDecoder {
         })
     }
 
-    /// Refuses pages that take more bytes than so many when they are decompressed.
+    /// Refuses pages that take more than this many bytes when decompressed.
     #[must_use]
     pub fn with_page_bytes_max(mut self, bytes: u64) -> Self {
         self.page_bytes_max = bytes;
         self
     }
 
-    /// Gives arrays in as few bytes as the values of each need ([`narrowest`]), so their types may
-    /// differ from each other and from the type asked for.
+    /// Returns arrays in as few bytes as the values of each need ([`narrowest`]), so their types
+    /// may differ from each other and from the requested type.
     #[must_use]
     pub fn in_few_bytes(mut self) -> Self {
         self.narrow = true;
         self
     }
 
-    /// Gives only these rows of the chunk, counted from its first: ascending, not empty, not
+    /// Returns only these rows of the chunk, counted from its first: ascending, not empty, not
     /// touching. Values of other rows are skipped, which is cheaper than decoding them; pages
     /// without a wanted row are not even decompressed.
     #[must_use]
@@ -163,8 +164,8 @@ impl SegmentDecoder {
         self
     }
 
-    /// The next array, of at most `batch_rows` rows; it ends where the piece ends. `None` at the
-    /// end, and after an error.
+    /// The next array, of at most `batch_rows` rows. An array does not extend beyond its piece.
+    /// `None` at the end, and after an error.
     ///
     /// # Errors
     /// [`StorageError::BadPage`] if the bytes are damaged or do not hold the chunk's rows.
@@ -177,7 +178,7 @@ impl SegmentDecoder {
             },
         };
         let rows = open.rows_left.min(self.batch_rows);
-        // Why catch_unwind: see I2. The reader is dropped after a panic, so its state does not
+        // catch_unwind because of I2. The reader is dropped after a panic, so its state does not
         // matter.
         let array = catch_unwind(AssertUnwindSafe(|| open.reader.next()))
             .map_err(|panic| self.bad_page(open.row_group, panic_text(&*panic)))?
@@ -193,8 +194,8 @@ impl SegmentDecoder {
         if open.rows_left > 0 {
             self.open = Some(open);
         } else if open.whole {
-            // The footer may say that there are fewer rows than there are, and other columns have
-            // them.
+            // The footer may claim fewer rows than the column has, while other columns have the
+            // claimed number.
             let more = catch_unwind(AssertUnwindSafe(|| open.reader.next().transpose()));
             if !matches!(more, Ok(Ok(None))) {
                 let reason = format!("there are more rows than the {rows} that should be left");
@@ -247,7 +248,7 @@ impl SegmentDecoder {
         }))
         .unwrap_or_else(|panic| Err(ParquetError::General(panic_text(&*panic))))
         .and_then(|reader| {
-            // parquet takes the type asked for as a hint, and ignores one that it cannot decode to.
+            // parquet takes the requested type as a hint, and ignores one that it cannot decode to.
             let stored = reader.schema().field(0).data_type().clone();
             if stored == self.data_type {
                 return Ok(OpenPiece {
@@ -263,7 +264,7 @@ impl SegmentDecoder {
         .map_err(|error| self.bad_page(piece.row_group, error.to_string()))
     }
 
-    /// The error for this place. Nothing is decoded after it.
+    /// The error for this row group. Decoding ends with it.
     fn bad_page(&mut self, row_group: usize, reason: String) -> StorageError {
         self.pieces.clear();
         StorageError::BadPage {
@@ -275,8 +276,8 @@ impl SegmentDecoder {
     }
 }
 
-/// A few rows without the pages that their strings were decoded from: views would keep these in
-/// memory, uncounted.
+/// A copy of a few rows without the pages that their strings were decoded from: views would keep
+/// these pages in memory, uncounted.
 #[must_use]
 pub fn without_pages(rows: ArrayRef) -> ArrayRef {
     match rows.data_type() {
@@ -290,7 +291,7 @@ pub(crate) fn rows_of(piece: &Piece) -> usize {
     usize::try_from(piece.rows.end - piece.rows.start).unwrap_or(usize::MAX)
 }
 
-/// How to decode a file of which `root` is the only column.
+/// The levels for decoding a file whose only column is `root`.
 fn field_levels(root: &Arc<Type>, field: &FieldRef) -> Result<FieldLevels, ParquetError> {
     let schema = Type::group_type_builder("segment")
         .with_fields(vec![Arc::clone(root)])
@@ -304,7 +305,7 @@ pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
     format!("the Parquet reader panicked: {}", text(panic))
 }
 
-/// One piece of one root column, as parquet's array readers want to see it: a row group whose
+/// One piece of one root column, in the form that parquet's array readers expect: a row group whose
 /// leaves are the root's.
 struct PieceSource<'a> {
     metadata: &'a Arc<ParquetMetaData>,
@@ -325,11 +326,11 @@ impl PieceSource<'_> {
 
     /// The pages of a leaf that hold rows of the piece, and the row at which the last of them ends.
     ///
-    /// Their row numbers count from the row group's start, because the leaves of a nested column
-    /// begin their pages at different rows and one selection has to suit them all. If the piece
-    /// begins after the first page, that one is listed too: the reader finds the dictionary by it,
-    /// then takes it to last until the first page of the piece, and skips it unread. So pages that
-    /// are not there are never asked for (what breaks in arrow-rs #10648).
+    /// Row numbers count from the row group's start, because the leaves of a nested column begin
+    /// their pages at different rows and one selection has to suit them all. If the piece begins
+    /// after the first page, the first page is listed too: the reader finds the dictionary by it,
+    /// assumes that it lasts until the first page of the piece, and skips it unread. So pages that
+    /// are not in memory are never requested (the problem of arrow-rs #10648).
     fn pages(&self, leaf: usize) -> Result<(Vec<PageLocation>, u64), ParquetError> {
         let all = page_index(self.metadata, self.piece.row_group)
             .map(|index| index[leaf].page_locations().as_slice())
@@ -380,7 +381,7 @@ impl RowGroups for PieceSource<'_> {
     }
 }
 
-/// A column chunk is all that a piece has of a leaf.
+/// A piece has exactly one column chunk of a leaf.
 struct OneReader(Option<Box<dyn PageReader>>);
 
 impl Iterator for OneReader {

@@ -1,26 +1,26 @@
-//! How many values do the lengths of a delta-encoded page of strings stand for, and how many bytes?
+//! How many values, and how many bytes, do the lengths of a delta-encoded page of strings claim?
 //!
-//! Idea: parquet 59.3 makes room for as many lengths as the page's own header says, and
-//! `DELTA_BYTE_ARRAY` repeats the front of one value in the next, so a page of a megabyte can stand
-//! for terabytes. The lengths are gone through here, without keeping them.
-//! Not here: other encodings, whose values are as many as the page header says, and are made a
-//! batch at a time.
+//! Idea: parquet 59.3 allocates memory for as many lengths as the page's own header claims, and
+//! `DELTA_BYTE_ARRAY` repeats the front of one value in the next, so a page of a megabyte can claim
+//! terabytes. The lengths are read here without storing them.
+//! Not here: other encodings; their number of values is that of the page header, and their values
+//! are made one batch at a time.
 //! Bounds: O(values), constant memory.
 //! Source: parquet-format's Encodings.md, "Delta encoding" and "Delta Strings".
 
 use parquet::basic::Encoding;
 
-/// What a delta-encoded page of strings stands for.
+/// What a delta-encoded page of strings claims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Strings {
     pub(crate) values: u64,
-    /// Their bytes together. Counted for `DELTA_BYTE_ARRAY` only; others have no more than the
-    /// page.
+    /// Their total bytes. Counted for `DELTA_BYTE_ARRAY` only; other encodings have no more than
+    /// the page.
     pub(crate) bytes: u64,
 }
 
-/// Of the values of a page, without its levels. `None` if the encoding is another, or the lengths
-/// cannot be followed, which parquet then will not either.
+/// The claims of a page's values, given without its levels. `None` if the page has another
+/// encoding, or if the lengths are malformed, which parquet then refuses too.
 pub(crate) fn strings(encoding: Encoding, values: &[u8], values_max: u64) -> Option<Strings> {
     match encoding {
         Encoding::DELTA_LENGTH_BYTE_ARRAY => {
@@ -41,12 +41,11 @@ fn delta_byte_array(bytes: &[u8], values_max: u64) -> Option<Strings> {
     let mut end = Lengths::new(bytes)?;
     while end.next().is_some() {}
     let mut suffixes = Lengths::new(bytes.get(end.at..)?)?;
-    // Those that are not paired with prefixes are counted too: parquet keeps both lists before it
-    // compares them.
+    // Suffixes without a prefix are counted too: parquet stores both lists before it compares them.
     let values = values.max(suffixes.left);
     let mut total: u64 = 0;
     while let (Some(prefix), Some(suffix)) = (prefixes.next(), suffixes.next()) {
-        // Negative lengths are refused by parquet.
+        // Parquet refuses negative lengths.
         total = total.saturating_add(u64::from(prefix.unsigned_abs()));
         total = total.saturating_add(u64::from(suffix.unsigned_abs()));
     }
@@ -61,17 +60,17 @@ struct Lengths<'a> {
     bytes: &'a [u8],
     /// Where the next block begins, or the last one ended.
     at: usize,
-    /// Numbers to come.
+    /// The number of numbers to come.
     left: u64,
     first: bool,
     last: i32,
     min_delta: i32,
-    /// Bit widths of the block's mini blocks that are to come.
+    /// Bit widths of the block's remaining mini blocks.
     widths: std::slice::Iter<'a, u8>,
     mini_blocks: usize,
     per_mini_block: u64,
-    /// The present mini block: numbers left, where its bits begin, how wide they are, which is
-    /// next.
+    /// The current mini block: the numbers left in it, where its bits begin, their width, and the
+    /// index of the next number.
     here: u64,
     bits_at: usize,
     width: u32,
@@ -110,7 +109,7 @@ impl<'a> Lengths<'a> {
         self.widths = widths.iter();
         at += self.mini_blocks;
         self.bits_at = at;
-        // Mini blocks behind the last number have no bytes.
+        // Mini blocks after the last number have no bytes.
         let mut left = self.left;
         for &width in widths {
             if left == 0 {
@@ -148,7 +147,7 @@ impl Iterator for Lengths<'_> {
             return Some(self.last);
         }
         if self.here == 0 {
-            // The counts in the block's header include the number that is asked for.
+            // The counts in the block's header include the number to be returned.
             self.left += 1;
             let more = if self.widths.len() > 0 {
                 self.mini_block()
@@ -168,7 +167,7 @@ impl Iterator for Lengths<'_> {
     }
 }
 
-/// `width` bits from bit `at` on, the lowest first.
+/// `width` bits from bit `at` on, the lowest bit first.
 fn bits(bytes: &[u8], at: u64, width: u32) -> Option<u32> {
     if width == 0 {
         return Some(0);
@@ -200,7 +199,7 @@ fn zigzag(value: u64) -> i64 {
     (value >> 1).cast_signed() ^ -(value & 1).cast_signed()
 }
 
-/// Parquet refuses what does not fit.
+/// Parquet refuses values that do not fit.
 #[allow(clippy::cast_possible_truncation)]
 fn truncated(value: i64) -> i32 {
     value as i32

@@ -1,18 +1,18 @@
-//! Reads a Parquet file's footer and page indexes, and vouches for them.
+//! Reads a Parquet file's footer and page indexes, and validates them.
 //!
-//! Idea: one speculative read of the file's tail has the whole footer of most files; what lies
-//! further ahead takes one more read for the footer and one for the indexes. Everything that later
-//! code relies on is checked here, once per file version, so that a damaged footer is one clear
-//! error and not a panic somewhere in a scan. Some bytes would make parquet 59.3 abort:
-//! `thrift_bounds.rs` keeps these from it. On others it panics, which becomes an error here.
+//! Idea: one speculative read of the file's tail contains the whole footer of most files; otherwise
+//! one more read fetches the rest of the footer, and one the indexes. Everything that later code
+//! relies on is checked here, once per file version, so that a damaged footer is one clear error
+//! and not a panic somewhere in a scan. Some bytes would make parquet 59.3 abort:
+//! `thrift_bounds.rs` refuses them beforehand. On others it panics, which becomes an error here.
 //! Not here: devices (the caller brings a [`RangeRead`]), caching, encrypted footers (refused).
-//! Bounds: at most 3 rounds of reads; a footer above [`FOOTER_BYTES_MAX`] is refused; page indexes
-//! above as much, or scattered over more than [`INDEX_SPREAD_MAX`], are left out, and the metadata
-//! then does not say where they are.
+//! Bounds: at most 3 rounds of reads; a footer larger than [`FOOTER_BYTES_MAX`] is refused. Page
+//! indexes that are larger than that, or scattered over more than [`INDEX_SPREAD_MAX`], are left
+//! out, and the returned metadata then does not contain their location.
 //! I1: every column chunk lies between the leading magic and the footer, and no two overlap.
-//! I2: row counts are not negative and add up; flat columns have a value per row, nested ones at
-//! least one. No row group has more than [`ROW_GROUP_ROWS_MAX`] rows, nor more than its bytes can
-//! stand for.
+//! I2: row counts are not negative and add up; flat columns have one value per row, nested columns
+//! at least one. No row group has more than [`ROW_GROUP_ROWS_MAX`] rows, nor more than its bytes
+//! can hold.
 //! I3: page locations lie inside their column chunk, ascend in offset and row, and start at row 0.
 
 use std::future::Future;
@@ -36,34 +36,34 @@ use crate::error::{Result, StorageError};
 
 /// Reads byte ranges of one file.
 pub trait RangeRead: Send + Sync {
-    /// The bytes of each range, in the order asked for.
+    /// The bytes of each range, in the order of `ranges`.
     fn read(&self, ranges: &[Range<u64>]) -> impl Future<Output = Result<Vec<Bytes>>> + Send;
 }
 
-/// The first read takes this much of the file's end: the footers of 9 of 10 files fit, and it costs
-/// a device little more than its minimum.
+/// The size of the first read, at the file's end: the footers of 9 of 10 files fit, and it costs a
+/// device little more than its smallest read.
 pub const TAIL_BYTES: u64 = 64 << 10;
 
 /// Page indexes are contiguous in the files of all known writers. When they span this many bytes
-/// more than they have, reading them would be reading the data.
+/// more than their own, reading the span would mean reading the data.
 pub const INDEX_SPREAD_MAX: u64 = 1 << 20;
 
-/// The footers of files of 10,000 columns and 50 row groups have half of it.
+/// The footers of files with 10,000 columns and 50 row groups take half of it.
 const FOOTER_BYTES_MAX: u64 = 256 << 20;
 
-/// Parquet-mr writes no more into a row group, and far fewer by default.
+/// Parquet-mr writes no more rows into a row group, and far fewer by default.
 const ROW_GROUP_ROWS_MAX: i64 = i32::MAX as i64;
 
-/// Judges the bytes of a page index.
+/// Validates the bytes of a page index.
 type Check = fn(&[u8]) -> Result<(), Flaw>;
 
-/// Values of `FIXED_LEN_BYTE_ARRAY`: parquet makes room for a batch of them whatever the page
-/// holds. Vectors of 16,384 floats fit.
+/// The longest values of `FIXED_LEN_BYTE_ARRAY`: parquet allocates memory for a batch of them
+/// whatever the page holds. Vectors of 16,384 floats fit.
 const FIXED_BYTES_MAX: i32 = 64 << 10;
 
-/// A page has at least so many bytes, its header counted, and at most 2^31 values.
+/// A page has at least this many bytes, its header included, and at most 2^31 values.
 const PAGE_BYTES_MIN: u64 = 8;
-/// What a page header can count.
+/// The most values that a page header can count.
 const PAGE_VALUES_MAX: u64 = i32::MAX as u64;
 
 /// The footer's own length and the magic at the file's end.
@@ -71,14 +71,14 @@ const TRAILER_BYTES: u64 = 8;
 /// The magic at the file's start.
 const MAGIC_BYTES: u64 = 4;
 
-/// The metadata of a Parquet file of `file_bytes` bytes, with column and offset indexes if it has
-/// them for all columns.
+/// The metadata of a Parquet file of `file_bytes` bytes, with column and offset indexes if the file
+/// has them for all columns.
 ///
-/// It is cancel safe: nothing but the reads is outstanding.
+/// Cancel safe: only the reads are outstanding.
 ///
 /// # Errors
-/// [`StorageError::BadFooter`] if the file is not Parquet or its footer or an index is damaged; the
-/// reader's own errors.
+/// [`StorageError::BadFooter`] if the file is not Parquet or its footer or an index is damaged;
+/// errors of the reader.
 pub async fn read_footer<R: RangeRead + ?Sized>(
     reader: &R,
     file: &str,
@@ -147,7 +147,7 @@ pub async fn read_footer<R: RangeRead + ?Sized>(
     Ok(Arc::new(metadata))
 }
 
-/// What `decode` gives, or why not; a panic of parquet's is a reason too.
+/// The result of `decode`, or the reason for its failure; a panic in parquet counts as a failure.
 fn caught<T>(decode: impl FnOnce() -> parquet::errors::Result<T>) -> Result<T, String> {
     match catch_unwind(AssertUnwindSafe(decode)) {
         Ok(decoded) => decoded.map_err(|error| error.to_string()),
@@ -155,7 +155,7 @@ fn caught<T>(decode: impl FnOnce() -> parquet::errors::Result<T>) -> Result<T, S
     }
 }
 
-/// The end of the file, as far as it has been read.
+/// The end of the file, as far as it was read.
 struct Tail {
     start: u64,
     bytes: Bytes,
@@ -185,7 +185,7 @@ impl Tail {
         Ok(Self { start, bytes })
     }
 
-    /// Reads what is missing from `start` on.
+    /// Reads the missing bytes from `start` on.
     async fn extend<R: RangeRead + ?Sized>(
         &mut self,
         reader: &R,
@@ -283,7 +283,8 @@ fn check_column(
         .and_then(|(start, bytes)| Some(start..start.checked_add(bytes)?))
         .ok_or_else(|| format!("I1: {bytes} bytes at {start}"))?;
     let inside = range.start >= MAGIC_BYTES && range.end <= footer_start;
-    // Without bytes it has no place. If it should have rows, only those who read it will be told.
+    // A column chunk without bytes has no place. If it should have rows, decoding it gives an
+    // error.
     if bytes > 0 && !inside {
         return Err(format!("I1: {bytes} bytes at {start} are outside the data"));
     }
@@ -297,7 +298,7 @@ fn check_column(
     }
     let bytes = range.end - range.start;
     let can_hold = (bytes / PAGE_BYTES_MIN).saturating_mul(PAGE_VALUES_MAX);
-    // As above: who reads a column without bytes will be told.
+    // As above: decoding a column without bytes gives an error.
     if bytes > 0 && values.unsigned_abs() > can_hold {
         return Err(format!("I2: {bytes} bytes cannot hold {values} values"));
     }
@@ -312,10 +313,10 @@ fn check_column(
     Ok(range)
 }
 
-/// A part of the page index, and what it has to pass.
+/// A part of the page index, and the check for it.
 type IndexRange = (Range<u64>, fn(&[u8]) -> Result<(), Flaw>);
 
-/// Where the page indexes of all columns are, each inside the file's data.
+/// The ranges of the page indexes of all columns, each inside the file's data.
 fn index_ranges(metadata: &ParquetMetaData, footer_start: u64) -> Result<Vec<IndexRange>, String> {
     let mut ranges = Vec::new();
     for column in metadata
@@ -342,7 +343,7 @@ fn index_ranges(metadata: &ParquetMetaData, footer_start: u64) -> Result<Vec<Ind
     Ok(ranges)
 }
 
-/// The one range that holds all of `ranges`, unless it holds much else, or too much.
+/// The one range that contains all of `ranges`, unless it is too large or contains much else.
 fn span_of(ranges: &[IndexRange]) -> Option<Range<u64>> {
     let start = ranges.iter().map(|(range, _)| range.start).min()?;
     let end = ranges.iter().map(|(range, _)| range.end).max()?;
@@ -354,7 +355,8 @@ fn span_of(ranges: &[IndexRange]) -> Option<Range<u64>> {
     (spread && bytes <= FOOTER_BYTES_MAX).then_some(start..end)
 }
 
-/// Metadata that does not say where page indexes are: other readers would read them otherwise.
+/// The metadata without the locations of page indexes: other readers would read the indexes by
+/// them.
 fn without_page_index(metadata: ParquetMetaData) -> ParquetMetaData {
     let mut builder = metadata.into_builder();
     let groups = builder.take_row_groups().into_iter().map(|group| {

@@ -1,31 +1,31 @@
 //! Which fields do the structs of a Parquet file's metadata have, and of which types?
 //!
-//! Idea: parquet 59.3 reads a field that it knows as what it should be, whatever type the bytes
-//! declare. A walk that went by the declared type would then look at other bytes than parquet does,
-//! and a crafted footer could hide a list of a billion elements from it. So `thrift_bounds.rs`
-//! refuses a known field of another type, and this table says which are known.
-//! Not here: fields that parquet does not know. It skips these by their declared type, and so does
+//! Idea: parquet 59.3 reads a known field as the type that the format defines, whatever type the
+//! bytes declare. A walk by the declared type would then examine other bytes than parquet does, and
+//! a crafted footer could hide a list of a billion elements from it. So `thrift_bounds.rs` refuses
+//! a known field of another type; this table defines the known fields.
+//! Not here: fields that parquet does not know. It skips them by their declared type, and so does
 //! the walk.
 //! Source: parquet.thrift of parquet-format 2.12.
 
 use Shape::{Binary, Bool, Byte, Double, Int, List, Struct};
 
-/// What a field's value looks like in the bytes.
+/// The encoding of a field's value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Shape {
-    /// A truth value: in a field's header, or a byte in a list.
+    /// A boolean: in a field's header, or a byte in a list.
     Bool,
     Byte,
-    /// Of 16, 32 or 64 bits: all are written alike.
+    /// An integer of 16, 32 or 64 bits: all are encoded alike.
     Int,
     Double,
     Binary,
     Struct(Name),
-    /// A list of what the name says.
+    /// A list of these elements.
     List(Element),
 }
 
-/// What a list holds.
+/// The elements of a list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Element {
     Bool,
@@ -68,21 +68,21 @@ pub(crate) enum Name {
     DataPageHeader,
     DictionaryPageHeader,
     DataPageHeaderV2,
-    /// A struct whose fields are units: the members of unions that hold nothing.
+    /// A struct whose fields are empty structs: a union of members without content.
     Units,
-    /// One that has no field that is known.
+    /// A struct without known fields.
     Unknown,
 }
 
 impl Name {
-    /// The shape of a field, if it is known.
+    /// The shape of a field, or `None` if the field is not known.
     pub(crate) fn field(self, id: i16) -> Option<Shape> {
         let position = usize::try_from(id).ok()?.checked_sub(1)?;
         self.fields().get(position).copied().flatten()
     }
 
-    /// By id, from 1.
-    // A table, read line by line beside the format's own.
+    /// The known fields by id, from 1.
+    // A table to be compared with the format's own, line by line.
     #[allow(clippy::too_many_lines, clippy::unnecessary_wraps)]
     fn fields(self) -> &'static [Option<Shape>] {
         const INT: Option<Shape> = Some(Int);
@@ -268,7 +268,7 @@ impl Name {
     }
 }
 
-/// Members that hold nothing, of which no union has more.
+/// Members without content; no union has more of them.
 const UNION: &[Option<Shape>] = &[
     Some(Struct(Name::Unknown)),
     Some(Struct(Name::Unknown)),

@@ -1,14 +1,14 @@
-//! Parquet files: where their chunks and pages are, and how the bytes become arrays.
+//! Parquet files: where are their chunks and pages, and how do bytes become arrays?
 //!
 //! | file | question |
 //! |---|---|
 //! | `footer.rs` | what does a file hold, and where? |
-//! | `thrift_bounds.rs`, `grammar.rs` | may parquet's reader be given this metadata? |
-//! | `chunk_map.rs` | which row groups, or parts of them, are a chunk? |
-//! | `segment_bytes.rs` | how does parquet's reader see bytes of which only some are there? |
-//! | `page_guard.rs`, `delta.rs` | may it be given this page? |
+//! | `thrift_bounds.rs`, `grammar.rs` | is this metadata safe for parquet's decoder? |
+//! | `chunk_map.rs` | which row groups, or parts of them, form a chunk? |
+//! | `segment_bytes.rs` | how does parquet's reader see a file of which only some bytes are in memory? |
+//! | `page_guard.rs`, `delta.rs` | is this page safe for parquet's decoder? |
 //! | `decode.rs`, `batches.rs` | which arrays does a segment become? |
-//! | `narrow.rs` | in how few bytes can a batch be kept? |
+//! | `narrow.rs` | in how few bytes can a batch be stored? |
 
 mod batches;
 mod chunk_map;

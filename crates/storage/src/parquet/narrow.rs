@@ -1,15 +1,15 @@
-//! In how few bytes can a batch be kept?
+//! In how few bytes can a batch be stored?
 //!
-//! Idea: decoded arrays are the largest thing in memory, taking memory is dear, and most numbers
-//! are small. So a batch of integers, dates or decimals becomes integers of one, two, four or eight
-//! bytes, whichever its own values need, and references to a dictionary become as short as the
-//! dictionary allows. The values decide, not what the file says of them: nothing has to be believed
-//! and nothing checked, and a single large value makes one batch wide, not a column. What is
-//! decoded wide first is one batch, whose memory the allocator gives to the next.
-//! Not here: what numbers mean (coscan's `read/compact.rs` knows the type that the plan wants, and
-//! widens), who asks for it.
-//! N1: values, nulls and their order stay; a decimal becomes its digits as an integer.
-//! N2: what is not narrower stays as it is.
+//! Idea: decoded arrays are the largest data in memory, allocating memory is expensive, and most
+//! numbers are small. So a batch of integers, dates or decimals becomes integers of one, two, four
+//! or eight bytes, as its own values require, and dictionary keys become as short as the dictionary
+//! allows. The values decide, not the file's statistics, so nothing has to be trusted or checked,
+//! and a single large value makes one batch wide, not a column. Only one batch is decoded wide at a
+//! time; the allocator reuses its memory for the next.
+//! Not here: the meaning of the numbers (coscan's `read/compact.rs` knows the type that the plan
+//! wants, and widens), and who requests narrow arrays.
+//! N1: values, nulls and their order are kept; a decimal becomes its digits as an integer.
+//! N2: an array that cannot become narrower is returned as it is.
 
 use std::sync::Arc;
 
@@ -53,11 +53,11 @@ pub fn narrowest(array: ArrayRef) -> ArrayRef {
 const KEYS_OF_8_BITS: usize = 1 << 7;
 const KEYS_OF_16_BITS: usize = 1 << 15;
 
-/// Whole numbers as the decoder has them.
+/// Whole numbers as the decoder produces them.
 trait Whole: Copy {
-    /// Bits of one of them.
+    /// The bits of one number.
     const BITS: u32;
-    /// The bits that each of the values needs at most, its sign included.
+    /// The most bits that any of the values needs, its sign included.
     fn needed(values: &[Self]) -> u32;
     fn low_8(self) -> i8;
     fn low_16(self) -> i16;
@@ -101,8 +101,8 @@ macro_rules! whole {
 
 whole! { i16, u16; i32, u32; i64, u64; i128, u128; }
 
-/// The array in fewer bits a value, if they suffice. What is under a NULL counts too: it is another
-/// value of the batch, or 0.
+/// The array with fewer bits per value, if they suffice. The value under a NULL counts too: it is
+/// another value of the batch, or 0.
 fn narrower<T>(array: &PrimitiveArray<T>) -> Option<ArrayRef>
 where
     T: ArrowPrimitiveType<Native: Whole>,
@@ -132,7 +132,8 @@ fn made<T: ArrowPrimitiveType>(
     Arc::new(PrimitiveArray::<T>::new(values.collect(), nulls))
 }
 
-/// References whose keys all fit `K`. `None` if one does not, though it must: then they stay.
+/// The array with shorter keys of type `K`. `None` if a key does not fit, contrary to the
+/// dictionary's size; then the array is kept.
 fn shorter<K>(references: &DictionaryArray<Int32Type>) -> Option<ArrayRef>
 where
     K: ArrowDictionaryKeyType,
@@ -147,7 +148,7 @@ where
 
 /// A key of a small dictionary.
 trait Key {
-    /// The key's low bits. Under a NULL there may be anything.
+    /// The low bits of the key. Under a NULL any value may occur.
     fn of(key: i32) -> Self;
 }
 
@@ -194,7 +195,7 @@ mod tests {
         ]
     }
 
-    /// The type that has to be found: the smallest one that holds all values.
+    /// The expected type: the smallest one that holds all values.
     fn smallest(values: &[Option<i64>]) -> DataType {
         let holds = |low: i64, high: i64| values.iter().flatten().all(|v| *v >= low && *v <= high);
         if holds(i8::MIN.into(), i8::MAX.into()) {

@@ -1,15 +1,16 @@
-//! Can a page of a Parquet file be decoded in the memory that there is?
+//! Can a page of a Parquet file be decoded in the available memory?
 //!
-//! Idea: parquet 59.3 makes room for as many bytes as a page's header claims, for as many strings
-//! as a page's own lists of lengths claim, and unpacks GZIP and BROTLI until they end, whatever was
-//! claimed. A few bytes can so ask for more than there is, and a failed allocation aborts. So each
-//! page's claims are compared with what its bytes can hold, and with a limit, before parquet sees
-//! it. The header is looked at where parquet reads it, and judged where it asks for the page's
-//! bytes: a header that is not understood here is followed by no bytes.
+//! Idea: parquet 59.3 allocates as many bytes as a page's header claims, as many strings as a
+//! page's own lists of lengths claim, and decompresses GZIP and BROTLI to their end, whatever was
+//! claimed. So a few bytes can request more memory than there is, and a failed allocation aborts.
+//! Each page's claims are therefore compared with what its bytes can hold, and with a limit, before
+//! parquet sees the page. A header is recorded where parquet reads it, and checked where parquet
+//! requests the bytes of the page; for a header that cannot be parsed here no page bytes are
+//! returned.
 //! Not here: footers (`footer.rs`), panics (`decode.rs`).
-//! Bounds: two headers remembered; GZIP and BROTLI are unpacked twice where they could exceed the
-//! limit.
-//! G1: no page is unpacked to more than the limit.
+//! Bounds: two headers are remembered; GZIP and BROTLI pages are decompressed twice if they could
+//! exceed the limit.
+//! G1: no page is decompressed to more than the limit.
 
 use std::collections::VecDeque;
 use std::io::{self, Read};
@@ -31,35 +32,36 @@ use super::segment_bytes::SegmentBytes;
 use super::thrift_bounds::{PageClaims, page_claims};
 use crate::error::{Result, StorageError};
 
-/// What a page may have at most where no budget says less: what its header can claim.
+/// The most bytes of a page without a budget: the largest size that its header can claim.
 pub const PAGE_BYTES_MAX: u64 = i32::MAX as u64;
 
-/// What parquet makes of a value of a dictionary or a delta-encoded page, beside its bytes: a
-/// `Bytes`.
+/// The bytes that parquet allocates per value of a dictionary or a delta-encoded page, beside the
+/// value itself: a `Bytes`.
 const VALUE_BYTES: u64 = 32;
 
-// What a byte can stand for, with room to spare: 64 bytes of Snappy's copies take 3, LZ4's runs
-// grow by 255 a byte, DEFLATE's by 1032.
+// The most bytes that one compressed byte can expand to, with a margin: Snappy copies 64 bytes with
+// 3, LZ4's runs grow by 255 per byte, DEFLATE's by 1032.
 const SNAPPY_RATIO: u64 = 32;
 const LZ4_RATIO: u64 = 256;
 const GZIP_RATIO: u64 = 1040;
-/// What formats have beside that, such as lengths in front.
+/// The bytes of a format beside its data, such as a length in front.
 const SLACK_BYTES: u64 = 1024;
 
-/// The pages of a leaf of a piece, each of which can be decoded in `bytes_max`.
+/// The pages of a leaf of a piece, each of which can be decoded in `bytes_max` bytes.
 pub(crate) struct GuardedPages {
     pages: SerializedPageReader<GuardedBytes>,
     column: ColumnChunkMetaData,
     bytes_max: u64,
-    /// Of the pages that were listed: where the next one begins and the one behind it, or the rows
-    /// end. Pages that are not listed say only in their own headers how many rows they have.
+    /// For the listed pages: the first row of each page and its end, which is the first row of the
+    /// next page or the end of the rows. Only the headers of pages that are not listed contain
+    /// their number of rows.
     listed: VecDeque<(u64, u64)>,
-    /// The next page is the dictionary, which is listed nowhere.
+    /// Whether the next page is the dictionary, which is not in the list.
     dictionary_first: bool,
 }
 
 impl GuardedPages {
-    /// Of a column chunk, or those of its pages that are listed.
+    /// The pages of a column chunk, or those of its pages that are listed.
     pub(crate) fn new(
         bytes: Arc<SegmentBytes>,
         column: &ColumnChunkMetaData,
@@ -93,15 +95,15 @@ impl GuardedPages {
         })
     }
 
-    /// Values of the whole column chunk, by the footer.
+    /// The number of values of the whole column chunk, by the footer.
     fn values_max(&self) -> u64 {
         self.column.num_values().unsigned_abs()
     }
 
     fn check(&self, page: &Page) -> Result<(), ParquetError> {
         let values = u64::from(page.num_values());
-        // A dictionary holds plain values, each of at least one byte; of those that are compared a
-        // list is made.
+        // A dictionary holds plain values, each of at least one byte, and parquet may make a
+        // `Bytes` of each.
         let max = match page {
             Page::DictionaryPage { buf, .. } => {
                 (buf.len() as u64).min((self.bytes_max / VALUE_BYTES).max(SLACK_BYTES))
@@ -131,7 +133,7 @@ impl GuardedPages {
         within(bytes, self.bytes_max.max(SLACK_BYTES * VALUE_BYTES))
     }
 
-    /// Goes on to the next page of those listed; gives the rows that the list gave the one before.
+    /// Advances in the list; returns the rows that the list gives for the page just read.
     fn pass(&mut self) -> Option<(u64, u64)> {
         if std::mem::take(&mut self.dictionary_first) {
             return None;
@@ -139,15 +141,15 @@ impl GuardedPages {
         self.listed.pop_front()
     }
 
-    /// Whether a page has as many rows as the list says: rows of other columns would be put beside
-    /// its rows otherwise.
+    /// Checks that a page has as many rows as the list gives it: otherwise its rows would be
+    /// combined with other rows of other columns.
     fn check_rows(&self, page: &Page, listed: Option<(u64, u64)>) -> Result<(), ParquetError> {
         let nested = self.column.column_descr().max_rep_level() > 0;
         let rows = match page {
             Page::DictionaryPage { .. } => return Ok(()),
             Page::DataPage { num_values, .. } if !nested => *num_values,
             Page::DataPageV2 { num_rows, .. } => *num_rows,
-            // Only its levels say.
+            // Only its levels contain the number of rows.
             Page::DataPage { .. } => return Ok(()),
         };
         match listed {
@@ -158,7 +160,7 @@ impl GuardedPages {
         }
     }
 
-    /// The values of a data page, without its levels; `None` where parquet will refuse the levels.
+    /// The values of a data page, without its levels; `None` if parquet will refuse the levels.
     fn encoded_values<'p>(&self, page: &'p Page) -> Option<(Encoding, &'p [u8])> {
         match page {
             Page::DictionaryPage { .. } => None,
@@ -196,7 +198,7 @@ impl GuardedPages {
     }
 }
 
-/// The bytes of the levels that these bytes of a page of version 1 begin with.
+/// The number of bytes of the levels at the start of a version 1 page.
 fn v1_level_bytes(max: i16, encoding: Encoding, values: u32, bytes: &[u8]) -> Option<usize> {
     if max <= 0 {
         return Some(0);
@@ -245,15 +247,17 @@ impl PageReader for GuardedPages {
     }
 }
 
-/// The file, as far as it is there, of which no page is given that claims too much.
+/// The file, as far as it is in memory; returns no page that claims too much.
 struct GuardedBytes {
     bytes: Arc<SegmentBytes>,
     compression: Compression,
     bytes_max: u64,
-    /// Pages are asked for with their headers; else header and page are, one after the other.
+    /// Whether parquet requests pages together with their headers; otherwise it requests the header
+    /// first and then the page.
     whole_pages: bool,
-    /// The headers read last: where their pages begin. Two, for after a header that was only looked
-    /// at parquet begins to read at the page, and what it then would say as a header is noted too.
+    /// The last two headers read, each with the position of its page. Two, because after peeking at
+    /// a header parquet begins to read at the page, and the bytes there are recorded as a header
+    /// too.
     headers: Mutex<[Option<(u64, PageClaims)>; 2]>,
 }
 
@@ -304,7 +308,7 @@ impl ChunkReader for GuardedBytes {
     }
 }
 
-/// Whether a page can be unpacked in `bytes_max`.
+/// Checks that a page can be decompressed in `bytes_max` bytes.
 fn check_page(
     claims: &PageClaims,
     compression: Compression,
@@ -322,7 +326,7 @@ fn check_page(
         Compression::SNAPPY => Some(SNAPPY_RATIO),
         Compression::LZ4 | Compression::LZ4_RAW => Some(LZ4_RATIO),
         Compression::GZIP(_) => Some(GZIP_RATIO),
-        // Zstandard is given no more room than was claimed.
+        // Zstandard gets no more memory than was claimed.
         _ => None,
     };
     let can_hold = ratio.map(|ratio| packed.saturating_mul(ratio).saturating_add(SLACK_BYTES));
@@ -344,7 +348,7 @@ fn check_page(
     }
 }
 
-/// Damage is left to parquet to find: what ends in an error has ended.
+/// Parquet reports damaged data: decompression that ends in an error has ended.
 fn unpacked_within(unpacked: impl Read, bytes_max: u64) -> Result<(), ParquetError> {
     let mut unpacked = unpacked.take(bytes_max.saturating_add(1));
     let bytes = io::copy(&mut unpacked, &mut io::sink()).unwrap_or(0);
@@ -364,11 +368,11 @@ fn refused(reason: String) -> ParquetError {
     ParquetError::General(reason)
 }
 
-/// Checks bytes of a file that were read for another reader than ours: whatever of them is pages
-/// can be decoded in `bytes_max`.
+/// Checks file bytes that were read for parquet's own readers: every page in them can be decoded in
+/// `bytes_max` bytes.
 ///
-/// Each range of a column chunk must begin with a page's header, as those do that parquet's own
-/// readers ask for; ranges elsewhere are not looked at.
+/// Each range inside a column chunk must begin with a page header, as the ranges do that parquet's
+/// own readers request; ranges elsewhere are not checked.
 ///
 /// # Errors
 /// [`StorageError::BadPage`].
@@ -411,7 +415,7 @@ fn column_at(group: &RowGroupMetaData, byte: u64) -> Option<&ColumnChunkMetaData
     })
 }
 
-/// Checks pages that lie one behind the other.
+/// Checks pages that follow one another.
 fn check_run(
     column: &ColumnChunkMetaData,
     start: u64,

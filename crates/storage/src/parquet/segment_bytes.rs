@@ -1,5 +1,5 @@
-//! The bytes of a segment, as parquet's readers want to see them: a file of which only some parts
-//! are there.
+//! The bytes of a segment in the form that parquet's readers expect: a file of which only some
+//! parts are in memory.
 
 use std::io::Read;
 use std::ops::Range;
@@ -8,12 +8,12 @@ use bytes::{Bytes, BytesMut};
 use parquet::errors::ParquetError;
 use parquet::file::reader::{ChunkReader, Length};
 
-/// A page header is shorter, its statistics included, unless they are of very long strings.
+/// A page header is shorter, its statistics included, unless these hold very long strings.
 const HEADER_BYTES: usize = 4096;
 
-/// The file, of which only some parts are there.
+/// A file of which only some parts are in memory.
 pub(crate) struct SegmentBytes {
-    /// By start; they do not overlap.
+    /// The parts by start; they do not overlap.
     parts: Vec<(u64, Bytes)>,
 }
 
@@ -27,8 +27,8 @@ impl SegmentBytes {
         Self { parts }
     }
 
-    /// Looks at what is there from `start` on, with what follows where a header may straddle two
-    /// parts.
+    /// Passes `see` the bytes from `start` on; where a header may straddle two parts, with the
+    /// bytes of the next part.
     pub(crate) fn with_bytes_at<T>(
         &self,
         start: u64,
@@ -47,7 +47,7 @@ impl SegmentBytes {
         look(&both)
     }
 
-    /// What is there from `start` on in one part.
+    /// The bytes from `start` to the end of its part.
     fn at(&self, start: u64) -> Option<Bytes> {
         let (from, bytes) = &self.parts[self
             .parts
@@ -96,7 +96,7 @@ impl ChunkReader for SegmentBytes {
         if part.len() >= length {
             return Ok(part.slice(..length));
         }
-        // A page that lies in two buffers: shared and own pages, or two reads, may touch inside it.
+        // The page lies in two buffers: shared and own pages, or two reads, may touch inside it.
         let mut joined = BytesMut::from(&part[..]);
         while joined.len() < length {
             let part = self.at(start + joined.len() as u64).ok_or_else(missing)?;

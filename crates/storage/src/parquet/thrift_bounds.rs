@@ -1,15 +1,15 @@
-//! Can these Thrift bytes be given to parquet's decoder without it taking the process down?
+//! Are these Thrift bytes safe for parquet's decoder, or could they abort the process?
 //!
-//! Idea: parquet 59.3 reserves memory for as many row groups, page locations and schema children as
-//! a list or a field claims, and follows the schema recursively. One flipped bit in such a count
-//! asks for more memory than there is, and a failed allocation or an overflowed stack aborts: no
-//! `catch_unwind` helps. So the bytes are walked once, without allocating, before they are decoded;
-//! `grammar.rs` keeps the walk on the bytes that parquet will look at.
-//! Not here: meaning, other than that of the schema's `num_children`; whatever passes may still be
-//! refused by parquet.
+//! Idea: parquet 59.3 allocates memory for as many row groups, page locations and schema children
+//! as a list or a field claims, and follows the schema recursively. One flipped bit in such a count
+//! requests more memory than there is, and a failed allocation or an overflowed stack aborts;
+//! `catch_unwind` cannot help. So the bytes are walked once, without allocating, before they are
+//! decoded; `grammar.rs` keeps the walk on the bytes that parquet examines.
+//! Not here: meaning, except that of the schema's `num_children`; parquet may still refuse bytes
+//! that pass.
 //! Bounds: O(bytes), recursion at most [`DEPTH_MAX`].
 //! I1: in bytes that pass, no list has more elements than there are bytes left, all lists together
-//! no more than [`ELEMENTS_MAX`], and a schema's children are all there.
+//! have no more than [`ELEMENTS_MAX`], and a schema's children are all present.
 //! I2: the walk and parquet agree on where each value ends.
 
 use super::grammar::{Element, Name, Shape};
@@ -17,22 +17,23 @@ use super::grammar::{Element, Name, Shape};
 /// What is wrong with the bytes.
 pub(crate) type Flaw = &'static str;
 
-/// Nesting of structs and lists; Parquet's own have 6 levels.
+/// The deepest nesting of structs and lists; Parquet's own metadata has 6 levels.
 const DEPTH_MAX: usize = 32;
 
-/// Nesting of a table's columns. Parquet's decoder and arrow's schemas recurse over it.
+/// The deepest nesting of a table's columns. Parquet's decoder and arrow's schemas recurse over it.
 const SCHEMA_DEPTH_MAX: usize = 100;
 
-/// Elements of all lists of a footer, or of one page index. Parquet makes at most 50 bytes of one.
+/// The most elements in all lists of a footer, or of one page index. Parquet makes at most 50 bytes
+/// of one.
 const ELEMENTS_MAX: u64 = 8 << 20;
 
-/// Columns and groups of columns: a kilobyte each in Parquet's and Arrow's schemas.
+/// The most columns and groups of columns: each takes a kilobyte in Parquet's and Arrow's schemas.
 const SCHEMA_ELEMENTS_MAX: u64 = 100_000;
 
 /// Parquet numbers row groups with 16 bits.
 const ROW_GROUPS_MAX: u64 = 1 << 15;
 
-/// Column chunks of a file: parquet makes 600 bytes of each.
+/// The most column chunks of a file: parquet makes 600 bytes of each.
 const COLUMN_CHUNKS_MAX: u64 = 1 << 19;
 
 /// Checks a `FileMetaData` struct.
@@ -42,17 +43,17 @@ pub(crate) fn check_file_metadata(bytes: &[u8]) -> Result<(), Flaw> {
     check_schema(&schema.children)
 }
 
-/// What a footer says of its columns, on the way.
+/// The facts about a footer's columns, collected during the walk.
 #[derive(Default)]
 struct Schema {
-    /// Of each element of the schema, in order.
+    /// The number of children of each element of the schema, in order.
     children: Vec<i64>,
-    /// The physical type of each; those of groups are not looked at.
+    /// The physical type of each element; the types of groups are ignored.
     types: Vec<i64>,
-    /// The physical types of the columns, once the first row group begins.
+    /// The physical types of the columns, known when the first row group begins.
     leaves: Vec<i64>,
     column_chunks: u64,
-    /// Column chunks of the present row group that have begun.
+    /// The number of column chunks of the current row group that have begun.
     column: usize,
 }
 
@@ -78,7 +79,7 @@ impl Schema {
                 }
             }
             Seen::Struct(Name::ColumnChunk) => self.column += 1,
-            // Parquet decodes by the schema's type, whatever the column chunk was written as.
+            // Parquet decodes by the schema's type, whatever type the column chunk declares.
             Seen::Int(Name::ColumnMetaData, TYPE, physical) => {
                 let column = self.column.checked_sub(1);
                 let known = column.and_then(|column| self.leaves.get(column));
@@ -114,7 +115,7 @@ pub(crate) fn check_column_index(bytes: &[u8]) -> Result<(), Flaw> {
     walk(bytes, Name::ColumnIndex, &mut |_| Ok(())).map(|_| ())
 }
 
-/// What a `PageHeader` claims. What it does not say is 0.
+/// The claims of a `PageHeader`. A missing value is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PageClaims {
     /// Bytes of the header itself.
@@ -123,15 +124,16 @@ pub(crate) struct PageClaims {
     pub(crate) uncompressed: i64,
     /// Bytes of the page in the file.
     pub(crate) compressed: i64,
-    /// In a page of version 2, the levels in front, which are never compressed.
+    /// In a page of version 2, the bytes of the levels in front, which are never compressed.
     pub(crate) level_bytes: i64,
-    /// A page of version 2 can be left uncompressed, whatever its column chunk is.
+    /// Whether a page of version 2 is uncompressed, whatever its column chunk is.
     pub(crate) uncompressed_anyway: bool,
-    /// It holds strings whose lengths come first (`DELTA_LENGTH_BYTE_ARRAY`, `DELTA_BYTE_ARRAY`).
+    /// Whether it holds strings whose lengths come first (`DELTA_LENGTH_BYTE_ARRAY`,
+    /// `DELTA_BYTE_ARRAY`).
     pub(crate) lists_lengths: bool,
 }
 
-/// Checks the `PageHeader` that these bytes begin with.
+/// Checks the `PageHeader` at the start of these bytes.
 pub(crate) fn page_claims(bytes: &[u8]) -> Result<PageClaims, Flaw> {
     let mut claims = PageClaims::default();
     let left = walk(bytes, Name::PageHeader, &mut |seen| {
@@ -157,7 +159,7 @@ pub(crate) fn page_claims(bytes: &[u8]) -> Result<PageClaims, Flaw> {
 /// Checks that the pre-order list of `num_children` (0 for leaves) is one tree that is not too
 /// deep.
 fn check_schema(children: &[i64]) -> Result<(), Flaw> {
-    // For each open group how many of its children are to come.
+    // For each open group the number of its children to come.
     let mut open: Vec<i64> = Vec::new();
     for (index, &count) in children.iter().enumerate() {
         match open.last_mut() {
@@ -184,18 +186,18 @@ fn check_schema(children: &[i64]) -> Result<(), Flaw> {
     }
 }
 
-/// What the walk comes across, each in the struct and field that it is in.
+/// What the walk visits, with the struct and the field that contain it.
 #[derive(Clone, Copy)]
 enum Seen {
     /// A struct begins.
     Struct(Name),
     Int(Name, i16, i64),
     Bool(Name, i16, bool),
-    /// A list of so many elements begins.
+    /// A list with this many elements begins.
     List(Name, i16, u64),
 }
 
-/// Who is told. An error ends the walk.
+/// Receives what the walk visits. An error ends the walk.
 type Watch<'w> = &'w mut dyn FnMut(Seen) -> Result<(), Flaw>;
 
 struct Walk<'a, 'w> {
@@ -204,7 +206,7 @@ struct Walk<'a, 'w> {
     watch: Watch<'w>,
 }
 
-/// Walks a struct; gives the number of bytes behind it.
+/// Walks a struct; returns the number of bytes after it.
 fn walk(bytes: &[u8], name: Name, watch: Watch<'_>) -> Result<usize, Flaw> {
     let mut walk = Walk {
         rest: bytes,
@@ -264,7 +266,7 @@ impl Walk<'_, '_> {
                 delta => id.checked_add(i16::from(delta)).ok_or(OTHER_TYPE)?,
             };
             match (name.field(id), kind) {
-                // A struct's field has its truth value in the header.
+                // In a struct's field the header holds the boolean.
                 (Some(Shape::Bool), TRUE | FALSE) => {
                     (self.watch)(Seen::Bool(name, id, kind == TRUE))?;
                 }
@@ -286,7 +288,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// A list in a field that is known.
+    /// A list in a known field.
     fn list(&mut self, depth: usize, name: Name, id: i16, element: Element) -> Result<(), Flaw> {
         let (kind, size) = self.list_header()?;
         (self.watch)(Seen::List(name, id, size))?;
@@ -302,7 +304,7 @@ impl Walk<'_, '_> {
         Ok(())
     }
 
-    /// A value that parquet skips. Of truth values in lists it skips no byte, so such a list must
+    /// A value that parquet skips. For booleans in lists parquet skips no byte, so such a list must
     /// be empty (I2).
     fn unknown(&mut self, kind: u8, depth: usize) -> Result<(), Flaw> {
         if depth > DEPTH_MAX {
@@ -427,7 +429,7 @@ mod tests {
 
     #[test]
     fn nesting_is_bounded() {
-        // Lists of one list each.
+        // Nested lists with one list each.
         let mut bytes = vec![0xf9];
         bytes.extend([0x19; 10_000]);
         assert_eq!(check_offset_index(&bytes), Err(TOO_DEEP));
@@ -437,17 +439,17 @@ mod tests {
 
     #[test]
     fn nothing_is_hidden_from_the_walk() {
-        // The schema (field 2), declared as a number and as text: parquet reads a list all the
-        // same.
+        // The schema (field 2), declared as a number and as text: parquet reads a list in both
+        // cases.
         assert_eq!(check_file_metadata(&[0x25, 0x02, 0x00]), Err(OTHER_TYPE));
         assert_eq!(
             check_file_metadata(&[0x28, 0x01, 0x4c, 0x00]),
             Err(OTHER_TYPE)
         );
-        // Field numbers that only fit into 16 bits after they have wrapped.
+        // Field numbers that fit into 16 bits only because they wrapped.
         let wrapped = [0x09, 0x84, 0x80, 0x08, 0x00, 0x00];
         assert_eq!(check_file_metadata(&wrapped), Err(OTHER_TYPE));
-        // An unknown list (field 15) of truth values, of which parquet skips no byte.
+        // An unknown list (field 15) of booleans, of which parquet skips no byte.
         assert!(check_file_metadata(&[0xf9, 0x11, 0x01, 0x00]).is_err());
         assert_eq!(check_file_metadata(&[0xf9, 0x01, 0x00]), Ok(()));
     }
