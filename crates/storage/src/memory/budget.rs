@@ -1,25 +1,26 @@
 //! One memory budget for frames, pages read by themselves, decoded arrays and the operators of
 //! queries (I3).
 //!
-//! Idea: whoever needs memory takes it from the same limit. Operators come first: when they need
-//! more, the buffer pools shrink (unpinned frames go), then they are refused and spill. Decoded
-//! arrays and pages read by themselves are needed to make progress, so they are never refused, but
-//! they too shrink the pools. What is left is the pools' budget, which they hear of as
-//! `BudgetChanged`. The limit may be changed while queries run. What operators hold stays theirs:
-//! under a lower limit frames go first, and operators get nothing new until they fit again. A scan
-//! of which a chunk can no longer fit at all fails, rather than wait for ever. What is known of
-//! files and tables (footers, page indexes, chunk maps) counts too, beyond [`METADATA_FREE`], and
-//! is kept for later up to [`MemoryBudget::metadata_bytes_max`]; what queries use stays, whatever
-//! it takes.
-//! Arrays that nobody reads (*idle*) are a cache. Up to a part of the limit they count like those
-//! that are read. Beyond it they have only the memory that nobody else wants: they are kept while
-//! there is some, and make way to the byte, before frames do and before an operator is refused.
-//! Frames that only stalled scans need go before them: their consumers may never come back.
-//! Not here: what is evicted (coscan-core), spilling (DataFusion), which limits make sense (the
+//! Idea: all memory is taken from one limit. Operators come first: when they need more, the buffer
+//! pools shrink (unpinned frames are evicted); when the pools cannot shrink further, operators are
+//! refused and spill. Decoded arrays and pages read by themselves are needed for progress, so they
+//! are never refused, but they shrink the pools too. The rest of the limit is the pools' budget; a
+//! pool learns of it as `BudgetChanged`. The limit may change while queries run. Operators keep the
+//! memory that they hold: under a lower limit frames are evicted first, and operators get no more
+//! until they fit. A scan with a chunk that cannot fit at all fails instead of waiting for ever.
+//! Metadata of files and tables (footers, page indexes, chunk maps) counts too, beyond
+//! [`METADATA_FREE`]. Unused metadata is kept up to [`MemoryBudget::metadata_bytes_max`]; metadata
+//! that queries use stays, whatever its size.
+//! Arrays without a reader (*idle*) are a cache. Up to a part of the limit they count like arrays
+//! with readers. Beyond that part they may only take memory that nothing else needs: they are kept
+//! while there is some, and are dropped to the byte before frames are evicted and before an
+//! operator is refused. Frames that only stalled scans need are evicted before idle arrays, because
+//! the consumers of these scans may never return.
+//! Not here: the choice of victims (coscan-core), spilling (DataFusion), sensible limits (the
 //! engine).
-//! Bounds: the pools keep at least `POOL_FLOOR` of the limit, and each at least what the largest
-//! load of its running scans needs, so that a query that hogs memory cannot stop all scans. By such
-//! a load, if operators had the memory before the scan began, the limit may be exceeded.
+//! Bounds: the pools together keep at least `POOL_FLOOR` of the limit, and each pool at least the
+//! largest load of its running scans, so that a query that takes much memory cannot stop all scans.
+//! If operators took the memory before the scan began, the limit may be exceeded by such a load.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -28,85 +29,84 @@ use parking_lot::{Mutex, MutexGuard};
 
 /// A pool's side of the budget.
 pub(crate) trait Lender: Send + Sync {
-    /// Bytes it holds now.
+    /// Bytes that the pool holds.
     fn held(&self) -> u64;
-    /// Whether scans run on it.
+    /// Whether scans run on the pool.
     fn is_active(&self) -> bool;
-    /// What the largest single load of its running scans needs.
+    /// The bytes of the largest single load of its running scans.
     fn largest_load_bytes(&self) -> u64;
-    /// What it may hold from now on; it evicts at once what it can.
+    /// Sets the bytes that the pool may hold; the pool evicts at once as far as possible.
     fn set_budget(self: Arc<Self>, bytes: u64);
-    /// Bytes of frames that only scans need whose consumers are silent, about.
+    /// About the bytes of frames that only stalled scans need.
     fn stalled(&self) -> u64;
-    /// Frames go that only scans need whose consumers are silent, about so many bytes.
+    /// Evicts about this many bytes of frames that only stalled scans need.
     fn drop_stalled(self: Arc<Self>, bytes: u64);
-    /// Decoded arrays that nobody reads go, the least valuable first, until at least so many bytes
-    /// went or none is left.
+    /// Drops idle decoded arrays, the least valuable first, until at least `bytes` bytes are freed
+    /// or none is left.
     fn drop_idle_arrays(self: Arc<Self>, bytes: u64);
-    /// The limit of everything was lowered to this: what can never fit now fails, what is only kept
-    /// for later goes.
+    /// The limit of all memory was lowered: idle arrays are dropped, and scans with a chunk that
+    /// can never fit fail.
     fn limit_lowered(self: Arc<Self>, limit: u64);
-    /// Tables that nobody uses go, least recently used first, but not the last one: about so many
-    /// bytes of what is known of them.
+    /// Drops unused tables, the least recently used first and never the last one: about `_bytes`
+    /// bytes of metadata.
     fn drop_idle_tables(self: Arc<Self>, _bytes: u64) {}
 }
 
-/// Something that holds memory of operators' which it can do without, at a price.
+/// A holder of operator memory that can give memory back, at a price.
 pub trait Reclaim: Send + Sync {
-    /// Gives back at least so many bytes, by [`MemoryBudget::release`], or all it has. Called under
-    /// no lock of the budget's.
+    /// Gives back at least `bytes` bytes by [`MemoryBudget::release`], or all it has. Called
+    /// without any lock of the budget held.
     fn reclaim(&self, bytes: u64);
 }
 
-/// The memory of a process: one limit, four kinds of users.
+/// The memory of a process: one limit for four kinds of users.
 #[derive(Default)]
 pub struct MemoryBudget {
     limit: AtomicU64,
     operators: AtomicU64,
     pages: AtomicU64,
     decoded: AtomicU64,
-    /// The part of `decoded` that nobody reads.
+    /// The part of `decoded` without readers.
     idle: AtomicU64,
-    /// Whether there was memory for idle arrays when it was looked last.
+    /// Whether there was memory for idle arrays at the last check.
     spare: AtomicBool,
-    /// Counts what became idle.
+    /// Counts the arrays that became idle.
     ticks: AtomicU64,
     metadata: AtomicU64,
-    /// What the pools were told last, in steps.
+    /// The pools' share at the last division, in steps.
     told: AtomicU64,
-    /// Held while the pools are told, so that the last word they hear is the latest.
+    /// Held during a division, so that the last budget a pool is told is the latest.
     dividing: Mutex<()>,
     /// Held while idle arrays are dropped.
     making_way: Mutex<()>,
     lenders: Mutex<Vec<Weak<dyn Lender>>>,
-    /// Who gives memory back before an operator is refused.
+    /// The holders that give memory back before an operator is refused.
     reclaimed: Mutex<Vec<Weak<dyn Reclaim>>>,
 }
 
 /// The part of the limit that operators cannot take from the buffer pools, as a divisor.
 const POOL_FLOOR: u64 = 8;
-/// The part of the limit up to which idle arrays count like those that are read, as a divisor.
-/// Arrays take several times the memory of their frames, so more is better spent on frames.
+/// The part of the limit, as a divisor, up to which idle arrays count like arrays with readers.
+/// Arrays take several times the memory of their frames, so the rest is better used for frames.
 const DECODED_KEPT: u64 = 8;
-/// So many steps of memory are left free when idle arrays make way: new ones come and go without a
-/// look at all of them.
+/// The steps of memory left free after idle arrays are dropped, so that arrays can come and go
+/// without a pass over all of them.
 const STEPS_FREED: u64 = 2;
-/// The part of the limit, as a divisor, and the bytes at most, that idle arrays leave free: the
-/// allocator gives back late what arrays took, and cannot make frames of it. Twelve TPC-H clients
-/// in 2.8 GB took 0.85 GB beyond what was counted while arrays made way for frames.
+/// The part of the limit, as a divisor, and the most bytes, that idle arrays leave free: the
+/// allocator returns the memory of arrays late, and frames cannot use it until then. Twelve TPC-H
+/// clients in 2.8 GB took 0.85 GB beyond the counted bytes while arrays were dropped for frames.
 const SPARE_LEFT: u64 = 4;
 const SPARE_LEFT_MAX: u64 = 1 << 30;
-/// What is known of files and tables does not count up to here: some hundred files, beside which no
-/// limit is worth setting.
+/// Metadata of files and tables does not count up to this size: that of some hundred files, small
+/// beside any sensible limit.
 pub const METADATA_FREE: u64 = 1 << 20;
-/// The part of the limit above which what is known of files and tables goes, as far as nobody uses
-/// it, as a divisor.
+/// The part of the limit, as a divisor, above which unused metadata of files and tables is dropped.
 const METADATA_KEPT: u64 = 8;
-/// The pools hear of changes in steps of this part of the limit, so that not every reservation is
+/// Pools are told of changes in steps of this part of the limit, so that not every reservation is
 /// an event.
 const STEPS: u64 = 64;
 
-/// No writer makes larger pages unless it is told to, or single values are larger.
+/// No writer makes larger pages by default, unless single values are larger.
 const UNPACKED_PAGE_BYTES: u64 = 64 << 20;
 
 impl MemoryBudget {
@@ -126,18 +126,18 @@ impl MemoryBudget {
         self.limit.load(Ordering::Relaxed)
     }
 
-    /// How many bytes a page of a file may have when it is decompressed: half of the limit, but
-    /// what any file's pages have in any case.
+    /// The most bytes that a page of a file may have after decompression: half of the limit, but at
+    /// least the size that pages of ordinary files have.
     #[must_use]
     pub fn unpacked_page_bytes_max(&self) -> u64 {
         (self.limit() / 2).max(UNPACKED_PAGE_BYTES)
     }
 
-    /// Changes the limit, at once and for everything. Memory that operators hold is not taken from
+    /// Changes the limit, at once and for all users. Memory that operators hold is not taken from
     /// them.
     ///
-    /// When this returns, frames have been evicted as far as nobody reads them. Under a limit that
-    /// is too low for a chunk of a running scan, that scan has failed with `ChunkTooLarge`.
+    /// When this returns, all unpinned frames beyond the limit have been evicted. Under a limit
+    /// that is too low for a chunk of a running scan, that scan has failed with `ChunkTooLarge`.
     pub fn set_limit(&self, bytes: u64) {
         let before = self.limit.swap(bytes, Ordering::Relaxed);
         if bytes < before {
@@ -157,8 +157,8 @@ impl MemoryBudget {
         self.operators.load(Ordering::Relaxed)
     }
 
-    /// Bytes of pages that were read by themselves, not as part of a chunk. Who reads such pages
-    /// bounds them, by this.
+    /// Bytes of pages that were read by themselves, not as part of a chunk. Their readers bound
+    /// them by this number.
     #[must_use]
     pub fn page_bytes(&self) -> u64 {
         self.pages.load(Ordering::Relaxed)
@@ -170,28 +170,27 @@ impl MemoryBudget {
         self.decoded.load(Ordering::Relaxed)
     }
 
-    /// Bytes of decoded arrays that somebody reads.
+    /// Bytes of decoded arrays with readers.
     #[must_use]
     pub fn read_array_bytes(&self) -> u64 {
         let idle = self.idle.load(Ordering::Relaxed);
         self.decoded_bytes().saturating_sub(idle)
     }
 
-    /// Decoded arrays, but for what has only the memory that nobody else wants.
+    /// Bytes of decoded arrays, without idle arrays beyond their part of the limit.
     fn decoded_counted(&self) -> u64 {
         let kept = self.decoded_bytes().min(self.limit() / DECODED_KEPT);
         kept.max(self.read_array_bytes())
     }
 
-    /// Bytes of footers, page indexes, chunk maps and tables, about. They count in the budget
+    /// About the bytes of footers, page indexes, chunk maps and tables. They count in the budget
     /// beyond [`METADATA_FREE`].
     #[must_use]
     pub fn metadata_bytes(&self) -> u64 {
         self.metadata.load(Ordering::Relaxed)
     }
 
-    /// What is known of files and tables is kept up to so many bytes; beyond, only while it is
-    /// used.
+    /// The most bytes of metadata that are kept; metadata beyond that stays only while it is used.
     #[must_use]
     pub fn metadata_bytes_max(&self) -> u64 {
         (self.limit() / METADATA_KEPT).max(METADATA_FREE)
@@ -201,14 +200,14 @@ impl MemoryBudget {
         self.metadata_bytes().saturating_sub(METADATA_FREE)
     }
 
-    /// How much of what is known of files and tables is too much.
+    /// The bytes of metadata beyond [`Self::metadata_bytes_max`].
     pub(crate) fn metadata_excess(&self) -> u64 {
         self.metadata_bytes()
             .saturating_sub(self.metadata_bytes_max())
     }
 
-    /// Pools hear of it with the next change, so that this may be called under their lock; as with
-    /// [`Self::remove_metadata`].
+    /// Pools are told with the next change, so this and [`Self::remove_metadata`] may be called
+    /// under a pool's lock.
     pub(crate) fn add_metadata(&self, bytes: u64) {
         self.metadata.fetch_add(bytes, Ordering::Relaxed);
     }
@@ -217,7 +216,7 @@ impl MemoryBudget {
         self.metadata.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Pools forget tables that nobody uses. Not to be called under a pool's lock.
+    /// Makes pools drop unused tables. Not to be called under a pool's lock.
     pub(crate) fn drop_idle_tables(&self) {
         for pool in self.pools() {
             let excess = self.metadata_excess();
@@ -233,16 +232,16 @@ impl MemoryBudget {
         self.pools().iter().map(|pool| pool.held()).sum()
     }
 
-    /// Takes memory for an operator; false if even empty buffer pools and no arrays but those being
-    /// read would not leave enough. Nothing is always given, even when operators hold more than a
+    /// Takes memory for an operator; false if even empty buffer pools and no idle arrays would not
+    /// leave enough. A reservation of 0 bytes always succeeds, even when operators hold more than a
     /// lowered limit.
     #[must_use]
     pub fn try_reserve(&self, bytes: u64) -> bool {
         self.try_reserve_beyond(bytes, 0)
     }
 
-    /// As [`Self::try_reserve`], by at most `beyond` bytes over the limit, and over what operators
-    /// may have of it: chunks that are being read make way, but not at once.
+    /// As [`Self::try_reserve`], but may exceed the limit, and the operators' part of it, by at
+    /// most `beyond` bytes: chunks that are being read free their memory, but not at once.
     #[must_use]
     pub fn try_reserve_beyond(&self, bytes: u64, beyond: u64) -> bool {
         if bytes == 0 || self.try_take(bytes, self.operators_max(), 0) {
@@ -260,8 +259,8 @@ impl MemoryBudget {
         self.try_take(bytes, self.operators_max().saturating_add(beyond), beyond)
     }
 
-    /// As [`Self::try_reserve_beyond`], though operators may have no more; arrays that nobody reads
-    /// stay.
+    /// As [`Self::try_reserve_beyond`], even if operators have all that they may have, but without
+    /// dropping idle arrays for that reason.
     #[must_use]
     pub fn try_exceed(&self, bytes: u64, beyond: u64) -> bool {
         bytes == 0 || self.try_take(bytes, u64::MAX, beyond)
@@ -273,8 +272,8 @@ impl MemoryBudget {
         let all = || operators + self.held_beside_operators(&self.pools());
         let fits = operators <= operators_max && {
             self.tell();
-            // The pools hear of changes in steps only; before anyone is refused, they shrink to the
-            // byte.
+            // Pools are told of changes in steps only; before an operator is refused, they shrink
+            // to the byte.
             all() <= limit
                 || {
                     self.make_way(&mut self.making_way.lock());
@@ -291,8 +290,8 @@ impl MemoryBudget {
         fits
     }
 
-    /// What operators may have now, all together, in bytes: all but decoded arrays, pages read by
-    /// themselves, and what the pools keep in any case.
+    /// The bytes that all operators together may have: the limit without decoded arrays, pages read
+    /// by themselves, metadata, and the pools' minimum.
     #[must_use]
     pub fn operators_max(&self) -> u64 {
         let others = self.page_bytes() + self.decoded_counted() + self.metadata_counted();
@@ -300,70 +299,71 @@ impl MemoryBudget {
             .saturating_sub(others + self.floor(&self.pools()))
     }
 
-    /// Takes memory for an operator that cannot do without.
+    /// Takes memory for an operator that cannot be refused.
     pub fn reserve(&self, bytes: u64) {
         self.operators.fetch_add(bytes, Ordering::Relaxed);
         self.tell();
     }
 
-    /// Gives an operator's memory back.
+    /// Returns an operator's memory.
     pub fn release(&self, bytes: u64) {
         self.operators.fetch_sub(bytes, Ordering::Relaxed);
         self.tell();
     }
 
-    /// Notes that pages are read by themselves.
+    /// Records pages that are read by themselves.
     pub(crate) fn add_pages(&self, bytes: u64) {
         self.pages.fetch_add(bytes, Ordering::Relaxed);
         self.tell();
     }
 
-    /// Notes that pages that were read by themselves are gone.
+    /// Records that pages read by themselves are freed.
     pub(crate) fn remove_pages(&self, bytes: u64) {
         self.pages.fetch_sub(bytes, Ordering::Relaxed);
         self.tell();
     }
 
-    /// Notes that decoded arrays grew.
+    /// Records that decoded arrays grew.
     pub(crate) fn add_decoded(&self, bytes: u64) {
         self.decoded.fetch_add(bytes, Ordering::Relaxed);
         self.tell();
     }
 
-    /// Notes that decoded arrays are gone. Pools hear of it with the next change, so that this may
-    /// be called under their lock.
+    /// Records that decoded arrays were dropped. Pools are told with the next change, so this may
+    /// be called under a pool's lock.
     pub(crate) fn remove_decoded(&self, bytes: u64) {
         self.decoded.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Notes that arrays are read no more, and gives the time of it, in things that became idle.
+    /// Records that arrays became idle; returns the time of that, measured in arrays that became
+    /// idle.
     pub(crate) fn add_idle(&self, bytes: u64) -> u64 {
         self.idle.fetch_add(bytes, Ordering::Relaxed);
         self.ticks.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Notes that idle arrays are read again, or gone.
+    /// Records that idle arrays have readers, or were dropped.
     pub(crate) fn remove_idle(&self, bytes: u64) {
         self.idle.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Whether arrays may be kept for readers to come, in place of frames if need be.
+    /// Whether idle arrays may be kept even in place of frames, because decoded arrays are few.
     pub(crate) fn keeps_few_arrays(&self) -> bool {
         self.decoded_bytes() < self.limit() / DECODED_KEPT
     }
 
-    /// Whether arrays may be kept for readers to come: there is memory that nobody else wants, or
-    /// there are few.
+    /// Whether idle arrays may be kept: there is memory that nothing else needs, or decoded arrays
+    /// are few.
     pub(crate) fn keeps_arrays(&self) -> bool {
         self.keeps_spare_arrays() || self.keeps_few_arrays()
     }
 
-    /// Whether there is memory that nobody else wants.
+    /// Whether there is memory that nothing else needs.
     pub(crate) fn keeps_spare_arrays(&self) -> bool {
         self.spare.load(Ordering::Relaxed)
     }
 
-    /// What idle arrays leave free.
+    /// The bytes that idle arrays leave free.
     fn spare_left(&self) -> u64 {
         (self.limit() / SPARE_LEFT).min(SPARE_LEFT_MAX)
     }
@@ -377,8 +377,8 @@ impl MemoryBudget {
         frames + self.page_bytes() + self.decoded_bytes() + self.metadata_counted()
     }
 
-    /// Idle arrays beyond their part of the limit go as far as others want the memory; but first
-    /// frames that only stalled scans need.
+    /// Frees memory that others need: first frames that only stalled scans need, then idle arrays
+    /// beyond their part of the limit.
     fn make_way(&self, _one_at_a_time: &mut MutexGuard<'_, ()>) {
         let pools = self.pools();
         for pool in &pools {
@@ -401,8 +401,8 @@ impl MemoryBudget {
         }
     }
 
-    /// Sees whether there is memory for idle arrays, and has them make way where there is none. Not
-    /// to be called under a pool's lock.
+    /// Checks whether there is memory for idle arrays, and drops some if there is none. Not to be
+    /// called under a pool's lock.
     pub(crate) fn weigh_arrays(&self) {
         self.weigh(&self.pools());
     }
@@ -413,7 +413,7 @@ impl MemoryBudget {
         let stalled: u64 = pools.iter().map(|pool| pool.stalled()).sum();
         let spare = all.saturating_sub(idle + stalled) + STEPS_FREED * self.step() < self.limit();
         self.spare.store(spare, Ordering::Relaxed);
-        // Whoever makes way already makes enough.
+        // If another thread is in `make_way`, it already frees enough.
         if all > self.limit()
             && let Some(mut one) = self.making_way.try_lock()
         {
@@ -421,7 +421,7 @@ impl MemoryBudget {
         }
     }
 
-    /// From now on `holder` is asked to give memory back before an operator is refused any.
+    /// From now on `holder` is asked to give memory back before an operator is refused.
     pub fn give_first(&self, holder: Weak<dyn Reclaim>) {
         self.reclaimed.lock().push(holder);
     }
@@ -437,7 +437,8 @@ impl MemoryBudget {
         self.divide();
     }
 
-    /// Divides the pools' share anew if it changed by a step. Not to be called under a pool's lock.
+    /// Recomputes the division of the pools' share if it changed by a step. Not to be called under
+    /// a pool's lock.
     pub(crate) fn tell(&self) {
         let pools = self.pools();
         self.weigh(&pools);
@@ -446,22 +447,22 @@ impl MemoryBudget {
         }
     }
 
-    /// The next word to the pools is a new one, whatever they were told.
+    /// Makes the next change reach the pools, whatever they were told last.
     pub(crate) fn forget_told(&self) {
         self.told.store(u64::MAX, Ordering::Relaxed);
     }
 
-    /// What the pools keep whatever operators want.
+    /// The bytes that the pools keep whatever operators need.
     fn floor(&self, pools: &[Arc<dyn Lender>]) -> u64 {
         let loads = pools.iter().map(|pool| pool.largest_load_bytes()).sum();
         (self.limit() / POOL_FLOOR).max(loads).min(self.limit())
     }
 
-    /// What all pools together may hold.
+    /// The bytes that all pools together may hold.
     fn pool_share(&self, pools: &[Arc<dyn Lender>]) -> u64 {
         let read = self.page_bytes() + self.decoded_counted();
         let taken = self.operator_bytes() + read + self.metadata_counted();
-        // Until the next step is told, others may take as much as a step.
+        // Others may take as much as a step before the pools are told.
         let left = self.limit().saturating_sub(taken + self.step());
         left.max(self.floor(pools))
     }
@@ -470,8 +471,8 @@ impl MemoryBudget {
         bytes / self.step().max(1)
     }
 
-    /// Active pools each get what they need, and share the rest alike; idle ones get nothing as
-    /// soon as one is active.
+    /// Each active pool gets its largest load and an equal share of the rest; idle pools get
+    /// nothing while a pool is active.
     pub(crate) fn divide(&self) {
         let _last_word = self.dividing.lock();
         let pools = self.pools();
@@ -514,7 +515,7 @@ impl std::fmt::Debug for MemoryBudget {
 mod tests {
     use super::*;
 
-    /// A pool that always holds all it may.
+    /// A pool that always holds as much as it may.
     #[derive(Default)]
     struct Full(AtomicU64);
 
@@ -552,7 +553,7 @@ mod tests {
         let pool = Arc::new(Full::default());
         memory.join(Arc::downgrade(&(Arc::clone(&pool) as Arc<dyn Lender>)));
         for taken in 0..64_000 / POOL_FLOOR * 7 {
-            // Arrays come and go by less than a step, and nobody tells the pools.
+            // Arrays change by less than a step, and the pools are not told.
             memory.decoded.store(taken % 700, Ordering::Relaxed);
             if taken + 700 > 64_000 / POOL_FLOOR * 7 {
                 break;
@@ -562,7 +563,7 @@ mod tests {
         }
     }
 
-    /// A pool of frames, some of which only stalled scans need, and of idle arrays.
+    /// A pool with frames, some of which only stalled scans need, and with idle arrays.
     #[derive(Default)]
     struct Stalled {
         held: AtomicU64,
@@ -616,7 +617,7 @@ mod tests {
         let (all, left) = (pool.held() + 20_000, memory.spare_left());
         assert!(all + left <= 64_000, "{all} and {left}");
         assert!(pool.stalled() > 0, "no more than has to");
-        // Without such frames arrays go.
+        // Without such frames arrays are dropped.
         pool.held.store(60_000, Ordering::Relaxed);
         pool.stalled.store(0, Ordering::Relaxed);
         memory.weigh_arrays();

@@ -1,7 +1,7 @@
-//! The budget that all that is held draws on.
+//! The memory budget of frames, pages, arrays and operators.
 //!
-//! Not here: frames and arrays, which the pool lends (`pool/lend.rs`); what a file's metadata takes
-//! (`pool/charge.rs`).
+//! Not here: frames and arrays, which the pool lends (`pool/lend.rs`); the size of a file's
+//! metadata (`pool/charge.rs`).
 
 mod budget;
 
