@@ -1,11 +1,11 @@
-//! What no schedule could do better: the least bytes and the least time for a workload.
+//! Lower bounds for a workload: which bytes and which time can no schedule improve on?
 //!
-//! Idea: every segment that a query wants is read at least once (the *union*). In the order in
-//! which a run handed chunks to scans, a buffer of this size misses least if it gives up what is
-//! used furthest in the future [Belady66]. A segment counts byte by byte: pages of one segment are
-//! used together, so that giving up a part of it is never worse, and the bound is exact for pages
-//! of any size. Another order can need fewer bytes than a run's own: the union bounds all orders,
-//! Belady only evictions.
+//! Idea: every segment that a query wants is read at least once (the *union*). For the order in
+//! which a run handed chunks to scans, a buffer of the same size misses least if it evicts the
+//! segment whose next use is furthest in the future [Belady66]. Segments are evicted byte by byte:
+//! all pages of a segment are used together, so evicting a part of a segment is never worse, and
+//! the bound is exact for pages of any size. Another order of hand-outs can need fewer bytes: the
+//! union bounds all orders, Belady only the evictions of one.
 //! Bounds: O(uses · log segments).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -15,27 +15,27 @@ use coscan_core::{ChunkId, ColumnId};
 use crate::fragments::ClassWork;
 use crate::scenario::{Outcome, Query, Scenario};
 
-/// What no schedule of a workload could go below.
+/// Lower bounds on bytes and time for all schedules of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     /// Bytes that some query wants.
     pub union_bytes: u64,
-    /// Bytes that the run had to read at least, given the order in which it handed out chunks. At
-    /// least `union_bytes`.
+    /// Bytes that the run had to read at least, given its order of hand-outs. At least
+    /// `union_bytes`.
     pub belady_bytes: u64,
-    /// Time that the devices need for the union, if they work evenly from the first start on and
-    /// never move the arm. Nanoseconds.
+    /// Time that the devices need for the union, if they share it evenly from the first start on
+    /// and never position the arm. Nanoseconds.
     pub device_ns: u64,
-    /// Time that the network needs for the union, a message for each segment. 0 without one.
-    /// Nanoseconds.
+    /// Time that the network needs for the union, with one message per segment. 0 without a
+    /// network. Nanoseconds.
     pub network_ns: u64,
-    /// Time that the cores need for all that queries do, each chunk decoded once, and for reading
-    /// the union. Nanoseconds.
+    /// Time that the cores need for all work of the queries, with each chunk decoded once, and for
+    /// reading the union. Nanoseconds.
     pub cpu_ns: u64,
 }
 
 impl Bounds {
-    /// The time below which no schedule ends. Nanoseconds.
+    /// The time before which no schedule can end. Nanoseconds.
     #[must_use]
     pub fn time_ns(&self) -> u64 {
         self.device_ns.max(self.network_ns).max(self.cpu_ns)
@@ -45,10 +45,10 @@ impl Bounds {
 type Segment = (ChunkId, ColumnId);
 
 impl Scenario {
-    /// The bounds of this workload, and of a run of it.
+    /// The bounds of this workload and of one run of it.
     ///
     /// # Panics
-    /// The outcome is another scenario's.
+    /// `outcome` belongs to another scenario.
     #[must_use]
     pub fn bounds(&self, outcome: &Outcome) -> Bounds {
         let union = self.union();
@@ -87,7 +87,7 @@ impl Scenario {
         self.layout.chunks[chunk.0 as usize].bytes[usize::from(column.0)]
     }
 
-    /// What some query wants.
+    /// The segments that some query wants.
     fn union(&self) -> BTreeSet<Segment> {
         let parts = self.queries().flat_map(|query| &query.parts);
         parts
@@ -96,8 +96,8 @@ impl Scenario {
             .collect()
     }
 
-    /// CPU time of all queries, each chunk decoded once, at the price of the query that pays most
-    /// for it. With fragments, all members of a class want a chunk at the same moment.
+    /// CPU time of all queries, with each chunk decoded once at the highest decode price of its
+    /// queries. With fragments, all members of a class want a chunk at the same moment.
     fn work_ns(&self) -> u64 {
         let mut decode: BTreeMap<ChunkId, u64> = BTreeMap::new();
         let mut classes: BTreeMap<(ChunkId, u16), ClassWork> = BTreeMap::new();
@@ -119,17 +119,16 @@ impl Scenario {
         own + decode.values().sum::<u64>()
     }
 
-    /// CPU time that reading takes.
+    /// CPU time that reading these bytes takes.
     fn reading_ns(&self, device_bytes: &[u64]) -> u64 {
         let of =
             |(bytes, device): (&u64, &crate::DeviceModel)| (bytes >> 20) * device.cpu_ns_per_mib;
         device_bytes.iter().zip(&self.devices).map(of).sum()
     }
 
-    /// The fewest bytes that have to be read for the chunks to be used in the order in which they
-    /// were.
+    /// The fewest bytes to read if chunks are used in the order of the run.
     fn belady(&self, outcome: &Outcome) -> u64 {
-        // When each segment is used, as places in the order of hand-outs.
+        // The uses of each segment, as positions in the order of hand-outs.
         let mut uses: BTreeMap<Segment, VecDeque<usize>> = BTreeMap::new();
         let wanted_at = |n: usize| {
             let handed = &outcome.handed[n];
@@ -167,11 +166,11 @@ impl Scenario {
     }
 }
 
-/// A buffer that knows when everything is used next.
+/// A buffer that knows the next use of every segment.
 struct Memory {
     budget: u64,
     used: u64,
-    /// Next use and bytes in memory.
+    /// The next use of each resident segment, and its resident bytes.
     resident: BTreeMap<Segment, (usize, u64)>,
     order: BTreeSet<(usize, Segment)>,
 }
@@ -186,7 +185,7 @@ impl Memory {
         }
     }
 
-    /// Takes a segment out; returns how much of it was there.
+    /// Removes a segment; returns how many bytes of it were resident.
     fn take(&mut self, segment: Segment) -> u64 {
         let Some((next, bytes)) = self.resident.remove(&segment) else {
             return 0;
@@ -196,14 +195,14 @@ impl Memory {
         bytes
     }
 
-    /// Puts a segment in that is to be used next at `next`.
+    /// Inserts a segment whose next use is at `next`.
     fn put(&mut self, segment: Segment, bytes: u64, next: usize) {
         self.resident.insert(segment, (next, bytes));
         self.order.insert((next, segment));
         self.used += bytes;
     }
 
-    /// What is used last of all makes room, but for what is in use now.
+    /// Evicts what is used last, except segments in use now, until the budget holds.
     fn shrink(&mut self, in_use: &BTreeSet<Segment>) {
         while self.used > self.budget {
             let mut others = self.order.iter().rev();
@@ -250,7 +249,7 @@ mod tests {
     fn what_is_used_furthest_in_the_future_goes() {
         let uses = [A, B, C, A, B, C, A, B, C];
         assert_eq!(read(30, &uses), 30);
-        // By hand: A, B and C miss, and later B, A and C once more.
+        // By hand: A, B and C miss, and later B, A and C miss a second time.
         assert_eq!(read(20, &uses), 60);
         assert_eq!(read(10, &uses), 90);
         // Half of a segment may stay.

@@ -1,30 +1,30 @@
-//! Cores as processor sharing: n jobs on c cores each run at min(1, c / n).
+//! Cores as processor sharing: each of n jobs on c cores runs at rate min(1, c / n).
 //!
 //! Idea: *attained service*. Every running job gains service at the same rate, so a job that needs
-//! w finishes when the common counter has risen by w, however often the rate changes; finishes are
-//! known in order. What the operating system does for the devices (interrupts, copies) goes first:
-//! it makes c smaller for a while. Favoured jobs come next, and share as if they were alone; the
-//! others share what is left.
+//! w finishes when the common counter has risen by w, however often the rate changes; so the order
+//! in which jobs finish is known. The operating system's work for the devices (interrupts, copies)
+//! comes first: it makes c smaller for a while. Favoured jobs come next, and share as if they were
+//! alone; the other jobs share the rest.
 //! Bounds: O(log jobs) per event. Fixed point with 16 binary places.
 
 use std::collections::BTreeSet;
 
 /// Binary places of the service counters and of shares of a core.
 pub(crate) const PLACES: u32 = 16;
-/// One core.
+/// One core, as a fixed-point share.
 pub(crate) const CORE: u64 = 1 << PLACES;
 
-/// Jobs that share what is there evenly.
+/// Jobs that share the free cores evenly.
 #[derive(Debug, Default)]
 struct Class {
-    /// Service that each job running since time 0 would have had, in ns · 2^PLACES.
+    /// The service that a job running since time 0 would have, in ns · 2^PLACES.
     service: u128,
-    /// (service at which it finishes, job).
+    /// (service at which the job finishes, job).
     jobs: BTreeSet<(u128, usize)>,
 }
 
 impl Class {
-    /// What each job gets of `free`, as a share of a core.
+    /// The rate of each job when `free` is shared, as a share of a core.
     fn rate(&self, free: u64) -> u64 {
         (free / (self.jobs.len() as u64).max(1)).clamp(1, CORE)
     }
@@ -39,9 +39,9 @@ impl Class {
 /// The cores of the machine.
 #[derive(Debug)]
 pub(crate) struct Cpu {
-    /// In shares of a core, as `taken`.
+    /// As shares of a core, like `taken`.
     cores: u64,
-    /// What the devices take at the moment.
+    /// The share that the devices take now.
     taken: u64,
     now: u64,
     favoured: Class,
@@ -62,7 +62,7 @@ impl Cpu {
         }
     }
 
-    /// What each favoured job gets, and each other.
+    /// The rates of each favoured job and of each other job.
     fn rates(&self) -> (u64, u64) {
         let free = self.cores - self.taken;
         let favoured = self.favoured.rate(free);
@@ -70,7 +70,7 @@ impl Cpu {
         (favoured, self.others.rate(left))
     }
 
-    /// Lets time pass.
+    /// Advances the time.
     fn advance(&mut self, now: u64) {
         let elapsed = u128::from(now - self.now);
         self.now = now;
@@ -82,13 +82,13 @@ impl Cpu {
         }
     }
 
-    /// The devices take another share of the cores. At least an eighth of a core is left.
+    /// Sets the share of the cores that the devices take. At least an eighth of a core stays free.
     pub(crate) fn take(&mut self, now: u64, taken: u64) {
         self.advance(now);
         self.taken = taken.min(self.cores - CORE / 8);
     }
 
-    /// A job begins that needs `work_ns` of one core.
+    /// Starts a job that needs `work_ns` of one core.
     pub(crate) fn start(&mut self, now: u64, job: usize, work_ns: u64, favoured: bool) {
         self.advance(now);
         let class = if favoured {
@@ -100,7 +100,7 @@ impl Cpu {
         class.jobs.insert((finish, job));
     }
 
-    /// When the next job of each class finishes, if nothing changes before.
+    /// When the next job of each class finishes, if nothing changes until then.
     fn nexts(&self) -> (Option<u64>, Option<u64>) {
         let (favoured, others) = self.rates();
         (
@@ -109,7 +109,7 @@ impl Cpu {
         )
     }
 
-    /// When the next job finishes, if nothing changes before.
+    /// When the next job finishes, if nothing changes until then.
     pub(crate) fn next(&self) -> Option<u64> {
         let (favoured, other) = self.nexts();
         favoured.into_iter().chain(other).min()

@@ -1,29 +1,29 @@
-//! A disk: sequential bandwidth, a price for moving the arm, a price for each request, and perhaps
-//! a controller cache.
+//! A disk: sequential bandwidth, a price for positioning the arm, a price per request, and
+//! optionally a controller cache.
 //!
-//! Idea: requests are served one at a time in the order issued. The price of a request (controller,
-//! cable) is paid while others are being served, so several outstanding requests hide it; the price
-//! of positioning is not hidden. A controller with a cache reads on to the end of a prefetch unit,
-//! so that the next requests find their bytes there.
-//! Not here: how many requests are outstanding; the core decides (`loads_max`).
-//! Bounds: the cache holds `bytes / prefetch_bytes` units, the least recently used goes.
+//! Idea: requests are served one at a time in the order of issue. The price of a request
+//! (controller, cable) is paid while other requests are served, so several outstanding requests
+//! hide it; the price of positioning is not hidden. A controller with a cache reads on to the end
+//! of a prefetch unit, so that the next requests find their bytes there.
+//! Not here: the number of outstanding requests; the core decides it (`loads_max`).
+//! Bounds: the cache holds `bytes / prefetch_bytes` units and evicts the least recently used one.
 
 use std::collections::VecDeque;
 
 use crate::cpu::CORE;
 
-/// What a device costs.
+/// The costs of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceModel {
     /// Sequential bandwidth, bytes per second. At least 1.
     pub bytes_per_second: u64,
-    /// Price of a request that does not begin where the one before ended. Nanoseconds.
+    /// Price of a request that does not begin where the preceding one ended. Nanoseconds.
     pub positioning_ns: u64,
-    /// Time between the issue of a request and the moment the device can begin to serve it.
-    /// Nanoseconds.
+    /// Time between the issue of a request and the moment at which the device can begin to serve
+    /// it. Nanoseconds.
     pub request_ns: u64,
-    /// CPU time that reading costs the machine (interrupts, copies), spread over the time of the
-    /// read. Nanoseconds.
+    /// CPU time that reading takes (interrupts, copies), spread over the time of the read.
+    /// Nanoseconds.
     pub cpu_ns_per_mib: u64,
     /// The controller's cache.
     pub cache: Option<CacheModel>,
@@ -32,15 +32,15 @@ pub struct DeviceModel {
 /// A controller cache with prefetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheModel {
-    /// Its size.
+    /// The size of the cache.
     pub bytes: u64,
-    /// What is missing is read to the end of the unit it lies in. At least 1.
+    /// A missing page is read to the end of its prefetch unit. At least 1.
     pub prefetch_bytes: u64,
     /// Bandwidth out of the cache, bytes per second. At least 1.
     pub bytes_per_second: u64,
 }
 
-/// Read `bytes` from `at` on.
+/// A read of `bytes` bytes from `at` on.
 #[derive(Clone, Debug)]
 pub(crate) struct Request<T> {
     pub(crate) at: u64,
@@ -51,7 +51,7 @@ pub(crate) struct Request<T> {
 #[derive(Debug)]
 struct Service<T> {
     done: u64,
-    /// Share of a core that it takes.
+    /// The share of a core that the read takes.
     cpu: u64,
     tag: T,
 }
@@ -59,10 +59,10 @@ struct Service<T> {
 #[derive(Debug)]
 pub(crate) struct Device<T> {
     model: DeviceModel,
-    /// Requests not begun, with the moment from which each can be.
+    /// Requests not begun, each with the earliest time at which it can begin.
     queue: VecDeque<(u64, Request<T>)>,
     service: Option<Service<T>>,
-    /// When the arm is free: later than the end of a request if it reads on.
+    /// When the arm is free: after the end of a request if it reads on.
     free_at: u64,
     arm: Option<u64>,
     /// Prefetch units in the cache, the most recently used last.
@@ -90,19 +90,19 @@ impl<T> Device<T> {
         }
     }
 
-    /// When the request in service is done.
+    /// When the request in service ends.
     pub(crate) fn next(&self) -> Option<u64> {
         self.service.as_ref().map(|service| service.done)
     }
 
-    /// The request that is done now.
+    /// The request that ends now.
     pub(crate) fn finish(&mut self, now: u64) -> Option<T> {
         let service = self.service.take()?;
         self.begin(now);
         Some(service.tag)
     }
 
-    /// The share of a core that the device takes at the moment.
+    /// The share of a core that the device takes now.
     pub(crate) fn cpu(&self) -> u64 {
         self.service.as_ref().map_or(0, |service| service.cpu)
     }
@@ -125,7 +125,7 @@ impl<T> Device<T> {
         });
     }
 
-    /// Moves the arm if need be and reads. Returns when it is done.
+    /// Positions the arm if necessary, and reads. Returns the end of the read.
     fn read(&mut self, begin: u64, at: u64, bytes: u64) -> u64 {
         let positioning = match self.arm {
             Some(arm) if arm == at => 0,
@@ -139,7 +139,7 @@ impl<T> Device<T> {
         done
     }
 
-    /// How long its arm has moved or read.
+    /// How long the arm has moved or read.
     pub(crate) fn busy_ns(&self) -> u64 {
         self.busy_ns
     }
@@ -185,7 +185,7 @@ mod tests {
         cache: None,
     };
 
-    /// When each of the requests (position, bytes), all issued at once, is done.
+    /// When each of the requests (position, bytes) ends, if all are issued at once.
     fn ends(model: DeviceModel, requests: &[(u64, u64)]) -> Vec<u64> {
         let mut device = Device::new(model);
         for (tag, &(at, bytes)) in requests.iter().enumerate() {
@@ -226,8 +226,8 @@ mod tests {
             cache: Some(cache),
             ..PLAIN
         };
-        // The first is read; the next two are cached; the last has to wait until the arm has read
-        // on.
+        // The first request is read; the next two are cached; the last has to wait until the arm
+        // has read on.
         let requests = [(0, 100), (100, 100), (900, 100), (5_000, 100)];
         assert_eq!(ends(model, &requests), [1_100, 1_110, 1_120, 3_100]);
     }

@@ -1,9 +1,9 @@
 //! A discrete-event simulator that drives the scheduling core of the real engine in virtual time.
 //!
-//! Devices and CPUs are modelled, the decisions are not: the very [`coscan_core::Abm`] that the
-//! engine runs takes them. (commit, seed) fixes every event: nothing here reads a clock, a file or
-//! a random source of the host. What the papers' experiments are and what they must show stands in
-//! coscan-study. `docs/design/simulator.md` has the model.
+//! Devices and CPUs are modelled; decisions are made by the same [`coscan_core::Abm`] that the
+//! engine runs. (commit, seed) fixes every event: nothing here reads a clock, a file or a random
+//! source of the host. The experiments of the papers, and the claims that they must show, are in
+//! coscan-study. `docs/design/simulator.md` describes the model.
 #![forbid(unsafe_code)]
 
 mod bounds;

@@ -1,24 +1,23 @@
-//! A network between the devices and the machine: bandwidth, and a price for each message.
+//! A network between the devices and the machine: bandwidth, and a price per message.
 //!
-//! Idea: what a device has read is a message. Messages of all devices come over one link, one at a
-//! time in the order they were sent, and are there once the last byte is. The devices go on
-//! meanwhile.
-//! Bounds: the queue holds what the devices have read and the network has not brought; the core
-//! bounds it (`loads_max`, its budget).
+//! Idea: the bytes of a finished read are a message. Messages of all devices use one link, one at a
+//! time in the order of sending, and arrive with their last byte. The devices continue meanwhile.
+//! Bounds: the queue holds the messages that have not arrived; the core bounds them (`loads_max`,
+//! its budget).
 
 use std::collections::VecDeque;
 
-/// What a network costs.
+/// The costs of a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NetworkModel {
     /// Bandwidth, bytes per second. At least 1.
     pub bytes_per_second: u64,
-    /// Price of a message whatever its size, during which the link is taken. Nanoseconds.
+    /// Price of a message of any size, during which the link is in use. Nanoseconds.
     pub message_ns: u64,
 }
 
 impl NetworkModel {
-    /// How long a message takes the link. Nanoseconds.
+    /// How long a message uses the link. Nanoseconds.
     pub(crate) fn takes_ns(&self, bytes: u64) -> u64 {
         self.message_ns + crate::device::transfer_ns(bytes, self.bytes_per_second)
     }
@@ -27,7 +26,7 @@ impl NetworkModel {
 #[derive(Debug)]
 pub(crate) struct Network<T> {
     model: NetworkModel,
-    /// Messages, with the moment at which each is there.
+    /// Messages, each with its time of arrival.
     coming: VecDeque<(u64, T)>,
 }
 
@@ -45,12 +44,12 @@ impl<T> Network<T> {
         self.coming.push_back((at, message));
     }
 
-    /// When the next message is there.
+    /// When the next message arrives.
     pub(crate) fn next(&self) -> Option<u64> {
         self.coming.front().map(|&(at, _)| at)
     }
 
-    /// The message that is there now.
+    /// The message that arrives now.
     pub(crate) fn receive(&mut self) -> Option<T> {
         self.coming.pop_front().map(|(_, message)| message)
     }

@@ -1,7 +1,7 @@
 //! Random numbers that a seed fixes, on every machine.
 //!
-//! Idea: splitmix64 for bits, and integers only, so that no library's logarithm decides what an
-//! experiment shows.
+//! Idea: splitmix64 for bits, and integers only, so that results do not depend on any library's
+//! logarithm.
 //! Source: Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators" (2014); von
 //! Neumann's comparison method for exponential variates (1951).
 
@@ -25,7 +25,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `n`, each as likely as another up to `n` in 2^64.
+    /// A number below `n`, uniform up to a bias of `n` in 2^64.
     ///
     /// # Panics
     /// `n` is 0.
@@ -33,7 +33,7 @@ impl Random {
         self.bits() % n
     }
 
-    /// Puts the items into a random order.
+    /// Shuffles the items.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for at in (1..items.len()).rev() {
             #[expect(clippy::cast_possible_truncation, reason = "at most `at`")]
@@ -41,11 +41,10 @@ impl Random {
         }
     }
 
-    /// An exponential variate of this mean.
+    /// An exponential variate with this mean.
     ///
-    /// The whole part is the number of failed attempts (each fails with probability 1/e); the
-    /// fraction is the first of the falling run of the attempt that succeeded, which is one of odd
-    /// length.
+    /// The whole part is the number of failed attempts (each fails with probability 1/e). The
+    /// fraction is the first number of the successful attempt's falling run, which has odd length.
     pub fn exponential(&mut self, mean: u64) -> u64 {
         let mut whole: u64 = 0;
         loop {

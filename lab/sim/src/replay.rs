@@ -1,7 +1,7 @@
-//! Does the core still decide what it decided when this log was written?
+//! Does the core still make the decisions that this log recorded?
 //!
-//! Idea: lines go in as they are read, the events among them go to a core set up as the log says,
-//! and what it does, written down in the same way, must be the lines that follow, byte for byte.
+//! Idea: the log is read line by line. Its events go to a core that is configured as the log says,
+//! and the core's actions, written in the same format, must equal the recorded lines byte for byte.
 //! Not here: the format (`coscan_core::log`), opening files (coscan-study).
 //! Bounds: holds the actions of one event. A log that was cut off (no `end`) is replayed as far as
 //! it goes.
@@ -13,29 +13,29 @@ use std::io::BufRead;
 use coscan_core::log::{self, LogError, Record};
 use coscan_core::{Abm, Time};
 
-/// A log being replayed. Feed it lines, then [`Replay::finish`].
+/// A log being replayed. Pass it lines, then call [`Replay::finish`].
 #[derive(Debug, Default)]
 pub struct Replay {
     abm: Option<Abm>,
     line: u64,
-    /// Of the last event.
+    /// The line of the last event.
     event_line: u64,
-    /// What the core did after the last event, not yet met in the log.
+    /// The core's actions after the last event that the log has not shown yet.
     ahead: VecDeque<String>,
     ended: bool,
     summary: Replayed,
 }
 
-/// What was replayed.
+/// The result of a replay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Replayed {
     /// Events handled.
     pub events: u64,
-    /// Actions that were the same.
+    /// Actions that were equal.
     pub actions: u64,
     /// The time of the last event.
     pub time: Time,
-    /// The log has no `end`: the program that wrote it was stopped, or its disk was full.
+    /// Whether the log has no `end`: its writer was stopped, or its disk was full.
     pub cut_off: bool,
 }
 
@@ -43,30 +43,30 @@ pub struct Replayed {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplayError {
-    /// The log could not be read on.
+    /// The log could not be read further.
     #[error("reading the log: {0}")]
     Read(#[from] std::io::Error),
     /// The first line is not that of a log.
     #[error("line 1: this is no log of Coscan's core")]
     NotALog,
-    /// A line that cannot be read.
+    /// A line cannot be parsed.
     #[error("line {line}: {source}")]
     BadLine {
-        /// From 1.
+        /// The line, from 1.
         line: u64,
-        /// Why.
+        /// The reason.
         source: LogError,
     },
-    /// A line where it has no business: a second header, an action before the first event, anything
-    /// after the end.
+    /// A line in the wrong place: a second header, an action before the first event, anything after
+    /// the end.
     #[error("line {line}: {what} is out of place")]
     OutOfPlace {
-        /// From 1.
+        /// The line, from 1.
         line: u64,
-        /// What it is.
+        /// The kind of the line.
         what: &'static str,
     },
-    /// The core did something else.
+    /// The core made another decision.
     #[error(
         "event {event} (line {event_line}): the log goes on with {recorded:?} (line {line}), the core with {ours:?}"
     )]
@@ -75,20 +75,20 @@ pub enum ReplayError {
         event: u64,
         /// Its line, from 1.
         event_line: u64,
-        /// The line at which they differ.
+        /// The line at which the two differ.
         line: u64,
-        /// What the log says. None: it has no further action.
+        /// The recorded line; `None` if the log has no further action.
         recorded: Option<String>,
-        /// What the core does. None: it does nothing more.
+        /// The core's line; `None` if the core has no further action.
         ours: Option<String>,
     },
 }
 
-/// Replays a log from its first line to its last. A last line without a line feed was not written
-/// to its end and is left out.
+/// Replays a log from its first line to its last. A last line without a line feed is incomplete and
+/// is left out.
 ///
 /// # Errors
-/// The log cannot be read, is damaged, or the core does something else than it says.
+/// The log cannot be read, is damaged, or the core makes another decision than it records.
 pub fn replay(mut log: impl BufRead) -> Result<Replayed, ReplayError> {
     let mut replay = Replay::new();
     let mut line = String::new();
@@ -100,16 +100,17 @@ pub fn replay(mut log: impl BufRead) -> Result<Replayed, ReplayError> {
 }
 
 impl Replay {
-    /// Before the first line.
+    /// The state before the first line.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The next line, without its line feed.
+    /// Handles the next line, given without its line feed.
     ///
     /// # Errors
-    /// The line is damaged or out of place, or the core does something else than the log says.
+    /// The line is damaged or out of place, or the core makes another decision than the log
+    /// records.
     pub fn line(&mut self, text: &str) -> Result<(), ReplayError> {
         self.line += 1;
         let line = self.line;
@@ -157,10 +158,10 @@ impl Replay {
         }
     }
 
-    /// After the last line.
+    /// Ends the replay after the last line.
     ///
     /// # Errors
-    /// There was no first line.
+    /// The log has no first line.
     pub fn finish(self) -> Result<Replayed, ReplayError> {
         if self.abm.is_none() {
             return Err(ReplayError::NotALog);
@@ -172,7 +173,8 @@ impl Replay {
         })
     }
 
-    /// R1. (Not at the end of a log that was cut off, which may lack the last event's actions.)
+    /// R1. (Not checked at the end of a log that was cut off, which may lack the last event's
+    /// actions.)
     fn nothing_ahead(&mut self) -> Result<(), ReplayError> {
         match self.ahead.pop_front() {
             Some(ours) => Err(self.differs(None, Some(ours))),
@@ -194,7 +196,7 @@ impl Replay {
 /// A line without its line feed.
 fn written(write: impl FnOnce(&mut String) -> std::fmt::Result) -> String {
     let mut line = String::new();
-    // A String takes everything.
+    // Writing to a String cannot fail.
     let _ = write(&mut line);
     line.truncate(line.trim_end_matches('\n').len());
     line

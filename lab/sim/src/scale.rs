@@ -1,8 +1,8 @@
-//! Many scans over many chunks: how much can the core decide in a second?
+//! Many scans over many chunks: how many events can the core handle per second?
 //!
-//! Idea: a driver that costs next to nothing itself. Loads complete in the order they were asked
-//! for, consumers of mixed ranges come back in random order, a scan that ends makes room for a new
-//! one, the buffer holds a quarter of the table.
+//! Idea: a driver that costs next to nothing itself. Loads complete in the order of issue,
+//! consumers with mixed ranges come back in random order, a new scan replaces each scan that ends,
+//! and the buffer holds a quarter of the table.
 //! Not here: the clock (coscan-study times [`Scale::step`]), percentiles of single decisions
 //! (`crates/core/benches/decision.rs`).
 
@@ -15,20 +15,20 @@ use coscan_core::{
 
 use crate::random::Random;
 
-/// What a world of [`Scale`] is like.
+/// The parameters of a world of [`Scale`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScaleOptions {
-    /// How the core decides.
+    /// The scheduling policy.
     pub policy: Policy,
-    /// One column under `nsm`, 16 under `dsm`.
+    /// The storage model: one column under `nsm`, 16 under `dsm`.
     pub model: StorageModel,
-    /// Scans at a time.
+    /// The number of scans at a time.
     pub scans: u64,
     /// Chunks of the one table.
     pub chunks: u32,
-    /// Every scan wants the whole table; else a scan wants 1, 10, 50 or 100 % of it.
+    /// Whether every scan wants the whole table; otherwise a scan wants 1, 10, 50 or 100 % of it.
     pub whole: bool,
-    /// Fixes every event.
+    /// The seed of every draw.
     pub seed: u64,
 }
 
@@ -42,7 +42,7 @@ pub struct Scale {
     events: u64,
     columns: u16,
     loads: VecDeque<(ChunkId, Vec<ColumnId>)>,
-    /// In consumers' hands.
+    /// Chunks that consumers hold.
     held: Vec<(ScanId, ChunkId)>,
     ended: Vec<ScanId>,
     scans_registered: u64,
@@ -51,9 +51,9 @@ pub struct Scale {
 
 const TABLE: TableId = TableId(0);
 const CHUNK_BYTES: u64 = 16 << 20;
-/// Time between two events: nobody stalls, so it only has to pass.
+/// Time between two events. No scan stalls, so its length does not matter.
 const STEP_NS: u64 = 100_000;
-/// Column sets of three queries of TPC-H on lineitem.
+/// Column sets of three TPC-H queries on lineitem.
 const SETS: [&[u16]; 3] = [&[4, 5, 6, 10], &[4, 5, 6, 7, 8, 9, 10], &[0, 5, 6]];
 
 impl Scale {
@@ -105,27 +105,27 @@ impl Scale {
         world
     }
 
-    /// Events told so far.
+    /// The number of events so far.
     #[must_use]
     pub fn events(&self) -> u64 {
         self.events
     }
 
-    /// Scans that have had all their chunks.
+    /// The number of scans that have ended.
     #[must_use]
     pub fn scans_ended(&self) -> u64 {
         self.scans_ended
     }
 
-    /// Every invariant of the core.
+    /// Checks every invariant of the core.
     ///
     /// # Panics
-    /// One is broken.
+    /// An invariant is broken.
     pub fn check(&self) {
         self.abm.check();
     }
 
-    /// A load arrives, or a consumer goes on to its next chunk.
+    /// A load completes, or a consumer requests its next chunk.
     pub fn step(&mut self) {
         let load = self.held.is_empty() || self.random.below(3) == 0;
         if load && let Some((chunk, columns)) = self.loads.pop_front() {

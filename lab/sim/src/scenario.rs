@@ -1,4 +1,4 @@
-//! What fixes a run, and what comes of it.
+//! The parameters of a run, and its outcome.
 
 use coscan_core::{AbmConfig, ChunkId, ColumnId, Part, TableLayout};
 
@@ -6,33 +6,33 @@ use crate::device::DeviceModel;
 use crate::network::NetworkModel;
 use crate::random::Random;
 
-/// A query: one scan, and what a chunk costs it.
+/// A query: one scan, and the cost of its chunks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Query {
-    /// Its class, such as `F-10`.
+    /// The name of its class, such as `F-10`.
     pub name: String,
-    /// What it reads.
+    /// The chunks and columns that it reads.
     pub parts: Vec<Part>,
-    /// CPU time per chunk that nobody else can spare it. Nanoseconds.
+    /// CPU time per chunk that cannot be shared. Nanoseconds.
     pub cpu_ns_per_chunk: u64,
-    /// CPU time for the decode of a chunk, which scans that begin on it within `decode_window_ns`
-    /// share. Nanoseconds.
+    /// CPU time for the decode of a chunk, which scans that begin to work on it within
+    /// `decode_window_ns` share. Nanoseconds.
     pub decode_ns_per_chunk: u64,
-    /// Its fragment class: what it does with a chunk is done once with others of its class. None
-    /// if what it does is no fragment.
+    /// Its fragment class: queries of one class do their work on a chunk once. `None` if the query
+    /// is no fragment.
     pub class: Option<u16>,
 }
 
-/// Queries one after another.
+/// Queries that run one after another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stream {
-    /// When the first begins. Nanoseconds.
+    /// When the first query begins. Nanoseconds.
     pub start_ns: u64,
-    /// In order.
+    /// The queries, in order.
     pub queries: Vec<Query>,
 }
 
-/// Streams that begin one after another, `delay_ns` apart.
+/// Streams that begin `delay_ns` apart.
 #[must_use]
 pub fn streams(queries: Vec<Vec<Query>>, delay_ns: u64) -> Vec<Stream> {
     let starts = (0_u64..).map(|n| n * delay_ns);
@@ -42,7 +42,7 @@ pub fn streams(queries: Vec<Vec<Query>>, delay_ns: u64) -> Vec<Stream> {
         .collect()
 }
 
-/// Open arrivals: every query comes by itself, after an exponential time of this mean (a Poisson
+/// Open arrivals: each query arrives by itself, after an exponential time with this mean (a Poisson
 /// process).
 #[must_use]
 pub fn arrivals(queries: Vec<Query>, mean_ns: u64, random: &mut Random) -> Vec<Stream> {
@@ -57,87 +57,87 @@ pub fn arrivals(queries: Vec<Query>, mean_ns: u64, random: &mut Random) -> Vec<S
     queries.into_iter().map(arrive).collect()
 }
 
-/// What follows what on a device.
+/// The order of segments on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// Each column lies by itself, its chunks in order.
+    /// Column by column: the chunks of a column are adjacent, in order.
     ByColumn,
-    /// Each chunk lies by itself, its columns in order: what a loader leaves behind that writes a
-    /// block of every column in turn.
+    /// Chunk by chunk: the columns of a chunk are adjacent, in order. A loader that writes a block
+    /// of every column in turn leaves this order.
     ByChunk,
 }
 
-/// Which queries a chunk job serves, of those that want the chunk and are not at work on it.
+/// Which queries a chunk job serves, among those that want the chunk and do not work on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Jobs {
-    /// Those of the leader's class.
+    /// The queries of the leader's class.
     OfClass,
-    /// Those of all classes.
+    /// The queries of all classes.
     OfAll,
 }
 
-/// Chunks are worked on once for several queries.
+/// The parameters of chunk jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fragments {
-    /// Whom a job serves.
+    /// The queries that a job serves.
     pub jobs: Jobs,
-    /// A class costs a job what its dearest member costs alone, and so many thousandths of what
-    /// each other member costs alone: its own conjuncts and aggregates.
+    /// A class costs a job as much as its dearest member alone, plus this many thousandths of each
+    /// other member's cost: that member's own conjuncts and aggregates.
     pub own_of_1000: u64,
 }
 
-/// Everything that fixes a run.
+/// All parameters of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scenario {
-    /// The scheduler.
+    /// The configuration of the core.
     pub abm: AbmConfig,
-    /// The table. No shared extents.
+    /// The table. Without shared extents.
     pub layout: TableLayout,
-    /// Where its segments lie.
+    /// The order of its segments on the devices.
     pub placement: Placement,
-    /// What [`coscan_core::DeviceId`] 0, 1, ... of the layout are.
+    /// The devices [`coscan_core::DeviceId`] 0, 1, ... of the layout.
     pub devices: Vec<DeviceModel>,
-    /// What all devices are behind; `None` if they are in the machine.
+    /// The network between all devices and the machine; `None` if the devices are local.
     pub network: Option<NetworkModel>,
-    /// Cores.
+    /// The number of cores.
     pub cores: u64,
-    /// The first so much CPU time of a query goes before the work of queries that have had theirs:
-    /// the bonus that operating systems give to threads that have slept. Nanoseconds.
+    /// The first CPU time of a query, of this length, has priority over queries that have used
+    /// theirs: the bonus that operating systems give to threads that have slept. Nanoseconds.
     pub favoured_ns: u64,
-    /// A scan that begins on a chunk at most so long after another, which is still at it, finds its
-    /// arrays. Nanoseconds.
+    /// A scan that begins to work on a chunk at most this long after another scan, which still
+    /// works on it, finds the decoded arrays. Nanoseconds.
     pub decode_window_ns: u64,
-    /// None: every query works on all its chunks itself.
+    /// The chunk jobs; `None` if every query works on all its chunks itself.
     pub fragments: Option<Fragments>,
     /// The workload.
     pub streams: Vec<Stream>,
 }
 
-/// What became of a query.
+/// The outcome of a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueryOutcome {
     /// Its stream.
     pub stream: usize,
-    /// Its place in the stream.
+    /// Its position in the stream.
     pub at: usize,
     /// When it began. Nanoseconds.
     pub begun_ns: u64,
     /// From its start to its end. Nanoseconds.
     pub latency_ns: u64,
-    /// Requests to devices that were chosen for it.
+    /// Requests to devices that were chosen for the query.
     pub requests: u64,
 }
 
 /// A read of one column of a chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// When it was done. Nanoseconds.
+    /// When the read ended. Nanoseconds.
     pub at_ns: u64,
     /// The chunk.
     pub chunk: ChunkId,
     /// The column.
     pub column: ColumnId,
-    /// The stream whose query it was chosen for.
+    /// The stream whose query the read was chosen for.
     pub stream: usize,
 }
 
@@ -146,38 +146,38 @@ pub struct Access {
 pub struct Handed {
     /// The query's stream.
     pub stream: usize,
-    /// Its place in the stream.
+    /// The query's position in the stream.
     pub at: usize,
     /// The chunk.
     pub chunk: ChunkId,
 }
 
-/// What became of a run.
+/// The outcome of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// In the order they ended.
+    /// The queries, in the order in which they ended.
     pub queries: Vec<QueryOutcome>,
     /// Time of each stream from its start to its end. Nanoseconds.
     pub stream_ns: Vec<u64>,
     /// When the last stream ended. Nanoseconds.
     pub total_ns: u64,
-    /// Core time used. Nanoseconds.
+    /// CPU time used. Nanoseconds.
     pub cpu_ns: u64,
-    /// How long the busiest device moved its arm or read. Nanoseconds.
+    /// How long the arm of the busiest device moved or read. Nanoseconds.
     pub device_ns: u64,
-    /// Chunk jobs, and the queries that they served, each with its leader.
+    /// The number of chunk jobs.
     pub jobs: u64,
-    /// See `jobs`.
+    /// The number of queries that the jobs served, leaders included, summed over the jobs.
     pub served: u64,
     /// Requests to devices: one for each column of a load.
     pub requests: u64,
     /// Bytes loaded.
     pub bytes: u64,
-    /// Events told to the core.
+    /// Events sent to the core.
     pub events: u64,
-    /// Reads in the order they were done.
+    /// Reads in the order in which they ended.
     pub accesses: Vec<Access>,
-    /// In the order they were handed out.
+    /// Hand-outs in order.
     pub handed: Vec<Handed>,
     /// Whether every query ended.
     pub finished: bool,

@@ -1,8 +1,8 @@
-//! Promised: in 500 random worlds with faults the core keeps every promise, twice alike; everything
-//! that can go wrong did go wrong in them; a starving policy is noticed; a broken promise is
-//! noticed, and shrunk.
+//! Promised: in 500 random worlds with faults the core keeps every promise, and two runs of each
+//! are equal; every kind of fault occurred in them; a starving policy is detected; a broken promise
+//! is detected, and its world shrunk.
 //!
-//! `coscan sim chaos --seeds N` runs more of them.
+//! `coscan sim chaos --seeds N` runs more worlds.
 
 use coscan_core::Policy;
 use coscan_sim::chaos::{Counts, Options, Trace, run, run_twice, shrink};
@@ -24,7 +24,7 @@ fn promises_are_kept_in_random_worlds() {
     }
 }
 
-/// Waiting counts for nothing, so large scans starve while small ones keep coming.
+/// Waiting does not count, so large scans starve while small ones keep arriving.
 #[test]
 fn the_canary_is_caught() {
     let mut caught = 0;

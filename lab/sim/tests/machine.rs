@@ -1,5 +1,5 @@
-//! Promised: what a scenario takes is what its parameters say, to the nanosecond, and a scenario
-//! fixes its outcome.
+//! Promised: a scenario takes exactly the time that its parameters give, to the nanosecond, and a
+//! scenario determines its outcome.
 
 use coscan_core::{
     AbmConfig, ChunkLayout, ChunkSet, ColumnId, ColumnSet, DeviceId, Part, Policy, StorageModel,
@@ -18,7 +18,8 @@ const DISK: DeviceModel = DeviceModel {
     cache: None,
 };
 
-/// A table of `chunks` chunks of two columns of 100 and 300 bytes, in turns on `disks` disks.
+/// A table of `chunks` chunks of two columns of 100 and 300 bytes, distributed over `disks` disks
+/// in turn.
 fn scenario(policy: Policy, chunks: u32, disks: u16, streams: Vec<Stream>) -> Scenario {
     let chunk = |n: u32| ChunkLayout {
         device: DeviceId(u16::try_from(n).expect("few chunks") % disks),
@@ -70,7 +71,7 @@ fn alone(query: Query, disks: u16) -> Outcome {
 #[test]
 fn a_scan_of_one_column_is_read_in_one_sweep() {
     let outcome = alone(query(5..15, &[1], 10), 1);
-    // One positioning, ten reads, and work on the last chunk that nothing hides.
+    // One positioning, ten reads, and the work on the last chunk, which nothing hides.
     assert_eq!(outcome.total_ns, 50 + 10 * 300 + 10);
     assert_eq!((outcome.requests, outcome.bytes), (10, 3_000));
     assert_eq!(outcome.cpu_ns, 100);
@@ -113,8 +114,8 @@ fn two_disks_behind_a_network_share_it() {
         message_ns: 20,
     });
     let outcome = scenario.run();
-    // The first messages are sent together; the network then has no pause, for the disks together
-    // read twice as fast.
+    // The first messages are sent together; after that the network has no pause, because the two
+    // disks together read twice as fast.
     assert_eq!(outcome.total_ns, 50 + 300 + 20 * (20 + 300));
     assert_eq!(outcome.requests, 20);
     let bounds = scenario.bounds(&outcome);
@@ -128,7 +129,7 @@ fn streams_begin_and_go_on_when_they_should() {
     let two = vec![vec![one(), one()], vec![one()]];
     let outcome = scenario(Policy::Normal, 20, 1, streams(two, 100_000)).run();
     assert!(outcome.finished);
-    // The second finds all ten chunks in memory; so does the other stream, much later.
+    // The second query finds all ten chunks in memory; so does the other stream, much later.
     assert_eq!(outcome.stream_ns, [3_050, 0]);
     assert_eq!(outcome.total_ns, 100_000);
     let begun: Vec<u64> = outcome.queries.iter().map(|q| q.begun_ns).collect();
@@ -180,16 +181,17 @@ fn scans_that_begin_on_a_chunk_together_share_its_decode() {
     };
     let both = || [decoding(1_000, 500), decoding(2_000, 500)];
     assert_eq!(cpu_ns(0, 0, both()), 3_500);
-    // The second comes 200 ns after the first has begun.
+    // The second scan begins to work on the chunk 200 ns after the first.
     assert_eq!(cpu_ns(100, 350, both()), 4_000);
     assert_eq!(cpu_ns(300, 350, both()), 3_500);
-    // Who needs more decode pays for the rest.
+    // A scan that needs more decode pays for the rest.
     assert_eq!(cpu_ns(0, 0, [decoding(0, 500), decoding(0, 800)]), 800);
 }
 
 #[test]
 fn nothing_is_read_or_takes_less_than_its_bounds() {
-    // Room for ten columns of 400 bytes; two scans of 20 chunks, the second half a table behind.
+    // Room for ten columns of 400 bytes; two scans of 20 chunks, the second half a table behind the
+    // first.
     let two = || {
         streams(
             vec![
@@ -215,7 +217,7 @@ fn nothing_is_read_or_takes_less_than_its_bounds() {
         );
         assert!(bounds.time_ns() <= outcome.total_ns);
     }
-    // With room for everything each policy reads the union.
+    // With room for the whole table each policy reads the union.
     let mut all = scenario(Policy::Normal, 20, 1, two());
     all.abm.budget_bytes = 8_000;
     let outcome = all.run();
@@ -225,8 +227,8 @@ fn nothing_is_read_or_takes_less_than_its_bounds() {
     );
 }
 
-/// Queries of these classes over the same ten chunks at once, room for all, with a chunk job for
-/// whom `jobs` says.
+/// Queries of these classes over the same ten chunks at once, with room for all, and chunk jobs as
+/// `jobs` says.
 fn fragments(jobs: Option<Jobs>, classes: &[Option<u16>]) -> Outcome {
     let of_class = |&class: &Option<u16>| {
         let query = query(0..10, &[0, 1], 1_000);

@@ -1,5 +1,5 @@
-//! Promised: a log replays as it was written; where it was altered, the replay says so; a log that
-//! was cut off replays as far as it goes.
+//! Promised: a log replays as it was written; the replay of an altered log names the altered line;
+//! a log that was cut off replays as far as it goes.
 
 use coscan_sim::chaos::{Options, Trace, run};
 use coscan_sim::{ReplayError, replay};
@@ -22,7 +22,7 @@ fn a_log_replays_as_it_was_written() {
     }
 }
 
-/// Whatever line of actions is changed, dropped or doubled: that line is named.
+/// If any action line is changed, dropped or doubled, the replay names that line.
 #[test]
 fn an_altered_log_differs_where_it_was_altered() {
     let log = log_of(7);
@@ -48,7 +48,7 @@ fn an_altered_log_differs_where_it_was_altered() {
             else {
                 panic!("line {at} was altered");
             };
-            // (Of two equal lines in a row it does not matter which one is gone.)
+            // (Of two equal lines in a row it does not matter which one is missing.)
             let at = at as u64;
             assert!(
                 line > at && event_line <= at,

@@ -1,8 +1,8 @@
-//! Promised: a shared-disk system takes exactly the time that its parameters say, the same seed
-//! gives the same run, every invariant holds after every event whatever runs together, and every
-//! query ends.
+//! Promised: a shared-disk system takes exactly the time that its parameters give, the same seed
+//! gives the same run, every invariant holds after every event whatever runs concurrently, and
+//! every query ends.
 //!
-//! Not here: what the paper's figures show (coscan-study).
+//! Not here: the results of the paper's figures (coscan-study).
 
 use coscan_sim::shared_disk::{
     Access, Arrivals, Assignment, CacheFill, CacheScope, Class, ControllerScope, Degree, Extent,
@@ -43,7 +43,8 @@ fn a_sequential_scan_takes_what_its_pages_take() {
     let scan = Scan::figure3(Access::Relation, false, Degree::Fixed(1));
     let outcome = one_scan(exact(1, 1), scan);
     let page = 100_000 + MS + 11 * MS + 409_600 + 333_333;
-    // BOT, 12,500 pages, EOT. The instructions of a page and of the next I/O are one stay.
+    // BOT, 12,500 pages, EOT. Processing a page and starting the next I/O are one stay at the
+    // processor.
     let expected = 833_333 + 12_500 * page + 833_333;
     let (_, took) = outcome.classes[0].responses[0];
     assert!(
@@ -85,7 +86,8 @@ fn a_scan_alone_has_every_disk_when_its_degree_is_chosen() {
     assert!((0.95..1.05).contains(&ratio), "{ratio}");
 }
 
-/// Eight scans at a time with eight prefetches each, in a cache that has places for twelve.
+/// Eight scans at a time with eight prefetches each, in a cache that has places for twelve
+/// prefetches.
 #[test]
 fn prefetches_push_each_other_out_unless_the_controller_counts_them() {
     let run = |fill, degree| {
@@ -147,7 +149,7 @@ fn fewer_slots_than_subqueries_make_them_wait() {
     );
 }
 
-/// Everything at once, with writers on the scanned relation, small memories and few slots.
+/// All kinds of work at once, with writers on the scanned relation, small memories and few slots.
 fn crowd(seed: u64) -> System {
     let machine = Machine {
         processors: 2,
@@ -240,7 +242,7 @@ fn a_seed_fixes_a_run() {
     assert_ne!(crowd(5).run(), crowd(6).run());
 }
 
-/// Scans that lock pages see what writers change: copies elsewhere are dropped, not read.
+/// Scans that lock pages see the changes of writers: copies on other nodes are dropped, not read.
 #[test]
 fn writers_make_readers_wait_and_read_again() {
     let classes = |rate_ms: Option<u64>| {
@@ -269,7 +271,7 @@ fn writers_make_readers_wait_and_read_again() {
         measured: 20,
         population_max: 1_000,
     };
-    // The relation, 200 pages, is in every buffer: only changes make anyone read.
+    // The relation, 200 pages, is in every buffer: only changes cause reads.
     let run = |rate_ms| System::new(exact(2, 2), relation, classes(rate_ms), extent, 3).run();
     let (quiet, busy) = (run(None), run(Some(20)));
     assert_eq!(quiet.pages_read, 0, "all in buffers");
@@ -278,7 +280,7 @@ fn writers_make_readers_wait_and_read_again() {
     assert!(lock_wait > 0.02, "a writer waits for scans: {lock_wait}");
 }
 
-/// The size that the model is meant for. Its events a second stand in docs/results.
+/// The size that the model is meant for. Its events per second are in docs/results.
 #[test]
 fn a_thousand_nodes_and_four_thousand_disks() {
     let relation = Relation {

@@ -1,11 +1,10 @@
 //! Has the core kept its promises to scans and page requests?
 //!
-//! Idea: every event is entered before the core hears it, every action when it comes; whatever an
-//! action must not say, or fails to say, is an assertion.
+//! Idea: every event is recorded before the core handles it, every action when the core returns it;
+//! a forbidden or missing action fails an assertion.
 //! Not here: memory (`memory.rs`), the liveness promises ABM-I6 and ABM-I8 (`liveness.rs`).
-//! ABM-I4 every load has a scan or a page request that wants it. ABM-I5 a scan is handed each of
-//! its chunks exactly once, those excepted that it withdrew. ABM-I7 a failed load fails exactly the
-//! scans that need it.
+//! ABM-I4 every load has a scan that wants it. ABM-I5 a scan is handed each of its chunks exactly
+//! once, except withdrawn chunks. ABM-I7 a failed load fails exactly the scans that need it.
 
 use std::collections::BTreeMap;
 
@@ -15,13 +14,13 @@ use coscan_core::{
 
 use super::memory::{Load, Mask, Memory, Place, Table, has, mask};
 
-/// What a scan has to do with a chunk.
+/// The state of a chunk for a scan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Part {
     Apart,
     Needed,
     Held,
-    /// Handed out, but its consumer has not come back.
+    /// Handed out; its consumer has not come back.
     Lapsed,
     /// A chunk job of another scan works on it.
     Joined,
@@ -35,13 +34,13 @@ pub(super) struct Scan {
     pub(super) table: TableId,
     pub(super) consumers: u32,
     ordered: bool,
-    /// Columns wanted of each chunk, and what became of it.
+    /// For each chunk the wanted columns and its state.
     chunks: Vec<(Mask, Part)>,
     pub(super) needed: usize,
     pub(super) held: Vec<ChunkId>,
-    /// How many of its chunks have lapsed.
+    /// The number of its lapsed chunks.
     pub(super) lapsed: usize,
-    /// How many of its chunks are with others' jobs.
+    /// The number of its chunks joined to other scans' jobs.
     pub(super) joined: usize,
     pub(super) waiting: u32,
     pub(super) failed: bool,
@@ -60,28 +59,28 @@ pub(super) struct Page {
 pub(super) struct Job {
     pub(super) table: TableId,
     pub(super) members: Vec<ScanId>,
-    /// What it pins: nothing once its chunk has lapsed.
+    /// The columns that it pins; none once its chunk has lapsed.
     pinned: Mask,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum PageState {
-    /// The driver reads it by itself.
+    /// The driver reads the page by itself.
     Queued,
-    /// A load brings it.
+    /// A load brings the page.
     Dropped,
     Served,
 }
 
-/// Everything that the driver knows.
+/// All that the driver knows.
 #[derive(Debug, Default)]
 pub(super) struct Books {
     pub(super) memory: Memory,
     pub(super) scans: BTreeMap<ScanId, Scan>,
     pub(super) pages: BTreeMap<PageRequestId, Page>,
-    /// By the scan that leads it and the chunk.
+    /// By leader and chunk.
     pub(super) jobs: BTreeMap<(ScanId, ChunkId), Job>,
-    /// Scans that the last event must fail, and did not fail yet.
+    /// Scans that must fail because of the last event, and have not failed yet.
     to_fail: Vec<ScanId>,
 }
 
@@ -109,8 +108,8 @@ impl Scan {
         }
     }
 
-    /// The columns wanted of a chunk that is still needed. Chunks appended later are not the
-    /// scan's.
+    /// The wanted columns of a chunk that the scan still needs. Chunks appended after the
+    /// registration do not belong to the scan.
     fn wants(&self, chunk: ChunkId) -> Mask {
         match self.chunks.get(chunk.0 as usize) {
             Some((columns, Part::Needed)) => *columns,
@@ -160,7 +159,7 @@ impl Books {
         self.scans.get_mut(&scan).expect("a registered scan")
     }
 
-    /// A chunk is not held any more.
+    /// The scan does not hold the chunk from now on.
     fn let_go(&mut self, scan: ScanId, chunk: ChunkId, to: Part) {
         let entry = self.scan(scan);
         entry.held.retain(|held| *held != chunk);
@@ -169,8 +168,8 @@ impl Books {
         self.memory.unpin((table, chunk), columns);
     }
 
-    /// The driver's part of an event, before the core hears it. `load`: which load a completion or
-    /// failure is about.
+    /// Records the driver's part of an event, before the core handles it. `load`: the load that a
+    /// completion or failure is about.
     pub(super) fn enter(&mut self, event: &Event, load: Option<u64>) {
         match event {
             Event::TableRegistered { table, layout } => {
@@ -263,7 +262,7 @@ impl Books {
         }
     }
 
-    /// The driver read a page by itself; that is ignored once a load brings it.
+    /// The driver read a page by itself. Ignored if a load brings the page.
     fn finish_read(&mut self, request: PageRequestId) {
         let page = self.pages.get(&request);
         if page.is_some_and(|page| page.state == PageState::Queued) {
@@ -271,10 +270,10 @@ impl Books {
         }
     }
 
-    /// An action; gives the number of the load that it starts, if it is one.
+    /// Records an action; returns the number of the load that it starts, if any.
     ///
     /// # Panics
-    /// It breaks a promise.
+    /// The action breaks a promise.
     pub(super) fn carry_out(&mut self, action: &Action) -> Option<u64> {
         match action {
             Action::Load {
@@ -420,7 +419,7 @@ impl Books {
         }
     }
 
-    /// What lapses is not pinned by the job on it either.
+    /// A lapsed chunk is not pinned by its job either.
     fn lapse_job(&mut self, leader: ScanId, chunk: ChunkId) {
         if let Some(job) = self.jobs.get_mut(&(leader, chunk)) {
             let pinned = std::mem::take(&mut job.pinned);
@@ -452,11 +451,11 @@ impl Books {
         self.memory.pin((table, chunk), columns);
     }
 
-    /// What must hold once the core has said everything. `served`: what is ready must have been
-    /// handed out by now.
+    /// Checks the state after all actions of an event. `served`: ready chunks must have been handed
+    /// out by now.
     ///
     /// # Panics
-    /// It does not hold.
+    /// A promise is broken.
     pub(super) fn check_after(&mut self, event: &Event, policy: Policy, served: bool) {
         assert!(
             self.to_fail.is_empty(),
@@ -481,7 +480,7 @@ impl Books {
         }
     }
 
-    /// Nobody waits for what is there.
+    /// Checks that no scan waits for a chunk that is ready.
     fn check_served(&self, event: &Event, policy: Policy) {
         let unordered = !policy.is_sequential();
         for (id, scan) in self.scans.iter().filter(|(_, scan)| scan.waiting > 0) {
@@ -490,14 +489,14 @@ impl Books {
             let table = self.memory.table(scan.table);
             let ready = |&(chunk, columns): &(ChunkId, Mask)| columns & !table.resident(chunk) == 0;
             let ready = match event {
-                // The one chunk that may have become ready.
+                // The only chunk that may have become ready.
                 Event::LoadCompleted { table, chunk, .. } if unordered && !scan.ordered => {
                     let wanted = scan.wants(*chunk);
                     let some = *table == scan.table && wanted != 0;
                     some.then_some((*chunk, wanted)).filter(ready)
                 }
                 _ if scan.ordered => scan.needed().next().filter(ready),
-                // (`attach` starts where only the core knows.)
+                // (Under `attach` only the core knows the start chunk.)
                 _ if !unordered && policy != Policy::Attach => scan.needed().next().filter(ready),
                 _ if unordered => scan.needed().find(ready),
                 _ => None,
@@ -506,7 +505,7 @@ impl Books {
         }
     }
 
-    /// Whether nothing is registered, under way or asked for in the table.
+    /// Whether the table has no scan, load, page request or job.
     pub(super) fn is_unused(&self, table: TableId) -> bool {
         self.memory.table(table).loads == 0
             && self.scans.values().all(|scan| scan.table != table)

@@ -1,11 +1,11 @@
-//! A driver of the core that is right, but unlucky.
+//! A driver of the core that keeps the contract while faults happen.
 //!
-//! Idea: an agenda of virtual time. What the core asks for is put on it (loads that come in parts
-//! or late, consumers that work and come back), what the agenda says next is told to the core, and
-//! after every event the books and `check()` are looked at.
-//! Not here: what goes wrong (`faults.rs`), when there are no more faults (`liveness.rs`).
-//! Bounds: an agenda entry per consumer, load part and page.
-//! D1: only possible events are told; a refusal is a bug here.
+//! Idea: an agenda of virtual time. The core's requests are put on it (loads that complete in parts
+//! or late, consumers that work and come back), its next entry is told to the core, and after every
+//! event the books and `check()` verify the state.
+//! Not here: faults of the outside (`faults.rs`), the phase without faults (`liveness.rs`).
+//! Bounds: one agenda entry per consumer, load part and page.
+//! D1: only possible events are sent; a refusal is a bug here.
 
 use std::collections::BTreeMap;
 
@@ -17,10 +17,10 @@ use super::trace::Trace;
 use super::{Counts, Report};
 use crate::random::Random;
 
-/// Something that will happen.
+/// An entry of the agenda.
 #[derive(Clone, Debug)]
 pub(super) enum Due {
-    /// A scan arrives, and things of the outside happen.
+    /// A scan arrives, and faults of the outside happen.
     Arrival,
     /// A short scan of the liveness phase arrives.
     Churn,
@@ -28,21 +28,21 @@ pub(super) enum Due {
     Ask(ScanId, usize),
     /// A consumer that still waits gives up.
     GiveUp(ScanId, usize),
-    /// A consumer is still at work on a chunk.
+    /// A consumer makes progress on a chunk.
     Progress(ScanId, ChunkId),
     /// The driver takes back the memory of a chunk whose consumer fell silent.
     Lapse(ScanId, ChunkId),
     /// A consumer is done with a chunk.
     Done(ScanId, usize, ChunkId),
-    /// Other scans join the work on a chunk that this one holds.
+    /// Other scans join a job on a chunk that this scan holds.
     BeginJob(ScanId, ChunkId),
-    /// That work is done, or failed.
+    /// The job ends or fails.
     EndJob(ScanId, ChunkId),
-    /// The scan that leads the work is cancelled.
+    /// The scan that leads the job is cancelled.
     StopHost(ScanId, ChunkId),
     /// A scan that failed or is exhausted is ended.
     End(ScanId),
-    /// Columns of a load arrive, or fail.
+    /// Columns of a load complete, or fail.
     Part {
         load: u64,
         columns: Vec<ColumnId>,
@@ -50,34 +50,34 @@ pub(super) enum Due {
     },
     /// The driver has read a page by itself.
     PageRead(PageRequestId),
-    /// A page that was served is not used any more.
+    /// A served page is not used from now on.
     PageFreed(PageRequestId),
 }
 
-/// One stream of a scan.
+/// One consumer of a scan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Consumer {
-    /// It will ask: an `Ask` is on the agenda, or it is frozen.
+    /// It will request a chunk: an `Ask` is on the agenda, or it is frozen.
     Away,
-    /// It waits.
+    /// It waits for a chunk.
     Asking,
-    /// It works on a chunk, and asks when it is done with it.
+    /// It works on a chunk, and requests the next when it is done.
     Working,
     /// It was told that nothing is left.
     Finished,
 }
 
-/// How it goes on.
+/// The phase of the run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Phase {
     Safety,
     /// No faults, but short scans keep arriving.
     Liveness,
-    /// No arrivals any more.
+    /// No arrivals.
     Quiet,
 }
 
-/// The world.
+/// The driver and its world.
 pub(super) struct Driver<'a> {
     pub(super) options: &'a Options,
     pub(super) trace: &'a mut Trace,
@@ -89,7 +89,7 @@ pub(super) struct Driver<'a> {
     pub(super) agenda: BTreeMap<(u64, u64), Due>,
     agenda_seq: u64,
     pub(super) consumers: BTreeMap<ScanId, Vec<Consumer>>,
-    /// What consumers that fell silent would do next.
+    /// The next steps of consumers that fell silent.
     pub(super) frozen: Vec<Due>,
     /// Scans that arrived in the liveness phase.
     pub(super) churning: Vec<ScanId>,
@@ -150,7 +150,7 @@ impl<'a> Driver<'a> {
             .insert((self.now.saturating_add(wait), self.agenda_seq), due);
     }
 
-    /// Lets the next thing happen, if it happens by `until`.
+    /// Carries out the next agenda entry, if it is due by `until`.
     pub(super) fn step(&mut self, until: u64) -> bool {
         let next = self.agenda.first_key_value().map(|(&(at, _), _)| at);
         let deadline = self.abm.next_deadline();
@@ -222,7 +222,7 @@ impl<'a> Driver<'a> {
                 fails,
             } => self.part(load, &columns, fails),
             Due::PageRead(request) => {
-                // A driver may have read it before it was told that a load brings it.
+                // The driver may have read the page before it was told that a load brings it.
                 if self.books.pages.contains_key(&request) {
                     self.tell(&Event::PageCompleted { request }, None);
                 }
@@ -270,7 +270,7 @@ impl<'a> Driver<'a> {
         self.end_if_finished(scan);
     }
 
-    /// A consumer that is away comes back soon, or falls silent.
+    /// A consumer that is away requests a chunk soon, or falls silent.
     pub(super) fn goes_on(&mut self, scan: ScanId, at: usize) {
         if self.fault(self.options.faults.consumer_stalls) {
             self.silence(Due::Ask(scan, at));
@@ -280,7 +280,7 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// What a consumer would do next comes late, or never.
+    /// The consumer's next step happens late, or never.
     fn silence(&mut self, due: Due) {
         self.counts.stalls += 1;
         if chance(&mut self.random, 300) {
@@ -297,7 +297,7 @@ impl<'a> Driver<'a> {
             return;
         };
         let (table, chunk) = entry.place;
-        // What failed meanwhile with a shared extent does not arrive.
+        // Columns that failed meanwhile with a shared extent do not arrive.
         let columns: Vec<ColumnId> = columns
             .iter()
             .copied()
@@ -321,7 +321,7 @@ impl<'a> Driver<'a> {
             }
         };
         self.tell(&event, Some(load));
-        // A failed extent takes with it whatever waits for it, other chunks too.
+        // A failed extent also fails every column that waits for it, of other chunks too.
         while let Some((load, columns)) = self.books.memory.orphans() {
             let (table, chunk) = self.books.memory.loads[&load].place;
             let event = Event::LoadFailed {
@@ -367,12 +367,13 @@ impl<'a> Driver<'a> {
         )
     }
 
-    /// Whether something of this rate goes wrong now.
+    /// Whether a fault with this rate happens now.
     pub(super) fn fault(&mut self, of_1000: u64) -> bool {
         self.phase == Phase::Safety && of_1000 > 0 && chance(&mut self.random, of_1000)
     }
 
-    /// Tells the core what happened and does what it says. `load`: which load the event is about.
+    /// Sends an event to the core and carries out its actions. `load`: the load that the event is
+    /// about.
     pub(super) fn tell(&mut self, event: &Event, load: Option<u64>) {
         let now = Time(self.now);
         self.trace.event(now, event);
@@ -414,7 +415,7 @@ impl<'a> Driver<'a> {
             }
             Action::Fail { scan, .. } => {
                 self.counts.scans_failed += 1;
-                // That answers every consumer that waits.
+                // `Fail` answers every waiting consumer.
                 while let Some(at) = self.first_asking(*scan) {
                     self.set_consumer(*scan, at, Consumer::Finished);
                 }
@@ -468,7 +469,7 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Puts the arrival of a load's columns on the agenda.
+    /// Puts the completion of a load's columns on the agenda.
     fn begin_load(&mut self, load: u64, columns: &[ColumnId]) {
         self.counts.loads += 1;
         let mut left = columns.to_vec();
@@ -510,13 +511,13 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Any open page request that is not served is read or comes with a load.
+    /// The number of page requests that are open and not served.
     pub(super) fn pages_open(&self) -> usize {
         let open = self.books.pages.values();
         open.filter(|page| page.state != PageState::Served).count()
     }
 
-    /// One of these.
+    /// One of the items, drawn at random.
     pub(super) fn one_of<T: Copy>(&mut self, from: &[T]) -> Option<T> {
         (!from.is_empty()).then(|| from[index(&mut self.random, from.len())])
     }

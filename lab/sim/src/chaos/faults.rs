@@ -1,7 +1,7 @@
-//! What the outside does: scans and tables come, go and change.
+//! Faults of the outside: scans and tables arrive, leave and change.
 //!
-//! Idea: at every arrival each kind of fault gets its chance, once.
-//! Not here: faults of loads and consumers, which strike where those are (`driver.rs`).
+//! Idea: at every arrival each kind of fault may happen once.
+//! Not here: faults of loads and consumers (`driver.rs`).
 
 use coscan_core::{
     ChunkId, ChunkLayout, ChunkSet, ColumnId, DeviceId, Event, PageRequestId, Part, ScanId,
@@ -88,7 +88,7 @@ impl Driver<'_> {
         self.tell(&Event::ChunksWithdrawn { scan, chunks }, None);
     }
 
-    /// Grows a table, or puts a new version beside it; drops those that are not used any more.
+    /// Appends chunks to a table, or registers a new version of it; drops unused tables.
     fn change_table(&mut self) {
         self.counts.versions += 1;
         if chance(&mut self.random, 500)
@@ -112,7 +112,7 @@ impl Driver<'_> {
         self.drop_unused();
     }
 
-    /// Drops tables that are not used, all but the newest.
+    /// Drops all unused tables except the newest.
     fn drop_unused(&mut self) {
         let tables: Vec<TableId> = self.books.memory.tables.keys().copied().collect();
         for &table in tables.iter().rev().skip(1) {
@@ -262,12 +262,12 @@ impl Driver<'_> {
             },
             None,
         );
-        // The driver reads it by itself, but not at once.
+        // The driver reads the page by itself, after a delay.
         let wait = self.random.below(self.options.load_ns * 4);
         self.put(wait, Due::PageRead(request));
     }
 }
 
-/// More of them would only make runs longer.
+/// More tables would only make runs longer.
 const TABLES_MAX: usize = 4;
 const PAGES_MAX: usize = 12;

@@ -1,13 +1,11 @@
-//! Chunks that are worked on once for several scans, and what goes wrong with that.
+//! Chunk jobs, and their faults.
 //!
-//! Idea: who is handed a chunk may find others that need it or were handed it too, all or some of
-//! which join. The work
-//! ends for some of them, or gives
-//! the chunk back; meanwhile every one of them may be cancelled, the first too.
+//! Idea: other scans that need a chunk, or were handed it too, join a job on it, all or some of
+//! them. The job ends for some of its scans, or gives the chunk back; meanwhile each of its scans
+//! may be cancelled, the leader included.
 //! Not here: cancellations in general (`faults.rs`).
 //! Bounds: a job ends within the time that a consumer works on a chunk. In the liveness phase it
-//! ends before its leader is done, so
-//! that no more chunks are pinned than consumers hold.
+//! ends before its leader is done, so that no more chunks are pinned than consumers hold.
 
 use coscan_core::{ChunkId, Event, ScanId};
 
@@ -16,7 +14,7 @@ use super::driver::{Consumer, Driver, Due, Phase};
 use super::options::chance;
 
 impl Driver<'_> {
-    /// A chunk was handed out, and its consumer is done in `wait`; 0 if it fell silent.
+    /// A chunk was handed out. Its consumer is done after `wait`; 0 if it fell silent.
     pub(super) fn may_begin_job(&mut self, scan: ScanId, chunk: ChunkId, wait: u64) {
         let jobs = self.options.jobs;
         if jobs > 0 && chance(&mut self.random, jobs) && !self.books.scans[&scan].is_ordered() {
@@ -115,7 +113,8 @@ impl Driver<'_> {
         );
     }
 
-    /// The consumer does not come to an end with the chunk in its hands: it asks for the next.
+    /// The chunk was taken from its consumer: the consumer requests the next one instead of
+    /// releasing it.
     fn forget_done(&mut self, scan: ScanId, chunk: ChunkId) {
         let of_it = |due: &Due| match due {
             Due::Done(of, at, held) if (*of, *held) == (scan, chunk) => Some(*at),

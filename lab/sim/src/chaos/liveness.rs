@@ -1,16 +1,16 @@
-//! Without faults, does every scan end, and soon enough?
+//! Without faults, does every scan end, and within a bound?
 //!
-//! Idea: at the end of the safety phase everything that is late comes soon, the budget gets room
-//! for any one load beside what stalled consumers and scans that keep arriving hold, and then three
-//! things must come true, each within a bound that is worked out beforehand:
-//! 1. scans whose consumers go on end, though others stay stalled (ABM-I8) and short scans keep
-//!    arriving (no starvation);
-//! 2. the short scans end too once no more of them arrive;
-//! 3. the stalled ones end once their consumers go on (ABM-I6).
+//! Idea: at the end of the safety phase everything late happens soon, and the budget has room for
+//! any one load beside what frozen consumers and arriving scans hold. Then three promises must
+//! hold, each within a bound that is computed beforehand:
+//! 1. scans whose consumers make progress end, although other scans stay stalled (ABM-I8) and short
+//!    scans keep arriving (no starvation);
+//! 2. the short scans end too, once no more arrive;
+//! 3. the stalled scans end, once their consumers make progress (ABM-I6).
 //!
-//! In the end nothing is left: no scan, no load, no page request; tables can be dropped and no byte
+//! At the end nothing is left: no scan, no load, no page request; tables can be dropped and no byte
 //! is in use.
-//! Not here: the bound's reasons, which are in `docs/design/chaos.md`.
+//! Not here: the proof of the bound (`docs/design/chaos.md`).
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ use super::driver::{Driver, Due, Phase};
 use super::memory::Table;
 
 impl Driver<'_> {
-    /// The liveness phase. Gives how much of a bound was used at most, of 1000.
+    /// Runs the liveness phase. Returns the largest part of a bound that was used, of 1000.
     ///
     /// # Panics
     /// A scan does not end within the bound.
@@ -51,7 +51,7 @@ impl Driver<'_> {
         first.max(second).max(third)
     }
 
-    /// The end of all faults.
+    /// Ends all faults.
     fn calm_down(&mut self) {
         self.phase = Phase::Liveness;
         let soon = self.now + self.options.load_ns.max(self.options.work_ns);
@@ -73,7 +73,7 @@ impl Driver<'_> {
         let largest = tables.map(Table::largest_load).max().unwrap_or(0);
         let mut held = BTreeSet::new();
         for due in &frozen {
-            // What has lapsed takes no room, so no room is left for it.
+            // A lapsed chunk takes no memory, so the budget has no room for it.
             if let Due::Done(scan, _, chunk) = due
                 && !self.books.scans[scan].has_lapsed(*chunk)
             {
@@ -85,8 +85,8 @@ impl Driver<'_> {
             table.bytes(chunk, table.all())
         });
         let slack = [0, 0, 17, largest, largest * 8];
-        // Scans that come for ever and want one chunk can hold it for ever, so what they hold is
-        // not room either.
+        // Scans that arrive without end and want one chunk can hold it without end, so the budget
+        // has room for it beside the load.
         let churn = u64::from(self.options.churn) * largest;
         let bytes = largest + held.sum::<u64>() + churn + self.one_of(&slack).unwrap_or(0);
         self.frozen = frozen;
@@ -95,8 +95,8 @@ impl Driver<'_> {
 
     /// A short scan arrives.
     pub(super) fn churn(&mut self) {
-        // In half of the worlds they all want one table, so that they bring nothing that the others
-        // could share.
+        // In half of the worlds all short scans read one table, so that they bring nothing that
+        // other scans could share.
         let newest = self
             .books
             .memory
@@ -111,7 +111,7 @@ impl Driver<'_> {
         }
     }
 
-    /// Goes on until these scans have ended. Gives how much of the bound it took, of 1000.
+    /// Runs until these scans have ended. Returns the part of the bound that this took, of 1000.
     fn all_end(&mut self, scans: &BTreeSet<ScanId>, churn: bool, promise: &str) -> u64 {
         let bound = self.bound(scans, churn);
         let begun = self.now;
@@ -135,7 +135,7 @@ impl Driver<'_> {
         (self.now - begun) * 1000 / bound
     }
 
-    /// Within how many nanoseconds the scans must end. `docs/design/chaos.md` says why.
+    /// The nanoseconds within which the scans must end. `docs/design/chaos.md` gives the proof.
     fn bound(&self, scans: &BTreeSet<ScanId>, churn: bool) -> u64 {
         let options = self.options;
         let of = |scan: &ScanId| &self.books.scans[scan];
@@ -149,16 +149,16 @@ impl Driver<'_> {
         let churn = if churn { u64::from(options.churn) } else { 0 };
         let running = self.books.scans.len() as u64 + churn;
         let longest = options.load_ns + 2 * options.work_ns;
-        // One after the other, each chunk loaded by itself, and after each one for every short
-        // scan.
+        // One after the other, each chunk loaded separately, and after each one also a chunk for
+        // every short scan.
         let serial = (chunks + consumers + running) * longest * (1 + churn);
         let mut bound = options.stall_after_ns + options.tick_ns + serial;
         if churn > 0 && matches!(options.policy, Policy::Relevance | Policy::Relevance2007) {
-            // A scan overtakes newcomers once it has waited so long.
+            // A scan precedes newcomers once it has waited this long.
             bound += waits * running * options.wait_unit_ns;
         }
         if churn > 0 && options.policy == Policy::Elevator {
-            // The cursor goes around once, and stops at every chunk for all who want it.
+            // The cursor goes around once, and stops at every chunk for all scans that want it.
             let tables = self.books.memory.tables.values();
             let all: u64 = tables.map(|table| u64::from(table.len())).sum();
             bound += all * longest * (1 + churn);
@@ -204,5 +204,5 @@ fn scan_of(due: &Due) -> ScanId {
     }
 }
 
-/// More events than any world's end takes.
+/// More events than the end of any world takes.
 const EVENTS_MAX: u64 = 1_000_000;

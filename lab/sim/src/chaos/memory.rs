@@ -1,27 +1,27 @@
-//! What is in memory, as the driver has to believe from events and actions alone?
+//! Which segments are in memory, as far as a driver can tell from events and actions?
 //!
-//! Idea: the other side of the core's accounts. What the core says to load, evict and free is
-//! entered here, and anything that it must not say is an assertion. (`crates/core/tests/world`
-//! keeps such books for the oracle; these are apart, because two independent books find more, and
-//! kept incrementally, because they are checked millions of times.) ABM-I1 a segment is loading at
-//! most once. ABM-I2 what is pinned, or of a chunk with a load under way, is not evicted. ABM-I3 a
-//! load fits the budget.
+//! Idea: the driver's counterpart of the core's accounts. Loads, evictions and frees are recorded
+//! here, and a forbidden action fails an assertion. (`crates/core/tests/world` keeps such books for
+//! the oracle. These books are separate, because two independent ones find more bugs, and
+//! incremental, because they are checked millions of times.)
+//! ABM-I1 a segment is loading at most once. ABM-I2 pinned segments, and segments of a chunk with a
+//! load under way, are not evicted. ABM-I3 a load fits the budget.
 
 use std::collections::BTreeMap;
 
 use coscan_core::{ChunkId, ColumnId, ColumnSet, ExtentId, TableId, TableLayout};
 
-/// Columns, a bit each.
+/// A set of columns, one bit each.
 pub(super) type Mask = u16;
 
-/// A segment's place.
+/// The table and the chunk of segments.
 pub(super) type Place = (TableId, ChunkId);
 
 #[derive(Debug, Default)]
 struct Chunk {
     resident: Mask,
     loading: Mask,
-    /// How many readers each column has.
+    /// The number of readers of each column.
     pins: [u16; Mask::BITS as usize],
 }
 
@@ -33,17 +33,17 @@ enum ExtentState {
     Resident,
 }
 
-/// A table and what is in memory of it.
+/// A table, and which of its segments are resident or loading.
 #[derive(Debug)]
 pub(super) struct Table {
     pub(super) layout: TableLayout,
     chunks: Vec<Chunk>,
     extents: Vec<ExtentState>,
-    /// Loads under way.
+    /// The number of loads under way.
     pub(super) loads: usize,
 }
 
-/// A load under way: what it still owes.
+/// A load under way: its remaining columns and extents.
 #[derive(Debug)]
 pub(super) struct Load {
     pub(super) place: Place,
@@ -55,7 +55,7 @@ pub(super) struct Load {
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     pub(super) tables: BTreeMap<TableId, Table>,
-    /// By a number of the driver's.
+    /// By a number that the driver chooses.
     pub(super) loads: BTreeMap<u64, Load>,
     loads_started: u64,
     pub(super) used: u64,
@@ -136,8 +136,8 @@ impl Table {
         chunks.max().unwrap_or(0)
     }
 
-    /// Whether the column is loading and waits for an extent that no load brings any more, because
-    /// the one that was to failed.
+    /// Whether the column is loading and waits for an extent that no load brings, because the load
+    /// that was to bring it failed.
     fn is_orphan(&self, chunk: ChunkId, column: ColumnId) -> bool {
         let mut extents = self.extents_of(chunk, 1 << column.0);
         extents.any(|e| self.extents[e] == ExtentState::Absent)
@@ -153,10 +153,10 @@ impl Memory {
         self.tables.get_mut(&table).expect("a registered table")
     }
 
-    /// Enters a `Load`; gives the load's number.
+    /// Records a `Load`; returns the load's number.
     ///
     /// # Panics
-    /// The load is not one that the contract permits.
+    /// The contract does not permit the load.
     pub(super) fn start_load(
         &mut self,
         place: Place,
@@ -212,8 +212,8 @@ impl Memory {
         number
     }
 
-    /// Enters that columns of a load are in memory, and with them their extents, whoever was to
-    /// bring them.
+    /// Records that columns of a load are resident, and with them their extents, whichever load was
+    /// to bring these.
     pub(super) fn complete(&mut self, number: u64, columns: &[ColumnId]) {
         let (id, chunk) = self.settle(number, columns);
         let table = self.table_mut(id);
@@ -227,7 +227,7 @@ impl Memory {
         }
     }
 
-    /// Enters that columns of a load will not come.
+    /// Records that columns of a load failed.
     pub(super) fn fail(&mut self, number: u64, columns: &[ColumnId]) {
         let brought = self.loads[&number].extents.clone();
         let (id, chunk) = self.settle(number, columns);
@@ -256,7 +256,7 @@ impl Memory {
         place
     }
 
-    /// Columns under way that wait for an extent which nobody brings any more; they have to fail.
+    /// Columns under way that wait for an extent which no load brings; they have to fail.
     pub(super) fn orphans(&self) -> Option<(u64, Vec<ColumnId>)> {
         self.loads.iter().find_map(|(&number, load)| {
             let (id, chunk) = load.place;
@@ -267,10 +267,10 @@ impl Memory {
         })
     }
 
-    /// Enters an `Evict`.
+    /// Records an `Evict`.
     ///
     /// # Panics
-    /// ABM-I2, or it is not in memory.
+    /// ABM-I2 is broken, or the segment is not resident.
     pub(super) fn evict(&mut self, (id, chunk): Place, column: ColumnId) {
         let table = self.table_mut(id);
         let bytes = table.own(chunk, column);
@@ -292,10 +292,10 @@ impl Memory {
         self.used -= bytes;
     }
 
-    /// Enters an `EvictExtent`.
+    /// Records an `EvictExtent`.
     ///
     /// # Panics
-    /// It is not in memory, or part of a segment that is or will be.
+    /// The extent is not resident, or is part of a segment that is resident or loading.
     pub(super) fn evict_extent(&mut self, id: TableId, extent: ExtentId) {
         let table = self.table_mut(id);
         let e = extent.0 as usize;
@@ -332,10 +332,10 @@ impl Memory {
         }
     }
 
-    /// Asserts that a dropped table left nothing behind, and forgets it.
+    /// Asserts that nothing of a dropped table is left, and removes the table.
     ///
     /// # Panics
-    /// Something is left.
+    /// Something of the table is left.
     pub(super) fn drop_table(&mut self, id: TableId) {
         let table = self.table(id);
         assert!(
@@ -350,11 +350,11 @@ impl Memory {
         self.tables.remove(&id);
     }
 
-    /// What may be above the budget: chunks that are pinned or have a load under way, and their
-    /// extents.
+    /// Checks what may exceed the budget: only chunks that are pinned or have a load under way, and
+    /// their extents.
     ///
     /// # Panics
-    /// Something else is in memory although the budget is exceeded.
+    /// The budget is exceeded and something else is in memory.
     pub(super) fn check_shrunk(&self) {
         if self.used <= self.budget {
             return;

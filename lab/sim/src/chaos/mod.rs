@@ -1,13 +1,11 @@
-//! Faults by the thousand: does the core keep its promises whatever happens?
+//! Random worlds with faults: does the core keep its promises whatever happens?
 //!
 //! Idea: a seed draws a world ([`Options`]) and everything that happens in it. In the safety phase
-//! scans start, stall, hoard, cancel and fail; loads fail, come late, in parts and out of order;
-//! budgets shrink below what is pinned; tables grow, change version and are dropped; pages are
-//! asked for, and chunks worked on for several scans at once, in between. After every event
-//! `check()` and the driver's own books (`memory.rs`, `books.rs`) must agree with what the core
-//! says. In the liveness phase (`liveness.rs`) nothing fails any more, and every scan must end
-//! within a stated bound.
-//!
+//! scans start, stall, hoard, are cancelled and fail; loads fail, complete late, in parts and out
+//! of order; budgets shrink below what is pinned; tables grow, change version and are dropped;
+//! pages are requested, and chunk jobs begin and end. After every event `check()` and the driver's
+//! own books (`memory.rs`, `books.rs`) must agree with the core. In the liveness phase
+//! (`liveness.rs`) there are no faults, and every scan must end within a stated bound.
 //! Not here: printing, threads, wall-clock time (coscan-study). Contract: `docs/design/chaos.md`.
 //! A seed fixes every event: two runs have the same trace.
 
@@ -27,24 +25,24 @@ pub use trace::Trace;
 
 use driver::Driver;
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Of the trace.
+    /// The hash of the trace.
     pub hash: u64,
-    /// Events told.
+    /// The number of events.
     pub events: u64,
-    /// Actions taken.
+    /// The number of actions.
     pub actions: u64,
     /// The largest part of a liveness bound that was used, of 1000.
     pub bound_used_permille: u64,
-    /// What happened.
+    /// How often each thing happened.
     pub counts: Counts,
 }
 
 macro_rules! counts {
     ($($name:ident),* $(,)?) => {
-        /// How often things happened, to see that they do.
+        /// How often each thing happened; shows that the run covers it.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         #[expect(missing_docs, reason = "each is a number of what its name says")]
         pub struct Counts {
@@ -52,12 +50,12 @@ macro_rules! counts {
         }
 
         impl Counts {
-            /// Adds those of another run.
+            /// Adds the counts of another run.
             pub fn add(&mut self, other: &Self) {
                 $(self.$name += other.$name;)*
             }
 
-            /// Each with its name.
+            /// The counts with their names.
             #[must_use]
             pub fn named(&self) -> Vec<(&'static str, u64)> {
                 vec![$((stringify!($name), self.$name)),*]
@@ -70,16 +68,16 @@ counts! {
     scans, scans_ended, scans_failed, cancels, stalls, lapses, frozen, jobs, jobs_without_leader, jobs_lapsed, members, members_in_hand, members_served, members_given_back, leaders_given_back, hosts_stopped, hoards, requests_withdrawn, withdrawals, loads, load_failures, deliveries, evictions, budgets, versions, tables_dropped, pages, pages_served,
 }
 
-/// A promise that was broken.
+/// A broken promise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// The world.
+    /// The world in which it broke.
     pub options: Box<Options>,
-    /// What broke.
+    /// The promise, as the message of the assertion.
     pub message: String,
 }
 
-/// Runs a world. The trace is there even if it fails.
+/// Runs a world. The trace is filled even if the run fails.
 ///
 /// # Errors
 /// A promise was broken.
@@ -120,7 +118,7 @@ pub fn run_twice(options: &Options) -> Result<Report, Failure> {
     })
 }
 
-/// The simplest world found that still breaks a promise, starting from one that does.
+/// The simplest world found that also breaks a promise, starting from one that does.
 #[must_use]
 pub fn shrink(failure: Failure) -> Failure {
     let mut least = failure;
@@ -134,5 +132,5 @@ pub fn shrink(failure: Failure) -> Failure {
     least
 }
 
-/// Simplifications in a row, each found by at most a few dozen runs.
+/// The most simplifications in a row, each found by at most a few dozen runs.
 const SHRINKS_MAX: usize = 60;

@@ -1,111 +1,112 @@
-//! Which world, which faults? Everything a seed draws before anything happens.
+//! Which world, which faults? All numbers that a seed draws before the run.
 //!
-//! Idea: a world is a handful of numbers, printed when it fails, and simplified one by one to find
-//! the smallest that still does.
-//! Not here: the draws made while the world runs (`driver.rs`); they follow from the seed and these
-//! numbers.
+//! Idea: a world is a few numbers, which are printed when it fails, and simplified one by one to
+//! find the smallest world that also fails.
+//! Not here: draws made during the run (`driver.rs`); they follow from the seed and these numbers.
 
 use coscan_core::{AbmConfig, Policy, StorageModel, TurnLimit};
 
 use crate::random::Random;
 
-/// A world and what goes wrong in it. Times are nanoseconds of virtual time.
+/// A world and its faults. Times are nanoseconds of virtual time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Fixes every later draw.
+    /// The seed of every later draw.
     pub seed: u64,
-    /// How the core decides.
+    /// The scheduling policy.
     pub policy: Policy,
-    /// What a load brings.
+    /// The storage model.
     pub model: StorageModel,
-    /// Scans take turns on the cores.
+    /// The limit on turns; `None` if scans take no turns.
     pub turns: Option<TurnLimit>,
-    /// Outstanding loads per device.
+    /// The most outstanding loads per device.
     pub loads_max: usize,
-    /// When a silent scan is stalled.
+    /// How long a scan is silent until it is stalled.
     pub stall_after_ns: u64,
-    /// What waiting weighs.
+    /// The waiting time that weighs as much as one needed chunk.
     pub wait_unit_ns: u64,
-    /// The driver says that time passed at most this often.
+    /// The shortest time between two `TimePassed` events.
     pub tick_ns: u64,
     /// Devices that tables are spread over.
     pub devices: u16,
-    /// Tables at a time.
+    /// The number of tables at first.
     pub tables: u32,
-    /// Chunks per table, at most.
+    /// The most chunks per table.
     pub chunks_max: u32,
-    /// Columns per table, at most. 1 under `nsm`.
+    /// The most columns per table. 1 under `nsm`.
     pub columns_max: u16,
     /// Shared extents per 100 chunks.
     pub shared_percent: u32,
-    /// Every segment has the same size.
+    /// Whether every segment has the same size.
     pub even_sizes: bool,
-    /// The first budget, as a part of all bytes.
+    /// The first budget, in percent of all bytes.
     pub budget_percent: u64,
-    /// Scans at a time.
+    /// The most scans at a time.
     pub scans_max: usize,
-    /// Consumers per scan, at most.
+    /// The most consumers per scan.
     pub consumers_max: u32,
-    /// Scans that want their chunks in order, of 100.
+    /// Of 100 scans, how many are ordered.
     pub ordered_percent: u64,
-    /// A load takes up to this long.
+    /// The longest time of a load.
     pub load_ns: u64,
-    /// A consumer works on a chunk up to this long.
+    /// The longest time that a consumer works on a chunk.
     pub work_ns: u64,
-    /// A scan arrives about this often.
+    /// The mean time between two arrivals.
     pub arrive_ns: u64,
-    /// How long there are faults.
+    /// The length of the safety phase.
     pub safety_ns: u64,
-    /// Chunks of which a chunk job is made that serves other scans too, of 1000.
+    /// Of 1000 delivered chunks, how many get a chunk job.
     pub jobs: u64,
-    /// What goes wrong until then.
+    /// The rates of faults in the safety phase.
     pub faults: Faults,
-    /// Short scans that keep arriving in the liveness phase, each after the end of the one before.
+    /// Short scans that run in the liveness phase; each is replaced when it has ended.
     pub churn: u32,
-    /// Stalled consumers that stay so in the liveness phase.
+    /// The most consumers that stay stalled in the liveness phase.
     pub frozen_max: usize,
-    /// The core is to have its planted bug (feature `canary` of coscan-core). Never drawn.
+    /// Whether the core gets its planted bug (feature `canary` of coscan-core). Never drawn.
     pub plant_canary: bool,
 }
 
-/// How often something goes wrong, of 1000 occasions.
+/// The rate of each kind of fault, of 1000 occasions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Faults {
     /// A load (or a column of it) fails.
     pub load_fails: u64,
-    /// A load takes twenty times as long, so that others overtake it.
+    /// A load takes up to twenty times as long, so that others overtake it.
     pub load_is_late: u64,
-    /// A load's columns come one by one, in any order.
+    /// The columns of a load complete one by one, in any order.
     pub load_comes_in_parts: u64,
     /// A consumer falls silent, holding its chunk or not.
     pub consumer_stalls: u64,
     /// The chunk of a consumer that falls silent lapses.
     pub chunk_lapses: u64,
-    /// A chunk job gives its chunk back, to some of those it works for or to all.
+    /// A chunk job gives its chunk back, to some or all of its scans.
     pub job_fails: u64,
-    /// The scan that leads a chunk job is cancelled while it runs.
+    /// The scan that leads a chunk job is cancelled during the job.
     pub host_stops: u64,
-    /// A consumer asks for more while it holds a chunk.
+    /// A consumer requests another chunk while it holds one.
     pub consumer_hoards: u64,
-    /// A consumer that waits gives up, and asks again later.
+    /// A waiting consumer withdraws its request, and asks later.
     pub request_withdrawn: u64,
-    /// Of everything below: how often something of the kind happens between two arrivals.
+    /// A scan is cancelled. This rate and those below count per arrival.
     pub scan_cancelled: u64,
-    /// A scan needs fewer chunks than it said.
+    /// A scan withdraws chunks.
     pub chunks_withdrawn: u64,
-    /// The budget changes, to less than is pinned too.
+    /// The budget changes, also to less than is pinned.
     pub budget_changed: u64,
-    /// A table grows, or a new version of it comes and the old one is dropped once it is unused.
+    /// A table grows, or a new version of it is registered and the old one dropped once it is
+    /// unused.
     pub table_changed: u64,
-    /// A page is asked for.
+    /// A page is requested.
     pub page_requested: u64,
 }
 
 impl Options {
-    /// What the seed draws.
+    /// The world that the seed draws.
     #[must_use]
     pub fn draw(seed: u64) -> Self {
-        // Not the sequence that the driver draws from, nor that of a neighbouring seed.
+        // Another sequence than the one that the driver draws from, and than that of a neighbouring
+        // seed.
         let mut random =
             Random::new(seed.wrapping_mul(0xA076_1D64_78BD_642F) ^ 0x6C62_272E_07BB_0142);
         let random = &mut random;
@@ -124,8 +125,8 @@ impl Options {
             StorageModel::Nsm => 1,
             StorageModel::Dsm => pick(random, &[2, 3, 5]),
         };
-        // From sequences of their own, so that the worlds of all other numbers stay what they
-        // were.
+        // Drawn from sequences of their own, so that the other numbers of a seed do not depend on
+        // them.
         let lapses = &mut Random::new(seed.wrapping_mul(0xD6E8_FEB8_6659_FD93));
         let classes = &mut Random::new(seed.wrapping_mul(0x9FB2_1C65_1E98_DF25));
         let faults = Faults {
@@ -175,7 +176,7 @@ impl Options {
         }
     }
 
-    /// How the core is set up; the budget follows when the tables are known.
+    /// The configuration of the core; the budget follows when the tables are known.
     #[must_use]
     pub fn abm(&self) -> AbmConfig {
         AbmConfig {
@@ -189,7 +190,7 @@ impl Options {
         }
     }
 
-    /// Worlds that are simpler than this one, each in one respect.
+    /// Worlds that are simpler than this one in one respect each.
     #[must_use]
     pub fn simpler(&self) -> Vec<Self> {
         let mut simpler = Vec::new();
@@ -245,7 +246,7 @@ const FAULTS: [fn(&mut Faults) -> &mut u64; 14] = [
     |f| &mut f.page_requested,
 ];
 
-/// A kind of fault is absent from a third of the worlds.
+/// The rate of a kind of fault; 0 in a third of the worlds.
 fn rate(random: &mut Random, most: u64) -> u64 {
     if chance(random, 333) {
         0
@@ -263,7 +264,7 @@ pub(super) fn between(random: &mut Random, least: u64, most: u64) -> u64 {
     least + random.below(most - least + 1)
 }
 
-/// One of them. There must be one.
+/// One of the items; there must be at least one.
 pub(super) fn pick<T: Copy>(random: &mut Random, from: &[T]) -> T {
     from[index(random, from.len())]
 }

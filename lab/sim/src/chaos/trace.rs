@@ -1,7 +1,7 @@
-//! What happened, as a number or as a log.
+//! The events and actions of a run, as a hash or as a log.
 //!
-//! Idea: the trace of a run is its log (`coscan_core::log`), so two runs with one hash are two runs
-//! with one log, and a run that failed can be replayed.
+//! Idea: the trace of a run is its log (`coscan_core::log`), so two runs with one hash have one
+//! log, and a run that failed can be replayed.
 
 use std::fmt::Write;
 
@@ -11,12 +11,12 @@ use coscan_core::{AbmConfig, Action, Event, Time, log};
 #[derive(Clone, Debug)]
 pub struct Trace {
     hash: u64,
-    /// The lines, if they are to be kept.
+    /// The lines, if they are kept.
     text: Option<String>,
     line: String,
-    /// Events so far.
+    /// The number of events.
     pub events: u64,
-    /// Actions so far.
+    /// The number of actions.
     pub actions: u64,
 }
 
@@ -25,7 +25,7 @@ const OFFSET: u64 = 0xCBF2_9CE4_8422_2325;
 const PRIME: u64 = 0x0000_0100_0000_01B3;
 
 impl Trace {
-    /// An empty trace. `keep`: its log is kept too.
+    /// An empty trace. `keep`: whether the log is kept too.
     #[must_use]
     pub fn new(keep: bool) -> Self {
         Self {
@@ -37,7 +37,7 @@ impl Trace {
         }
     }
 
-    /// A number that two equal logs share.
+    /// The hash: equal for equal logs.
     #[must_use]
     pub fn hash(&self) -> u64 {
         self.hash
@@ -69,7 +69,7 @@ impl Trace {
 
     fn add(&mut self, write: impl FnOnce(&mut String) -> std::fmt::Result) {
         self.line.clear();
-        // A String takes everything.
+        // Writing to a String cannot fail.
         let _ = write(&mut self.line);
         for byte in self.line.bytes() {
             self.hash = (self.hash ^ u64::from(byte)).wrapping_mul(PRIME);

@@ -1,9 +1,9 @@
-//! A chunk that is worked on once for several queries.
+//! Chunk jobs: one core works on a chunk once for several queries.
 //!
-//! Idea: as in the engine. Who is handed a chunk leads a job for all who want the chunk, whose
-//! columns are in memory, and who do not work on it yet; who comes later is too late. A job takes
-//! one core, and ends for all it serves at once.
-//! Not here: what a job costs (`fragments.rs`).
+//! Idea: as in the engine. The query that is handed a chunk leads a job. It serves all queries that
+//! want the chunk, whose columns of it are resident, and that do not work on it yet; a query that
+//! wants the chunk later does not join. A job takes one core, and ends for all its queries at once.
+//! Not here: the cost of a job (`fragments.rs`).
 
 use std::collections::BTreeMap;
 
@@ -14,13 +14,13 @@ use crate::fragments::ClassWork;
 use crate::scenario::Jobs;
 
 impl<W: Watch> Simulation<'_, W> {
-    /// Whether the query's work is shared with others.
+    /// Whether the query shares its work with others.
     pub(super) fn has_class(&self, n: usize) -> bool {
         self.scenario.fragments.is_some() && self.query(n).class.is_some()
     }
 
-    /// The query leads a job over the chunk that it was handed. Returns the CPU time for all whom
-    /// it serves: of their own work, and of decode.
+    /// Begins a job that the query leads on the chunk that it was handed. Returns the CPU time for
+    /// all queries that the job serves: their own work, and decode.
     pub(super) fn begin_job(&mut self, leader: usize, chunk: ChunkId) -> (u64, u64) {
         let others = self.active.iter().copied();
         let members: Vec<usize> = others
@@ -46,7 +46,7 @@ impl<W: Watch> Simulation<'_, W> {
         self.running[leader].worked_ns += share;
         for &n in &members {
             self.running[n].worked_ns += share;
-            // Its consumer was handed the chunk too: it goes on to another.
+            // The query was handed the chunk too: its consumer requests another.
             if self.running[n]
                 .chunk
                 .take_if(|held| *held == chunk)

@@ -1,11 +1,10 @@
-//! One run: streams of queries against one table, the core deciding, devices and cores modelled.
+//! One run: streams of queries on one table; the core decides, devices and cores are modelled.
 //!
-//! A query is a scan with one consumer: it asks for a chunk, works on it, releases it, asks again.
-//! A load is one request for each of its columns; each column is reported as soon as it is there.
-//! Events at the same instant: starts, then reads, then messages, then work, then deadlines; among
-//! equals the lowest device or job first.
-//! Not here: chunks that are worked on once for several queries (`jobs.rs`), what the figures mean
-//! (coscan-study).
+//! A query is a scan with one consumer: it requests a chunk, works on it, releases it, and requests
+//! the next. A load is one request for each of its columns; each column is reported as soon as it
+//! is resident. Events at the same instant come in the order starts, reads, messages, work,
+//! deadlines; among equal kinds the lowest device or job comes first.
+//! Not here: chunk jobs (`jobs.rs`), the meaning of the figures (coscan-study).
 
 mod jobs;
 
@@ -23,7 +22,7 @@ use crate::scenario::{Access, Handed, Outcome, Placement, Query, QueryOutcome, S
 
 const TABLE: TableId = TableId(0);
 
-/// A load's column on its way, and the stream it was chosen for.
+/// A column of a load under way, and the stream that it was chosen for.
 type Read = (ChunkId, ColumnId, usize);
 
 struct Running {
@@ -31,11 +30,12 @@ struct Running {
     at: usize,
     begun_ns: u64,
     requests: u64,
-    /// What it was handed.
+    /// The chunk that the query was handed.
     chunk: Option<ChunkId>,
-    /// Whether it has begun to work on it, and whether that is a chunk job.
+    /// How the query works on the chunk; `None` before it has begun.
     at_work: Option<Work>,
-    /// CPU time of the chunks handed to it so far, and its share of those that it was served.
+    /// CPU time of the chunks that it worked on alone, and its share of the chunk jobs that served
+    /// it.
     worked_ns: u64,
 }
 
@@ -46,7 +46,7 @@ enum Work {
     Leads,
 }
 
-/// What happens next. The order is that of events at the same instant.
+/// The next event. The order of variants is that of events at the same instant.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Next {
     Start,
@@ -56,12 +56,12 @@ enum Next {
     Deadline,
 }
 
-/// Told before and after the core handles an event, so that who is allowed to read a clock can time
-/// it.
+/// Called before and after the core handles an event, so that a caller with access to a clock can
+/// time it.
 pub trait Watch {
     /// The core is about to handle an event.
     fn deciding(&mut self) {}
-    /// It has.
+    /// The core has handled the event.
     fn decided(&mut self) {}
 }
 
@@ -80,41 +80,41 @@ struct Simulation<'a, W> {
     now: u64,
     /// By scan id.
     running: Vec<Running>,
-    /// Scans to end once the actions at hand are carried out.
+    /// Scans to end once the current actions are carried out.
     ended: VecDeque<ScanId>,
-    /// Streams that have not begun, by time.
+    /// Streams that have not begun, by start time.
     starts: VecDeque<(u64, usize)>,
-    /// Chunks that scans are at.
+    /// Chunks that scans work on.
     arrays: BTreeMap<ChunkId, Arrays>,
-    /// What is in memory, by chunk.
+    /// The resident columns of each chunk.
     resident: Vec<ColumnSet>,
-    /// Queries under way, by scan id.
+    /// Running queries, by scan id.
     active: BTreeSet<usize>,
     outcome: Outcome,
 }
 
-/// The arrays of a chunk that scans are at.
+/// The decoded arrays of a chunk that scans work on.
 struct Arrays {
-    /// When their decode began.
+    /// When the decode began.
     begun_ns: u64,
-    /// How much decode they took.
+    /// CPU time of the decode so far.
     decode_ns: u64,
-    /// Scans at the chunk.
+    /// The number of scans that work on the chunk.
     scans: usize,
 }
 
 impl Scenario {
-    /// Runs it.
+    /// Runs the scenario.
     ///
     /// # Panics
-    /// The scenario is wrong: a chunk on a device that is not there, shared extents, a query for
-    /// what the table has not.
+    /// The scenario is wrong: a chunk on a device that does not exist, shared extents, or a query
+    /// for chunks or columns that the table lacks.
     #[must_use]
     pub fn run(&self) -> Outcome {
         self.run_watched(&mut ())
     }
 
-    /// Runs it, and tells when the core is at work.
+    /// As [`Self::run`], and tells `watch` when the core is at work.
     ///
     /// # Panics
     /// As [`Self::run`].
@@ -132,8 +132,8 @@ impl Scenario {
             .map(|(n, stream)| (stream.start_ns, n))
             .collect();
         starts.sort_unstable();
-        // Memory comes once all that starts at time 0 has registered, so that nothing is decided
-        // for the first of them alone.
+        // The budget is set after all queries that start at time 0 have registered, so that no
+        // decision is made for the first of them alone.
         let config = AbmConfig {
             budget_bytes: 0,
             ..self.abm.clone()
@@ -241,8 +241,7 @@ impl<W: Watch> Simulation<'_, W> {
         let busy = [start, read, message, work].into_iter().flatten().min();
         let deadline = self.abm.next_deadline();
         let deadline = deadline.map(|at| (at.0.max(self.now), Next::Deadline));
-        // A deadline alone wakes nobody up who could still ask for something, but it may start a
-        // load.
+        // After a deadline alone no consumer can request anything, but it may start a load.
         match (busy, deadline) {
             (Some(busy), Some(deadline)) => Some(busy.min(deadline)),
             (busy, deadline) => busy.or(deadline.filter(|&(at, _)| at > self.now)),
@@ -350,7 +349,7 @@ impl<W: Watch> Simulation<'_, W> {
         &self.running[job(scan)]
     }
 
-    /// Tells the core and carries out what it answers.
+    /// Sends an event to the core and carries out its actions.
     fn tell(&mut self, event: Event) {
         self.outcome.events += 1;
         self.watch.deciding();
@@ -385,7 +384,7 @@ impl<W: Watch> Simulation<'_, W> {
             }
         }
         for (n, chunk) in given {
-            // What it was handed may be with another's job by now.
+            // Another query's job may have taken the chunk by now.
             let running = &self.running[n];
             if running.chunk == Some(chunk) && running.at_work.is_none() {
                 self.begin_work(n, chunk);
@@ -415,7 +414,7 @@ impl<W: Watch> Simulation<'_, W> {
         &self.scenario.streams[running.stream].queries[running.at]
     }
 
-    /// The decode that a scan has to do that begins on a chunk.
+    /// The decode time of a scan that begins to work on a chunk.
     fn decode(&mut self, chunk: ChunkId, decode_ns: u64) -> u64 {
         let (now, window) = (self.now, self.scenario.decode_window_ns);
         let fresh = || Arrays {
@@ -464,7 +463,7 @@ impl<W: Watch> Simulation<'_, W> {
         self.take_cpu();
     }
 
-    /// What the devices take of the cores has changed.
+    /// Updates the share of the cores that the devices take.
     fn take_cpu(&mut self) {
         let taken = self.devices.iter().map(Device::cpu).sum();
         self.cpu.take(self.now, taken);

@@ -1,4 +1,4 @@
-//! What happens from the arrival of a query to the start of its subqueries?
+//! From the arrival of a query to the start of its subqueries.
 //!
 //! Idea: the coordinator is drawn, works for the beginning (BOT), gets the lock on the relation
 //! from the node with the authority over it, and sends the orders.
@@ -66,8 +66,8 @@ impl System {
         match self.work(query) {
             Work::Scan(scan) if scan.page_locks => Some(Mode::IntentShared),
             Work::Scan(_) => Some(Mode::Shared),
-            // Nobody scans the relation of its own that a transaction is on: its intention comes
-            // with the first page's lock and meets nobody.
+            // No query scans the relation that such a transaction has for itself: its intention
+            // lock comes with the first page lock and conflicts with no other.
             Work::Transaction(transaction) if transaction.on_relation => {
                 Some(if transaction.writes {
                     Mode::IntentExclusive
@@ -167,7 +167,7 @@ impl System {
         }
     }
 
-    /// The nodes for so many subqueries. A single one stays at the coordinator.
+    /// The nodes of `parts` subqueries. A single subquery stays at the coordinator.
     pub(super) fn place(&mut self, query: u32, parts: usize) -> Vec<u32> {
         let Query {
             class, coordinator, ..

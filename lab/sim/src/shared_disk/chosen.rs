@@ -1,12 +1,12 @@
 //! How does a scan run whose parallelism is chosen while it runs?
 //!
-//! Idea: [`coscan_core::parallelism`] decides, here is its driver: a scan's pages lie in one piece
-//! a device; a worker is a subquery that takes a chunk of its device's piece, reports its end, and
-//! goes on, here or at another device of its scan, or ends as it is told. Meters are read every
-//! `METER_NS`. Index scans need no controller: a clustered one has a subquery for each disk of its
-//! range, a non-clustered one is sequential.
-//! Not here: what the driver keeps of it (`controller.rs`).
-//! G1: a piece is worked off by one worker at a time, and each of its pages once.
+//! Idea: [`coscan_core::parallelism`] decides; this file is its driver. The pages of a scan form
+//! one piece per device. A worker is a subquery that takes a chunk of its device's piece, reports
+//! the end of the chunk, and then continues there, continues at another device of its scan, or
+//! ends, as it is ordered. Meters are read every `METER_NS`. Index scans need no controller: a
+//! clustered one has a subquery for each disk of its range, a non-clustered one is sequential.
+//! Not here: the state that the driver keeps (`controller.rs`).
+//! G1: one worker at a time processes a piece, and each page of it once.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -22,11 +22,12 @@ use super::machine::{CacheFill, CacheScope};
 use super::workload::{Access, Degree, Run, Scan, Work, pages, pages_run};
 use super::world::{Job, System};
 
-/// Between two readings of the meters.
+/// The time between two readings of the meters.
 const METER_NS: u64 = 250_000_000;
-/// A chunk, in prefetches.
+/// The size of a chunk, in prefetches.
 const CHUNK_PREFETCHES: u32 = 3;
-/// Of the disk cache, for what workers prefetch; transactions read too. Per cent.
+/// The part of the disk cache for the prefetches of workers, in percent; transactions use the cache
+/// too.
 const AHEAD_PERCENT: u32 = 90;
 
 impl System {
@@ -60,10 +61,10 @@ impl System {
         })
     }
 
-    /// So many prefetches at a time have places in the cache.
+    /// The number of prefetches that fit into the cache at a time.
     fn prefetches_max(&self) -> u32 {
         if self.machine.cache_fill == CacheFill::Read {
-            // Those under way take none.
+            // With this setting a prefetch under way takes no place in the cache.
             return u32::MAX;
         }
         let caches = match self.machine.cache_scope {
@@ -76,7 +77,7 @@ impl System {
         u32::try_from(prefetches).unwrap_or(u32::MAX)
     }
 
-    /// Registers the scan of a query, and starts what workers it gets.
+    /// Registers the scan of a query, and starts the workers that the controller gives it.
     pub(super) fn choose(&mut self, query: u32, scan: &Scan, range: &Range<u32>) {
         let all = pages(scan, &self.database, range);
         let data = self.database.data;
@@ -99,7 +100,8 @@ impl System {
         let devices = left.keys().map(|&disk| DeviceId(disk)).collect();
         let it = self.queries.of(query);
         it.pieces = Some(Pieces { scan: id, left });
-        // The pieces themselves: the query must not end while one waits for a worker (R1).
+        // The query also waits for its pieces, so that it does not end while a piece waits for a
+        // worker (R1).
         it.waits_for += 1;
         self.tell(
             ParallelismEvent::ScanRegistered {
@@ -112,8 +114,8 @@ impl System {
         );
     }
 
-    /// Tells the controller and does what it orders, with the job that ended a chunk and what its
-    /// processor still has to do.
+    /// Sends an event to the controller and carries out its orders. `ended`: the job that ended a
+    /// chunk, and the work that its processor still has to do.
     fn tell(&mut self, event: ParallelismEvent, ended: Option<(u32, u64)>) {
         let Some(chosen) = &mut self.chosen else {
             return;
@@ -125,7 +127,8 @@ impl System {
             let first = (!orders.is_empty()).then(|| orders.remove(0));
             let next = match first {
                 Some(Order::Rest { scan, .. }) => {
-                    // It goes where its scan gets another worker: nobody has to be started.
+                    // If its scan gets another worker, this job goes there and no new one is
+                    // started.
                     let same = |order: &Order| matches!(order, Order::Work { scan: it, .. } if *it == scan);
                     let at = orders.iter().position(same);
                     at.map(|at| orders.remove(at))
@@ -156,7 +159,8 @@ impl System {
         it.waits_for += 1;
         let (class, coordinator) = (it.class, it.coordinator);
         let nodes = self.classes[class as usize].nodes.clone();
-        // Ties go to the node next after the device's number, so that they do not all go to one.
+        // Ties go to the next node after the device's number, so that they do not all go to one
+        // node.
         let count = nodes.end - nodes.start;
         let rotated = (0..count).map(|at| nodes.start + (at + u32::from(device.0)) % count);
         let node = rotated.min_by_key(|&node| self.nodes[node as usize].workers);
@@ -173,7 +177,7 @@ impl System {
         }
     }
 
-    /// The job's next chunk.
+    /// The job takes its next chunk.
     fn take_chunk(&mut self, job: u32) {
         let it = self.jobs.of(job);
         let (query, device) = (it.query, it.device.unwrap_or(0));
@@ -192,7 +196,7 @@ impl System {
         (it.runs, it.at) = (vec![run], 0);
     }
 
-    /// The job has worked off its chunk, but for `work` at its processor.
+    /// The job has processed its chunk, except for `work` at its processor.
     pub(super) fn end_chunk(&mut self, job: u32, device: u16, work: u64) {
         let query = self.jobs.of(job).query;
         let pieces = self.queries.of(query).pieces.as_mut();
@@ -212,7 +216,7 @@ impl System {
             Some((job, work)),
         );
         if last {
-            // This job still counts, so the query goes on until it has finished.
+            // The query still waits for this job, so it does not end until the job has finished.
             self.queries.of(query).waits_for -= 1;
             if let Some(chosen) = &mut self.chosen {
                 chosen.queries.remove(&scan);
@@ -249,7 +253,7 @@ impl System {
         self.events.after(METER_NS, Event::Metered);
     }
 
-    /// In how many subqueries an index scan runs whose parallelism is chosen.
+    /// The number of subqueries of an index scan whose parallelism is chosen.
     pub(super) fn index_degree(&self, scan: &Scan, range: &Range<u32>) -> u32 {
         match scan.access {
             Access::ClusteredIndex => {

@@ -1,11 +1,11 @@
-//! Whose copy of a page is the newest?
+//! Which copy of a page is the newest?
 //!
-//! Idea: on-request invalidation. A change makes a page's version one higher and brings the page to
-//! its owner, the node with the authority over its lock. Copies elsewhere stay until somebody looks
-//! at them under a lock: the grant says the version, an older copy is dropped. The newest version
-//! is on disk once the owner's buffer has evicted and written it; until then others get it from the
-//! owner.
-//! C1: a page that is not on disk in its newest version is in its owner's buffer, dirty.
+//! Idea: on-request invalidation. A change increases a page's version by one and sends the page to
+//! its owner, the node with the authority over its lock. Copies on other nodes stay until they are
+//! accessed under a lock: the grant contains the version, and an older copy is dropped. The newest
+//! version is on disk once the owner's buffer has evicted and written it; until then other nodes
+//! get the page from the owner.
+//! C1: a page whose newest version is not on disk is in its owner's buffer, dirty.
 //! Source: [RahmStohr94 §3 "Concurrency and coherency control"], [Rahm86].
 
 use indexmap::IndexMap;
@@ -19,7 +19,7 @@ struct Newest {
     on_disk: bool,
 }
 
-/// Versions of the pages that have been changed.
+/// Versions of the pages that were changed.
 #[derive(Debug, Default)]
 pub(crate) struct Coherency {
     changed: IndexMap<u32, Newest, FxBuildHasher>,
@@ -31,18 +31,18 @@ impl Coherency {
         self.changed.get(&page).map_or(0, |newest| newest.version)
     }
 
-    /// Whether a copy in a buffer may be used.
+    /// Whether a copy in a buffer is the newest version.
     pub(crate) fn valid(&self, copy: Copy) -> bool {
         copy.version == self.version(copy.page)
     }
 
-    /// Whether others get the page from its owner.
+    /// Whether other nodes get the page from its owner.
     pub(crate) fn at_owner(&self, page: u32) -> bool {
         let newest = self.changed.get(&page);
         newest.is_some_and(|newest| !newest.on_disk)
     }
 
-    /// A page is changed. Returns the copy that its owner keeps.
+    /// Records a change of a page. Returns the copy that its owner keeps.
     pub(crate) fn change(&mut self, page: u32) -> Copy {
         let version = self.version(page) + 1;
         let on_disk = false;
@@ -54,7 +54,7 @@ impl Coherency {
         }
     }
 
-    /// The owner has written its copy. Older ones count for nothing.
+    /// The owner has written its copy. Older copies have no effect.
     pub(crate) fn written(&mut self, copy: Copy) {
         if let Some(newest) = self.changed.get_mut(&copy.page)
             && newest.version == copy.version
@@ -63,7 +63,7 @@ impl Coherency {
         }
     }
 
-    /// Pages of which only the owner has the newest version.
+    /// Pages whose newest version only the owner has.
     pub(crate) fn only_at_owner(&self) -> impl Iterator<Item = (u32, u32)> {
         let changed = self.changed.iter();
         changed.filter_map(|(&page, newest)| (!newest.on_disk).then_some((page, newest.version)))

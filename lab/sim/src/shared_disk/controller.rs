@@ -1,6 +1,6 @@
-//! What does the system keep of the controller of scan parallelism?
+//! The state that the driver of the parallelism controller keeps.
 //!
-//! Not here: what it is told, and how its orders are carried out (`chosen.rs`).
+//! Not here: events to the controller, and how its orders are carried out (`chosen.rs`).
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -8,24 +8,24 @@ use std::ops::Range;
 use coscan_core::ScanId;
 use coscan_core::parallelism::Parallelism;
 
-/// The controller and what it is told.
+/// The controller and its driver's state.
 #[derive(Debug)]
 pub(super) struct Chosen {
     pub(super) parallelism: Parallelism,
-    /// The queries of the scans that it knows.
+    /// The query of each scan that the controller knows.
     pub(super) queries: BTreeMap<ScanId, u32>,
     pub(super) next: u64,
-    /// What the arms and the processors had worked when the meters were last read.
+    /// The work of the arms and processors at the last reading of the meters.
     pub(super) arms: Vec<u64>,
     pub(super) processors: u64,
-    /// Transactions have come meanwhile.
+    /// Whether transactions arrived since the last reading.
     pub(super) page_requests: bool,
 }
 
-/// A scan's part of it.
+/// A scan's part of this state.
 #[derive(Debug)]
 pub(super) struct Pieces {
     pub(super) scan: ScanId,
-    /// What is left on each disk.
+    /// The pages left on each disk.
     pub(super) left: BTreeMap<u16, Range<u32>>,
 }

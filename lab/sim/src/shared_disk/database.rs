@@ -1,11 +1,12 @@
 //! Which disk is a page on, and which pages does a scan touch?
 //!
 //! Idea: a partition (a relation, or one level of a B+-tree) is a run of page numbers, spread over
-//! the disks in equal contiguous pieces: B = pages / D to a disk. An index has the structure of a
-//! centralised one (one root); each of its levels is declustered by itself. Tuples lie in the order
-//! of the range-partitioning attribute, so that a logical range partitioning is the same placement,
-//! known to the query: a range of values is a range of disks.
-//! D1: pages of a partition lie on disks in order, and two disks' shares differ by a page at most.
+//! the disks in equal contiguous pieces: B = pages / D per disk. An index has the structure of a
+//! centralised one (one root); each of its levels is declustered separately. Tuples lie in the
+//! order of the range-partitioning attribute, so that a logical range partitioning is the same
+//! placement, known to the query: a range of values is a range of disks.
+//! D1: the pages of a partition lie on the disks in order, and the shares of two disks differ by at
+//! most one page.
 //! Source: [RahmStohr94 §2, §3 "Database and workload model"].
 
 use std::ops::Range;
@@ -39,29 +40,29 @@ impl Partition {
     }
 }
 
-/// `at` of `of`, on a scale of `to`.
+/// Position `at` of `of`, scaled to `to`.
 fn below(at: u32, of: u32, to: u32) -> u32 {
     let place = u64::from(at) * u64::from(to) / u64::from(of.max(1));
     u32::try_from(place).expect("at is at most of, so the place is at most to")
 }
 
-/// Relation, index and the base of transactions, as Figure 3 gives them.
+/// Relation, index and the pages of transactions, as in Figure 3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Relation {
     /// Tuples.
     pub tuples: u32,
-    /// Tuples of a data page, its blocking factor. At least 1.
+    /// Tuples per data page (blocking factor). At least 1.
     pub tuples_per_page: u32,
-    /// Entries of an index page. At least 2.
+    /// Entries per index page. At least 2.
     pub entries_per_page: u32,
-    /// Degree of declustering, D: over how many of the machine's disks. At least 1.
+    /// Degree of declustering D: the number of the machine's disks that are used. At least 1.
     pub declustering: u32,
-    /// Pages of what transactions access, on the same disks. The paper does not say how many.
+    /// Pages that transactions access, on the same disks. The paper does not give their number.
     pub transaction_pages: u32,
 }
 
 impl Relation {
-    /// 100 MB: 125,000 tuples on 12,500 pages, declustered over so many disks.
+    /// 100 MB: 125,000 tuples on 12,500 pages, declustered over this many disks.
     #[must_use]
     pub fn figure3(declustering: u32) -> Self {
         Self {
@@ -80,12 +81,12 @@ impl Relation {
     }
 }
 
-/// Where everything lies.
+/// The placement of all partitions.
 #[derive(Clone, Debug)]
 pub(crate) struct Database {
     pub(crate) relation: Relation,
     pub(crate) data: Partition,
-    /// The index, from the leaves to the root.
+    /// The levels of the index, from the leaves to the root.
     pub(crate) levels: Vec<Partition>,
     pub(crate) transactions: Partition,
 }
@@ -144,7 +145,7 @@ impl Database {
 }
 
 #[cfg(test)]
-#[allow(clippy::cast_possible_truncation)] // Numbers in tests are small.
+#[allow(clippy::cast_possible_truncation)] // Test values are small.
 mod tests {
     use super::*;
 

@@ -1,7 +1,7 @@
-//! What happens from the end of a subquery to the end of its query?
+//! From the end of a subquery to the end of its query.
 //!
-//! Idea: the coordinator waits for all subqueries and results, works for the end (EOT) and gives
-//! the locks back; changes go to their owners with the release.
+//! Idea: the coordinator waits for all subqueries and results, works for the end (EOT) and releases
+//! the locks; changed pages go to their owners with the release.
 //! Source: [RahmStohr94 §3].
 
 use super::events::{Event, Then};
@@ -61,7 +61,7 @@ impl System {
         } else if coordinator == self.authority() {
             self.release_relation(query);
         } else {
-            // It has ended for its user; its lock goes a message later.
+            // The query has ended for its user; its lock is released one message later.
             self.deliver(self.authority(), 1, Then::Release(query));
         }
         let node = &mut self.nodes[coordinator as usize];
@@ -74,7 +74,7 @@ impl System {
         }
     }
 
-    /// A transaction's changes go to the owners with the release of their locks.
+    /// Sends a transaction's changed pages to their owners, with the release of their locks.
     pub(super) fn commit(&mut self, job: u32) {
         let it = self.jobs.of(job);
         let (node, query, locked) = (it.node, it.query, it.locked.clone());

@@ -1,38 +1,40 @@
 //! What happens next?
 //!
-//! Idea: a heap by time; of what happens at one time, what was scheduled first goes first.
-//! E1: time never goes back.
+//! Idea: a heap by time; events at the same time are handled in the order in which they were
+//! scheduled.
+//! E1: time never decreases.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-/// What happens at a moment.
+/// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// A query or transaction of the class comes.
+    /// A query or transaction of the class arrives.
     Arrived(u32),
-    /// A message is at a node, which has to work for what follows from it.
+    /// A message arrives at a node, which has to work for what follows from it.
     Delivered {
         node: u32,
         instructions: u32,
         then: Then,
     },
-    /// A processor has worked for it.
+    /// A processor has finished the work for this step.
     Computed(Then),
-    /// The controller has seen the request for the job's page.
+    /// The controller has handled the request for the job's page.
     Controlled(u32),
-    /// The oldest read of a disk is done.
+    /// The oldest read of a disk has ended.
     Read(u32),
     /// The job's page is in its node's memory.
     Page(u32),
-    /// The meters are to be read.
+    /// The meters have to be read.
     Metered,
 }
 
-/// What follows when a processor has done its part. Numbers of queries (q) and jobs (j).
+/// The step that follows when a processor has finished its work. Numbers of queries (q) and jobs
+/// (j).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Then {
-    /// The query has begun and asks for the lock on its relation.
+    /// q: it has begun and requests the lock on its relation.
     Begun(u32),
     /// q: the request for the relation's lock leaves its node; is at the authority; is granted.
     Ask(u32),
@@ -48,20 +50,20 @@ pub(crate) enum Then {
     AskPage(u32),
     AskedPage(u32),
     LockedPage(u32),
-    /// j: its page is asked for at the controller.
+    /// j: its page is requested from the controller.
     Issue(u32),
-    /// j: the owner of its page is asked for it; has been asked.
+    /// j: its page is requested from the owner; the request has arrived.
     Fetch(u32),
     Fetched(u32),
-    /// j: its page was in the buffer and has been looked at.
+    /// j: its page was in the buffer and has been processed.
     Looked(u32),
-    /// j: it has nothing more to do.
+    /// j: it has no page left.
     Finished(u32),
     /// q: a part of the result, or the end of a subquery, is at the coordinator.
     Received(u32),
     /// q: it has ended.
     Ended(u32),
-    /// q: its relation's lock, or its pages' (j), are given back at the authority.
+    /// q: its relation's lock, or its pages' locks (j), are released at the authority.
     Release(u32),
     ReleasePage(u32, u32),
     Nothing,
@@ -89,13 +91,13 @@ impl PartialOrd for Entry {
 }
 
 impl Ord for Entry {
-    /// The earliest is the greatest: the heap gives the greatest.
+    /// The earliest entry compares as the greatest, because the heap returns the greatest.
     fn cmp(&self, other: &Self) -> Ordering {
         other.key.cmp(&self.key)
     }
 }
 
-/// Events to come.
+/// Scheduled events.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
     heap: BinaryHeap<Entry>,

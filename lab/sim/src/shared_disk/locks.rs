@@ -1,13 +1,14 @@
-//! Who may use a relation or a page, and who waits?
+//! Which owners hold a relation or a page, and which wait?
 //!
-//! Idea: hierarchical locks. A scan locks the relation in S; who locks pages locks the relation in
-//! an intention mode first. The table is one structure, though every resource belongs to the node
-//! that has the global lock authority over it (primary copy locking): messages between nodes are
-//! the driver's (`world.rs`), so the table says only who waits and who goes on.
-//! Not here: deadlocks. Locks are asked for in one order (relation, then pages ascending), so that
-//! none arises (K2).
-//! K1: any two holders of a resource are compatible. K2: an owner waits for one resource at most,
-//! and for none above one that it holds. K3: nobody overtakes who waits.
+//! Idea: hierarchical locks. A scan locks the relation in S; an owner that locks pages first locks
+//! the relation in an intention mode. The table is one structure, although every resource belongs
+//! to the node with the global lock authority over it (primary copy locking): the driver models the
+//! messages between nodes (`world.rs`), and the table only says which owners wait and which get
+//! their lock.
+//! Not here: deadlocks. Locks are requested in one order (relation, then pages ascending), so there
+//! are none (K2).
+//! K1: any two holders of a resource are compatible. K2: an owner waits for at most one resource,
+//! and for none that precedes one of its own in that order. K3: no owner overtakes a waiting one.
 //! Source: [RahmStohr94 §3 "Concurrency and coherency control"].
 
 use std::collections::VecDeque;
@@ -15,7 +16,7 @@ use std::collections::VecDeque;
 use indexmap::IndexMap;
 use rustc_hash::FxBuildHasher;
 
-/// What is locked.
+/// A lockable resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Resource {
     /// The scanned relation with its index.
@@ -56,7 +57,7 @@ pub(crate) struct Locks {
 }
 
 impl Locks {
-    /// Whether the owner has it now; else it waits until a release names it.
+    /// Requests a lock. True if the owner has it now; otherwise it waits until a release names it.
     pub(crate) fn ask(&mut self, owner: u32, resource: Resource, mode: Mode) -> bool {
         let lock = self.table.entry(resource).or_default();
         let free = lock.waiting.is_empty() && lock.holders.iter().all(|&(_, held)| held.with(mode));
@@ -68,7 +69,7 @@ impl Locks {
         free
     }
 
-    /// The owner gives it back. Returns who has it now and waited.
+    /// Releases a lock. Returns the waiting owners that have it now.
     pub(crate) fn release(&mut self, owner: u32, resource: Resource) -> Vec<u32> {
         let mut granted = Vec::new();
         let Some(lock) = self.table.get_mut(&resource) else {
@@ -89,13 +90,13 @@ impl Locks {
         granted
     }
 
-    /// Owners that wait.
+    /// The number of waiting owners.
     #[cfg(test)]
     fn waiting(&self) -> usize {
         self.table.values().map(|lock| lock.waiting.len()).sum()
     }
 
-    /// K1 and K3 hold, and whoever waits has someone to wait for.
+    /// Checks K1 and K3, and that every waiting owner has a holder to wait for.
     pub(crate) fn check(&self) {
         for (resource, lock) in &self.table {
             assert!(
@@ -118,7 +119,7 @@ impl Locks {
 }
 
 #[cfg(test)]
-#[allow(clippy::cast_possible_truncation)] // Numbers in tests are small.
+#[allow(clippy::cast_possible_truncation)] // Test values are small.
 mod tests {
     use super::*;
     use crate::random::Random;
@@ -144,7 +145,7 @@ mod tests {
     fn owners_that_ask_in_one_order_all_go_on() {
         let mut random = Random::new(9);
         let mut locks = Locks::default();
-        // (what it still asks for, what it has); the last of `asks` may be waited for.
+        // (locks still to be requested, locks requested, whether the last of these is awaited).
         let mut owners: Vec<(Vec<u32>, Vec<u32>, bool)> = (0..50)
             .map(|_| {
                 let mut pages: Vec<u32> = (0..4).map(|_| random.below(12) as u32).collect();

@@ -1,11 +1,11 @@
-//! Which pages are in a memory of so many, the least recently used going first?
+//! Which pages are in an LRU memory of fixed size?
 //!
 //! Idea: slots in a doubly linked list from the most to the least recently used, and a map from
-//! pages to slots.
-//! Places can be *promised* to pages that are on their way: what is there has the rest, a page at
-//! least.
-//! Bounds: O(1) an operation; `capacity` slots.
-//! LRU-L1: the list and the map hold the same pages, at most what `capacity` has beside promises.
+//! pages to slots. Places can be *promised* to pages under way; the resident pages have the rest of
+//! the places, at least one.
+//! Bounds: O(1) per operation; `capacity` slots.
+//! LRU-L1: the list and the map hold the same pages, at most `capacity` without the promised
+//! places.
 
 use indexmap::IndexMap;
 use rustc_hash::FxBuildHasher;
@@ -14,21 +14,21 @@ use rustc_hash::FxBuildHasher;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Copy {
     pub(crate) page: u32,
-    /// How often the page had been changed when this copy was made.
+    /// The number of changes to the page when this copy was made.
     pub(crate) version: u32,
-    /// Not yet on disk.
+    /// Whether the copy is not on disk.
     pub(crate) dirty: bool,
 }
 
 #[derive(Debug)]
 struct Slot {
     copy: Copy,
-    /// The next more recently used.
+    /// The slot with the next more recent use.
     newer: u32,
     older: u32,
 }
 
-/// A memory of pages.
+/// A memory of pages with LRU replacement.
 #[derive(Debug)]
 pub(crate) struct Lru {
     capacity: usize,
@@ -56,7 +56,7 @@ impl Lru {
         }
     }
 
-    /// The copy of a page, without using it.
+    /// The copy of a page; does not count as a use.
     pub(crate) fn peek(&self, page: u32) -> Option<Copy> {
         let slot = *self.at.get(&page)?;
         Some(self.slots[slot as usize].copy)
@@ -72,7 +72,7 @@ impl Lru {
         Some(self.slots[slot as usize].copy)
     }
 
-    /// Puts a copy in, in the place of an older one of the page. Returns the copy that had to go.
+    /// Inserts a copy, in place of an older copy of the page. Returns the evicted copy, if any.
     pub(crate) fn insert(&mut self, copy: Copy) -> Option<Copy> {
         if self.touch(copy.page).is_some() {
             self.slots[self.newest as usize].copy = copy;
@@ -96,7 +96,7 @@ impl Lru {
         gone
     }
 
-    /// So many more places are for pages on their way.
+    /// Promises this many more places to pages under way.
     pub(crate) fn promise(&mut self, pages: usize) {
         self.promised += pages;
         while self.at.len() > self.room() {
@@ -104,12 +104,12 @@ impl Lru {
         }
     }
 
-    /// They have come, and are put in next.
+    /// Ends the promise of this many places; their pages are inserted next.
     pub(crate) fn redeem(&mut self, pages: usize) {
         self.promised -= pages;
     }
 
-    /// Places for pages that are there.
+    /// The number of places for resident pages.
     fn room(&self) -> usize {
         self.capacity.saturating_sub(self.promised).max(1)
     }
@@ -120,7 +120,7 @@ impl Lru {
         oldest
     }
 
-    /// Takes a page out.
+    /// Removes a page.
     pub(crate) fn remove(&mut self, page: u32) -> Option<Copy> {
         let slot = self.at.swap_remove(&page)?;
         self.unlink(slot);
@@ -128,7 +128,7 @@ impl Lru {
         Some(self.slots[slot as usize].copy)
     }
 
-    /// LRU-L1 holds.
+    /// Checks LRU-L1.
     pub(crate) fn check(&self) {
         let mut listed = 0;
         let mut slot = self.newest;

@@ -1,19 +1,19 @@
 //! What do the nodes, disks and messages of a shared-disk system cost?
 //!
 //! Idea: every parameter of the paper's Figure 3 is a field, and [`Machine::figure3`] has its
-//! setting. What Figure 3 leaves open (how times vary, how many caches there are, how many queries
-//! run at a time) is a field too, so that a run can show what hangs on it.
+//! setting. What Figure 3 leaves open (the variation of times, the number of caches, the number of
+//! concurrent queries) is a field too, so that a run can show its influence.
 //! Source: [RahmStohr94 §3, §4.1].
 
 use crate::device::transfer_ns;
 use crate::random::Random;
 
-/// Average instructions of each step.
+/// The average instructions of each step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Instructions {
     /// Beginning of a transaction or query.
     pub bot: u64,
-    /// Its end.
+    /// End of a transaction or query.
     pub eot: u64,
     /// Start of an I/O.
     pub io: u64,
@@ -21,11 +21,11 @@ pub struct Instructions {
     pub object: u64,
     /// Sending a short message.
     pub send_short: u64,
-    /// Receiving one.
+    /// Receiving a short message.
     pub receive_short: u64,
     /// Sending a page.
     pub send_long: u64,
-    /// Receiving one.
+    /// Receiving a page.
     pub receive_long: u64,
 }
 
@@ -34,28 +34,28 @@ pub struct Instructions {
 pub enum Variation {
     /// Every service takes the average.
     Fixed,
-    /// Between nothing and twice the average, each as likely as another.
+    /// Uniform between 0 and twice the average.
     Uniform,
-    /// Exponential with that mean.
+    /// Exponential with the average as mean.
     Exponential,
 }
 
 /// How the memory of the controllers is organised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheScope {
-    /// One LRU list over the pages of all disks: `cache_pages` in all.
+    /// One LRU list over the pages of all disks, `cache_pages` in total.
     Shared,
-    /// A list of `cache_pages` for each disk.
+    /// One list of `cache_pages` per disk.
     PerDisk,
-    /// A list for each disk, and `cache_pages` in all.
+    /// One list per disk, `cache_pages` in total.
     Divided,
 }
 
 /// When the pages of a read take their places in the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheFill {
-    /// When the read is asked for: reads that wait for their arm leave less for pages that are
-    /// there.
+    /// When the read is requested: reads that wait for their arm leave fewer places for resident
+    /// pages.
     Asked,
     /// When the arm has read them.
     Read,
@@ -64,9 +64,9 @@ pub enum CacheFill {
 /// Which requests a controller serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ControllerScope {
-    /// Any disk's: as many controllers as disks, with one queue.
+    /// Requests of any disk: as many controllers as disks, with one queue.
     Shared,
-    /// Those of its own disk.
+    /// Requests of its own disk.
     PerDisk,
 }
 
@@ -79,7 +79,7 @@ pub struct Machine {
     pub processors: u32,
     /// Million instructions per second of a processor. At least 1.
     pub mips: u64,
-    /// What steps cost.
+    /// The instructions of each step.
     pub instructions: Instructions,
     /// How instruction counts vary.
     pub processor_variation: Variation,
@@ -89,42 +89,43 @@ pub struct Machine {
     pub buffer_pages: u32,
     /// Disks that partitions are declustered over. At least 1.
     pub disks: u32,
-    /// A controller's service of a page. Nanoseconds.
+    /// Time of a controller for one page. Nanoseconds.
     pub controller_ns: u64,
-    /// Which requests it serves.
+    /// Which requests a controller serves.
     pub controller_scope: ControllerScope,
-    /// A disk's access to one page. Nanoseconds.
+    /// Time of a disk for one page. Nanoseconds.
     pub access_ns: u64,
-    /// Pages of a prefetch, the wanted one included. At least 1.
+    /// Pages of a prefetch, the requested page included. At least 1.
     pub prefetch_pages: u32,
-    /// A disk's access to that many. Nanoseconds.
+    /// Time of a disk for a prefetch. Nanoseconds.
     pub prefetch_ns: u64,
-    /// How disk accesses vary.
+    /// How disk times vary.
     pub disk_variation: Variation,
     /// Pages of the disk cache. At least 1.
     pub cache_pages: u32,
-    /// What `cache_pages` counts.
+    /// The scope of `cache_pages`.
     pub cache_scope: CacheScope,
-    /// When the pages of a read take their places there.
+    /// When the pages of a read take their places in the cache.
     pub cache_fill: CacheFill,
-    /// Who wants a page that is on its way from an arm waits for it; else it is read once more.
+    /// Whether a request for a page that an arm is reading waits for that read; otherwise the page
+    /// is read a second time.
     pub reads_shared: bool,
     /// Communication bandwidth, bytes per second. No message waits for another.
     pub bandwidth: u64,
     /// Bytes of a short message.
     pub message_bytes: u64,
-    /// Transactions and queries that one node coordinates at a time. At least 1.
+    /// The most transactions and queries that one node coordinates at a time. At least 1.
     pub queries_max: u32,
-    /// Subqueries that one node works on at a time. At least 1.
+    /// The most subqueries that one node works on at a time. At least 1.
     pub subqueries_max: u32,
 }
 
 impl Machine {
-    /// Figure 3 with so many nodes and disks.
+    /// Figure 3 with this many nodes and disks.
     ///
-    /// It does not say how the access times of disks vary, which requests a controller serves, or
-    /// when the cache is filled: what fits its other figures is taken (`rahm-variants`). Nor does
-    /// it give multiprogramming levels: here they limit nothing.
+    /// Figure 3 does not say how the times of disks vary, which requests a controller serves, or
+    /// when the cache is filled: the values here fit its other figures best (`rahm-variants`). Nor
+    /// does it give multiprogramming levels: the values here limit nothing.
     #[must_use]
     pub fn figure3(nodes: u32, disks: u32) -> Self {
         Self {
@@ -162,13 +163,13 @@ impl Machine {
         }
     }
 
-    /// How long so many instructions take, drawn if they vary. Nanoseconds.
+    /// The time of this many instructions, drawn if it varies. Nanoseconds.
     pub(crate) fn compute_ns(&self, instructions: u64, random: &mut Random) -> u64 {
         let mean = instructions * 1_000 / self.mips;
         draw(mean, self.processor_variation, random)
     }
 
-    /// How long a disk takes for a page, or for a prefetch, drawn if it varies. Nanoseconds.
+    /// The time of a disk for a page or a prefetch, drawn if it varies. Nanoseconds.
     pub(crate) fn disk_ns(&self, prefetch: bool, random: &mut Random) -> u64 {
         let mean = if prefetch {
             self.prefetch_ns
@@ -178,12 +179,12 @@ impl Machine {
         draw(mean, self.disk_variation, random)
     }
 
-    /// How long a page is on its way. Nanoseconds.
+    /// The time of a page on the network. Nanoseconds.
     pub(crate) fn page_ns(&self) -> u64 {
         transfer_ns(self.page_bytes, self.bandwidth)
     }
 
-    /// How long a short message is on its way. Nanoseconds.
+    /// The time of a short message on the network. Nanoseconds.
     pub(crate) fn message_ns(&self) -> u64 {
         transfer_ns(self.message_bytes, self.bandwidth)
     }

@@ -1,10 +1,9 @@
-//! A shared-disk system: nodes that all read all disks, and scans cut into subqueries.
+//! A shared-disk system: all nodes read all disks, and scans are divided into subqueries.
 //!
 //! Idea: the paper's simulation model, from its text: queues for processors, controllers and arms,
 //! LRU caches of nodes and controllers, messages with their instructions, locks with a primary
-//! copy.
-//! Pages are the grain: a relation scan of 12,500 pages is some 40,000 events.
-//! Not here: what the paper's figures are run with and must show (coscan-study); the choice of the
+//! copy. The model works page by page: a relation scan of 12,500 pages is some 40,000 events.
+//! Not here: the settings and claims of the paper's figures (coscan-study); the choice of the
 //! degree of parallelism (coscan-core).
 //! Source: [RahmStohr94 §3]. `docs/design/shared-disk.md` has definitions and differences.
 

@@ -1,9 +1,9 @@
-//! What came of a run of a shared-disk system.
+//! The outcome of a run of a shared-disk system.
 
-/// What became of the queries of a class.
+/// The outcome of the queries of a class.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClassOutcome {
-    /// (when it came, how long it took) of those that were measured, in the order they ended.
+    /// (arrival, response time) of the measured queries, in the order in which they ended.
     /// Nanoseconds.
     pub responses: Vec<(u64, u64)>,
 }
@@ -16,7 +16,7 @@ impl ClassOutcome {
         sum as f64 / 1e9 / self.responses.len().max(1) as f64
     }
 
-    /// The 95th percentile, seconds.
+    /// The 95th percentile of the response time, seconds.
     #[must_use]
     pub fn p95_s(&self) -> f64 {
         let mut took: Vec<u64> = self.responses.iter().map(|&(_, took)| took).collect();
@@ -26,24 +26,24 @@ impl ClassOutcome {
     }
 }
 
-/// What came of a run.
+/// The outcome of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
     /// By class.
     pub classes: Vec<ClassOutcome>,
-    /// The queries came no faster than they went: fewer than the extent's limit were in the system
-    /// at all times.
+    /// Whether the load was sustained: the number of queries in the system always stayed below the
+    /// extent's limit.
     pub sustained: bool,
-    /// Share of the measured time that arms worked, mean of all disks in use.
+    /// Share of the measured time in which arms worked, mean of all disks in use.
     pub disk_utilisation: f64,
-    /// Share that processors worked.
+    /// Share of the measured time in which processors worked.
     pub processor_utilisation: f64,
     /// Reads of arms in the measured time.
     pub reads: u64,
-    /// Pages that they brought.
+    /// Pages that these reads brought.
     pub pages_read: u64,
     /// The measured time. Nanoseconds.
     pub measured_ns: u64,
-    /// Events handled, the unmeasured ones too.
+    /// Events handled, also outside of the measured time.
     pub events: u64,
 }

@@ -1,4 +1,4 @@
-//! What do locks of single pages cost, and when does a page come with one?
+//! What do locks of single pages cost, and when does a page arrive with its lock?
 //!
 //! Source: [RahmStohr94 §3 "Concurrency and coherency control"].
 
@@ -42,7 +42,7 @@ impl System {
         }
     }
 
-    /// A scan gives back the lock of the page that it leaves.
+    /// A scan releases the lock of the page that it leaves.
     pub(super) fn let_go(&mut self, job: u32) {
         let query = self.jobs.of(job).query;
         if matches!(self.work(query), Work::Scan(_)) {

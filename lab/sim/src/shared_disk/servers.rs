@@ -1,12 +1,12 @@
-//! When is a request done that waits its turn?
+//! When does a queued request end?
 //!
-//! Idea: servers take requests in the order they come and every service time is known when the
-//! request comes, so the end is known at once and no queue is kept. A disk is an arm; controllers
-//! serve any disk, or one each. They have an LRU cache, and a page that is on its way from the arm
-//! is waited for, not read twice. A read takes its places in the cache when it is asked for, so
-//! that many reads under way push out what others have prefetched.
-//! S1: who wants a page that is on its way waits for it, if reads are shared. S2: a disk's reads
-//! end in the order they began.
+//! Idea: servers take requests in the order of arrival and every service time is known at arrival,
+//! so the end is known at once and no queue is stored. A disk is an arm; controllers serve any
+//! disk, or one each. Controllers have an LRU cache, and a request for a page that the arm is
+//! reading waits for that read. A read takes its places in the cache when it is requested, so many
+//! reads under way displace prefetched pages of others. (Both are settings of [`Machine`].)
+//! S1: a request for a page under way waits for it, if reads are shared. S2: the reads of a disk
+//! end in the order in which they began.
 //! Source: [RahmStohr94 §3 "Processing model"].
 
 use std::cmp::Reverse;
@@ -16,12 +16,12 @@ use std::ops::Range;
 use super::lru::{Copy, Lru};
 use super::machine::{CacheFill, CacheScope, ControllerScope, Machine};
 
-/// Like servers with one queue.
+/// Equal servers with one queue.
 #[derive(Clone, Debug)]
 pub(crate) struct Server {
-    /// When each is free.
+    /// When each server is free.
     free_at: BinaryHeap<Reverse<u64>>,
-    /// Service taken on.
+    /// Service time of all requests so far.
     booked: u64,
 }
 
@@ -33,7 +33,7 @@ impl Server {
         }
     }
 
-    /// When a request is done that comes now.
+    /// The end of a request that arrives now.
     pub(crate) fn submit(&mut self, now: u64, service: u64) -> u64 {
         let mut first = self
             .free_at
@@ -52,7 +52,7 @@ impl Server {
     }
 }
 
-/// Pages on their way from the arm.
+/// Pages that the arm is reading, or is going to read.
 #[derive(Clone, Debug)]
 struct Reading {
     pages: Range<u32>,
@@ -65,11 +65,11 @@ struct Disk {
     reading: VecDeque<Reading>,
 }
 
-/// Where a page is that a node asks for.
+/// Where a requested page is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     Cached,
-    /// In the cache at this moment.
+    /// In the cache at this time.
     Coming(u64),
     Missing,
 }
@@ -78,16 +78,16 @@ pub(crate) enum Found {
 #[derive(Debug)]
 pub(crate) struct Disks {
     disks: Vec<Disk>,
-    /// One for all disks, or one each.
+    /// One controller group for all disks, or one per disk.
     controllers: Vec<Server>,
     scope: CacheScope,
     fill: CacheFill,
     shared: bool,
     caches: Vec<Lru>,
-    /// Reads of arms, and the pages that they brought.
+    /// Reads of arms. `pages_read` counts the pages that they brought.
     pub(crate) reads: u64,
     pub(crate) pages_read: u64,
-    /// Requests of nodes that the cache served.
+    /// Requests of nodes that the cache or a read under way served.
     pub(crate) hits: u64,
 }
 
@@ -124,7 +124,7 @@ impl Disks {
         self.controllers[at].submit(now, service)
     }
 
-    /// Where the page is, which becomes the most recently used if it is in the cache.
+    /// Where the page is. A page in the cache becomes the most recently used.
     pub(crate) fn find(&mut self, disk: u32, page: u32) -> Found {
         if self.cache(disk).touch(page).is_some() {
             self.hits += 1;
@@ -145,7 +145,7 @@ impl Disks {
         }
     }
 
-    /// The arm reads the pages. Returns when it is done, and `arrived` must be called.
+    /// The arm reads the pages. Returns the end of the read, at which `arrived` must be called.
     pub(crate) fn read(&mut self, disk: u32, now: u64, service: u64, pages: Range<u32>) -> u64 {
         self.reads += 1;
         self.pages_read += u64::from(pages.end - pages.start);
@@ -158,7 +158,7 @@ impl Disks {
         done
     }
 
-    /// The oldest read of the disk is done: its pages are in the cache.
+    /// The oldest read of the disk has ended: its pages are in the cache.
     pub(crate) fn arrived(&mut self, disk: u32) {
         let reading = self.disks[disk as usize].reading.pop_front();
         let reading = reading.expect("S2: what arrives was being read");
@@ -170,7 +170,7 @@ impl Disks {
         }
     }
 
-    /// A page is written, behind the caller's back.
+    /// Writes a page; the caller does not wait.
     pub(crate) fn write(&mut self, disk: u32, page: u32, now: u64, controller: u64, arm: u64) {
         let begun = self.control(disk, now, controller);
         self.disks[disk as usize].arm.submit(begun, arm);
@@ -203,7 +203,7 @@ impl Disks {
         self.disks.iter().map(|disk| disk.arm.busy(now)).sum()
     }
 
-    /// S2 and the caches' own invariants hold.
+    /// Checks S2 and the invariants of the caches.
     pub(crate) fn check(&self) {
         for disk in &self.disks {
             let done: Vec<u64> = disk.reading.iter().map(|reading| reading.done).collect();
@@ -248,7 +248,7 @@ mod tests {
         disks.read(0, 0, 18, 0..8);
         disks.arrived(0);
         disks.read(1, 18, 18, 40..48);
-        // The four that are wanted last have gone.
+        // The four pages that are needed last were evicted.
         let found = [3, 4].map(|page| disks.find(0, page));
         assert_eq!(found, [Found::Cached, Found::Missing]);
         disks.check();
@@ -287,7 +287,7 @@ mod tests {
         let mut disks = Disks::new(&machine);
         disks.read(0, 0, 1, 0..3);
         disks.arrived(0);
-        // The pages that are wanted first are the most recently used.
+        // The pages that are needed first are the most recently used.
         let found = [0, 1, 2].map(|page| disks.find(0, page));
         assert_eq!(found, [Found::Cached, Found::Cached, Found::Missing]);
     }

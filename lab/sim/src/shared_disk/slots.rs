@@ -1,8 +1,8 @@
-//! Things with numbers that are used again.
+//! Values in numbered slots; numbers are reused.
 //!
-//! R3: a slot is in use or free, and freed once.
+//! R3: a slot is in use or free, and is freed once.
 
-/// Things in numbered slots.
+/// Values in numbered slots.
 #[derive(Debug)]
 pub(crate) struct Slots<T> {
     slots: Vec<Option<T>>,

@@ -1,8 +1,8 @@
 //! What does a subquery do, page by page?
 //!
-//! Idea: lock if it has to, buffer of the node, owner or controller, arm, network, processor. What
-//! it looks at on a page and the start of its next I/O are one stay at the processor, so that a
-//! page that is not in the buffer takes three events and a prefetch one more.
+//! Idea: lock if necessary, buffer of the node, owner or controller, arm, network, processor.
+//! Processing a page and starting the next I/O are one stay at the processor, so a page that is not
+//! in the buffer takes three events, and a prefetch one more.
 //! Source: [RahmStohr94 §3 "Processing model"].
 
 use super::events::{Event, Then};
@@ -11,13 +11,14 @@ use super::servers::Found;
 use super::world::System;
 
 impl System {
-    /// The job has looked at its page: on to the next, with what the processor has to do first.
+    /// The job has processed its page and goes to the next one, after the processor's work for this
+    /// page.
     pub(super) fn advance(&mut self, job: u32) {
         self.send_results(job);
         self.next_page(job, 0);
     }
 
-    /// Goes to the job's next page, after `work` at the processor for the one before.
+    /// Goes to the job's next page, after `work` at the processor for the preceding one.
     pub(super) fn next_page(&mut self, job: u32, work: u64) {
         let it = self.jobs.of(job);
         while it.runs.get(it.at).is_some_and(|run| run.next >= run.end) {
@@ -39,7 +40,7 @@ impl System {
         }
         let remote = self.owner(page) != node;
         let send = self.machine.instructions.send_short;
-        // A scan holds one page's lock at a time; a transaction all of them (K2).
+        // A scan holds one page lock at a time; a transaction holds all of its page locks (K2).
         self.let_go(job);
         match (remote, work) {
             (true, _) => self.compute(node, work + send, Then::AskPage(job)),
@@ -101,14 +102,14 @@ impl System {
         }
     }
 
-    /// The page is in the buffer: the job looks at it.
+    /// The page is in the buffer: the job processes it.
     pub(super) fn looked(&mut self, job: u32, work: u64) {
         let node = self.jobs.of(job).node;
         let work = work + self.look_at(job);
         self.compute(node, work, Then::Looked(job));
     }
 
-    /// What looking at the job's page takes, and what comes of it.
+    /// The work of processing the job's page. Adds the results of the page.
     pub(super) fn look_at(&mut self, job: u32) -> u64 {
         let full = self.results_of_message_ppm();
         let it = self.jobs.of(job);
@@ -126,12 +127,13 @@ impl System {
         work
     }
 
-    /// Result tuples of a long message: as many as a page has, for results are as wide as tuples.
+    /// Result tuples per long message: as many as fit on a page, because results are as wide as
+    /// tuples.
     pub(super) fn results_of_message_ppm(&self) -> u64 {
         u64::from(self.database.relation.tuples_per_page) * 1_000_000
     }
 
-    /// The messages of results that are full leave.
+    /// Sends the full messages of results.
     pub(super) fn send_results(&mut self, job: u32) {
         let it = self.jobs.of(job);
         let query = it.query;
@@ -154,7 +156,7 @@ impl System {
         self.events.at(done, Event::Controlled(job));
     }
 
-    /// The controller has the request: from the cache, or from the arm.
+    /// The controller has the request: the page comes from the cache, or from the arm.
     pub(super) fn request(&mut self, job: u32) {
         let it = self.jobs.of(job);
         let (page, prefetch) = (it.page, it.runs[it.at].prefetch);
@@ -191,7 +193,7 @@ impl System {
             let receive = self.machine.instructions.receive_long;
             self.deliver_at(node, self.machine.page_ns(), receive, Then::LockedPage(job));
         } else {
-            // Written meanwhile: the disk has it.
+            // The owner has written the page meanwhile, so the disk has it.
             self.deliver(node, 1, Then::LockedPage(job));
         }
     }
@@ -212,7 +214,7 @@ impl System {
         self.next_page(job, work);
     }
 
-    /// Puts a copy into a node's buffer. What had to go is written if need be, asynchronously.
+    /// Puts a copy into a node's buffer. An evicted dirty copy is written asynchronously.
     pub(super) fn keep(&mut self, node: u32, copy: Copy) {
         let gone = self.nodes[node as usize].buffer.insert(copy);
         let Some(gone) = gone.filter(|gone| gone.dirty) else {

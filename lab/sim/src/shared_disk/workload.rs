@@ -1,9 +1,9 @@
-//! Which queries and transactions come, when, and which pages does each part of one touch?
+//! Which queries and transactions arrive, when, and which pages does each part of one access?
 //!
 //! Idea: a subquery is a list of *runs* of neighbouring pages, fixed when it starts. A relation
 //! scan is one run; an index scan goes from the root to a leaf, to the data pages of that leaf, to
 //! the next leaf.
-//! W1: the subqueries of a scan touch every tuple of the range exactly once between them.
+//! W1: the subqueries of a scan together access every tuple of the range exactly once.
 //! Source: [RahmStohr94 §2, §3 "Database and workload model", §4.3].
 
 use std::ops::Range;
@@ -16,30 +16,30 @@ use crate::random::Random;
 pub enum Access {
     /// Every page of the relation.
     Relation,
-    /// Every page of the disks that hold the range, which the query knows from the logical range
+    /// Every page of the disks that hold the range; the query knows these from the logical range
     /// partitioning.
     Partitions,
-    /// Through an index in the order of which the tuples lie.
+    /// Through an index whose order is that of the tuples.
     ClusteredIndex,
     /// Through an index in another order.
     NonClusteredIndex,
 }
 
-/// How many subqueries a scan is cut into, P.
+/// P, the number of subqueries of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Degree {
-    /// So many. At least 1.
+    /// This many. At least 1.
     Fixed(u32),
-    /// Chosen while the scan runs, so many at most.
+    /// Chosen while the scan runs, at most this many.
     Chosen(u32),
 }
 
-/// Where subqueries run.
+/// The nodes on which subqueries run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Assignment {
     /// On nodes drawn at random, all different while there are enough.
     Random,
-    /// On the nodes that have the fewest at the moment.
+    /// On the nodes with the fewest subqueries at the moment.
     LeastBusy,
 }
 
@@ -52,14 +52,14 @@ pub struct Scan {
     pub selectivity_ppm: u32,
     /// Whether data pages are prefetched.
     pub prefetch: bool,
-    /// How many subqueries.
+    /// The number of subqueries.
     pub degree: Degree,
-    /// Where they run.
+    /// The nodes on which they run.
     pub assignment: Assignment,
-    /// Data pages are locked one by one; else the relation, once.
+    /// Whether data pages are locked one by one; otherwise the relation is locked once.
     pub page_locks: bool,
-    /// A subquery without an index begins anywhere in its share and comes round to its beginning;
-    /// else with the first page.
+    /// Whether a subquery without an index begins anywhere in its share and wraps around; otherwise
+    /// it begins with the first page.
     pub anywhere: bool,
 }
 
@@ -82,11 +82,11 @@ impl Scan {
 /// A kind of transaction, in the style of debit-credit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transaction {
-    /// Pages it accesses, at random.
+    /// The number of pages that it accesses, at random.
     pub pages: u32,
-    /// Whether it changes them.
+    /// Whether it changes the pages.
     pub writes: bool,
-    /// They are the scanned relation's; else those of a relation of its own.
+    /// Whether the pages are those of the scanned relation; otherwise of a separate relation.
     pub on_relation: bool,
 }
 
@@ -99,31 +99,33 @@ pub enum Work {
     Transaction(Transaction),
 }
 
-/// When queries come.
+/// When queries arrive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Arrivals {
-    /// Each when the one before has ended: single-user mode.
+    /// Each when its predecessor has ended: single-user mode.
     OneByOne,
-    /// At random, so far apart on average (a Poisson process). Nanoseconds.
+    /// At random, with this mean distance (a Poisson process). Nanoseconds.
     Open(u64),
-    /// At random, with a mean that changes: (how long, mean), over and over. Nanoseconds.
+    /// At random, with a mean that changes: (length of the phase, mean), repeated. Nanoseconds.
     Changing(Vec<(u64, u64)>),
 }
 
 impl Arrivals {
-    /// So many a second, in thousandths. At least 1.
+    /// This many per 1000 seconds. At least 1.
     #[must_use]
     pub fn per_kilosecond(rate: u64) -> Self {
         Self::Open(1_000_000_000_000 / rate.max(1))
     }
 
-    /// When the next comes after one that came `now`; `None` if an end decides.
+    /// When the next query arrives after one that arrived at `now`; `None` if the end of a query
+    /// decides.
     pub(crate) fn next(&self, now: u64, random: &mut Random) -> Option<u64> {
         match self {
             Self::OneByOne => None,
             Self::Open(mean) => Some(now.saturating_add(random.exponential(*mean))),
             Self::Changing(phases) => {
-                // Without memory: what is left of a wait at a change of phase is drawn anew.
+                // Without memory: the rest of a wait at a change of phase is drawn with the new
+                // mean.
                 let period: u64 = phases.iter().map(|&(long, _)| long).sum();
                 let mut at = now;
                 loop {
@@ -148,25 +150,25 @@ impl Arrivals {
 /// Queries or transactions of one kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Class {
-    /// What they do.
+    /// The work of each.
     pub work: Work,
-    /// When they come.
+    /// When they arrive.
     pub arrivals: Arrivals,
     /// The nodes that coordinate them, and on which their subqueries run. Not empty.
     pub nodes: Range<u32>,
 }
 
-/// Neighbouring pages of one partition that a subquery touches in order.
+/// Neighbouring pages of one partition that a subquery accesses in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
     pub(crate) next: u32,
     pub(crate) end: u32,
-    /// Tuples or entries that it looks at on each page.
+    /// Tuples or entries that it examines on each page.
     pub(crate) objects: u32,
     /// Result tuples of each page, in millionths.
     pub(crate) results_ppm: u64,
     pub(crate) prefetch: bool,
-    /// Each page is locked.
+    /// Whether each page is locked.
     pub(crate) locks: bool,
 }
 
@@ -183,7 +185,7 @@ impl Run {
     }
 }
 
-/// What one query looks for: a range of tuples in the order of its index.
+/// The range of tuples that a query looks for, in the order of its index.
 pub(crate) fn range(scan: &Scan, database: &Database, random: &mut Random) -> Range<u32> {
     let tuples = database.relation.tuples;
     let wanted = u64::from(tuples) * u64::from(scan.selectivity_ppm) / 1_000_000;
@@ -290,7 +292,7 @@ fn index_runs(scan: &Scan, database: &Database, tuples: &Range<u32>) -> Vec<Run>
     runs
 }
 
-/// The data page of an entry of a non-clustered index: any, but always the same.
+/// The data page of an entry of a non-clustered index: pseudo-random, but always the same.
 fn elsewhere(database: &Database, entry: u32) -> u32 {
     let page = Random::new(entry.into()).below(database.data.pages.into());
     database.data.first + u32::try_from(page).expect("below the pages")
@@ -316,7 +318,7 @@ pub(crate) fn transaction(
             pages.push(page);
         }
     }
-    // K2: in one order for all, so that no two wait for each other.
+    // K2: one order for all transactions, so that no two wait for each other.
     pages.sort_unstable();
     let run = |page| Run {
         locks: true,

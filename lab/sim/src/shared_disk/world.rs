@@ -1,13 +1,14 @@
 //! What happens in a shared-disk system from the arrival of a query to its end?
 //!
 //! Idea: a *query* is at its coordinator and has *jobs*, its subqueries, each at a node. A job has
-//! one request under way at a time: processor, controller, arm, network, processor. `handle` takes
-//! the next event; nothing else moves time. What an event leads to stands in `arrival.rs`,
-//! `subquery.rs`, `page_locks.rs`, `ending.rs` and `chosen.rs`.
-//! Bounds: `queries_max` coordinated and `subqueries_max` worked on by a node, the rest waits in
-//! order; the run ends when more than the extent's `population_max` are in the system.
-//! R1: a query waits for exactly its unfinished jobs and its results on their way. R2: what a node
-//! works on is within its multiprogramming levels. R3: every slot of jobs is in use or free.
+//! one request under way at a time: processor, controller, arm, network, processor. `step` handles
+//! the next event; nothing else advances the time. The consequences of an event are in
+//! `arrival.rs`, `subquery.rs`, `page_locks.rs`, `ending.rs` and `chosen.rs`.
+//! Bounds: a node coordinates at most `queries_max` queries and works on at most `subqueries_max`
+//! jobs; others wait in order. The run ends when more than the extent's `population_max` queries
+//! are in the system.
+//! R1: a query waits for exactly its unfinished jobs and its results under way. R2: the work of a
+//! node is within its multiprogramming levels. R3: every slot of jobs is in use or free.
 //! Source: [RahmStohr94 §3 "Processing model"].
 
 use std::collections::VecDeque;
@@ -25,14 +26,14 @@ use super::slots::Slots;
 use super::workload::{Class, Run};
 use crate::random::Random;
 
-/// How long a run is, in queries of class 0.
+/// The length of a run, in queries of class 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// So many first are not measured.
+    /// The number of first queries that are not measured.
     pub warm_up: u32,
-    /// The next so many are; the run ends when all of them have.
+    /// The number of queries measured after them; the run ends when all of these have ended.
     pub measured: u32,
-    /// Or when so many are in the system: the load is not sustained.
+    /// The run also ends when this many queries are in the system: the load is not sustained.
     pub population_max: usize,
 }
 
@@ -42,11 +43,11 @@ pub(super) struct Query {
     pub(super) number: u32,
     pub(super) coordinator: u32,
     pub(super) arrived: u64,
-    /// Jobs that have not finished, and results on their way.
+    /// The number of unfinished jobs and of results under way.
     pub(super) waits_for: u32,
-    /// Jobs not yet started, while the orders leave.
+    /// Jobs not yet started, while the orders are sent.
     pub(super) jobs: Vec<u32>,
-    /// What is left of a scan whose parallelism is chosen.
+    /// The remaining pages of a scan whose parallelism is chosen.
     pub(super) pieces: Option<Pieces>,
 }
 
@@ -55,21 +56,21 @@ pub(super) struct Job {
     pub(super) query: u32,
     pub(super) node: u32,
     pub(super) runs: Vec<Run>,
-    /// Which of them.
+    /// The index of the current run.
     pub(super) at: usize,
-    /// The device that it serves, if its scan's parallelism is chosen.
+    /// The device that the job serves, if its scan's parallelism is chosen.
     pub(super) device: Option<u16>,
-    /// The page it is at.
+    /// The current page.
     pub(super) page: u32,
-    /// What it looks at there.
+    /// The tuples or entries that it examines there.
     pub(super) objects: u32,
     /// Result tuples not yet sent, in millionths.
     pub(super) results_ppm: u64,
-    /// Messages full of results that leave when the processor is done.
+    /// Full messages of results that leave when the processor is done.
     pub(super) sends: u32,
-    /// Pages that it has locked.
+    /// Pages that the job has locked.
     pub(super) locked: Vec<u32>,
-    /// The page it is at, if it comes with the grant.
+    /// Whether the current page comes with the grant of its lock.
     pub(super) with_grant: bool,
 }
 
@@ -81,13 +82,13 @@ pub(super) struct Node {
     /// Queries that wait to be coordinated.
     pub(super) input: VecDeque<u32>,
     pub(super) works_on: u32,
-    /// Workers of scans whose parallelism is chosen, those on their way here too.
+    /// Workers of scans whose parallelism is chosen, including workers under way to this node.
     pub(super) workers: u32,
     /// Jobs that wait to be worked on.
     pub(super) waiting: VecDeque<u32>,
 }
 
-/// What the meters showed when measuring began.
+/// The meters at the start of measuring.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Meters {
     pub(super) at: u64,
@@ -113,9 +114,9 @@ pub struct System {
     pub(super) coherency: Coherency,
     pub(super) queries: Slots<Query>,
     pub(super) jobs: Slots<Job>,
-    /// Arrivals of each class.
+    /// The number of arrivals of each class.
     pub(super) arrived: Vec<u32>,
-    /// Queries of class 0 that were measured and have not ended.
+    /// Measured queries of class 0 that have not ended.
     pub(super) outstanding: u32,
     pub(super) measuring: Option<Meters>,
     pub(super) outcome: Outcome,
@@ -142,7 +143,7 @@ impl Job {
 }
 
 impl System {
-    /// A system at rest. The same arguments give the same run.
+    /// An idle system. The same arguments give the same run.
     #[must_use]
     pub fn new(
         machine: Machine,
@@ -209,7 +210,7 @@ impl System {
         self.outcome()
     }
 
-    /// Handles the next event. Returns whether the run goes on.
+    /// Handles the next event. Returns whether the run continues.
     pub fn step(&mut self) -> bool {
         if self.over {
             return false;
@@ -222,7 +223,7 @@ impl System {
         !self.over
     }
 
-    /// What has come of it until now.
+    /// The outcome until now.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         let now = self.meters();
@@ -256,10 +257,10 @@ impl System {
         }
     }
 
-    /// Every invariant holds.
+    /// Checks every invariant.
     ///
     /// # Panics
-    /// One is broken.
+    /// An invariant is broken.
     pub fn check(&self) {
         self.locks.check();
         self.disks.check();
@@ -344,7 +345,7 @@ impl System {
         }
     }
 
-    /// Work for a processor of a node, and what follows.
+    /// Work for a processor of a node, and the step that follows.
     pub(super) fn compute(&mut self, node: u32, instructions: u64, then: Then) {
         let service = self.machine.compute_ns(instructions, &mut self.random);
         let now = self.events.now();
@@ -352,7 +353,7 @@ impl System {
         self.events.at(done, Event::Computed(then));
     }
 
-    /// A short message to a node, which receives it and, if that makes two, answers.
+    /// A short message to a node, which receives it and, if `messages` is two, answers.
     pub(super) fn deliver(&mut self, node: u32, messages: u64, then: Then) {
         let each = self.machine.instructions;
         let work = each.receive_short + (messages - 1) * each.send_short;
