@@ -8,9 +8,9 @@ use crate::{beyond, coop, smooth};
 /// An experiment.
 #[derive(Clone, Copy, Debug)]
 pub struct Experiment {
-    /// What it is called on the command line.
+    /// Its name on the command line.
     pub name: &'static str,
-    /// What it shows, in a line.
+    /// A one-line description.
     pub title: &'static str,
     pub(crate) run: fn(u64) -> Report,
 }
@@ -23,7 +23,7 @@ impl Experiment {
     }
 }
 
-/// All of them, in the order of the papers.
+/// All experiments, in the order of the papers.
 #[must_use]
 pub fn experiments() -> &'static [Experiment] {
     EXPERIMENTS

@@ -1,7 +1,8 @@
-//! `coscan sim chaos`: random worlds with faults, by the thousand, on every core.
+//! `coscan sim chaos`: thousands of random worlds with faults, on every core.
 //!
-//! What is drawn and what must hold is coscan-sim's; this hands out seeds to threads and prints.
-//! The outcome does not depend on the threads: a failure is always that of the lowest seed.
+//! Not here: draws and promises (coscan-sim). This file distributes seeds to threads and prints.
+//! The outcome does not depend on the threads: a reported failure is always that of the lowest
+//! failing seed.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,7 +34,7 @@ pub(crate) struct Options {
     record: Option<PathBuf>,
 }
 
-/// What all seeds came to.
+/// The totals over all seeds.
 #[derive(Default)]
 struct Total {
     report: Report,
@@ -70,7 +71,7 @@ impl Total {
     }
 }
 
-/// Runs the worlds and prints what came of them.
+/// Runs the worlds and prints the result.
 ///
 /// # Errors
 /// A promise was broken, or the log cannot be written.
@@ -81,7 +82,7 @@ pub(crate) fn run(options: &Options) -> Result<(), StudyError> {
     let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let threads = options.threads.unwrap_or_else(cores).max(1);
     let begun = Instant::now();
-    // A broken promise is a panic that is caught; the one to read is printed in the end.
+    // A broken promise is a caught panic; only the final report should print.
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
     let outcome = run_all(options, threads);
@@ -119,11 +120,11 @@ fn world(options: &Options, seed: u64) -> chaos::Options {
     world
 }
 
-/// All seeds, or the failure of the lowest seed that fails.
+/// Runs all seeds; returns the failure of the lowest seed that fails.
 fn run_all(options: &Options, threads: usize) -> Result<Total, Failure> {
     let next = AtomicU64::new(options.seed);
     let end = options.seed.saturating_add(options.seeds);
-    // Seeds from here on need not be run any more.
+    // Seeds from here on need not run.
     let failed = AtomicU64::new(end);
     let work = || {
         let mut total = Total::default();
@@ -189,7 +190,7 @@ fn record(options: &Options, world: &chaos::Options) -> Result<(), StudyError> {
         return Ok(());
     };
     let mut trace = Trace::new(true);
-    // Whether it fails is known already.
+    // The result of this world is known already.
     let _ = chaos::run(world, &mut trace);
     std::fs::write(path, trace.text()).map_err(|source| StudyError::Write {
         path: path.clone(),

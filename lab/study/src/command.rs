@@ -48,8 +48,8 @@ struct RunOptions {
 /// Runs the command.
 ///
 /// # Errors
-/// [`StudyError`]: what was asked for is wrong, or a file cannot be written. A claim that does not
-/// hold is a result, no error.
+/// [`StudyError`]: the request is wrong, or a file cannot be written. A claim that does not hold is
+/// a result, not an error.
 pub fn run(options: &Options) -> Result<(), StudyError> {
     match &options.command {
         Command::List => {

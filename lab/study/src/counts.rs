@@ -1,11 +1,12 @@
-//! Is as much done as is committed? Counts, not times: a gate that no busy machine makes fail.
+//! Do the counts equal the committed ones? Counts, not times, so the load of the machine cannot
+//! make this gate fail.
 //!
-//! Idea: a test runs small experiments in which everything is fixed, notes what was counted
-//! (events, decisions, loads, requests, bytes), and holds it to a file beside the test. A change
-//! that is meant is committed with the file, which `COSCAN_WRITE_COUNTS=1` writes anew, so its
-//! diff says what the change costs or saves.
-//! COUNTS-1: a count is equal to its committed one, unless the test names a tolerance for it and
-//! says why. A count that is missing or new differs too.
+//! Idea: a test runs small experiments in which everything is fixed, records counts (events,
+//! decisions, loads, requests, bytes), and compares them with a file beside the test. An intended
+//! change is committed together with the file, which `COSCAN_WRITE_COUNTS=1` rewrites, so the diff
+//! of the file shows what the change costs or saves.
+//! COUNTS-1: a count is equal to its committed one, unless the test names a tolerance for it with a
+//! reason. A missing count and a new count differ too.
 //! Not here: the papers' figures (`tests/as_committed.rs`), times (`docs/results`).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,36 +15,36 @@ use std::path::Path;
 
 use crate::error::StudyError;
 
-/// Writes the committed file anew instead of comparing with it.
+/// Rewrites the committed file instead of comparing with it.
 const WRITE: &str = "COSCAN_WRITE_COUNTS";
 
-/// What was counted, by experiment and name.
+/// The counts, by experiment and name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts(BTreeMap<String, BTreeMap<String, u64>>);
 
-/// A count that may differ.
+/// A count that may differ from the committed one.
 #[derive(Clone, Copy, Debug)]
 pub struct Tolerance {
     /// Its name.
     pub count: &'static str,
-    /// By how much of the committed one, in percent.
+    /// The allowed difference, in percent of the committed count.
     pub percent: u64,
-    /// Why it cannot be exact.
+    /// The reason why it cannot be exact.
     pub why: &'static str,
 }
 
 impl Counts {
-    /// Notes a count of an experiment.
+    /// Records a count of an experiment.
     pub fn note(&mut self, experiment: &str, count: &str, value: u64) {
         let counts = self.0.entry(experiment.to_owned()).or_default();
         counts.insert(count.to_owned(), value);
     }
 
-    /// Compares with the committed counts in `file`, or writes them anew if the environment says
-    /// so.
+    /// Compares with the committed counts in `file`, or rewrites the file if the environment
+    /// variable is set.
     ///
     /// # Errors
-    /// [`StudyError::Counts`] with a table of what differs; [`StudyError::Write`].
+    /// [`StudyError::Counts`] with a table of the differences; [`StudyError::Write`].
     pub fn hold_to(&self, file: &Path, tolerances: &[Tolerance]) -> Result<(), StudyError> {
         if std::env::var_os(WRITE).is_some_and(|write| write != "0" && !write.is_empty()) {
             return std::fs::write(file, self.json()).map_err(|source| StudyError::Write {
@@ -68,7 +69,7 @@ impl Counts {
     }
 
     fn json(&self) -> String {
-        // Maps of text and numbers can always be written.
+        // Maps of text and numbers can always be serialised.
         let mut text = serde_json::to_string_pretty(&self.0).unwrap_or_default();
         text.push('\n');
         text
@@ -99,7 +100,7 @@ impl Counts {
     }
 }
 
-/// A count that is not what it was.
+/// A count that differs from the committed one.
 struct Difference {
     experiment: String,
     count: String,

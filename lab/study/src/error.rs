@@ -1,23 +1,23 @@
-//! What can go wrong before or after an experiment.
+//! Errors before or after an experiment.
 
 use std::path::PathBuf;
 
-/// Why `coscan sim` gave up.
+/// Why `coscan sim` failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StudyError {
     /// There is no such experiment.
     #[error("there is no experiment {name:?}; `coscan sim list` names them: {known}")]
     UnknownExperiment {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// What there is.
+        /// The names that exist.
         known: String,
     },
-    /// An experiment over no seed says nothing.
+    /// An experiment needs at least one seed.
     #[error("--seeds must be at least 1")]
     NoSeeds,
-    /// The experiment draws nothing.
+    /// The experiment has no figure.
     #[error("experiment {name:?} has no plot")]
     NoPlot {
         /// The experiment.
@@ -28,21 +28,21 @@ pub enum StudyError {
     Write {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: std::io::Error,
     },
-    /// Something is done more or less often than is committed.
+    /// A count differs from the committed one.
     #[error("{}: other counts; COSCAN_WRITE_COUNTS=1 writes those that are meant\n{table}", path.display())]
     Counts {
         /// The committed counts.
         path: PathBuf,
-        /// What differs.
+        /// The differences.
         table: String,
     },
     /// A plot could not be drawn.
     #[error("the plot cannot be drawn: {reason}")]
     Draw {
-        /// What the plotting library said.
+        /// The error of the plotting library.
         reason: String,
     },
     /// A promise of the core was broken in a random world.
@@ -50,15 +50,15 @@ pub enum StudyError {
     Broken {
         /// The world's seed.
         seed: u64,
-        /// What broke.
+        /// The broken promise.
         message: String,
     },
-    /// A log cannot be replayed, or the core does something else.
+    /// A log cannot be replayed, or the core makes another decision.
     #[error("{}: {source}", path.display())]
     Replay {
         /// The log.
         path: PathBuf,
-        /// Why, and where.
+        /// The reason, and its place.
         source: coscan_sim::ReplayError,
     },
 }

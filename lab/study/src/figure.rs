@@ -4,7 +4,7 @@
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Figure {
     pub(crate) title: String,
-    /// Panels side by side.
+    /// The number of panels side by side.
     pub(crate) columns: usize,
     pub(crate) panels: Vec<Panel>,
 }
@@ -18,13 +18,13 @@ pub(crate) struct Panel {
     pub(crate) series: Vec<Series>,
 }
 
-/// An axis. Its range is that of the points, unless given.
+/// An axis. Its range is that of the points, unless it is given.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Axis {
     pub(crate) label: String,
     pub(crate) log: bool,
     pub(crate) range: Option<(f64, f64)>,
-    /// Names of the places 0, 1, 2, ...
+    /// Names of the positions 0, 1, 2, ...
     pub(crate) names: Vec<String>,
 }
 
@@ -62,7 +62,7 @@ impl Axis {
 #[derive(Clone, Debug)]
 pub(crate) struct Series {
     pub(crate) name: String,
-    /// Which of the colours.
+    /// The index of the colour.
     pub(crate) color: usize,
     pub(crate) mark: Mark,
 }

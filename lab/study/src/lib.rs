@@ -1,10 +1,9 @@
-//! `coscan sim`: the papers' experiments in the simulator, their claims, and faults by the
-//! thousand.
+//! `coscan sim`: the papers' experiments in the simulator with their claims, and random worlds with
+//! faults.
 //!
-//! Idea: what an experiment is and what it must show stands here, once, as data: figures beside the
-//! paper's, claims with their evidence, plots. The machine is `coscan-sim`'s, the decisions are
-//! `coscan-core`'s. Everything is fixed by (commit, seed), but for `thread_clock`, which times the
-//! scheduler itself.
+//! Idea: an experiment and its claims are defined here, once, as data: figures beside the paper's,
+//! claims with their evidence, plots. `coscan-sim` models the machine, `coscan-core` decides.
+//! (commit, seed) fixes everything, except `thread_clock`, which times the scheduler itself.
 
 mod beyond;
 mod catalog;

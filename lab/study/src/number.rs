@@ -1,6 +1,6 @@
 //! How is a figure written for people?
 
-/// A number with three or four figures that count.
+/// The number rounded to about three significant digits; from 100 on to an integer.
 pub(crate) fn number(value: f64) -> String {
     let size = value.abs();
     if size >= 100.0 || value == 0.0 {

@@ -1,8 +1,8 @@
 //! Draws a figure as SVG.
 //!
-//! The legend stands between the title and the panels, once for all of them, for there it covers
-//! nothing.
-//! Not here: what is drawn (`figure.rs` and the experiments). Text is left to the reader's fonts.
+//! The legend is between the title and the panels, once for all panels, so that it covers no
+//! points.
+//! Not here: the content (`figure.rs` and the experiments). Fonts of the text are the reader's.
 
 use plotters::coord::Shift;
 use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
@@ -23,14 +23,14 @@ const COLORS: [RGBColor; 7] = [
     RGBColor(86, 180, 233),
     RGBColor(0, 0, 0),
 ];
-/// The colour of what the paper says.
+/// The colour of the paper's figures.
 pub(crate) const PAPER: usize = 6;
 const PANEL: (u32, u32) = (460, 320);
-/// A panel alone.
+/// The size of a single panel.
 const LARGE: (u32, u32) = (760, 480);
 const TITLE_HEIGHT: u32 = 36;
-/// Pixels of the legend: of a row, of a letter at most, and of a name's colour with the space
-/// around it.
+/// Pixels of the legend: the height of a row, the largest width of a letter, and the width of a
+/// name's colour with the space around it.
 const LEGEND_ROW: u32 = 18;
 const LEGEND_LETTER: u32 = 6;
 const LEGEND_SPACE: u32 = 36;
@@ -73,7 +73,7 @@ pub(crate) fn svg(figure: &Figure) -> Result<String, StudyError> {
             reason: error.to_string(),
         })?;
     }
-    // What is the default anyway makes up half of a figure with thousands of dots.
+    // Attributes with default values make up half of a figure with thousands of dots.
     Ok(text
         .replace(" opacity=\"1\"", "")
         .replace(" stroke=\"none\" stroke-width=\"1\"", ""))
@@ -127,7 +127,7 @@ fn draw_panel(panel: &Panel, area: &Area<'_>) -> Result<(), Box<dyn std::error::
     let points = panel.series.iter().flat_map(|series| series.mark.points());
     let (xs, ys): (Vec<f64>, Vec<f64>) = points.unzip();
     let (x, y) = (range(&panel.x, &xs), range(&panel.y, &ys));
-    // The four combinations have four types.
+    // The four combinations of linear and logarithmic axes have four types.
     match (panel.x.log, panel.y.log) {
         (false, false) => draw_in(panel, area, x.0..x.1, y.0..y.1),
         (true, false) => draw_in(panel, area, (x.0..x.1).log_scale(), y.0..y.1),
@@ -136,7 +136,7 @@ fn draw_panel(panel: &Panel, area: &Area<'_>) -> Result<(), Box<dyn std::error::
     }
 }
 
-/// From 0, or from the least on a logarithmic axis, with some air.
+/// From 0, or from the smallest value on a logarithmic axis, with a margin.
 fn range(axis: &Axis, values: &[f64]) -> (f64, f64) {
     if let Some(range) = axis.range {
         return range;
@@ -231,7 +231,7 @@ where
     Ok(())
 }
 
-/// A place's name, or its number.
+/// The name of a position, or its number.
 fn tick(names: &[String], value: f64) -> String {
     if names.is_empty() {
         let text = number(value);

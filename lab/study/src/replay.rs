@@ -1,4 +1,4 @@
-//! `coscan sim replay`: does the core still decide what it decided when a log was written?
+//! `coscan sim replay`: does the core still make the decisions that a log recorded?
 
 use std::fs::File;
 use std::io::BufReader;
@@ -16,10 +16,10 @@ pub(crate) struct Options {
     file: PathBuf,
 }
 
-/// Replays the log and prints what came of it.
+/// Replays the log and prints the result.
 ///
 /// # Errors
-/// The file is no log, is damaged, or the core decides otherwise: then the error says at which
+/// The file is no log, is damaged, or the core makes another decision; the error then names the
 /// event.
 pub(crate) fn run(options: &Options) -> Result<(), StudyError> {
     let path = &options.file;

@@ -1,4 +1,4 @@
-//! What an experiment shows: figures beside the paper's, and claims with their evidence.
+//! The result of an experiment: figures beside the paper's, and claims with their evidence.
 
 use std::fmt::Write as _;
 
@@ -13,15 +13,15 @@ use crate::statistics::Spread;
 /// The result of an experiment, as `--json` writes it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// Its name.
+    /// The name of the experiment.
     pub experiment: String,
-    /// Seeds it was run over.
+    /// The number of seeds.
     pub seeds: u64,
     /// The figures.
     pub rows: Vec<Row>,
-    /// What it must show.
+    /// The claims.
     pub claims: Vec<Claim>,
-    /// What `--plot` draws.
+    /// The figure that `--plot` draws.
     #[serde(skip)]
     pub(crate) figure: Option<Figure>,
 }
@@ -29,15 +29,15 @@ pub struct Report {
 /// A figure.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// What it is, with its unit.
+    /// Its description, with its unit.
     pub label: String,
-    /// The paper's, if it gives one.
+    /// The paper's figure, if the paper gives one.
     pub paper: Option<f64>,
-    /// Our mean over the seeds.
+    /// The measured mean over the seeds.
     pub ours: f64,
     /// The 5th percentile over the seeds.
     pub p05: f64,
-    /// The 95th.
+    /// The 95th percentile over the seeds.
     pub p95: f64,
 }
 
@@ -50,19 +50,19 @@ pub struct Claim {
     pub holds: bool,
     /// The figures that decide it.
     pub evidence: String,
-    /// What the paper says, for claims that are one figure against another.
+    /// The paper's figure, for claims that compare one figure with another.
     #[serde(flatten)]
     pub source: Option<Source>,
 }
 
-/// A claim's place in the paper, and what stands there.
+/// The place of a claim in the paper, and the paper's statement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Source {
-    /// The paper's figure, such as `4a`.
+    /// The number of the paper's figure, such as `4a`.
     pub figure: String,
-    /// Its number or word.
+    /// The paper's number or word.
     pub paper: String,
-    /// Ours.
+    /// The measured number or word.
     pub ours: String,
 }
 
@@ -101,7 +101,7 @@ impl Report {
         });
     }
 
-    /// A claim of a figure: the paper's number or word beside ours.
+    /// A claim about a figure: the paper's number or word beside the measured one.
     pub(crate) fn figure_claim(
         &mut self,
         figure: &str,
@@ -128,10 +128,10 @@ impl Report {
         self.claims.iter().filter(|claim| !claim.holds)
     }
 
-    /// Its figure as the text of an SVG file.
+    /// The figure of the report as the text of an SVG file.
     ///
     /// # Errors
-    /// [`StudyError::NoPlot`] if it has none, [`StudyError::Draw`].
+    /// [`StudyError::NoPlot`] if the report has no figure, [`StudyError::Draw`].
     pub fn svg(&self) -> Result<String, StudyError> {
         let figure = self.figure.as_ref().ok_or_else(|| StudyError::NoPlot {
             name: self.experiment.clone(),
@@ -139,7 +139,7 @@ impl Report {
         plot::svg(figure)
     }
 
-    /// As a table for people.
+    /// The report as a table for people.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = String::new();

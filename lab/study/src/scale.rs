@@ -1,6 +1,6 @@
 //! `coscan sim scale`: events per second and memory of the core with many scans over many chunks.
 //!
-//! The worlds are coscan-sim's; this reads the clock and `/proc`, and prints.
+//! Not here: the worlds (coscan-sim). This file reads the clock and `/proc`, and prints.
 
 use std::time::Instant;
 
@@ -32,7 +32,7 @@ fn world(text: &str) -> Result<(u64, u32), String> {
     world.ok_or_else(|| "not of the form 64x100000".to_owned())
 }
 
-/// Runs the worlds and prints a line each.
+/// Runs the worlds and prints one line for each.
 pub(crate) fn run(options: &Options) {
     println!("world          policy      model  events/s  ns/event  scans ended  memory MiB");
     for &(scans, chunks) in &options.worlds {
@@ -86,7 +86,7 @@ fn time(options: ScaleOptions, events: u64) {
     );
 }
 
-/// Resident memory of this process, where the system tells.
+/// Resident memory of this process, where the system reports it.
 fn resident_mib() -> Option<f64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;

@@ -9,7 +9,7 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// Of some values; all zero if there are none.
+    /// Of these values; all zero if there are none.
     pub(crate) fn of(values: impl IntoIterator<Item = f64>) -> Self {
         let mut values: Vec<f64> = values.into_iter().collect();
         values.sort_by(f64::total_cmp);
@@ -20,8 +20,8 @@ impl Spread {
         }
     }
 
-    /// Whether a single observation lies within the 5th and 95th percentile, widened by a share on
-    /// both sides.
+    /// Whether a single observation lies between the 5th and 95th percentile, widened by this share
+    /// on both sides.
     pub(crate) fn admits(&self, value: f64, share: f64) -> bool {
         value >= self.p05 * (1.0 - share) && value <= self.p95 * (1.0 + share)
     }
@@ -32,8 +32,8 @@ pub(crate) fn mean(values: impl Iterator<Item = f64>) -> f64 {
     if count > 0.0 { sum / count } else { 0.0 }
 }
 
-/// The smallest of ascending values that at least `percent` of all are not above (nearest rank); 0
-/// of none.
+/// The nearest-rank percentile of ascending values: the smallest value such that at least `percent`
+/// of all are at most as large; 0 if there are none.
 #[must_use]
 pub fn percentile(sorted: &[f64], percent: usize) -> f64 {
     let rank = (sorted.len() * percent).div_ceil(100).max(1);

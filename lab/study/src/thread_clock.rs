@@ -1,20 +1,20 @@
-//! The one place that reads a clock of the host: what do the core's decisions cost?
+//! What do the core's decisions cost? The only file that reads a clock of the host.
 //!
-//! Idea: the CPU time of this thread, not the time of day: on a machine that does other things too,
-//! a decision during which the thread was put aside would count a thousand times.
-//! Reading the clock is a system call; what an empty measurement shows is taken off.
+//! Idea: it measures the CPU time of this thread, not wall-clock time: on a busy machine a decision
+//! during which the thread was preempted would otherwise count a thousand times. Reading the clock
+//! is a system call; the result of an empty measurement is subtracted.
 
 use std::time::Duration;
 
 use coscan_sim::Watch;
 
-/// Adds up the CPU time that the core takes.
+/// Adds up the CPU time of the core.
 #[derive(Debug)]
 pub(crate) struct Stopwatch {
     begun: Duration,
     total: Duration,
     events: u32,
-    /// What an empty measurement shows.
+    /// The result of an empty measurement.
     empty: Duration,
 }
 

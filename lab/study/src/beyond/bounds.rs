@@ -1,7 +1,7 @@
-//! How far from the best possible? Bytes and time of every policy over what no schedule could go
-//! below, on the workloads of Tables 2 and 3.
-//!
-//! The union bounds all schedules; Belady's figure bounds evictions only, in the order in which
+//! How far is each policy from the best possible? Bytes and time of every policy divided by their
+//! lower bounds, on the workloads of Tables 2 and 3.
+//! The union bounds all schedules; Belady's figure bounds only the evictions, in the order in which
+//! the policy handed out chunks.
 //! that policy handed out chunks.
 
 use coscan_core::{Policy, TurnLimit};
@@ -26,7 +26,7 @@ const POLICIES: [(&str, Policy, Option<TurnLimit>); 7] = [
     ("relevance", Policy::Relevance, Some(TURNS)),
 ];
 
-/// A workload, under a policy for a seed.
+/// A workload: its name, and its scenario for a policy and a seed.
 struct Workload {
     name: &'static str,
     scenario: fn(Policy, u64) -> Scenario,
@@ -43,7 +43,7 @@ const WORKLOADS: [Workload; 2] = [
     },
 ];
 
-/// What of a run is compared, and with what.
+/// A figure of a run in relation to its bound.
 struct Measure {
     label: &'static str,
     of: fn(&Outcome, &Bounds) -> f64,

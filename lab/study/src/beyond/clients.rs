@@ -1,9 +1,9 @@
 //! Twelve clients ask four whole-table queries each, of eight kinds, all from the first instant, in
 //! memory: the shape of `coscan bench mix`, TPC-H's queries of lineitem.
 //!
-//! What Q1 and Q6 cost is measured (docs/results/fragments); the other kinds stand around them, for
-//! what their scans alone cost is not known. The machine is that of `mixes.rs` with decode, and
-//! reads from the page cache.
+//! The costs of Q1 and Q6 are measured (docs/results/fragments); those of the other kinds are
+//! chosen around them, because the costs of their scans alone are not known. The machine is that of
+//! `mixes.rs` with decode, and reads from the page cache.
 
 use coscan_core::{ChunkSet, ColumnSet, Part, Policy};
 use coscan_sim::{DeviceModel, Query, Random, Scenario, streams};
@@ -11,7 +11,7 @@ use coscan_sim::{DeviceModel, Query, Random, Scenario, streams};
 use super::mixes::decoding;
 use crate::coop::machine::{CHUNKS, rows};
 
-/// A kind and the CPU time of one of it alone, milliseconds.
+/// Each kind with the CPU time of one such query alone, in milliseconds.
 pub(crate) const KINDS: [(&str, u64); 8] = [
     ("Q1", 2_240),
     ("Q6", 480),

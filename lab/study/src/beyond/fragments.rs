@@ -1,10 +1,10 @@
-//! What does it change that a chunk is worked on once for all queries of a class? And is one job
-//! for all classes better than a job for each?
+//! What is the effect of working on a chunk once for all queries of a class? And is one job for all
+//! classes better than one job per class?
 //!
 //! The workloads of Tables 2 and 3, and clients that ask from memory; each without sharing, with a
-//! job for each class, and with one for all. Number of classes, price of a chunk, what of it is
-//! decode or a query's own, and cores are varied, one at a time.
-//! Not here: how a job takes its time (`coscan-sim`, `run/jobs.rs`).
+//! job per class, and with one job for all. Varied, one at a time: the number of classes, the price
+//! of a chunk, its share of decode, the share of a query's own work, and the number of cores.
+//! Not here: the time of a job (`coscan-sim`, `run/jobs.rs`).
 
 use coscan_core::{Policy, TurnLimit};
 use coscan_sim::{Fragments, Jobs, Outcome, Query, Scenario};
@@ -20,7 +20,7 @@ use crate::statistics::Spread;
 
 pub(crate) const NAME: &str = "beyond-fragments";
 
-/// How work is shared: by nobody, by jobs of a class, by jobs of all classes.
+/// The ways of sharing work: none, jobs of a class, jobs of all classes.
 const MODES: [(&str, Option<Jobs>); 3] = [
     ("alone", None),
     ("each", Some(Jobs::OfClass)),
@@ -33,18 +33,18 @@ const ONE: usize = 2;
 struct Workload {
     name: &'static str,
     scenario: fn(Policy, u64) -> Scenario,
-    /// Its shortest queries.
+    /// The name of its shortest queries.
     short: &'static str,
-    /// The class of the n-th query, of so many classes.
+    /// The class of the n-th query, if there are this many classes.
     class: fn(&Query, u16, u16) -> u16,
-    /// The queries that are fragments, if not all.
+    /// The names of the queries that are fragments; `None` if all are.
     fragments: Option<&'static [&'static str]>,
 }
 
 /// Clients whose queries are all fragments.
 const CLIENTS: &str = "clients";
 
-/// The clients, of whose queries only those without joins are fragments.
+/// The clients, with only the queries without joins as fragments.
 const MIX: &str = "mix";
 
 const WORKLOADS: [Workload; 4] = [
@@ -74,12 +74,12 @@ const WORKLOADS: [Workload; 4] = [
         scenario: clients::scenario,
         short: "Q6",
         class: of_kind,
-        // What the engine recognises: what joins do to a chunk is no fragment.
+        // The fragments that the engine recognises: the work of joins on a chunk is no fragment.
         fragments: Some(&["Q1", "Q6"]),
     },
 ];
 
-/// FAST and SLOW group by different things: half of the classes are of each.
+/// FAST and SLOW have different grouping expressions: half of the classes are of each.
 fn of_speed(query: &Query, n: u16, classes: u16) -> u16 {
     let half = (classes / 2).max(1);
     let first = if query.name.starts_with('F') { 0 } else { half };
@@ -92,21 +92,21 @@ fn of_kind(query: &Query, _: u16, classes: u16) -> u16 {
     u16::try_from(kind.unwrap_or(0)).unwrap_or(0) % classes
 }
 
-/// What is varied.
+/// The varied parameters.
 #[derive(Clone, Copy)]
 struct Setting {
     name: &'static str,
     classes: u16,
-    /// Of what the paper's queries cost, in quarters.
+    /// The price of a chunk, in quarters of the cost of the paper's queries.
     price_quarters: u64,
     cores: u64,
     own_of_1000: u64,
-    /// Of what a chunk costs, so much is decode; as the workload has it if `None`.
+    /// The percentage of a chunk's cost that is decode; `None` for that of the workload.
     decode_percent: Option<u64>,
 }
 
-/// Eight Q1 at once, no two alike, cost 1.14 of one, eight Q6 2.4 (docs/results/fragments): 2 and
-/// 20 % for each that joins.
+/// Eight different Q1 at once cost 1.14 times one, eight Q6 2.4 times (docs/results/fragments): 2
+/// and 20 % for each query that joins.
 const BASE: Setting = Setting {
     name: "4 classes",
     classes: 4,
@@ -164,7 +164,7 @@ fn scenario(workload: &Workload, setting: Setting, jobs: Option<Jobs>, seed: u64
     });
     scenario.abm.loads_max = LOADS_MAX;
     scenario.cores = setting.cores;
-    // The bonus of threads that have slept: a job belongs to no query, and has no history.
+    // No bonus of threads that have slept: a job belongs to no query, and has no history.
     scenario.favoured_ns = 0;
     scenario.decode_window_ns = WINDOW_NS;
     let own_of_1000 = setting.own_of_1000;
@@ -184,7 +184,7 @@ fn scenario(workload: &Workload, setting: Setting, jobs: Option<Jobs>, seed: u64
     scenario
 }
 
-/// A run.
+/// The figures of a run.
 struct Run {
     figures: Figures,
     outcome: Outcome,
@@ -194,7 +194,7 @@ struct Run {
 
 type Measure = (&'static str, fn(&Run) -> f64);
 
-/// What is said of a run.
+/// The figures that are reported for a run.
 const MEASURES: [Measure; 8] = [
     ("stream time (s)", |run| run.figures.stream_s),
     ("latency", |run| run.figures.normalized),
@@ -217,7 +217,7 @@ const TOTAL: usize = 4;
 const DEVICE: usize = 5;
 const CORES: usize = 6;
 
-/// A workload in a setting: for each mode its runs.
+/// A workload in a setting, with the runs of each mode.
 struct Case {
     name: String,
     modes: Vec<Vec<Run>>,
@@ -248,7 +248,7 @@ impl Case {
         Spread::of(self.modes[mode].iter().map(MEASURES[measure].1))
     }
 
-    /// A figure of a mode over that of another, seed by seed.
+    /// A figure of one mode divided by that of another, seed by seed.
     fn over(&self, mode: usize, other: usize, measure: usize) -> Spread {
         let of = MEASURES[measure].1;
         let pairs = self.modes[mode].iter().zip(&self.modes[other]);
@@ -269,7 +269,7 @@ impl Case {
         }
     }
 
-    /// Whether the cores need longer than the device.
+    /// Whether the cores take longer than the device.
     fn is_bound_by_cores(&self, mode: usize) -> bool {
         self.spread(mode, CORES).mean > self.spread(mode, DEVICE).mean
     }
@@ -279,7 +279,7 @@ pub(crate) fn run(seeds: u64) -> Report {
     let mut report = Report::new(NAME, seeds);
     let mut cases = Vec::new();
     for workload in &WORKLOADS {
-        // Two classes are two classes, however many there might be.
+        // This workload always has two classes, whatever the setting says.
         let alike = |setting: &Setting| workload.name == MIX && setting.classes != BASE.classes;
         for setting in SETTINGS.into_iter().filter(|setting| !alike(setting)) {
             let case = Case::of(workload, setting, seeds);
@@ -301,7 +301,7 @@ pub(crate) fn run(seeds: u64) -> Report {
     report
 }
 
-/// Of two figures that are to be equal but for noise.
+/// The largest ratio of two figures that count as equal, to allow for noise.
 const EQUAL: f64 = 1.02;
 
 fn claims(report: &mut Report, cases: &[Case]) {
@@ -396,7 +396,7 @@ fn claims(report: &mut Report, cases: &[Case]) {
     );
 }
 
-/// Where a mode is worst against another, and by how much.
+/// The case in which a mode is worst in comparison with another, and the ratio.
 fn worst(cases: &[Case], mode: usize, other: usize, measure: usize) -> (&str, f64) {
     let ratios = cases
         .iter()

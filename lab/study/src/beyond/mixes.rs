@@ -1,9 +1,9 @@
-//! `relevance`, which takes turns, against the paper's, in the fifteen mixes of Figure 5, on two
-//! machines.
+//! `relevance`, which takes turns, compared with the paper's policy, in the fifteen mixes of Figure
+//! 5, on two machines.
 //!
-//! The paper's machine reads 80 ms for a chunk that costs SLOW 137 ms of CPU. The other is a
-//! machine of today with compressed files: it has room for the whole table, decode is half of a
-//! scan's CPU time, and scans that begin on a chunk together share it.
+//! The paper's machine takes 80 ms to read a chunk that costs SLOW 137 ms of CPU. The other is a
+//! present-day machine with compressed files: the whole table fits into memory, decode is half of a
+//! scan's CPU time, and scans that begin to work on a chunk together share it.
 
 use coscan_core::Policy;
 use coscan_sim::Scenario;
@@ -20,7 +20,7 @@ use crate::statistics::Spread;
 
 pub(crate) const NAME: &str = "beyond-mixes";
 
-/// A machine: how it differs from the paper's.
+/// A machine: its name, and its difference from the paper's.
 struct Machine {
     name: &'static str,
     change: fn(Scenario) -> Scenario,
@@ -37,11 +37,11 @@ const MACHINES: [Machine; 2] = [
     },
 ];
 
-/// The engine keeps the first 16 batches of a chunk for newcomers: a sixth of the 100 ms that a
-/// chunk takes, at least.
+/// The engine keeps the first 16 batches of a chunk for scans that join later: at least a sixth of
+/// the 100 ms that a chunk takes.
 pub(crate) const WINDOW_NS: u64 = 15_000_000;
 
-/// Of a mix that is to be won: better on both dimensions in so many of the fifteen.
+/// In how many of the fifteen mixes turns must be better on both dimensions.
 const WON_MIN: usize = 12;
 
 pub(crate) fn decoding(mut scenario: Scenario) -> Scenario {
@@ -56,7 +56,7 @@ pub(crate) fn decoding(mut scenario: Scenario) -> Scenario {
     scenario
 }
 
-/// Turns over none, in a mix.
+/// The figures with turns divided by those without, in one mix.
 struct Point {
     mix: String,
     stream: Spread,

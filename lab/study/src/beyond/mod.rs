@@ -1,4 +1,5 @@
-//! Experiments of our own: what the papers' policies do not do, and what no policy can.
+//! Experiments beyond the papers: effects that the papers' policies do not have, and limits of all
+//! policies.
 
 use coscan_core::TurnLimit;
 
@@ -7,8 +8,8 @@ mod clients;
 pub(crate) mod fragments;
 pub(crate) mod mixes;
 
-/// As in the engine on two cores: as many chunks in work. A query always works on what it was
-/// handed, so no turn ends by itself.
+/// As in the engine on two cores: as many chunks are in work. A query always works on its chunk, so
+/// no turn ends by its length.
 const TURNS: TurnLimit = TurnLimit {
     chunks_max: 2,
     length_ns_max: 3_600_000_000_000,

@@ -1,7 +1,7 @@
 //! Figure 2: how likely is it that a randomly filled buffer holds a chunk that a query can use?
 //!
-//! Equation (1) against the core itself: a scan of random chunks fills the buffer, a query over a
-//! range asks for its first chunk, and either it is handed one at once or not.
+//! Equation (1) compared with the core itself: a scan of random chunks fills the buffer, then a
+//! query over a range requests its first chunk, and either gets one at once or does not.
 
 use coscan_core::{
     Abm, Action, ChunkId, ChunkLayout, ChunkSet, ColumnId, ColumnSet, DeviceId, Event, Part,
@@ -17,13 +17,13 @@ use crate::statistics::Spread;
 pub(crate) const NAME: &str = "coop-fig2";
 
 const TABLE: TableId = TableId(0);
-/// Chunks of the table, so that a chunk is a percent.
+/// Chunks of the table, so that a chunk is one percent.
 const CHUNKS: u32 = 100;
 /// Buffers, percent of the table.
 const BUFFERS: [u32; 5] = [1, 5, 10, 20, 50];
 /// Ranges, percent of the table.
 const RANGES: [u32; 8] = [1, 2, 5, 10, 20, 40, 60, 100];
-/// Draws for each point and seed.
+/// Draws per point and seed.
 const DRAWS: u64 = 500;
 
 /// Equation (1).
@@ -34,7 +34,7 @@ fn equation(buffer: u32, range: u32) -> f64 {
     1.0 - none
 }
 
-/// Whether the core hands a query over `range` chunks one of `buffer` random ones at once.
+/// Whether a query over `range` chunks gets one of `buffer` random resident chunks at once.
 fn found(buffer: u32, range: u32, random: &mut Random) -> bool {
     let mut core = Core::new(buffer);
     let mut all: Vec<u32> = (0..CHUNKS).collect();
@@ -49,7 +49,7 @@ fn found(buffer: u32, range: u32, random: &mut Random) -> bool {
     core.tell(Event::ChunkRequested { scan: ScanId(1) }) == Answer::Chunk
 }
 
-/// What a query that asked got.
+/// The answer to a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Answer {
     Nothing,
@@ -57,7 +57,7 @@ enum Answer {
     Exhausted,
 }
 
-/// A core whose loads are done at once, as long as they are.
+/// A core whose loads complete at once while `loads` is true, and never otherwise.
 struct Core {
     abm: Abm,
     loads: bool,
@@ -99,13 +99,13 @@ impl Core {
             ordered: false,
             devices_max: None,
         };
-        // What the second scan lacks must not be brought before it asks, for it would take the
-        // place of what is there.
+        // The chunks that the second scan misses must not be loaded before its request, because
+        // they would replace resident chunks.
         self.loads = scan == ScanId(0);
         self.tell(Event::ScanRegistered { scan, spec });
     }
 
-    /// Tells the core; chunks handed out are given back at once.
+    /// Sends an event; every delivered chunk is released at once.
     fn tell(&mut self, event: Event) -> Answer {
         let mut answer = Answer::Nothing;
         let mut events = vec![event];
@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn the_core_finds_what_is_there_and_nothing_else() {
         let mut random = Random::new(1);
-        // More chunks buffered and wanted than the table has: they meet.
+        // The buffered and the wanted chunks together are more than the table, so they overlap.
         assert!((0..20).all(|_| found(50, 60, &mut random)));
         let hits = (0..2_000).filter(|_| found(10, 10, &mut random)).count();
         // 0.67; four standard deviations are 0.042.

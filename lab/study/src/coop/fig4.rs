@@ -1,8 +1,8 @@
 //! Figure 4: which chunks does each policy read when?
 //!
-//! Table 2's workload in the arrangement of seed 0 is drawn; the claims are decided over all seeds.
-//! A *front* is a run of loads of neighbouring chunks, ascending, each at most [`MEMORY`] loads
-//! after the one before.
+//! The figure shows Table 2's workload in the arrangement of seed 0; the claims are decided over
+//! all seeds. A *front* is a run of loads of neighbouring chunks, ascending, each at most
+//! [`MEMORY`] loads after its predecessor.
 
 use std::collections::BTreeMap;
 
@@ -21,24 +21,24 @@ use coscan_sim::Random;
 
 pub(crate) const NAME: &str = "coop-fig4";
 
-/// After so many other loads a front is over.
+/// A front ends after this many other loads.
 const MEMORY: usize = 64;
 
 /// The shape of an access pattern.
 struct Shape {
-    /// Fronts that go on at the same time, on average over the loads.
+    /// The number of fronts at a time, averaged over the loads.
     fronts: f64,
-    /// Percent of the loads that begin a front.
+    /// The percentage of loads that begin a front.
     jumps: f64,
 }
 
 fn shape(accesses: &[Access]) -> Shape {
-    // The chunk each front would read next, and when it read last.
+    // For each front the chunk that it would read next, and the position of its last load.
     let mut fronts: BTreeMap<u32, usize> = BTreeMap::new();
     let (mut active, mut jumps) = (0, 0);
     for (at, access) in accesses.iter().enumerate() {
         fronts.retain(|_, &mut last| at - last <= MEMORY);
-        // A sweep that begins anew at the first chunk is no jump.
+        // A sweep that wraps around to the first chunk is not a jump.
         let wrapped = access.chunk.0 == 0 && fronts.remove(&CHUNKS).is_some();
         if fronts.remove(&access.chunk.0).is_none() && !wrapped {
             jumps += 1;
@@ -132,8 +132,8 @@ fn panel(place: usize, accesses: &[Access]) -> Panel {
     }
 }
 
-/// Loads of a SLOW full scan and a FAST one that comes 3 s later under attach, if nothing is ever
-/// evicted and with Table 2's buffer.
+/// The loads of a SLOW full scan and a FAST one that starts 3 s later, under attach: with a buffer
+/// of the whole table, and with Table 2's buffer.
 fn detached() -> (f64, f64) {
     let loads = |buffer| {
         let mut random = Random::new(0);

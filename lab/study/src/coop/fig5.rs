@@ -1,9 +1,9 @@
 //! Figure 5: fifteen mixes of query speeds and range sizes, throughput and latency relative to
 //! relevance.
 //!
-//! The paper names the mixes `SPEED-SIZE`: five mixtures of FAST and SLOW, three sets of ranges.
-//! Which five it does not say in full; ours go from fast only to slow only. Each query's speed and
-//! range is drawn.
+//! The paper names the mixes `SPEED-SIZE`: five mixtures of FAST and SLOW, three sets of ranges. It
+//! does not state all five mixtures; those here range from fast only to slow only. The speed and
+//! the range of each query are drawn.
 
 use coscan_core::Policy;
 use coscan_sim::{Random, Scenario, streams};
@@ -47,7 +47,7 @@ pub(crate) fn scenario(policy: Policy, seed: u64, speeds: &[Speed], sizes: &[u32
     rows(policy, CHUNKS, BUFFER_CHUNKS, streams(queries, DELAY_NS))
 }
 
-/// A policy in a mix, relative to relevance.
+/// The figures of a policy in a mix, relative to relevance.
 struct Point {
     mix: String,
     stream: f64,

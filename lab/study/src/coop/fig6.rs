@@ -1,6 +1,6 @@
-//! Figure 6: what does each policy make of buffers from an eighth of the table to all of it?
+//! Figure 6: how do the policies perform with buffers from an eighth of the table to all of it?
 //!
-//! A table of 2 GB, 8 streams of 4 queries over 1, 10, 50 and 100 %: fast ones only
+//! A table of 2 GB, 8 streams of 4 queries over 1, 10, 50 and 100 %: fast queries only
 //! (disk-intensive), or fast and slow (CPU-intensive).
 
 use coscan_core::Policy;
@@ -59,7 +59,7 @@ fn one_of(n: usize, random: &mut Random) -> usize {
     usize::try_from(random.below(n as u64)).unwrap_or(0)
 }
 
-/// Means by set, figure, policy, and eighths less one.
+/// Means by set, figure, policy, and eighths minus one.
 type Means = Vec<[[Vec<f64>; 4]; 4]>;
 
 pub(crate) fn run(seeds: u64) -> Report {
@@ -171,7 +171,7 @@ fn claims(report: &mut Report, means: &Means) {
     );
 }
 
-/// Pearson's.
+/// Pearson's correlation.
 fn correlation(xs: &[f64], ys: &[f64]) -> f64 {
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
     let (mx, my) = (mean(xs), mean(ys));

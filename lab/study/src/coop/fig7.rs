@@ -1,8 +1,8 @@
 //! Figure 7: how does the mean query time grow with the number of concurrent queries?
 //!
 //! 1 to 32 streams of 4 queries, all of one range size (5, 20 or 50 %), begin at once. The paper
-//! does not say how fast the queries are; ours are FAST, for the gains over attach that it reports
-//! are those of an I/O-bound system.
+//! does not say how fast the queries are. Here they are FAST, because the gains over attach that
+//! the paper reports are those of an I/O-bound system.
 
 use coscan_core::Policy;
 use coscan_sim::{Random, Scenario, streams};

@@ -1,9 +1,10 @@
-//! Figure 8: what do the core's decisions cost, and how much of the execution time is that?
+//! Figure 8: what do the core's decisions cost, and which part of the execution time is that?
 //!
-//! 16 streams of 4 FAST queries over 1, 10 or 100 % of a table of 2 GB, cut into ever more chunks.
-//! The cost is what the real core takes on this machine, in CPU time of the thread, measured around
+//! 16 streams of 4 FAST queries over 1, 10 or 100 % of a table of 2 GB, divided into more and more
+//! chunks. The cost is the CPU time of the real core on this machine, measured per thread around
 //! every event; the execution time is that of the simulated machine. So this experiment alone
-//! depends on where it runs. One seed for every number of chunks: the cost hardly depends on it.
+//! depends on the machine that runs it. One seed per number of chunks: the cost hardly depends on
+//! the seed.
 
 use coscan_core::Policy;
 use coscan_sim::{Random, Scenario, streams};
@@ -22,13 +23,14 @@ pub(crate) const NAME: &str = "coop-fig8";
 const TABLE_BYTES: u64 = 2 << 30;
 /// From chunks of 16 MiB to 21 KB.
 const CHUNKS: [u32; 6] = [128, 512, 2_048, 8_192, 32_768, 100_000];
-/// The paper's largest number is not stated; its smallest chunk of a plausible size is 1 MB.
+/// The paper does not state its largest number of chunks; its smallest chunk of a plausible size is
+/// 1 MB.
 const PAPER_CHUNKS_MAX: u32 = 2_048;
 const SIZES: [u32; 3] = [1, 10, 100];
 
 fn scenario(policy: Policy, chunks: u32, percent: u32) -> Scenario {
     let mut random = Random::new(0);
-    // CPU per chunk is that of 16 MiB: it is spread over more chunks.
+    // The CPU time of 16 MiB is spread over more chunks.
     let mut query = || {
         let mut query = row_query(Speed::Fast, percent, chunks, &mut random);
         query.cpu_ns_per_chunk = query.cpu_ns_per_chunk * u64::from(CHUNKS[0]) / u64::from(chunks);
@@ -45,14 +47,14 @@ fn scenario(policy: Policy, chunks: u32, percent: u32) -> Scenario {
     scenario
 }
 
-/// What a run showed.
+/// The result of a run.
 #[derive(Clone, Copy)]
 struct Cost {
-    /// Seconds in the core for each query.
+    /// Seconds in the core per query.
     per_query_s: f64,
     /// Percent of the execution time.
     percent: f64,
-    /// Nanoseconds for each event.
+    /// Nanoseconds per event.
     per_event_ns: f64,
 }
 

@@ -1,4 +1,4 @@
-//! The example of the introduction: what do policies do to a short query beside a long one?
+//! The example of the introduction: how does each policy treat a short query beside a long one?
 //!
 //! "Assume a system has to execute two queries, Q1 and Q2, which enter the system at the same time
 //! and process data at the same speed. Q1 needs to read 30 pages and is scheduled first, while Q2
@@ -17,8 +17,8 @@ use crate::statistics::Spread;
 
 pub(crate) const NAME: &str = "coop-intro";
 
-/// Latencies of Q1 and Q2 in seconds, when Q1 reads the pages from `q1` on and Q2 those from `q2`
-/// on.
+/// Latencies of Q1 and Q2 in seconds, when Q1 reads the pages from `q1` on and Q2 the pages from
+/// `q2` on.
 fn latencies(policy: Policy, q1: u32, q2: u32) -> (f64, f64) {
     let query = |first: u32, pages: u32| Query {
         name: String::new(),
@@ -65,8 +65,8 @@ fn latencies(policy: Policy, q1: u32, q2: u32) -> (f64, f64) {
     (latency(0), latency(1))
 }
 
-/// Policy, first page of Q1 and of Q2, the paper's latencies. Normal's and elevator's are computed
-/// in the text.
+/// Policy, first page of Q1 and of Q2, the paper's latencies. The text computes those of normal and
+/// elevator.
 type Case = (&'static str, Policy, (u32, u32), Option<(f64, f64)>);
 const CASES: [Case; 6] = [
     ("normal", Policy::Normal, (0, 30), Some((40.0, 20.0))),

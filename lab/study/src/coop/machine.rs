@@ -1,23 +1,23 @@
-//! The machine and the tables of [CoopScans07 §5.1], and where each parameter comes from.
+//! The machine and the tables of [CoopScans07 §5.1], with the source of each parameter.
 //!
-//! One set of parameters for all policies and experiments. What the paper does not state follows
-//! from its Table 2:
+//! One set of parameters for all policies and experiments. Parameters that the paper does not state
+//! follow from its Table 2:
 //! - *Bandwidth.* "Slightly over 200 MB/s"; a FAST full scan alone takes 20.37 s for "over 4 GB",
 //!   256 chunks of 16 MiB.
 //! - *CPU per byte read.* CPU use times total time times two cores is 482, 457, 441 and 447
 //!   core-seconds under the four policies, which made 4186, 2325, 1404 and 1842 requests. The four
 //!   points lie on a line (residuals below 0.5 %): 421 core-seconds of query work and 14.7 ms per
-//!   request of 16 MiB. Reading itself costs CPU.
-//! - *SLOW.* Alone it is CPU-bound: 35.27 s for a full scan less the first load, 35.2 core-seconds;
-//!   11.73 tables' worth of SLOW is run.
-//! - *FAST.* What is left of the 421 core-seconds, over 12.79 tables' worth: 0.8 core-seconds for a
+//!   request of 16 MiB. So reading itself costs CPU.
+//! - *SLOW.* Alone it is CPU-bound: 35.27 s for a full scan minus the first load, 35.2
+//!   core-seconds; the workload has 11.73 tables' worth of SLOW.
+//! - *FAST.* The rest of the 421 core-seconds, over 12.79 tables' worth: 0.8 core-seconds for a
 //!   full scan.
-//! - *Positioning.* Under `normal` 4186 requests took 453 s, 108 ms each, 80 ms of them transfer:
-//!   28 ms for the four disks to seek, with the rotation of the last one.
-//! - *Favoured.* Under relevance S-01 takes 0.55 s, though it needs 0.4 core-seconds and the cores
-//!   are shared by half a dozen SLOW scans; S-10 takes three times its time alone. The scheduler of
-//!   the time (Linux 2.6 before 23) put threads that had slept ahead of others for up to a second
-//!   of CPU; 0.9 s.
+//! - *Positioning.* Under `normal` 4186 requests took 453 s, 108 ms each, of which 80 ms are
+//!   transfer: 28 ms for the four disks to seek, with the rotation of the last one.
+//! - *Favoured.* Under relevance S-01 takes 0.55 s, although it needs 0.4 core-seconds and half a
+//!   dozen SLOW scans share the cores; S-10 takes three times its time alone. The scheduler of the
+//!   time (Linux 2.6 older than .23) gave threads that had slept priority for up to a second of
+//!   CPU; here 0.9 s.
 
 use coscan_core::{
     AbmConfig, ChunkLayout, ChunkSet, ColumnSet, DeviceId, Part, Policy, StorageModel, TableLayout,
@@ -30,14 +30,14 @@ pub(crate) const CHUNK_BYTES: u64 = 16 << 20;
 pub(crate) const CHUNKS: u32 = 256;
 /// 1 GB.
 pub(crate) const BUFFER_CHUNKS: u64 = 64;
-/// Between the starts of two streams.
+/// The time between the starts of two streams.
 pub(crate) const DELAY_NS: u64 = 3_000_000_000;
 /// CPU of a SLOW scan of the whole table.
 pub(crate) const SLOW_NS: u64 = 35_200_000_000;
 /// CPU of a FAST scan of the whole table.
 pub(crate) const FAST_NS: u64 = 800_000_000;
 
-/// CPU of a query that goes ahead of the others'.
+/// The CPU time for which a query has priority.
 pub(crate) const FAVOURED_NS: u64 = 900_000_000;
 
 /// The storage.
@@ -57,7 +57,7 @@ pub(crate) const POLICIES: [Policy; 4] = [
     Policy::Relevance2007,
 ];
 
-/// The machine with a table of `chunks` chunks of 16 MiB and a buffer of `buffer` of them.
+/// The machine with a table of `chunks` chunks of 16 MiB and a buffer of `buffer` chunks.
 pub(crate) fn rows(policy: Policy, chunks: u32, buffer: u64, streams: Vec<Stream>) -> Scenario {
     let chunk = ChunkLayout {
         device: DeviceId(0),
@@ -81,7 +81,7 @@ pub(crate) fn rows(policy: Policy, chunks: u32, buffer: u64, streams: Vec<Stream
     }
 }
 
-/// The machine with a table in columns: `widths` bytes for each column of a chunk.
+/// The machine with a table in columns: `widths` is the size of each column of a chunk in bytes.
 pub(crate) fn columns(
     policy: Policy,
     chunks: u32,
@@ -111,19 +111,19 @@ pub(crate) fn columns(
     }
 }
 
-/// The scheduler as the paper has it: whatever is available is handed out, at once.
+/// The scheduler as in the paper: available chunks are handed out at once.
 ///
-/// `loads_max` bounds nothing: every scan's read is in the device's queue, which serves them in the
-/// order they came. With a single load outstanding, scans that have come to the same place get a
-/// turn each and overtake the others together: `normal` then makes 2930 requests in Table 2 where
-/// the paper's made 4186. The other policies hardly depend on it.
+/// `loads_max` bounds nothing: every scan's read is in the device's queue, which serves reads in
+/// the order of arrival. With a single outstanding load, scans that have reached the same position
+/// get a load each and overtake the others together: `normal` then makes 2930 requests in Table 2
+/// where the paper's made 4186. The other policies hardly depend on it.
 pub(crate) fn scheduler(policy: Policy, model: StorageModel, budget_bytes: u64) -> AbmConfig {
     AbmConfig {
         policy,
         model,
         budget_bytes,
         loads_max: 64,
-        // Nobody stalls: a query asks again as soon as it has worked.
+        // No scan stalls: a query requests its next chunk as soon as it has worked.
         stall_after_ns: 3_600_000_000_000,
         wait_unit_ns: 1_000_000_000,
         turns: None,
@@ -146,12 +146,12 @@ impl Speed {
         }
     }
 
-    /// What the paper calls a query over `percent` of the table: `F-01`.
+    /// The paper's name of a query over `percent` of the table: `F-01`.
     pub(crate) fn query_name(self, percent: u32) -> String {
         format!("{}-{percent:02}", self.letter())
     }
 
-    /// CPU per chunk of 16 MiB.
+    /// CPU time per chunk of 16 MiB.
     pub(crate) fn ns_per_chunk(self) -> u64 {
         let table = match self {
             Self::Fast => FAST_NS,
@@ -175,7 +175,7 @@ pub(crate) fn row_query(speed: Speed, percent: u32, chunks: u32, random: &mut Ra
     }
 }
 
-/// A range of `percent` of the chunks, at least one, wherever it fits.
+/// A range of `percent` of the chunks, at least one, at a random place.
 pub(crate) fn random_range(percent: u32, chunks: u32, random: &mut Random) -> ChunkSet {
     let length = (chunks * percent).div_ceil(100).max(1);
     let places = u64::from(chunks - length) + 1;

@@ -1,5 +1,5 @@
-//! What the paper's tables say of a run: stream time, normalised latency, total time, CPU use,
-//! requests.
+//! The figures of a run that the paper's tables report: stream time, normalised latency, total
+//! time, CPU use, requests.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub(crate) struct Figures {
     pub(crate) cpu_percent: f64,
     /// Requests to the device.
     pub(crate) requests: f64,
-    /// By class of query.
+    /// The figures of each class of query.
     pub(crate) classes: BTreeMap<String, Class>,
 }
 
@@ -37,8 +37,8 @@ pub(crate) struct Class {
     pub(crate) requests: f64,
 }
 
-/// Standalone times, simulated with the parameters of a scenario. Queries that differ only in where
-/// they read take the same.
+/// Standalone times, simulated with the parameters of a scenario. Queries that differ only in the
+/// place of their range take the same time.
 #[derive(Debug, Default)]
 pub(crate) struct Standalone {
     known: BTreeMap<(u64, u64, u64), u64>,
@@ -115,7 +115,7 @@ pub(crate) fn measure(scenario: &Scenario, alone: &mut Standalone) -> (Figures, 
     (figures, outcome)
 }
 
-/// In seconds, by the nearest rank.
+/// The 95th percentile in seconds, by the nearest rank.
 fn p95(latencies_ns: impl Iterator<Item = u64>) -> f64 {
     let mut all: Vec<u64> = latencies_ns.collect();
     all.sort_unstable();
@@ -134,7 +134,7 @@ pub(crate) struct Runs {
 }
 
 impl Runs {
-    /// Runs every policy on what each seed draws.
+    /// Runs every policy on the workload that each seed draws.
     pub(crate) fn over(seeds: u64, scenario: impl Fn(Policy, u64) -> Scenario) -> Self {
         let mut alone = Standalone::default();
         let mut run = |policy| {
@@ -146,12 +146,12 @@ impl Runs {
         }
     }
 
-    /// A figure of the policy at this place of [`POLICIES`].
+    /// A figure of the policy at this index of [`POLICIES`].
     pub(crate) fn spread(&self, policy: usize, figure: impl Fn(&Figures) -> f64) -> Spread {
         Spread::of(self.by_policy[policy].iter().map(figure))
     }
 
-    /// A figure of one policy over that of another, seed by seed.
+    /// A figure of one policy divided by that of another, seed by seed.
     pub(crate) fn relative(
         &self,
         policy: usize,

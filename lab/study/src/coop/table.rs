@@ -1,7 +1,7 @@
-//! Tables 2 and 3 of the paper, whose workload is 16 streams of 4 queries: what they say, the
-//! queries, and our figures beside theirs.
+//! Tables 2 and 3 of the paper, whose workload is 16 streams of 4 queries: the paper's figures, the
+//! queries, and the figures measured here beside the paper's.
 //!
-//! Not here: what a query reads, and which sentences about the table hold (`table2.rs`,
+//! Not here: the ranges of queries, and which sentences about the table hold (`table2.rs`,
 //! `table3.rs`).
 
 use coscan_sim::{Query, Random};
@@ -11,7 +11,7 @@ use super::measure::Runs;
 use super::verdict::{NAMES, NORMAL, SystemFigure, system_figures};
 use crate::report::Report;
 
-/// What the paper's table says; four figures are those under the four policies.
+/// The figures of the paper's table; arrays of four have one figure per policy.
 pub(crate) struct PaperTable {
     pub(crate) title: &'static str,
     pub(crate) stream_s: [f64; 4],
@@ -19,12 +19,11 @@ pub(crate) struct PaperTable {
     pub(crate) total_s: [f64; 4],
     pub(crate) requests: [f64; 4],
     pub(crate) cpu_percent: [f64; 4],
-    /// Of each of [`CLASSES`]: seconds alone, and under the policies.
+    /// For each of [`CLASSES`]: seconds alone, and seconds under each policy.
     pub(crate) latency_s: [(f64, [f64; 4]); 8],
 }
 
-/// The classes of queries in the tables: their speed, the percentage that they read, and how many
-/// there are.
+/// The classes of queries in the tables: speed, percentage that they read, number of queries.
 pub(crate) const CLASSES: [(Speed, u32, usize); 8] = [
     (Speed::Fast, 1, 9),
     (Speed::Fast, 10, 7),
@@ -36,7 +35,7 @@ pub(crate) const CLASSES: [(Speed, u32, usize); 8] = [
     (Speed::Slow, 100, 8),
 ];
 
-/// The tables' queries as `random` deals them to streams of four.
+/// The tables' queries, distributed at random to streams of four.
 pub(crate) fn queries(
     random: &mut Random,
     query: impl Fn(Speed, u32, &mut Random) -> Query,
@@ -52,7 +51,7 @@ pub(crate) fn queries(
 }
 
 impl PaperTable {
-    /// Adds each of its figures to the report, ours beside it.
+    /// Adds each figure to the report, the measured one beside the paper's.
     pub(crate) fn compare(&self, report: &mut Report, runs: &Runs) {
         let figure = |label, of, paper| SystemFigure { label, of, paper };
         let figures = [

@@ -1,7 +1,7 @@
 //! Table 2: 16 streams of 4 queries, FAST and SLOW, ranges of 1, 10, 50 and 100 %, four policies.
 //!
-//! The query counts are the table's; where the queries read and how they are arranged is drawn from
-//! the seed.
+//! The numbers of queries are the table's; the ranges and the arrangement of the queries are drawn
+//! from the seed.
 
 use coscan_core::Policy;
 use coscan_sim::{Random, Scenario, streams};
@@ -82,7 +82,8 @@ impl<'a> Means<'a> {
     }
 }
 
-/// The sentences of §5.2 that state an outcome of Table 2. Figure 4's are in `fig4.rs`.
+/// The sentences of §5.2 that state an outcome of Table 2. The sentences about Figure 4 are in
+/// `fig4.rs`.
 fn section_5_2(report: &mut Report, runs: &Runs) {
     let means = Means::of(runs);
     let names = CLASSES.map(|(speed, percent, _)| speed.query_name(percent));

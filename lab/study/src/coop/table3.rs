@@ -1,17 +1,17 @@
-//! Table 3: the workload of Table 2 over a table in columns, at scale factor 40, with a faster SLOW
+//! Table 3: the workload of Table 2 on a table in columns, at scale factor 40, with a faster SLOW
 //! query and a buffer of 1.5 GB.
 //!
-//! Parameters that the paper does not state follow from its Table 3, as for Table 2:
+//! As for Table 2, parameters that the paper does not state follow from the table itself:
 //! - *Requests.* CPU use times total time is 982, 956, 922 and 948 core-seconds; with 6490, 4413,
-//!   2297 and 3639 requests that is 14.3 ms each, what Table 2 gives for 16 MiB. So a request
+//!   2297 and 3639 requests that is 14.3 ms each, the value of Table 2 for 16 MiB. So a request
 //!   brings 16 MiB of one column, however narrow the column is: "large physical blocks of a fixed
 //!   size for I/O" (§6.1).
 //! - *Chunks.* A FAST full scan reads four columns in 26.53 s, which is 247 requests of 107.5 ms
-//!   (16 MiB and a positioning, for columns lie apart): 62 chunks. F-10, 11.3 % of F-100, and S-10,
-//!   11.4 % of S-100, read 7.2 of 62 chunks: ranges need not begin where chunks do.
+//!   (16 MiB and a positioning, because columns lie apart): 62 chunks. F-10, 11.3 % of F-100, and
+//!   S-10, 11.4 % of S-100, read 7.2 of 62 chunks: ranges need not begin where chunks do.
 //! - *Columns.* FAST is Q6 (ship date, discount, quantity, price), SLOW is Q1 (these and tax,
 //!   return flag, line status).
-//! - *CPU.* SLOW: 71.25 s alone less the first loads. FAST: what is left of 889 core-seconds
+//! - *CPU.* SLOW: 71.25 s alone minus the first loads. FAST: the rest of the 889 core-seconds
 //!   without requests.
 
 use coscan_core::{ChunkSet, ColumnId, ColumnSet, Part, Policy};
@@ -28,7 +28,7 @@ pub(crate) const NAME: &str = "coop-table3";
 
 const CHUNKS: u32 = 62;
 const MIB: u64 = 1 << 20;
-/// Bytes of a chunk: a block of each of ship date, discount, quantity, price; tax, return flag,
+/// Bytes of a chunk: one block each of ship date, discount, quantity, price, tax, return flag and
 /// line status.
 const WIDTHS: [u64; 7] = [16 * MIB; 7];
 const FAST_COLUMNS: u16 = 4;
@@ -72,7 +72,7 @@ fn query(speed: Speed, percent: u32, random: &mut Random) -> Query {
     }
 }
 
-/// The chunks that a range of `percent` of the rows touches, wherever it begins.
+/// The chunks that a range of `percent` of the rows touches, with a random start.
 fn touched(percent: u32, random: &mut Random) -> ChunkSet {
     // In thousandths of a chunk.
     let table = u64::from(CHUNKS) * 1_000;

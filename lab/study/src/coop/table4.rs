@@ -1,14 +1,15 @@
-//! Table 4: what is left of sharing when queries read fewer columns in common?
+//! Table 4: how much sharing remains when queries read fewer columns in common?
 //!
 //! A table of 200 million rows and ten columns of 8 bytes, a buffer of 1 GB, 16 streams of 4
 //! queries that read three neighbouring columns of 40 % of the rows. "The total number of chunks
 //! for the entire run is 7680": 64 queries, three columns, 40 chunks of 2 million rows. A query
-//! reads the same range whatever its columns are. How fast they are is not said; ours are FAST.
+//! reads the same range whatever its columns are. The paper does not state the speed of the
+//! queries; here they are FAST.
 //!
 //! *Placement.* A request took the paper 86 ms, 76 of them transfer; Table 2's positioning of 28 ms
-//! over the three columns is 9 more. So the three neighbouring columns of a chunk lie side by side:
-//! all columns are equally wide, and a loader that writes a block of each whenever it is full
-//! leaves them so.
+//! divided by the three columns is 9 more. So the three neighbouring columns of a chunk are
+//! adjacent: all columns are equally wide, and a loader that writes a block of each column whenever
+//! it is full produces this placement.
 
 use coscan_core::{ColumnId, ColumnSet, Part, Policy};
 use coscan_sim::{Placement, Query, Random, Scenario, streams};
@@ -28,11 +29,11 @@ const CHUNKS: u32 = 100;
 const WIDTHS: [u64; 10] = [16_000_000; 10];
 const BUFFER_BYTES: u64 = 1 << 30;
 const DEMAND: f64 = 7_680.0;
-/// FAST, by rows: Table 2's has 60 million.
+/// FAST, scaled by rows: Table 2 has 60 million.
 const CPU_NS_PER_CHUNK: u64 = FAST_NS / 30;
 
-/// Columns of the query types by their first letter; requests and mean latency under normal and
-/// relevance.
+/// The columns of the query types by their first letter; the paper's requests and mean latency
+/// under normal and relevance.
 struct Setting {
     name: &'static str,
     firsts: &'static [u16],
@@ -75,7 +76,7 @@ const SETTINGS: [Setting; 5] = [
 const ALIKE: usize = 0;
 const DISJOINT: usize = 1;
 
-/// The policies the table compares.
+/// The policies that the table compares.
 const COMPARED: [usize; 2] = [NORMAL, RELEVANCE];
 
 fn scenario(policy: Policy, seed: u64, firsts: &[u16]) -> Scenario {
@@ -95,8 +96,8 @@ fn scenario(policy: Policy, seed: u64, firsts: &[u16]) -> Scenario {
         }
     };
     let queries: Vec<Query> = (0..64).map(|_| query()).collect();
-    // The streams differ in kind, so that all kinds run at once: query n goes to stream n mod 16,
-    // rotated by its place.
+    // Every stream has another mixture of types, so that all types run concurrently: query n goes
+    // to stream n mod 16, rotated by its position.
     let of_stream = |stream: usize| {
         let places = (0..4).map(|place| place * 16 + (stream + place) % 16);
         places.map(|at| queries[at].clone()).collect()
@@ -112,7 +113,7 @@ fn mean_latency(figures: &Figures) -> f64 {
     crate::statistics::mean(figures.classes.values().map(|class| class.latency_s))
 }
 
-/// What a setting showed under normal and relevance.
+/// The figures of a setting under normal and relevance.
 struct Shown {
     requests: [Spread; 2],
     latency: [Spread; 2],

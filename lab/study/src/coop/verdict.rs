@@ -1,5 +1,5 @@
-//! Verdicts that several experiments share: is a figure of the paper within ours, and do the
-//! policies rank as in the paper?
+//! Verdicts that several experiments share: is the paper's figure within the measured range, and do
+//! the policies rank as in the paper?
 
 use super::machine::POLICIES;
 use super::measure::{Figures, Runs};
@@ -15,19 +15,19 @@ pub(crate) const ATTACH: usize = 1;
 pub(crate) const ELEVATOR: usize = 2;
 pub(crate) const RELEVANCE: usize = 3;
 
-/// By how much the range of our arrangements is widened before the paper's single one has to lie in
-/// it.
+/// By how much the range over the arrangements is widened before the paper's figure, from a single
+/// arrangement, has to lie in it.
 const WIDENED: f64 = 0.15;
 
-/// One of the figures that the paper's tables give for every policy.
+/// A figure that the paper's tables give for every policy.
 pub(crate) struct SystemFigure {
     pub(crate) label: &'static str,
     pub(crate) of: fn(&Figures) -> f64,
     pub(crate) paper: [f64; 4],
 }
 
-/// Rows, a panel and claims for the system-wide figures of a table: each is within ours, and the
-/// policies rank alike.
+/// Rows, a panel and claims for the system-wide figures of a table: each of the paper's figures is
+/// within the measured range, and the policies rank alike.
 pub(crate) fn system_figures(
     report: &mut Report,
     runs: &Runs,
@@ -102,7 +102,7 @@ fn panel(figure: &SystemFigure, spreads: &[Spread]) -> Panel {
     }
 }
 
-/// The policies from the least to the largest figure.
+/// The policies from the smallest to the largest figure.
 fn ranking(figures: &[f64]) -> String {
     let mut order: Vec<usize> = (0..figures.len()).collect();
     order.sort_by(|&a, &b| figures[a].total_cmp(&figures[b]));
@@ -110,7 +110,7 @@ fn ranking(figures: &[f64]) -> String {
     names.join(" < ")
 }
 
-/// Every policy's figure in a line.
+/// The figures of all policies in one line.
 pub(crate) fn listed(figures: &[f64]) -> String {
     let each = NAMES.iter().zip(figures);
     let each: Vec<String> = each

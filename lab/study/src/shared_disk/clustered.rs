@@ -1,4 +1,4 @@
-//! Figure 6: clustered index scans, alone and together.
+//! Figure 6: clustered index scans, one at a time and concurrently.
 //!
 //! Source: [RahmStohr94 §4.3].
 
@@ -20,7 +20,8 @@ pub(crate) fn together(nodes: u32, disks: u32, rate: u64) -> Setting {
     let arrivals = Arrivals::per_kilosecond(rate * u64::from(nodes));
     let scan = scan(Access::ClusteredIndex, true, nodes);
     let mut setting = Setting::new(nodes, disks, scan, arrivals);
-    // In a few seconds of many nodes nothing piles up: as many more queries as there are nodes.
+    // In a few seconds with many nodes no queue builds up, so the warm-up has more queries the more
+    // nodes there are.
     setting.extent.warm_up = 50 + 10 * nodes;
     setting.extent.measured = 150 + 20 * nodes;
     setting

@@ -1,4 +1,4 @@
-//! Response times over the number of nodes, a curve for each declustering: what Figures 4 to 7 are.
+//! Response times over the number of nodes, one curve per declustering: the form of Figures 4 to 7.
 
 use super::measure::{Measured, Setting};
 use crate::figure::{Axis, Figure, Mark, Panel, Series};
@@ -8,7 +8,7 @@ use crate::report::Report;
 /// The numbers of nodes.
 pub(crate) const NODES: [u32; 6] = [1, 2, 4, 8, 16, 32];
 
-/// A curve: its name, and what is run for so many nodes.
+/// A curve: its name, and its setting for a number of nodes.
 pub(crate) struct Curve<'a> {
     pub(crate) name: String,
     pub(crate) setting: Box<dyn Fn(u32) -> Setting + 'a>,
@@ -23,14 +23,14 @@ impl<'a> Curve<'a> {
     }
 }
 
-/// A curve that was run: for each of [`NODES`], until the load is no longer sustained.
+/// A measured curve: a point for each of [`NODES`], until the load is not sustained.
 pub(crate) struct Ran {
     pub(crate) name: String,
     pub(crate) points: Vec<Measured>,
 }
 
 impl Ran {
-    /// Response time with so many nodes, if the load is sustained there.
+    /// The response time with this many nodes, if the load is sustained there.
     pub(crate) fn response(&self, nodes: u32) -> Option<f64> {
         let at = NODES.iter().position(|&n| n == nodes)?;
         let point = self.points.get(at)?;
@@ -51,7 +51,7 @@ impl Ran {
         }
     }
 
-    /// All its response times in a line.
+    /// All its response times in one line.
     pub(crate) fn listed(&self) -> String {
         let each = NODES.iter().map(|&n| match self.response(n) {
             Some(seconds) => format!("{n}: {}", number(seconds)),
@@ -61,7 +61,7 @@ impl Ran {
     }
 }
 
-/// Runs the curves, with a row for each point.
+/// Measures the curves, with a row for each point.
 pub(crate) fn run(report: &mut Report, curves: &[Curve<'_>], seeds: u64) -> Vec<Ran> {
     let mut all = Vec::new();
     for curve in curves {
@@ -109,7 +109,8 @@ pub(crate) fn figure(title: &str, ran: &[Ran]) -> Figure {
     }
 }
 
-/// How many times longer the first takes, with so many nodes; 0 if one is not sustained.
+/// How many times longer the first takes with this many nodes; 0 if one of the two is not
+/// sustained.
 pub(crate) fn ratio(first: &Ran, second: &Ran, nodes: u32) -> f64 {
     match (first.response(nodes), second.response(nodes)) {
         (Some(first), Some(second)) => first / second,
@@ -117,7 +118,7 @@ pub(crate) fn ratio(first: &Ran, second: &Ran, nodes: u32) -> f64 {
     }
 }
 
-/// In a line.
+/// The values in one line.
 pub(crate) fn list(values: &[f64]) -> String {
     let each = values.iter().map(|&value| number(value));
     each.collect::<Vec<_>>().join(", ")

@@ -1,4 +1,4 @@
-//! One point of a figure: a setting, run over seeds.
+//! One point of a figure: a setting, measured over seeds.
 
 use coscan_sim::shared_disk::{
     Access, Arrivals, Class, Degree, Extent, Machine, Outcome, Relation, Scan, System, Work,
@@ -8,7 +8,7 @@ use crate::number::number;
 use crate::report::Report;
 use crate::statistics::{Spread, mean};
 
-/// What fixes a run but for its seed.
+/// All parameters of a run except its seed.
 #[derive(Clone, Debug)]
 pub(crate) struct Setting {
     pub(crate) machine: Machine,
@@ -17,13 +17,13 @@ pub(crate) struct Setting {
     pub(crate) extent: Extent,
 }
 
-/// More queries than these in the system: it does not keep up.
+/// With more queries than this in the system, the load counts as not sustained.
 ///
-/// Where the paper's loads are sustained they leave a few tens at most.
+/// Loads that the paper sustains leave a few tens of queries at most.
 const POPULATION_MAX: usize = 150;
 
 impl Setting {
-    /// One kind of query, on so many nodes and disks.
+    /// One kind of query, on this many nodes and disks.
     pub(crate) fn new(nodes: u32, disks: u32, scan: Scan, arrivals: Arrivals) -> Self {
         let measured = match arrivals {
             Arrivals::OneByOne => 20,
@@ -45,7 +45,7 @@ impl Setting {
         }
     }
 
-    /// In single-user mode, where every relation scan is like every other.
+    /// Single-user mode, in which all relation scans are alike.
     pub(crate) fn alone(nodes: u32, disks: u32, scan: Scan) -> Self {
         let mut setting = Self::new(nodes, disks, scan, Arrivals::OneByOne);
         if scan.access == Access::Relation {
@@ -55,7 +55,7 @@ impl Setting {
         setting
     }
 
-    /// The whole relation fits into the disk cache.
+    /// With a disk cache that holds the whole relation.
     pub(crate) fn cached(mut self) -> Self {
         self.machine.cache_pages = 2 * self.relation.pages();
         self
@@ -67,7 +67,8 @@ impl Setting {
         }
     }
 
-    /// From the first arrival for so many simulated seconds, however many queries pile up.
+    /// Runs for this many simulated seconds from the first arrival, however many queries
+    /// accumulate.
     pub(crate) fn run_for(mut self, seconds: u64, seeds: u64) -> Measured {
         self.extent = Extent {
             warm_up: 0,
@@ -104,7 +105,7 @@ impl Setting {
         }
     }
 
-    /// With the degree chosen while the scans run, so many subqueries at most.
+    /// With the degree chosen while the scans run, at most this many subqueries.
     pub(crate) fn chosen(mut self, most: u32) -> Self {
         if let Some(scan) = self.scan_mut() {
             scan.degree = Degree::Chosen(most);
@@ -113,12 +114,12 @@ impl Setting {
     }
 }
 
-/// A scan of the whole relation or by an index, in so many subqueries.
+/// A scan of the whole relation or by an index, in this many subqueries.
 pub(crate) fn scan(access: Access, prefetch: bool, degree: u32) -> Scan {
     Scan::figure3(access, prefetch, Degree::Fixed(degree))
 }
 
-/// A relation scan among others: where each begins the paper does not say (`rahm-variants`).
+/// A relation scan among others; the paper does not say where each begins (`rahm-variants`).
 pub(crate) fn scan_among(prefetch: bool, degree: u32) -> Scan {
     Scan {
         anywhere: true,
@@ -126,7 +127,7 @@ pub(crate) fn scan_among(prefetch: bool, degree: u32) -> Scan {
     }
 }
 
-/// What came of a setting, by seed.
+/// The results of a setting, by seed.
 #[derive(Clone, Debug)]
 pub(crate) struct Measured {
     pub(crate) outcomes: Vec<Outcome>,
@@ -150,7 +151,7 @@ impl Measured {
         self.spread(|outcome| outcome.classes[0].mean_s())
     }
 
-    /// Every seed kept up.
+    /// Whether every seed sustained the load.
     pub(crate) fn sustained(&self) -> bool {
         self.outcomes.iter().all(|outcome| outcome.sustained)
     }
@@ -168,7 +169,8 @@ impl Measured {
     }
 }
 
-/// Claims that the chosen degrees respond within a tenth of the best fixed one that is sustained.
+/// Claims that the chosen degrees respond within a tenth of the best fixed degree that is
+/// sustained.
 pub(crate) fn claim_as_good(
     report: &mut Report,
     figure: &str,

@@ -1,7 +1,7 @@
 //! [RahmStohr94]: parallel scans on shared disks, figure by figure.
 //!
-//! The system is coscan-sim's `shared_disk`; what is run in it and what it must show stands here.
-//! Queries are drawn anew for every seed.
+//! The system is coscan-sim's `shared_disk`; the settings and the claims are here. Each seed draws
+//! its own queries.
 
 pub(crate) mod clustered;
 mod curves;

@@ -16,7 +16,7 @@ pub(crate) const NODES: u32 = 16;
 const DISKS: u32 = 64;
 pub(crate) const DEGREES: [u32; 5] = [1, 2, 4, 8, 16];
 
-/// Relation scans with prefetching, so many a second (in thousandths); alone if 0.
+/// Relation scans with prefetching, at this rate per second (in thousandths); one at a time if 0.
 pub(crate) fn scans(rate: u64, degree: u32) -> Setting {
     if rate == 0 {
         return Setting::alone(NODES, DISKS, scan(Access::Relation, true, degree));
@@ -25,7 +25,7 @@ pub(crate) fn scans(rate: u64, degree: u32) -> Setting {
     Setting::new(NODES, DISKS, scan_among(true, degree), arrivals)
 }
 
-/// With transactions that take so much of the disks by themselves.
+/// With transactions that alone take a quarter of the disks' time.
 fn with_transactions(rate: u64, degree: u32) -> Setting {
     let mut setting = scans(rate, degree);
     let transaction = Transaction {
@@ -33,7 +33,7 @@ fn with_transactions(rate: u64, degree: u32) -> Setting {
         writes: false,
         on_relation: false,
     };
-    // Each reads four pages; hardly any is in a buffer or a cache.
+    // Each transaction reads four pages; hardly any is in a buffer or a cache.
     let each_ns = u64::from(transaction.pages) * setting.machine.access_ns;
     let mean_ns = each_ns * 4 / u64::from(DISKS);
     setting.classes.push(Class {
@@ -44,7 +44,7 @@ fn with_transactions(rate: u64, degree: u32) -> Setting {
     setting
 }
 
-/// The controller beside the best fixed degree.
+/// The controller in comparison with the best fixed degree.
 fn claim_chosen(
     report: &mut Report,
     figure: &str,
@@ -64,7 +64,7 @@ fn claim_chosen(
     claim_as_good(report, figure, &claim, fixed, ours);
 }
 
-/// The degree with the least response time.
+/// The degree with the smallest response time.
 pub(crate) fn best(points: &[Measured]) -> u32 {
     let sustained = DEGREES
         .iter()
@@ -137,7 +137,7 @@ pub(crate) fn run_8(seeds: u64) -> Report {
     report
 }
 
-/// A load that changes between idle and nearly all that the disks can do.
+/// A load that alternates between idle and nearly the capacity of the disks.
 pub(crate) fn changing_load(degree: u32) -> Setting {
     let minute = 60_000_000_000;
     let mut setting = scans(1_000, degree);

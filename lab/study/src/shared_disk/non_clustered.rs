@@ -1,4 +1,4 @@
-//! Figure 7: non-clustered index scans, alone and together.
+//! Figure 7: non-clustered index scans, one at a time and concurrently.
 //!
 //! Source: [RahmStohr94 §4.3].
 
@@ -38,7 +38,7 @@ pub(crate) fn run_7a(seeds: u64) -> Report {
         ],
         seeds,
     );
-    // What it is compared with; their rows stand in Figures 4 and 6.
+    // Curves for comparison; their rows are in Figures 4 and 6.
     let mut other = Report::new(NAME_7A, seeds);
     let relation = |n, prefetch| Setting::alone(n, n, scan(Access::Relation, prefetch, n));
     let others = curves::run(

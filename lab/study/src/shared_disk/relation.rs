@@ -1,4 +1,4 @@
-//! Figures 4 and 5: relation scans, alone and at 0.07 queries per second and node.
+//! Figures 4 and 5: relation scans, one at a time and at 0.07 queries per second and node.
 //!
 //! Source: [RahmStohr94 §4.2].
 
@@ -15,11 +15,11 @@ pub(crate) const NAME_5: &str = "rahm-fig5";
 
 /// Queries per second and node of Figure 5, in thousandths.
 const RATE: u64 = 70;
-/// More queries in the system: it does not keep up. The least sustained rate of the paper leaves
-/// three (0.07 a second, 51 seconds each alone).
+/// With more queries in the system the load counts as not sustained. The smallest rate that the
+/// paper sustains leaves three (0.07 per second, 51 seconds each alone).
 const POPULATION_MAX: usize = 64;
 
-/// A relation scan alone, one subquery a node.
+/// One relation scan at a time, one subquery per node.
 fn alone(nodes: u32, disks: u32, prefetch: bool) -> Setting {
     Setting::alone(nodes, disks, scan(Access::Relation, prefetch, nodes))
 }

@@ -1,9 +1,8 @@
 //! 1,000 nodes and 4,000 disks: is the controller's choice as good there as any fixed degree?
 //!
 //! Idea: ten times the paper's relation, and a cache that grows with the disks. The rates are near
-//! nothing, a quarter and two thirds of what the arms can do.
-//! Not here: events a second, which hang on the machine: the report has the events, a clock the
-//! rest.
+//! zero, a quarter and two thirds of the capacity of the arms.
+//! Not here: events per second, which depend on the machine; the report has the number of events.
 
 use coscan_sim::shared_disk::{Arrivals, Relation};
 
@@ -31,7 +30,7 @@ fn scans(rate: u64, degree: u32) -> Setting {
     setting
 }
 
-/// Runs it.
+/// Runs the experiment.
 pub(crate) fn run(seeds: u64) -> Report {
     let mut report = Report::new(NAME, seeds);
     let mut events = 0;

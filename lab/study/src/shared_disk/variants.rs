@@ -1,9 +1,9 @@
-//! What hangs on what the paper does not say: how access times vary, how many caches there are and
-//! when they are filled, which requests a controller serves, where a scan begins, how long a run
-//! is.
+//! How much depends on what the paper leaves open: the variation of access times, the number of
+//! caches and when they are filled, which requests a controller serves, where a scan begins, the
+//! length of a run.
 //!
-//! Each row is a figure of the paper's under another reading; the explanations of
-//! `docs/design/shared-disk.md` cite them.
+//! Each row is one of the paper's figures under another reading of the paper; the explanations of
+//! `docs/design/shared-disk.md` cite these rows.
 
 use coscan_sim::shared_disk::{Access, CacheFill, CacheScope, ControllerScope, Machine, Variation};
 
@@ -14,7 +14,7 @@ use crate::number::number;
 use crate::report::Report;
 use crate::statistics::Spread;
 
-/// Makes another reading of the paper of a setting.
+/// Changes a setting to another reading of the paper.
 type Change<'a> = &'a dyn Fn(&mut Setting);
 
 pub(crate) const NAME: &str = "rahm-variants";
@@ -32,7 +32,7 @@ fn speed_up(mut one: Setting, mut many: Setting, seeds: u64, change: impl Fn(&mu
     one.run(seeds).response() / many.run(seeds).response()
 }
 
-/// Runs them.
+/// Runs the experiment.
 pub(crate) fn run(seeds: u64) -> Report {
     let mut report = Report::new(NAME, seeds);
     access_times(&mut report, seeds);
@@ -114,7 +114,7 @@ fn caches(report: &mut Report, seeds: u64) {
     );
 }
 
-/// What of Figure 8 and of the controller hangs on when the cache is filled, which requests a
+/// How far Figure 8 and the controller depend on when the cache is filled, which requests a
 /// controller serves, and where a scan begins.
 fn readings(report: &mut Report, seeds: u64) {
     let asked = |_: &mut Setting| {};
@@ -195,7 +195,7 @@ fn readings(report: &mut Report, seeds: u64) {
     );
 }
 
-/// Relation scans begin with their first page.
+/// Makes relation scans begin with their first page.
 fn first(setting: &mut Setting) {
     if let Some(scan) = setting.scan_mut() {
         scan.anywhere = false;
@@ -233,7 +233,8 @@ fn figure5(report: &mut Report, seeds: u64) {
         sustained == [true, true],
         format!("16 and 32 nodes: {sustained:?}"),
     );
-    // The arms are offered twice what they can do: responses depend on when one looks.
+    // The load is twice the capacity of the arms, so response times depend on the length of the
+    // run.
     let mut one = |name: &str, nodes: u32, times: u32, prefetch: bool| {
         let mut setting = relation::together(nodes, times * nodes, prefetch);
         first(&mut setting);
@@ -258,7 +259,7 @@ fn figure5(report: &mut Report, seeds: u64) {
     );
 }
 
-/// Whoever wants a page that is on its way reads it once more.
+/// Requests for a page that is under way read it a second time.
 fn read_again(report: &mut Report, seeds: u64) {
     let blind = |mut setting: Setting| {
         setting.machine.reads_shared = false;
@@ -310,5 +311,5 @@ fn read_again(report: &mut Report, seeds: u64) {
     );
 }
 
-/// How long Figure 5 is looked at.
+/// The length of the runs of Figure 5.
 const SECONDS: u64 = 300;

@@ -1,9 +1,9 @@
-//! Between index scan and full scan: what a smooth scan costs where results lie at random, from one
-//! page in ten thousand to all of them.
+//! Between index scan and full scan: the cost of a smooth scan where results lie at random, from
+//! one page in ten thousand to all pages.
 //!
-//! The index names pages in random order (its key has nothing to do with the rows' order). Compared
-//! are a full scan, and an index scan that reads no page twice: the better of the two is what a
-//! perfect optimizer would choose if rows are wanted in key order.
+//! The index names pages in random order (its key is independent of the rows' order). The smooth
+//! scan is compared with a full scan, and with an index scan that reads no page twice: a perfect
+//! optimizer would choose the better of these two if rows are wanted in key order.
 
 use coscan_core::smooth::{PageCosts, SmoothPolicy};
 use coscan_sim::Random;
@@ -19,10 +19,10 @@ pub(crate) const NAME: &str = "smooth-density";
 const PAGES: u32 = 50_000;
 /// 16 MiB of pages of 8 KiB.
 const REGION_PAGES_MAX: u32 = 2_048;
-/// Pages with results, in tens of thousands of all.
+/// Pages with results per ten thousand pages.
 const DENSITIES: [u32; 11] = [1, 10, 50, 100, 250, 500, 1_000, 2_000, 5_000, 7_500, 10_000];
 
-/// A smooth scan's price over that of the better of full scan and index scan.
+/// A smooth scan's price divided by that of the better of full scan and index scan.
 fn over_best(kind: (&str, SmoothPolicy, bool), costs: PageCosts, density: u32, seed: u64) -> f64 {
     let mut random = Random::new(seed);
     let holds: Vec<bool> = (0..PAGES)

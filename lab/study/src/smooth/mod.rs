@@ -1,5 +1,5 @@
-//! [SmoothScan18] with the state machine that the engine runs, over tables that are nothing but
-//! pages with results and without.
+//! [SmoothScan18] with the state machine of the engine, over tables that consist only of pages with
+//! and without results.
 
 use coscan_core::Time;
 use coscan_core::smooth::{
@@ -50,7 +50,7 @@ const DEVICES: [Device; 3] = [
     },
 ];
 
-/// The policies of the paper, which know nothing of the device, and the elastic one that does.
+/// The policies of the paper, which do not know the prices of pages, and the elastic one that does.
 const KINDS: [(&str, SmoothPolicy, bool); 4] = [
     (POLICIES[0].0, POLICIES[0].1, false),
     (POLICIES[1].0, POLICIES[1].1, false),
@@ -58,7 +58,7 @@ const KINDS: [(&str, SmoothPolicy, bool); 4] = [
     ("elastic that knows the device", POLICIES[2].1, true),
 ];
 
-/// Pages of a row each, in one chunk: an entry of the index names a page.
+/// Pages of one row each, in one chunk: an entry of the index names a page.
 #[derive(Clone, Copy, Debug)]
 struct RowPages(u32);
 
@@ -81,9 +81,9 @@ impl PageLayout for RowPages {
     }
 }
 
-/// A smooth scan as the paper's: it begins to morph at once, looks at one entry of the index after
-/// the other, reads one region a job, and never leaves the rest to a scan. `costs`: what it is told
-/// of the device; the paper's are told nothing.
+/// A smooth scan as in the paper: it morphs from the start, takes one index entry after the other,
+/// reads one region per job, and never leaves the rest to a scan. `costs`: the prices that the scan
+/// knows; `None` as in the paper.
 fn eager(
     pages: u32,
     policy: SmoothPolicy,
@@ -105,7 +105,7 @@ fn eager(
     Probe::new(Time(0), RowPages(pages), options)
 }
 
-/// A region on its way.
+/// A region under way.
 struct Region {
     job: JobId,
     runs: Vec<PageRun>,
@@ -123,7 +123,7 @@ impl Region {
     }
 }
 
-/// The next region that is read, where the index names these pages; `None` at its end.
+/// The next region to read, where the index names the pages in `named`; `None` at their end.
 fn next_region(
     probe: &mut Probe<RowPages>,
     named: &mut impl Iterator<Item = u32>,
@@ -151,13 +151,13 @@ fn next_region(
                     cost,
                 });
             }
-            // The others are not for scans like these.
+            // Such scans have no other jobs.
             _ => return None,
         }
     }
 }
 
-/// A region was examined.
+/// Reports a region as examined.
 fn examine(probe: &mut Probe<RowPages>, region: &Region, with_results: u32) {
     let examined = Examined {
         pages: region.len(),
@@ -169,8 +169,8 @@ fn examine(probe: &mut Probe<RowPages>, region: &Region, with_results: u32) {
     probe.handle(Time(0), Event::Examined { job, regions });
 }
 
-/// The price of pages that are read together: a jump, and one for each gap, unless reading through
-/// it is cheaper.
+/// The price of pages that are read together: one jump, and one more for each gap unless reading
+/// through the gap is cheaper.
 fn price(runs: &[PageRun], costs: PageCosts) -> f64 {
     let gap = |pair: &[PageRun]| {
         let through = f64::from(pair[1].pages.start - pair[0].pages.end) * costs.sequential as f64;
@@ -184,7 +184,7 @@ fn length(runs: &[PageRun]) -> u32 {
     runs.iter().map(PageRun::len).sum()
 }
 
-/// How many of these pages hold results.
+/// The number of these pages that hold results.
 fn with_results(pages: impl Iterator<Item = u32>, holds: &[bool]) -> u32 {
     let held = pages.filter(|page| holds[*page as usize]).count();
     u32::try_from(held).unwrap_or(u32::MAX)

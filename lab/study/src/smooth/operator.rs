@@ -1,8 +1,8 @@
 //! What does the engine's scan by an index read?
 //!
-//! The state machine with the options that the engine gives it by default, over pages of 8 KiB,
-//! chunks of 16 MiB and an index of leaves of 4,096 entries. Prices are of the table's pages alone,
-//! as the oracle's are; what the index takes is told to the scan, which decides by it.
+//! The state machine with the engine's default options, over pages of 8 KiB, chunks of 16 MiB and
+//! an index with leaves of 4,096 entries. Prices are those of the table's pages alone, as for the
+//! oracle; the scan is told the time of the index, and decides by it.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -16,16 +16,16 @@ use coscan_core::smooth::{
 
 use super::{length, price, with_results};
 
-/// Of 8 KiB, as the paper's: 64 bytes each.
+/// Rows per page: pages of 8 KiB, as in the paper, and rows of 64 bytes.
 const PAGE_ROWS: u64 = 120;
 const PAGE_BYTES: u64 = 8 << 10;
 /// 16 MiB, the default of `coscan.chunk_bytes` and of `coscan.smooth_region_max`.
 const CHUNK_PAGES: u32 = 2_048;
 const MEMORY_BYTES: u64 = 1 << 30;
-/// Of the index, and as many pages as 16 bytes each take.
+/// Entries per leaf; a leaf counts as the pages that 16 bytes per entry take.
 const LEAF_ENTRIES: usize = 4_096;
 const LEAF_PAGES: f64 = 8.0;
-/// Prices are told as times, in nanoseconds, of which a page in sequence takes this.
+/// Prices are given as times in nanoseconds; this is the time of a page in sequence.
 const UNIT_NS: f64 = 1_000.0;
 
 /// The rows of a page.
@@ -33,7 +33,7 @@ pub(super) fn rows_of(page: u32) -> Range<u64> {
     u64::from(page) * PAGE_ROWS..u64::from(page + 1) * PAGE_ROWS
 }
 
-/// A table of so many pages.
+/// A table with this many pages.
 struct Table(u32);
 
 impl PageLayout for Table {
@@ -55,8 +55,8 @@ impl PageLayout for Table {
     }
 }
 
-/// Reads what the index names, in its order: how many pages, and their price. `holds`: per page,
-/// whether it holds results.
+/// Reads the pages that the index names, in its order: returns their number and their price.
+/// `holds`: per page, whether it holds results.
 pub(super) fn scan(pages: u32, entries: &[u64], holds: &[bool], costs: PageCosts) -> (f64, f64) {
     let mut probe = Probe::new(Time(0), Table(pages), options(pages, entries.len(), costs));
     let mut leaves = entries.chunks(LEAF_ENTRIES);
@@ -112,7 +112,7 @@ pub(super) fn scan(pages: u32, entries: &[u64], holds: &[bool], costs: PageCosts
                     paid += price(&[chunk], costs);
                 }
             }
-            // It fetches no rows, and there is no bound.
+            // This scan fetches no rows, and has no bound.
             Job::Rows(_) | Job::Bound | Job::End => return (pages_read, paid),
         }
     }
@@ -147,7 +147,7 @@ fn time(paid: f64) -> Time {
     Time((paid * UNIT_NS) as u64)
 }
 
-/// Some leaves of those left, evenly spread, and how many there are for each of them.
+/// Evenly spread leaves of those left, and the number of leaves per sampled leaf.
 fn sample<'a>(left: impl Iterator<Item = &'a [u64]>, wanted: usize) -> (Vec<u64>, Option<f64>) {
     let left: Vec<&[u64]> = left.collect();
     let Some(sampled) = sampled_leaves(left.len(), wanted) else {
@@ -166,7 +166,7 @@ fn examined(runs: &[PageRun], holds: &[bool]) -> Examined {
     }
 }
 
-/// The chunks that a scan reads for what is left to it.
+/// The chunks that a scan reads for the rest.
 fn scanned(pages: u32, left: &HandOver) -> Vec<PageRun> {
     let wanted = |run: &PageRun| run.pages.clone().any(|page| !left.done[page as usize]);
     Table(pages).runs(0..pages).filter(wanted).collect()

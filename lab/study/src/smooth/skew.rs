@@ -1,12 +1,12 @@
 //! Figure 20: the beginning of the table holds results in every page, the rest of it in few. What
-//! does a scan read that was misled?
+//! does a scan read that the dense part misleads?
 //!
-//! Two tables: the paper's, a tenth as large, and the one that is measured by hand on the engine
-//! (`docs/BENCHMARKS.md`), whose rest is 17 times as dense. Several regions may be on their way: so
-//! many are asked for before the first of them is examined. The oracle reads the pages that hold
-//! results in the table's order, and through gaps where that is cheaper than a jump.
-//! The policies show what regions cost by themselves: they never ask the index ahead and never give
-//! up. The engine's scan does both (`operator.rs`), with as many regions on their way as it wants.
+//! Two tables: the paper's, a tenth as large, and the one measured on the engine
+//! (`docs/BENCHMARKS.md`), whose rest is 17 times as dense. Several regions may be under way: that
+//! many are requested before the first of them is examined. The oracle reads the pages that hold
+//! results in the table's order, and through gaps where that is cheaper than a jump. The policies
+//! show the cost of regions alone: they never sample the index and never hand over. The engine's
+//! scan does both (`operator.rs`), with as many regions under way as it chooses.
 
 use std::collections::VecDeque;
 
@@ -23,15 +23,15 @@ pub(crate) const NAME: &str = "smooth-skew";
 
 /// 16 MiB of pages of 8 KiB.
 const REGION_PAGES_MAX: u32 = 2_048;
-/// Regions on their way.
+/// The numbers of regions under way.
 const ON_THEIR_WAY: [usize; 3] = [1, 8, 32];
 
 struct Table {
     name: &'static str,
     pages: u32,
-    /// From the first one on all hold results.
+    /// The number of first pages, all of which hold results.
     dense: u32,
-    /// Of those behind them, at random.
+    /// The number of pages with results in the rest, at random.
     sparse: u32,
 }
 
@@ -50,11 +50,11 @@ const TABLES: [Table; 2] = [
     },
 ];
 
-/// In which order the index names pages.
+/// The order in which the index names pages.
 #[derive(Clone, Copy, PartialEq)]
 enum Order {
     Table,
-    /// The sparse part at random.
+    /// The dense part in the table's order, the sparse part at random.
     SparseAtRandom,
     Random,
 }
@@ -66,7 +66,7 @@ const ORDERS: [(&str, Order); 3] = [
 ];
 
 impl Table {
-    /// The pages that hold results, as the index names them.
+    /// The pages that hold results, in the order of the index.
     fn named(&self, order: Order, seed: u64) -> Vec<u32> {
         let mut random = Random::new(seed);
         let mut rest: Vec<u32> = (self.dense..self.pages).collect();
@@ -82,7 +82,7 @@ impl Table {
         named
     }
 
-    /// Pages that are read, and their price.
+    /// The number of pages read, and their price.
     fn scan(
         &self,
         kind: (&str, SmoothPolicy, bool),
@@ -118,8 +118,8 @@ impl Table {
         holds
     }
 
-    /// The rows that hold results, as the index names them: all of a page of the dense part, one of
-    /// the others.
+    /// The rows that hold results, in the order of the index: all rows of a page of the dense part,
+    /// one row of each other page.
     fn rows(&self, order: Order, named: &[u32], seed: u64) -> Vec<u64> {
         let mut rows: Vec<u64> = Vec::new();
         for &page in named {
@@ -136,13 +136,13 @@ impl Table {
         rows
     }
 
-    /// Pages that the engine's scan reads, and their price.
+    /// The number of pages that the engine's scan reads, and their price.
     fn operate(&self, costs: PageCosts, order: Order, named: &[u32], seed: u64) -> (f64, f64) {
         let rows = self.rows(order, named, seed);
         operator::scan(self.pages, &rows, &self.holds(named), costs)
     }
 
-    /// The price for who knows the pages.
+    /// The price for an oracle that knows the pages.
     fn oracle(costs: PageCosts, named: &[u32]) -> f64 {
         let mut pages = named.to_vec();
         pages.sort_unstable();
@@ -159,12 +159,12 @@ struct Case {
     table: &'static str,
     order: Order,
     device: &'static str,
-    /// As many as it wants, for the engine's scan.
+    /// `None` for the engine's scan, which chooses the number itself.
     on_their_way: Option<usize>,
     kind: &'static str,
-    /// Pages read over those that hold results.
+    /// Pages read divided by pages that hold results.
     pages: Spread,
-    /// The price over the oracle's.
+    /// The price divided by the oracle's.
     price: Spread,
 }
 
@@ -177,7 +177,7 @@ fn measure(seeds: u64) -> Vec<Case> {
     for table in TABLES {
         for (_, order) in ORDERS {
             let named: Vec<_> = (0..seeds).map(|seed| table.named(order, seed)).collect();
-            // The order hardly matters to the others.
+            // The order hardly matters to the other policies.
             let kinds = KINDS.iter().filter(|kind| order == Order::Table || kind.2);
             for &kind in kinds {
                 for device in DEVICES {
@@ -253,7 +253,7 @@ pub(crate) fn run(seeds: u64) -> Report {
 }
 
 fn claims(report: &mut Report, cases: &[Case]) {
-    // The largest mean of the elastic policy that knows the device, where the dense part comes
+    // The largest mean of the elastic policy that knows the prices, where the dense part comes
     // first.
     let worst = |device: &str, tables: &[Table], of: fn(&Case) -> f64| {
         let of_policy = cases.iter().filter(|case| {
@@ -332,7 +332,8 @@ fn claims(report: &mut Report, cases: &[Case]) {
     );
 }
 
-/// Pages over regions on their way, where the index names pages in order.
+/// Pages read over the number of regions under way, where the index names pages in the table's
+/// order.
 fn figure(cases: &[Case]) -> Figure {
     let points = |table: &str, device: &str, kind: &str| {
         let of = cases.iter().filter(|case| {

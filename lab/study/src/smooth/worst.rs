@@ -1,8 +1,8 @@
-//! Figures 8 to 12: the distributions of results that are worst for each policy, made up by an
-//! adversary that sees the state machine.
+//! Figures 8 to 12: the worst distributions of results for each policy, constructed by an adversary
+//! that sees the state machine.
 //!
-//! The oracle reads the pages that hold results, and only them, in sequence. The index names a page
-//! in every region; jumps between regions are random.
+//! The oracle reads exactly the pages that hold results, in sequence. The index names one page in
+//! every region; jumps between regions are random.
 
 use coscan_core::smooth::{PageCosts, Probe, SmoothPolicy, competitive};
 
@@ -23,9 +23,10 @@ const SIZES: [u32; 4] = [100, 1_000, 10_000, 100_000];
 enum Results {
     /// In the first page of each region (Figure 8a).
     FirstPages,
-    /// In as few pages as make so many regions grow, then in one of each (Figure 8b).
+    /// In as few pages as make `growths` regions grow, then in one page of each region (Figure 8b).
     Mislead { growths: u32 },
-    /// In as few pages as make regions grow, for half of the table, then in one of each (Figure 9).
+    /// In as few pages as make regions grow, for half of the table, then in one page of each region
+    /// (Figure 9).
     Halves,
     /// In every second page (Figure 8c).
     EverySecond,
@@ -71,7 +72,7 @@ fn even_pages(region: &Region) -> u32 {
         .sum()
 }
 
-/// How many growths mislead the selectivity-increase policy most.
+/// The number of growths that misleads the selectivity-increase policy most, and the ratio.
 fn most_misled(pages: u32) -> (u32, f64) {
     let of = |growths| {
         let results = Results::Mislead { growths };
