@@ -1,39 +1,39 @@
-//! Quantities as people write and read them: `200MB/s`, `25%`, `1.5GB`, `250ms`.
+//! Quantities in the form that people write and read: `200MB/s`, `25%`, `1.5GB`, `250ms`.
 //!
 //! Idea: one grammar per quantity, wherever it is typed (a flag, a setting), and one way to show
-//! it, so that what is shown can be typed back. Decimal units are powers of 1000 and binary units
-//! (`MiB`) powers of 1024: a device's data sheet and a memory limit are both written the way their
-//! makers write them.
-//! Not here: which values an option admits.
+//! it, so that the shown text can be typed back. Decimal units are powers of 1000 and binary units
+//! (`MiB`) powers of 1024: a device's data sheet and a memory limit are each written with their
+//! usual units.
+//! Not here: the values that an option allows.
 
 #![forbid(unsafe_code)]
 
 use std::str::FromStr;
 use std::time::Duration;
 
-/// A text that is not the quantity that was asked for.
+/// A text that is not the expected quantity.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{text}' is not {expected}")]
 pub struct NotAQuantity {
-    /// What was written.
+    /// The text.
     pub text: String,
-    /// What would have been understood.
+    /// The accepted forms.
     pub expected: &'static str,
 }
 
 type Result<T> = std::result::Result<T, NotAQuantity>;
 
-/// A number of bytes, or a fraction of something whose size is known only later.
+/// A number of bytes, or a fraction of a size that is known only later.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Share {
-    /// So many bytes.
+    /// This many bytes.
     Bytes(u64),
-    /// So much of the whole; 1.0 is all of it.
+    /// This part of the whole; 1.0 is all of it.
     Fraction(f64),
 }
 
 impl Share {
-    /// The bytes that this share of `whole` is.
+    /// The number of bytes, if the whole has `whole` bytes.
     #[must_use]
     // A fraction is never negative.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
@@ -71,7 +71,7 @@ impl FromStr for Share {
 /// Reads a size such as `64MiB`, `1.5GB`, `1_048_576` or `4096`.
 ///
 /// # Errors
-/// [`NotAQuantity`]; a share is one.
+/// [`NotAQuantity`], also for a share.
 pub fn parse_bytes(text: &str) -> Result<u64> {
     scaled(text, &BYTE_UNITS).ok_or_else(|| {
         quantity(
@@ -81,10 +81,10 @@ pub fn parse_bytes(text: &str) -> Result<u64> {
     })
 }
 
-/// Reads a rate in bytes a second such as `200MB/s`; the `/s` may be left out.
+/// Reads a rate in bytes per second such as `200MB/s`; the `/s` may be left out.
 ///
 /// # Errors
-/// [`NotAQuantity`]; no rate is zero.
+/// [`NotAQuantity`], also for a rate of zero.
 pub fn parse_rate(text: &str) -> Result<u64> {
     let bytes = text.trim();
     let bytes = bytes.strip_suffix("/s").unwrap_or(bytes);
@@ -117,7 +117,7 @@ pub fn rate(bytes_per_second: u64) -> String {
     format!("{}/s", bytes(bytes_per_second))
 }
 
-/// Seconds in the unit that suits them: `380 ms`, `2.35 s`, `4 min 12 s`.
+/// Seconds in a suitable unit: `380 ms`, `2.35 s`, `4 min 12 s`.
 #[must_use]
 // Durations are small and not negative.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
@@ -144,7 +144,7 @@ pub fn significant(value: f64) -> String {
     format!("{value:.0}")
 }
 
-/// A count with its thousands set apart: `4 186` (thin space).
+/// A count with separated thousands: `4 186` (thin space).
 #[must_use]
 pub fn count(count: u64) -> String {
     let digits = count.to_string();
@@ -174,8 +174,9 @@ fn split<'a>(mut value: f64, units: &[&'a str]) -> (f64, &'a str) {
     (value, units[at])
 }
 
-/// A number followed by one of `units`; None when it is not, when it is negative, or beyond 2^63.
-// The bounds are checked just before.
+/// A number followed by one of `units`; `None` if the text has another form, or the number is
+/// negative or above 2^63.
+// The bounds are checked just above.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 fn scaled(text: &str, units: &[(&str, f64)]) -> Option<u64> {
     let text = text.trim();
@@ -213,7 +214,7 @@ const BYTE_UNITS: [(&str, f64); 18] = [
     ("TiB", 1_099_511_627_776.0),
 ];
 
-/// In microseconds, the finest that an option needs. A bare number is seconds.
+/// Time units in microseconds, the finest that an option needs. A bare number is in seconds.
 const TIME_UNITS: [(&str, f64); 8] = [
     ("", 1e6),
     ("us", 1.0),
