@@ -1,17 +1,17 @@
-//! What can go wrong while Parquet is rewritten.
+//! Errors while Parquet is rewritten.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::error::DataFusionError;
 use parquet::errors::ParquetError;
 
-/// Result of an operation of this crate.
+/// The result of an operation of this crate.
 pub type Result<T, E = RewriteError> = std::result::Result<T, E>;
 
 /// An error of [`rewrite`](crate::rewrite()) and [`write_pages`](crate::write_pages).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RewriteError {
-    /// The engine cannot read the source, or has no memory for its sort.
+    /// The engine cannot read the source, or has no memory for the sort.
     #[error(transparent)]
     Engine(#[from] coscan::Error),
     /// A number of the layout is out of its range.
@@ -19,11 +19,11 @@ pub enum RewriteError {
     Layout {
         /// The number's name in [`PageLayout`](crate::PageLayout).
         name: &'static str,
-        /// What it was.
+        /// The given value.
         value: u64,
-        /// The least that it may be.
+        /// The smallest allowed value.
         min: u64,
-        /// The most that it may be.
+        /// The largest allowed value.
         max: u64,
     },
     /// The source cannot be read as Parquet.
@@ -31,7 +31,7 @@ pub enum RewriteError {
     Source {
         /// The source.
         path: String,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
     /// The source has no such column to sort by.
@@ -39,12 +39,12 @@ pub enum RewriteError {
     NoColumn {
         /// The source.
         path: String,
-        /// The name that was given.
+        /// The given name.
         column: String,
-        /// The names that there are.
+        /// The existing names.
         known: String,
     },
-    /// Rows have no order by this column that a Parquet footer could state.
+    /// The column's type has no order that a Parquet footer could declare.
     #[error("{path}: rows cannot be sorted by '{column}', which is a {kind}")]
     Unordered {
         /// The source.
@@ -54,19 +54,19 @@ pub enum RewriteError {
         /// Its type.
         kind: DataType,
     },
-    /// The target is there already.
+    /// The target exists already.
     #[error("{path} exists already")]
     Exists {
         /// The target.
         path: String,
     },
-    /// The target is no name for a file.
+    /// The target is a folder, not a file name.
     #[error("{path} is a folder; name a file")]
     Folder {
         /// The target.
         path: String,
     },
-    /// The target would be one of the source's own files, beside the others.
+    /// The target would be one of several files of the source.
     #[error("{path} would be one of the files of {source_path}, which then had all its rows twice")]
     InsideSource {
         /// The target.
@@ -74,19 +74,19 @@ pub enum RewriteError {
         /// The source.
         source_path: String,
     },
-    /// A table is to be spread to something that is no folder.
+    /// A target of a spread is not a folder.
     #[error("{path} is no folder")]
     NoFolder {
-        /// What was named.
+        /// The given path.
         path: String,
     },
-    /// A table is to be spread to the same folder twice.
+    /// A target folder of a spread is given twice.
     #[error("{path} is named twice: a table is spread over different folders")]
     FolderTwice {
         /// The folder.
         path: String,
     },
-    /// The source's files do not say how many rows they have, so that ranges cannot be cut.
+    /// The source's files do not contain their number of rows, so ranges cannot be cut.
     #[error("{path}: its files do not say how many rows they have; spread it by round-robin")]
     Uncounted {
         /// The source.
@@ -95,31 +95,32 @@ pub enum RewriteError {
     /// An interrupted spread cannot be finished.
     #[error("{journal}: an interrupted spread cannot be finished: {reason}")]
     Unfinished {
-        /// Its journal.
+        /// The journal of the spread.
         journal: String,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
-    /// The target cannot be written: the disk is full, the folder is not there, the store refuses.
+    /// The target cannot be written: the disk is full, the folder does not exist, or the store
+    /// refuses.
     #[error("{path}: {source}")]
     Write {
         /// The target.
         path: String,
-        /// Why not.
+        /// The reason.
         source: std::io::Error,
     },
-    /// Rows cannot be put into Parquet: a type that it does not have, a page of more than 2 GiB.
+    /// Rows cannot be encoded as Parquet: an unsupported type, or a page of more than 2 GiB.
     #[error("{path}: {column}: {source}")]
     Encode {
         /// The target.
         path: String,
         /// The column, or `schema`.
         column: String,
-        /// Why not.
+        /// The reason.
         source: ParquetError,
     },
-    /// A page does not begin where it must. Nothing that a user does leads here: the encoder cuts
-    /// pages in a way that we don't know of.
+    /// A page does not begin where it must: the encoder cut pages in an unexpected way. No user
+    /// action causes this.
     #[error(
         "internal error: {path}: {column}: a page does not begin at a multiple of {page_rows} rows"
     )]
@@ -128,7 +129,7 @@ pub enum RewriteError {
         path: String,
         /// The column.
         column: String,
-        /// The rows of a page.
+        /// The rows per page.
         page_rows: usize,
     },
 }

@@ -1,4 +1,4 @@
-//! How a page-aligned file is laid out, and why its defaults are what they are.
+//! How is a page-aligned file laid out, and what are the reasons for the defaults?
 
 use std::str::FromStr;
 
@@ -12,21 +12,22 @@ use crate::error::RewriteError;
 /// The layout of a Parquet file whose pages begin at the same rows in all columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageLayout {
-    /// Rows of a page, 1 to [`PAGE_ROWS_MAX`]. Only the last page of a row group may have fewer.
+    /// Rows per page, 1 to [`PAGE_ROWS_MAX`]. Only the last page of a row group may have fewer.
     pub page_rows: usize,
-    /// A row group has at most so many rows, rounded up to whole pages.
+    /// The most rows of a row group, rounded up to whole pages.
     pub row_group_rows: usize,
-    /// A row group is meant to have at most so many bytes on disk. An estimate from the row groups
-    /// before it; the first one is closed when its arrays have so many bytes in memory.
+    /// The intended most bytes of a row group on disk. Row group sizes are estimated from the
+    /// preceding row groups; the first one is closed when its arrays have this many bytes in
+    /// memory.
     pub row_group_bytes: u64,
-    /// How pages are compressed.
+    /// The compression of pages.
     pub compression: PageCompression,
 }
 
-/// How pages are compressed.
+/// The compression of pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PageCompression {
-    /// Not at all.
+    /// No compression.
     None,
     /// Snappy: half of the work of zstd, a third more bytes.
     Snappy,
@@ -36,25 +37,25 @@ pub enum PageCompression {
 }
 
 /// 2,048 rows of ten integers are 80 KiB over all columns: on a disk a jump costs ten times as much
-/// as such a page, so a page more or less hardly matters, and a query that wants 1 row of 20,000
-/// still skips most pages. Below a thousand rows headers, index entries and compression that starts
-/// anew begin to cost more than they save.
+/// as such a page, so one page more or less hardly matters, and a query that wants 1 row of 20,000
+/// still skips most pages. With fewer than a thousand rows per page, headers, index entries and
+/// restarted compression cost more than they save.
 pub const PAGE_ROWS_DEFAULT: usize = 2048;
 
-/// As in most writers. Pages are what is read, so row groups may be large: each costs a dictionary
-/// per column and an entry per column in the footer.
+/// As in most writers. Pages are the unit of reading, so row groups may be large: each costs a
+/// dictionary per column and an entry per column in the footer.
 pub const ROW_GROUP_ROWS_DEFAULT: usize = 1 << 20;
 
-/// Bounds the memory of whoever writes or reads a row group as a whole; wide tables get there
-/// before they have [`ROW_GROUP_ROWS_DEFAULT`].
+/// Bounds the memory of readers and writers of a whole row group; wide tables reach this limit
+/// before [`ROW_GROUP_ROWS_DEFAULT`].
 pub const ROW_GROUP_BYTES_DEFAULT: u64 = 128 << 20;
 
-/// Whoever reads one page of a dictionary-encoded column reads the dictionary too. 64 KiB are 0.3
-/// ms at 200 MB/s: less than the jump that such a read has paid already. What does not fit has so
-/// many values that the dictionary would save little.
+/// Reading one page of a dictionary-encoded column requires its dictionary too. 64 KiB take 0.3 ms
+/// at 200 MB/s: less than the jump that such a read includes anyway. A column with a larger
+/// dictionary has so many values that the dictionary would save little.
 pub(crate) const DICTIONARY_BYTES_MAX: usize = 64 << 10;
 
-/// A page is read as a whole: beyond this it is no page but a row group.
+/// A page is read as a whole; a larger page would be as large as a row group.
 pub const PAGE_ROWS_MAX: usize = 1 << 20;
 
 impl Default for PageLayout {
@@ -69,10 +70,10 @@ impl Default for PageLayout {
 }
 
 impl PageLayout {
-    /// Whether every number makes sense.
+    /// Checks that every number is in its range.
     ///
     /// # Errors
-    /// [`RewriteError::Layout`] for the first that does not.
+    /// [`RewriteError::Layout`] for the first number that is not.
     pub(crate) fn check(&self) -> Result<(), RewriteError> {
         let numbers = [
             ("page_rows", self.page_rows as u64, PAGE_ROWS_MAX as u64),
@@ -92,8 +93,8 @@ impl PageLayout {
         Ok(())
     }
 
-    /// What parquet's writer is told. Pages are cut by rows and nothing else: the byte limit is out
-    /// of reach.
+    /// The properties for parquet's writer. Pages are cut by rows only: the byte limit is out of
+    /// reach.
     pub(crate) fn properties(
         &self,
         dictionaries: bool,
@@ -109,7 +110,7 @@ impl PageLayout {
             .set_data_page_row_count_limit(self.page_rows)
             .set_write_batch_size(self.page_rows)
             .set_data_page_size_limit(usize::MAX)
-            // Row groups are closed by us, at the end of a page.
+            // `writer.rs` closes row groups, at the end of a page.
             .set_max_row_group_row_count(None)
             .set_dictionary_enabled(dictionaries)
             .set_dictionary_page_size_limit(DICTIONARY_BYTES_MAX)
@@ -122,7 +123,7 @@ impl PageLayout {
 }
 
 impl PageCompression {
-    /// All of them.
+    /// All compressions.
     pub const ALL: [Self; 3] = [Self::None, Self::Snappy, Self::Zstd];
 
     /// Its name.

@@ -1,25 +1,25 @@
 //! Parquet whose pages begin at the same rows in every column.
 //!
-//! Most writers end a page when it has so many bytes, so the pages of two columns have nothing to
-//! do with each other, and to read some rows of all columns is to read other rows beside them. Here
-//! a page is a run of `page_rows` rows, the same run in every column of a row group: one that can
-//! be read by itself, which is what page-wise access wants (docs/design/smooth.md).
+//! Most writers end a page at a number of bytes, so the pages of two columns do not align, and
+//! reading some rows of all columns means reading other rows too. Here a page is a run of
+//! `page_rows` rows, the same run in every column of a row group. Such a run can be read by itself,
+//! as page-wise access needs it (docs/design/smooth.md).
 //!
 //! | file | question |
 //! |---|---|
 //! | `layout.rs` | how large are pages, row groups, dictionaries? |
 //! | `source.rs` | which rows, in which order? |
-//! | `sort_memory.rs` | what may a sort take? |
+//! | `sort_memory.rs` | how much memory may a sort take? |
 //! | `row_group.rs` | how do the pages of all columns begin at the same rows? |
 //! | `writer.rs` | where does a row group end, and how much memory does it take? |
-//! | `place.rs` | what does the target's name mean? |
-//! | `target.rs` | when is the file seen? |
+//! | `place.rs` | which file does the target's name denote? |
+//! | `target.rs` | when does the file become visible? |
 //! | `spread/` | how does a table become files in several folders? |
 //!
-//! Kept: the rows and their order, Arrow's types, metadata of columns; the key-value metadata of a
-//! single file.
-//! Not kept: bloom filters, declared sort orders (row groups are cut anew), annotations of Parquet
-//! that Arrow has no name for.
+//! Preserved: the rows and their order, Arrow's types, metadata of columns; the key-value metadata
+//! of a single file.
+//! Not preserved: bloom filters, declared sort orders (row groups are cut differently), annotations
+//! of Parquet without an equivalent in Arrow.
 //! Source: [SmoothScan18 §3], whose pages are a row store's.
 
 mod error;
@@ -52,60 +52,59 @@ pub use spread::{Spread, SpreadBy, spread};
 use target::Target;
 use writer::PageWriter;
 
-/// What is to be made of the source.
+/// The options of a rewrite.
 #[derive(Clone, Debug, Default)]
 pub struct RewriteOptions {
-    /// How the new file is laid out.
+    /// The layout of the new file.
     pub layout: PageLayout,
-    /// Columns to sort by, ascending, NULL last; the footer then states that order. Rows that are
-    /// equal in them come in any order.
-    /// Empty: the order of the source.
+    /// Columns to sort by, ascending, NULL last; the footer then declares that order. Rows that are
+    /// equal in these columns come in any order. Empty: the order of the source.
     pub sort_by: Vec<String>,
-    /// Whether a file at the target may be replaced.
+    /// Whether an existing file at the target may be replaced.
     pub replace: bool,
 }
 
-/// How far a [`rewrite()`] is.
+/// The progress of a [`rewrite()`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RewriteProgress {
-    /// Rows read so far. All are read before the first is written if they are sorted.
+    /// Rows read so far. If rows are sorted, all are read before the first is written.
     pub rows_read: u64,
     /// Rows encoded so far, or about to be.
     pub rows_written: u64,
-    /// Rows of the source, if its footers say.
+    /// Rows of the source, if its footers contain the number.
     pub rows_total: Option<u64>,
 }
 
-/// What has been written.
+/// The size of what was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Rewritten {
-    /// Rows.
+    /// The number of rows.
     pub rows: u64,
-    /// Row groups.
+    /// The number of row groups.
     pub row_groups: u64,
-    /// Pages of each column: runs of rows that can be read by themselves.
+    /// The number of pages per column: runs of rows that can be read by themselves.
     pub pages: u64,
     /// Bytes of the file.
     pub bytes: u64,
 }
 
-/// At least so often is progress told while nothing can be written.
+/// The longest time between two progress reports while nothing can be written.
 const TICK: Duration = Duration::from_millis(100);
 
 /// Writes the rows at `source` (a Parquet file, a folder, a glob or a URL) to the file at `target`
 /// (a path or a URL), with pages that begin at the same rows in every column.
 ///
-/// Rows stay in their order, files taken in the order of their paths, unless `options` say
-/// otherwise. The memory is the engine's: a sort spills, row groups end early where it is short.
-/// The file appears when it is whole; if `target` is the source's only file and may be replaced, it
-/// is replaced then.
+/// Rows keep their order, with files in the order of their paths, unless `options` ask for a sort.
+/// Memory is taken from the engine: a sort spills, and row groups end early when memory is short.
+/// The file appears when it is complete; if `target` is the source's only file and may be replaced,
+/// it is replaced then.
 ///
-/// It is cancel safe: a local file that was begun is removed when the future is dropped.
+/// Cancel safe: dropping the future removes an incomplete local file.
 ///
 /// # Errors
-/// [`RewriteError`]; what reading says is its variant `Engine`.
+/// [`RewriteError`]; errors of reading are its variant `Engine`.
 pub async fn rewrite(
     engine: &Engine,
     source: &str,
@@ -145,14 +144,14 @@ pub async fn rewrite(
     .await
 }
 
-/// Writes rows from anywhere to a file at `target`, with pages as [`rewrite()`] makes them. A file
-/// that is there is replaced only if `replace` says so. `on_rows` hears how many rows have been
-/// written.
+/// Writes rows from any stream to a file at `target`, with pages as [`rewrite()`] makes them. An
+/// existing file is replaced only if `replace` is true. `on_rows` gets the number of rows written
+/// so far.
 ///
-/// It is cancel safe, as [`rewrite()`] is.
+/// Cancel safe, like [`rewrite()`].
 ///
 /// # Errors
-/// [`RewriteError`]; what the stream says is its variant `Engine`.
+/// [`RewriteError`]; errors of the stream are its variant `Engine`.
 pub async fn write_pages(
     engine: &Engine,
     rows: SendableRecordBatchStream,
@@ -169,7 +168,7 @@ pub async fn write_pages(
     write_all(rows, writer, on_rows).await
 }
 
-/// Writes every row and ends the file, or gives it up.
+/// Writes every row and finishes the file, or abandons it on an error.
 async fn write_all(
     rows: SendableRecordBatchStream,
     mut writer: PageWriter,

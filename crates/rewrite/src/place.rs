@@ -1,8 +1,8 @@
-//! What does the target's name mean, and where would the file lie?
+//! Which file does the target's name denote?
 //!
-//! A path, or a URL of a store. Links in a local path's folder are resolved, so that it can be
-//! compared with the source's files; a link that is the file's own name is replaced, not followed.
-//! Nothing is opened here (`target.rs`).
+//! The name is a path, or a URL in a store. Links in the folder part of a local path are resolved,
+//! so that the path can be compared with the source's files; a link in place of the file itself is
+//! replaced, not followed. Nothing is opened here (`target.rs`).
 
 use std::error::Error;
 use std::io;
@@ -13,10 +13,10 @@ use url::{Position, Url};
 
 use crate::error::RewriteError;
 
-/// The name of a file to be.
+/// The place of a new file.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
-    /// As the user wrote it.
+    /// The name as the user wrote it.
     pub(crate) text: String,
     /// The store's URL: `file:///`, `s3://bucket`.
     pub(crate) store: Url,
@@ -30,7 +30,8 @@ impl Place {
     /// Reads a path or a URL.
     ///
     /// # Errors
-    /// [`RewriteError::Folder`]; [`RewriteError::Write`] for a file in a folder that is not there.
+    /// [`RewriteError::Folder`]; [`RewriteError::Write`] for a file in a folder that does not
+    /// exist.
     pub(crate) fn parse(text: &str) -> Result<Self, RewriteError> {
         if !text.contains("://") {
             return Self::local(text, Path::new(text));
@@ -77,7 +78,7 @@ impl Place {
     }
 }
 
-/// The target cannot be written, because of this.
+/// The error for a target that cannot be written for this reason.
 pub(crate) fn write_error(path: &str, source: io::Error) -> RewriteError {
     RewriteError::Write {
         path: path.to_owned(),

@@ -1,22 +1,21 @@
-//! Rows to column chunks whose pages all begin at multiples of `page_rows`.
+//! How do rows become column chunks whose pages all begin at multiples of `page_rows`?
 //!
-//! parquet's writer closes a page when a batch has been written that brought it to the row limit,
-//! so pages are as long as batches let them be, in each column differently. Three things would
-//! misalign them:
+//! parquet's writer closes a page after a batch that reached the row limit, so the length of pages
+//! depends on the batches, and differs from column to column. Three things would misalign pages:
 //!
-//! - a batch that reaches over the end of a page: parts of lists are counted by values, and the
-//!   page becomes longer. So no piece that we hand over crosses the end of a page.
+//! - a batch that extends beyond the end of a page: parts of lists are counted by values, and the
+//!   page becomes longer. So no piece passed to the writer crosses the end of a page.
 //! - a limit in bytes: there is none (`layout.rs`).
-//! - a dictionary that is full: the column falls back to plain values in the middle of a page, and
-//!   that page ends there. A column for which that happens is encoded again without a dictionary,
-//!   and gets none in later row groups either. A dictionary that serves some pages of a chunk only
-//!   would have to be read for the others too.
+//! - a full dictionary: the column changes to plain values in the middle of a page, and the page
+//!   ends there. Such a column is encoded a second time without a dictionary, and gets none in
+//!   later row groups. (A dictionary that only some pages of a chunk use would have to be read for
+//!   the other pages too.)
 //!
-//! Every column is a task of its own, so a row group is encoded by as many threads as there are
-//! cores. Encoding twice costs a column without few values one row group's time per file.
+//! Every column is a task of its own, so as many threads as there are cores encode a row group.
+//! Encoding twice costs a column with many values the time of one row group per file.
 //! Not here: when a row group is full, where its bytes go (`writer.rs`).
-//! I1: the pages of a chunk that leaves this file begin at multiples of `page_rows`, all of them:
-//! read off its offset index.
+//! I1: all pages of a chunk that leaves this file begin at multiples of `page_rows`, as its offset
+//! index shows.
 //! I2: no piece of an array crosses the end of a page.
 //! I3: all data pages of a chunk that has a dictionary use it.
 
@@ -31,16 +30,16 @@ use parquet::basic::{Encoding, PageType};
 use parquet::errors::Result;
 use parquet::schema::types::SchemaDescriptor;
 
-/// The rows of a row group that is being gathered.
+/// The rows of a row group that is being collected.
 #[derive(Default)]
 pub(crate) struct Gathered {
-    /// By root column: its pieces in row order (I2).
+    /// The pieces of each root column in row order (I2).
     columns: Vec<Vec<ArrayRef>>,
     rows: usize,
 }
 
 impl Gathered {
-    /// Adds rows. They must not cross the end of a page (I2).
+    /// Adds rows, which must not cross the end of a page (I2).
     pub(crate) fn push(&mut self, rows: &RecordBatch) {
         self.columns.resize_with(rows.num_columns(), Vec::new);
         for (pieces, column) in self.columns.iter_mut().zip(rows.columns()) {
@@ -54,16 +53,16 @@ impl Gathered {
     }
 }
 
-/// Encodes the row groups of one file, and remembers which of its columns have too many values for
-/// a dictionary.
+/// Encodes the row groups of one file, and records which of its columns have too many values for a
+/// dictionary.
 pub(crate) struct Encoder {
     schema: SchemaRef,
     page_rows: usize,
     with_dictionaries: ArrowRowGroupWriterFactory,
     plain: ArrowRowGroupWriterFactory,
-    /// By leaf: whether its dictionary was full once.
+    /// For each leaf whether its dictionary was ever full.
     outgrown: Vec<bool>,
-    /// By root column: how many leaves it has.
+    /// The number of leaves of each root column.
     leaves: Vec<usize>,
 }
 
@@ -71,10 +70,11 @@ pub(crate) struct Encoder {
 pub(crate) struct ColumnTask {
     field: FieldRef,
     pieces: Vec<ArrayRef>,
-    /// Its first leaf's place among the file's.
+    /// The index of its first leaf in the file.
     first_leaf: usize,
     writers: Vec<Option<ArrowColumnWriter>>,
-    /// For a second attempt of the leaves whose first one has a dictionary, which may be too small.
+    /// Writers for a second attempt of the leaves whose first attempt uses a dictionary, which may
+    /// be too small.
     spares: Vec<Option<ArrowColumnWriter>>,
     rows: usize,
     page_rows: usize,
@@ -82,12 +82,12 @@ pub(crate) struct ColumnTask {
 
 /// One leaf column of a row group, encoded.
 pub(crate) struct Leaf {
-    /// Its place among the file's leaves.
+    /// The index of the leaf in the file.
     pub(crate) leaf: usize,
     pub(crate) chunk: ArrowColumnChunk,
-    /// I1. If not, parquet's writer does what we don't know of.
+    /// I1. If false, parquet's writer cut pages in an unexpected way.
     pub(crate) aligned: bool,
-    /// Whether it had too many values for a dictionary.
+    /// Whether the leaf had too many values for a dictionary.
     outgrown: bool,
 }
 
@@ -114,8 +114,8 @@ impl Encoder {
         }
     }
 
-    /// A task for every root column of the row group, in order. `index` is the row group's place in
-    /// the file.
+    /// A task for every root column of the row group, in order. `index` is the number of the row
+    /// group in the file.
     ///
     /// # Errors
     /// A column's type cannot be encoded.
@@ -150,22 +150,22 @@ impl Encoder {
         Ok(tasks.collect())
     }
 
-    /// Takes note of what a leaf's encoding showed.
+    /// Records the result of encoding a leaf.
     pub(crate) fn learn(&mut self, leaf: &Leaf) {
         self.outgrown[leaf.leaf] |= leaf.outgrown;
     }
 }
 
 impl ColumnTask {
-    /// The column's name.
+    /// The name of the column.
     pub(crate) fn name(&self) -> &str {
         self.field.name()
     }
 
-    /// Encodes the column, which takes a core for a while.
+    /// Encodes the column. CPU-bound: occupies the calling thread.
     ///
     /// # Errors
-    /// What parquet's writer says, such as of a page of more than 2 GiB.
+    /// Errors of parquet's writer, such as a page of more than 2 GiB.
     pub(crate) fn encode(self) -> Result<Vec<Leaf>> {
         let (rows, page_rows) = (self.rows, self.page_rows);
         let first = write(&self.field, &self.pieces, self.writers)?;
@@ -193,8 +193,8 @@ impl ColumnTask {
     }
 }
 
-/// Writes the pieces of a root column by the writers of its leaves; leaves without one are left
-/// out.
+/// Writes the pieces of a root column with the writers of its leaves; leaves without a writer are
+/// skipped.
 fn write(
     field: &FieldRef,
     pieces: &[ArrayRef],
@@ -231,7 +231,7 @@ fn is_aligned(chunk: &ArrowColumnChunk, rows: usize, page_rows: usize) -> bool {
         .eq(first_rows)
 }
 
-/// I3: no page of the chunk is encoded in another way than the others.
+/// I3: all pages of the chunk have the same encoding.
 fn is_uniform(chunk: &ArrowColumnChunk) -> bool {
     let metadata = &chunk.close().metadata;
     let of_dictionary = |encoding| {

@@ -1,13 +1,13 @@
-//! Memory for a sort that is larger than memory.
+//! How much memory does a sort get that is larger than memory?
 //!
-//! Idea: a block of the engine's memory is reserved for the sort as a whole, and shared out inside
-//! by DataFusion's own rule. A sort that is about to spill first merges all that it holds, in
-//! memory; that merge cannot make do with less than the sort had, and gets it as the sort gives it
-//! back. The engine's pool, which must leave something to everybody's queries, holds merges to half
-//! of what operators have, and refuses it. Here is only one query, and its merge may have all that
-//! the sort gives back.
+//! Idea: a block of the engine's memory is reserved for the sort as a whole, and DataFusion's own
+//! pool divides it. A sort that is about to spill first merges all that it holds in memory. That
+//! merge needs as much memory as the sort had, and gets it as the sort gives memory back. The
+//! engine's pool, which must leave memory to all queries, limits merges to half of the operators'
+//! memory and would refuse this one. In the block there is only one query, and its merge may have
+//! all that the sort gives back.
 //! Bounds: the block is half of the engine's memory, or less if other queries have it; the row
-//! group that is gathered above the sort is outside of it.
+//! group that is collected above the sort is not part of it.
 
 use std::sync::Arc;
 
@@ -18,22 +18,22 @@ use datafusion::execution::memory_pool::{FairSpillPool, MemoryConsumer, MemoryRe
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::SessionContext;
 
-/// What can be sorted in.
+/// The memory of a sort.
 pub(crate) struct SortMemory {
-    /// A context whose operators have the block and nothing else; as the session's otherwise.
+    /// A context whose operators have only the block; otherwise like the session's.
     pub(crate) context: SessionContext,
-    /// The block, until this is dropped.
+    /// The reservation of the block, held until this is dropped.
     _block: MemoryReservation,
 }
 
-/// The largest part of the engine's memory that is asked for, and the smallest, as divisors: below
-/// it the sort would write more and smaller runs than it could merge at once.
+/// The parts of the engine's memory that are tried, as divisors, the largest first. With less than
+/// the smallest part the sort would write more and smaller runs than it could merge at once.
 const PARTS: [usize; 5] = [2, 4, 8, 16, 32];
 
 impl SortMemory {
     /// Reserves a block.
     ///
-    /// # Errors
+    /// `ResourcesExhausted` if other users leave too little.
     /// `ResourcesExhausted` if others leave too little.
     pub(crate) fn reserve(session: &Session) -> Result<Self> {
         let engine = session.engine();
@@ -52,8 +52,8 @@ impl SortMemory {
             .with_memory_pool(Arc::new(FairSpillPool::new(block.size())))
             .build_arc()?;
         let state = session.context().state();
-        // One sort, fed by as many readers as there are cores: several would be merged by an
-        // operator that cannot spill.
+        // One sort, fed by as many readers as there are cores: an operator that cannot spill would
+        // merge several sorts.
         let config = state.config().clone().with_repartition_sorts(false);
         let state = SessionStateBuilder::new_from_existing(state)
             .with_config(config)

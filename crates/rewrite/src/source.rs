@@ -1,10 +1,10 @@
-//! What is rewritten: Parquet files as one stream of rows, in the files' order or sorted.
+//! The source: Parquet files as one stream of rows, in the files' order or sorted.
 //!
-//! DataFusion's own reader is used, by one partition where the order is to be kept: a cooperative
-//! scan hands out chunks as they come. Files are read in the order of their paths. Types stay what
-//! the files say (DataFusion would read strings as views), and so does their metadata, unless
-//! several files disagree about it. The values of folders named `key=value` become columns, the
-//! last ones.
+//! DataFusion's own reader is used, with one partition if the order must be kept, because a
+//! cooperative scan hands out chunks in any order. Files are read in the order of their paths.
+//! Types are those of the files (DataFusion would read strings as views), and so is metadata,
+//! unless several files disagree about it. The values of folders named `key=value` become columns
+//! after all others.
 
 use std::sync::Arc;
 
@@ -28,33 +28,33 @@ use crate::error::{Result, RewriteError};
 use crate::place::Place;
 use crate::sort_memory::SortMemory;
 
-/// Rows to be written, and what their file says beside them.
+/// The rows to be written, and the metadata of their file.
 pub(crate) struct Source {
     /// The columns.
     pub(crate) schema: SchemaRef,
-    /// The key-value metadata of the source's only file, without the Arrow schema, which is written
-    /// anew.
+    /// The key-value metadata of the source's only file, without the Arrow schema, which the writer
+    /// adds.
     pub(crate) key_values: Vec<KeyValue>,
     plan: Arc<dyn ExecutionPlan>,
     context: SessionContext,
-    /// Held as long as rows come.
+    /// Held while rows are read.
     _sorting: Option<SortMemory>,
 }
 
-/// What DataFusion calls files that it reads as Parquet, whatever their extension.
+/// DataFusion's name for files that it reads as Parquet, whatever their extension.
 const PARQUET: &str = "parquet";
 
-/// Under this key, arrow keeps its own form of the schema.
+/// The key under which arrow stores its own form of the schema.
 const ARROW_SCHEMA: &str = "ARROW:schema";
 
 impl Source {
-    /// Opens the files at `path`, to be read in the order of `sort_by`, or in their own if it is
-    /// empty.
+    /// Opens the files at `path`, to be read in the order of `sort_by`, or in the files' order if
+    /// it is empty.
     ///
     /// # Errors
-    /// [`RewriteError::Source`] if there is nothing, or something that is not Parquet;
-    /// [`RewriteError::NoColumn`], [`RewriteError::Unordered`]; [`RewriteError::InsideSource`] if
-    /// a target would be one of several files of the source.
+    /// [`RewriteError::Source`] if there is no file, or a file that is not Parquet;
+    /// [`RewriteError::NoColumn`], [`RewriteError::Unordered`]; [`RewriteError::InsideSource`] if a
+    /// target would be one of several files of the source.
     pub(crate) async fn open(
         engine: &Engine,
         path: &str,
@@ -125,13 +125,13 @@ impl Source {
     /// The rows.
     ///
     /// # Errors
-    /// What starting the plan says; what reading says comes through the stream.
+    /// Errors of starting the plan; errors of reading come through the stream.
     pub(crate) fn rows(&self) -> Result<SendableRecordBatchStream> {
         let context = self.context.task_ctx();
         Ok(execute_stream(Arc::clone(&self.plan), context)?)
     }
 
-    /// Rows in the source, if its footers say so.
+    /// The rows of the source, if its footers contain the number.
     pub(crate) fn rows_total(&self) -> Option<u64> {
         let statistics = StatisticsContext::new()
             .compute(self.plan.as_ref(), &StatisticsArgs::new())
@@ -139,8 +139,8 @@ impl Source {
         statistics.num_rows.get_value().map(|rows| *rows as u64)
     }
 
-    /// A way to ask how many rows have been read so far: where they are sorted, all are before the
-    /// first one is written.
+    /// A function that returns the number of rows read so far. If rows are sorted, all are read
+    /// before the first is written.
     pub(crate) fn rows_read(&self) -> impl Fn() -> u64 + Send + 'static {
         let plan = Arc::clone(&self.plan);
         move || rows_read(plan.as_ref())
@@ -158,7 +158,7 @@ async fn table(session: &Session, path: &str) -> Result<Arc<dyn TableProvider>> 
     Ok(session.table_at(path).await?)
 }
 
-/// The source's file if there is just one; empty ones are not read.
+/// The source's file if there is exactly one; empty files are not read and do not count.
 async fn only_file(
     session: &Session,
     url: &ListingTableUrl,
@@ -195,7 +195,7 @@ async fn key_values(
         .collect())
 }
 
-/// Whether a file at `target` would be one of those that `url` stands for.
+/// Whether a file at `target` would be one of the files that `url` denotes.
 fn lies_in(target: &Place, url: &ListingTableUrl, extension: &str, session: &Session) -> bool {
     let config = session.context().copied_config();
     let flat = config.options().execution.listing_table_ignore_subdirectory;
@@ -221,8 +221,8 @@ fn resolved(url: &ListingTableUrl) -> ListingTableUrl {
     again().unwrap_or_else(|| url.clone())
 }
 
-/// The order by the column of that name, exactly as it is written, if there can be one: ascending,
-/// NULL last, as ORDER BY has it.
+/// The order by the column with exactly this name, if the column can be sorted: ascending, NULL
+/// last, as in ORDER BY.
 fn sortable(path: &str, schema: &SchemaRef, name: &str) -> Result<SortExpr, RewriteError> {
     let Ok(field) = schema.field_with_name(name) else {
         let known: Vec<_> = schema
@@ -246,7 +246,7 @@ fn sortable(path: &str, schema: &SchemaRef, name: &str) -> Result<SortExpr, Rewr
     Ok(Expr::Column(Column::from_name(name)).sort(true, false))
 }
 
-/// Rows that the plan's scans have handed on so far.
+/// The rows that the plan's scans have produced so far.
 fn rows_read(plan: &dyn ExecutionPlan) -> u64 {
     let children = plan.children();
     if children.is_empty() {

@@ -1,14 +1,14 @@
-//! Where a rewritten file goes: a local file or an object, seen by others only when it is whole.
+//! Where does a rewritten file go, and when does it become visible? A local file or an object.
 //!
 //! A local file is written under another name beside its target, synced, and renamed, and the
-//! folder is synced too. One that is given up, by an error or because the future is dropped, is
-//! removed; a process that is killed leaves its `.NAME.*.part` behind, which the next one that
-//! writes the same file removes. An object appears when its upload is completed; an upload that is
-//! dropped is left to the store's own rules, one that fails is aborted.
-//! Bounds: one write is under way at a time; nothing more is taken for an object while
-//! `UPLOADS_MAX` parts of `PART_BYTES` are on their way.
-//! Two that write the same object at once: the later one stays. Two that write the same local file:
-//! one is refused, unless both replace.
+//! folder is synced too. A file that is abandoned, by an error or because the future is dropped, is
+//! removed; a process that is killed leaves its `.NAME.*.part` behind, which the next process that
+//! writes the same file removes. An object appears when its upload is completed; a dropped upload
+//! is left to the store's own rules, a failed one is aborted.
+//! Bounds: one write is under way at a time; no more bytes are accepted for an object while
+//! `UPLOADS_MAX` parts of `PART_BYTES` are under way.
+//! Of two concurrent writes to the same object the later one stays. Of two concurrent writes to the
+//! same local file one is refused, unless both may replace.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -37,7 +37,7 @@ pub(crate) struct Target {
     sink: Sink,
 }
 
-/// A local file that is complete and durable, under the name of its draft. Dropping it removes it.
+/// A complete and durable local file, under the name of its draft. Dropping it removes the file.
 pub(crate) struct Sealed {
     _lock: Option<File>,
     part: TempPath,
@@ -46,12 +46,12 @@ pub(crate) struct Sealed {
 }
 
 impl Sealed {
-    /// Where it is.
+    /// The path of the draft.
     pub(crate) fn draft(&self) -> &Path {
         &self.part
     }
 
-    /// What it is to be called.
+    /// The final path.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -60,10 +60,10 @@ impl Sealed {
         self.bytes
     }
 
-    /// It stays from now on.
+    /// Keeps the file when this is dropped.
     ///
     /// # Errors
-    /// What the system says.
+    /// Errors of the system.
     pub(crate) fn keep(self) -> io::Result<()> {
         self.part.keep().map(|_| ()).map_err(|error| error.error)
     }
@@ -71,7 +71,7 @@ impl Sealed {
 
 enum Sink {
     Local {
-        /// None while a write has it.
+        /// `None` while a write has it.
         file: Option<File>,
         part: TempPath,
         path: PathBuf,
@@ -79,22 +79,22 @@ enum Sink {
     Object(BufWriter),
 }
 
-/// The least that S3 takes is 5 MiB; with its 10,000 parts, an object can have 100 GiB.
+/// S3 accepts parts of at least 5 MiB; with its 10,000 parts, an object can have 100 GiB.
 const PART_BYTES: usize = 10 << 20;
-/// Enough to keep a link busy while one part's answer is waited for.
+/// Enough to keep a link busy while one part is awaited.
 const UPLOADS_MAX: usize = 4;
 
-/// What a local file is called until it is whole: `.NAME.`, random characters, and this.
+/// The name of a local file until it is complete: `.NAME.`, random characters, and this suffix.
 const DRAFT_SUFFIX: &str = ".part";
 const DRAFT_RANDOM: usize = 6;
-/// Younger ones may be somebody's who has not locked them yet.
+/// A younger draft may belong to a process that has not locked it yet.
 const DRAFT_AGE_MIN: Duration = Duration::from_secs(60);
 
 impl Target {
-    /// Begins to write. Without `replace`, a file that is there is left alone.
+    /// Begins to write. Without `replace`, an existing file is left alone.
     ///
     /// # Errors
-    /// [`RewriteError::Exists`], or that the folder or store refuses.
+    /// [`RewriteError::Exists`], or an error of the folder or store.
     pub(crate) async fn create(
         place: Place,
         runtime: &RuntimeEnv,
@@ -133,8 +133,8 @@ impl Target {
     /// Makes the file appear.
     ///
     /// # Errors
-    /// [`RewriteError::Write`], or [`RewriteError::Exists`] if a file has come up meanwhile that
-    /// must not be replaced.
+    /// [`RewriteError::Write`], or [`RewriteError::Exists`] if a file that must not be replaced has
+    /// appeared meanwhile.
     pub(crate) async fn finish(self) -> Result<(), RewriteError> {
         let failed = |error| write_error(&self.text, error);
         match self.sink {
@@ -164,7 +164,7 @@ impl Target {
         }
     }
 
-    /// Makes the file durable under the name of its draft. Only a local one can be sealed.
+    /// Makes the file durable under the name of its draft. Only a local file can be sealed.
     ///
     /// # Errors
     /// [`RewriteError::Write`].
@@ -190,10 +190,10 @@ impl Target {
         }
     }
 
-    /// Gives the file up.
+    /// Abandons the file.
     pub(crate) async fn abandon(self) {
         if let Sink::Object(mut writer) = self.sink {
-            // What it fails with matters less than what it is given up for.
+            // An error of the abort matters less than the reason for it.
             let _ = writer.abort().await;
         }
     }
@@ -215,15 +215,15 @@ fn local(text: &str, path: PathBuf, replace: bool) -> Result<Sink, RewriteError>
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
-        // As for any new file, less the user's umask; by default a temporary file is its owner's
-        // alone.
+        // The permissions of any new file, less the user's umask; by default a temporary file is
+        // readable by its owner alone.
         builder.permissions(std::fs::Permissions::from_mode(0o666));
     }
     let (file, part) = builder
         .tempfile_in(folder)
         .map_err(|error| write_error(text, error))?
         .into_parts();
-    // Where there are no locks nothing is removed either.
+    // Without lock support no drafts are removed either.
     let _ = file.try_lock();
     Ok(Sink::Local {
         file: Some(file),
@@ -232,8 +232,8 @@ fn local(text: &str, path: PathBuf, replace: bool) -> Result<Sink, RewriteError>
     })
 }
 
-/// Removes the drafts of this file that killed processes have left: those that nobody has locked.
-/// Between its making and its lock a draft is younger than a minute.
+/// Removes the unlocked drafts of this file that killed processes have left. A draft without a lock
+/// that is younger than a minute may be about to be locked, and stays.
 fn sweep(folder: &Path, prefix: &str) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -269,12 +269,12 @@ async fn object(
     Ok(Sink::Object(writer.with_max_concurrency(UPLOADS_MAX)))
 }
 
-/// Does something with the file on a thread that may block.
+/// Runs `work` on the file on a thread that may block.
 async fn on_file(
     file: &mut Option<File>,
     work: impl FnOnce(&mut File) -> io::Result<()> + Send + 'static,
 ) -> io::Result<()> {
-    // A write that was dropped has not brought the file back.
+    // A dropped write has not returned the file.
     let mut taken = file
         .take()
         .ok_or_else(|| io::Error::other("a write was given up"))?;

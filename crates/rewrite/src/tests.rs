@@ -1,6 +1,6 @@
 //! Promised: pages begin at multiples of `page_rows` in every leaf, whatever the types, the values
-//! and the batches; rows and their order stay; memory bounds row groups; a file is seen whole or
-//! not at all, on disk and in a store.
+//! and the batches; rows and their order are preserved; memory bounds row groups; a file becomes
+//! visible complete or not at all, on disk and in a store.
 
 use std::fs::File;
 use std::path::Path;
@@ -35,13 +35,13 @@ fn engine(memory_bytes: u64) -> Engine {
     .unwrap()
 }
 
-/// Columns of every kind that has its own way to miss the end of a page.
+/// Columns of every kind that could miss the end of a page in its own way.
 fn rows(count: usize, random: &mut StdRng) -> RecordBatch {
     let mut column = |make: &mut dyn FnMut(&mut StdRng, usize) -> Option<String>| -> ArrayRef {
         let values: StringArray = (0..count).map(|row| make(random, row)).collect();
         Arc::new(values)
     };
-    // Distinct, of very different lengths: the dictionary is full somewhere in a page.
+    // Distinct values of very different lengths: the dictionary becomes full within a page.
     let long = column(&mut |random, row| {
         Some(format!("{row}{}", "x".repeat(random.random_range(0..200))))
     });
@@ -49,7 +49,7 @@ fn rows(count: usize, random: &mut StdRng) -> RecordBatch {
         let value = random.random_range(0..20);
         (value > 3).then(|| format!("value {value}"))
     });
-    // One value at first, then all differ: the first row groups are no guide to the later ones.
+    // One value at first, then distinct values: the first row groups do not predict the later ones.
     let late = column(&mut |_, row| Some(format!("{}", row.saturating_sub(count / 2))));
     let list = || {
         let mut random = StdRng::seed_from_u64(7);
@@ -96,7 +96,7 @@ fn rows(count: usize, random: &mut StdRng) -> RecordBatch {
     RecordBatch::try_from_iter_with_nullable(columns).unwrap()
 }
 
-/// The rows in batches of random lengths, empty ones among them.
+/// The rows in batches of random lengths, some of them empty.
 fn batches(rows: &RecordBatch, random: &mut StdRng) -> Vec<RecordBatch> {
     let mut batches = Vec::new();
     let mut from = 0;
@@ -118,7 +118,7 @@ fn stream(
     ))
 }
 
-/// The rows in random batches, as a file.
+/// The rows in random batches, written as a file.
 async fn written(
     engine: &Engine,
     rows: &RecordBatch,
@@ -148,8 +148,7 @@ fn read(path: &Path) -> RecordBatch {
     concat_batches(&schema, &batches).unwrap()
 }
 
-/// Whether all pages of all leaves begin at multiples of `page_rows`; the first that does not,
-/// otherwise.
+/// The first page of any leaf that does not begin at a multiple of `page_rows`; `None` if all do.
 fn misaligned(footer: &ParquetMetaData, page_rows: usize) -> Option<String> {
     let index = footer.offset_index().unwrap();
     for (number, group) in footer.row_groups().iter().enumerate() {
@@ -241,8 +240,8 @@ async fn dictionaries_hold_whole_chunks_and_are_small() {
     assert!(dictionaries("few").iter().all(small));
     assert!(dictionaries("list.list.item").iter().all(small));
     assert!(dictionaries("long").iter().all(Option::is_none));
-    // Half of it is one value; where there are more, plain pages are used and a dictionary is not
-    // tried again.
+    // Half of the column is one value; row groups with more values use plain pages, and a
+    // dictionary is not tried after that.
     let late = dictionaries("late");
     assert!(
         small(&late[0]) && late[2].is_none() && late[3].is_none(),
@@ -250,8 +249,8 @@ async fn dictionaries_hold_whole_chunks_and_are_small() {
     );
 }
 
-/// Why rows are cut at the ends of pages, and why a column is encoded again when its dictionary is
-/// full. If this fails, parquet's writer has changed, and `row_group.rs` may have become simpler.
+/// Why rows are cut at the ends of pages, and why a column with a full dictionary is encoded a
+/// second time. If this fails, parquet's writer has changed, and `row_group.rs` may be simplified.
 #[test]
 fn parquets_own_writer_misaligns_lists_and_full_dictionaries() {
     let folder = tempfile::tempdir().unwrap();
@@ -336,7 +335,7 @@ async fn row_groups_have_about_the_bytes_that_were_asked_for() {
     assert!(groups[2].compressed_size() > 200_000);
 }
 
-/// What is in the folder.
+/// The names in the folder.
 fn names(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).unwrap();
     let name = |entry: std::io::Result<std::fs::DirEntry>| entry.unwrap().file_name();
@@ -365,7 +364,7 @@ async fn what_fails_leaves_nothing_and_replaces_nothing() {
     assert!(failed.unwrap_err().to_string().contains("broken"));
     let refused = write_pages(&engine, failing(), target, false, layout, |_| ()).await;
     assert!(matches!(refused, Err(RewriteError::Exists { .. })));
-    // Dropped while a row group has been written and more is to come.
+    // Dropped after a row group was written, with more to come.
     let forever = futures::StreamExt::chain(
         futures::stream::iter([Ok(all.clone())]),
         futures::stream::pending(),

@@ -1,12 +1,11 @@
-//! Batches of any length to a file of row groups.
+//! How do batches of any length become a file of row groups?
 //!
-//! Batches are cut where pages end; at the end of a page it is decided whether the row group is
-//! full: by rows, by the bytes that it is expected to have, or because memory is short. Then its
-//! columns are encoded side by side and written in order, each as soon as it and those before it
-//! are ready.
+//! Batches are cut where pages end. At the end of a page the row group ends if it is full: by rows,
+//! by its expected bytes, or because memory is short. Then its columns are encoded concurrently and
+//! written in order, each as soon as it and its predecessors are ready.
 //! Not here: the pages (`row_group.rs`), the file (`target.rs`).
-//! Bounds: in memory are the arrays of one row group, at most a quarter of the engine's memory or
-//! one page over all columns, whichever is more, and an encoded column per core. Where memory is
+//! Bounds: memory holds the arrays of one row group, at most a quarter of the engine's memory or
+//! one page over all columns, whichever is more, and one encoded column per core. When memory is
 //! short the row group ends early.
 //! I4: all row groups but the last have a multiple of `page_rows` rows.
 
@@ -44,19 +43,19 @@ pub(crate) struct PageWriter {
     outbox: Outbox,
     encoder: Encoder,
     group: Gathered,
-    /// What `group` holds.
+    /// The memory of `group`.
     memory: MemoryReservation,
-    /// What it may hold, in bytes.
+    /// The most bytes that `group` may have.
     memory_max: usize,
-    /// It holds more than there was.
+    /// Whether `group` has more memory than the engine granted.
     short: bool,
-    /// Bytes of arrays that have been encoded, and of what became of them.
+    /// Bytes of the arrays encoded so far, and bytes of their encoded form.
     ratio: (u64, u64),
     written: Rewritten,
 }
 
 /// A row group is closed before it has this part of the engine's memory: the sort below it, the
-/// reader and the columns that are being encoded need theirs.
+/// reader and the columns being encoded need memory too.
 const MEMORY_SHARE: u64 = 4;
 
 impl PageWriter {
@@ -109,18 +108,19 @@ impl PageWriter {
         })
     }
 
-    /// Rows written so far, those of the row group under way included.
+    /// Rows written so far, those of the current row group included.
     pub(crate) fn rows(&self) -> u64 {
         self.written.rows + self.group.rows() as u64
     }
 
-    /// Adds rows after those before.
+    /// Appends rows.
     ///
     /// # Errors
     /// [`RewriteError::Encode`], [`RewriteError::Write`].
     pub(crate) async fn write(&mut self, batch: &RecordBatch) -> Result<(), RewriteError> {
         let page_rows = self.layout.page_rows;
-        // Taken once and shared out: a slice of a list counts as all of its values.
+        // Computed once per batch and divided by rows, because a slice of a list counts as all of
+        // its values.
         let bytes = array_bytes(batch);
         let mut from = 0;
         while from < batch.num_rows() {
@@ -135,7 +135,7 @@ impl PageWriter {
         Ok(())
     }
 
-    /// Ends the file and makes it appear.
+    /// Finishes the file and makes it appear.
     ///
     /// # Errors
     /// As [`Target::finish`].
@@ -145,7 +145,7 @@ impl PageWriter {
         Ok(self.written)
     }
 
-    /// Ends the file, which does not appear yet.
+    /// Finishes the file without making it appear.
     ///
     /// # Errors
     /// As [`Target::seal`].
@@ -166,13 +166,13 @@ impl PageWriter {
         self.target.write(self.outbox.take()).await
     }
 
-    /// Gives the file up.
+    /// Abandons the file.
     pub(crate) async fn abandon(self) {
         self.target.abandon().await;
     }
 
-    /// Keeps rows of one page. Memory that there is not is taken all the same, since the page has
-    /// to end; the row group ends with it.
+    /// Adds rows of one page to the row group. Memory that is not granted is taken all the same,
+    /// because the page has to be completed; the row group ends with the page.
     fn hold(&mut self, rows: &RecordBatch, bytes: usize) {
         if self.memory.try_grow(bytes).is_err() {
             self.memory.grow(bytes);
@@ -189,8 +189,8 @@ impl PageWriter {
             || self.expected_bytes() >= u128::from(self.layout.row_group_bytes)
     }
 
-    /// What the row group will have on disk, if it is encoded as those before it; the first one is
-    /// taken to be as large as its arrays.
+    /// The expected bytes of the row group on disk, if it is encoded like its predecessors; the
+    /// first one is expected to be as large as its arrays.
     fn expected_bytes(&self) -> u128 {
         let held = self.memory.size() as u128;
         match self.ratio {
@@ -254,7 +254,8 @@ impl PageWriter {
     }
 }
 
-/// A file writer with Arrow's form of the schema in its metadata, and the maker of its columns.
+/// A file writer with Arrow's form of the schema in its metadata, and the factory of its column
+/// writers.
 fn open<W: Write + Send>(
     out: W,
     schema: &SchemaRef,
@@ -263,7 +264,7 @@ fn open<W: Write + Send>(
     ArrowWriter::try_new(out, Arc::clone(schema), Some(properties))?.into_serialized_writer()
 }
 
-/// How a footer states that rows are sorted by these columns, which are flat.
+/// The footer's declaration that rows are sorted by these columns, which are flat.
 fn sorting_columns(
     schema: &SchemaRef,
     sort_by: &[String],
@@ -284,7 +285,7 @@ fn sorting_columns(
         .collect())
 }
 
-/// What parquet's writer has written and the target not yet.
+/// Bytes that parquet's writer has written and the target has not.
 #[derive(Clone, Default)]
 struct Outbox(Arc<Mutex<Vec<u8>>>);
 
@@ -305,7 +306,8 @@ impl Write for Outbox {
     }
 }
 
-/// Bytes of the batch's rows in memory. An array that cannot say counts as all that it refers to.
+/// Bytes of the batch's rows in memory. An array without its own count counts as all that it refers
+/// to.
 fn array_bytes(batch: &RecordBatch) -> usize {
     let of = |column: &Arc<dyn Array>| {
         let slice = column.to_data().get_slice_memory_size();

@@ -1,10 +1,10 @@
-//! All files of a spread are complete: which they are, until each has its name.
+//! The journal of a spread: the complete files that do not all have their names yet.
 //!
-//! The journal is `.STEM.spread.json` in the first folder, written under another name, synced and
-//! renamed when all drafts are synced. Who publishes holds its lock (flock); a journal whose lock
-//! can be taken is a killed process's.
-//! S3: with a journal all files are there, under their own names or those of their drafts. S4: a
-//! journal that is gone had all its files named, durably.
+//! The journal is `.STEM.spread.json` in the first folder. It is written under another name, synced
+//! and renamed after all drafts are synced. The publishing process holds its lock (flock); a
+//! journal whose lock can be taken belongs to a killed process.
+//! S3: while a journal exists, all files exist, under their own names or under those of their
+//! drafts. S4: before a journal is removed, all its files have their names, durably.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -20,11 +20,11 @@ use crate::target::Sealed;
 
 const SUFFIX: &str = ".spread.json";
 
-/// Files that are to be published.
+/// Complete files that have to be published.
 pub(super) struct Journal {
     path: PathBuf,
     entries: Vec<Entry>,
-    /// Held while they are.
+    /// Held while the files are published.
     _lock: Option<Lock>,
 }
 
@@ -36,10 +36,10 @@ struct Entry {
 }
 
 impl Journal {
-    /// Notes that these files are complete. From here on they stay, whatever happens.
+    /// Records that these files are complete. From then on they stay, whatever happens.
     ///
     /// # Errors
-    /// [`RewriteError::Write`]; then the drafts go, and nothing is noted.
+    /// [`RewriteError::Write`]; then the drafts are removed, and no journal exists.
     pub(super) fn write(folder: &Path, stem: &str, sealed: Vec<Sealed>) -> Result<Self> {
         let path = folder.join(format!(".{stem}{SUFFIX}"));
         let entries: Vec<Entry> = sealed
@@ -91,10 +91,10 @@ impl Journal {
         Ok(journals)
     }
 
-    /// Gives each file its name, and forgets the journal.
+    /// Gives each file its name, and removes the journal.
     ///
     /// # Errors
-    /// [`RewriteError::Unfinished`] if a file is not there any more; [`RewriteError::Write`].
+    /// [`RewriteError::Unfinished`] if a file is missing; [`RewriteError::Write`].
     pub(super) fn publish(self) -> Result<Vec<PathBuf>> {
         for entry in &self.entries {
             self.publish_one(entry)?;
@@ -126,7 +126,7 @@ impl Journal {
     }
 }
 
-/// Publishes what interrupted spreads to these folders have completed; gives those files.
+/// Publishes the complete files of interrupted spreads to these folders; returns these files.
 ///
 /// # Errors
 /// As [`Journal::publish`].

@@ -1,16 +1,16 @@
-//! One table to files in several folders, one on each disk.
+//! How does one table become files in several folders, one on each disk?
 //!
-//! Rows are read once, in the source's order or sorted by a column, and each goes to one of the
-//! files: runs of rows by turns, so that every disk has an equal part of whatever is asked for, or
-//! (sorted) one range of the column's values to each, so that statistics tell which disks a
-//! predicate needs. All files are written under the names of drafts and synced before the first
-//! appears; then a journal says so, they are renamed, and the journal goes. What a killed process
-//! leaves is thus finished by the next one that spreads to these folders if there is a journal, and
-//! removed if there is none.
+//! Rows are read once, in the source's order or sorted by a column, and each row goes to one of the
+//! files. Either runs of rows go to the files in turn, so that every disk has an equal part of any
+//! range; or, sorted, each file gets one range of the column's values, so that statistics show
+//! which disks a predicate needs. All files are written as drafts and synced before the first
+//! appears; then a journal is written, the drafts are renamed, and the journal is removed. So the
+//! next spread to these folders finishes what a killed process left if there is a journal, and
+//! removes it otherwise.
 //! Not here: pages (`../row_group.rs`), drafts (`../target.rs`).
-//! Bounds: a row group for each folder in memory, or less where memory is short.
-//! S1: the source is read and nothing else. S2: each row is in one file. S3: with a journal all
-//! files are there, under their own names or those of their drafts.
+//! Bounds: one row group per folder in memory, or less when memory is short.
+//! S1: the source is only read. S2: each row is in one file. S3: while a journal exists, all files
+//! exist, under their own names or under those of their drafts.
 
 mod journal;
 mod route;
@@ -30,34 +30,33 @@ use crate::{RewriteProgress, Rewritten};
 use journal::Journal;
 use route::Route;
 
-/// How rows are shared out.
+/// How rows are distributed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum SpreadBy {
-    /// Runs of rows by turns.
+    /// Runs of rows in turn.
     #[default]
     RoundRobin,
-    /// Each folder has a range of this column's values, about as many rows in each.
+    /// Each folder gets a range of this column's values, about as many rows in each.
     Range(String),
 }
 
-/// What has been spread.
+/// The result of a spread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Spread {
-    /// Each file, with what is in it. Of one that an interrupted spread had written, its bytes
-    /// alone.
+    /// Each file, with its size. For files of an interrupted spread only the bytes are known.
     pub files: Vec<(PathBuf, Rewritten)>,
-    /// These are an earlier spread's, which was interrupted and has been finished now.
+    /// Whether the files are those of an earlier, interrupted spread that this call finished.
     pub finished: bool,
 }
 
-/// Spreads the rows at `source` (a Parquet file, a folder, a glob or a URL) over these folders, a
+/// Spreads the rows at `source` (a Parquet file, a folder, a glob or a URL) over these folders, one
 /// file in each.
 ///
-/// What an interrupted spread to these folders left is finished or removed first; if those are the
-/// very files, that is all.
+/// First finishes or removes what an interrupted spread to these folders left. If that gives
+/// exactly the files of this call, nothing else is done.
 ///
-/// It is cancel safe: until all files are complete, dropping the future removes them.
+/// Cancel safe: until all files are complete, dropping the future removes them.
 ///
 /// # Errors
 /// [`RewriteError`]; `NoFolder`, `FolderTwice`, `Exists`, `Unfinished`, `Uncounted`.
@@ -170,7 +169,7 @@ fn real(folders: &[PathBuf]) -> Result<Vec<PathBuf>> {
     Ok(known)
 }
 
-/// What a source is called: the last part of its path that is no pattern, without an extension.
+/// The name of a source: the last part of its path that is no pattern, without an extension.
 fn stem(source: &str) -> String {
     let parts = source.trim_end_matches('/').rsplit('/');
     let mut plain = parts.filter(|part| !part.is_empty() && !part.contains(['*', '?', '[']));
@@ -180,7 +179,7 @@ fn stem(source: &str) -> String {
         || part.to_owned(),
         |stem| stem.to_string_lossy().into_owned(),
     );
-    // Names that begin so are hidden from tables.
+    // Tables ignore files whose names begin with these characters.
     let stem = stem.trim_start_matches(['.', '_']);
     if stem.is_empty() { "table" } else { stem }.to_owned()
 }

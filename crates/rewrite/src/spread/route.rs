@@ -1,24 +1,24 @@
-//! Which file is the next row for?
+//! Which file does the next row go to?
 //!
-//! Not here: the order in which rows come (`../source.rs`).
+//! Not here: the order of the rows (`../source.rs`).
 
-/// So many rows go to one file before the next has its turn, about: as many as a chunk of a wide
-/// table has, so that a scan finds work on every disk at once.
+/// About the number of rows that go to one file before the next file's turn: as many as a chunk of
+/// a wide table has, so that a scan finds work on every disk at once.
 const RUN_ROWS: usize = 65_536;
 
-/// See the file's header.
+/// The distribution of rows to files.
 pub(super) struct Route {
     files: usize,
-    /// Rows that a file has before the next one is on.
+    /// The rows that a file gets before the next file's turn.
     run: usize,
-    /// Whether the first is on again after the last.
+    /// Whether the first file follows the last one.
     by_turns: bool,
-    /// Rows that have been given out.
+    /// The number of rows distributed so far.
     rows: usize,
 }
 
 impl Route {
-    /// Runs of whole pages by turns.
+    /// Runs of whole pages in turn.
     pub(super) fn round_robin(files: usize, page_rows: usize) -> Self {
         Self {
             files,
@@ -28,7 +28,7 @@ impl Route {
         }
     }
 
-    /// Of so many rows in order, an equal part to each.
+    /// Equal consecutive parts of `rows_total` ordered rows.
     pub(super) fn ranges(files: usize, rows_total: u64) -> Self {
         let run = rows_total.div_ceil(files as u64).max(1);
         Self {
@@ -39,7 +39,7 @@ impl Route {
         }
     }
 
-    /// The file that the next rows are for, and how many of these `rows`.
+    /// The file of the next rows, and how many of these `rows` it gets.
     pub(super) fn next(&mut self, rows: usize) -> (usize, usize) {
         let run = self.rows / self.run;
         let (file, room) = if self.by_turns {
@@ -47,7 +47,7 @@ impl Route {
         } else if run + 1 < self.files {
             (run, self.run - self.rows % self.run)
         } else {
-            // Also what there is more than was counted.
+            // Rows beyond the counted number go to the last file too.
             (self.files - 1, usize::MAX)
         };
         let rows = rows.min(room);

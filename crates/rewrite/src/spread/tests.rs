@@ -1,5 +1,6 @@
-//! Promised: each row of the source is in one file, whichever way it is spread; the source stays;
-//! what was interrupted is finished or removed by the next one; what cannot be is refused by name.
+//! Promised: each row of the source is in one file, however it is spread; the source is unchanged;
+//! the next spread finishes or removes an interrupted one; an impossible spread is refused with an
+//! error that names the problem.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -25,7 +26,7 @@ fn engine() -> Engine {
     .unwrap()
 }
 
-/// A source of keys in no order, and three folders.
+/// A source with unordered keys, and three folders.
 fn world() -> (TempDir, String, Vec<PathBuf>) {
     let folder = tempfile::tempdir().unwrap();
     let schema = Arc::new(Schema::new(vec![Field::new("k", DataType::Int64, false)]));
@@ -120,7 +121,7 @@ async fn what_was_interrupted_is_finished_or_removed() {
         let folders = real(&folders).unwrap();
         let done = run(&source, &folders, &SpreadBy::RoundRobin).await.unwrap();
         let whole: Vec<Vec<i64>> = done.files.iter().map(|(file, _)| keys(file)).collect();
-        // As a process leaves it that is killed when so many files have their names.
+        // The state after a process was killed when this many files had their names.
         let entries: Vec<String> = done
             .files
             .iter()
@@ -143,7 +144,7 @@ async fn what_was_interrupted_is_finished_or_removed() {
         }
         assert_eq!(names(&folders[0]), ["li-1.parquet"], "no journal, no draft");
     }
-    // Killed before there was a journal: a draft that nobody holds.
+    // Killed before there was a journal: an unlocked draft.
     let (_folder, source, folders) = world();
     let draft = folders[1].join(".li-2.parquet.abcdef.part");
     let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(600);
