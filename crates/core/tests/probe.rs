@@ -310,7 +310,7 @@ impl Driver<'_> {
                     let bound = self.bound();
                     assert!(bound < self.at && self.complete_to(bound), "SMOOTH-I4");
                     self.bounds.remove(0);
-                    // Of the entries that were read last.
+                    // The index of the entry among those that were read last.
                     let last = self.at - (self.at - 1) % self.index.leaf - 1;
                     let before = self.bound().clamp(last, self.at) - last;
                     self.tell(Event::BoundMoved { before });

@@ -34,7 +34,7 @@ pub enum Event {
     },
     /// A scan announced the chunks and columns that it needs.
     ScanRegistered {
-        /// Its id, greater than all before.
+        /// Its id, greater than all earlier ids.
         scan: ScanId,
         /// What it needs.
         spec: ScanSpec,
@@ -81,7 +81,7 @@ pub enum Event {
         /// The chunk.
         chunk: ChunkId,
     },
-    /// The scan no longer needs these chunks (dynamic filters). Chunks already handed out, and
+    /// The scan's need for these chunks has ended (dynamic filters). Chunks already handed out, and
     /// chunks that the scan has joined a job for, are not affected.
     ChunksWithdrawn {
         /// The scan.
@@ -137,7 +137,7 @@ pub enum Event {
     },
     /// A smooth scan wants a page of a chunk.
     PageRequested {
-        /// Its id, greater than all before.
+        /// Its id, greater than all earlier ids.
         request: PageRequestId,
         /// The table.
         table: TableId,

@@ -130,7 +130,7 @@ policies! {
     /// Every scan reads its chunks in order; the victim is the segment that is needed last,
     /// estimated from the scans' positions and paces. [PBM12 §3]
     Pbm = "pbm": pbm::Pbm,
-    /// As `Pbm`, but the victim is chosen among a few segments drawn at random. [Vanderkooy23]
+    /// As `Pbm`, but the victim is chosen among a few segments drawn at random (Vanderkooy 2023).
     PbmSampling = "pbm-sampling": pbm_sampling::PbmSampling,
     /// One strictly sequential cursor loads what any scan needs. [CoopScans07 §3]
     Elevator = "elevator": elevator::Elevator,

@@ -2,8 +2,9 @@
 //!
 //! Idea: the index names pages one after the other. At first each page is read alone. Where pages
 //! that hold results lie close together the scan reads more pages around them, twice as many each
-//! time, until it is in effect a full scan; where they lie apart it reads fewer again. No decision
-//! depends on an estimate, so no estimate can be wrong, and no single row changes the cost by much.
+//! time, until it is in effect a full scan; where they lie apart it reads fewer, down to one. No
+//! decision depends on an estimate, so no estimate can be wrong, and no single row changes the cost
+//! by much.
 //!
 //! [`Probe`] is the state machine of a scan by an index, for every access path: a driver carries
 //! out its jobs and reports the results. [`SmoothScan`] is the part of it that chooses regions.

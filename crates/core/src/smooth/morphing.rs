@@ -390,7 +390,7 @@ mod tests {
             morphing.given(morphing.region_pages());
         }
         assert_eq!(given, [16, 4, 2, 2, 1]);
-        // Pruned pages and examined pages no longer count as on their way.
+        // Pruned pages and examined pages do not count as on their way.
         morphing.pages_pruned(15);
         assert_eq!(morphing.region_pages(), 16);
         morphing.examined(1, 1);
