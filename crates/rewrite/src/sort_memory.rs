@@ -1,4 +1,4 @@
-//! How much memory does a sort get that is larger than memory?
+//! How much memory does a sort larger than memory get?
 //!
 //! Idea: a block of the engine's memory is reserved for the sort as a whole, and DataFusion's own
 //! pool divides it. A sort that is about to spill first merges all that it holds in memory. That

@@ -1,10 +1,10 @@
 //! What does a page cost on this device? Measured while the scan runs, not assumed.
 //!
-//! Idea: the time between two finished regions is that of one jump and of the pages in sequence, `a
-//! + b·pages`. A line fitted to the measurements, with less weight on older regions, gives both
-//! prices. They include everything that matters: the device's latency and bandwidth, the requests
-//! that it serves at once, and the decoding of a page. Before the first measurement the device's
-//! meters give the prices.
+//! Idea: the time between two finished regions is that of one jump and of the pages in sequence, so
+//! it is linear in the number of pages. A line fitted to the measurements, with less weight on
+//! older regions, gives both prices. They include everything that matters: the device's latency and
+//! bandwidth, the requests that it serves at once, and the decoding of a page. Before the first
+//! measurement the device's meters give the prices.
 //! Bounds: constant size.
 
 use super::morphing::PageCosts;

@@ -2,7 +2,7 @@
 //!
 //! A later read of a whole page or chunk leaves these rows out: a region after mode 0, and the scan
 //! that takes over when the index fails or `switch` changes over. Positions arrive in the order of
-//! the keys, which is no order of the table.
+//! the keys, which is not the order of the table.
 //! Not here: pages that were read whole (`seen_rows.rs`).
 //! Bounds: two bytes per row, and at most 8 KiB per 65,536 rows of the table.
 //! SMOOTH-I9: a row is in the set iff a job that was issued fetches it.

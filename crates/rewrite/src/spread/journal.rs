@@ -1,4 +1,4 @@
-//! The journal of a spread: the complete files that do not all have their names yet.
+//! The journal of a spread: lists complete files until all of them have their names.
 //!
 //! The journal is `.STEM.spread.json` in the first folder. It is written under another name, synced
 //! and renamed after all drafts are synced. The publishing process holds its lock (flock); a

@@ -1,9 +1,9 @@
 //! When are two local files the same version?
 //!
-//! Most programs compare size, modification time and inode; `cp -p`, `rsync -t` and `mv` preserve
-//! the first two. No program can set the time of the last change (ctime), so a version's time is
-//! ctime where the file system has it; its tag names all four. Versions from `object_store`'s own
-//! listing have fewer of these values and are compared by those.
+//! Most programs compare size, modification time and inode; `cp -p` and `rsync -t` preserve the
+//! first two, `mv` all three. No program can set the time of the last change (ctime), so a
+//! version's time is ctime where the file system has it; its tag names all four. Versions from
+//! `object_store`'s own listing have fewer of these values and are compared by those.
 //! V1: two equal versions made here are of one inode that did not change in between, by the file
 //! system's clock.
 

@@ -7,8 +7,8 @@
 //! ranges touch is read into the buffer of the first, and the second's share, less than a page, is
 //! copied afterwards. Gaps are read into a sink whose content is ignored.
 //! Not here: memory, files, errors. This file is arithmetic, tested on vectors.
-//! Bounds: at most one segment per page, so a piece of 1 MiB has at most 256 segments; `IOV_MAX` is
-//! 1024.
+//! Bounds: at most one segment per page, so a piece of 1 MiB has at most 256 segments, below the
+//! `IOV_MAX` of 1024.
 //! S1: the segments of a piece are adjacent in the file, whole pages, and at most `piece_bytes`.
 //! S2: after all pieces and then all copies, in order, each buffer holds the bytes of its range.
 

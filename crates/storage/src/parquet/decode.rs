@@ -8,11 +8,11 @@
 //! checksums are not verified: at crc32fast's 12 GB/s that would take 4 % of the decode time of
 //! TPC-H Q1 and 5 % of Q6 (snappy), 13 % of Q6 without compression (computed from its speed and the
 //! bytes per row), and arrow-rs's writer does not write them.
-//! Speed: 0.91 to 1.02 times parquet's reader of all columns at once when segments are decoded one
-//! after another; 1.00 to 1.06 times when each column is decoded a batch at a time
+//! Speed: decoding segments one after another takes 0.91 to 1.02 times as long as parquet's reader
+//! of all columns at once; decoding each column a batch at a time takes 1.00 to 1.06 times as long
 //! (`examples/decode_speed.rs`). Values above 1.02 are due to the dictionary: each part of a split
 //! row group decodes it, about 1 ms for one of 1 MB. So chunks far below the default target are
-//! expensive (1.3 to 1.5 at 4 MiB).
+//! expensive (1.3 to 1.5 times at 4 MiB).
 //! Bounds: holds the segment's bytes, one decompressed page and dictionary per leaf, and one batch.
 //! I1: a decoder yields exactly the batches of [`crate::Batches`], or an error; never other rows.
 //! I2: damaged bytes give `BadPage` and never a panic, although parquet 59.3 panics on some of
