@@ -96,7 +96,7 @@ impl Abm {
         })
     }
 
-    /// Whether a scan holds a chunk: handed out, neither released nor lapsed.
+    /// Whether a scan holds a chunk that was handed to it: neither released nor lapsed.
     #[must_use]
     pub fn holds(&self, scan: ScanId, chunk: ChunkId) -> bool {
         self.state
