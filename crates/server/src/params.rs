@@ -8,13 +8,13 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use arrow_pg::datatypes::df::deserialize_parameters;
 use bytes::{Buf, Bytes};
 use datafusion::arrow::datatypes::{DataType, Field, TimeUnit};
 use datafusion::common::ParamValues;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
 use datafusion::scalar::ScalarValue;
-use datafusion_postgres::arrow_pg::datatypes::df::deserialize_parameters;
 use pgwire::api::Type;
 use pgwire::api::portal::Portal;
 use pgwire::api::stmt::StoredStatement;

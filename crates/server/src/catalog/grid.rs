@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use arrow_pg::datatypes::{PG_CHAR_KEY, PG_OID_ALIAS_KEY};
 use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::error::Result;
 use datafusion::scalar::ScalarValue;
-use datafusion_postgres::arrow_pg::datatypes::{PG_CHAR_KEY, PG_OID_ALIAS_KEY};
 
 /// The type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

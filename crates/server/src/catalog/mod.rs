@@ -24,13 +24,13 @@ use datafusion::error::Result;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::logical_expr::ScalarUDF;
 use datafusion::prelude::SessionContext;
-use datafusion_postgres::datafusion_pg_catalog::pg_catalog::PgCatalogStaticTables;
-use datafusion_postgres::datafusion_pg_catalog::pg_catalog::array_bounds_udf::{
+use datafusion_pg_catalog::pg_catalog::PgCatalogStaticTables;
+use datafusion_pg_catalog::pg_catalog::array_bounds_udf::{
     create_array_lower_udf, create_array_upper_udf,
 };
-use datafusion_postgres::datafusion_pg_catalog::pg_catalog::generate_series_arg_coercion::CoerceIntArgsToBigInt;
-use datafusion_postgres::datafusion_pg_catalog::pg_catalog::oid_type_planner::PgOidTypePlanner;
-use datafusion_postgres::datafusion_pg_catalog::pg_catalog::quote_ident_udf::{
+use datafusion_pg_catalog::pg_catalog::generate_series_arg_coercion::CoerceIntArgsToBigInt;
+use datafusion_pg_catalog::pg_catalog::oid_type_planner::PgOidTypePlanner;
+use datafusion_pg_catalog::pg_catalog::quote_ident_udf::{
     create_parse_ident_udf, create_quote_ident_udf,
 };
 

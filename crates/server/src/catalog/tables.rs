@@ -12,6 +12,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use arrow_pg::datatypes::PG_CHAR_KEY;
 use async_trait::async_trait;
 use datafusion::arrow::array::{AsArray, BooleanArray, new_null_array};
 use datafusion::arrow::compute::filter_record_batch;
@@ -25,10 +26,9 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::PartitionStream;
-use datafusion_postgres::arrow_pg::datatypes::PG_CHAR_KEY;
-use datafusion_postgres::datafusion_pg_catalog::pg_catalog::catalog_info::CatalogInfo;
-use datafusion_postgres::datafusion_pg_catalog::pg_catalog::context::EmptyContextProvider;
-use datafusion_postgres::datafusion_pg_catalog::pg_catalog::{
+use datafusion_pg_catalog::pg_catalog::catalog_info::CatalogInfo;
+use datafusion_pg_catalog::pg_catalog::context::EmptyContextProvider;
+use datafusion_pg_catalog::pg_catalog::{
     PgCatalogSchemaProvider, PgCatalogStaticTables, PgCatalogTable,
 };
 

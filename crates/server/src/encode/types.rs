@@ -1,9 +1,7 @@
 //! Which PostgreSQL type an Arrow field is announced as.
 
+use arrow_pg::datatypes::{PG_CHAR_KEY, PG_OID_ALIAS_KEY, pg_type_for_alias_kind};
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
-use datafusion_postgres::arrow_pg::datatypes::{
-    PG_CHAR_KEY, PG_OID_ALIAS_KEY, pg_type_for_alias_kind,
-};
 use pgwire::api::Type;
 use pgwire::messages::PgWireBackendMessage;
 use pgwire::messages::data::{

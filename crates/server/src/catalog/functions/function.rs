@@ -5,6 +5,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
+use arrow_pg::datatypes::PG_OID_ALIAS_KEY;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Int32Type, Int64Type};
@@ -17,7 +18,6 @@ use datafusion::logical_expr::{
     Volatility,
 };
 use datafusion::scalar::ScalarValue;
-use datafusion_postgres::arrow_pg::datatypes::PG_OID_ALIAS_KEY;
 
 use crate::catalog::model::{Model, Relation};
 
