@@ -12,6 +12,7 @@ files'. An aim stays with its row and column. FILE is what one of these wrote:
     lab/arena/figure.sh, lab/arena/mix.sh                    figures.json: engines side by side
     lab/arena/alone.py, together.py, idle.py --json FILE Coscan beside plain DataFusion, or beside cursors
     coscan bench qpipe --json FILE                   points and claims: a table a figure, variants side by side
+    coscan bench parallel --json FILE                points and claims: a table an experiment, a row a setting
 """
 
 import datetime
@@ -26,6 +27,14 @@ ENGINES = {"coscan": "Coscan", "duckdb": "DuckDB 2.0", "datafusion": "DataFusion
 # Of a figure of QPipe's: what is shown, its key, unit and size.
 QPIPE = {"8": ("bytes read", "io_bytes", "MB", 1_000_000), "12": ("queries an hour", "qph", "", 1),
          "13": ("mean response time", "mean_s", "s", 1), "open": ("P95", "p95_s", "s", 1)}
+# Of the experiments of a table on several devices: title, and what is shown as (title, key, unit, size).
+RATE = [("read a second", "bytes_per_second", "MB", 1_000_000), ("of what the devices give", "of_limit", "%", Decimal("0.01"))]
+SCANS = [("scans answered", "scans", "", 1), ("mean of a scan", "scan_mean_s", "s", 1)]
+PARALLEL = {"scan": ("One scan", [("time", "time_s", "s", 1), *RATE]),
+            "mix": ("Point queries beside scans", [*RATE, *SCANS, ("P50 of a point query", "point_p50_s", "ms", Decimal("0.001")),
+                                                   ("P95 of a point query", "point_p95_s", "ms", Decimal("0.001"))]),
+            "slow": ("Scans that avoid the last device, beside one that needs it",
+                     [*RATE, *SCANS, ("mean of a scan that avoids it", "avoiding_mean_s", "s", 1)])}
 # Keys of lab/arena/compare.py's figures, as rows.
 FIGURES = [("mean stream s", "mean stream time", "s"), ("normalised", "mean normalized latency", ""),
            ("P95 s", "P95", "s"), ("total s", "total time", "s"), ("read GB", "bytes read", "GB"),
@@ -58,8 +67,9 @@ def take(runs, result):
     """The result with the figures of these runs."""
     if not runs:
         return result
-    if all(run.get("experiment") == "qpipe" for run in runs):
-        return taken_qpipe(runs, result)
+    for experiment, make in (("qpipe", taken_qpipe), ("parallel", taken_parallel)):
+        if all(run.get("experiment") == experiment for run in runs):
+            return make(runs, result)
     if "experiment" in runs[0]:
         return taken_report(runs[0], result)
     for knows, make in ((lambda run: "runs" in run and "base" in run, engines),
@@ -125,6 +135,33 @@ def taken_qpipe(runs, result):
     counted = "one run" if len(runs) == 1 else f"medians of {len(runs)} runs, the least and the most"
     return {**rest, "spread": counted, "commands": [run["command"] for run in runs if run["command"]] or rest["commands"],
             "tables": ([claimed] if rows else []) + tables}
+
+
+def taken_parallel(runs, result):
+    """What it must show, and a table for each experiment."""
+    rest = {key: value for key, value in result.items() if key != "tables"}
+    claims = [{"what": each[0]["text"], "ours": {"text": "; ".join(claim["evidence"] for claim in each)}
+               | ({} if all(claim["holds"] for claim in each) else {"short": True})}
+              for each in zip(*(run["claims"] for run in runs), strict=True)]
+    claimed = {"columns": [{"key": "what", "title": "what it must show"}, {"key": "ours", "title": "ours"}], "rows": claims}
+    tables = [parallel_table(runs, experiment) for experiment in dict.fromkeys(point["experiment"] for point in runs[0]["points"])]
+    counted = "one run" if len(runs) == 1 else f"medians of {len(runs)} runs, the least and the most"
+    return {**rest, "spread": counted, "commands": [run["command"] for run in runs if run["command"]] or rest["commands"],
+            "tables": ([claimed] if claims else []) + tables}
+
+
+def parallel_table(runs, experiment):
+    """A row for each setting; what no query of the setting has is left out."""
+    title, shown = PARALLEL[experiment]
+    settings = {}
+    for run in runs:
+        for point in run["points"]:
+            if point["experiment"] == experiment:
+                settings.setdefault(point["setting"], []).append(point)
+    rows = [{"what": setting, **{key: cell([point[key] / size for point in points]) for _, key, _, size in shown if all(point[key] for point in points)}}
+            for setting, points in settings.items()]
+    columns = [{"key": key, "title": name} | ({"unit": unit} if unit else {}) for name, key, unit, _ in shown]
+    return {"title": title, "columns": [{"key": "what", "title": ""}, *columns], "rows": rows}
 
 
 def qpipe_table(runs, figure, what):

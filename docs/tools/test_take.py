@@ -53,6 +53,19 @@ class Take(unittest.TestCase):
                     "cpu_ratio": {"median": 1.0, "min": 1.0, "max": 1.0}})
         self.assertEqual(take.take([run], {})["tables"][0]["rows"][0]["coscan"], Decimal("2.50"))
 
+    def test_settings_of_several_devices_are_rows_and_a_claim_that_fails_is_bold(self):
+        point = lambda setting, p95: {"experiment": "mix", "setting": setting, "bytes_per_second": 197_000_000, "of_limit": 0.985,
+                                      "scans": 12, "scan_mean_s": 2.5, "point_p50_s": 0.01, "point_p95_s": p95}
+        run = read({"experiment": "parallel", "command": "coscan bench parallel", "points": [point("chosen", 0.025), {**point("fixed 4", 0.1), "scans": 0}],
+                    "claims": [{"text": "twice", "holds": False, "evidence": "2.50"}]})
+        taken = take.take([run], {"question": "Which?"})
+        self.assertEqual(taken["commands"], ["coscan bench parallel"])
+        claimed, mix = taken["tables"]
+        self.assertEqual(claimed["rows"], [{"what": "twice", "ours": {"text": "2.50", "short": True}}])
+        self.assertEqual((mix["rows"][0]["what"], mix["rows"][0]["point_p95_s"]), ("chosen", Decimal("25")))
+        self.assertEqual(mix["rows"][0]["of_limit"], Decimal("98.50"))
+        self.assertNotIn("scans", mix["rows"][1])
+
     def test_a_report_keeps_what_is_shown_and_six_digits(self):
         report = read({"experiment": "x", "seeds": 20, "rows": [{"label": "a", "paper": None, "ours": 99.9090909090909, "p05": 1, "p95": 2}], "claims": []})
         taken = take.take([report], {"report": {"shown": "^a", "rows": []}})

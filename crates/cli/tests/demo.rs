@@ -1,6 +1,6 @@
-//! Promised: `coscan demo` and `coscan bench coop`, `smooth` and `qpipe` make tables, a report and
-//! the JSON of the issue, and a failure leaves no half file. At a scale at which the figures
-//! mean nothing: what is tested is the path, not the speed.
+//! Promised: `coscan demo` and `coscan bench coop`, `smooth`, `qpipe` and `parallel` make tables, a
+//! report and the JSON of the issue, and a failure leaves no half file. At a scale at which the
+//! figures mean nothing: what is tested is the path, not the speed.
 
 #![allow(
     clippy::unwrap_used,
@@ -336,6 +336,44 @@ fn queries_in_flight_have_a_point_for_every_variant() {
     assert_eq!((of("10"), of("12"), of("open")), (6, 1, 2), "{text}");
     assert!(points.iter().all(|point| point["qph"].as_f64() > Some(0.0)));
     let wrong = ["bench", "qpipe", "--figures", "7"];
+    failure(&coscan(folder.path(), &wrong), 2);
+}
+
+#[test]
+fn a_table_on_several_devices_has_a_point_for_every_setting() {
+    let folder = tempfile::tempdir().unwrap();
+    let parallel = [
+        "bench",
+        "parallel",
+        "--scale",
+        "0.004",
+        "--devices",
+        "2",
+        "--bandwidth",
+        "1MB/s",
+        "--clients",
+        "2",
+        "--time",
+        "300ms",
+        "--fixed",
+        "1",
+        "--repeats",
+        "1",
+        "--data",
+        "d",
+        "--json",
+        "p.json",
+    ];
+    let output = coscan(folder.path(), &parallel);
+    let text = stdout(&output);
+    assert!(text.contains("2 devices at 1.00 MB/s"), "{text}");
+    let json = read_json(folder.path(), "p.json");
+    assert_eq!(json["experiment"], "parallel");
+    let points = json["points"].as_array().unwrap();
+    let of = |name: &str| points.iter().filter(|p| p["experiment"] == name).count();
+    assert_eq!((of("scan"), of("mix"), of("slow")), (2, 4, 2), "{text}");
+    assert_eq!(json["claims"].as_array().unwrap().len(), 6, "{text}");
+    let wrong = ["bench", "parallel", "--devices", "1"];
     failure(&coscan(folder.path(), &wrong), 2);
 }
 

@@ -163,6 +163,7 @@ impl Resources {
                 model: key.model,
                 buffer_bytes_max: config.buffer_bytes_max,
                 loads_max: config.loads_max,
+                page_reserve: config.page_reserve,
                 record_trace: config.record_trace,
                 recorder: self.recorder.clone(),
                 ..PoolConfig::default()

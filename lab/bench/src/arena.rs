@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
-use coscan::{Engine, EngineConfig, Policy, Session, StorageModel, UnknownName};
+use coscan::{
+    DeviceSnapshot, Engine, EngineConfig, NamedDevice, Policy, Session, StorageModel, UnknownName,
+};
 use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext, col};
 use futures::TryStreamExt;
 
@@ -23,6 +25,12 @@ pub(crate) struct ArenaConfig {
     pub(crate) buffer_bytes: Option<u64>,
     pub(crate) bandwidth: Option<u64>,
     pub(crate) latency: Duration,
+    /// Devices by name; others are told apart by the system.
+    pub(crate) devices: Vec<NamedDevice>,
+    /// From how many devices a scan reads at a time; None: chosen while it runs.
+    pub(crate) parallelism: Option<u32>,
+    /// Whether pages get past loads.
+    pub(crate) page_reserve: bool,
     pub(crate) chunk_bytes: u64,
     pub(crate) target_partitions: Option<usize>,
     /// Where the scheduler's log goes.
@@ -66,7 +74,7 @@ impl Sharing {
 pub(crate) struct TableFile {
     /// Its name in SQL.
     pub(crate) name: String,
-    /// A Parquet file, or a folder of them.
+    /// A Parquet file, a folder of them, or several folders with commas between.
     pub(crate) path: PathBuf,
     /// The column whose order is declared, if one is: scans of which the order is wanted keep it.
     pub(crate) order: Option<&'static str>,
@@ -100,6 +108,16 @@ pub(crate) struct Counters {
     pub(crate) satellites: u64,
 }
 
+/// What a device has done since it was first used.
+#[derive(Clone, Debug)]
+pub(crate) struct DeviceMeter {
+    /// The name that it was given.
+    pub(crate) name: String,
+    pub(crate) bytes: u64,
+    /// How long at least one request was outstanding.
+    pub(crate) busy: Duration,
+}
+
 /// One load.
 pub(crate) struct Load {
     /// Since the buffer was made, which is when the first query was planned.
@@ -124,6 +142,9 @@ impl Arena {
             small_table_bytes: 0,
             bandwidth: config.bandwidth,
             latency: config.latency,
+            devices: config.devices.clone(),
+            parallelism: config.parallelism,
+            page_reserve: config.page_reserve,
             record_trace: true,
             target_partitions: config.target_partitions,
             record: config.record.clone(),
@@ -170,6 +191,22 @@ impl Arena {
             sched_cpu: Duration::from_nanos(metrics.sched_cpu_ns),
             satellites: metrics.operators_joined,
         }
+    }
+
+    pub(crate) fn devices(&self) -> Vec<DeviceMeter> {
+        let devices = self.engine.devices().snapshots().into_iter();
+        let meter = |device: DeviceSnapshot| DeviceMeter {
+            // How it is read follows the name.
+            name: device
+                .name
+                .split(" (")
+                .next()
+                .unwrap_or_default()
+                .to_owned(),
+            bytes: device.meter.bytes,
+            busy: device.meter.busy,
+        };
+        devices.map(meter).collect()
     }
 
     /// Waits until the scheduler's log is written, if there is one.

@@ -9,6 +9,7 @@
 //! | [`demo`] | what is the same run on a smaller table, with time scaled down? |
 //! | [`smooth`] | how good is a smooth scan at each selectivity, beside the other access paths? |
 //! | [`qpipe`] | what do queries in flight save that share scans and operators? |
+//! | [`parallel`] | does a table on several devices use them all, and spare who asks for little? |
 //! | [`progress`] | what is a run doing? |
 //! | [`results`] | what did a run say, in the form in which it is kept? |
 //! | [`table`], [`report`] | how does a person read it? |
@@ -21,6 +22,7 @@ mod cpu;
 pub mod demo;
 mod error;
 pub mod layout;
+pub mod parallel;
 pub mod progress;
 pub mod qpipe;
 mod random;

@@ -2,6 +2,7 @@
 //!
 //! Here: `coop`, `data`, and what the experiments have in common.
 
+mod parallel;
 mod qpipe;
 pub(crate) mod smooth;
 mod workload;
@@ -39,6 +40,8 @@ enum Command {
     Smooth(Box<smooth::Options>),
     /// The experiments of the paper on shared operators: what queries in flight save.
     Qpipe(Box<qpipe::Options>),
+    /// A table on several devices: one scan, a mix with point queries, and a slow device.
+    Parallel(Box<parallel::Options>),
     /// Make TPC-H tables as Parquet files.
     Data(DataArgs),
     /// Write what the streams of `coop` ask as a file, for other engines (`lab/arena`).
@@ -53,6 +56,7 @@ pub(crate) fn run(options: Options) -> Result<(), Failure> {
         Command::Coop(args) => run_coop(&args),
         Command::Smooth(options) => smooth::run(&options),
         Command::Qpipe(options) => qpipe::run(&options),
+        Command::Parallel(options) => parallel::run(&options),
         Command::Data(args) => run_data(&args),
         Command::Workload(options) => workload::run(&options),
         Command::Mix(options) => workload::run_mix(&options),

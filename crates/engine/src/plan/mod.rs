@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `swap_scans.rs` | which scans become cooperative? |
 //! | `interesting_orders.rs` | which sorts do scans by an index make needless? |
+//! | `needless_orders.rs` | which scans promise an order that nobody counts on? |
 //! | `float_bounds.rs` | what may DataFusion conclude from bounds where there may be NaN? |
 //! | `share_operators/` | which operators may be shared with other queries? |
 //!
@@ -12,6 +13,7 @@
 
 mod float_bounds;
 mod interesting_orders;
+mod needless_orders;
 mod share_operators;
 mod swap_scans;
 

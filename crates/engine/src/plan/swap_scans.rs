@@ -6,7 +6,8 @@
 //! an earlier conjunct left something. Scans that are not marked (small tables, cooperative scans
 //! switched off, anything not understood) are planned as by stock DataFusion, filter above and all.
 //! [`SwapScans`] runs last and replaces the marked scans by [`CScanSource`], ordered where an order
-//! was promised; those of small tables stay DataFusion's, in one that says where they failed.
+//! was promised that somebody counts on; those of small tables stay DataFusion's, in one that says
+//! where they failed.
 //!
 //! The mark is a key in the scan's write options, which reading ignores: it survives whatever
 //! planning does to the scan. A marked scan that is not replaced after all is still a correct
@@ -29,7 +30,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 
 use super::float_bounds::guarded;
-use super::interesting_orders;
+use super::{interesting_orders, needless_orders};
 use crate::cscan::{CScanSource, plain};
 use crate::probe::{ProbeSidePlan, SmoothPlan};
 use crate::read::parquet_scan;
@@ -49,6 +50,8 @@ pub(crate) struct SwapScans {
 
 /// The mark: a key in `TableParquetOptions::key_value_metadata`.
 const MARK: &str = "coscan.cooperative";
+/// The mark's value where the statement sorts nothing: its rows may come in any order.
+const IN_ANY_ORDER: &str = "in any order";
 /// Bytes of a string in an array, beside its letters, and of a value of unknown width.
 const VIEW_WIDTH: usize = 16;
 
@@ -64,13 +67,14 @@ impl PhysicalOptimizerRule for MarkScans {
         if !settings.cooperative {
             return Ok(plan);
         }
+        let sorts = needless_orders::sorts(&plan);
         let marked = plan.transform_up(|node| {
             Ok(match parquet_scan(&node) {
                 Some((scan, source))
                     if understood(scan, source)
                         && needed_bytes(scan, source) > settings.small_table_bytes =>
                 {
-                    Transformed::yes(mark(scan, source))
+                    Transformed::yes(mark(scan, source, sorts))
                 }
                 _ => Transformed::no(node),
             })
@@ -105,6 +109,7 @@ impl PhysicalOptimizerRule for SwapScans {
         let Some(resources) = self.resources.upgrade() else {
             return Ok(plan);
         };
+        let plan = needless_orders::forget(&plan, sorts(&plan))?;
         let mut by_index = false;
         let swapped = plan.transform_up(|node| {
             let swapped = match parquet_scan(&node) {
@@ -246,9 +251,20 @@ fn is_marked(source: &ParquetSource) -> bool {
         .contains_key(MARK)
 }
 
-fn mark(scan: &FileScanConfig, source: &ParquetSource) -> Arc<dyn ExecutionPlan> {
+/// Whether a marked scan is one of a statement that sorts; also if no scan is marked.
+fn sorts(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    let Some((_, source)) = parquet_scan(plan) else {
+        let children = plan.children();
+        return children.is_empty() || children.into_iter().any(sorts);
+    };
+    let marks = &source.table_parquet_options().key_value_metadata;
+    !matches!(marks.get(MARK), Some(Some(how)) if how == IN_ANY_ORDER)
+}
+
+fn mark(scan: &FileScanConfig, source: &ParquetSource, sorts: bool) -> Arc<dyn ExecutionPlan> {
     let mut options = source.table_parquet_options().clone();
-    options.key_value_metadata.insert(MARK.to_owned(), None);
+    let how = (!sorts).then(|| IN_ANY_ORDER.to_owned());
+    options.key_value_metadata.insert(MARK.to_owned(), how);
     options.global.pushdown_filters = true;
     let source: Arc<dyn FileSource> = Arc::new(source.clone().with_table_parquet_options(options));
     let scan = FileScanConfigBuilder::from(scan.clone())

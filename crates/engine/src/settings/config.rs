@@ -46,6 +46,8 @@ pub struct EngineConfig {
     pub devices: Vec<NamedDevice>,
     /// From how many devices a scan reads at a time. `None`: as many as suit all that runs.
     pub parallelism: Option<u32>,
+    /// Whether pages that a query waits for get past loads. False for experiments.
+    pub page_reserve: bool,
     /// Loads outstanding per device; at least 1.
     pub loads_max: usize,
     /// Threads that decode. `None`: as many as the machine has cores.
@@ -103,6 +105,7 @@ impl Default for EngineConfig {
             latency: Duration::ZERO,
             devices: Vec::new(),
             parallelism: None,
+            page_reserve: true,
             loads_max: LOADS_MAX_DEFAULT,
             decode_threads: None,
             record_trace: false,

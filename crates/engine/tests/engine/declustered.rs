@@ -19,7 +19,7 @@ use crate::common::{self, collect, config, plain_rows, rows, session};
 const ROWS: i64 = 20_000;
 
 /// A file of so many row groups, whose keys begin at `from`.
-fn write(path: &Path, from: i64) {
+pub(crate) fn write(path: &Path, from: i64) {
     std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
     let schema = common::schema(vec![
         Field::new("k", DataType::Int64, false),
@@ -36,7 +36,7 @@ fn write(path: &Path, from: i64) {
 }
 
 /// Three folders with a file or two each.
-fn three() -> TempDir {
+pub(crate) fn three() -> TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     write(&folder.path().join("a/1.parquet"), 0);
     write(&folder.path().join("b/1.parquet"), 1_000_000);
@@ -45,7 +45,7 @@ fn three() -> TempDir {
     folder
 }
 
-fn places(folder: &Path, names: &[&str]) -> String {
+pub(crate) fn places(folder: &Path, names: &[&str]) -> String {
     let places = names
         .iter()
         .map(|name| folder.join(name).display().to_string());
@@ -53,7 +53,7 @@ fn places(folder: &Path, names: &[&str]) -> String {
 }
 
 /// Devices named as the folders, each as slow as told.
-fn devices(folder: &Path, names: &[(&str, Option<u64>)]) -> Vec<NamedDevice> {
+pub(crate) fn devices(folder: &Path, names: &[(&str, Option<u64>)]) -> Vec<NamedDevice> {
     let device = |(name, rate): &(&str, Option<u64>)| NamedDevice {
         name: (*name).to_owned(),
         path: folder.join(name),
@@ -65,7 +65,7 @@ fn devices(folder: &Path, names: &[(&str, Option<u64>)]) -> Vec<NamedDevice> {
     names.iter().map(device).collect()
 }
 
-const QUERIES: [&str; 4] = [
+pub(crate) const QUERIES: [&str; 4] = [
     "SELECT count(*), sum(k), min(x), max(x) FROM t",
     "SELECT k % 7, count(*), sum(x % 1000) FROM t WHERE x % 3 <> 1 GROUP BY 1",
     "SELECT k, x FROM t WHERE k BETWEEN 1019000 AND 2000100 ORDER BY k LIMIT 5000",
@@ -201,7 +201,7 @@ async fn each_device_has_its_meters_and_a_number_tells_disks_apart() {
 }
 
 /// `t` lies on three devices, the second of which fails as told.
-async fn with_faulty(folder: &Path) -> (Session, Arc<Faulty>) {
+pub(crate) async fn with_faulty(folder: &Path) -> (Session, Arc<Faulty>) {
     let engine = Engine::new(EngineConfig {
         chunk_bytes: 16 << 10,
         devices: devices(folder, &[("a", None), ("c", None)]),

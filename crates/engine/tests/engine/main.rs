@@ -14,6 +14,7 @@ mod blooms;
 mod candidates;
 mod common;
 mod declustered;
+mod devices_under_load;
 mod explain;
 mod faults;
 mod few_rows;

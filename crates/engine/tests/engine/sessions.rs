@@ -110,6 +110,17 @@ async fn a_declared_order_is_delivered() {
     assert_eq!(rows_in_order(&session, sql).await, expected);
     let top = rows_in_order(&session, "SELECT k FROM t ORDER BY k LIMIT 3").await;
     assert_eq!(top, ["0", "1", "2"]);
+    // An order that nobody counts on would keep scans from sharing.
+    for (sql, counts) in [
+        ("SELECT count(s), max(k) FROM t WHERE k % 7 <> 1", false),
+        ("SELECT k, s FROM t WHERE k < 500", false),
+        ("SELECT k, s FROM t WHERE k < 500 ORDER BY s, k", false),
+        ("SELECT k, s FROM t WHERE k < 500 ORDER BY k, s", true),
+        ("SELECT s, count(*) FROM t GROUP BY s ORDER BY s", false),
+    ] {
+        let plan = session.explain(sql).await.expect("a plan");
+        assert_eq!(plan.contains("delivery=ordered"), counts, "{sql}: {plan}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -17,6 +17,8 @@ pub struct PoolConfig {
     pub buffer_bytes_max: Option<u64>,
     /// Loads under way per device.
     pub loads_max: usize,
+    /// Whether reads of pages get past loads (`reserve.rs`).
+    pub page_reserve: bool,
     /// A scan whose consumers are silent this long holds nobody up any more (I8).
     pub stall_after: Duration,
     /// A consumer that does not come back to its chunk for so long has to read what is left of it
@@ -62,6 +64,7 @@ impl Default for PoolConfig {
             // Two keep a device busy while one is being settled; more would only commit to
             // decisions earlier than need be.
             loads_max: 2,
+            page_reserve: true,
             stall_after: Duration::from_secs(5),
             // Far above what an operator computes between two batches, far below what a person at a
             // cursor takes. Where it is wrong, the rest of a chunk is decoded from its middle, and

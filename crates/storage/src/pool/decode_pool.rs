@@ -2,8 +2,11 @@
 //!
 //! Decoding is long and CPU-bound: on the threads that drive I/O it would leave the device idle, on
 //! those that run queries it would keep other queries waiting for longer than a batch.
+//! Pages that a query waits for go before batches of chunks, which are read ahead: behind the
+//! batches of several scans a few rows would wait for most of what they take.
 //! A job that panics costs its thread nothing; who waits for [`DecodePool::run`] gets the error.
-//! Bounds: a fixed number of threads; the queue holds at most one job per segment in decode.
+//! Bounds: a fixed number of threads; the queue holds at most one job per segment in decode, and
+//! the pages that are asked for; of [`PAGES_FIRST`] and one jobs one is a chunk's, if one waits.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,10 +23,40 @@ use crate::{Result, StorageError};
 
 type Job = Box<dyn FnOnce() + Send>;
 
+/// So many jobs of pages may go before a chunk's that waits: those of a point query, but not those
+/// of a scan by an index that reads page after page.
+const PAGES_FIRST: usize = 4;
+
 #[derive(Default)]
 struct Queue {
-    jobs: Mutex<(VecDeque<Job>, bool)>,
+    jobs: Mutex<Jobs>,
     filled: Condvar,
+}
+
+#[derive(Default)]
+struct Jobs {
+    pages: VecDeque<Job>,
+    chunks: VecDeque<Job>,
+    /// Jobs of pages that have been begun while a chunk's waited, since the last of those was.
+    gone_first: usize,
+    closed: bool,
+}
+
+impl Jobs {
+    fn next(&mut self) -> Option<Job> {
+        if self.chunks.is_empty() {
+            self.gone_first = 0;
+            return self.pages.pop_front();
+        }
+        if self.gone_first < PAGES_FIRST
+            && let Some(job) = self.pages.pop_front()
+        {
+            self.gone_first += 1;
+            return Some(job);
+        }
+        self.gone_first = 0;
+        self.chunks.pop_front()
+    }
 }
 
 /// A fixed set of decode threads.
@@ -47,7 +80,7 @@ impl DecodePool {
     }
 
     pub(crate) fn submit(&self, job: impl FnOnce() + Send + 'static) {
-        self.queue.jobs.lock().0.push_back(Box::new(job));
+        self.queue.jobs.lock().chunks.push_back(Box::new(job));
         self.queue.filled.notify_one();
     }
 
@@ -58,19 +91,45 @@ impl DecodePool {
         place: impl FnOnce() -> String + Send + 'static,
         work: impl FnOnce() -> Result<T> + Send + 'static,
     ) -> BoxFuture<'static, Result<T>> {
-        let (answer, answered) = oneshot::channel();
-        self.submit(move || {
-            if !answer.is_canceled() {
-                drop(answer.send(caught(place, work)));
-            }
-        });
-        async { answered.await.map_err(|_| StorageError::ShutDown)? }.boxed()
+        let (job, answered) = answering(place, work);
+        self.submit(job);
+        answered
     }
+
+    /// The same for pages that a query waits for, which go first.
+    pub(crate) fn run_pages<T: Send + 'static>(
+        &self,
+        place: impl FnOnce() -> String + Send + 'static,
+        work: impl FnOnce() -> Result<T> + Send + 'static,
+    ) -> BoxFuture<'static, Result<T>> {
+        let (job, answered) = answering(place, work);
+        self.queue.jobs.lock().pages.push_back(Box::new(job));
+        self.queue.filled.notify_one();
+        answered
+    }
+}
+
+/// A job, and the future of its answer.
+fn answering<T: Send + 'static>(
+    place: impl FnOnce() -> String + Send + 'static,
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> (
+    impl FnOnce() + Send + 'static,
+    BoxFuture<'static, Result<T>>,
+) {
+    let (answer, answered) = oneshot::channel();
+    let job = move || {
+        if !answer.is_canceled() {
+            drop(answer.send(caught(place, work)));
+        }
+    };
+    let answered = async { answered.await.map_err(|_| StorageError::ShutDown)? };
+    (job, answered.boxed())
 }
 
 impl Drop for DecodePool {
     fn drop(&mut self) {
-        self.queue.jobs.lock().1 = true;
+        self.queue.jobs.lock().closed = true;
         self.queue.filled.notify_all();
         let me = std::thread::current().id();
         for thread in self.threads.drain(..) {
@@ -87,10 +146,10 @@ fn work(queue: &Queue) {
         let job = {
             let mut jobs = queue.jobs.lock();
             loop {
-                if let Some(job) = jobs.0.pop_front() {
+                if let Some(job) = jobs.next() {
                     break job;
                 }
-                if jobs.1 {
+                if jobs.closed {
                     return;
                 }
                 queue.filled.wait(&mut jobs);
@@ -100,5 +159,27 @@ fn work(queue: &Queue) {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(job)) {
             panicked("a decode thread".to_owned(), &*panic);
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests: a failure should panic")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_go_first_but_not_for_ever() {
+        let mut jobs = Jobs::default();
+        let order = Arc::new(Mutex::new(String::new()));
+        let write = |letter| -> Job {
+            let order = Arc::clone(&order);
+            Box::new(move || order.lock().push(letter))
+        };
+        jobs.chunks.extend([write('c'), write('c')]);
+        jobs.pages.extend((0..7).map(|_| write('p')));
+        while let Some(job) = jobs.next() {
+            job();
+        }
+        assert_eq!(*order.lock(), "ppppcpppc");
     }
 }

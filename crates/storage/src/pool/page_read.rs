@@ -222,7 +222,9 @@ impl PageBytes {
         self.memory.grow(ranges.iter().map(footprint).sum());
         let gap = self.file.device().request_cost_bytes();
         self.requests = crate::device::merge::plan(&ranges, gap, u64::MAX).len() as u64;
-        let under_way = self.pool.shared.reserve.pages(self.file.device_id());
+        let reserve = &self.pool.shared.reserve;
+        let reserved = self.pool.config.page_reserve;
+        let under_way = reserved.then(|| reserve.pages(self.file.device_id()));
         let answers = self.file.read(&ranges).await?;
         drop(under_way);
         for ((range, root), bytes) in apart.into_iter().zip(answers) {
@@ -267,7 +269,7 @@ impl PageBytes {
         let produced = Arc::clone(&shared.decoded_bytes);
         let name = file.name().to_owned();
         let page_bytes_max = shared.memory.unpacked_page_bytes_max();
-        let decoding = shared.decode.run(
+        let decoding = shared.decode.run_pages(
             move || name,
             move || {
                 let decoded = jobs.into_iter().map(|(source, field)| {

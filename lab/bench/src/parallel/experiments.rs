@@ -1,0 +1,168 @@
+//! Which points are measured?
+//!
+//! `scan`: one scan, of all files on one device and of each folder on its own. `mix`: point queries
+//! on an idle system, and then beside scans, with the degree that is chosen while they run and with
+//! fixed ones; these with the reserve for pages and without, which is what a fixed degree is in the
+//! paper: nothing is decided while scans run. `slow`: scans that avoid the last device beside one
+//! client whose scans need it, with that device as fast as the others and a tenth as fast.
+
+use std::time::Duration;
+
+use coscan_study::percentile;
+
+use super::ground::{Disks, Ground, Setting};
+use super::load::{Load, Outcome, Usage};
+use super::results::{MIX, Point, SCAN, SLOW};
+use crate::error::Result;
+use crate::results::mean;
+
+pub(crate) const IDLE: &str = "idle";
+pub(crate) const CHOSEN: &str = "chosen";
+pub(crate) const ALIKE: &str = "alike";
+pub(crate) const LAST_SLOW: &str = "the last a tenth as fast";
+
+/// All of them, in the order of the file's header.
+pub(crate) async fn run(ground: &mut Ground<'_>) -> Result<Vec<Point>> {
+    let mut points = scan(ground).await?;
+    points.extend(mix(ground).await?);
+    points.extend(slow(ground).await?);
+    Ok(points)
+}
+
+/// Settings take turns, so that a slow minute of the machine hits both; the median counts.
+async fn scan(ground: &mut Ground<'_>) -> Result<Vec<Point>> {
+    let settings = [("one device", Disks::One), ("all devices", Disks::Each)]
+        .map(|(name, disks)| Setting::new(name, disks));
+    let repeats = ground.options.repeats.max(1);
+    let whole = ground.queries().whole;
+    ground.begin(SCAN, 1 + repeats * settings.len());
+    // The first query of a process also pays for pages of code and allocator that no later one
+    // does.
+    ground
+        .alone(&Setting::new("warm-up", Disks::Unlimited), whole)
+        .await?;
+    ground.advance();
+    let mut runs: Vec<Vec<Usage>> = settings.iter().map(|_| Vec::new()).collect();
+    for _ in 0..repeats {
+        for (setting, runs) in settings.iter().zip(&mut runs) {
+            runs.push(ground.alone(setting, whole).await?);
+            ground.advance();
+        }
+    }
+    let median = |(setting, mut runs): (&Setting, Vec<Usage>)| {
+        runs.sort_by_key(|run| run.time);
+        let of = runs.swap_remove((runs.len() - 1) / 2);
+        Point {
+            scan_clients: 1,
+            scans: 1,
+            scan_mean_s: of.time.as_secs_f64(),
+            ..point(SCAN, setting, &of)
+        }
+    };
+    Ok(settings.iter().zip(runs).map(median).collect())
+}
+
+async fn mix(ground: &mut Ground<'_>) -> Result<Vec<Point>> {
+    let options = ground.options;
+    let chosen = Setting::new(CHOSEN, Disks::Each);
+    let fixed = options.fixed.iter().flat_map(|&degree| {
+        [true, false].map(|reserve| Setting {
+            name: if reserve {
+                format!("fixed {degree}")
+            } else {
+                format!("fixed {degree}, no reserve")
+            },
+            disks: Disks::Each,
+            parallelism: Some(degree),
+            reserve,
+        })
+    });
+    let loaded: Vec<Setting> = std::iter::once(chosen).chain(fixed).collect();
+    let alone = Load {
+        points: ground.queries().points.clone(),
+        time: options.time,
+        ..Load::default()
+    };
+    let together = Load {
+        clients: ground.queries().dealt(options.clients),
+        ..alone.clone()
+    };
+    ground.begin(MIX, 1 + loaded.len());
+    let idle = Setting::new(IDLE, Disks::Each);
+    let outcome = ground.bear(&idle, &alone).await?;
+    ground.advance();
+    let mut points = vec![loaded_point(MIX, &idle, &alone, outcome)];
+    for setting in loaded {
+        let outcome = ground.bear(&setting, &together).await?;
+        ground.advance();
+        points.push(loaded_point(MIX, &setting, &together, outcome));
+    }
+    Ok(points)
+}
+
+async fn slow(ground: &mut Ground<'_>) -> Result<Vec<Point>> {
+    let queries = ground.queries();
+    let avoiding = queries.avoiding.clone();
+    let mut clients: Vec<Vec<usize>> = avoiding.iter().map(|&query| vec![query]).collect();
+    clients.push(vec![queries.whole]);
+    let load = Load {
+        clients,
+        time: ground.options.time,
+        ..Load::default()
+    };
+    ground.begin(SLOW, 2);
+    let mut points = Vec::new();
+    for (name, disks) in [(ALIKE, Disks::Each), (LAST_SLOW, Disks::LastSlow)] {
+        let setting = Setting::new(name, disks);
+        let outcome = ground.bear(&setting, &load).await?;
+        ground.advance();
+        let avoided = outcome
+            .scans
+            .iter()
+            .filter(|(query, _)| avoiding.contains(query));
+        let avoiding_s = mean(avoided.map(|(_, seconds)| *seconds));
+        points.push(Point {
+            avoiding_mean_s: Some(avoiding_s),
+            ..loaded_point(SLOW, &setting, &load, outcome)
+        });
+    }
+    Ok(points)
+}
+
+fn loaded_point(experiment: &str, setting: &Setting, load: &Load, outcome: Outcome) -> Point {
+    let mut latencies = outcome.points;
+    latencies.sort_by(f64::total_cmp);
+    Point {
+        scan_clients: load.clients.len(),
+        scans: outcome.scans.len(),
+        scan_mean_s: mean(outcome.scans.iter().map(|(_, seconds)| *seconds)),
+        points: latencies.len(),
+        point_p50_s: percentile(&latencies, 50),
+        point_p95_s: percentile(&latencies, 95),
+        ..point(experiment, setting, &outcome.usage)
+    }
+}
+
+fn point(experiment: &str, setting: &Setting, usage: &Usage) -> Point {
+    let read_bytes: u64 = usage.devices.iter().map(|device| device.bytes).sum();
+    let limit: u64 = usage.devices.iter().map(|device| device.limit).sum();
+    let bytes_per_second = read_bytes as f64 / seconds(usage.time);
+    let cores = crate::cpu::cores() as f64;
+    Point {
+        experiment: experiment.to_owned(),
+        setting: setting.name.clone(),
+        parallelism: setting.parallelism,
+        reserve: setting.reserve,
+        time_s: usage.time.as_secs_f64(),
+        read_bytes,
+        bytes_per_second,
+        of_limit: bytes_per_second / limit.max(1) as f64,
+        cpu_fraction: usage.cpu.as_secs_f64() / cores / seconds(usage.time),
+        devices: usage.devices.clone(),
+        ..Point::default()
+    }
+}
+
+fn seconds(time: Duration) -> f64 {
+    time.as_secs_f64().max(f64::MIN_POSITIVE)
+}

@@ -1,0 +1,227 @@
+//! On what is it measured, and are the rows the same?
+//!
+//! A setting says what differs between two points: where the files are, how fast, and from how many
+//! devices a scan reads.
+//!
+//! G1: a query's rows are the same whenever it is asked, in every setting, and the same as plain
+//! DataFusion's, which reads the file that was spread; else the run fails.
+//! G2: every point has an engine of its own with nothing in memory.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use coscan::{NamedDevice, Throttle};
+
+use super::ParallelOptions;
+use super::queries::{Queries, TABLE};
+use crate::answer::Answer;
+use crate::arena::{Arena, ArenaConfig, Oracle, Sharing, TableFile};
+use crate::error::{BenchError, Result};
+use crate::layout::Layout;
+use crate::progress::{OnProgress, Progress};
+use crate::workload::KEY;
+
+/// What differs between two points.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Setting {
+    /// Its name in results.
+    pub(crate) name: String,
+    pub(crate) disks: Disks,
+    /// From how many devices a scan reads; None: chosen while it runs.
+    pub(crate) parallelism: Option<u32>,
+    /// Whether pages get past loads.
+    pub(crate) reserve: bool,
+}
+
+/// Where the files are said to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Disks {
+    /// Each folder on a device of its own.
+    Each,
+    /// The same, of which the last is a tenth as fast.
+    LastSlow,
+    /// All on one device.
+    One,
+    /// As they are: no device is limited.
+    Unlimited,
+}
+
+/// How much slower a slow device is.
+pub(crate) const SLOW_DOWN: u64 = 10;
+
+impl Setting {
+    /// The engine's defaults on devices of these kinds.
+    pub(crate) fn new(name: &str, disks: Disks) -> Self {
+        Self {
+            name: name.to_owned(),
+            disks,
+            parallelism: None,
+            reserve: true,
+        }
+    }
+}
+
+/// What all points have in common.
+pub(crate) struct Ground<'a> {
+    pub(crate) options: &'a ParallelOptions,
+    on_progress: &'a OnProgress,
+    queries: Queries,
+    table_bytes: u64,
+    /// By query: who gave it, and the rows.
+    answers: Vec<Option<(String, Answer)>>,
+}
+
+impl<'a> Ground<'a> {
+    /// Makes the index if it is not there, and has plain DataFusion answer the queries.
+    pub(crate) async fn new(
+        options: &'a ParallelOptions,
+        on_progress: &'a OnProgress,
+    ) -> Result<Self> {
+        let layouts = options.folders.iter().map(|folder| Layout::read(folder));
+        let layouts = layouts.collect::<Result<Vec<Layout>>>()?;
+        let [first, .., last] = &layouts[..] else {
+            return Err(BenchError::Table {
+                path: options.source.clone(),
+                reason: "it is to be on two devices at least".to_owned(),
+            });
+        };
+        let keys = *first.keys.start()..=*last.keys.end();
+        // The lines of an order may be on both sides of the border.
+        let queries = Queries::draw(&keys, last.keys.start() - 1, options.seed);
+        let mut ground = Self {
+            options,
+            on_progress,
+            table_bytes: layouts.iter().map(|layout| layout.table_bytes).sum(),
+            answers: vec![None; queries.all.len()],
+            queries,
+        };
+        ground.begin("index", 1);
+        let arena = ground
+            .arena(&Setting::new("index", Disks::Unlimited))
+            .await?;
+        let sql = format!("CREATE INDEX IF NOT EXISTS bench_{KEY} ON {TABLE} ({KEY})");
+        arena.run("index", &sql).await?;
+        ground.advance();
+        if options.verify {
+            ground.ask_oracle().await?;
+        }
+        Ok(ground)
+    }
+
+    async fn ask_oracle(&mut self) -> Result<()> {
+        self.begin(ORACLE, self.queries.all.len());
+        let oracle = Oracle::open(&[TableFile::new(TABLE, &self.options.source)]).await?;
+        for number in 0..self.queries.all.len() {
+            let answer = oracle.run(&self.queries.all[number].sql).await?;
+            self.answers[number] = Some((ORACLE.to_owned(), answer));
+            self.advance();
+        }
+        Ok(())
+    }
+
+    pub(crate) fn queries(&self) -> &Queries {
+        &self.queries
+    }
+
+    pub(crate) fn table_bytes(&self) -> u64 {
+        self.table_bytes
+    }
+
+    pub(crate) fn buffer_bytes(&self) -> u64 {
+        self.options.buffer.of(self.table_bytes)
+    }
+
+    /// G2.
+    pub(crate) async fn arena(&self, setting: &Setting) -> Result<Arena> {
+        let options = self.options;
+        let config = ArenaConfig {
+            sharing: Sharing {
+                policy: "relevance".to_owned(),
+                fragments: true,
+                operators: true,
+            },
+            model: options.model.clone(),
+            buffer_bytes: Some(self.buffer_bytes()),
+            bandwidth: None,
+            latency: Duration::ZERO,
+            devices: self.devices(setting.disks),
+            parallelism: setting.parallelism,
+            page_reserve: setting.reserve,
+            chunk_bytes: options.chunk_bytes,
+            target_partitions: Some(options.partitions),
+            record: None,
+            settings: vec![("coscan.state_cache", "0")],
+        };
+        let places = options
+            .folders
+            .iter()
+            .map(|folder| folder.to_string_lossy());
+        let places = places.collect::<Vec<_>>().join(",");
+        Arena::open(&config, &[TableFile::new(TABLE, Path::new(&places))]).await
+    }
+
+    /// Each device's limit in bytes per second, in the order of the folders; none if nothing is
+    /// limited.
+    pub(crate) fn limits(&self, disks: Disks) -> Vec<u64> {
+        let bandwidth = self.options.bandwidth;
+        let mut limits = vec![bandwidth; self.options.folders.len()];
+        match disks {
+            Disks::Each => {}
+            Disks::LastSlow => {
+                if let Some(last) = limits.last_mut() {
+                    *last = bandwidth / SLOW_DOWN;
+                }
+            }
+            Disks::One => limits.truncate(1),
+            Disks::Unlimited => limits.clear(),
+        }
+        limits
+    }
+
+    fn devices(&self, disks: Disks) -> Vec<NamedDevice> {
+        let limits = self.limits(disks);
+        let folders = self.options.folders.iter().enumerate();
+        let device = |(at, path): (usize, &PathBuf)| {
+            // All folders are on the only device, if there is one.
+            let number = at.min(limits.len().checked_sub(1)?);
+            Some(NamedDevice {
+                name: format!("d{}", number + 1),
+                path: path.clone(),
+                throttle: Some(Throttle {
+                    bytes_per_second: limits[number],
+                    latency: Duration::ZERO,
+                }),
+            })
+        };
+        folders.filter_map(device).collect()
+    }
+
+    /// G1.
+    pub(crate) fn compare(&mut self, query: usize, by: &str, answer: Answer) -> Result<()> {
+        let Some((reference, expected)) = &self.answers[query] else {
+            self.answers[query] = Some((by.to_owned(), answer));
+            return Ok(());
+        };
+        let Some(difference) = answer.difference(expected) else {
+            return Ok(());
+        };
+        let query = self.queries.all[query].clone();
+        Err(BenchError::Mismatch {
+            query: query.name,
+            policy: by.to_owned(),
+            reference: reference.clone(),
+            difference,
+            sql: query.sql,
+        })
+    }
+
+    pub(crate) fn begin(&self, phase: &str, steps: usize) {
+        (self.on_progress)(Progress::begun(phase, steps));
+    }
+
+    pub(crate) fn advance(&self) {
+        (self.on_progress)(Progress::Advanced);
+    }
+}
+
+const ORACLE: &str = "plain DataFusion";

@@ -1,0 +1,245 @@
+//! Who asks, for how long, and what do the devices do meanwhile?
+//!
+//! Clients scan, each one query after the other, until the time is up. Point queries arrive
+//! meanwhile, whether the ones before are answered or not, and all of them are waited for while the
+//! scans go on: none is left out because it took long.
+//! L1: nothing is counted of the first [`WARM_UP`], in which clients fill an empty buffer. L2: the
+//! scans of a point have ended before the next one begins.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc::{self, UnboundedSender};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
+
+use super::ground::{Ground, Setting};
+use super::results::DeviceUse;
+use crate::answer::Answer;
+use crate::arena::{Arena, DeviceMeter, answer};
+use crate::cpu;
+use crate::error::{BenchError, Result};
+use crate::random::Random;
+
+/// Who asks; queries are places among [`super::queries::Queries::all`].
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Load {
+    /// What each client asks, over and over.
+    pub(crate) clients: Vec<Vec<usize>>,
+    /// What is asked in turn by those who come.
+    pub(crate) points: Vec<usize>,
+    pub(crate) time: Duration,
+}
+
+/// What became of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Outcome {
+    /// Scans that ended in the time that counts, and how long each took. Seconds.
+    pub(crate) scans: Vec<(usize, f64)>,
+    /// How long each point query took. Seconds.
+    pub(crate) points: Vec<f64>,
+    pub(crate) usage: Usage,
+}
+
+/// What devices and processors did in some time.
+#[derive(Clone, Debug)]
+pub(crate) struct Usage {
+    pub(crate) time: Duration,
+    pub(crate) cpu: Duration,
+    /// In the order of their limits.
+    pub(crate) devices: Vec<DeviceUse>,
+}
+
+/// A query, answered.
+struct Done {
+    query: usize,
+    ended: Instant,
+    latency: Duration,
+    answer: Answer,
+}
+
+/// Before anything is counted.
+const WARM_UP: Duration = Duration::from_secs(1);
+
+/// What is asked, by place.
+type Asks = Arc<[(usize, Arc<str>)]>;
+
+impl Ground<'_> {
+    /// Runs it in this setting.
+    ///
+    /// # Errors
+    /// A query fails, or its rows are others (G1).
+    pub(crate) async fn bear(&mut self, setting: &Setting, load: &Load) -> Result<Outcome> {
+        let arena = Arc::new(self.arena(setting).await?);
+        let (tell, mut told) = mpsc::unbounded_channel();
+        let mut clients = JoinSet::new();
+        for asks in &load.clients {
+            clients.spawn(over_and_over(
+                Arc::clone(&arena),
+                self.asks(asks),
+                tell.clone(),
+            ));
+        }
+        let begun = Instant::now() + WARM_UP;
+        sleep_until(begun).await;
+        let before = Metered::now(&arena);
+        let mut points = JoinSet::new();
+        for (at, query) in self.arrivals(load) {
+            let (arena, sql) = (Arc::clone(&arena), self.sql(query));
+            points.spawn(async move {
+                sleep_until(begun + at).await;
+                once(&arena, query, &sql).await
+            });
+        }
+        sleep_until(begun + load.time).await;
+        let usage = self.since(setting, &before, &Metered::now(&arena));
+        let mut latencies = Vec::with_capacity(points.len());
+        while let Some(done) = points.join_next().await {
+            let done = done.map_err(|error| BenchError::engine("a point query", error))??;
+            latencies.push(done.latency.as_secs_f64());
+            self.compare(done.query, &setting.name, done.answer)?;
+        }
+        // L2.
+        clients.abort_all();
+        while clients.join_next().await.is_some() {}
+        drop(tell);
+        let mut scans = Vec::new();
+        let counts = begun..begun + load.time;
+        while let Some(done) = told.recv().await {
+            let done = done?;
+            self.compare(done.query, &setting.name, done.answer)?;
+            if counts.contains(&done.ended) {
+                scans.push((done.query, done.latency.as_secs_f64()));
+            }
+        }
+        Ok(Outcome {
+            scans,
+            points: latencies,
+            usage,
+        })
+    }
+
+    /// Runs one query with nothing beside it: how long it takes, and what it uses.
+    ///
+    /// # Errors
+    /// As [`Ground::bear`].
+    pub(crate) async fn alone(&mut self, setting: &Setting, query: usize) -> Result<Usage> {
+        let arena = self.arena(setting).await?;
+        let before = Metered::now(&arena);
+        let done = once(&arena, query, &self.sql(query)).await?;
+        let usage = self.since(setting, &before, &Metered::now(&arena));
+        self.compare(done.query, &setting.name, done.answer)?;
+        Ok(Usage {
+            time: done.latency,
+            ..usage
+        })
+    }
+
+    /// When which point query comes: at random, as often as is said in the mean, the same in every
+    /// setting.
+    fn arrivals(&self, load: &Load) -> Vec<(Duration, usize)> {
+        let mut random = Random::new(self.options.seed);
+        let gap_s = 1.0 / self.options.points_per_second;
+        let (mut at_s, mut arrivals) = (0.0, Vec::new());
+        for &query in load.points.iter().cycle() {
+            at_s += gap_s * random.exponential();
+            if at_s >= load.time.as_secs_f64() {
+                break;
+            }
+            arrivals.push((Duration::from_secs_f64(at_s), query));
+        }
+        arrivals
+    }
+
+    fn asks(&self, queries: &[usize]) -> Asks {
+        queries
+            .iter()
+            .map(|&query| (query, self.sql(query)))
+            .collect()
+    }
+
+    fn sql(&self, query: usize) -> Arc<str> {
+        self.queries().all[query].sql.as_str().into()
+    }
+
+    fn since(&self, setting: &Setting, before: &Metered, after: &Metered) -> Usage {
+        let limits = self.limits(setting.disks);
+        let devices = limits.iter().enumerate().map(|(at, &limit)| {
+            let name = format!("d{}", at + 1);
+            let (before, after) = (before.of(&name), after.of(&name));
+            let busy = after.busy.saturating_sub(before.busy).as_secs_f64();
+            let elapsed = after.at - before.at;
+            DeviceUse {
+                bytes: after.bytes - before.bytes,
+                busy: busy / elapsed.as_secs_f64().max(f64::MIN_POSITIVE),
+                name,
+                limit,
+            }
+        });
+        Usage {
+            time: after.at - before.at,
+            cpu: after.cpu.saturating_sub(before.cpu),
+            devices: devices.collect(),
+        }
+    }
+}
+
+/// The meters at one moment.
+struct Metered {
+    at: Instant,
+    cpu: Duration,
+    devices: Vec<DeviceMeter>,
+}
+
+/// One device's meter.
+#[derive(Clone, Copy)]
+struct Read {
+    at: Instant,
+    bytes: u64,
+    busy: Duration,
+}
+
+impl Metered {
+    fn now(arena: &Arena) -> Self {
+        Self {
+            at: Instant::now(),
+            cpu: cpu::process_time(),
+            devices: arena.devices(),
+        }
+    }
+
+    /// Nothing of one that nothing was read from.
+    fn of(&self, name: &str) -> Read {
+        let device = self.devices.iter().find(|device| device.name == name);
+        Read {
+            at: self.at,
+            bytes: device.map_or(0, |device| device.bytes),
+            busy: device.map_or(Duration::ZERO, |device| device.busy),
+        }
+    }
+}
+
+/// Until it is aborted, or a query fails.
+async fn over_and_over(arena: Arc<Arena>, asks: Asks, tell: UnboundedSender<Result<Done>>) {
+    for (query, sql) in asks.iter().cycle() {
+        let done = once(&arena, *query, sql).await;
+        let failed = done.is_err();
+        // Who would hear it is waiting for this task.
+        let _ = tell.send(done);
+        if failed {
+            return;
+        }
+    }
+}
+
+async fn once(arena: &Arena, query: usize, sql: &str) -> Result<Done> {
+    let sent = Instant::now();
+    let batches = arena.run(&query.to_string(), sql).await?;
+    let ended = Instant::now();
+    Ok(Done {
+        query,
+        ended,
+        latency: ended - sent,
+        answer: answer(&batches)?,
+    })
+}

@@ -1,0 +1,185 @@
+//! What one run says, in the form in which it is kept.
+//!
+//! Idea: the JSON file is the interface, as in [`crate::results`]. Units: seconds, bytes.
+
+use coscan_study::Claim;
+use serde::Serialize;
+
+use crate::smooth::results::Machine;
+
+/// [`Point::experiment`] of one scan alone.
+pub const SCAN: &str = "scan";
+/// Of point queries beside scans.
+pub const MIX: &str = "mix";
+/// Of scans beside a slow device.
+pub const SLOW: &str = "slow";
+
+/// One run.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct ParallelResults {
+    /// `parallel`.
+    pub experiment: String,
+    /// The command that made it.
+    pub command: String,
+    /// TPC-H's scale factor.
+    pub scale: f64,
+    /// What keys and arrivals were drawn from.
+    pub seed: u64,
+    /// Storage model: `nsm` or `dsm`.
+    pub model: String,
+    /// Devices.
+    pub devices: usize,
+    /// Each device's limit in bytes per second, but for one that was slowed down.
+    pub bandwidth: u64,
+    /// The size of a chunk on disk.
+    pub chunk_bytes: u64,
+    /// Partitions of each query.
+    pub partitions: usize,
+    /// The table.
+    pub table_bytes: u64,
+    /// The buffer.
+    pub buffer_bytes: u64,
+    /// Clients that scan in a mix.
+    pub clients: usize,
+    /// Point queries that arrived in a second.
+    pub points_per_second: f64,
+    /// For how long a mix was measured.
+    pub time_s: f64,
+    /// How often one scan alone was measured; its point is the median.
+    pub repeats: usize,
+    /// Queries that differ.
+    pub queries: usize,
+    /// Whether plain DataFusion answered every query too. Settings are compared with each other in
+    /// any case.
+    pub verified: bool,
+    /// The machine.
+    pub machine: Machine,
+    /// What was measured.
+    pub points: Vec<Point>,
+    /// What it must show.
+    pub claims: Vec<Claim>,
+}
+
+/// What was asked in one setting.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Point {
+    /// [`SCAN`], [`MIX`] or [`SLOW`].
+    pub experiment: String,
+    /// What differs from the experiment's other points.
+    pub setting: String,
+    /// From how many devices a scan read at a time; none: chosen while it ran.
+    pub parallelism: Option<u32>,
+    /// Whether pages got past loads.
+    pub reserve: bool,
+    /// How long was measured.
+    pub time_s: f64,
+    /// Bytes that the devices gave meanwhile.
+    pub read_bytes: u64,
+    /// The same in a second.
+    pub bytes_per_second: f64,
+    /// The same over the sum of the devices' limits.
+    pub of_limit: f64,
+    /// Processor time over what there was.
+    pub cpu_fraction: f64,
+    /// Clients that scanned, one query after the other.
+    pub scan_clients: usize,
+    /// Scans that ended meanwhile.
+    pub scans: usize,
+    /// How long they took in the mean.
+    pub scan_mean_s: f64,
+    /// The same of those that needed nothing of the last device.
+    pub avoiding_mean_s: Option<f64>,
+    /// Point queries that arrived meanwhile.
+    pub points: usize,
+    /// Median of their latencies.
+    pub point_p50_s: f64,
+    /// 95th percentile of their latencies, by nearest rank.
+    pub point_p95_s: f64,
+    /// Each device.
+    pub devices: Vec<DeviceUse>,
+}
+
+/// What a device did meanwhile.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct DeviceUse {
+    /// Its name.
+    pub name: String,
+    /// Its limit in bytes per second.
+    pub limit: u64,
+    /// Bytes that it gave.
+    pub bytes: u64,
+    /// Part of the time in which at least one request was outstanding.
+    pub busy: f64,
+}
+
+impl ParallelResults {
+    /// The point of an experiment in a setting.
+    #[must_use]
+    pub fn point(&self, experiment: &str, setting: &str) -> Option<&Point> {
+        let mut of = self.of(experiment);
+        of.find(|point| point.setting == setting)
+    }
+
+    /// The points of an experiment.
+    pub fn of(&self, experiment: &str) -> impl Iterator<Item = &Point> {
+        let of = move |point: &&Point| point.experiment == experiment;
+        self.points.iter().filter(of)
+    }
+
+    /// The best of the fixed degrees of parallelism in the mix, with a reserve for pages or
+    /// without: the one that read most bytes a second; of those that read nearly as many
+    /// ([`NEARLY`]) the one with the lowest P95 of point queries.
+    #[must_use]
+    pub fn best_fixed(&self, reserve: bool) -> Option<&Point> {
+        let fixed = |point: &&Point| point.parallelism.is_some() && point.reserve == reserve;
+        let fixed: Vec<&Point> = self.of(MIX).filter(fixed).collect();
+        let rates = fixed.iter().map(|point| point.bytes_per_second);
+        let most = rates.fold(0.0, f64::max);
+        let near = fixed
+            .into_iter()
+            .filter(|point| point.bytes_per_second >= NEARLY * most);
+        near.min_by(|a, b| a.point_p95_s.total_cmp(&b.point_p95_s))
+    }
+}
+
+/// The part of the most bytes a second that counts as much.
+pub const NEARLY: f64 = 0.98;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_best_fixed_degree_has_the_bandwidth_and_of_those_the_shortest_waits() {
+        let point = |degree: u32, megabytes: f64, p95| Point {
+            experiment: MIX.to_owned(),
+            setting: format!("fixed {degree}"),
+            parallelism: Some(degree),
+            bytes_per_second: megabytes * 1e6,
+            point_p95_s: p95,
+            ..Point::default()
+        };
+        let results = ParallelResults {
+            points: vec![
+                point(1, 150.0, 0.01),
+                point(2, 197.0, 0.2),
+                point(4, 200.0, 0.3),
+                point(8, 199.0, 0.25),
+            ],
+            ..ParallelResults::default()
+        };
+        let best = results.best_fixed(false).map(|point| &*point.setting);
+        assert_eq!(best, Some("fixed 2"));
+        assert_eq!(results.best_fixed(true), None);
+        let json = serde_json::to_value(&results).unwrap();
+        for key in [
+            "experiment",
+            "setting",
+            "of_limit",
+            "point_p95_s",
+            "devices",
+        ] {
+            assert!(!json["points"][0][key].is_null(), "{key}");
+        }
+    }
+}
