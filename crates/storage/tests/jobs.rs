@@ -26,6 +26,7 @@ use coscan_storage::pool::{
     BufferPool, ChunkJob, ChunkLease, PoolConfig, Recorder, Scan, TableView,
 };
 use parking_lot::Mutex;
+use tokio::task::JoinHandle;
 
 use world::{Layout, POLICIES, ROWS, SUM, Setup, column, pool, setup, setup_as, start};
 
@@ -305,6 +306,39 @@ async fn lead(query: Arc<Query>, others: Arc<Mutex<Vec<Weak<Query>>>>, seed: u64
     }
 }
 
+/// Jobs of others may work for a query still whose consumers are done, and may give back what its
+/// scan does not hand out.
+async fn settled(query: &Query) {
+    while !query.ledger.lock().claimed.values().all(Option::is_some) {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// Each chunk was counted once, or is left to the query itself.
+fn check(query: &Query, view: &TableView, chunks: &[usize]) {
+    let ledger = query.ledger.lock();
+    let done = ledger.claimed.keys().chain(&ledger.kept);
+    let mut done: Vec<usize> = done.copied().collect();
+    done.sort_unstable();
+    done.dedup();
+    assert_eq!(done, chunks);
+    for (at, found) in &ledger.claimed {
+        let rows = found.expect("settled").1;
+        assert_eq!(rows, view.chunks()[*at].rows());
+    }
+}
+
+async fn idle(pool: &BufferPool) {
+    loop {
+        let snapshot = pool.snapshot();
+        let pinned = snapshot.chunks.iter().any(|chunk| !chunk.pinned.is_empty());
+        if snapshot.scans.is_empty() && !pinned {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
 async fn come_and_go(setup: &Setup, policy: Policy, model: StorageModel, seed: u64) {
     let path = setup.folder.path().join(format!("{seed}.log"));
     let config = PoolConfig {
@@ -340,10 +374,12 @@ async fn come_and_go(setup: &Setup, policy: Policy, model: StorageModel, seed: u
             .collect();
         let life = random.below(8);
         if life < 3 {
-            let stop: Vec<_> = leads.iter().map(|lead| lead.abort_handle()).collect();
+            let stop: Vec<_> = leads.iter().map(JoinHandle::abort_handle).collect();
             tokio::spawn(async move {
                 tokio::time::sleep(Duration::from_millis(life)).await;
-                stop.iter().for_each(|stop| stop.abort());
+                for stop in stop {
+                    stop.abort();
+                }
             });
             drop(query);
         } else {
@@ -355,42 +391,10 @@ async fn come_and_go(setup: &Setup, policy: Policy, model: StorageModel, seed: u
         for lead in leads {
             lead.await.unwrap();
         }
-        // Jobs of others work for it still, some of which may give back what its scan does not
-        // hand out.
-        let settled = || {
-            let ledger = query.ledger.lock();
-            ledger.claimed.values().all(Option::is_some)
-        };
-        while !settled() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-        let ledger = query.ledger.lock();
-        let done = ledger.claimed.keys().chain(&ledger.kept);
-        let mut done: Vec<usize> = done.copied().collect();
-        done.sort_unstable();
-        done.dedup();
-        assert_eq!(done, chunks, "{policy:?} {model:?} {seed}");
-        let rows: u64 = view
-            .chunks()
-            .iter()
-            .enumerate()
-            .filter(|(at, _)| ledger.claimed.contains_key(at))
-            .map(|(_, chunk)| chunk.rows())
-            .sum();
-        let found: u64 = ledger.claimed.values().flatten().map(|found| found.1).sum();
-        assert_eq!(found, rows, "{policy:?} {model:?} {seed}");
+        settled(&query).await;
+        check(&query, &view, &chunks);
     }
-    let over = async {
-        loop {
-            let snapshot = pool.snapshot();
-            let pinned = snapshot.chunks.iter().any(|chunk| !chunk.pinned.is_empty());
-            if snapshot.scans.is_empty() && !pinned {
-                break;
-            }
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    };
-    let over = tokio::time::timeout(Duration::from_secs(20), over).await;
+    let over = tokio::time::timeout(Duration::from_secs(20), idle(&pool)).await;
     assert!(
         over.is_ok(),
         "{policy:?} {model:?} {seed}: {:?}",
