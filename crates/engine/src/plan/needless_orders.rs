@@ -1,45 +1,41 @@
-//! Which scans promise an order that nobody counts on?
+//! Which scans promise an order that no operator counts on?
 //!
 //! A file that says by what it is sorted (`coscan spread --by range`, `coscan rewrite --sort-by`)
-//! makes DataFusion promise that order of its scans, whoever is above them. In order, a scan shares
-//! neither reads nor work, and reads from one device after the other. So a promise goes that
-//! nothing in the plan counts on: an operator counts on it that requires it, a sort that begins
-//! with it, and whoever is above an operator that keeps it. What the statement itself gives is in
-//! order only if it asks for one.
+//! makes DataFusion promise that order of its scans, whatever is above them. A scan in order
+//! shares neither reads nor work, and reads from one device after the other. So the promise goes
+//! where no operator counts on it. An operator counts on an order that it requires, a sort on one
+//! that its own order begins with, and a limit takes the first rows; an operator that keeps its
+//! input's order passes on what is counted on above it.
+//! A scan below a sort of the statement keeps its promise (`swap_scans.rs` marks the others): the
+//! sort may have turned out to be needless, and what is above it (`array_agg`, say) shows nothing
+//! of the order it was given.
 //! Not here: orders that an index can give (`interesting_orders.rs`).
-//! O1: the rows of a statement that sorts come in the order that they would.
 
 use std::sync::Arc;
 
-use datafusion::datasource::physical_plan::FileScanConfigBuilder;
+use datafusion::datasource::physical_plan::{FileScanConfigBuilder, ParquetSource};
 use datafusion::datasource::sink::DataSinkExec;
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::Result;
 use datafusion::physical_plan::analyze::AnalyzeExec;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
+use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
-use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use crate::read::parquet_scan;
 
-/// Whether a plan that has not been optimized yet sorts anything: a statement's order is in it as a
-/// sort, which may turn out to be needless.
-pub(super) fn sorts(plan: &Arc<dyn ExecutionPlan>) -> bool {
-    plan.is::<SortExec>()
-        || plan.is::<SortPreservingMergeExec>()
-        || plan.children().into_iter().any(sorts)
-}
-
-/// The plan without the orders that its scans promise and nobody counts on. `counts`: whoever reads
-/// the plan's rows counts on their order.
+/// The plan without the needless promises of its scans. `counts`: the reader of the plan's rows
+/// counts on their order. `is_free`: whether a scan may lose its promise at all.
 pub(super) fn forget(
     node: &Arc<dyn ExecutionPlan>,
     counts: bool,
+    is_free: fn(&ParquetSource) -> bool,
 ) -> Result<Arc<dyn ExecutionPlan>> {
-    if let Some((scan, _)) = parquet_scan(node) {
-        if counts || scan.output_ordering.is_empty() {
+    if let Some((scan, source)) = parquet_scan(node) {
+        let promises = scan.preserve_order || !scan.output_ordering.is_empty();
+        if counts || !promises || scan.limit.is_some() || !is_free(source) {
             return Ok(Arc::clone(node));
         }
         let scan = FileScanConfigBuilder::from(scan.clone())
@@ -58,7 +54,7 @@ pub(super) fn forget(
         let requires = required.get(at).is_none_or(Option::is_some);
         let passes_on = counts && keeps.get(at).is_none_or(|keeps| *keeps);
         let counts = requires || passes_on || counts_silently(node, child, counts);
-        children.push(forget(child, counts)?);
+        children.push(forget(child, counts, is_free)?);
     }
     replace_children_if_necessary(Arc::clone(node), children)
 }
@@ -76,6 +72,9 @@ fn counts_silently(
             .output_ordering()
             .and_then(|order| order.iter().next());
         return is_first.is_some_and(|first| Some(first) == promised);
+    }
+    if node.fetch().is_some() || node.is::<GlobalLimitExec>() || node.is::<LocalLimitExec>() {
+        return true;
     }
     // Its rows are those of its input; a file is written in the order in which rows come; and what
     // is below a recursion is run several times.

@@ -28,6 +28,10 @@ use datafusion::physical_expr::projection::ProjectionExprs;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 
 use super::float_bounds::guarded;
 use super::{interesting_orders, needless_orders};
@@ -50,7 +54,8 @@ pub(crate) struct SwapScans {
 
 /// The mark: a key in `TableParquetOptions::key_value_metadata`.
 const MARK: &str = "coscan.cooperative";
-/// The mark's value where the statement sorts nothing: its rows may come in any order.
+/// The mark's value where no sort of the statement is above the scan, or only above an aggregate
+/// whose groups come in no order.
 const IN_ANY_ORDER: &str = "in any order";
 /// Bytes of a string in an array, beside its letters, and of a value of unknown width.
 const VIEW_WIDTH: usize = 16;
@@ -67,19 +72,7 @@ impl PhysicalOptimizerRule for MarkScans {
         if !settings.cooperative {
             return Ok(plan);
         }
-        let sorts = needless_orders::sorts(&plan);
-        let marked = plan.transform_up(|node| {
-            Ok(match parquet_scan(&node) {
-                Some((scan, source))
-                    if understood(scan, source)
-                        && needed_bytes(scan, source) > settings.small_table_bytes =>
-                {
-                    Transformed::yes(mark(scan, source, sorts))
-                }
-                _ => Transformed::no(node),
-            })
-        })?;
-        Ok(marked.data)
+        marked(&plan, settings, false)
     }
 
     fn name(&self) -> &'static str {
@@ -89,6 +82,35 @@ impl PhysicalOptimizerRule for MarkScans {
     fn schema_check(&self) -> bool {
         true
     }
+}
+
+/// The plan with marked scans. `sorted`: the statement sorts the plan's rows. The plan is as
+/// DataFusion made it, before any sort has turned out to be needless.
+fn marked(
+    node: &Arc<dyn ExecutionPlan>,
+    settings: &Settings,
+    sorted: bool,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    if let Some((scan, source)) = parquet_scan(node) {
+        let is_large = || needed_bytes(scan, source) > settings.small_table_bytes;
+        return Ok(if understood(scan, source) && is_large() {
+            mark(scan, source, sorted)
+        } else {
+            Arc::clone(node)
+        });
+    }
+    let before = node.children();
+    if before.is_empty() {
+        return Ok(Arc::clone(node));
+    }
+    let sorted = node.is::<SortExec>()
+        || node.is::<SortPreservingMergeExec>()
+        || sorted && !(node.is::<AggregateExec>() && node.maintains_input_order() == [false]);
+    let children = before
+        .into_iter()
+        .map(|child| marked(child, settings, sorted))
+        .collect::<Result<_>>()?;
+    replace_children_if_necessary(Arc::clone(node), children)
 }
 
 impl SwapScans {
@@ -109,7 +131,7 @@ impl PhysicalOptimizerRule for SwapScans {
         let Some(resources) = self.resources.upgrade() else {
             return Ok(plan);
         };
-        let plan = needless_orders::forget(&plan, sorts(&plan))?;
+        let plan = needless_orders::forget(&plan, false, is_free)?;
         let mut by_index = false;
         let swapped = plan.transform_up(|node| {
             let swapped = match parquet_scan(&node) {
@@ -251,19 +273,15 @@ fn is_marked(source: &ParquetSource) -> bool {
         .contains_key(MARK)
 }
 
-/// Whether a marked scan is one of a statement that sorts; also if no scan is marked.
-fn sorts(plan: &Arc<dyn ExecutionPlan>) -> bool {
-    let Some((_, source)) = parquet_scan(plan) else {
-        let children = plan.children();
-        return children.is_empty() || children.into_iter().any(sorts);
-    };
+/// Whether a scan is marked, and no sort of the statement may count on its order.
+fn is_free(source: &ParquetSource) -> bool {
     let marks = &source.table_parquet_options().key_value_metadata;
-    !matches!(marks.get(MARK), Some(Some(how)) if how == IN_ANY_ORDER)
+    matches!(marks.get(MARK), Some(Some(how)) if how == IN_ANY_ORDER)
 }
 
-fn mark(scan: &FileScanConfig, source: &ParquetSource, sorts: bool) -> Arc<dyn ExecutionPlan> {
+fn mark(scan: &FileScanConfig, source: &ParquetSource, sorted: bool) -> Arc<dyn ExecutionPlan> {
     let mut options = source.table_parquet_options().clone();
-    let how = (!sorts).then(|| IN_ANY_ORDER.to_owned());
+    let how = (!sorted).then(|| IN_ANY_ORDER.to_owned());
     options.key_value_metadata.insert(MARK.to_owned(), how);
     options.global.pushdown_filters = true;
     let source: Arc<dyn FileSource> = Arc::new(source.clone().with_table_parquet_options(options));

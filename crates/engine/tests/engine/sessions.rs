@@ -111,15 +111,21 @@ async fn a_declared_order_is_delivered() {
     let top = rows_in_order(&session, "SELECT k FROM t ORDER BY k LIMIT 3").await;
     assert_eq!(top, ["0", "1", "2"]);
     // An order that nobody counts on would keep scans from sharing.
-    for (sql, counts) in [
-        ("SELECT count(s), max(k) FROM t WHERE k % 7 <> 1", false),
-        ("SELECT k, s FROM t WHERE k < 500", false),
-        ("SELECT k, s FROM t WHERE k < 500 ORDER BY s, k", false),
-        ("SELECT k, s FROM t WHERE k < 500 ORDER BY k, s", true),
-        ("SELECT s, count(*) FROM t GROUP BY s ORDER BY s", false),
+    for sql in [
+        "SELECT count(s), max(k) FROM t WHERE k % 7 <> 1",
+        "SELECT k, s FROM t WHERE k < 500",
+        "SELECT s, count(*) FROM t GROUP BY s ORDER BY s",
     ] {
         let plan = session.explain(sql).await.expect("a plan");
-        assert_eq!(plan.contains("delivery=ordered"), counts, "{sql}: {plan}");
+        assert!(!plan.contains("delivery=ordered"), "{sql}: {plan}");
+    }
+    // Which rows a limit takes depends on it, whatever is done with them; and a list shows it.
+    let list = "SELECT array_agg(k) = (SELECT array_agg(v ORDER BY v) FROM (SELECT k AS v FROM t)) \
+                FROM (SELECT k FROM t ORDER BY k)";
+    assert_eq!(rows(&session, list).await, ["true"]);
+    for (limit, sum) in [("LIMIT 3", "3"), ("LIMIT 3 OFFSET 2", "9")] {
+        let sql = format!("SELECT sum(k) FROM (SELECT k FROM t ORDER BY k {limit})");
+        assert_eq!(rows(&session, &sql).await, [sum], "{sql}");
     }
 }
 
