@@ -248,6 +248,7 @@ const VIEWS: &[&str] = &[
     "pg_stat_user_tables",
     "pg_tables",
     "pg_user",
+    "pg_user_mappings",
     "pg_views",
 ];
 

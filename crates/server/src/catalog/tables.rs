@@ -32,7 +32,7 @@ use datafusion_pg_catalog::pg_catalog::{
     PgCatalogSchemaProvider, PgCatalogStaticTables, PgCatalogTable,
 };
 
-use super::grid::schema;
+use super::grid::{Columns, Kind, schema};
 use super::model::Model;
 use super::rows::Told;
 use crate::dialect::{EMPTY, TABLES};
@@ -57,6 +57,10 @@ impl Shipped {
         let [mut procedures, mut aggregates, mut descriptions] = [(); 3].map(|()| types.clone());
         for name in TABLES.iter().chain(EMPTY).copied() {
             if Told::of(name).is_some() {
+                continue;
+            }
+            if let Some((_, columns)) = BARE.iter().find(|(bare, _)| *bare == name) {
+                tables.push((name, Arc::new(EmptyTable::new(schema(columns)))));
                 continue;
             }
             let Some(found) = theirs.build_table_by_name(name)? else {
@@ -104,6 +108,30 @@ impl Shipped {
         })
     }
 }
+
+/// What has no rows and was not shipped either, with PostgreSQL 16's columns.
+const BARE: &[(&str, Columns)] = &[
+    (
+        "pg_ts_config_map",
+        &[
+            ("mapcfg", Kind::Oid),
+            ("maptokentype", Kind::Int4),
+            ("mapseqno", Kind::Int4),
+            ("mapdict", Kind::Oid),
+        ],
+    ),
+    (
+        "pg_user_mappings",
+        &[
+            ("umid", Kind::Oid),
+            ("srvid", Kind::Oid),
+            ("srvname", Kind::Text),
+            ("umuser", Kind::Oid),
+            ("usename", Kind::Text),
+            ("umoptions", Kind::Texts),
+        ],
+    ),
+];
 
 /// Columns that are arrays or vectors in PostgreSQL, and were shipped as text.
 fn with_vectors(schema: &SchemaRef) -> SchemaRef {

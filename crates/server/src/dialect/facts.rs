@@ -105,7 +105,9 @@ pub(crate) const EMPTY: &[&str] = &[
     "pg_subscription",
     "pg_subscription_rel",
     "pg_trigger",
+    "pg_ts_config_map",
     "pg_user_mapping",
+    "pg_user_mappings",
 ];
 
 /// The tables that have rows.

@@ -182,6 +182,14 @@ async fn the_catalog_holds_no_more_than_it_says() {
         ("SELECT DISTINCT typnotnull::int FROM pg_type", "0"),
         ("SELECT count(*) FROM (SELECT * FROM pg_constraint) c", "0"),
         ("SELECT count(*) FROM (SELECT * FROM pg_index) c", "0"),
+        (
+            "SELECT count(*), count(m.umoptions) FROM (SELECT * FROM pg_user_mappings) m",
+            "0|0",
+        ),
+        (
+            "SELECT count(*) FROM (SELECT * FROM pg_ts_config_map) c",
+            "0",
+        ),
         ("SELECT count(*) FROM (SELECT * FROM pg_attrdef) c", "0"),
         // What columns say must lead somewhere.
         (

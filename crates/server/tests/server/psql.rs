@@ -94,6 +94,13 @@ async fn psql_reads_tables_and_catalog() {
         ("SHOW coscan.policy", "relevance"),
         ("\\conninfo", "tester"),
         ("\\ddp", ""),
+        ("\\deu+", ""),
+        ("\\dF simple", "pg_catalog|simple|"),
+        ("\\dF+ simple", ""),
+        (
+            "SELECT format('%-4s|%I|%L', id, 'a b', name) FROM people WHERE id = 3",
+            "3   |\"a b\"|NULL\n",
+        ),
     ] {
         let (success, text) = psql(&server, sql).await;
         assert!(

@@ -7,6 +7,7 @@
 mod arrays;
 mod comments;
 mod defaults;
+mod format;
 mod format_type;
 mod function;
 mod json;
@@ -58,6 +59,7 @@ pub(super) fn register(session: &SessionContext, known: &Known) {
         privileges::functions(known),
         session::functions(known),
         json::functions(),
+        format::functions(),
     ];
     for function in groups.into_iter().flatten() {
         session.register_udf(function.into_udf());
