@@ -1,7 +1,7 @@
 //! Promised: `coscan serve` answers PostgreSQL clients from cooperative scans: settings are a
 //! connection's own, 64 connections at once get their rows, a cancel request ends a scan, a damaged
-//! page is an error that says where and after which the connection lives on, and SIGTERM ends the
-//! server cleanly.
+//! page is an error that says where and after which the connection lives on, sockets that take all
+//! file descriptors keep nobody out, and SIGTERM ends the server cleanly.
 
 #![cfg(unix)]
 #![allow(
@@ -22,6 +22,8 @@ use arrow::array::{Array, Int64Array, RecordBatch, StringArray};
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 use parquet::file::reader::{FileReader, SerializedFileReader};
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
 const ROWS: i64 = 20_000;
@@ -60,7 +62,19 @@ struct Served {
 
 impl Served {
     fn start(path: &Path) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_coscan"))
+        Self::run(Command::new(env!("CARGO_BIN_EXE_coscan")), path)
+    }
+
+    /// One that may open so many files.
+    fn start_with_files(files: usize, path: &Path) -> Self {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("ulimit -n {files}; exec \"$0\" \"$@\"")]);
+        shell.arg(env!("CARGO_BIN_EXE_coscan"));
+        Self::run(shell, path)
+    }
+
+    fn run(mut command: Command, path: &Path) -> Self {
+        let mut child = command
             .args(["serve", "-t", &format!("t={}", path.display())])
             .args(["--listen", "127.0.0.1:0", "--memory", "256MiB"])
             .args(["--small-table-bytes", "0", "--chunk-bytes", "16KiB"])
@@ -70,7 +84,10 @@ impl Served {
             .unwrap();
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
-        stderr.read_line(&mut line).unwrap();
+        while !line.contains("listening on") {
+            line.clear();
+            assert!(stderr.read_line(&mut line).unwrap() > 0, "it ends");
+        }
         let port = line.trim().rsplit_once(':').unwrap().1.parse();
         Self {
             child,
@@ -231,6 +248,32 @@ async fn a_damaged_page_is_told_and_the_connection_lives_on() {
     assert_eq!(spared, ["10000|99990000"]);
     let sql = "SELECT count(name) FROM t WHERE n < 6000 AND name >= 'row'";
     assert_eq!(rows(&client, sql).await, ["6000"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sockets_that_take_all_descriptors_keep_nobody_out() {
+    let (_folder, path) = table();
+    let server = Served::start_with_files(100, &path);
+    let early = server.connect().await;
+    let mut strangers = Vec::new();
+    for _ in 0..200 {
+        let socket = TcpStream::connect(("127.0.0.1", server.port));
+        let socket = tokio::time::timeout(Duration::from_secs(20), socket).await;
+        strangers.push(socket.unwrap().unwrap());
+    }
+    let begun = Instant::now();
+    let sql = "SELECT max(n) FROM t WHERE n < 9";
+    assert_eq!(rows(&early, sql).await, ["8"]);
+    assert_eq!(rows(&server.connect().await, sql).await, ["8"]);
+    assert!(begun.elapsed() < Duration::from_secs(20), "{begun:?}");
+    // Some were sent away for it, with a word or without.
+    let mut gone = 0;
+    for socket in &mut strangers {
+        let read = socket.read_u8();
+        let read = tokio::time::timeout(Duration::from_millis(5), read).await;
+        gone += usize::from(read.is_ok());
+    }
+    assert!((100..200).contains(&gone), "{gone}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -25,7 +25,7 @@ use crate::error::ServerError;
 use crate::parse::Aside;
 use crate::query::QueryRuntime;
 use crate::shared::Shared;
-use crate::spare::Spare;
+use crate::spare::{Spare, out_of_descriptors};
 use crate::stalled::{LOOK_EVERY, Stalled};
 use crate::strangers::Strangers;
 use crate::tls::Tls;
@@ -139,10 +139,15 @@ impl Server {
                     }
                     Err(error) => {
                         log::warn!("cannot accept a connection: {error}");
-                        spare.refuse(&listener, &error).await;
-                        if !shared.strangers.make_room() {
-                            sleep(ACCEPT_PAUSE).await;
+                        let full = out_of_descriptors(&error);
+                        if full && shared.strangers.make_room() {
+                            sleep(LEAVE_PAUSE).await;
+                            continue;
                         }
+                        if full {
+                            spare.refuse(&listener).await;
+                        }
+                        sleep(ACCEPT_PAUSE).await;
                     }
                 },
             }
@@ -192,5 +197,7 @@ fn log_end(ended: &Result<(), JoinError>) {
 }
 
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// As long as it takes until the socket of one who is sent away is closed.
+const LEAVE_PAUSE: Duration = Duration::from_millis(2);
 /// How long cancelled statements may take to say so.
 const CANCEL_PATIENCE: Duration = Duration::from_secs(3);

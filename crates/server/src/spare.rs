@@ -3,6 +3,7 @@
 //! A process that may open no more files cannot even accept a connection to say so: clients would
 //! wait until some other client leaves. The spare descriptor is given up, the connection accepted,
 //! refused and closed, and the descriptor taken back.
+//! Not here: strangers, who make room for whoever comes (`strangers.rs`).
 
 use std::fs::File;
 use std::io;
@@ -23,9 +24,8 @@ impl Spare {
     }
 
     /// Accepts the client that could not be accepted for want of descriptors, and tells it why.
-    pub(crate) async fn refuse(&mut self, listener: &TcpListener, error: &io::Error) {
-        let out_of_files = matches!(error.raw_os_error(), Some(EMFILE | ENFILE));
-        if !out_of_files || self.0.take().is_none() {
+    pub(crate) async fn refuse(&mut self, listener: &TcpListener) {
+        if self.0.take().is_none() {
             *self = Self::take();
             return;
         }
@@ -43,6 +43,11 @@ impl Spare {
         }
         *self = Self::take();
     }
+}
+
+/// Whether it is for want of descriptors that a connection cannot be accepted.
+pub(crate) fn out_of_descriptors(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(EMFILE | ENFILE))
 }
 
 /// The process may open no more files.
