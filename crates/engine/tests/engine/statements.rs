@@ -2,6 +2,8 @@
 //! an error that says so, a list of a million literals works, and the time is in proportion to the
 //! length.
 
+use std::time::{Duration, Instant};
+
 use coscan::{Engine, EngineConfig, Session};
 use futures::TryStreamExt;
 
@@ -55,6 +57,47 @@ fn chains_are_answered_or_refused_on_small_stacks() {
     }
     let two = answer(&session, "SELECT 2").unwrap();
     assert!(two.contains('2'), "{two}");
+}
+
+/// How long it takes until a statement is answered with that, at best: the machine may be busy.
+fn least_time(session: &Session, sql: &str, answered: &str) -> Duration {
+    let times = (0..3).map(|_| {
+        let begun = Instant::now();
+        let said = answer(session, sql).unwrap();
+        assert!(said.contains(answered), "{said}");
+        begun.elapsed()
+    });
+    times.min().unwrap()
+}
+
+/// Ten times as many terms take about ten times as long, where quadratic is a hundred.
+#[test]
+fn time_is_in_proportion_to_the_length_up_to_a_million() {
+    let session = Engine::new(EngineConfig::default()).unwrap().session();
+    let counted = "SELECT count(*) FROM (SELECT value AS x FROM generate_series(1, 10)) WHERE";
+    let numbers = |n: usize| (0..n).map(|i| i.to_string());
+    let list = |n| {
+        format!(
+            "{counted} x IN ({})",
+            numbers(n).collect::<Vec<_>>().join(",")
+        )
+    };
+    let ors = |n| {
+        let terms = numbers(n).map(|i| format!("x={i}"));
+        format!("{counted} {}", terms.collect::<Vec<_>>().join(" OR "))
+    };
+    let (short, long) = (list(100_000), list(1_000_000));
+    let (short, long) = (
+        least_time(&session, &short, "10"),
+        least_time(&session, &long, "10"),
+    );
+    assert!(long < 40 * short, "a list: {short:?}, then {long:?}");
+    let (short, long) = (ors(10_000), ors(100_000));
+    let (short, long) = (
+        least_time(&session, &short, "10"),
+        least_time(&session, &long, "10"),
+    );
+    assert!(long < 40 * short, "a chain: {short:?}, then {long:?}");
 }
 
 #[allow(clippy::too_many_lines)] // A list.
