@@ -14,6 +14,10 @@ A3: who asked a question and has no answer after HANG_S is a hang. What is repor
 the exit status is 0 only if there are no aborts, hangs or wrong rows, and memory stayed in its bound; the ratio of
 latencies is an aim (RATIO_AIM) that noisy machines miss, and is only reported.
 
+A4: what is measured of the neighbour is the server. It is a process of its own: a thread beside two hundred others
+waits for Python's lock, and they for it. --nice tells what is left of its latency if those who do harm took no
+processor time of the server's, as on another machine.
+
 Not here: changed metadata and pages that agree with themselves (crates/engine/tests/engine/mutants, a hundred thousand of
 them); their files can be had from there (`COSCAN_MUTANTS_KEEP`) and given here by --files.
 """
@@ -21,6 +25,7 @@ them); their files can be had from there (`COSCAN_MUTANTS_KEEP`) and given here 
 import argparse
 import glob
 import json
+import multiprocessing
 import os
 import platform
 import random
@@ -190,37 +195,66 @@ QUESTIONS = ["SELECT count(*), sum(k), max(s) FROM t WHERE k % 7 = 3",
              "SELECT k, s FROM t WHERE k BETWEEN 1000 AND 1040 ORDER BY k"]
 
 
-class Neighbour(threading.Thread):
-    """The client that behaves: latencies, and every answer compared."""
+PROCESSES = multiprocessing.get_context("spawn")
+
+
+class Neighbour:
+    """The client that behaves: latencies, and every answer compared. A process of its own (A4)."""
 
     def __init__(self, port, answers, report):
-        super().__init__(daemon=True)
-        self.port, self.answers, self.report = port, answers, report
-        self.seconds, self.over = [], threading.Event()
+        self.report, self.over = report, PROCESSES.Event()
+        self.told, tell = PROCESSES.Pipe(duplex=False)
+        self.process = PROCESSES.Process(target=behave, args=(port, answers, self.over, tell), daemon=True)
+        self.process.start()
+        tell.close()
+        self.heard()  # It is connected: whoever is measured beside it begins now.
 
-    def run(self):
-        client = Client(self.port)
-        at = 0
-        while not self.over.is_set():
-            sql = QUESTIONS[at % len(QUESTIONS)]
-            at += 1
-            start = time.perf_counter()
-            try:
-                rows = client.query(sql)
-            except socket.timeout:
-                return self.report.count("hangs", f"the neighbour: {sql}")
-            except (OSError, Refused) as error:
-                return None if self.over.is_set() else self.report.count("aborts", f"the neighbour: {sql}: {error}")
-            self.seconds.append(time.perf_counter() - start)
-            if rows != self.answers[sql]:
-                self.report.count("wrong_rows", f"the neighbour: {sql}: {rows[:3]}")
-        client.close()
-        return None
+    def heard(self):
+        try:
+            return self.told.recv() if self.told.poll(HANG_S + 5) else None
+        except EOFError:
+            return None
 
     def finish(self):
+        """Its latencies in seconds, ascending."""
         self.over.set()
-        self.join(HANG_S + 5)
-        return sorted(self.seconds)
+        outcome = self.heard()
+        self.process.join(5)
+        if outcome is None:
+            self.report.count("hangs", "the neighbour says nothing")
+            self.process.kill()
+            return []
+        for what, note in outcome["counts"]:
+            self.report.count(what, note)
+        return sorted(outcome["seconds"])
+
+
+def behave(port, answers, over, tell):
+    """What a neighbour does until it is over: asks one question after the other."""
+    client = Client(port)
+    tell.send("connected")
+    at, seconds, counts = 0, [], []
+    while not over.is_set():
+        sql = QUESTIONS[at % len(QUESTIONS)]
+        at += 1
+        start = time.perf_counter()
+        try:
+            rows = client.query(sql)
+        except socket.timeout:
+            counts.append(("hangs", f"the neighbour: {sql}"))
+            break
+        except (OSError, Refused) as error:
+            counts.append(("aborts", f"the neighbour: {sql}: {error}"))
+            break
+        seconds.append(time.perf_counter() - start)
+        if rows != answers[sql]:
+            counts.append(("wrong_rows", f"the neighbour: {sql}: {rows[:3]}"))
+    tell.send({"seconds": seconds, "counts": counts})
+
+
+def give_way(niceness):
+    """The calling thread is one of who does harm (A4)."""
+    os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)
 
 
 # By kind: a statement made of a size, and the rows that it must give if it gives any (None: not known; "slow": it has to be ended).
@@ -320,14 +354,15 @@ def damaged(file, chance):
     return bytes(data)
 
 
-def replace_files(folder, files, chance, over):
+def replace_files(args, folder, chance, over):
     """Replaces the one file of the table `h` by damaged ones, until it is over."""
+    give_way(args.nice)
     with open(f"{folder}/whole.parquet", "rb") as whole:
         whole = whole.read()
     while not over.is_set():
         data = whole if chance.random() < 0.2 else damaged(whole, chance)
-        if files and chance.random() < 0.5:
-            with open(chance.choice(files), "rb") as mutant:
+        if args.files and chance.random() < 0.5:
+            with open(chance.choice(args.files), "rb") as mutant:
                 data = mutant.read()
         with open(f"{folder}/next", "wb") as draft:
             draft.write(data)
@@ -353,7 +388,7 @@ def abuse(args, server, folder, report):
     """All at once, until every statement was sent; gives the highest RSS seen."""
     over, peak = threading.Event(), [0]
     chance = random.Random(args.seed)
-    replacing = threading.Thread(target=replace_files, args=(folder, args.files, random.Random(args.seed + 1), over), daemon=True)
+    replacing = threading.Thread(target=replace_files, args=(args, folder, random.Random(args.seed + 1), over), daemon=True)
     replacing.start()
 
     def watch():
@@ -372,6 +407,7 @@ def abuse(args, server, folder, report):
     lock = threading.Lock()
 
     def work(seed):
+        give_way(args.nice)
         own = random.Random(seed)
         while server.ended() is None:
             with lock:
@@ -425,7 +461,6 @@ def kill_under_load(args, folder, answers, report):
 
 def neighbour_alone(server, answers, report, seconds):
     neighbour = Neighbour(server.port, answers, report)
-    neighbour.start()
     time.sleep(seconds)
     return neighbour.finish()
 
@@ -444,7 +479,6 @@ def run(args, folder):
     answers = right_answers(server)
     quiet = neighbour_alone(server, answers, report, 2 if args.small else 10)
     neighbour = Neighbour(server.port, answers, report)
-    neighbour.start()
     peak = abuse(args, server, folder, report)
     beside = neighbour.finish()
     if server.ended() is not None:
@@ -464,7 +498,7 @@ def run(args, folder):
     return {**report.counts, "notes": report.notes, "rss_bytes_max": peak, "rss_bytes_bound": bound,
             "neighbour": {"quiet_s_p95": quiet_p95, "abused_s_p95": beside_p95, "ratio": ratio, "aim": RATIO_AIM,
                           "quiet_queries": len(quiet), "abused_queries": len(beside)},
-            "command": " ".join(sys.argv), "commit": commit(), "machine": machine(),
+            "command": " ".join(sys.argv), "nice": args.nice, "commit": commit(), "machine": machine(),
             "statements": args.statements, "left_out": args.leave_out, "connections": args.connections, "kills": args.kills, "seed": args.seed}
 
 
@@ -492,6 +526,7 @@ def parse(argv):
     parser.add_argument("--kills", type=int)
     parser.add_argument("--files", help="a folder of hostile Parquet files")
     parser.add_argument("--leave-out", default="", help=f"kinds of statements, of {', '.join(HOSTILE)}")
+    parser.add_argument("--nice", type=int, default=0, help="niceness of those who do harm")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json")
     args = parser.parse_args(argv)
