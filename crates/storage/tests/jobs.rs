@@ -359,7 +359,7 @@ async fn come_and_go(setup: &Setup, policy: Policy, model: StorageModel, seed: u
     for _ in 0..30 {
         let from = random.below(count as u64 / 2) as usize;
         let chunks: Vec<usize> = (from..count).collect();
-        let columns = &["v", "k", "s"][..1 + random.below(2) as usize];
+        let columns = &["v", "k", "s"][..=(random.below(2) as usize)];
         let scan = start(&pool, &view, chunks.clone(), columns, 2);
         let query = Arc::new(Query {
             scan,

@@ -69,13 +69,14 @@ pub(crate) fn open(
     let rows = scan.open_with_args(args)?;
     let schema = rows.schema();
     let plan = Arc::clone(plan);
-    let rows = AssertUnwindSafe(rows).catch_unwind().map(|rows| {
+    let files = some_names(&plan);
+    let rows = AssertUnwindSafe(rows).catch_unwind().map(move |rows| {
         rows.unwrap_or_else(|panic| {
             let text = panic.downcast_ref::<String>().map(String::as_str);
             let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
             let text = text.unwrap_or("no message");
             Err(DataFusionError::Execution(format!(
-                "the Parquet reader panicked: {text}"
+                "{files}: the Parquet reader panicked: {text}"
             )))
         })
     });
@@ -85,6 +86,23 @@ pub(crate) fn open(
     });
     Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
 }
+
+/// The names of the scan's files, for an error that reading again may not find: [`NAMES_MAX`] at
+/// most.
+fn some_names(plan: &ScanPlan) -> String {
+    let names = plan.files.iter().take(NAMES_MAX).map(|file| {
+        let location = &file.object_meta.location;
+        location.filename().unwrap_or_default()
+    });
+    let mut text = names.collect::<Vec<_>>().join(", ");
+    if plan.files.len() > NAMES_MAX {
+        text.push_str(", …");
+    }
+    text
+}
+
+/// How many files an error names that is known to be of one of them.
+const NAMES_MAX: usize = 4;
 
 /// The error of a scan, with the place where it failed if reading again finds it.
 async fn located(
