@@ -264,9 +264,19 @@ impl ChunkGroups {
 
     fn batches(&self, columns: Vec<ArrayRef>) -> Result<Vec<RecordBatch>> {
         let whole = RecordBatch::try_new(Arc::clone(&self.schema), columns)?;
-        let starts = (0..whole.num_rows()).step_by(self.batch_rows);
-        let batch = |from| whole.slice(from, self.batch_rows.min(whole.num_rows() - from));
-        Ok(starts.map(batch).collect())
+        let rows = whole.num_rows();
+        if rows <= self.batch_rows {
+            return Ok(if rows > 0 { vec![whole] } else { Vec::new() });
+        }
+        // In memory of their own: whoever counts the memory of a slice counts that of the whole.
+        let starts = (0..rows).step_by(self.batch_rows);
+        let batch = |from| {
+            let slice = whole.slice(from, self.batch_rows.min(rows - from));
+            let columns = slice.columns().iter().map(owned);
+            let columns: Vec<ArrayRef> = columns.collect::<Result<_>>()?;
+            Ok(RecordBatch::try_new(slice.schema(), columns)?)
+        };
+        starts.map(batch).collect()
     }
 
     fn end_out_of_order(&mut self) -> Result<Edges<OwnedRow, Part>> {

@@ -8,6 +8,7 @@
 //! | `order_aggregates.rs` | the rule that puts them into a plan |
 //! | `exec.rs` | the plan node |
 //! | `stream.rs` | one partition: chunk after chunk |
+//! | `wanted.rs` | what do statistics say of the chunks that an execution wants? |
 //! | `together.rs` | what do the partitions share: which groups are complete? |
 //! | `chunk_groups.rs` | the groups of a chunk |
 //! | `runs.rs` | where does a key begin and end? |
@@ -25,6 +26,7 @@ mod runs;
 mod sequence;
 mod stream;
 mod together;
+mod wanted;
 
 pub(crate) use exec::OrderedAggregateExec;
 pub(crate) use order_aggregates::OrderAggregates;

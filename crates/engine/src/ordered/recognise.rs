@@ -14,7 +14,7 @@
 use std::sync::Arc;
 
 use arrow::compute::SortOptions;
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::{DataType, Schema, SchemaRef};
 use coscan_storage::device::FileVersion;
 use datafusion::common::ScalarValue;
 use datafusion::datasource::listing::PartitionedFile;
@@ -34,7 +34,7 @@ use datafusion::physical_plan::{
 };
 use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 
-use super::sequence::{Found, sequence};
+use super::sequence::{Declared, DeclaredOf, Found, sequence};
 use crate::cscan::CScanSource;
 use crate::fragment::{FragmentExec, OverScan, PlannedAggregate, over_scan};
 use crate::read::prune::column_bounds::{self, ColumnBounds};
@@ -51,7 +51,7 @@ pub(super) struct OrderedPlan {
     /// Its position in what the scan gives.
     pub(super) at: usize,
     /// The order that was declared, if any.
-    pub(super) declared: Option<SortOptions>,
+    pub(super) declared: Option<Declared>,
     /// The scan, in shared delivery.
     pub(super) scan: Arc<ScanPlan>,
     pub(super) scan_metrics: ExecutionPlanMetricsSet,
@@ -170,7 +170,7 @@ fn suits(aggregate: &AggregateExec) -> bool {
 }
 
 /// A cooperative scan whose partitions mean nothing.
-fn whole_scan(node: &Arc<dyn ExecutionPlan>) -> Option<(&Arc<ScanPlan>, &CScanSource)> {
+pub(super) fn whole_scan(node: &Arc<dyn ExecutionPlan>) -> Option<(&Arc<ScanPlan>, &CScanSource)> {
     let source = node.downcast_ref::<DataSourceExec>()?.data_source();
     let source = source.as_ref().downcast_ref::<CScanSource>()?;
     let plan = source.whole()?;
@@ -184,7 +184,7 @@ struct Key {
     /// Its position in what the scan gives.
     at: usize,
     column: String,
-    declared: Option<SortOptions>,
+    declared: Option<Declared>,
 }
 
 fn key(
@@ -196,10 +196,7 @@ fn key(
     let table = plan.table.schema.file_schema();
     let columns = over.group.iter().enumerate().filter_map(|(group, expr)| {
         let at = expr.downcast_ref::<Column>()?.index();
-        let projected = plan.table.projection.iter().nth(at)?;
-        let index = projected.expr.downcast_ref::<Column>()?.index();
-        let field = table.fields().get(index)?;
-        ordered(field.data_type()).then_some((group, at, index))
+        Some((group, at, column_at(plan, at)?))
     });
     let columns: Vec<(usize, usize, usize)> = columns.collect();
     if columns.is_empty() {
@@ -208,22 +205,16 @@ fn key(
     let footers = footers(plan, resources)?;
     let mut keys = columns.into_iter().filter_map(|(group, at, index)| {
         let column = table.field(index).name().clone();
-        let bounds: Vec<Vec<ColumnBounds>> = footers
-            .iter()
-            .map(|footer| column_bounds::of_row_groups(footer, table, &column))
-            .collect();
-        let leaf = |footer: &ParquetMetaData| {
-            let parquet = footer.file_metadata().schema_descr();
-            parquet::arrow::parquet_column(parquet, table, &column).map(|(leaf, _)| leaf)
-        };
-        let declared = declared(config, index).or_else(|| sorted_by(&footers, leaf));
+        let bounds = bounds(&footers, table, &column);
+        let leaf = |footer: &ParquetMetaData| leaf_of(footer, table, &column);
+        let declared = declared(config, index, &footers, leaf);
         let stands = match sequence(&bounds, declared) {
-            Found::InOrder(_) | Found::False { .. } => true,
+            // One row group is in sequence whatever its rows are like.
+            Found::InOrder(sequence) => declared.is_some() || sequence.units.len() > 1,
+            Found::False { .. } => true,
             Found::No => false,
         };
-        let groups = || groups_max(&footers, &bounds, leaf);
-        let rows = || bounds.iter().flatten().map(|unit| unit.rows).sum::<u64>();
-        (stands && groups().saturating_mul(ROWS_PER_GROUP) >= rows()).then_some(Key {
+        (stands && has_many_values(&footers, &bounds, leaf)).then_some(Key {
             group,
             at,
             column,
@@ -236,8 +227,45 @@ fn key(
 /// With more rows than this for each value of the key, on the average, it has few.
 const ROWS_PER_GROUP: u64 = 8;
 
+/// The column of the table that stands at `at` in what a scan gives, if its type has an order that
+/// statistics know.
+pub(super) fn column_at(plan: &ScanPlan, at: usize) -> Option<usize> {
+    let projected = plan.table.projection.iter().nth(at)?;
+    let index = projected.expr.downcast_ref::<Column>()?.index();
+    let field = plan.table.schema.file_schema().fields().get(index)?;
+    ordered(field.data_type()).then_some(index)
+}
+
+/// What the footers say of a column, by file and row group.
+pub(super) fn bounds(
+    footers: &[Arc<ParquetMetaData>],
+    table: &Schema,
+    column: &str,
+) -> Vec<Vec<ColumnBounds>> {
+    let footers = footers.iter();
+    footers
+        .map(|footer| column_bounds::of_row_groups(footer, table, column))
+        .collect()
+}
+
+/// The leaf that a column of the table is in a file.
+pub(super) fn leaf_of(footer: &ParquetMetaData, table: &Schema, column: &str) -> Option<usize> {
+    let parquet = footer.file_metadata().schema_descr();
+    parquet::arrow::parquet_column(parquet, table, column).map(|(leaf, _)| leaf)
+}
+
+/// Whether a column may have so many values that each has few rows.
+pub(super) fn has_many_values(
+    footers: &[Arc<ParquetMetaData>],
+    bounds: &[Vec<ColumnBounds>],
+    leaf: impl Fn(&ParquetMetaData) -> Option<usize>,
+) -> bool {
+    let rows: u64 = bounds.iter().flatten().map(|unit| unit.rows).sum();
+    groups_max(footers, bounds, leaf).saturating_mul(ROWS_PER_GROUP) >= rows
+}
+
 /// The footers of a scan's files; `None` unless all of them are in memory.
-fn footers(plan: &ScanPlan, resources: &Resources) -> Option<Vec<Arc<ParquetMetaData>>> {
+pub(super) fn footers(plan: &ScanPlan, resources: &Resources) -> Option<Vec<Arc<ParquetMetaData>>> {
     let known = resources.runtime().cache_manager.get_file_metadata_cache();
     let planned_on = |file: &PartitionedFile| {
         let meta = &file.object_meta;
@@ -258,27 +286,43 @@ fn footers(plan: &ScanPlan, resources: &Resources) -> Option<Vec<Arc<ParquetMeta
         .collect()
 }
 
-/// The order in which a table's files are declared to be by a column.
-fn declared(config: &FileScanConfig, column: usize) -> Option<SortOptions> {
+/// The order in which a table's files, or their row groups, are declared to be by a column.
+fn declared(
+    config: &FileScanConfig,
+    column: usize,
+    footers: &[Arc<ParquetMetaData>],
+    leaf: impl Fn(&ParquetMetaData) -> Option<usize>,
+) -> Option<Declared> {
     let first = config.output_ordering.iter().map(LexOrdering::first);
-    first
+    let of_files = first
         .filter(|first| {
             let sorted = first.expr.downcast_ref::<Column>();
             sorted.is_some_and(|sorted| sorted.index() == column)
         })
         .map(|first| first.options)
-        .next()
+        .next();
+    // DataFusion takes what the first row group says of itself for what is said of the file.
+    let is_taken_over = of_files == sorted_by(footers, 1, &leaf);
+    let (options, of) = match of_files {
+        Some(options) if !is_taken_over => (options, DeclaredOf::Files),
+        _ => (
+            sorted_by(footers, usize::MAX, &leaf)?,
+            DeclaredOf::RowGroups,
+        ),
+    };
+    Some(Declared { options, of })
 }
 
-/// The order in which all row groups of these files say that they are by a column.
+/// The order in which the first `count` row groups of these files say that they are by a column.
 fn sorted_by(
     footers: &[Arc<ParquetMetaData>],
+    count: usize,
     leaf: impl Fn(&ParquetMetaData) -> Option<usize>,
 ) -> Option<SortOptions> {
     let mut order = None;
     for footer in footers {
         let leaf = leaf(footer)?;
-        for group in footer.row_groups() {
+        for group in footer.row_groups().iter().take(count) {
             let first = group.sorting_columns()?.first()?;
             let own = SortOptions {
                 descending: first.descending,
@@ -314,8 +358,14 @@ fn groups_max(
     of_file.sum()
 }
 
-/// How many whole numbers, or days, there are from one to the other.
+/// How many values there are from one to the other, where that can be counted.
 fn span(from: &ScalarValue, to: &ScalarValue) -> Option<u64> {
+    if from == to {
+        return Some(1);
+    }
+    if matches!(from, ScalarValue::Boolean(_)) {
+        return Some(2);
+    }
     let number = |value: &ScalarValue| {
         let data_type = value.data_type();
         let counts = data_type.is_integer() || matches!(data_type, DataType::Date32);

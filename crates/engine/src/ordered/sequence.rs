@@ -4,7 +4,7 @@
 //! one after the other so that no value lies above one that comes later: then a value is in
 //! neighbours only. Statistics prove it where bounds at most touch; a file that is declared to be
 //! sorted is believed about its own row groups where it has no bounds, and held to its word where
-//! it has.
+//! it has. Row groups that say of themselves that they are sorted say nothing of each other.
 //! Not here: whether rows within a chunk are in order, which nobody knows before they are read
 //! (`runs.rs`).
 //! ORD-I1: what is said to be in sequence is so if bounds are true and declarations are.
@@ -35,11 +35,27 @@ pub(super) struct Sequence {
     pub(super) options: SortOptions,
 }
 
+/// An order that somebody vouches for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Declared {
+    pub(super) options: SortOptions,
+    pub(super) of: DeclaredOf,
+}
+
+/// Of which rows it is said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum DeclaredOf {
+    /// Those of each file, by `WITH ORDER`.
+    Files,
+    /// Those of each row group, by its sorting columns.
+    RowGroups,
+}
+
 /// The sequence of the units of these files; in the order that is declared, or in any that is
 /// found.
-pub(super) fn sequence(files: &[Vec<ColumnBounds>], declared: Option<SortOptions>) -> Found {
-    if let Some(options) = declared {
-        return in_order(files, options, true);
+pub(super) fn sequence(files: &[Vec<ColumnBounds>], declared: Option<Declared>) -> Found {
+    if let Some(Declared { options, of }) = declared {
+        return in_order(files, options, Some(of));
     }
     let both = [false, true];
     let orders = both.iter().flat_map(|descending| {
@@ -48,13 +64,17 @@ pub(super) fn sequence(files: &[Vec<ColumnBounds>], declared: Option<SortOptions
             nulls_first: *nulls_first,
         })
     });
-    let mut found = orders.map(|options| in_order(files, options, false));
+    let mut found = orders.map(|options| in_order(files, options, None));
     found
         .find(|found| matches!(found, Found::InOrder(_)))
         .unwrap_or(Found::No)
 }
 
-fn in_order(files: &[Vec<ColumnBounds>], options: SortOptions, declared: bool) -> Found {
+fn in_order(
+    files: &[Vec<ColumnBounds>],
+    options: SortOptions,
+    declared: Option<DeclaredOf>,
+) -> Found {
     let with_rows = |file: &usize| files[*file].iter().any(|unit| unit.rows > 0);
     let mut order: Vec<usize> = (0..files.len()).filter(with_rows).collect();
     if order.len() > 1 {
@@ -68,6 +88,7 @@ fn in_order(files: &[Vec<ColumnBounds>], options: SortOptions, declared: bool) -
         places.sort_by(|a, b| before(&a.0, &b.0, options));
         order = places.into_iter().map(|(_, file)| file).collect();
     }
+    let is_one_file = order.len() == 1;
     let mut units = Vec::new();
     // The last unit with values, and whether a null has come.
     let mut last: Option<(usize, &ColumnBounds)> = None;
@@ -79,18 +100,24 @@ fn in_order(files: &[Vec<ColumnBounds>], options: SortOptions, declared: bool) -
             }
             units.push((file, at));
             let same_file = last.is_some_and(|(known, _)| known == file);
-            // What is declared of a file holds for parts of a row group too, whose bounds may
-            // overlap because a page serves both.
-            let believed = declared && (same_file || last.is_none());
+            let is_cut = last.is_some_and(|(_, before)| {
+                same_file && before.part_of.is_some() && before.part_of == unit.part_of
+            });
+            let believed = match declared {
+                Some(DeclaredOf::Files) => same_file || last.is_none(),
+                Some(DeclaredOf::RowGroups) => is_cut,
+                None => false,
+            };
             let broken = || {
-                if declared && same_file {
+                if declared == Some(DeclaredOf::Files) && same_file {
                     Found::False { file, unit: at }
                 } else {
                     Found::No
                 }
             };
             match unit.nulls {
-                None if !believed => return Found::No,
+                // Of several sorted files each may have its own at its end.
+                None if !believed || !is_one_file => return Found::No,
                 Some(nulls) if nulls > 0 || unit.is_all_null() => {
                     let out_of_place = if options.nulls_first {
                         last.is_some()
@@ -105,7 +132,8 @@ fn in_order(files: &[Vec<ColumnBounds>], options: SortOptions, declared: bool) -
                         continue;
                     }
                 }
-                _ if nulls_began => return broken(),
+                Some(_) if nulls_began => return broken(),
+                None if nulls_began && unit.values.is_some() => return broken(),
                 _ => {}
             }
             let before = last.replace((file, unit));
@@ -115,12 +143,13 @@ fn in_order(files: &[Vec<ColumnBounds>], options: SortOptions, declared: bool) -
                 }
                 continue;
             };
-            let is_cut = before.part_of.is_some() && before.part_of == unit.part_of;
+            // Bounds of parts may overlap because a page serves both.
             if believed && is_cut {
                 continue;
             }
             match follows(before, unit, options) {
                 Some(true) => {}
+                Some(false) if believed && is_rounded(before, unit, options) => {}
                 Some(false) => return broken(),
                 None if believed => {}
                 None => return Found::No,
@@ -186,6 +215,19 @@ fn follows(before: &ColumnBounds, unit: &ColumnBounds, options: SortOptions) -> 
     Some(order.is_le())
 }
 
+/// Whether bounds that overlap may be those of rows that do not: writers cut long texts short.
+fn is_rounded(before: &ColumnBounds, unit: &ColumnBounds, options: SortOptions) -> bool {
+    let Some(((low, high), of_unit)) = before.values.as_ref().zip(unit.values.as_ref()) else {
+        return false;
+    };
+    let is_below = if options.descending {
+        of_unit.0 > *high
+    } else {
+        of_unit.1 < *low
+    };
+    low.data_type().is_string() && !is_below
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests: a failure should panic")]
 mod tests {
@@ -231,10 +273,16 @@ mod tests {
         }
     }
 
-    const ASC: SortOptions = SortOptions {
-        descending: false,
-        nulls_first: false,
-    };
+    const fn declared(of: DeclaredOf) -> Option<Declared> {
+        let options = SortOptions {
+            descending: false,
+            nulls_first: false,
+        };
+        Some(Declared { options, of })
+    }
+
+    const ASC: Option<Declared> = declared(DeclaredOf::Files);
+    const ROW_GROUPS_ASC: Option<Declared> = declared(DeclaredOf::RowGroups);
 
     #[test]
     fn bounds_that_touch_are_in_sequence_and_those_that_overlap_are_not() {
@@ -281,23 +329,67 @@ mod tests {
     #[test]
     fn what_is_declared_is_believed_and_held_to_its_word() {
         let silent = vec![vec![unknown(), unknown()]];
-        assert!(matches!(sequence(&silent, Some(ASC)), Found::InOrder(_)));
+        assert!(matches!(sequence(&silent, ASC), Found::InOrder(_)));
         let wrong = vec![vec![unit(1, 5), unit(6, 9), unit(2, 5)]];
-        assert_eq!(
-            sequence(&wrong, Some(ASC)),
-            Found::False { file: 0, unit: 2 }
-        );
+        assert_eq!(sequence(&wrong, ASC), Found::False { file: 0, unit: 2 });
         // Sorted files that overlap are no lie.
         let files = vec![vec![unit(1, 5)], vec![unit(2, 6)]];
-        assert_eq!(sequence(&files, Some(ASC)), Found::No);
+        assert_eq!(sequence(&files, ASC), Found::No);
         let silent = vec![vec![unknown()], vec![unit(2, 6)]];
-        assert_eq!(sequence(&silent, Some(ASC)), Found::No);
+        assert_eq!(sequence(&silent, ASC), Found::No);
         let cut = |low, high| ColumnBounds {
             part_of: Some(3),
             ..unit(low, high)
         };
         let parts = vec![vec![cut(1, 6), cut(5, 9)]];
-        assert!(matches!(sequence(&parts, Some(ASC)), Found::InOrder(_)));
+        assert!(matches!(sequence(&parts, ASC), Found::InOrder(_)));
+        assert!(matches!(
+            sequence(&parts, ROW_GROUPS_ASC),
+            Found::InOrder(_)
+        ));
         assert_eq!(order(&parts), None);
+    }
+
+    #[test]
+    fn row_groups_that_are_sorted_say_nothing_of_each_other() {
+        let overlap = vec![vec![unit(1, 6), unit(5, 9)]];
+        assert_eq!(sequence(&overlap, ROW_GROUPS_ASC), Found::No);
+        let silent = vec![vec![unit(1, 6), unknown()]];
+        assert_eq!(sequence(&silent, ROW_GROUPS_ASC), Found::No);
+        let touching = vec![vec![unit(1, 5)], vec![unit(5, 9)]];
+        assert!(matches!(
+            sequence(&touching, ROW_GROUPS_ASC),
+            Found::InOrder(_)
+        ));
+    }
+
+    #[test]
+    fn what_is_not_known_is_no_lie() {
+        // Rows of which nothing is known, after the first NULL: they may all be NULL.
+        let nulls = vec![vec![with_nulls(unit(1, 5), 3), unknown()]];
+        assert!(matches!(sequence(&nulls, ASC), Found::InOrder(_)));
+        let values = ColumnBounds {
+            nulls: None,
+            ..unit(6, 9)
+        };
+        let after = vec![vec![with_nulls(unit(1, 5), 3), values.clone()]];
+        assert_eq!(
+            sequence(&after, ASC),
+            Found::False { file: 0, unit: 1 },
+            "a value after a NULL"
+        );
+        // Each of two sorted files may end with NULL.
+        let files = vec![vec![values], vec![unit(10, 12)]];
+        assert_eq!(sequence(&files, ASC), Found::No);
+        // The bounds of long texts: what they have in common, and then one more.
+        let text = |low: &str, high: &str| ColumnBounds {
+            values: Some((ScalarValue::from(low), ScalarValue::from(high))),
+            ..unit(0, 0)
+        };
+        let cut_short = vec![vec![text("aaa", "aab"), text("aaa", "aab")]];
+        assert!(matches!(sequence(&cut_short, ASC), Found::InOrder(_)));
+        assert_eq!(sequence(&cut_short, None), Found::No);
+        let below = vec![vec![text("b", "c"), text("a", "ab")]];
+        assert_eq!(sequence(&below, ASC), Found::False { file: 0, unit: 1 });
     }
 }

@@ -233,7 +233,7 @@ impl Partition {
                 return Ok(false);
             }
         }
-        let bytes = working.groups.bytes() + bytes_of(&working.held);
+        let bytes = working.groups.bytes() + bytes_of(&working.held) + bytes_of(&self.out);
         working.memory.try_resize(bytes)?;
         Ok(true)
     }
@@ -276,6 +276,9 @@ impl Partition {
             self.counts.chunks_in_order.add(1);
         } else {
             self.counts.chunks_by_hash.add(1);
+            // Its groups are taken out of the hash table, and those between its borders merged.
+            let copies = working.groups.bytes().saturating_mul(2);
+            working.memory.try_grow(copies)?;
         }
         let edges = working.groups.end()?;
         let held = std::mem::take(&mut working.held);
@@ -311,6 +314,7 @@ impl Partition {
     }
 }
 
-fn bytes_of(batches: &[RecordBatch]) -> usize {
-    batches.iter().map(RecordBatch::get_array_memory_size).sum()
+fn bytes_of<'a>(batches: impl IntoIterator<Item = &'a RecordBatch>) -> usize {
+    let batches = batches.into_iter();
+    batches.map(RecordBatch::get_array_memory_size).sum()
 }

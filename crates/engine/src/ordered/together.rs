@@ -17,7 +17,6 @@ use coscan_core::borders::{BorderError, Borders, Edges};
 use datafusion::common::internal_err;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::MemoryReservation;
-use datafusion::physical_expr::expressions::Column;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
@@ -25,8 +24,7 @@ use tokio::sync::OnceCell;
 use super::chunk_groups::Part;
 use super::recognise::OrderedPlan;
 use super::sequence::{Found, Sequence, sequence};
-use crate::error::Error;
-use crate::read::prune::column_bounds;
+use super::wanted::{out_of_order, wanted};
 use crate::read::scan::{Execution, Running};
 
 /// One execution.
@@ -111,56 +109,20 @@ impl Together {
 
     /// The chunks that are wanted, in sequence.
     fn in_sequence(&self, running: &Running) -> Result<Option<(Vec<usize>, SortOptions)>> {
-        let mut wanted: HashMap<_, Vec<usize>> = HashMap::new();
-        for (chunk, info) in running.table.chunks().iter().enumerate() {
-            if running.pipelines[chunk].is_some() {
-                wanted
-                    .entry(Arc::as_ptr(&info.file))
-                    .or_default()
-                    .push(chunk);
-            }
-        }
-        let mut units = Vec::new();
-        let mut bounds = Vec::new();
-        for file in &running.files {
-            let Some(mut chunks) = wanted.remove(&Arc::as_ptr(file)) else {
-                continue;
-            };
-            let of = |chunk: &usize| running.table.chunks()[*chunk].file_chunk;
-            chunks.sort_by_key(of);
-            let judged = chunks
-                .first()
-                .and_then(|chunk| running.judged[*chunk].as_ref());
-            let Some(judged) = judged else {
-                return internal_err!("a chunk that is wanted was not judged");
-            };
-            // In the file the column may be of another type, or not there at all.
-            let file_plan = &judged.plan;
-            let column = file_plan.projection.get(self.plan.at);
-            let column = column.and_then(|expr| expr.downcast_ref::<Column>());
-            let Some(column) = column else {
-                return Ok(None);
-            };
-            let field = file_plan.schema.field(column.index());
-            if field.data_type() != self.plan.scan.schema.field(self.plan.at).data_type() {
-                return Ok(None);
-            }
-            let (metadata, all) = (file.metadata(), &file.chunks().chunks);
-            let all = column_bounds::of_chunks(metadata, all, &file_plan.schema, field.name());
-            bounds.push(chunks.iter().map(|chunk| all[of(chunk)].clone()).collect());
-            units.push(chunks);
-        }
-        match sequence(&bounds, self.plan.declared) {
+        let Some(wanted) = wanted(running, &self.plan.scan, self.plan.at)? else {
+            return Ok(None);
+        };
+        match sequence(&wanted.bounds, self.plan.declared) {
             Found::InOrder(Sequence {
                 units: order,
                 options,
             }) => {
-                let chunks = order.into_iter().map(|(file, at)| units[file][at]);
+                let chunks = order.into_iter().map(|(file, at)| wanted.chunks[file][at]);
                 Ok(Some((chunks.collect(), options)))
             }
             Found::No => Ok(None),
             Found::False { file, unit } => {
-                Err(out_of_order(&self.plan, running, units[file][unit]))
+                Err(self.plan.out_of_order(running, wanted.chunks[file][unit]))
             }
         }
     }
@@ -192,7 +154,7 @@ impl InSequence {
     /// If that was declared.
     pub(super) fn found_out_of_order(&self, chunk: usize) -> Result<()> {
         if self.plan.declared.is_some() {
-            return Err(out_of_order(&self.plan, &self.running, chunk));
+            return Err(self.plan.out_of_order(&self.running, chunk));
         }
         self.is_mixed.store(true, Ordering::Relaxed);
         Ok(())
@@ -231,23 +193,15 @@ impl InSequence {
         match came {
             Ok(groups) => Ok(groups.into_iter().flatten().map(|kept| kept.part).collect()),
             Err(BorderError::Descends { after, .. }) => {
-                Err(out_of_order(&self.plan, &self.running, self.chunks[after]))
+                Err(self.plan.out_of_order(&self.running, self.chunks[after]))
             }
             Err(error) => internal_err!("ORD-I4: {error}"),
         }
     }
 }
 
-/// The error for a chunk that is not where it must be.
-fn out_of_order(plan: &OrderedPlan, running: &Running, chunk: usize) -> DataFusionError {
-    let info = &running.table.chunks()[chunk];
-    let pieces = &info.file.chunks().chunks[info.file_chunk].pieces;
-    let row_group = |piece: Option<&coscan_storage::Piece>| piece.map_or(0, |p| p.row_group);
-    let error = Error::OutOfOrder {
-        file: info.file.name().to_owned(),
-        row_groups: row_group(pieces.first())..=row_group(pieces.last()),
-        column: plan.column.to_string(),
-        declared: plan.declared.is_some(),
-    };
-    DataFusionError::External(Box::new(error))
+impl OrderedPlan {
+    fn out_of_order(&self, running: &Running, chunk: usize) -> DataFusionError {
+        out_of_order(running, chunk, &self.column, self.declared.is_some())
+    }
 }

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray, UInt64Array,
+    ArrayRef, BooleanArray, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray,
+    UInt64Array,
 };
 use arrow::compute::take;
 use arrow::datatypes::{DataType, Field};
@@ -227,6 +228,34 @@ async fn it_is_taken_where_the_key_has_many_values_and_stands_in_sequence() {
     write(&few.file("0.parquet"), &keys, 512);
     let session = alone(&few.path()).await;
     assert!(!is_ordered(&session, sql).await);
+
+    // One row group is in sequence by every column, and its rows are in no order.
+    let one = Table::new();
+    let keys: Vec<Option<i64>> = (0..20_000).map(|n| Some(n * 7919 % 20_000)).collect();
+    write(&one.file("0.parquet"), &keys, 20_000);
+    let session = alone(&one.path()).await;
+    assert!(!is_ordered(&session, sql).await);
+
+    // Not compressed, each row takes a bit.
+    let yes_or_no = Table::new();
+    let keys: BooleanArray = (0..20_000).map(|n| Some(n > 11_000)).collect();
+    let values = Int64Array::from_iter_values(0..20_000);
+    let of_two = RecordBatch::try_new(
+        schema(vec![
+            Field::new("k", DataType::Boolean, false),
+            Field::new("v", DataType::Int64, false),
+        ]),
+        vec![Arc::new(keys), Arc::new(values)],
+    )
+    .unwrap();
+    let properties = WriterProperties::builder()
+        .set_max_row_group_row_count(Some(512))
+        .set_dictionary_enabled(false)
+        .build();
+    let file = yes_or_no.file("0.parquet");
+    common::write_with(&file, of_two.schema(), &[of_two], properties);
+    let session = alone(&yes_or_no.path()).await;
+    assert!(!is_ordered(&session, sql).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -403,21 +432,7 @@ async fn a_declared_order_that_is_false_is_an_error_that_says_where() {
 
     // As the file itself says.
     let table = Table::new();
-    let rows_of = batch(&keys);
-    let properties = WriterProperties::builder()
-        .set_max_row_group_row_count(Some(500))
-        .set_sorting_columns(Some(vec![SortingColumn {
-            column_idx: 0,
-            descending: false,
-            nulls_first: false,
-        }]))
-        .build();
-    common::write_with(
-        &table.file("0.parquet"),
-        rows_of.schema(),
-        &[rows_of],
-        properties,
-    );
+    write_sorted(&table.file("0.parquet"), &batch(&keys), 500);
     let error = failed(&table, None).await;
     assert!(error.contains("order of k that was declared"), "{error}");
 
@@ -435,6 +450,134 @@ async fn a_declared_order_that_is_false_is_an_error_that_says_where() {
             plain_rows(&plain, sql).await,
             "{sql}"
         );
+    }
+}
+
+/// The rows of `batch`, written by a writer that says of each row group that it is sorted by its
+/// first column.
+fn write_sorted(path: &Path, batch: &RecordBatch, group_rows: usize) {
+    let properties = WriterProperties::builder()
+        .set_max_row_group_row_count(Some(group_rows))
+        .set_sorting_columns(Some(vec![SortingColumn {
+            column_idx: 0,
+            descending: false,
+            nulls_first: false,
+        }]))
+        .build();
+    common::write_with(path, batch.schema(), &[batch.clone()], properties);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn row_groups_that_are_sorted_each_by_itself_are_no_lie() {
+    let table = Table::new();
+    let keys: Vec<Option<i64>> = (0..8)
+        .flat_map(|group| (0..500).map(move |n| Some(8 * n + group)))
+        .collect();
+    write_sorted(&table.file("0.parquet"), &batch(&keys), 500);
+    let session = alone(&table.path()).await;
+    let plain = plain(&[("t", &table.path())]).await;
+    for sql in &QUERIES[..4] {
+        assert!(!is_ordered(&session, sql).await, "{sql}");
+        assert_eq!(
+            rows(&session, sql).await,
+            plain_rows(&plain, sql).await,
+            "{sql}"
+        );
+    }
+
+    // In sequence they are believed.
+    let table = Table::new();
+    write_sorted(&table.file("0.parquet"), &batch(&ascending(0, 3000)), 500);
+    let session = alone(&table.path()).await;
+    let sql = QUERIES[0];
+    let plan = session.explain(sql).await.unwrap();
+    assert!(plan.contains("order=k (declared)"), "{plan}");
+    let plain = common::plain(&[("t", &table.path())]).await;
+    assert_eq!(rows(&session, sql).await, plain_rows(&plain, sql).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fields_may_have_numbers_in_the_file() {
+    let table = Table::new();
+    let plain_fields = batch(&ascending(0, 3000));
+    let of_field = |(at, field): (usize, &Arc<Field>)| {
+        let number = ("PARQUET:field_id".to_owned(), (at + 1).to_string());
+        field.as_ref().clone().with_metadata([number].into())
+    };
+    let fields = plain_fields.schema();
+    let fields = fields.fields().iter().enumerate().map(of_field);
+    let columns = plain_fields.columns().to_vec();
+    let numbered = RecordBatch::try_new(schema(fields.collect()), columns).unwrap();
+    common::write(
+        &table.file("0.parquet"),
+        numbered.schema(),
+        &[numbered],
+        512,
+    );
+    let session = alone(&table.path()).await;
+    let plain = plain(&[("t", &table.path())]).await;
+    for sql in &QUERIES[..4] {
+        assert!(is_ordered(&session, sql).await, "{sql}");
+        assert_eq!(
+            rows(&session, sql).await,
+            plain_rows(&plain, sql).await,
+            "{sql}"
+        );
+        assert_eq!(shown(&session, sql, "not_in_order").await, 0, "{sql}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bounds_that_are_cut_short_are_no_lie() {
+    let table = Table::new();
+    let words = (0..6000).map(|n| Some(format!("{:0>90}", n / 2)));
+    let words: ArrayRef = Arc::new(words.collect::<StringArray>());
+    let values: ArrayRef = Arc::new(Int64Array::from_iter_values(0..6000));
+    let fields = vec![
+        Field::new("s", DataType::Utf8, true),
+        Field::new("v", DataType::Int64, false),
+    ];
+    let long = RecordBatch::try_new(schema(fields), vec![words, values]).unwrap();
+    common::write(&table.file("0.parquet"), long.schema(), &[long], 501);
+    let session = common::session(config(), &[]).await;
+    set_alone(&session);
+    let declare = format!(
+        "CREATE EXTERNAL TABLE t (s VARCHAR, v BIGINT NOT NULL) STORED AS PARQUET WITH ORDER (s ASC NULLS LAST) LOCATION '{}'",
+        table.path().display()
+    );
+    rows(&session, &declare).await;
+    let plain = plain(&[("t", &table.path())]).await;
+    let sql = "SELECT s, sum(v), count(*) FROM t GROUP BY s";
+    assert!(is_ordered(&session, sql).await);
+    assert_eq!(rows(&session, sql).await, plain_rows(&plain, sql).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_needs_an_order_does_not_get_the_groups_of_who_does_not() {
+    let table = Table::new();
+    write(&table.file("0.parquet"), &ascending(0, 6000), 400);
+    let config = EngineConfig {
+        target_partitions: Some(1),
+        ..config()
+    };
+    let session = common::session(config, &[]).await;
+    let declare = format!(
+        "CREATE EXTERNAL TABLE t (k BIGINT, s VARCHAR, g INT, v BIGINT NOT NULL, f DOUBLE) STORED AS PARQUET WITH ORDER (k ASC NULLS LAST) LOCATION '{}'",
+        table.path().display()
+    );
+    rows(&session, &declare).await;
+    // What is in memory comes first.
+    rows(&session, "SELECT max(k), sum(v) FROM t WHERE k > 4000").await;
+    let grouped = "SELECT k, sum(v) AS total FROM t GROUP BY k";
+    let in_any = format!("SELECT count(*), sum(total) FROM ({grouped})");
+    let in_order = format!("SELECT k, total, rank() OVER (ORDER BY k) AS r FROM ({grouped})");
+    assert!(is_ordered(&session, &in_any).await);
+    assert!(!is_ordered(&session, &in_order).await);
+    let plain = plain(&[("t", &table.path())]).await;
+    let expected = plain_rows(&plain, &in_order).await;
+    for _ in 0..3 {
+        let (_, found) = tokio::join!(rows(&session, &in_any), rows(&session, &in_order));
+        assert_eq!(found, expected);
     }
 }
 

@@ -104,18 +104,15 @@ pub(super) fn note(node: &Arc<dyn ExecutionPlan>) -> Noted {
         return noted;
     }
     // These do what the plan had without them.
-    let instead_of = match node.downcast_ref::<FragmentExec>() {
-        Some(fragment) => Some(fragment.partial()),
-        None => node
-            .downcast_ref::<OrderedAggregateExec>()
-            .map(OrderedAggregateExec::original),
-    };
-    if let Some(original) = instead_of {
-        return Noted {
-            node: Arc::clone(node),
-            children: Vec::new(),
-            ..note(original)
-        };
+    if let Some(fragment) = node.downcast_ref::<FragmentExec>() {
+        return noted_instead(node, fragment.partial());
+    }
+    if let Some(ordered) = node.downcast_ref::<OrderedAggregateExec>() {
+        let mut noted = noted_instead(node, ordered.original());
+        // The same groups, but neither divided nor in order as those of the original may be.
+        let key = noted.key.take();
+        noted.key = key.map(|key| Arc::new(PlanKey::new(node.name().to_owned(), vec![key])));
+        return noted;
     }
     let mut writer = KeyWriter::of_operator();
     let mut has_key = true;
@@ -155,6 +152,15 @@ pub(super) fn note(node: &Arc<dyn ExecutionPlan>) -> Noted {
         noted.key = Some(Arc::new(PlanKey::new(text, inputs)));
     }
     noted
+}
+
+/// What is known of a node that stands in the place of another.
+fn noted_instead(node: &Arc<dyn ExecutionPlan>, original: &Arc<dyn ExecutionPlan>) -> Noted {
+    Noted {
+        node: Arc::clone(node),
+        children: Vec::new(),
+        ..note(original)
+    }
 }
 
 /// The kind of a node that is shared wherever it stands.

@@ -115,11 +115,17 @@ pub(crate) fn of_chunks(
     let mut parts = Vec::new();
     for (at, chunk) in chunks.iter().enumerate() {
         if let Some(part) = part_of(metadata, chunk) {
+            let group = &groups[part.row_group];
             let mut own = ColumnBounds::unknown(chunk.rows);
             own.part_of = Some(part.row_group);
+            own.nulls = match group.nulls {
+                Some(0) => Some(0),
+                Some(_) if group.is_all_null() => Some(chunk.rows),
+                _ => None,
+            };
             bounds.push(own);
             // Where the row group's bounds do not count, its pages' do not either.
-            if groups[part.row_group].values.is_some() {
+            if group.values.is_some() {
                 parts.push((at, part));
             }
             continue;
@@ -149,7 +155,7 @@ fn fill<S: PruningStatistics>(bounds: &mut [ColumnBounds], statistics: &S, colum
             .filter(|nulls| nulls.len() == bounds.len())
     {
         for (bounds, nulls) in bounds.iter_mut().zip(nulls) {
-            bounds.nulls = nulls;
+            bounds.nulls = nulls.or(bounds.nulls);
         }
     }
     let low = statistics.min_values(&column);
