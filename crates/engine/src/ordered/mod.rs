@@ -1,5 +1,5 @@
-//! Ordered aggregation: groups of a sorted table without a hash table, whatever order its chunks
-//! come in.
+//! Operators that know the order of what arrives: groups of a sorted table without a hash table,
+//! and joins of two such tables, whatever order their chunks come in.
 //!
 //! | file | question |
 //! |---|---|
@@ -13,13 +13,15 @@
 //! | `chunk_groups.rs` | the groups of a chunk |
 //! | `runs.rs` | where does a key begin and end? |
 //! | `accumulators.rs` | what has come of each group |
+//! | `join/` | joins of two tables that are clustered by the same key |
 //!
 //! Which groups at the borders of chunks are complete is decided in the core
-//! ([`coscan_core::borders`]). Design: `docs/design/ordered.md`.
+//! ([`coscan_core::borders`]). Design: `docs/design/ordered.md`, `docs/design/merge-join.md`.
 
 mod accumulators;
 mod chunk_groups;
 mod exec;
+mod join;
 mod order_aggregates;
 mod recognise;
 mod runs;
@@ -29,4 +31,5 @@ mod together;
 mod wanted;
 
 pub(crate) use exec::OrderedAggregateExec;
+pub(crate) use join::ClusteredJoinExec;
 pub(crate) use order_aggregates::OrderAggregates;

@@ -1,12 +1,12 @@
-//! The rule that has aggregates done in the order of their tables.
+//! The rule that has aggregates and joins done in the order of their tables.
 //!
-//! The aggregates that it replaces give their groups divided by hash, which an ordered aggregation
-//! does not: its partitions take whichever chunk comes next. Where something above counts on the
-//! division (a join of partitions, another aggregate), the groups are divided just below it, or
+//! What it replaces gives its rows divided by hash, which an ordered aggregation and a clustered
+//! join do not: their partitions take whichever chunk comes next. Where something above counts on
+//! the division (a join of partitions, another aggregate), the rows are divided just below it, or
 //! below the sort that it needs, so that what a HAVING drops is not divided. Where nobody does, as
 //! mostly, they are not. Over a table whose order is declared they may be given in order, too:
-//! where something above needs it, the aggregate stays as it is.
-//! Not here: which aggregates (`recognise.rs`).
+//! where something above needs it, the aggregate or join stays as it is.
+//! Not here: which aggregates (`recognise.rs`) and joins (`join/recognise.rs`).
 
 use std::sync::{Arc, Weak};
 
@@ -24,11 +24,12 @@ use datafusion::physical_plan::union::InterleaveExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
 
 use super::exec::OrderedAggregateExec;
+use super::join::ClusteredJoinExec;
 use crate::resources::Resources;
 use crate::settings::Settings;
 
-/// Puts ordered aggregations in the place of aggregates. Runs after fragments were recognised, and
-/// before operators are shared.
+/// Puts ordered aggregations and clustered joins in the place of aggregates and joins. Runs after
+/// fragments were recognised, and before operators are shared.
 #[derive(Debug)]
 pub(crate) struct OrderAggregates {
     resources: Weak<Resources>,
@@ -52,7 +53,12 @@ impl PhysicalOptimizerRule for OrderAggregates {
         let Some(resources) = self.resources.upgrade() else {
             return Ok(plan);
         };
-        if !settings.cooperative || !settings.ordered_aggregates {
+        let replacing = Replacing {
+            aggregates: settings.ordered_aggregates,
+            joins: settings.merge_joins,
+            resources: &resources,
+        };
+        if !settings.cooperative || !replacing.aggregates && !replacing.joins {
             return Ok(plan);
         }
         // Of several partitions nobody sees an order; what is one may have had a sort above it that
@@ -61,7 +67,7 @@ impl PhysicalOptimizerRule for OrderAggregates {
             division: false,
             order: plan.output_partitioning().partition_count() == 1,
         };
-        Ok(replaced(&plan, above, &resources)?.node)
+        Ok(replacing.replaced(&plan, above)?.node)
     }
 
     fn name(&self) -> &'static str {
@@ -71,6 +77,13 @@ impl PhysicalOptimizerRule for OrderAggregates {
     fn schema_check(&self) -> bool {
         true
     }
+}
+
+/// What is to be replaced.
+struct Replacing<'a> {
+    aggregates: bool,
+    joins: bool,
+    resources: &'a Arc<Resources>,
 }
 
 struct Replaced {
@@ -88,71 +101,85 @@ struct Above {
     order: bool,
 }
 
-/// A plan with its aggregates replaced.
-fn replaced(
-    node: &Arc<dyn ExecutionPlan>,
-    above: Above,
-    resources: &Arc<Resources>,
-) -> Result<Replaced> {
-    let as_it_was = || Replaced {
-        node: Arc::clone(node),
-        undivided: false,
-    };
-    if node.is::<RecursiveQueryExec>() {
-        // It executes what is below it several times.
-        return Ok(as_it_was());
-    }
-    if let Some(ordered) = OrderedAggregateExec::of(node, above.order, resources)? {
-        let is_one = node.output_partitioning().partition_count() == 1;
-        return Ok(
-            if is_one && ordered.output_partitioning().partition_count() > 1 {
-                Replaced {
-                    node: Arc::new(CoalescePartitionsExec::new(ordered)),
-                    undivided: false,
-                }
-            } else {
-                Replaced {
-                    node: ordered,
-                    undivided: true,
-                }
-            },
-        );
-    }
-    let before = node.children();
-    if before.is_empty() {
-        return Ok(as_it_was());
-    }
-    let requirements = node.input_distribution_requirements();
-    let orders = node.required_input_ordering();
-    let keeps_order = node.maintains_input_order();
-    let merges = node.is::<CoalescePartitionsExec>()
-        || node.is::<SortPreservingMergeExec>()
-        || node.is::<RepartitionExec>();
-    let mut children = Vec::with_capacity(before.len());
-    let mut undivided = false;
-    for (at, child) in before.into_iter().enumerate() {
-        let own = node.is::<InterleaveExec>()
-            || matches!(
-                requirements.child_distribution(at),
-                Some(Distribution::KeyPartitioned(_))
-            );
-        let needs_order = orders.get(at).is_some_and(Option::is_some);
-        let counts = Above {
-            division: own || above.division && !merges,
-            order: needs_order || above.order && keeps_order.get(at).is_none_or(|keeps| *keeps),
+impl Replacing<'_> {
+    /// A plan with its aggregates and joins replaced.
+    fn replaced(&self, node: &Arc<dyn ExecutionPlan>, above: Above) -> Result<Replaced> {
+        let as_it_was = || Replaced {
+            node: Arc::clone(node),
+            undivided: false,
         };
-        let mut below = replaced(child, counts, resources)?;
-        // Whoever is above a sort wants its order too.
-        if below.undivided && counts.division && (own || node.is::<SortExec>()) {
-            below = divided(below, child)?;
+        if node.is::<RecursiveQueryExec>() {
+            // It executes what is below it several times.
+            return Ok(as_it_was());
         }
-        undivided |= below.undivided && !merges;
-        children.push(below.node);
+        if let Some(ordered) = self.instead_of(node, above)? {
+            let is_one = node.output_partitioning().partition_count() == 1;
+            return Ok(
+                if is_one && ordered.output_partitioning().partition_count() > 1 {
+                    Replaced {
+                        node: Arc::new(CoalescePartitionsExec::new(ordered)),
+                        undivided: false,
+                    }
+                } else {
+                    Replaced {
+                        node: ordered,
+                        undivided: true,
+                    }
+                },
+            );
+        }
+        let before = node.children();
+        if before.is_empty() {
+            return Ok(as_it_was());
+        }
+        let requirements = node.input_distribution_requirements();
+        let orders = node.required_input_ordering();
+        let keeps_order = node.maintains_input_order();
+        let merges = node.is::<CoalescePartitionsExec>()
+            || node.is::<SortPreservingMergeExec>()
+            || node.is::<RepartitionExec>();
+        let mut children = Vec::with_capacity(before.len());
+        let mut undivided = false;
+        for (at, child) in before.into_iter().enumerate() {
+            let own = node.is::<InterleaveExec>()
+                || matches!(
+                    requirements.child_distribution(at),
+                    Some(Distribution::KeyPartitioned(_))
+                );
+            let needs_order = orders.get(at).is_some_and(Option::is_some);
+            let counts = Above {
+                division: own || above.division && !merges,
+                order: needs_order || above.order && keeps_order.get(at).is_none_or(|keeps| *keeps),
+            };
+            let mut below = self.replaced(child, counts)?;
+            // Whoever is above a sort wants its order too.
+            if below.undivided && counts.division && (own || node.is::<SortExec>()) {
+                below = divided(below, child)?;
+            }
+            undivided |= below.undivided && !merges;
+            children.push(below.node);
+        }
+        Ok(Replaced {
+            node: replace_children_if_necessary(Arc::clone(node), children)?,
+            undivided,
+        })
     }
-    Ok(Replaced {
-        node: replace_children_if_necessary(Arc::clone(node), children)?,
-        undivided,
-    })
+
+    /// What stands for a node, if it is replaced.
+    fn instead_of(
+        &self,
+        node: &Arc<dyn ExecutionPlan>,
+        above: Above,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let mut instead = None;
+        if self.aggregates {
+            instead = OrderedAggregateExec::of(node, above.order, self.resources)?;
+        }
+        if self.joins && instead.is_none() {
+            instead = ClusteredJoinExec::of(node, above.order, self.resources);
+        }
+        Ok(instead)
+    }
 }
 
 /// The same rows, divided as those of `before`.

@@ -33,6 +33,8 @@ pub struct EngineConfig {
     pub share_fragments: bool,
     /// Whether aggregates by what a table is sorted by are done in its order.
     pub ordered_aggregates: bool,
+    /// Whether joins of tables that are sorted by what they are joined by are done chunk by chunk.
+    pub merge_joins: bool,
     /// Whether sessions start with operators that do what queries have in common once.
     pub share_operators: bool,
     /// The access path that sessions start with, where an index serves a predicate.
@@ -100,6 +102,7 @@ impl Default for EngineConfig {
             cooperative: true,
             share_fragments: true,
             ordered_aggregates: true,
+            merge_joins: false,
             share_operators: true,
             access_path: AccessPath::Smooth,
             bandwidth: None,

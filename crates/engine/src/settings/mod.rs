@@ -62,6 +62,7 @@ pub struct Settings {
     /// Whether work above scans is shared with other queries.
     pub(crate) share_fragments: bool,
     pub(crate) ordered_aggregates: bool,
+    pub(crate) merge_joins: bool,
     /// Whether operators above are shared with other queries.
     pub(crate) share_operators: bool,
     /// Bytes of states of chunks that are kept. `None`: a part of the memory budget.
@@ -121,6 +122,7 @@ impl Settings {
             smooth_cache: None,
             share_fragments: config.share_fragments,
             ordered_aggregates: config.ordered_aggregates,
+            merge_joins: config.merge_joins,
             share_operators: config.share_operators,
             state_cache: None,
             index_folder,

@@ -209,6 +209,22 @@ pub const SETTINGS: &[Setting] = &[
         }),
     },
     Setting {
+        name: "merge_joins",
+        values: Values::Switch,
+        default: "off",
+        applies_to: NEXT_QUERIES,
+        help: "Whether joins of two tables by what both are sorted by, as their statistics say, are done chunk by chunk, in whatever order the chunks of the larger one come (on), or as any other join (off)",
+        set: |settings, value| {
+            settings.merge_joins = switch(value)?;
+            Ok(())
+        },
+        show: |settings| show_switch(settings.merge_joins),
+        configure: Some(|config, value| {
+            config.merge_joins = switch(value)?;
+            Ok(())
+        }),
+    },
+    Setting {
         name: "share_operators",
         values: Values::Switch,
         default: "on",

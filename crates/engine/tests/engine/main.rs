@@ -34,6 +34,7 @@ mod left_behind;
 mod mutants;
 mod narrow_arrays;
 mod object_store;
+mod clustered_joins;
 mod ordered_aggregates;
 mod pages;
 mod power_loss;

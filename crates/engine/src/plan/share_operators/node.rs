@@ -33,7 +33,7 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitio
 use super::scan::scan;
 use crate::fragment::{Elsewhere, FragmentExec, KeyWriter};
 use crate::operators::PlanKey;
-use crate::ordered::OrderedAggregateExec;
+use crate::ordered::{ClusteredJoinExec, OrderedAggregateExec};
 
 /// A node of a plan, and what is known of the subtree below it.
 pub(super) struct Noted {
@@ -107,9 +107,15 @@ pub(super) fn note(node: &Arc<dyn ExecutionPlan>) -> Noted {
     if let Some(fragment) = node.downcast_ref::<FragmentExec>() {
         return noted_instead(node, fragment.partial());
     }
-    if let Some(ordered) = node.downcast_ref::<OrderedAggregateExec>() {
-        let mut noted = noted_instead(node, ordered.original());
-        // The same groups, but neither divided nor in order as those of the original may be.
+    let by_chunk = match node.downcast_ref::<OrderedAggregateExec>() {
+        Some(ordered) => Some(ordered.original()),
+        None => node
+            .downcast_ref::<ClusteredJoinExec>()
+            .map(ClusteredJoinExec::original),
+    };
+    if let Some(original) = by_chunk {
+        let mut noted = noted_instead(node, original);
+        // The same rows, but neither divided nor in order as those of the original may be.
         let key = noted.key.take();
         noted.key = key.map(|key| Arc::new(PlanKey::new(node.name().to_owned(), vec![key])));
         return noted;

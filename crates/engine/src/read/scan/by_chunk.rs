@@ -149,6 +149,14 @@ impl ByChunk {
         }
     }
 
+    /// The chunk in hand.
+    pub(crate) fn in_hand(&self) -> Option<usize> {
+        match &self.at {
+            At::In { lease, .. } => Some(lease.index()),
+            At::Start | At::Between { .. } | At::Finished => None,
+        }
+    }
+
     /// No more rows are wanted.
     pub(crate) fn end(&mut self) {
         self.shown();

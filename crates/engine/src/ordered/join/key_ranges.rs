@@ -1,0 +1,315 @@
+//! Which keys of a clustered join are complete on the side that drives it?
+//!
+//! The chunks of the driving table stand in sequence by the join's key and come in any order. Each
+//! key belongs to the chunk whose bounds it is in; keys between two chunks, which only the other
+//! table can have, belong to the chunk before them. Only where one chunk ends with the key that the
+//! next begins with does a key belong to several: rows with it are kept aside until all chunks that
+//! may have it have come.
+//!
+//! Idea: a chunk that comes completes one interval of keys: its own, with a border at either end if
+//! it is the last of that border's chunks. The intervals of all chunks cover all keys, each key
+//! once, so who joins the rows of both tables interval by interval joins each row once.
+//! Not here: the other table, what a join does, and the order of chunks: all are the driver's.
+//! Bounds: O(chunks) memory, O(parts) for each chunk.
+//! KEY-I1: each key is in exactly one interval that is given out. KEY-I2: a part is given back once,
+//! with the interval that its key is in. KEY-I3: when all chunks have come no part is kept.
+//! Source: [Zukowski09 §7.5.2], Cooperative Merge Join; we differ: one table's chunks are the
+//! joined table's.
+
+use std::ops::Bound;
+
+/// The keys of the driving table of one join.
+///
+/// `K` is a key, `P` what is kept of the rows of a chunk that have a border's key.
+#[derive(Debug)]
+pub(super) struct KeyRanges<K, P> {
+    chunks: Vec<Chunk<K>>,
+    borders: Vec<Border<P>>,
+    left: usize,
+}
+
+#[derive(Debug)]
+struct Chunk<K> {
+    low: K,
+    high: K,
+    /// The border at its low end, and the one at its high end; the same if it has one key only.
+    low_border: Option<usize>,
+    high_border: Option<usize>,
+    has_come: bool,
+}
+
+/// A key that several chunks may have.
+#[derive(Debug)]
+struct Border<P> {
+    /// Of how many chunks it waits for.
+    missing: usize,
+    parts: Vec<P>,
+}
+
+/// Keys of which all rows of the driving table are there.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Complete<K, P> {
+    /// Where they begin.
+    pub(super) from: Bound<K>,
+    /// Where they end.
+    pub(super) to: Bound<K>,
+    /// What was kept of the rows that have a border's key.
+    pub(super) parts: Vec<P>,
+}
+
+/// What was asked cannot be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum KeyRangeError {
+    /// The chunk ends above where the next one begins, or begins above its own end.
+    #[error("chunk {0} does not end where the next one begins, or before")]
+    Overlaps(usize),
+    /// The chunk is none of the table's, or has come already.
+    #[error("chunk {0} is not awaited")]
+    NotAwaited(usize),
+}
+
+impl<K: Ord + Clone, P> KeyRanges<K, P> {
+    /// The chunks in the order of their keys, each by its least and its greatest key; none has
+    /// come.
+    ///
+    /// # Errors
+    /// If they are in no sequence.
+    pub(super) fn new(bounds: Vec<(K, K)>) -> Result<Self, KeyRangeError> {
+        let mut borders: Vec<Border<P>> = Vec::new();
+        let mut chunks: Vec<Chunk<K>> = Vec::with_capacity(bounds.len());
+        for (at, (low, high)) in bounds.into_iter().enumerate() {
+            if low > high {
+                return Err(KeyRangeError::Overlaps(at));
+            }
+            let mut low_border = None;
+            if let Some(before) = chunks.last_mut() {
+                if before.high > low {
+                    return Err(KeyRangeError::Overlaps(at - 1));
+                }
+                if before.high == low {
+                    // A chunk of one key may be in the middle of a border.
+                    let known = before.low_border.filter(|_| before.low == low);
+                    let border = known.unwrap_or_else(|| {
+                        borders.push(Border {
+                            missing: 1,
+                            parts: Vec::new(),
+                        });
+                        borders.len() - 1
+                    });
+                    borders[border].missing += 1;
+                    before.high_border = Some(border);
+                    low_border = Some(border);
+                }
+            }
+            chunks.push(Chunk {
+                low,
+                high,
+                low_border,
+                high_border: None,
+                has_come: false,
+            });
+        }
+        Ok(Self {
+            left: chunks.len(),
+            chunks,
+            borders,
+        })
+    }
+
+    /// Whether rows of the chunk with its least key, and with its greatest, are to be kept aside.
+    pub(super) fn borders_of(&self, chunk: usize) -> (bool, bool) {
+        self.chunks.get(chunk).map_or((false, false), |chunk| {
+            (chunk.low_border.is_some(), chunk.high_border.is_some())
+        })
+    }
+
+    /// The keys that may be complete when the chunk has come, whatever came before; the bounds
+    /// belong to it.
+    pub(super) fn reach_of(&self, chunk: usize) -> (Bound<K>, Bound<K>) {
+        let low = self.chunks.get(chunk).filter(|_| chunk > 0);
+        let high = self.chunks.get(chunk + 1);
+        let bound =
+            |key: Option<&K>| key.map_or(Bound::Unbounded, |key| Bound::Included(key.clone()));
+        (
+            bound(low.map(|chunk| &chunk.low)),
+            bound(high.map(|chunk| &chunk.low)),
+        )
+    }
+
+    /// A chunk was worked on, or will never be; of its rows with a border's key, those at its low
+    /// end and those at its high end are given, where there is such a border. Gives the keys that
+    /// are complete thereby, if any.
+    ///
+    /// # Errors
+    /// If the chunk is not awaited.
+    pub(super) fn came(
+        &mut self,
+        chunk: usize,
+        low_parts: Vec<P>,
+        high_parts: Vec<P>,
+    ) -> Result<Option<Complete<K, P>>, KeyRangeError> {
+        let next = self.chunks.get(chunk + 1).map(|next| next.low.clone());
+        let own = self.chunks.get_mut(chunk).filter(|own| !own.has_come);
+        let own = own.ok_or(KeyRangeError::NotAwaited(chunk))?;
+        own.has_come = true;
+        self.left -= 1;
+        let low = own.low.clone();
+        let (low_border, high_border) = (own.low_border, own.high_border);
+
+        let mut parts = Vec::new();
+        let mut arrives = |border: Option<usize>, own: Vec<P>, counts: bool| {
+            let Some(border) = border.and_then(|border| self.borders.get_mut(border)) else {
+                return false;
+            };
+            border.parts.extend(own);
+            if counts {
+                border.missing -= 1;
+            }
+            parts.append(&mut if border.missing == 0 {
+                std::mem::take(&mut border.parts)
+            } else {
+                Vec::new()
+            });
+            border.missing == 0
+        };
+        let low_is_complete = arrives(low_border, low_parts, true);
+        let high_is_complete = arrives(high_border, high_parts, high_border != low_border);
+
+        let from = match (chunk, low_border) {
+            (0, _) => Bound::Unbounded,
+            (_, Some(_)) if !low_is_complete => Bound::Excluded(low),
+            _ => Bound::Included(low),
+        };
+        let to = match next {
+            None => Bound::Unbounded,
+            Some(next) if high_is_complete => Bound::Included(next),
+            Some(next) => Bound::Excluded(next),
+        };
+        let is_empty = match (&from, &to) {
+            (Bound::Included(from), Bound::Included(to)) => from > to,
+            (
+                Bound::Included(from) | Bound::Excluded(from),
+                Bound::Included(to) | Bound::Excluded(to),
+            ) => from >= to,
+            _ => false,
+        };
+        Ok((!is_empty).then_some(Complete { from, to, parts }))
+    }
+
+    /// Whether every chunk has come: nothing is kept then.
+    pub(super) fn is_complete(&self) -> bool {
+        self.left == 0
+    }
+
+    /// How many parts are kept.
+    pub(super) fn parts(&self) -> usize {
+        self.borders.iter().map(|border| border.parts.len()).sum()
+    }
+
+    /// Whether the books are right.
+    ///
+    /// # Panics
+    /// If they are not, with the number of the invariant.
+    #[cfg(test)]
+    pub(super) fn check(&self) {
+        for (at, border) in self.borders.iter().enumerate() {
+            let members = self
+                .chunks
+                .iter()
+                .filter(|chunk| chunk.low_border == Some(at) || chunk.high_border == Some(at));
+            let missing = members.filter(|chunk| !chunk.has_come).count();
+            assert_eq!(
+                missing, border.missing,
+                "KEY-I2: chunks of a border are counted"
+            );
+            assert!(
+                missing > 0 || border.parts.is_empty(),
+                "KEY-I3: a border is complete and a part is left"
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests: a failure should panic")]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_border_waits_for_all_of_its_chunks() {
+        let mut keys = KeyRanges::new(vec![(1, 5), (5, 5), (5, 9), (11, 12)]).unwrap();
+        let complete = |from, to, parts| Ok(Some(Complete { from, to, parts }));
+        assert_eq!(keys.borders_of(0), (false, true));
+        assert_eq!(keys.borders_of(1), (true, true));
+        assert_eq!(
+            keys.came(2, vec!["2"], vec![]),
+            complete(Bound::Excluded(5), Bound::Excluded(11), vec![])
+        );
+        assert_eq!(keys.came(1, vec!["1"], vec![]), Ok(None));
+        assert_eq!(
+            keys.came(1, vec![], vec![]),
+            Err(KeyRangeError::NotAwaited(1))
+        );
+        assert_eq!(keys.parts(), 2);
+        assert_eq!(
+            keys.came(0, vec![], vec!["0"]),
+            complete(Bound::Unbounded, Bound::Included(5), vec!["2", "1", "0"])
+        );
+        assert_eq!(
+            keys.came(3, vec![], vec![]),
+            complete(Bound::Included(11), Bound::Unbounded, vec![])
+        );
+        assert!(keys.is_complete());
+        assert!(KeyRanges::<_, ()>::new(vec![(1, 6), (5, 9)]).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn each_key_is_complete_once_and_with_all_its_parts(
+            steps in prop::collection::vec((0..3i32, 0..3i32), 1..12),
+            order in any::<prop::sample::Index>(),
+            shuffle in prop::collection::vec(any::<prop::sample::Index>(), 12),
+        ) {
+            let mut at = 10;
+            let bounds: Vec<(i32, i32)> = steps.iter().map(|(gap, width)| {
+                let low = at + gap;
+                at = low + width;
+                (low, at)
+            }).collect();
+            let mut waiting: Vec<usize> = (0..bounds.len()).collect();
+            let turn = order.index(bounds.len());
+            waiting.rotate_left(turn);
+            let mut keys = KeyRanges::new(bounds.clone()).unwrap();
+            let mut given = vec![0; 100];
+            let mut shuffle = shuffle.iter().cycle();
+            while !waiting.is_empty() {
+                let chunk = waiting.remove(shuffle.next().unwrap().index(waiting.len()));
+                let (low, high) = bounds[chunk];
+                let (at_low, at_high) = keys.borders_of(chunk);
+                let low_parts = if at_low { vec![(low, chunk)] } else { vec![] };
+                let high_parts = if at_high && !(at_low && low == high) {
+                    vec![(high, chunk)]
+                } else {
+                    vec![]
+                };
+                let complete = keys.came(chunk, low_parts, high_parts).unwrap();
+                keys.check();
+                let Some(Complete { from, to, parts }) = complete else { continue };
+                for key in 0..100 {
+                    given[usize::try_from(key).unwrap()] +=
+                        usize::from(std::ops::RangeBounds::contains(&(from, to), &key));
+                }
+                for (key, _) in &parts {
+                    prop_assert!(std::ops::RangeBounds::contains(&(from, to), key));
+                    let of_key = parts.iter().filter(|(part, _)| part == key).count();
+                    let having = bounds.iter().filter(|(low, high)| low <= key && key <= high);
+                    prop_assert_eq!(of_key, having.count());
+                }
+            }
+            prop_assert!(given.iter().all(|times| *times == 1), "KEY-I1: {:?}", given);
+            prop_assert!(keys.is_complete() && keys.parts() == 0);
+        }
+    }
+}

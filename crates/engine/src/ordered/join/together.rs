@@ -1,0 +1,278 @@
+//! What do the partitions of one clustered join share: do the tables stand in sequence, and which
+//! keys are complete?
+//!
+//! When the files are open, the bounds of the chunks that are wanted are looked at. If those of the
+//! driving table stand in no sequence, or those of the other one are not known, the execution runs
+//! the plan that was replaced. Chunks of the driving table that meet no chunk of the other are not
+//! read if rows without a partner do not count.
+//! JOIN-I1: every chunk of the driving table that is wanted comes once, with or without rows; when
+//! all have, no row is kept. The last stream of an execution looks.
+//! Bounds: for each chunk the rows of two keys, which are kept until the chunks beside it have come.
+
+use std::collections::HashMap;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use arrow::array::RecordBatch;
+use datafusion::common::internal_err;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::memory_pool::MemoryReservation;
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
+use tokio::sync::OnceCell;
+
+use super::super::sequence::{Found, sequence};
+use super::super::wanted::{Wanted, out_of_order, wanted};
+use super::key::Key;
+use super::key_ranges::{Complete, KeyRangeError, KeyRanges};
+use super::other_side::{OtherChunk, OtherSide};
+use super::recognise::{JoinPlan, Side};
+use crate::read::scan::{Execution, Run, Running};
+
+/// One execution.
+pub(super) struct Together {
+    pub(super) plan: Arc<JoinPlan>,
+    pub(super) driver: Arc<Execution>,
+    other: Arc<Execution>,
+    standing: OnceCell<Result<Standing, Arc<DataFusionError>>>,
+    streams: AtomicUsize,
+}
+
+/// How the tables stand.
+#[derive(Clone)]
+pub(super) enum Standing {
+    InSequence(Arc<InSequence>),
+    InNone,
+}
+
+/// The chunks that are wanted of both tables.
+pub(super) struct InSequence {
+    plan: Arc<JoinPlan>,
+    running: Arc<Running>,
+    /// What the streams take chunks of the driving table from.
+    pub(super) run: Arc<Run>,
+    /// By position in the sequence.
+    chunks: Vec<DriverChunk>,
+    /// By chunk: its position in the sequence.
+    places: HashMap<usize, usize>,
+    /// Positions of chunks that need not be read, and that nobody has seen to.
+    unread: Mutex<Vec<usize>>,
+    keys: Mutex<KeyRanges<Key, Kept>>,
+    pub(super) other: OtherSide,
+}
+
+/// A chunk of the driving table.
+struct DriverChunk {
+    chunk: usize,
+    low: Key,
+    high: Key,
+}
+
+/// Rows that have a border's key, and the memory that they take.
+pub(super) struct Kept {
+    pub(super) rows: RecordBatch,
+    pub(super) _memory: MemoryReservation,
+}
+
+impl Together {
+    pub(super) fn new(plan: Arc<JoinPlan>) -> Self {
+        let execution = |side: &Side| {
+            let metrics = side.scan_metrics.clone();
+            Arc::new(Execution::new(Arc::clone(&side.scan), metrics))
+        };
+        Self {
+            driver: execution(&plan.driver),
+            other: execution(&plan.other),
+            standing: OnceCell::new(),
+            streams: AtomicUsize::new(plan.driver.scan.partitions.len()),
+            plan,
+        }
+    }
+
+    /// How the tables stand; the first caller opens their files. Cancel safe: another caller then
+    /// does.
+    ///
+    /// # Errors
+    /// The same for all: of [`Execution::running`].
+    pub(super) async fn standing(&self) -> Result<Standing> {
+        self.standing
+            .get_or_init(|| {
+                let look: BoxFuture<'_, Result<Standing>> = Box::pin(self.look());
+                async { look.await.map_err(Arc::new) }
+            })
+            .await
+            .clone()
+            .map_err(DataFusionError::Shared)
+    }
+
+    async fn look(&self) -> Result<Standing> {
+        let running = self.driver.running().await?;
+        let others = self.other.running().await?;
+        let Some(chunks) = driver_chunks(&running, &self.plan.driver)? else {
+            return Ok(Standing::InNone);
+        };
+        let Some(other_chunks) = other_chunks(&others, &self.plan.other)? else {
+            return Ok(Standing::InNone);
+        };
+        let bounds = chunks.iter();
+        let bounds = bounds.map(|chunk| (chunk.low.clone(), chunk.high.clone()));
+        // Chunks that no interval can be given to: they overlap.
+        let Ok(keys) = KeyRanges::new(bounds.collect()) else {
+            return Ok(Standing::InNone);
+        };
+        let has_partners = |chunk: &DriverChunk| {
+            let (from, to) = (&chunk.low, &chunk.high);
+            let mut others = other_chunks.iter();
+            others.any(|other| other.low <= *to && other.high >= *from)
+        };
+        let is_read = |chunk: &DriverChunk| self.plan.driver.is_preserved || has_partners(chunk);
+        let (read, unread): (Vec<usize>, Vec<usize>) =
+            (0..chunks.len()).partition(|place| is_read(&chunks[*place]));
+        for place in &unread {
+            // Dynamic filters may rule them out, too: then nobody is to hear of it.
+            running.claims.claim(chunks[*place].chunk);
+        }
+        let read: Vec<usize> = read.iter().map(|place| chunks[*place].chunk).collect();
+        let partitions = self.plan.driver.scan.partitions.len();
+        let run = Run::new(&read, &running.pipelines, partitions, false);
+        let reaches = (0..chunks.len()).map(|place| keys.reach_of(place));
+        let other = OtherSide::new(
+            Arc::clone(&self.plan),
+            Arc::clone(&self.other),
+            others,
+            other_chunks,
+            reaches,
+        );
+        let places = chunks.iter().enumerate();
+        Ok(Standing::InSequence(Arc::new(InSequence {
+            run: Arc::new(run),
+            places: places
+                .map(|(place, driver)| (driver.chunk, place))
+                .collect(),
+            unread: Mutex::new(unread),
+            keys: Mutex::new(keys),
+            chunks,
+            other,
+            running,
+            plan: Arc::clone(&self.plan),
+        })))
+    }
+
+    /// A stream has had all that there is; the last one looks whether that is so.
+    ///
+    /// # Errors
+    /// If rows are kept still: a bug.
+    pub(super) fn stream_ended(&self, standing: &InSequence) -> Result<()> {
+        let left = self.streams.fetch_sub(1, Ordering::AcqRel) - 1;
+        let keys = standing.keys.lock();
+        if left == 0 && !keys.is_complete() {
+            let parts = keys.parts();
+            return internal_err!("JOIN-I1: all chunks have come, and {parts} parts are kept");
+        }
+        Ok(())
+    }
+}
+
+impl InSequence {
+    /// A chunk that need not be read, by its position in the sequence; it is the caller's now.
+    pub(super) fn take_unread(&self) -> Option<usize> {
+        self.unread.lock().pop()
+    }
+
+    /// Where a chunk stands in the sequence.
+    ///
+    /// # Errors
+    /// If it is not wanted: a bug.
+    pub(super) fn place_of(&self, chunk: usize) -> Result<usize> {
+        match self.places.get(&chunk) {
+            Some(place) => Ok(*place),
+            None => internal_err!("JOIN-I1: chunk {chunk} is not wanted"),
+        }
+    }
+
+    /// The bounds of the keys of the chunk at a position.
+    pub(super) fn bounds_of(&self, place: usize) -> (&Key, &Key) {
+        let chunk = &self.chunks[place];
+        (&chunk.low, &chunk.high)
+    }
+
+    /// Whether rows with the first of these bounds, and with the last, are to be kept aside.
+    pub(super) fn borders_of(&self, place: usize) -> (bool, bool) {
+        self.keys.lock().borders_of(place)
+    }
+
+    /// The keys that may have been complete when the chunk at a position had come.
+    pub(super) fn reach_of(&self, place: usize) -> (Bound<Key>, Bound<Key>) {
+        self.keys.lock().reach_of(place)
+    }
+
+    /// The chunk at a position was worked on, or will not be. Gives what is complete now, if
+    /// anything.
+    ///
+    /// # Errors
+    /// If it came before: a bug.
+    pub(super) fn came(
+        &self,
+        place: usize,
+        low: Vec<Kept>,
+        high: Vec<Kept>,
+    ) -> Result<Option<Complete<Key, Kept>>> {
+        let came = self.keys.lock().came(place, low, high);
+        came.or_else(|error: KeyRangeError| internal_err!("JOIN-I1: {error}"))
+    }
+
+    /// The error for a chunk at a position that has keys beyond its bounds.
+    pub(super) fn out_of_bounds(&self, place: usize) -> DataFusionError {
+        let chunk = self.chunks[place].chunk;
+        out_of_order(&self.running, chunk, &self.plan.driver.column, false)
+    }
+}
+
+/// The chunks that are wanted of the driving table, from the least key to the greatest; `None` if
+/// they stand in no sequence, or there are none.
+fn driver_chunks(running: &Running, side: &Side) -> Result<Option<Vec<DriverChunk>>> {
+    let Some(wanted) = wanted(running, &side.scan, side.at)? else {
+        return Ok(None);
+    };
+    let Found::InOrder(sequence) = sequence(&wanted.bounds, None) else {
+        return Ok(None);
+    };
+    let mut chunks = Vec::with_capacity(sequence.units.len());
+    for (file, at) in sequence.units {
+        let Some((low, high)) = bounds_of(&wanted, file, at) else {
+            return Ok(None);
+        };
+        let chunk = wanted.chunks[file][at];
+        chunks.push(DriverChunk { chunk, low, high });
+    }
+    if sequence.options.descending {
+        chunks.reverse();
+    }
+    Ok((!chunks.is_empty()).then_some(chunks))
+}
+
+/// The chunks that are wanted of the other table; `None` if it is not known which keys they have.
+fn other_chunks(running: &Running, side: &Side) -> Result<Option<Vec<OtherChunk>>> {
+    let Some(wanted) = wanted(running, &side.scan, side.at)? else {
+        return Ok(None);
+    };
+    let mut chunks = Vec::new();
+    for (file, of_file) in wanted.chunks.iter().enumerate() {
+        for (at, chunk) in of_file.iter().enumerate() {
+            let Some((low, high)) = bounds_of(&wanted, file, at) else {
+                return Ok(None);
+            };
+            let chunk = *chunk;
+            chunks.push(OtherChunk { chunk, low, high });
+        }
+    }
+    Ok(Some(chunks))
+}
+
+/// The bounds of the keys of a chunk, none of which is NULL.
+fn bounds_of(wanted: &Wanted, file: usize, at: usize) -> Option<(Key, Key)> {
+    let bounds = &wanted.bounds[file][at];
+    let (low, high) = bounds.values.clone().filter(|_| bounds.nulls == Some(0))?;
+    Some((Key(low), Key(high)))
+}
