@@ -255,7 +255,9 @@ async fn what_stands_above_gets_its_rows_divided_and_sorted() {
         "SELECT count(*), sum(l_quantity), max(o_totalprice) FROM orders JOIN lineitem ON o_orderkey = l_orderkey",
     ] {
         let expected = plain_rows(&plain, sql).await;
-        assert!(is_clustered(&session, sql).await, "{sql}");
+        // With customer, orders is joined to it first, and what comes out is no scan.
+        let clustered = !sql.contains("customer");
+        assert_eq!(is_clustered(&session, sql).await, clustered, "{sql}");
         assert_eq!(rows(&session, sql).await, expected, "{sql}");
     }
 }

@@ -11,8 +11,8 @@
 //! once, so who joins the rows of both tables interval by interval joins each row once.
 //! Not here: the other table, what a join does, and the order of chunks: all are the driver's.
 //! Bounds: O(chunks) memory, O(parts) for each chunk.
-//! KEY-I1: each key is in exactly one interval that is given out. KEY-I2: a part is given back once,
-//! with the interval that its key is in. KEY-I3: when all chunks have come no part is kept.
+//! KEY-I1: each key is in exactly one interval that is given out. KEY-I2: a part is given back
+//! once, with the interval that its key is in. KEY-I3: when all chunks have come no part is kept.
 //! Source: [Zukowski09 §7.5.2], Cooperative Merge Join; we differ: one table's chunks are the
 //! joined table's.
 

@@ -3,7 +3,8 @@
 //! The chunks that may have such rows are read when they are asked for: a scan of exactly these,
 //! by which the buffer manager knows that they are wanted and shares what others read. A chunk of
 //! this table may serve several chunks of the driving one, so a few stay as they are, decoded.
-//! Cancel safety: who is dropped while a chunk comes takes it along; the next who needs it reads it.
+//! Cancel safety: a reader that is dropped while a chunk comes takes it along; the next reader that
+//! needs the chunk reads it.
 //! Bounds: [`KEPT_BEYOND_PARTITIONS`] chunks more than there are partitions, and while rows are
 //! looked for those that they are in; a chunk that nobody can need any more goes at once.
 //! JOIN-I2: a row is found by who asks for its key, however often its chunk is read.

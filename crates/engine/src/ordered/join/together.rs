@@ -7,7 +7,8 @@
 //! read if rows without a partner do not count.
 //! JOIN-I1: every chunk of the driving table that is wanted comes once, with or without rows; when
 //! all have, no row is kept. The last stream of an execution looks.
-//! Bounds: for each chunk the rows of two keys, which are kept until the chunks beside it have come.
+//! Bounds: for each chunk the rows of two keys, which are kept until the chunks beside it have
+//! come.
 
 use std::collections::HashMap;
 use std::ops::Bound;
