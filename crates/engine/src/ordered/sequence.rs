@@ -273,16 +273,16 @@ mod tests {
         }
     }
 
-    const fn declared(of: DeclaredOf) -> Option<Declared> {
+    const fn declared(of: DeclaredOf) -> Declared {
         let options = SortOptions {
             descending: false,
             nulls_first: false,
         };
-        Some(Declared { options, of })
+        Declared { options, of }
     }
 
-    const ASC: Option<Declared> = declared(DeclaredOf::Files);
-    const ROW_GROUPS_ASC: Option<Declared> = declared(DeclaredOf::RowGroups);
+    const ASC: Option<Declared> = Some(declared(DeclaredOf::Files));
+    const ROW_GROUPS_ASC: Option<Declared> = Some(declared(DeclaredOf::RowGroups));
 
     #[test]
     fn bounds_that_touch_are_in_sequence_and_those_that_overlap_are_not() {

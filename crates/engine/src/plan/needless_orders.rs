@@ -51,9 +51,9 @@ pub(super) fn forget(
     let (required, keeps) = (node.required_input_ordering(), node.maintains_input_order());
     let mut children = Vec::with_capacity(before.len());
     for (at, child) in before.into_iter().enumerate() {
-        let requires = required.get(at).is_none_or(Option::is_some);
+        let needs = required.get(at).is_none_or(Option::is_some);
         let passes_on = counts && keeps.get(at).is_none_or(|keeps| *keeps);
-        let counts = requires || passes_on || counts_silently(node, child, counts);
+        let counts = needs || passes_on || counts_silently(node, child, counts);
         children.push(forget(child, counts, is_free)?);
     }
     replace_children_if_necessary(Arc::clone(node), children)

@@ -159,10 +159,10 @@ async fn rows_are_plain_datafusion_s_under_every_policy() {
         session.set("coscan.storage_model", "dsm").unwrap();
     }
     let sql = QUERIES[0];
-    let plan = rows_in_order(&session, &format!("EXPLAIN ANALYZE {sql}")).await;
-    let plan = plan.concat();
-    assert!(plan.contains("not_in_order=0"), "{plan}");
-    assert!(!plan.contains("chunks_joined=0"), "{plan}");
+    let analyzed = rows_in_order(&session, &format!("EXPLAIN ANALYZE {sql}")).await;
+    let analyzed = analyzed.concat();
+    assert!(analyzed.contains("not_in_order=0"), "{analyzed}");
+    assert!(!analyzed.contains("chunks_joined=0"), "{analyzed}");
     let ordered = format!("{sql} ORDER BY l.v, o.v, o.k LIMIT 50");
     assert!(is_clustered(&session, &ordered).await);
     assert_eq!(

@@ -124,7 +124,7 @@ async fn devices_and_workers_may_be_few_or_many() {
     ] {
         let about = format!("{count} {partitions} {decode_threads} {parallelism:?} {memory}");
         let names: Vec<&str> = names[..count].iter().map(String::as_str).collect();
-        let named: Vec<(&str, Option<u64>)> = names.iter().map(|name| (*name, None)).collect();
+        let limits: Vec<(&str, Option<u64>)> = names.iter().map(|name| (*name, None)).collect();
         let session = session(
             EngineConfig {
                 chunk_bytes: 16 << 10,
@@ -132,7 +132,7 @@ async fn devices_and_workers_may_be_few_or_many() {
                 target_partitions: Some(partitions),
                 decode_threads: Some(decode_threads),
                 parallelism,
-                devices: devices(folder.path(), &named),
+                devices: devices(folder.path(), &limits),
                 ..config()
             },
             &[],

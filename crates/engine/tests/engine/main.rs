@@ -12,6 +12,7 @@
 mod bad_files;
 mod blooms;
 mod candidates;
+mod clustered_joins;
 mod common;
 mod declustered;
 mod devices_under_load;
@@ -34,7 +35,6 @@ mod left_behind;
 mod mutants;
 mod narrow_arrays;
 mod object_store;
-mod clustered_joins;
 mod ordered_aggregates;
 mod pages;
 mod power_loss;

@@ -44,8 +44,8 @@ const KEYS: u64 = 32;
 impl Queries {
     /// On a table of these keys, of which the last device has those above `last`.
     pub(crate) fn draw(keys: &RangeInclusive<i64>, last: i64, seed: u64) -> Self {
-        let (least, most) = (*keys.start(), *keys.end());
-        let at = |quarters: i64| least + (most - least) / 4 * quarters;
+        let (first, end) = (*keys.start(), *keys.end());
+        let at = |quarters: i64| first + (end - first) / 4 * quarters;
         let mut all = Vec::new();
         let mut add = |name: String, sql: String| {
             all.push(Query { name, sql });
@@ -109,7 +109,7 @@ impl Queries {
             ),
         ];
         let mut random = Random::new(seed);
-        let orders = most.unsigned_abs() / KEYS * KEYS_USED;
+        let orders = end.unsigned_abs() / KEYS * KEYS_USED;
         let points = (0..POINTS).map(|number| {
             let order = random.below(orders.max(1));
             let key = order / KEYS_USED * KEYS + order % KEYS_USED + 1;
