@@ -1,8 +1,9 @@
 //! How is the program linked, so that nobody keeps what he does not need?
 //!
 //! Of some 900 MB that the linker would write, 700 are tables of lines, of no use but to debuggers
-//! and to the lines in backtraces. They go when the program is linked, so dependencies need not be
-//! compiled in any other way. Names of functions stay: `perf` and backtraces show them.
+//! and to the lines in backtraces. Dependencies are compiled without them (`Cargo.toml`); those of
+//! our crates and of the standard library go when the program is linked. Names of functions stay:
+//! `perf` and backtraces show them.
 //! Panics name file and line as ever, for these are compiled in.
 //!
 //! `COSCAN_KEEP_LINES=1` keeps the lines.
