@@ -7,7 +7,8 @@
 //! ahead and hold them in channels for as long as the client likes.
 //! Not here: where batches wait (`waiting.rs`); how rows are written (`rows.rs`).
 //!
-//! S2: at most one batch a partition, and one that was put aside, wait for the client.
+//! S2: at most one batch a partition, and one that was put aside, wait for the client, entered in
+//! the query's memory as long as they are in memory, and so is the one that is being sent.
 //! S3: dropping a [`Running`] aborts its tasks, which drops the streams.
 //! S4: a panic in a task comes back as a [`Failure`].
 //! S6: what waits for an idle client is on disk.
@@ -20,6 +21,7 @@ use coscan::tasks::QueryTasks;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use futures::{FutureExt, StreamExt};
 use tokio::runtime::Handle;
@@ -45,6 +47,8 @@ pub(crate) struct Running {
     queue: Arc<Queue>,
     runtime: Handle,
     tasks: Vec<Task<()>>,
+    /// What the batch takes that was taken last.
+    taken: Option<MemoryReservation>,
 }
 
 impl Running {
@@ -70,6 +74,7 @@ impl Running {
             tasks: pumps.collect(),
             runtime: runtime.clone(),
             queue,
+            taken: None,
         }
     }
 
@@ -78,13 +83,17 @@ impl Running {
         stalled.enter(&self.queue, memory);
     }
 
-    /// The next batch, or `None` after the last. Cancel safe.
+    /// The next batch, or `None` after the last. The one before it is done with. Cancel safe.
     pub(crate) async fn next(&mut self) -> Result<Option<RecordBatch>, Failure> {
+        self.taken = None;
         loop {
             let mut changed = pin!(self.queue.changed());
             changed.as_mut().enable();
             match self.queue.take() {
-                Taken::Batch(batch) => return batch.map(Some),
+                Taken::Batch(batch, held) => {
+                    self.taken = held;
+                    return batch.map(Some);
+                }
                 Taken::End => return Ok(None),
                 Taken::NotYet => changed.await,
             }
@@ -94,6 +103,7 @@ impl Running {
     /// Puts aside what is left of the batch taken last: it comes next. The client is idle from now
     /// on.
     pub(crate) fn put_aside(&mut self, rest: RecordBatch) {
+        self.taken = None;
         let number = self.queue.put_aside(rest);
         let queue = Arc::clone(&self.queue);
         let keep = async move { queue.keep(number).await };
@@ -295,7 +305,8 @@ mod tests {
             let first = running.next().await.unwrap().unwrap();
             running.put_aside(first.slice(1, first.num_rows() - 1));
             if fits {
-                eventually("S6: not entered", || pool.reserved() > 0).await;
+                eventually("S6: not kept", || running.queue.stay() == 2).await;
+                assert!(pool.reserved() > 0, "S9");
                 assert_eq!(rest(&mut running).await, (1..4 * ROWS).collect::<Vec<_>>());
                 assert_eq!(pool.reserved(), 0);
                 continue;
@@ -303,6 +314,31 @@ mod tests {
             eventually("S6: it stays", || running.queue.has_failed()).await;
             assert!(running.next().await.is_err());
         }
+    }
+
+    #[tokio::test]
+    async fn what_waits_and_what_is_being_sent_is_entered() {
+        let builder =
+            RuntimeEnvBuilder::new().with_memory_pool(Arc::new(GreedyMemoryPool::new(1 << 20)));
+        let (mut running, environment) = running(vec![partition(0, &Arc::default())], builder);
+        let reserved = || environment.memory_pool.reserved();
+        let first = running.next().await.unwrap().unwrap();
+        // Numbers of eight bytes, and a text in two of three rows.
+        let of_one = 8 * first.num_rows()..64 * first.num_rows();
+        eventually("S9: the second one", || reserved() >= 2 * of_one.start).await;
+        assert!(reserved() < 2 * of_one.end, "{}", reserved());
+        running.put_aside(first.slice(500, 500));
+        eventually("S6: both on disk", || running.queue.on_disk() == 2).await;
+        assert_eq!(reserved(), 0, "on disk it takes no memory");
+        let half = running.next().await.unwrap().unwrap();
+        assert_eq!(half.num_rows(), 500);
+        let now = reserved();
+        assert!(now >= of_one.start / 2, "S9: what is being sent: {now}");
+        assert_eq!(
+            rest(&mut running).await,
+            (ROWS..4 * ROWS).collect::<Vec<_>>()
+        );
+        assert_eq!(reserved(), 0);
     }
 
     #[tokio::test]

@@ -1,10 +1,13 @@
 //! The simple query protocol: a text of statements in, their results out, one after the other.
 //! And what both protocols share: carrying out one statement.
 
+use std::pin::pin;
+
 use datafusion::sql::parser::Statement as DfStatement;
 use pgwire::messages::PgWireBackendMessage;
 use pgwire::messages::response::{CommandComplete, EmptyQueryResponse, TransactionStatus};
 use pgwire::messages::startup::ParameterStatus;
+use tokio::time::sleep;
 
 use crate::cancel::Interrupt;
 use crate::connection::{Connection, Halt, supervise};
@@ -16,6 +19,7 @@ use crate::portal::{Portal, Prepared, State};
 use crate::rows::{FLUSH_BYTES, Rows};
 use crate::session::Outcome;
 use crate::statement::Action;
+use crate::waiting::IDLE_AFTER;
 
 impl Connection {
     /// A Query message. What follows a failed statement is not run.
@@ -276,7 +280,7 @@ impl Connection {
             while rows.is_loaded() && sent < max {
                 sent += rows.put_rows(self.wire.buffer(), max - sent)?;
                 if self.wire.buffer().len() >= FLUSH_BYTES {
-                    self.flush(interrupt).await?;
+                    self.flush_rows(rows, interrupt).await?;
                 }
             }
             if sent == max {
@@ -303,6 +307,18 @@ impl Connection {
                 }
             }
         }
+    }
+
+    /// Writes out what is ready. If the client does not read, what is left of the batch waits with
+    /// those behind it (S6).
+    async fn flush_rows(&mut self, rows: &mut Rows, interrupt: &mut Interrupt) -> Result<(), Halt> {
+        let mut flushed = pin!(self.flush(interrupt));
+        tokio::select! {
+            biased;
+            flushed = &mut flushed => return flushed,
+            () = sleep(IDLE_AFTER) => rows.put_aside(),
+        }
+        flushed.await
     }
 
     async fn flush(&mut self, interrupt: &mut Interrupt) -> Result<(), Halt> {

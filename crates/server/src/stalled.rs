@@ -4,14 +4,18 @@
 //! have stopped reading can be all the memory that there is, and then every other join is refused
 //! for as long as the three clients like. So when an operator has been refused memory, the query is
 //! ended that holds the most of those whose clients have not come back for [`STALLED_AFTER`].
-//! While nobody is refused, a client may take its time.
+//! While nobody is refused, a client may take its time. Where many do that together, ten seconds
+//! for each would be minutes for those who wait: so those that have not come back for
+//! [`CROWDING_AFTER`] have half of the memory at most, all together.
 //!
 //! Idea: a query reserves through a pool of its own, which counts and passes on.
 //! Not here: where the rows wait meanwhile (`waiting.rs`), idle sessions (`cancel.rs`).
-//! Bounds: a look a second goes through all queries that have begun to run; each ends at most one.
+//! Bounds: a look a second goes through all queries that have begun to run.
 //!
-//! S8: who does not read keeps nobody from memory for longer than [`STALLED_AFTER`] and a look.
+//! S8: who does not read keeps nobody from memory for longer than [`STALLED_AFTER`] and a look, and
+//! nobody from half of it for longer than [`CROWDING_AFTER`] and a look.
 
+use std::cmp::Reverse;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -29,6 +33,10 @@ use crate::waiting::Queue;
 
 /// A client that has not come back for so long does not read.
 const STALLED_AFTER: Duration = Duration::from_secs(10);
+/// Nor is one that pauses for so long to be waited for where such clients have most of the memory.
+const CROWDING_AFTER: Duration = Duration::from_secs(2);
+/// The part of memory that they may have while others are refused, as a divisor.
+const CROWD_PART: usize = 2;
 /// How often somebody looks.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(1);
 
@@ -65,7 +73,7 @@ impl Stalled {
         queries.push((Arc::downgrade(queue), memory));
     }
 
-    /// Ends a query if others are refused memory and its client does not read.
+    /// Ends queries if others are refused memory and their clients do not read.
     pub(crate) fn look(&self) {
         let refusals = self.refusals.load(Ordering::Relaxed);
         let before = self.refusals_seen.swap(refusals, Ordering::Relaxed);
@@ -75,24 +83,36 @@ impl Stalled {
         if refusals == before {
             return;
         }
-        let stalled = queries.iter().filter_map(|(queue, memory)| {
+        let limit = queries.first().map_or(0, |(_, memory)| memory.bytes_max());
+        let silent = queries.iter().filter_map(|(queue, memory)| {
             let queue = queue.upgrade()?;
             let held = memory.held.load(Ordering::Relaxed);
-            let is_stalled = held > 0 && queue.idle(now) >= STALLED_AFTER;
-            is_stalled.then_some((held, queue))
+            let idle = queue.idle(now);
+            (held > 0 && idle >= CROWDING_AFTER).then_some((held, idle, queue))
         });
-        let most = stalled.max_by_key(|(held, _)| *held);
+        let mut silent: Vec<_> = silent.collect();
         drop(queries);
-        if let Some((held, queue)) = most {
+        silent.sort_by_key(|(held, ..)| Reverse(*held));
+        let stalled = |idle: Duration| idle >= STALLED_AFTER;
+        let one = silent.iter().position(|(_, idle, _)| stalled(*idle));
+        let mut gone: Vec<_> = one.map(|at| silent.remove(at)).into_iter().collect();
+        let mut held: usize = silent.iter().map(|(held, ..)| held).sum();
+        let crowding = silent.into_iter().take_while(|(own, ..)| {
+            let crowd = held > limit / CROWD_PART;
+            held -= own;
+            crowd
+        });
+        gone.extend(crowding);
+        for (held, idle, queue) in gone {
             log::warn!("a query that holds {held} bytes is ended: its client does not read");
-            queue.end(ended);
+            queue.end(|| ended(idle));
         }
     }
 }
 
 /// What its client is told when it comes back.
-fn ended() -> Failure {
-    let seconds = STALLED_AFTER.as_secs();
+fn ended(idle: Duration) -> Failure {
+    let seconds = idle.as_secs();
     let text = format!(
         "the query was ended: its rows had not been read for {seconds} s, and others needed its memory"
     );
@@ -106,6 +126,16 @@ pub(crate) struct QueryMemory {
     /// Bytes.
     held: AtomicUsize,
     refusals: Arc<AtomicU64>,
+}
+
+impl QueryMemory {
+    /// What all queries may have together.
+    fn bytes_max(&self) -> usize {
+        match self.pool.memory_limit() {
+            MemoryLimit::Finite(bytes) => bytes,
+            _ => usize::MAX,
+        }
+    }
 }
 
 impl MemoryPool for QueryMemory {
@@ -212,7 +242,7 @@ mod tests {
         stalled.look();
         assert_eq!(ended(), [true, true, false, false]);
         assert_eq!(session.memory_pool.reserved(), 600);
-        let Taken::Batch(Err(why)) = large.take() else {
+        let Taken::Batch(Err(why), _) = large.take() else {
             panic!("its client is not told");
         };
         assert!(why.to_string().contains("not been read"), "{why}");
@@ -223,5 +253,44 @@ mod tests {
         assert!(matches!(large.take(), Taken::NotYet));
         large.end_pump();
         assert!(matches!(large.take(), Taken::End));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn those_who_pause_have_half_of_the_memory_at_most() {
+        let builder =
+            RuntimeEnvBuilder::new().with_memory_pool(Arc::new(GreedyMemoryPool::new(1_000)));
+        let session = builder.build().unwrap();
+        let stalled = Stalled::default();
+        let paused: Vec<_> = [300, 150, 200, 250]
+            .map(|bytes| query(&stalled, &session, bytes))
+            .into();
+        let (active, active_join) = query(&stalled, &session, 0);
+        let ended = || {
+            let ended = paused.iter().map(|(queue, _)| queue.has_ended());
+            ended.collect::<Vec<_>>()
+        };
+        let refuse_after = |pause| {
+            let session = &session;
+            let (stalled, active, active_join) = (&stalled, &active, &active_join);
+            async move {
+                tokio::time::advance(pause).await;
+                assert!(matches!(active.take(), Taken::NotYet));
+                assert!(active_join.try_grow(101).is_err());
+                stalled.look();
+                session.memory_pool.reserved()
+            }
+        };
+        assert_eq!(refuse_after(CROWDING_AFTER / 2).await, 900);
+        assert_eq!(ended(), [false; 4], "they may come back any moment");
+        assert_eq!(refuse_after(CROWDING_AFTER).await, 900);
+        // 900 of 1,000, then 600; 350 are half or less.
+        assert_eq!(ended(), [true, false, false, true]);
+        assert!(!active.has_ended());
+        assert_eq!(refuse_after(CROWDING_AFTER).await, 900);
+        assert_eq!(
+            ended(),
+            [true, false, false, true],
+            "their memory is still to come"
+        );
     }
 }

@@ -6,9 +6,10 @@
 //! Not here: who computes them (`running.rs`).
 //! Bounds: a keeper looks at all that waits, a batch a partition, whenever something changes.
 //!
-//! S6: what waits for an idle client is on disk. Where that fails it is entered in the pool, or the
-//! query fails.
+//! S6: what waits for an idle client is on disk; where that fails it stays if the memory is there,
+//! else the query fails.
 //! S7: batches are taken in the order in which they were put, each once.
+//! S9: what is in memory is entered in the pool, until the client's side is done with it.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -64,20 +65,27 @@ struct Waiting {
 enum Place {
     Memory {
         batch: Result<RecordBatch, Failure>,
-        /// Of a batch that has no place on disk.
+        /// What it takes; a failure takes nothing.
         held: Option<MemoryReservation>,
+        /// Whether it has no place on disk.
+        stays: bool,
     },
     Disk,
 }
 
 impl Place {
-    fn memory(batch: Result<RecordBatch, Failure>) -> Self {
-        Self::Memory { batch, held: None }
+    fn failed(why: Failure) -> Self {
+        Self::Memory {
+            batch: Err(why),
+            held: None,
+            stays: true,
+        }
     }
 }
 
 pub(crate) enum Taken {
-    Batch(Result<RecordBatch, Failure>),
+    /// With what it takes, for as long as it is there.
+    Batch(Result<RecordBatch, Failure>, Option<MemoryReservation>),
     End,
     NotYet,
 }
@@ -92,14 +100,16 @@ enum Step {
     Write(RecordBatch),
     /// The client wants it.
     Read,
+    /// There is a file with it already, and what it took in memory is let go.
+    Left(Place),
 }
 
 impl State {
-    fn number(&mut self, batch: Result<RecordBatch, Failure>) -> Waiting {
+    fn number(&mut self, place: Place) -> Waiting {
         self.next_number += 1;
         Waiting {
             number: self.next_number,
-            place: Place::memory(batch),
+            place,
         }
     }
 
@@ -122,10 +132,9 @@ impl State {
             Place::Disk if asked => Step::Read,
             Place::Disk
             | Place::Memory { batch: Err(_), .. }
-            | Place::Memory { held: Some(_), .. } => Step::Wait(None),
+            | Place::Memory { stays: true, .. } => Step::Wait(None),
             Place::Memory { batch: Ok(_), .. } if idle && written => {
-                *place = Place::Disk;
-                Step::Wait(None)
+                Step::Left(mem::replace(place, Place::Disk))
             }
             Place::Memory {
                 batch: Ok(batch), ..
@@ -177,7 +186,7 @@ impl Queue {
             return;
         }
         state.ended = true;
-        let last = state.number(Err(why()));
+        let last = state.number(Place::failed(why()));
         let gone = mem::replace(&mut state.waiting, VecDeque::from([last]));
         drop(state);
         drop(gone);
@@ -189,14 +198,38 @@ impl Queue {
         self.lock().ended
     }
 
+    /// A batch in memory, entered (S9).
+    fn entered(&self, batch: Result<RecordBatch, Failure>) -> Place {
+        let batch = match batch {
+            Ok(batch) => batch,
+            Err(why) => return Place::failed(why),
+        };
+        let held = self.reservation();
+        // It is there already: others have to make do with less.
+        held.grow(bytes_of(&batch));
+        Place::Memory {
+            batch: Ok(batch),
+            held: Some(held),
+            stays: false,
+        }
+    }
+
+    fn reservation(&self) -> MemoryReservation {
+        // No spiller: it would take a part of the memory that operators that spill are sure of.
+        MemoryConsumer::new(WHAT).register(&self.environment.memory_pool)
+    }
+
     /// Puts a batch behind the others. Its number is for its keeper; `None` if nothing more is to
     /// be computed.
     pub(crate) fn put(&self, batch: Result<RecordBatch, Failure>) -> Option<u64> {
+        let place = self.entered(batch);
         let mut state = self.lock();
         if state.ended {
+            // Not within the lock: memory that is let go wakes others.
+            drop(state);
             return None;
         }
-        let last = state.number(batch);
+        let last = state.number(place);
         let number = last.number;
         state.waiting.push_back(last);
         drop(state);
@@ -206,8 +239,9 @@ impl Queue {
 
     /// Puts a batch before the others.
     pub(crate) fn put_aside(&self, rest: RecordBatch) -> u64 {
+        let place = self.entered(Ok(rest));
         let mut state = self.lock();
-        let first = state.number(Ok(rest));
+        let first = state.number(place);
         let number = first.number;
         state.waiting.push_front(first);
         state.idle_since = Instant::now();
@@ -241,7 +275,7 @@ impl Queue {
             self.changed.notify_waiters();
         }
         match taken.map(|first| first.place) {
-            Some(Place::Memory { batch, .. }) => Taken::Batch(batch),
+            Some(Place::Memory { batch, held, .. }) => Taken::Batch(batch, held),
             Some(Place::Disk) | None => Taken::NotYet,
         }
     }
@@ -271,11 +305,13 @@ impl Queue {
                         Some(file) => self.read(file).await,
                         None => Err(lost()),
                     };
+                    let read = self.entered(read);
                     if let Some((place, _)) = self.lock().place(number) {
-                        *place = Place::memory(read);
+                        *place = read;
                     }
                     self.changed.notify_waiters();
                 }
+                Step::Left(place) => drop(place),
             }
         }
     }
@@ -308,19 +344,38 @@ impl Queue {
 
     /// What cannot be written stays, if the memory is there.
     fn hold(&self, number: u64, batch: &RecordBatch, failure: Failure) {
-        let held = MemoryConsumer::new(WHAT).register(&self.environment.memory_pool);
-        let fits = held.try_grow(batch.get_array_memory_size());
-        let mut state = self.lock();
-        if let Some((place, _)) = state.place(number) {
-            *place = match fits {
-                Ok(()) => Place::Memory {
-                    batch: Ok(batch.clone()),
-                    held: Some(held),
-                },
-                Err(_) => Place::memory(Err(failure)),
-            };
+        let entered = match self.lock().place(number) {
+            Some((Place::Memory { held, .. }, _)) => held.take(),
+            _ => None,
+        };
+        let held = entered.unwrap_or_else(|| self.reservation());
+        held.free();
+        let kept = match held.try_grow(bytes_of(batch)) {
+            Ok(()) => Place::Memory {
+                batch: Ok(batch.clone()),
+                held: Some(held),
+                stays: true,
+            },
+            Err(_) => Place::failed(failure),
+        };
+        if let Some((place, _)) = self.lock().place(number) {
+            *place = kept;
         }
     }
+}
+
+/// What a batch takes that may be a part of larger arrays: those are counted by whoever made them,
+/// and go when their other parts do.
+fn bytes_of(batch: &RecordBatch) -> usize {
+    let columns = batch.columns().iter();
+    let bytes = columns.map(|column| {
+        let whole = column.get_array_memory_size();
+        column
+            .to_data()
+            .get_slice_memory_size()
+            .map_or(whole, |part| part.min(whole))
+    });
+    bytes.sum()
 }
 
 /// A batch that has a keeper.
@@ -336,7 +391,7 @@ impl Drop for Kept<'_> {
         if let Some((place, _)) = state.place(self.number)
             && matches!(place, Place::Disk)
         {
-            *place = Place::memory(Err(stopping()));
+            *place = Place::failed(stopping());
         }
         drop(state);
         self.queue.changed.notify_waiters();
@@ -354,7 +409,7 @@ fn lost() -> Failure {
 const WHAT: &str = "rows that wait for their client";
 
 /// As long as a consumer of a scan may be silent before its chunk lapses.
-const IDLE_AFTER: Duration = Duration::from_millis(500);
+pub(crate) const IDLE_AFTER: Duration = Duration::from_millis(500);
 
 #[cfg(test)]
 impl Queue {
@@ -362,6 +417,23 @@ impl Queue {
         let state = self.lock();
         let places = state.waiting.iter().map(|one| &one.place);
         places.filter(|place| matches!(place, Place::Disk)).count()
+    }
+
+    /// How many stay in memory, for they have no place on disk.
+    pub(crate) fn stay(&self) -> usize {
+        let state = self.lock();
+        let places = state.waiting.iter().map(|one| &one.place);
+        let stay = |place: &&Place| {
+            matches!(
+                place,
+                Place::Memory {
+                    stays: true,
+                    batch: Ok(_),
+                    ..
+                }
+            )
+        };
+        places.filter(stay).count()
     }
 
     pub(crate) fn has_failed(&self) -> bool {

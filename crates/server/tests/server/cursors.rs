@@ -1,6 +1,7 @@
 //! Promised: clients that stop (cursors of which one row was fetched, clients that do not read
 //! their socket) hold neither frames nor the right to decode, and a scan beside them takes its time
-//! and no more; when they go on, they get the rest of their rows, each once (I5, I8).
+//! and no more; when they go on, they get the rest of their rows, each once (I5, I8). Rows that
+//! wait for them are on disk, also those of the batch in which they have stopped (S6).
 
 use std::path::Path;
 use std::pin::pin;
@@ -9,6 +10,8 @@ use std::time::{Duration, Instant};
 use coscan::{Engine, EngineConfig};
 use futures::future::{join, join_all};
 use futures::{StreamExt, TryStreamExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
 use crate::common::TestServer;
@@ -185,4 +188,55 @@ async fn clients_that_do_not_read_hold_nothing_and_go_on() {
     });
     assert_eq!(rows.count().await, 3 * ROWS);
     paused.abort();
+}
+
+/// A startup message of protocol 3.0, and a query of 4,000 rows of 4,000 characters: one batch, of
+/// which a socket's buffers take a part.
+fn large_query() -> Vec<u8> {
+    let startup = b"\0\x03\0\0user\0me\0\0";
+    let query = b"SELECT repeat('x', 4000) FROM generate_series(1, 4000)\0";
+    let length = |bytes: &[u8]| u32::try_from(bytes.len() + 4).unwrap().to_be_bytes();
+    [&length(startup)[..], startup, b"Q", &length(query), query].concat()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_batch_in_which_a_client_stops_goes_to_disk_and_comes_back() {
+    let config = EngineConfig {
+        memory_bytes: Some(256 << 20),
+        target_partitions: Some(1),
+        ..EngineConfig::default()
+    };
+    let engine = Engine::new(config).unwrap();
+    let server = TestServer::start_on_engine(&engine).await;
+    let mut socket = TcpStream::connect(server.addr).await.unwrap();
+    socket.write_all(&large_query()).await.unwrap();
+    let on_disk = || engine.runtime().disk_manager.used_disk_space();
+    let begun = Instant::now();
+    // It holds what a connection and its statement may hold, and no rows.
+    while on_disk() == 0 || engine.metrics().operator_bytes > 2 << 20 {
+        assert!(begun.elapsed() < Duration::from_secs(20), "S6: in memory");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let mut rows = 0;
+    loop {
+        let kind = socket.read_u8().await.unwrap();
+        let length = socket.read_u32().await.unwrap() as usize - 4;
+        let mut body = vec![0; length];
+        socket.read_exact(&mut body).await.unwrap();
+        match kind {
+            b'D' => {
+                assert_eq!(length, 2 + 4 + 4000);
+                assert!(body[6..].iter().all(|byte| *byte == b'x'));
+                rows += 1;
+            }
+            b'E' => panic!("{}", String::from_utf8_lossy(&body)),
+            b'C' => break,
+            _ => {}
+        }
+    }
+    assert_eq!(rows, 4000);
+    while on_disk() > 0 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "a file is left");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
