@@ -119,10 +119,7 @@ async fn a_declared_order_is_delivered() {
         let plan = session.explain(sql).await.expect("a plan");
         assert!(!plan.contains("delivery=ordered"), "{sql}: {plan}");
     }
-    // Which rows a limit takes depends on it, whatever is done with them; and a list shows it.
-    let list = "SELECT array_agg(k) = (SELECT array_agg(v ORDER BY v) FROM (SELECT k AS v FROM t)) \
-                FROM (SELECT k FROM t ORDER BY k)";
-    assert_eq!(rows(&session, list).await, ["true"]);
+    // Which rows a limit takes depends on it, whatever is done with them.
     for (limit, sum) in [("LIMIT 3", "3"), ("LIMIT 3 OFFSET 2", "9")] {
         let sql = format!("SELECT sum(k) FROM (SELECT k FROM t ORDER BY k {limit})");
         assert_eq!(rows(&session, &sql).await, [sum], "{sql}");
