@@ -7,8 +7,7 @@
 //! that its own order begins with, and a limit takes the first rows; an operator that keeps its
 //! input's order passes on what is counted on above it.
 //! A scan below a sort of the statement keeps its promise (`swap_scans.rs` marks the others): the
-//! sort may have turned out to be needless, and what is above it (`array_agg`, say) shows nothing
-//! of the order it was given.
+//! sort may have turned out to be needless, and the plan then shows nothing of who counts on it.
 //! Not here: orders that an index can give (`interesting_orders.rs`).
 
 use std::sync::Arc;
