@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """What does it save to work on a chunk once? Eight TPC-H Q6 or Q1 with different parameters at once, on data in memory.
+With `--query both` it is eight of each: two classes of fragments.
 
-    together.py --data FOLDER [--query q1] [--coscan BINARY] [--queries 8] [--rounds 5] [--set NAME=VALUE ...] [--json OUT]
+    together.py --data FOLDER [--query q1|q6|both] [--coscan BINARY] [--queries 8] [--rounds 5] [--set NAME=VALUE ...] [--json OUT]
 
 Idea: processor time of the server, user and kernel, from its /proc entry, before and after the queries; plain
 DataFusion is `SET coscan.cooperative = off` in the same server (alone.py says why). Both sides have run once
@@ -44,7 +45,7 @@ def q1(year, discount, quantity):
             f"where l_shipdate <= date '{last}' group by l_returnflag, l_linestatus order by l_returnflag, l_linestatus")
 
 
-QUERIES = {"q1": q1, "q6": q6}
+QUERIES = {"q1": [q1], "q6": [q6], "both": [q1, q6]}
 
 
 def cpu_of(stat):
@@ -107,7 +108,7 @@ def main(argv):
     parser.add_argument("--json")
     args = parser.parse_args(argv)
     settings = [("coscan.state_cache", "0"), *(one.split("=", 1) for one in args.set)]
-    queries = [QUERIES[args.query](*parameters) for parameters in PARAMETERS[:args.queries]]
+    queries = [query(*parameters) for parameters in PARAMETERS[:args.queries] for query in QUERIES[args.query]]
     server = alone.Server(args)
     try:
         server.connections = {side: connect(server, side, len(queries), settings) for side in alone.SIDES}

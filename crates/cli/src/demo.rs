@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use coscan_bench::coop::{self, CoopOptions};
 use coscan_bench::demo::{self, Scaling};
+use coscan_bench::results::{POLICIES, WITH_FRAGMENTS};
 use coscan_bench::smooth::picture;
 use coscan_bench::{report, table, tpch};
 use coscan_quantities as quantities;
@@ -48,15 +49,19 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let scan_bytes = coop::full_scan_bytes(&path, &options.workload.model)?;
     let scaling = Scaling::new(scan_bytes, options.bandwidth);
     let title = format!("TPC-H lineitem, scale factor {}", options.scale);
-    let coop = CoopOptions {
+    let mut coop = CoopOptions {
         delay: scaling.delay,
         bandwidth: Some(scaling.bandwidth),
         chunk_bytes,
         slow_arithmetic: options.slow_arithmetic,
         ..options.workload.options(path.clone(), title)
     };
+    if coop.policies == POLICIES {
+        coop.policies.push(WITH_FRAGMENTS.to_owned());
+    }
     bench::print(&format!(
-        "{} streams of {} queries over {} ({}), once under each policy.\n{}\n\n",
+        "{} streams of {} queries over {} ({}), once under each policy; {WITH_FRAGMENTS} shares \
+         the work above the scans too.\n{}\n\n",
         coop.streams,
         coop.queries,
         coop.title,

@@ -378,6 +378,11 @@ fn what_was_recorded_can_be_replayed() {
     let recorded = ["sql", "-t", &table, "--small-table-bytes", "0", "--record"];
     let rows = stdout(&coscan(&[&recorded[..], &[log, sql]].concat()));
     assert!(rows.contains("49995000"), "{rows}");
+    let written = std::fs::read_to_string(log).unwrap();
+    assert!(
+        written.contains("ChunkJobBegun"),
+        "a log of chunk jobs, too"
+    );
     let replayed = stdout(&coscan(&["sim", "replay", log]));
     assert!(
         replayed.contains("all the same") && !replayed.contains("cut off"),

@@ -55,6 +55,7 @@ fn a_tiny_demo_makes_a_table_and_a_report() {
             "attach",
             "elevator",
             "relevance",
+            "relevance+fragments",
             "average stream time",
             "r.html",
         ] {
@@ -63,6 +64,7 @@ fn a_tiny_demo_makes_a_table_and_a_report() {
         assert!(output.stderr.is_empty(), "no progress bar in a pipe");
         let report = std::fs::read_to_string(folder.path().join("r.html")).unwrap();
         assert!(report.contains("<svg") && !report.contains("NaN"));
+        assert!(report.contains("Who computed what for whom under relevance+fragments"));
         // Scans by an index: two queries by four paths, and what they were run on.
         assert_eq!(report.matches("Which page was read when").count(), 2);
         for words in [
@@ -80,7 +82,13 @@ fn a_tiny_demo_makes_a_table_and_a_report() {
             assert!(!policy["trace"].as_array().unwrap().is_empty());
             assert!(policy["io_bytes"].as_u64().unwrap() > 0);
             assert!(policy["avg_stream_s"].as_f64().unwrap() > 0.0);
+            assert!(
+                policy["jobs"].is_null(),
+                "the papers' policies share no work"
+            );
         }
+        let jobs = json["policies"]["relevance+fragments"]["jobs"].as_array();
+        assert!(!jobs.unwrap().is_empty());
     }
 }
 

@@ -106,6 +106,20 @@ pub(crate) struct Counters {
     pub(crate) sched_cpu: Duration,
     /// Operators of which a query took what another's run gave.
     pub(crate) satellites: u64,
+    /// Chunks of which a query found remembered what it wanted.
+    pub(crate) states_remembered: u64,
+}
+
+/// One chunk job.
+pub(crate) struct Job {
+    /// Since the buffer was made.
+    pub(crate) begun: Duration,
+    pub(crate) ended: Duration,
+    pub(crate) chunk: u32,
+    /// The label of the query that began it.
+    pub(crate) label: String,
+    /// Those of the others that it served.
+    pub(crate) served: Vec<String>,
 }
 
 /// What a device has done since it was first used.
@@ -190,6 +204,7 @@ impl Arena {
             decode_bytes: metrics.decode_bytes,
             sched_cpu: Duration::from_nanos(metrics.sched_cpu_ns),
             satellites: metrics.operators_joined,
+            states_remembered: metrics.fragment_states_remembered,
         }
     }
 
@@ -214,6 +229,18 @@ impl Arena {
         self.engine.finish_recording();
     }
 
+    pub(crate) fn jobs(&self) -> Vec<Job> {
+        let jobs = self.engine.job_trace().into_iter();
+        let job = |job: coscan::JobTrace| Job {
+            begun: Duration::from_nanos(job.begun_ns),
+            ended: Duration::from_nanos(job.ended_ns),
+            chunk: job.chunk,
+            label: job.label.to_string(),
+            served: job.served.iter().map(ToString::to_string).collect(),
+        };
+        jobs.map(job).collect()
+    }
+
     pub(crate) fn trace(&self) -> Vec<Load> {
         self.engine
             .trace()
@@ -236,6 +263,7 @@ impl Counters {
             decode_bytes: self.decode_bytes - before.decode_bytes,
             sched_cpu: self.sched_cpu.saturating_sub(before.sched_cpu),
             satellites: self.satellites - before.satellites,
+            states_remembered: self.states_remembered - before.states_remembered,
         }
     }
 }

@@ -19,13 +19,13 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::answer::Answer;
-use crate::arena::{Arena, ArenaConfig, Oracle, Sharing, TableFile, reads_whole_rows};
+use crate::arena::{Arena, ArenaConfig, Job, Oracle, Sharing, TableFile, reads_whole_rows};
 use crate::clients::{self, Ask, Client};
 use crate::cpu;
 use crate::error::{BenchError, Result};
 use crate::layout::Layout;
 use crate::progress::{OnProgress, Progress};
-use crate::results::{CoopResults, POLICIES, PolicyResults, QueryResults};
+use crate::results::{CoopResults, JobResults, POLICIES, PolicyResults, QueryResults};
 use crate::workload::{Mix, Query, Speed, Workload, WorkloadSpec};
 use coscan_quantities::Share;
 
@@ -397,6 +397,8 @@ impl<'a> Plan<'a> {
                 / cpu.as_secs_f64().max(f64::MIN_POSITIVE),
             decode_bytes: counters.decode_bytes,
             trace: trace(&arena),
+            jobs: jobs(&arena),
+            states_remembered: counters.states_remembered,
             ..Default::default()
         };
         let mut answers = Vec::with_capacity(done.len());
@@ -451,16 +453,34 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// The arena's loads, labels read back as places in the list of queries. Times to a tenth of a
-/// millisecond: the file holds thousands of them.
+/// Times to a tenth of a millisecond: the file holds thousands of them.
+fn short(time: Duration) -> f64 {
+    (time.as_secs_f64() * 1e4).round() / 1e4
+}
+
+/// The arena's chunk jobs, labels read back as places in the list of queries.
+fn jobs(arena: &Arena) -> Vec<JobResults> {
+    let job = |job: Job| {
+        let served = job.served.iter().filter_map(|label| label.parse().ok());
+        Some(JobResults {
+            begun_s: short(job.begun),
+            ended_s: short(job.ended),
+            chunk: job.chunk,
+            query: job.label.parse().ok()?,
+            served: served.collect(),
+        })
+    };
+    let mut jobs: Vec<JobResults> = arena.jobs().into_iter().filter_map(job).collect();
+    jobs.sort_by(|a, b| a.begun_s.total_cmp(&b.begun_s));
+    jobs
+}
+
+/// The arena's loads, labels read back as places in the list of queries.
 fn trace(arena: &Arena) -> Vec<(f64, u32, u32)> {
     let mut trace: Vec<(f64, u32, u32)> = arena
         .trace()
         .into_iter()
-        .filter_map(|load| {
-            let time = (load.time.as_secs_f64() * 1e4).round() / 1e4;
-            Some((time, load.chunk, load.label.parse().ok()?))
-        })
+        .filter_map(|load| Some((short(load.time), load.chunk, load.label.parse().ok()?)))
         .collect();
     trace.sort_by(|a, b| a.0.total_cmp(&b.0));
     trace

@@ -88,6 +88,33 @@ pub struct PolicyResults {
     pub queries: Vec<QueryResults>,
     /// Every load: when, which chunk, and for which query (an index into `queries`).
     pub trace: Vec<(f64, u32, u32)>,
+    /// Every chunk job; none where work above the scans is not shared.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub jobs: Vec<JobResults>,
+    /// Chunks of which a query found remembered what it wanted, over all queries.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub states_remembered: u64,
+}
+
+/// One chunk job: a chunk that was worked on once for several queries. Queries are indices into
+/// [`PolicyResults::queries`].
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct JobResults {
+    /// When it began.
+    pub begun_s: f64,
+    /// When it ended.
+    pub ended_s: f64,
+    /// The chunk.
+    pub chunk: u32,
+    /// The query that began it.
+    pub query: u32,
+    /// The others that it served.
+    pub served: Vec<u32>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants a reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// One query under one policy.
@@ -181,6 +208,10 @@ pub(crate) fn mean(values: impl Iterator<Item = f64>) -> f64 {
 
 /// The policies in the order of the paper's Table 2.
 pub const POLICIES: [&str; 4] = ["normal", "attach", "elevator", "relevance"];
+
+/// `relevance` where queries share the work above their scans too, which the paper's policies do
+/// not.
+pub const WITH_FRAGMENTS: &str = "relevance+fragments";
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,7 @@
 //! What the buffer manager holds and which scans it serves, for system tables and tests.
 
 use crate::abm::Abm;
+use crate::table::scan::Scan;
 use crate::table::{Pinner, Table};
 use crate::{ChunkId, ColumnId, ColumnSet, DeviceId, ExtentId, ScanId, TableId};
 
@@ -93,6 +94,18 @@ impl Abm {
             table: job.table,
             chunk,
             members: job.members.iter().copied().collect(),
+        })
+    }
+
+    /// Whether a chunk job that `leader` began on the chunk could give it back to a scan: the scan
+    /// has joined, or it leads and has not let go of the chunk.
+    #[must_use]
+    pub fn serves(&self, leader: ScanId, chunk: ChunkId, scan: ScanId) -> bool {
+        self.jobs.get((leader, chunk)).is_some_and(|job| {
+            let has_it =
+                |scan: &Scan| scan.held.contains_key(&chunk) || scan.lapsed.contains(&chunk);
+            job.members.contains(&scan)
+                || scan == leader && self.state.scans.get(&scan).is_some_and(has_it)
         })
     }
 

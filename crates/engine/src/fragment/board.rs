@@ -18,7 +18,7 @@ use super::member::{Delivered, Member, Order, TableKey};
 use super::query_sets::PREDICATES_MAX;
 use super::state_cache::StateCache;
 use super::totals::Totals;
-use super::work::{FragmentPlan, Work};
+use super::work::FragmentPlan;
 
 /// A class takes a few hundred bytes here.
 const AVOIDED_MAX: usize = 1024;
@@ -128,62 +128,41 @@ impl Board {
     }
 
     /// Everybody who joins a job on the chunk in hand: the member that was handed it, and every
-    /// other that wants it and needs only columns that are in memory. The chunk is claimed for all
-    /// of them, and withdrawn from the others' scans.
+    /// other of its class that wants it and needs only columns that are in memory. The chunk is
+    /// claimed for all of them. Members whose states are remembered get these.
     pub(crate) fn gather(&self, table: TableKey, lease: &ChunkLease, host: Order) -> Vec<Order> {
         let chunk = lease.info().id();
-        let mut classes = Classes::default();
-        classes.takes(&host.work, None);
-        let mut orders = vec![host];
-        for member in self.members(table) {
-            let Some(work) = member.wants(chunk) else {
-                continue;
-            };
-            let avoid = self.avoids(table, &work.class);
-            let remembered = member.recall(lease.info(), &work);
-            let joins = remembered.is_some()
-                || avoid != Some(Avoid::States)
-                    && classes.would_take(&work, avoid)
-                    && lease.make_sure_of(&work.columns);
-            if !joins {
-                continue;
-            }
-            let Some(order) = member.order(chunk, Arc::clone(&work)) else {
-                continue;
-            };
-            member.withdraw(&order);
-            match remembered {
-                Some(states) => order.deliver(states, Delivered::Remembered),
-                None => {
-                    classes.takes(&work, avoid);
-                    orders.push(order);
-                }
-            }
-        }
-        orders
-    }
-}
-
-/// The predicates of each class of a job in the making.
-#[derive(Default)]
-struct Classes(HashMap<Key, Vec<Key>>);
-
-impl Classes {
-    fn would_take(&self, work: &Work, avoid: Option<Avoid>) -> bool {
-        let max = match avoid {
+        let class = host.work.class.clone();
+        let predicates_max = match self.avoids(table, &class) {
             Some(Avoid::Sets) => 1,
             _ => PREDICATES_MAX,
         };
-        let known = self.0.get(&work.class);
-        known.is_none_or(|known| known.contains(&work.predicate) || known.len() < max)
-    }
-
-    fn takes(&mut self, work: &Work, avoid: Option<Avoid>) {
-        if self.would_take(work, avoid) {
-            let known = self.0.entry(work.class.clone()).or_default();
-            if !known.contains(&work.predicate) {
-                known.push(work.predicate.clone());
+        let mut predicates = vec![host.work.predicate.clone()];
+        let mut orders = vec![host];
+        for member in self.members(table) {
+            let Some(work) = member.wants(chunk).filter(|work| work.class == class) else {
+                continue;
+            };
+            if let Some(states) = member.recall(lease.info(), &work) {
+                if let Some(order) = member.order(chunk, work) {
+                    member.withdraw(&order);
+                    order.deliver(states, Delivered::Remembered);
+                }
+                continue;
             }
+            let known = predicates.contains(&work.predicate);
+            if !known && predicates.len() >= predicates_max || !lease.make_sure_of(&work.columns) {
+                continue;
+            }
+            let predicate = work.predicate.clone();
+            let Some(order) = member.order(chunk, work) else {
+                continue;
+            };
+            if !known {
+                predicates.push(predicate);
+            }
+            orders.push(order);
         }
+        orders
     }
 }

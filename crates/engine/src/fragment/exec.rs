@@ -365,9 +365,7 @@ impl Partition {
     ) -> Result<()> {
         let member = Arc::clone(&self.shared.member);
         if member.is_alone() {
-            let rows = self.rest.execute(self.number, Arc::clone(&self.context))?;
-            self.at = At::Alone { running, rows };
-            return Ok(());
+            return self.go_alone(running);
         }
         let handed = {
             let _timer = self.scan_metrics.waited_for_chunk.timer();
@@ -377,6 +375,18 @@ impl Partition {
             self.at = At::Settling(running);
             return Ok(());
         };
+        let judged = running.judged[lease.index()].as_ref();
+        let judged = judged.ok_or_else(|| internal_datafusion_err!("a chunk was not judged"))?;
+        let work = member.work(judged)?;
+        let work = work.ok_or_else(|| internal_datafusion_err!("a chunk has no work"))?;
+        let remembered = member.recall(lease.info(), &work);
+        let pays = || self.board.avoids(table, &work.class) != Some(Avoid::States);
+        if member.is_alone() || remembered.is_none() && !pays() {
+            // The streams work on it row by row, with all that is left.
+            member.leave();
+            lease.hand_on();
+            return self.go_alone(running);
+        }
         self.scan_metrics.chunk(lease.origin());
         lease.set_batch_rows(self.batch_rows);
         self.at = At::Sharing {
@@ -384,33 +394,16 @@ impl Partition {
             scan,
             table,
         };
-        let judged = running.judged[lease.index()].as_ref();
-        let judged = judged.ok_or_else(|| internal_datafusion_err!("a chunk was not judged"))?;
-        let work = member.work(judged)?;
-        let work = work.ok_or_else(|| internal_datafusion_err!("a chunk has no work"))?;
-        let avoided = self.board.avoids(table, &work.class) == Some(Avoid::States);
-        let Some(order) = member.order(lease.info().id(), Arc::clone(&work)) else {
+        let Some(order) = member.order(lease.info().id(), work) else {
             // Another query's job works on it, or has.
             return Ok(());
         };
-        if let Some(states) = member.recall(lease.info(), &work) {
+        if let Some(states) = remembered {
             order.deliver(states, Delivered::Remembered);
             return Ok(());
         }
-        if avoided {
-            // Given back: the streams work on it row by row, with all that is left.
-            member.leave();
-            drop(order);
-            return Ok(());
-        }
         let orders = self.board.gather(table, &lease, order);
-        let job = Job {
-            board: Arc::clone(&self.board),
-            table,
-            lease,
-            host: member,
-            orders,
-        };
+        let job = Job::begin(Arc::clone(&self.board), table, lease, member, orders);
         let (done, ended) = tokio::sync::oneshot::channel::<()>();
         // Not tied to this stream: others may wait for what it finds.
         let work = async move {
@@ -420,6 +413,13 @@ impl Partition {
         tokio::spawn(in_turn(work.boxed()));
         // An error says that the job has ended, however it did.
         let _ended = ended.await;
+        Ok(())
+    }
+
+    /// Row by row from now on.
+    fn go_alone(&mut self, running: Arc<Running>) -> Result<()> {
+        let rows = self.rest.execute(self.number, Arc::clone(&self.context))?;
+        self.at = At::Alone { running, rows };
         Ok(())
     }
 

@@ -1,102 +1,154 @@
-//! One chunk, worked on once for everybody who wants it.
+//! One chunk, worked on once for everybody of a class who wants it.
 //!
 //! A job belongs to no query: it is a task of its own, which ends when the chunk is done or when
 //! nobody waits for it any more. It holds the lease of the member that was handed the chunk, and
-//! that of nobody else: for the other members the buffer manager has withdrawn the chunk.
+//! that of nobody else: the buffer manager knows for whom else the job works (`ChunkJob`), hands
+//! the chunk to none of them meanwhile, and counts it as done with for those whom the job served.
+//! A member whose query is over leaves the job at the next batch, the one that began it too.
 //! Cancel safety: however the task ends, by a panic or with its runtime, members whose states were
 //! not delivered get their chunk back (`member.rs`) and work on it alone.
 //! Bounds: one batch of each column, and the program's groups.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use arrow::array::ArrayRef;
+use arrow::array::{ArrayRef, RecordBatch};
 use async_trait::async_trait;
-use coscan_storage::pool::{ChunkLease, ColumnRequest};
+use coscan_core::ScanId;
+use coscan_storage::pool::{ChunkJob, ChunkLease, ColumnRequest};
 use datafusion::error::Result;
 
 use super::board::{Avoid, Board};
 use super::member::{Delivered, Member, Order, TableKey};
-use super::program::{BatchColumns, Program, Stop};
+use super::program::{BatchColumns, Program, Sharing, Stop};
 use super::work::Work;
 use crate::error::external;
 
 /// A chunk and those who wait for what is in it.
 pub(crate) struct Job {
-    pub(crate) board: Arc<Board>,
-    pub(crate) table: TableKey,
-    pub(crate) lease: ChunkLease,
+    board: Arc<Board>,
+    table: TableKey,
     /// Who was handed the chunk.
-    pub(crate) host: Arc<Member>,
-    pub(crate) orders: Vec<Order>,
+    host: Arc<Member>,
+    /// The host's comes first. `None` once it was delivered, or its query is over.
+    orders: Vec<Option<Order>>,
+    // The order of these two, and of the orders before them, is that in which they are dropped:
+    // whoever is handed a chunk that was given back must find it unclaimed.
+    shared: ChunkJob,
+    lease: ChunkLease,
 }
 
 impl Job {
+    /// A job on the chunk in hand for those who joined (`Board::gather`), the host first.
+    pub(crate) fn begin(
+        board: Arc<Board>,
+        table: TableKey,
+        lease: ChunkLease,
+        host: Arc<Member>,
+        mut orders: Vec<Order>,
+    ) -> Self {
+        let others: Vec<ScanId> = orders.iter().skip(1).map(|order| order.scan).collect();
+        let shared = lease.begin_job(&others);
+        for order in &mut orders {
+            order.handed_out_anew = shared.gives_back_to(order.scan);
+        }
+        Self {
+            board,
+            table,
+            host,
+            orders: orders.into_iter().map(Some).collect(),
+            shared,
+            lease,
+        }
+    }
+
     /// Works on the chunk and delivers what it leaves.
-    pub(crate) async fn run(self) {
+    pub(crate) async fn run(mut self) {
         let begun = Instant::now();
         self.board.totals.jobs.fetch_add(1, Ordering::Relaxed);
-        let works: Vec<Arc<Work>> = self.orders.iter().map(|o| Arc::clone(&o.work)).collect();
-        match self.work(&works).await {
-            Ok(Some(mut program)) => match program.states(&works) {
-                Ok(states) => {
-                    let took = begun.elapsed() / u32::try_from(works.len()).unwrap_or(u32::MAX);
-                    let sharing = program.sharing();
-                    for (order, states) in self.orders.into_iter().zip(states) {
-                        let bytes = order.member.cache_bytes;
-                        if bytes > 0 {
-                            let (info, key) = (self.lease.info(), &order.work.key);
-                            self.board.cache.insert(info, key, &states, took, bytes);
-                        }
-                        let how = if Arc::ptr_eq(&order.member, &self.host) {
-                            Delivered::ByOwnJob(sharing)
-                        } else {
-                            Delivered::ByAnothersJob(sharing)
-                        };
-                        order.deliver(states, how);
-                    }
-                }
-                Err(stop) => self.stop(&stop),
-            },
-            Ok(None) => {}
+        let orders = self.orders.iter().flatten();
+        let works: Vec<Arc<Work>> = orders.map(|order| Arc::clone(&order.work)).collect();
+        let states = match self.work(&works).await {
+            Ok(None) => return,
+            Ok(Some(mut program)) => {
+                let states = program.states(&works);
+                states.map(|states| (states, program.sharing()))
+            }
+            Err(stop) => Err(stop),
+        };
+        match states {
+            Ok((states, sharing)) => self.deliver(states, sharing, begun.elapsed()),
             Err(stop) => self.stop(&stop),
         }
     }
 
+    fn deliver(&mut self, states: Vec<RecordBatch>, sharing: Sharing, took: Duration) {
+        let took = took / u32::try_from(states.len()).unwrap_or(u32::MAX);
+        for (order, states) in self.orders.iter_mut().zip(states) {
+            let Some(order) = order.take() else { continue };
+            let bytes = order.member.cache_bytes;
+            if bytes > 0 {
+                let (info, key) = (self.lease.info(), &order.work.key);
+                self.board.cache.insert(info, key, &states, took, bytes);
+            }
+            let how = if Arc::ptr_eq(&order.member, &self.host) {
+                Delivered::ByOwnJob(sharing)
+            } else {
+                Delivered::ByAnothersJob(sharing)
+            };
+            let scan = order.scan;
+            order.deliver(states, how);
+            // Not earlier: a chunk that is given back though its states have come is left alone,
+            // for it is claimed.
+            self.shared.serve(scan);
+        }
+    }
+
     /// `None` if nobody waits any more.
-    async fn work(&self, works: &[Arc<Work>]) -> Result<Option<Program>, Stop> {
+    async fn work(&mut self, works: &[Arc<Work>]) -> Result<Option<Program>, Stop> {
         let program = Program::new(works)?;
         let missing = || datafusion::common::internal_datafusion_err!("a work without a key");
         let mut program = program.ok_or_else(missing)?;
-        for (batch, rows) in self.lease.batches().iter().enumerate() {
-            if !self.orders.iter().any(Order::is_awaited) {
+        for batch in 0..self.lease.batches().len() {
+            if !self.is_awaited() {
                 return Ok(None);
             }
             let source = LeaseBatch {
                 lease: &self.lease,
                 batch,
             };
+            let rows = self.lease.batches().rows_of(batch);
             program.batch(&source, rows).await?;
             tokio::task::consume_budget().await;
         }
         Ok(Some(program))
     }
 
-    /// The members get their chunks back; those whom sharing does not serve go on alone.
-    fn stop(self, stop: &Stop) {
+    /// Lets go of the members whose queries are over. False if none is left.
+    fn is_awaited(&mut self) -> bool {
+        for (at, order) in self.orders.iter_mut().enumerate() {
+            let over = order.take_if(|order| !order.is_awaited());
+            if over.is_some() && at == 0 {
+                self.lease.end_scan();
+            }
+        }
+        self.orders.iter().any(Option::is_some)
+    }
+
+    /// Remembers why; the members get their chunks back.
+    fn stop(&mut self, stop: &Stop) {
         match stop {
             Stop::Failed(error) => {
                 log::debug!("a chunk job failed, its members go on alone: {error}");
-                self.orders.iter().for_each(|order| order.member.leave());
             }
             Stop::StatesTooLarge(class) => {
                 self.board.avoid(self.table, class.clone(), Avoid::States);
-                let of_class = self.orders.iter().filter(|o| o.work.class == *class);
-                of_class.for_each(|order| order.member.leave());
             }
             Stop::TooManySets(class) => {
                 self.board.avoid(self.table, class.clone(), Avoid::Sets);
+                let orders = self.orders.iter_mut().flatten();
+                orders.for_each(|order| order.goes_on_sharing = true);
             }
         }
     }

@@ -3,8 +3,9 @@
 //! A member is one execution of a fragment. Its streams are handed chunks by the buffer manager and
 //! begin chunk jobs; jobs that other queries began serve it too. Each chunk is claimed by whoever
 //! works on it for this member (`scan/claims.rs`), so its rows are counted once, whoever counts
-//! them. A job that does not end well gives its chunks back: the member works on these alone, row
-//! by row, as it would have done without sharing, and gets the error that it would have got.
+//! them. A job that does not end well gives its chunks back: the member's scan hands them out anew,
+//! and the member works on them, and on all that is left, alone, row by row, as it would have done
+//! without sharing, and gets the error that it would have got.
 //! Not here: who else is a member (`board.rs`), jobs (`job.rs`).
 //! I5: a chunk is remembered, or served by one job, or worked on alone. I8: states wait for a
 //! member that does not read; they are few, and nobody waits for it.
@@ -15,7 +16,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
-use coscan_core::{ChunkId, TableId};
+use coscan_core::{ChunkId, ScanId, TableId};
 use coscan_storage::pool::{ChunkInfo, Scan};
 use datafusion::error::Result;
 use parking_lot::Mutex;
@@ -63,6 +64,7 @@ struct Place {
     positions: HashMap<ChunkId, usize>,
     running: Weak<Running>,
     scan: Weak<Scan>,
+    scan_id: ScanId,
 }
 
 #[derive(Default)]
@@ -72,7 +74,7 @@ struct Ledger {
     rows: usize,
     /// Chunks that jobs work on.
     outstanding: usize,
-    /// Chunks that jobs gave back, by position.
+    /// Chunks that jobs gave back and that the scan does not hand out anew, by position.
     given_back: Vec<usize>,
 }
 
@@ -92,10 +94,17 @@ pub(crate) struct Counts {
 pub(crate) struct Order {
     pub(crate) member: Arc<Member>,
     pub(crate) work: Arc<Work>,
+    /// The member's scan.
+    pub(crate) scan: ScanId,
     /// Where the chunk is among the member's.
     position: usize,
     running: Arc<Running>,
     delivered: bool,
+    /// The buffer manager knows that a job works on it: it hands the chunk out anew if it is given
+    /// back.
+    pub(crate) handed_out_anew: bool,
+    /// The member is served by jobs still if the chunk is given back.
+    pub(crate) goes_on_sharing: bool,
 }
 
 impl Member {
@@ -131,6 +140,7 @@ impl Member {
                 positions: wanted.map(|(at, info)| (info.id(), at)).collect(),
                 running: Arc::downgrade(running),
                 scan: Arc::downgrade(scan),
+                scan_id: scan.id(),
             }
         });
     }
@@ -209,9 +219,12 @@ impl Member {
         Some(Order {
             member: Arc::clone(self),
             work,
+            scan: place.scan_id,
             position,
             running,
             delivered: false,
+            handed_out_anew: false,
+            goes_on_sharing: false,
         })
     }
 
@@ -254,8 +267,8 @@ impl Member {
         Ok(Some(concat_batches(&self.plan.schema, &states)?))
     }
 
-    /// Waits until no job works for the member; then takes the chunks that jobs gave back. Cancel
-    /// safe.
+    /// Waits until no job works for the member; then takes the chunks that jobs gave back and that
+    /// its scan does not hand out anew. Cancel safe.
     pub(crate) async fn settled(&self) -> Vec<usize> {
         loop {
             let changed = self.changed.notified();
@@ -348,8 +361,14 @@ impl Drop for Order {
             let (own, all) = (&self.member.counts, &self.member.totals);
             own.given_back.fetch_add(1, Ordering::Relaxed);
             all.given_back.fetch_add(1, Ordering::Relaxed);
+            // In this order: who is handed the chunk next must know that it is to be worked on
+            // alone, and find it unclaimed.
+            if !self.goes_on_sharing {
+                self.member.leave();
+            }
             self.running.claims.give_back(self.position);
-            self.member.end(Some(self.position));
+            let kept = (!self.handed_out_anew).then_some(self.position);
+            self.member.end(kept);
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The rule that puts fragments in the place of partial aggregates.
+//! The rule that puts fragments in the place of partial aggregates, and of the partial half of
+//! whole ones.
 //!
 //! Not here: which part of a plan is one (`recognise.rs`).
 
@@ -9,6 +10,7 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::Result;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode, PhysicalGroupBy};
 
 use super::board::Board;
 use super::exec::FragmentExec;
@@ -49,8 +51,11 @@ impl PhysicalOptimizerRule for ShareFragments {
             time_zone: config.execution.time_zone.clone().unwrap_or_default(),
         };
         let shared = plan.transform_up(|node| {
-            Ok(match FragmentExec::of(&node, &sharing)? {
-                Some(fragment) => Transformed::yes(fragment),
+            if let Some(fragment) = FragmentExec::of(&node, &sharing)? {
+                return Ok(Transformed::yes(fragment));
+            }
+            Ok(match in_two(&node, &sharing)? {
+                Some(both) => Transformed::yes(both),
                 None => Transformed::no(node),
             })
         });
@@ -64,4 +69,32 @@ impl PhysicalOptimizerRule for ShareFragments {
     fn schema_check(&self) -> bool {
         true
     }
+}
+
+/// A whole aggregate as a fragment and the final aggregate on it: where both would work on one
+/// partition DataFusion has put them together. `None` if that is no fragment.
+fn in_two(
+    node: &Arc<dyn ExecutionPlan>,
+    sharing: &SharingOptions,
+) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let Some(whole) = node.downcast_ref::<AggregateExec>() else {
+        return Ok(None);
+    };
+    if *whole.mode() != AggregateMode::Single || whole.limit_options().is_some() {
+        return Ok(None);
+    }
+    let part = |mode, group: PhysicalGroupBy, input| {
+        let (functions, filters) = (whole.aggr_expr().to_vec(), whole.filter_expr().to_vec());
+        let part =
+            AggregateExec::try_new(mode, group, functions, filters, input, whole.input_schema());
+        part.map(|part| Arc::new(part) as Arc<dyn ExecutionPlan>)
+    };
+    let (group, input) = (whole.group_expr().clone(), Arc::clone(whole.input()));
+    let last = group.as_final();
+    let partial = part(AggregateMode::Partial, group, input)?;
+    let Some(fragment) = FragmentExec::of(&partial, sharing)? else {
+        return Ok(None);
+    };
+    let both = part(AggregateMode::Final, last, fragment)?;
+    Ok((both.schema() == node.schema()).then_some(both))
 }

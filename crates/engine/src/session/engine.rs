@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use coscan_storage::device::Devices;
-use coscan_storage::pool::{BufferPool, LoadTrace, MemoryBudget, PageTrace, PoolSnapshot};
+use coscan_storage::pool::{
+    BufferPool, JobTrace, LoadTrace, MemoryBudget, PageTrace, PoolSnapshot,
+};
 use datafusion::catalog::{CatalogProviderList, MemoryCatalogProviderList};
 use datafusion::execution::runtime_env::RuntimeEnv;
 
@@ -179,6 +181,14 @@ impl Engine {
     pub fn trace(&self) -> Vec<LoadTrace> {
         let pools = self.inner.resources.pools();
         pools.iter().flat_map(BufferPool::trace).collect()
+    }
+
+    /// The chunk jobs that have ended so far, pool by pool, if the engine was configured to record
+    /// them.
+    #[must_use]
+    pub fn job_trace(&self) -> Vec<JobTrace> {
+        let pools = self.inner.resources.pools();
+        pools.iter().flat_map(BufferPool::job_trace).collect()
     }
 
     /// The pages that scans by an index have read by themselves so far, pool by pool, if the engine

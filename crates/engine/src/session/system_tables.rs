@@ -189,6 +189,7 @@ fn scans(engine: Option<&Engine>) -> Result<RecordBatch> {
     );
     columns.count("chunks_left", row().map(|scan| scan.chunks_left));
     columns.count("chunks_held", row().map(|scan| scan.chunks_held));
+    columns.count("chunks_in_jobs", row().map(|scan| scan.chunks_in_jobs));
     columns.count("chunks_coming", row().map(|scan| scan.chunks_coming));
     columns.id("consumers_waiting", row().map(|scan| scan.waiting));
     columns.flag("starved", row().map(|scan| scan.starved));
@@ -208,6 +209,10 @@ fn scans(engine: Option<&Engine>) -> Result<RecordBatch> {
     columns.count(
         "chunks_withdrawn",
         row().map(|scan| scan.metrics.chunks_withdrawn),
+    );
+    columns.count(
+        "chunks_joined",
+        row().map(|scan| scan.metrics.chunks_joined),
     );
     columns.count("bytes_read", row().map(|scan| scan.metrics.load_bytes));
     columns.number(

@@ -54,8 +54,9 @@ pub struct EngineConfig {
     pub loads_max: usize,
     /// Threads that decode. `None`: as many as the machine has cores.
     pub decode_threads: Option<usize>,
-    /// Keeps a record of every load for [`Engine::trace`](crate::Engine::trace), and of every read
-    /// of pages by themselves for [`Engine::page_trace`](crate::Engine::page_trace).
+    /// Keeps a record of every load for [`Engine::trace`](crate::Engine::trace), of every read of
+    /// pages by themselves for [`Engine::page_trace`](crate::Engine::page_trace), and of every chunk
+    /// job for [`Engine::job_trace`](crate::Engine::job_trace).
     pub record_trace: bool,
     /// Writes what the scheduler hears and decides to this file, for `coscan sim replay`; of the
     /// second buffer pool (each policy and storage model in use has one) to the file with `.1`

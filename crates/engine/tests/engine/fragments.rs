@@ -220,6 +220,38 @@ async fn a_chunk_is_worked_on_once_for_all_who_want_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn whole_aggregates_over_one_partition_are_shared_too() {
+    let table = table();
+    let config = EngineConfig {
+        target_partitions: Some(1),
+        record_trace: true,
+        ..common::config()
+    };
+    let sessions = sessions(4, config, &table).await;
+    let plain = plain(&[("t", &table.path())]).await;
+    let engine = sessions[0].engine().clone();
+    for sql in [
+        format!("{GROUPED} WHERE many > 5000 GROUP BY g, h"),
+        "SELECT sum(p), count(*) FILTER (WHERE h > 0), min(g), avg(q) FROM t WHERE d IS NOT NULL"
+            .into(),
+        "SELECT count(*), sum(many) FROM t WHERE many % 2 = 3".into(),
+    ] {
+        let expected = plain_rows(&plain, &sql).await;
+        let before = engine.metrics().fragment_jobs;
+        let asked = sessions.iter().map(async |session| {
+            session.set("coscan.share_operators", "off").unwrap();
+            session.set("coscan.state_cache", "0").unwrap();
+            assert_eq!(rows(session, &sql).await, expected, "{sql}");
+        });
+        join_all(asked).await;
+        assert!(engine.metrics().fragment_jobs > before, "{sql}");
+    }
+    let trace = engine.job_trace();
+    assert!(!trace.is_empty());
+    assert!(trace.iter().all(|job| job.begun_ns <= job.ended_ns));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_a_query_left_is_remembered_until_its_file_changes() {
     let table = table();
     let session = sessions(1, common::config(), &table).await.remove(0);
@@ -330,6 +362,102 @@ async fn cancelled_members_harm_nobody() {
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
     panic!("a scan outlived its query: {:?}", engine.snapshots());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn five_hundred_queries_of_one_class_at_once() {
+    let table = table();
+    let sessions = sessions(500, common::config(), &table).await;
+    let plain = plain(&[("t", &table.path())]).await;
+    let sql = |n: usize| format!("{GROUPED} WHERE many % 11 <> {} GROUP BY g, h", n % 10);
+    let mut expected = Vec::new();
+    for n in 0..10 {
+        expected.push(plain_rows(&plain, &sql(n)).await);
+    }
+    let before = sessions[0].engine().metrics();
+    let asked = sessions.iter().enumerate().map(async |(n, session)| {
+        session.set("coscan.state_cache", "0").unwrap();
+        // Each works on its chunks; that whole queries are shared is not in question here.
+        session.set("coscan.share_operators", "off").unwrap();
+        assert_eq!(rows(session, &sql(n)).await, expected[n % 10]);
+    });
+    join_all(asked).await;
+    let after = sessions[0].engine().metrics();
+    let states = after.fragment_states - before.fragment_states;
+    let jobs = after.fragment_jobs - before.fragment_jobs;
+    assert!(jobs < states, "{states} states by {jobs} jobs");
+    assert_eq!(
+        after.fragment_chunks_given_back,
+        before.fragment_chunks_given_back
+    );
+}
+
+/// Two classes, with members of each that fail and that are cancelled, one a millisecond: rows are
+/// right, the core is told nothing that it refuses, and is told of jobs.
+#[tokio::test(flavor = "multi_thread")]
+async fn members_come_and_go_every_millisecond() {
+    let table = table();
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("core.log");
+    let config = EngineConfig {
+        chunk_bytes: 16 << 10,
+        record: Some(log.clone()),
+        ..common::config()
+    };
+    let sessions = sessions(150, config, &table).await;
+    let plain = plain(&[("t", &table.path())]).await;
+    let fails = |n: usize| n % 10 == 7;
+    let sql = |n: usize| match n % 10 {
+        7 => "SELECT g, h, sum(many / arrow_cast(q * 100, 'Int64')) FROM t GROUP BY g, h".into(),
+        0..4 => format!("{GROUPED} WHERE many % 7 <> {} GROUP BY g, h", n % 5),
+        _ => format!("SELECT sum(p), count(*) FROM t WHERE many % 5 = {}", n % 5),
+    };
+    let mut expected = Vec::new();
+    for n in (0..10).filter(|n| !fails(*n)) {
+        expected.push((n, plain_rows(&plain, &sql(n)).await));
+    }
+    let each = sessions.iter().enumerate().map(async |(n, session)| {
+        session
+            .set("coscan.state_cache", ["0", "1MiB"][n / 10 % 2])
+            .unwrap();
+        session.set("coscan.share_operators", "off").unwrap();
+        tokio::time::sleep(std::time::Duration::from_millis(n as u64)).await;
+        if n % 4 == 1 {
+            let mut stream = session.sql(&sql(n)).await.unwrap();
+            let life = std::time::Duration::from_micros((n % 23 * 400) as u64);
+            let _ended = tokio::time::timeout(life, stream.next()).await;
+        } else if fails(n) {
+            let stream = session.sql(&sql(n)).await.unwrap();
+            let error = common::collect(stream).await.unwrap_err().to_string();
+            assert!(error.to_lowercase().contains("divide by zero"), "{error}");
+        } else {
+            let expected = expected.iter().find(|(of, _)| *of == n % 10);
+            assert_eq!(rows(session, &sql(n)).await, expected.unwrap().1, "{n}");
+        }
+    });
+    join_all(each).await;
+    let engine = sessions[0].engine().clone();
+    drop(sessions);
+    let idle = async {
+        let quiet = |pool: &coscan::PoolSnapshot| {
+            let pinned = pool.chunks.iter().any(|chunk| !chunk.pinned.is_empty());
+            pool.scans.is_empty() && !pinned
+        };
+        while !engine.snapshots().iter().all(quiet) {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    };
+    let idle = tokio::time::timeout(std::time::Duration::from_secs(20), idle).await;
+    assert!(idle.is_ok(), "{:?}", engine.snapshots());
+    engine.finish_recording();
+    let log = fs::read_to_string(log).unwrap();
+    let begun = log.matches("ChunkJobBegun").count();
+    assert!(begun > 20, "{begun} jobs");
+    let jobs = log.lines().filter(|line| line.contains("ChunkJobBegun"));
+    let joined = jobs.filter(|line| line.ends_with(|last: char| last.is_ascii_digit()));
+    assert!(joined.count() > 0, "nobody joined");
+    assert_eq!(begun, log.matches("ChunkJobEnded").count());
+    assert!(!log.contains("\n! "), "the core refused an event");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -30,7 +30,7 @@ pub struct PoolConfig {
     pub turns_max: usize,
     /// `relevance`: a chunk that is still held after so long does not count as in work.
     pub turn_length_max: Duration,
-    /// Keep a record of every load, and of every read of pages by themselves.
+    /// Keep a record of every load, of every read of pages by themselves, and of every chunk job.
     pub record_trace: bool,
     /// Writes every event and action of the core to a log, to be replayed.
     pub recorder: Option<Recorder>,

@@ -44,6 +44,17 @@ impl Scan {
         Ok(taken.kept.take())
     }
 
+    /// The chunk is for whichever consumer asks next.
+    pub(crate) fn hand_on(&self, kept: Kept) {
+        let handed = kept.hand_on();
+        self.inner().with_state(|pool, effects| {
+            if let Some(scan) = pool.scans.get_mut(&self.id()) {
+                scan.answers.push_front(Answer::Chunk(handed));
+                effects.wakers.append(&mut scan.wakers);
+            }
+        });
+    }
+
     fn poll_answer(&self, cx: &Context<'_>, claim: &mut Claim<'_>) -> Poll<Result<Answer>> {
         self.inner().with_state(|pool, effects| {
             let gone = || StorageError::Internal("the scan is gone".into());
@@ -99,16 +110,9 @@ struct Taken<'a> {
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        let Some(kept) = self.kept.take() else {
-            return;
-        };
-        let handed = kept.hand_on();
-        self.scan.inner().with_state(|pool, effects| {
-            if let Some(scan) = pool.scans.get_mut(&self.scan.id()) {
-                scan.answers.push_front(Answer::Chunk(handed));
-                effects.wakers.append(&mut scan.wakers);
-            }
-        });
+        if let Some(kept) = self.kept.take() {
+            self.scan.hand_on(kept);
+        }
     }
 }
 

@@ -78,6 +78,17 @@ impl ChunkLease {
         lease
     }
 
+    /// Gives the chunk to whichever consumer of its scan asks next, as if it had not been handed
+    /// out yet.
+    pub fn hand_on(self) {
+        let scan = Arc::clone(&self.own.place().scan);
+        scan.hand_on(self.own);
+    }
+
+    pub(crate) fn own(&self) -> &Kept {
+        &self.own
+    }
+
     /// How many rows a batch has at most. To be called before the first batch is asked for.
     pub fn set_batch_rows(&mut self, rows: usize) {
         self.batch_rows = rows.max(1);

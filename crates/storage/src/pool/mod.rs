@@ -9,6 +9,7 @@
 //! | `scan.rs`, `spec.rs` | a scan, and what it needs of the core |
 //! | `hand_out.rs` | how consumers get its chunks |
 //! | `lease.rs`, `column_request.rs` | how a chunk's arrays are had, and which |
+//! | `job.rs` | how one consumer's work on it serves other scans |
 //! | `place.rs` | what a consumer holds meanwhile, and when that is taken back |
 //! | `silent.rs` | who is asked for it |
 //! | `pick.rs` | how single rows of it are had, where few are wanted |
@@ -36,6 +37,7 @@ mod gate;
 mod hand_out;
 mod idle_arrays;
 mod io_threads;
+mod job;
 mod lease;
 mod lend;
 mod load;
@@ -69,6 +71,7 @@ pub use crate::memory::{METADATA_FREE, MemoryBudget, Reclaim};
 pub use column_request::ColumnRequest;
 pub use config::PoolConfig;
 pub use files::{FileCache, TableFile};
+pub use job::ChunkJob;
 pub use lease::ChunkLease;
 pub use page_map::{PageMap, PagePiece, TablePage, bytes_of_rows};
 pub use page_read::{PageBytes, PageRequest};
@@ -77,7 +80,7 @@ pub use scan::Scan;
 pub use silent::{Lapses, Watch};
 pub use snapshot::{ChunkRow, PoolMetrics, PoolSnapshot, ScanRow};
 pub use spec::{ScanPart, ScanRequest};
-pub use state::{LoadTrace, PageTrace, ScanMetrics};
+pub use state::{JobTrace, LoadTrace, PageTrace, ScanMetrics};
 pub use tables::{ChunkInfo, TableView};
 
 use crate::memory::Lender;

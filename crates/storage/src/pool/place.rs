@@ -10,7 +10,8 @@
 //! Bounds: `lapse_after` of silence, doubled with each try of a consumer that comes, but never in
 //! time; `WANTED_AFTER` while somebody waits at the gate. Time that a consumer waits for decode
 //! is no silence.
-//! P1: one event ends a place: lapsed, then released, or released alone. P2: who works on a place
+//! P1: one event ends a place: lapsed, then released, or released alone; or the end of a job that
+//! gives the chunk back (`job.rs`). P2: who works on a place
 //! does so under its lock, so it never lapses in the middle of a step.
 
 use std::collections::BTreeMap;
@@ -53,6 +54,8 @@ struct Stay {
     used: Instant,
     /// How often the consumer came too late just now.
     tries: u32,
+    /// The chunk is not this consumer's any more.
+    given_back: bool,
 }
 
 /// What a consumer works with.
@@ -94,6 +97,7 @@ impl Place {
                 work: None,
                 used: Instant::now(),
                 tries,
+                given_back: false,
             }),
         };
         Arc::new(place)
@@ -177,16 +181,27 @@ impl Place {
         polled.unwrap_or(Poll::Ready(Ok(Step::Lapsed)))
     }
 
-    /// The consumer is done.
-    fn end(&self) {
+    /// The chunk goes back to the scan with the event that `tell` tells.
+    pub(crate) fn give_back(&self, tell: impl FnOnce(&mut State, &mut Effects)) {
         let work = {
             let mut stay = self.stay.lock();
             stay.here = false;
+            stay.given_back = true;
             stay.work.take()
+        };
+        self.let_go(work, tell);
+    }
+
+    /// The consumer is done.
+    fn end(&self) {
+        let (work, given_back) = {
+            let mut stay = self.stay.lock();
+            stay.here = false;
+            (stay.work.take(), stay.given_back)
         };
         let (scan, chunk) = (self.scan.id(), self.chunk);
         self.let_go(work, |state, effects| {
-            if self.known && state.scans.contains_key(&scan) {
+            if self.known && !given_back && state.scans.contains_key(&scan) {
                 Inner::log(state.handle(Event::ChunkReleased { scan, chunk }, effects));
             }
         });

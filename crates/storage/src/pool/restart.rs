@@ -114,6 +114,7 @@ mod tests {
             // One scan holds a chunk, one waits for a load that never ends, one has not begun.
             let holding = start(&pool, &file, vec![0]);
             let lease = holding.next_chunk().await.unwrap().unwrap();
+            let job = lease.begin_job(&[]);
             device.add(Rule::new(When::Every(1), Fault::Hang));
             let waiting = tokio::spawn(rows(start(&pool, &file, vec![1, 2])));
             let later = start(&pool, &file, vec![0, 1]);
@@ -133,7 +134,7 @@ mod tests {
             }
             // What they still hold, and say, is of no consequence.
             holding.withdraw(&[1]);
-            drop((lease, holding, view));
+            drop((job, lease, holding, view));
             device.heal();
             assert_eq!(
                 rows(start(&pool, &file, vec![0, 1, 2])).await.unwrap(),

@@ -134,20 +134,8 @@ impl Scan {
             .filter_map(|&at| self.table.chunks.get(at))
             .map(|c| c.chunk)
             .collect();
-        self.inner.with_state(|pool, effects| {
-            let Some(scan) = pool.scans.get_mut(&self.id) else {
-                return;
-            };
-            scan.without_bytes.retain(|chunk| !chunks.contains(*chunk));
-            scan.metrics.chunks_withdrawn += chunks.len() as u64;
-            Inner::log(pool.handle(
-                Event::ChunksWithdrawn {
-                    scan: self.id,
-                    chunks,
-                },
-                effects,
-            ));
-        });
+        self.inner
+            .with_state(|pool, effects| pool.withdraw(self.id, chunks, effects));
     }
 
     /// The chunks that the scan chose from.
@@ -178,24 +166,23 @@ impl Scan {
         &self.inner
     }
 
-    pub(crate) fn id(&self) -> ScanId {
+    /// Its id in its pool.
+    #[must_use]
+    pub fn id(&self) -> ScanId {
         self.id
     }
 
-    pub(crate) fn with_scan<T>(&self, work: impl FnOnce(&mut ScanState) -> T) -> Option<T> {
-        self.inner.state.lock().scans.get_mut(&self.id).map(work)
-    }
-}
-
-impl Drop for Scan {
-    fn drop(&mut self) {
+    /// The scan is over. Whoever still holds a chunk of it may work on; the core does not know.
+    pub(crate) fn end(&self) {
         self.inner.with_state(|pool, effects| {
-            let gone = pool.scans.remove(&self.id);
-            if let Some(ScanState {
+            let Some(gone) = pool.scans.remove(&self.id) else {
+                return;
+            };
+            if let ScanState {
                 metrics: more,
                 again: Some((whole, _)),
                 ..
-            }) = gone
+            } = gone
                 && let Some(whole) = pool.scans.get_mut(&whole)
             {
                 let metrics = &mut whole.metrics;
@@ -209,6 +196,16 @@ impl Drop for Scan {
             pool.count_largest_load();
             Inner::log(pool.handle(Event::ScanEnded { scan: self.id }, effects));
         });
+    }
+
+    pub(crate) fn with_scan<T>(&self, work: impl FnOnce(&mut ScanState) -> T) -> Option<T> {
+        self.inner.state.lock().scans.get_mut(&self.id).map(work)
+    }
+}
+
+impl Drop for Scan {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use coscan_core::{ColumnSet, DeviceId, ScanId, StorageModel};
 
 use super::BufferPool;
-use super::state::{LoadTrace, PageTrace, ScanMetrics};
+use super::state::{JobTrace, LoadTrace, PageTrace, ScanMetrics};
 
 /// A running scan: a row of `coscan.scans`.
 #[derive(Clone, Debug)]
@@ -24,6 +24,8 @@ pub struct ScanRow {
     /// Chunks handed to consumers that have not come back for so long that their memory was taken
     /// back.
     pub chunks_lapsed: u64,
+    /// Chunks that jobs of other scans work on for it.
+    pub chunks_in_jobs: u64,
     /// Chunks not handed out that are in memory or on their way.
     pub chunks_coming: u64,
     /// Consumers that wait for a chunk.
@@ -95,6 +97,7 @@ impl BufferPool {
                 chunks_left: (scan.chunks_needed + known.without_bytes.len()) as u64,
                 chunks_held: scan.chunks_held as u64,
                 chunks_lapsed: scan.chunks_lapsed as u64,
+                chunks_in_jobs: scan.chunks_in_jobs as u64,
                 chunks_coming: scan.chunks_coming as u64,
                 waiting: scan.waiting,
                 starved: scan.starved,
@@ -167,6 +170,14 @@ impl BufferPool {
         let state = self.inner.state.lock();
         let trace = state.trace.as_ref();
         trace.map_or_else(Vec::new, |trace| trace.loads.clone())
+    }
+
+    /// The chunk jobs that have ended since the pool was made, if it records them.
+    #[must_use]
+    pub fn job_trace(&self) -> Vec<JobTrace> {
+        let state = self.inner.state.lock();
+        let trace = state.trace.as_ref();
+        trace.map_or_else(Vec::new, |trace| trace.jobs.clone())
     }
 
     /// The pages that were read by themselves since the pool was made, in that order, if it records

@@ -10,6 +10,7 @@
 mod accesses;
 mod axis;
 mod frame;
+mod jobs;
 mod latency;
 mod pages;
 mod palette;
@@ -20,7 +21,7 @@ mod volume;
 
 use std::fmt::Write as _;
 
-use crate::results::CoopResults;
+use crate::results::{CoopResults, WITH_FRAGMENTS};
 use crate::smooth::picture::Picture;
 use crate::table::{BASELINE, class_latency, factor, figures};
 use coscan_quantities as quantities;
@@ -51,6 +52,20 @@ pub fn render(results: &CoopResults, picture: Option<&Picture>, notes: &Notes) -
         "wide",
         &format!("{}{}", legend(results), accesses::figure(results)),
     );
+    for (name, policy) in results.policies_in_order() {
+        if !policy.jobs.is_empty() {
+            section(
+                &mut page,
+                &format!("Who computed what for whom under {}", escape(name)),
+                "A chunk is worked on once for all queries of a class that want it. Left, each mark is such a job: its time and \
+                 chunk, the colour of the query that began it, larger the more queries it served. Right, the queries in the \
+                 order in which they came: a dot says for how many chunks the query of its column computed what the query of \
+                 its row wanted; the diagonal is what a query computed for itself.",
+                "wide",
+                &format!("{}{}", jobs::legend(), jobs::figure(results, policy)),
+            );
+        }
+    }
     page.push_str("<div class=\"pair\">\n");
     section(
         &mut page,
@@ -122,10 +137,15 @@ fn opening(page: &mut String, results: &CoopResults) {
     let _ = write!(
         page,
         "<h1>Many queries, one read</h1>\n<p class=\"lead\">{} streams of {} queries over the same table, once under each scheduling \
-         policy. The queries, the device and the buffer are the same each time; only the order of the reads differs.</p>\n\
+         policy. The queries, the device and the buffer are the same each time; only the order of the reads differs{}.</p>\n\
          <p class=\"facts\">{} · {} in {} chunks · {} · buffer {} · {} · streams start {} apart · mix {} · seed {}</p>\n",
         results.streams,
         results.queries_per_stream,
+        if results.policies.contains_key(WITH_FRAGMENTS) {
+            ", and under the last one queries share the work above their scans too"
+        } else {
+            ""
+        },
         escape(&results.table),
         quantities::bytes(results.table_bytes),
         results.chunks,
@@ -365,7 +385,7 @@ pub(crate) fn escape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::{PolicyResults, QueryResults};
+    use crate::results::{JobResults, PolicyResults, QueryResults};
 
     fn results() -> CoopResults {
         let mut results = CoopResults {
@@ -383,6 +403,13 @@ mod tests {
                     ..Default::default()
                 }],
                 trace: vec![(0.1, 0, 0), (0.2, 1, 0), (0.3, 9, 77)],
+                jobs: vec![JobResults {
+                    begun_s: 0.1,
+                    ended_s: 0.2,
+                    chunk: 3,
+                    query: 0,
+                    served: vec![0, 77],
+                }],
                 ..Default::default()
             };
             policy.summarize(&results.standalone);

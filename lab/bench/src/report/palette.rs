@@ -40,6 +40,7 @@ pub(super) fn properties(classes: &[String]) -> String {
 
 /// The custom property of a policy; unknown ones share one.
 pub(super) fn policy(name: &str) -> &str {
+    let name = name.replace('+', "-");
     POLICIES
         .iter()
         .find(|(known, _)| *known == name)
@@ -59,13 +60,14 @@ fn blend((from, to): (u32, u32), part: f64) -> String {
 /// (weakest, strongest) on light paper, then on dark paper.
 const FAST: ((u32, u32), (u32, u32)) = ((0x8f_c1e3, 0x0b_4a86), (0x3f_7fae, 0xa5_daff));
 const SLOW: ((u32, u32), (u32, u32)) = ((0xf2_b872, 0xb0_3a0c), (0xa8_6a2c, 0xff_cf8f));
-const POLICIES: [(&str, Pair); 8] = [
+const POLICIES: [(&str, Pair); 9] = [
     ("normal", ("#8b8d94", "#8d929b")),
     ("attach", ("#8a63c9", "#b497ea")),
     ("pbm", ("#2f7fb8", "#6db4e6")),
     ("pbm-sampling", ("#5a8f2e", "#9ccc6b")),
     ("elevator", ("#3c9a75", "#5fc79d")),
     ("relevance", ("#d0345c", "#ff6d8d")),
+    ("relevance-fragments", ("#c24a1d", "#ff9a6b")),
     ("relevance-2007", ("#b5852b", "#e8bd6a")),
     ("other", ("#4a4d55", "#c5c8ce")),
 ];

@@ -80,10 +80,14 @@ fn label_place(points: &[(f64, f64)], index: usize) -> (&'static str, f64, f64) 
             other != index && (point.0 - (x + dx)).abs() < 76.0 && (point.1 - (y + dy)).abs() < 15.0
         })
     };
+    // Of points in one place the later one's label is below.
+    let again = points[..index]
+        .iter()
+        .any(|point| (point.0 - x).abs() < 76.0 && (point.1 - y).abs() < 15.0);
     let room = x + 90.0 < FRAME.right;
     if room && !near(45.0, 0.0) {
         ("start", 12.0, 4.5)
-    } else if !near(0.0, -20.0) {
+    } else if !again && !near(0.0, -20.0) {
         ("middle", 0.0, -14.0)
     } else if !near(0.0, 20.0) {
         ("middle", 0.0, 23.0)

@@ -77,7 +77,7 @@ pub(super) fn figure(results: &CoopResults) -> String {
 
 const WIDTH: f64 = 520.0;
 const HEIGHT: f64 = 360.0;
-const LEFT: f64 = 104.0;
+const LEFT: f64 = 148.0;
 const RIGHT: f64 = 10.0;
 const TOP: f64 = 22.0;
 const BOTTOM: f64 = 48.0;

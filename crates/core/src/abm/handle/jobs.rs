@@ -113,17 +113,13 @@ impl Abm {
         given_back: &[ScanId],
     ) -> Result<(), EventError> {
         let no_job = EventError::NoJob(leader, chunk);
-        let job = self.jobs.get((leader, chunk)).ok_or(no_job)?;
+        self.jobs.get((leader, chunk)).ok_or(no_job)?;
         let mut seen = BTreeSet::new();
         for &id in given_back {
-            let scan = self
-                .state
-                .scans
-                .get(&id)
-                .ok_or(EventError::UnknownScan(id))?;
-            let in_hands = scan.held.contains_key(&chunk) || scan.lapsed.contains(&chunk);
-            let served = job.members.contains(&id) || id == leader && in_hands;
-            if !served || !seen.insert(id) {
+            if !self.state.scans.contains_key(&id) {
+                return Err(EventError::UnknownScan(id));
+            }
+            if !self.serves(leader, chunk, id) || !seen.insert(id) {
                 return Err(EventError::NotServed(id, chunk));
             }
         }

@@ -45,6 +45,8 @@ impl Epoch {
             | Event::ChunkLapsed { scan, .. }
             | Event::ChunkReleased { scan, .. }
             | Event::ChunksWithdrawn { scan, .. }
+            | Event::ChunkJobBegun { scan, .. }
+            | Event::ChunkJobEnded { scan, .. }
             | Event::ScanEnded { scan } => *scan < self.scan,
             Event::LoadCompleted { table, .. } | Event::LoadFailed { table, .. } => {
                 *table < self.table

@@ -101,6 +101,8 @@ pub struct ScanMetrics {
     pub chunks_wanted: u64,
     /// Chunks given back before they were handed out.
     pub chunks_withdrawn: u64,
+    /// Chunks that jobs of other scans worked on for this one.
+    pub chunks_joined: u64,
     /// Chunks handed out that were in memory when the scan began.
     pub chunks_from_buffer: u64,
     /// Chunks handed out that were loaded for this scan.
@@ -157,9 +159,27 @@ pub struct PageTrace {
     pub rows: Range<u64>,
 }
 
-/// What was read when, of a pool that records it.
+/// One chunk job, for traces.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobTrace {
+    /// When it began, since the pool was made. Nanoseconds.
+    pub begun_ns: u64,
+    /// When it ended, likewise.
+    pub ended_ns: u64,
+    /// The table, as the core numbers them.
+    pub table: u32,
+    /// The chunk.
+    pub chunk: u32,
+    /// The label of the scan that began it.
+    pub label: Arc<str>,
+    /// The labels of the other scans that it served and that had not ended.
+    pub served: Vec<Arc<str>>,
+}
+
+/// What was read when, and worked on for whom, of a pool that records it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Traces {
+    pub(crate) jobs: Vec<JobTrace>,
     pub(crate) loads: Vec<LoadTrace>,
     pub(crate) pages: Vec<PageTrace>,
 }

@@ -1,0 +1,211 @@
+//! One consumer's work on a chunk serves other scans too: what the core is told of a chunk job.
+//!
+//! Idea: the scan whose consumer holds the chunk leads, the others join: the core hands the chunk
+//! to none of them while the job runs, and counts it as done with for those whom the job served.
+//! Not here: who joins, and what the job does (the engine); what a job means to the core
+//! (`docs/design/abm.md`, "Chunk jobs").
+//! Bounds: the pool's lock is taken once at the job's begin and once at its end; O(members) each.
+//! J1: however a job ends, each scan that joined and was not served is given the chunk back, unless
+//! it is over. J2: a chunk that the core has handed to a scan, and that no consumer has taken, goes
+//! with the job; a consumer that has taken it keeps it, and its scan does not join. J3: what the
+//! core cannot count is withdrawn from the scan instead: chunks without bytes, jobs whose lease has
+//! lapsed, chunks that a consumer has taken.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Instant;
+
+use coscan_core::{ChunkId, ChunkSet, Event, ScanId};
+
+use super::Inner;
+use super::lease::ChunkLease;
+use super::place::Place;
+use super::state::{Answer, Effects, JobTrace, State};
+
+/// A chunk job, as the core knows it. It ends by being dropped, which is to come before that of the
+/// lease: once the lease is gone, the leader is done with the chunk, served or not.
+pub struct ChunkJob {
+    place: Arc<Place>,
+    /// The scans that it works for to the core's knowledge, the leader included. Empty if the core
+    /// was not told.
+    joined: BTreeSet<ScanId>,
+    served: BTreeSet<ScanId>,
+    begun: Instant,
+    /// That of the leader, which may end before the job.
+    label: Arc<str>,
+}
+
+impl ChunkLease {
+    /// Begins a job on the chunk that works for these scans too, all over the same table, unordered
+    /// and different from the lease's. Their consumers are not handed the chunk any more, whether a
+    /// scan joins or not; but a consumer that has taken it keeps it.
+    #[must_use]
+    pub fn begin_job(&self, members: &[ScanId]) -> ChunkJob {
+        let place = Arc::clone(self.own().place());
+        let (mut joined, mut label) = (BTreeSet::new(), Arc::default());
+        place.scan.inner().with_state(|state, effects| {
+            if let Some(leader) = state.scans.get(&place.scan.id()) {
+                label = Arc::clone(&leader.label);
+            }
+            joined = state.begin_job(&place, members, effects);
+        });
+        ChunkJob {
+            place,
+            joined,
+            served: BTreeSet::new(),
+            begun: Instant::now(),
+            label,
+        }
+    }
+
+    /// Ends the scan, though the lease lives on: its query is over, but what the consumer does with
+    /// the chunk is for others.
+    pub fn end_scan(&self) {
+        self.own().place().scan.end();
+    }
+}
+
+impl ChunkJob {
+    /// Whether the chunk is given back to this scan, to be handed out by it, if the job does not
+    /// serve it.
+    #[must_use]
+    pub fn gives_back_to(&self, scan: ScanId) -> bool {
+        self.joined.contains(&scan)
+    }
+
+    /// What the job found has reached this scan's query.
+    pub fn serve(&mut self, scan: ScanId) {
+        self.served.insert(scan);
+    }
+
+    fn trace(&self, state: &mut State) {
+        let Some(trace) = &mut state.trace else {
+            return;
+        };
+        let leader = self.place.scan.id();
+        let others = self.served.iter().filter(|scan| **scan != leader);
+        let others = others.filter_map(|scan| state.scans.get(scan));
+        let since = |time: Instant| {
+            let time = time.saturating_duration_since(state.origin);
+            u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+        };
+        trace.jobs.push(JobTrace {
+            begun_ns: since(self.begun),
+            ended_ns: since(Instant::now()),
+            table: self.place.scan.table().table.0,
+            chunk: self.place.chunk.0,
+            label: Arc::clone(&self.label),
+            served: others.map(|scan| Arc::clone(&scan.label)).collect(),
+        });
+    }
+}
+
+impl Drop for ChunkJob {
+    fn drop(&mut self) {
+        if self.joined.is_empty() {
+            return;
+        }
+        let (leader, chunk) = (self.place.scan.id(), self.place.chunk);
+        let end = |state: &mut State, effects: &mut Effects| {
+            self.trace(state);
+            let unserved = self.joined.difference(&self.served).copied();
+            let given_back = unserved
+                .filter(|&scan| state.abm.serves(leader, chunk, scan))
+                .collect();
+            Inner::log(state.handle(
+                Event::ChunkJobEnded {
+                    scan: leader,
+                    chunk,
+                    given_back,
+                },
+                effects,
+            ));
+        };
+        if self.served.contains(&leader) {
+            self.place.scan.inner().with_state(end);
+        } else {
+            self.place.give_back(end);
+        }
+    }
+}
+
+impl std::fmt::Debug for ChunkJob {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ChunkJob")
+            .field("joined", &self.joined)
+            .field("served", &self.served)
+            .finish_non_exhaustive()
+    }
+}
+
+impl State {
+    /// Tells the core of a job; gives those who take part to its knowledge, the leader included.
+    fn begin_job(
+        &mut self,
+        place: &Place,
+        members: &[ScanId],
+        effects: &mut Effects,
+    ) -> BTreeSet<ScanId> {
+        let (leader, chunk) = (place.scan.id(), place.chunk);
+        let leads = place.known && self.abm.holds(leader, chunk);
+        let mut asking = Vec::new();
+        let (joining, others): (Vec<ScanId>, Vec<ScanId>) =
+            members.iter().copied().partition(|&scan| {
+                leads && (self.abm.needs(scan, chunk) || self.take_back(scan, chunk, &mut asking))
+            });
+        let mut joined = BTreeSet::new();
+        if leads {
+            let begun = Event::ChunkJobBegun {
+                scan: leader,
+                chunk,
+                members: joining.clone(),
+            };
+            let begun = self.handle(begun, effects);
+            if begun.is_ok() {
+                joined.extend(joining.iter().copied().chain([leader]));
+            }
+            Inner::log(begun);
+        }
+        // Not earlier: these events may hand the chunk to somebody who joins.
+        for scan in asking {
+            Inner::log(self.handle(Event::ChunkRequested { scan }, effects));
+        }
+        for scan in others {
+            self.withdraw(scan, std::iter::once(chunk).collect(), effects);
+        }
+        for scan in joining {
+            if let Some(scan) = self.scans.get_mut(&scan) {
+                scan.metrics.chunks_joined += 1;
+            }
+        }
+        joined
+    }
+
+    /// Takes a chunk back that was handed to a scan and that no consumer has taken; false if there
+    /// is none. `asking` gets the scan if a consumer that waits for an answer needs another.
+    fn take_back(&mut self, id: ScanId, chunk: ChunkId, asking: &mut Vec<ScanId>) -> bool {
+        let held = self.abm.holds(id, chunk);
+        let Some(scan) = self.scans.get_mut(&id).filter(|_| held) else {
+            return false;
+        };
+        let untaken = scan.answers.iter().position(
+            |answer| matches!(answer, Answer::Chunk(handed) if handed.known && handed.chunk == chunk),
+        );
+        let Some(at) = untaken else { return false };
+        scan.answers.remove(at);
+        if scan.answers.len() < scan.claims {
+            asking.push(id);
+        }
+        true
+    }
+
+    /// The scan need not be handed these chunks any more.
+    pub(crate) fn withdraw(&mut self, id: ScanId, chunks: ChunkSet, effects: &mut Effects) {
+        let Some(scan) = self.scans.get_mut(&id) else {
+            return;
+        };
+        scan.without_bytes.retain(|chunk| !chunks.contains(*chunk));
+        scan.metrics.chunks_withdrawn += chunks.len() as u64;
+        Inner::log(self.handle(Event::ChunksWithdrawn { scan: id, chunks }, effects));
+    }
+}
