@@ -109,17 +109,19 @@ impl Drop for ChunkJob {
         let end = |state: &mut State, effects: &mut Effects| {
             self.trace(state);
             let unserved = self.joined.difference(&self.served).copied();
-            let given_back = unserved
+            let given_back: Vec<ScanId> = unserved
                 .filter(|&scan| state.abm.serves(leader, chunk, scan))
                 .collect();
-            Inner::log(state.handle(
-                Event::ChunkJobEnded {
-                    scan: leader,
-                    chunk,
-                    given_back,
-                },
-                effects,
-            ));
+            let asking = state.forget_exhausted(&given_back);
+            let ended = Event::ChunkJobEnded {
+                scan: leader,
+                chunk,
+                given_back,
+            };
+            Inner::log(state.handle(ended, effects));
+            for scan in asking {
+                Inner::log(state.handle(Event::ChunkRequested { scan }, effects));
+            }
         };
         if self.served.contains(&leader) {
             self.place.scan.inner().with_state(end);
@@ -197,6 +199,24 @@ impl State {
             asking.push(id);
         }
         true
+    }
+
+    /// Scans that are given a chunk back are not exhausted, whatever answers nobody has taken yet.
+    /// Gives the scans whose consumers wait for another answer, once for each.
+    fn forget_exhausted(&mut self, scans: &[ScanId]) -> Vec<ScanId> {
+        let mut asking = Vec::new();
+        for id in scans {
+            let Some(scan) = self.scans.get_mut(id) else {
+                continue;
+            };
+            let before = scan.answers.len();
+            scan.answers
+                .retain(|answer| !matches!(answer, Answer::Exhausted));
+            let forgotten = before - scan.answers.len();
+            let waiting = scan.claims.saturating_sub(scan.answers.len());
+            asking.extend(std::iter::repeat_n(*id, forgotten.min(waiting)));
+        }
+        asking
     }
 
     /// The scan need not be handed these chunks any more.
