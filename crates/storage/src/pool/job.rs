@@ -167,6 +167,9 @@ impl State {
                 joined.extend(joining.iter().copied().chain([leader]));
             }
             Inner::log(begun);
+            // Otherwise a consumer would take an answer from before the job, end, and ask for no
+            // chunk that the job gives back.
+            asking.extend(self.forget_exhausted(&joining));
         }
         // Not earlier: these events may hand the chunk to somebody who joins.
         for scan in asking {
@@ -201,8 +204,9 @@ impl State {
         true
     }
 
-    /// Scans that are given a chunk back are not exhausted, whatever answers nobody has taken yet.
-    /// Gives the scans whose consumers wait for another answer, once for each.
+    /// Drops the untaken answers that say that these scans are exhausted: a job may give them a
+    /// chunk back, or has done so. Gives the scans whose consumers wait for another answer, once
+    /// for each.
     fn forget_exhausted(&mut self, scans: &[ScanId]) -> Vec<ScanId> {
         let mut asking = Vec::new();
         for id in scans {
