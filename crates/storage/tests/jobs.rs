@@ -207,6 +207,7 @@ async fn what_lapsed_or_has_no_bytes_is_withdrawn_instead() {
 /// A query of a class: what it has counted of each chunk.
 struct Query {
     scan: Arc<Scan>,
+    chunks: Vec<usize>,
     ledger: Mutex<Ledger>,
 }
 
@@ -229,7 +230,7 @@ struct Order {
 impl Order {
     fn of(query: &Arc<Query>, chunk: usize) -> Option<Self> {
         let mut ledger = query.ledger.lock();
-        if ledger.claimed.contains_key(&chunk) {
+        if ledger.claimed.contains_key(&chunk) || !query.chunks.contains(&chunk) {
             return None;
         }
         ledger.claimed.insert(chunk, None);
@@ -363,6 +364,7 @@ async fn come_and_go(setup: &Setup, policy: Policy, model: StorageModel, seed: u
         let scan = start(&pool, &view, chunks.clone(), columns, 2);
         let query = Arc::new(Query {
             scan,
+            chunks: chunks.clone(),
             ledger: Mutex::default(),
         });
         others.lock().push(Arc::downgrade(&query));
