@@ -284,6 +284,30 @@ async fn chunks_that_share_pages_are_whole() {
     }
 }
 
+#[tokio::test]
+async fn pages_of_a_neighbour_are_not_taken_for_the_whole_segment() {
+    let (setup, _) = setup_as(256 << 20, Vec::new(), Layout::Pages).await;
+    let pool = pool(&setup, Policy::Relevance, StorageModel::Dsm, None);
+    let view = pool.table(&setup.files).unwrap();
+    let scan = start(&pool, &view, vec![0], &["v"], 1);
+    let lease = scan.next_chunk().await.unwrap().unwrap();
+    assert!(!lease.make_sure_of(&[column("s")]));
+    // The next chunk brings the dictionary of s, which both share, and not the first one's pages.
+    let beside = start(&pool, &view, vec![1], &["s"], 1);
+    let other = beside.next_chunk().await.unwrap().unwrap();
+    assert!(!lease.make_sure_of(&[column("s")]));
+    // Both have all of it once a scan has loaded it.
+    let own = start(&pool, &view, vec![0], &["s"], 1);
+    let loaded = own.next_chunk().await.unwrap().unwrap();
+    assert!(lease.make_sure_of(&[column("s")]));
+    for lease in [&lease, &loaded, &other] {
+        let [string] = &lease.batch(&[column("s")], 0).await.unwrap().unwrap()[..] else {
+            panic!("one column");
+        };
+        assert!(string.len() > 0);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failed_shared_page_fails_all_who_need_it_and_heals() {
     let (setup, faulty) = setup_as(256 << 20, Vec::new(), Layout::Pages).await;

@@ -115,10 +115,11 @@ impl DecodedSegment {
         })
     }
 
-    /// A reader that begins with batch `at`; `None` if that is gone.
+    /// A reader that begins with batch `at`; `None` if that is gone, or decode has failed: whoever
+    /// comes later tries again, with bytes that may have been loaded anew.
     pub(crate) fn join(self: &Arc<Self>, at: usize) -> Option<Reader> {
         let mut state = self.state.lock();
-        if state.first > at {
+        if state.first > at || state.error.is_some() {
             return None;
         }
         let id = state.next_reader;
@@ -153,7 +154,8 @@ impl DecodedSegment {
 
     /// Whether a newcomer can join.
     pub(crate) fn has_first(&self) -> bool {
-        self.state.lock().first == 0
+        let state = self.state.lock();
+        state.first == 0 && state.error.is_none()
     }
 
     /// A job on the decode pool: up to the target, which may move meanwhile.
@@ -344,6 +346,7 @@ mod tests {
                     error => panic!("{error:?}"),
                 }
             }
+            assert!(segment.join(0).is_none() && !segment.has_first());
         }
         // Work that is asked for by itself, such as picked rows, and a job that lets its panic
         // through.

@@ -403,9 +403,7 @@ impl ChunkLease {
         let info = self.info().clone();
         let wanted = info.file.chunks().ranges_of(info.file_chunk, root);
         let buffers = table.buffers(self.own.place().chunk, id, &wanted);
-        if !wanted.is_empty() && buffers.is_empty() {
-            return Err(missing());
-        }
+        let buffers = buffers.ok_or_else(missing)?;
         let field = Arc::clone(&column.field);
         let page_bytes_max = self
             .own

@@ -394,7 +394,8 @@ impl Ticket {
                 "R1: a column that was asked for"
             );
             let wanted = file.chunks().ranges_of(file_chunk, root);
-            buffers.insert(root, table.buffers(chunk, column, &wanted));
+            let bytes = table.buffers(chunk, column, &wanted).ok_or_else(missing)?;
+            buffers.insert(root, bytes);
         }
         Ok(buffers)
     }

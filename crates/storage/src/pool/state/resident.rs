@@ -75,13 +75,15 @@ impl TableState {
         gone.map(|(_, segment)| segment)
     }
 
-    /// The parts of a segment's frames, own and shared, that overlap the wanted ranges, ascending.
+    /// The parts of a segment's frames, own and shared, that overlap the wanted ranges, ascending;
+    /// `None` if a wanted byte is not in memory. A segment whose own bytes are gone may still have
+    /// pages here that it shares with a neighbour.
     pub(crate) fn buffers(
         &self,
         chunk: ChunkId,
         column: ColumnId,
         wanted: &[Range<u64>],
-    ) -> Vec<(Range<u64>, Bytes)> {
+    ) -> Option<Vec<(Range<u64>, Bytes)>> {
         let own = self.frames.get(&(chunk, column));
         let extents = self.core.extents_of(chunk, column);
         let shared = extents.filter_map(|extent| self.extents.get(&extent));
@@ -98,6 +100,20 @@ impl TableState {
             .cloned()
             .collect();
         buffers.sort_unstable_by_key(|(range, _)| range.start);
-        buffers
+        covers(&buffers, wanted).then_some(buffers)
     }
+}
+
+/// Whether the buffers, ascending, have every byte of the ranges.
+fn covers(buffers: &[(Range<u64>, Bytes)], wanted: &[Range<u64>]) -> bool {
+    wanted.iter().all(|range| {
+        let mut at = range.start;
+        for (part, _) in buffers {
+            if part.start > at {
+                break;
+            }
+            at = at.max(part.end);
+        }
+        at >= range.end
+    })
 }
