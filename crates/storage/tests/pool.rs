@@ -287,7 +287,8 @@ async fn chunks_that_share_pages_are_whole() {
 #[tokio::test]
 async fn pages_of_a_neighbour_are_not_taken_for_the_whole_segment() {
     let (setup, _) = setup_as(256 << 20, Vec::new(), Layout::Pages).await;
-    let pool = pool(&setup, Policy::Relevance, StorageModel::Dsm, None);
+    // Without turns: nobody waits for those who hold a chunk.
+    let pool = pool(&setup, Policy::Elevator, StorageModel::Dsm, None);
     let view = pool.table(&setup.files).unwrap();
     let scan = start(&pool, &view, vec![0], &["v"], 1);
     let lease = scan.next_chunk().await.unwrap().unwrap();
