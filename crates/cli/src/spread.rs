@@ -8,7 +8,7 @@ use std::str::FromStr;
 use clap::Args;
 use coscan::{Engine, EngineConfig};
 use coscan_quantities as quantities;
-use coscan_rewrite::{Spread, SpreadBy};
+use coscan_rewrite::{PageCompression, PageLayout, Spread, SpreadBy, SpreadOptions};
 
 use crate::failure::Failure;
 use crate::{args, bench, progress};
@@ -32,6 +32,9 @@ pub(crate) struct Options {
     /// it, an equal part to each, so that a predicate on it needs few of them).
     #[arg(long, value_name = "HOW", default_value = "round-robin")]
     by: By,
+    /// How pages are compressed: snappy, zstd or none.
+    #[arg(long, value_name = "NAME", default_value = "zstd")]
+    compression: PageCompression,
     /// Memory to use: a size, or a share of the machine's [default: 70%, but 320 MiB are left].
     #[arg(long, value_name = "SIZE|%", value_parser = args::memory)]
     memory: Option<u64>,
@@ -70,7 +73,13 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
             ..EngineConfig::default()
         })?;
         let bar = progress::rows("spread");
-        let by = &options.by.0;
+        let how = SpreadOptions {
+            by: options.by.0.clone(),
+            layout: PageLayout {
+                compression: options.compression,
+                ..PageLayout::default()
+            },
+        };
         let on_progress = |progress: coscan_rewrite::RewriteProgress| {
             if let Some(total) = progress.rows_total {
                 bar.set_length(2 * total);
@@ -78,7 +87,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
             }
         };
         let spread =
-            coscan_rewrite::spread(&engine, &options.source, &options.to, by, on_progress).await;
+            coscan_rewrite::spread(&engine, &options.source, &options.to, &how, on_progress).await;
         bar.finish_and_clear();
         spread.map_err(Failure::new)
     })?;

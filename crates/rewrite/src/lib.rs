@@ -48,7 +48,7 @@ pub use layout::{
 };
 use place::Place;
 use source::Source;
-pub use spread::{Spread, SpreadBy, spread};
+pub use spread::{Spread, SpreadBy, SpreadOptions, spread};
 use target::Target;
 use writer::PageWriter;
 

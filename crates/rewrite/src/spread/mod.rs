@@ -40,6 +40,15 @@ pub enum SpreadBy {
     Range(String),
 }
 
+/// The options of a spread.
+#[derive(Clone, Debug, Default)]
+pub struct SpreadOptions {
+    /// How rows are distributed.
+    pub by: SpreadBy,
+    /// The layout of the files.
+    pub layout: PageLayout,
+}
+
 /// The result of a spread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -64,7 +73,7 @@ pub async fn spread(
     engine: &Engine,
     source: &str,
     folders: &[PathBuf],
-    by: &SpreadBy,
+    options: &SpreadOptions,
     mut on_progress: impl FnMut(RewriteProgress) + Send,
 ) -> Result<Spread> {
     let folders = real(folders)?;
@@ -90,11 +99,12 @@ pub async fn spread(
     let names = files.iter().map(|file| file.display().to_string());
     let places = names.map(|name| Place::parse(&name));
     let places = places.collect::<Result<Vec<Place>>>()?;
+    let SpreadOptions { by, layout } = options;
+    layout.check()?;
     let sort_by: Vec<String> = match by {
         SpreadBy::RoundRobin => Vec::new(),
         SpreadBy::Range(column) => vec![column.clone()],
     };
-    let layout = PageLayout::default();
     let rows = Source::open(engine, source, &sort_by, &places).await?;
     let mut route = match (by, rows.rows_total()) {
         (SpreadBy::RoundRobin, _) => Route::round_robin(folders.len(), layout.page_rows),
@@ -116,7 +126,7 @@ pub async fn spread(
             &rows.schema,
             key_values,
             &sort_by,
-            layout,
+            *layout,
             target,
         )?);
     }

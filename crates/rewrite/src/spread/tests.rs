@@ -58,7 +58,11 @@ fn keys(file: &Path) -> Vec<i64> {
 }
 
 async fn run(source: &str, folders: &[PathBuf], by: &SpreadBy) -> Result<Spread> {
-    spread(&engine(), source, folders, by, |_| {}).await
+    let options = SpreadOptions {
+        by: by.clone(),
+        ..SpreadOptions::default()
+    };
+    spread(&engine(), source, folders, &options, |_| {}).await
 }
 
 fn names(folder: &Path) -> Vec<String> {
