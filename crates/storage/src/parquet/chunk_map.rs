@@ -372,5 +372,6 @@ fn merge(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
         }
         touches
     });
+    ranges.shrink_to_fit();
     ranges
 }
