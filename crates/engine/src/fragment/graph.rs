@@ -18,12 +18,12 @@ use coscan_storage::pool::ColumnRequest;
 use datafusion::common::internal_datafusion_err;
 use datafusion::error::Result;
 use datafusion::logical_expr::Operator;
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{
     BinaryExpr, CastExpr, Column, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr, Literal,
     NegativeExpr, NotExpr,
 };
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 
 use super::expr_key::{Key, KeyWriter};
 use super::narrow::{Narrow, Narrowed, NodeId, Operand, narrowed};
@@ -148,13 +148,13 @@ impl Graph {
                 continue;
             }
             let name = format!("{}", children.len());
-            let (data_type, nullable) = (child.data_type(schema)?, child.nullable(schema)?);
+            let field = child.return_field(schema)?.as_ref().clone();
             let node = self.add(child, file)?;
             let node = node.ok_or_else(|| internal_datafusion_err!("{child} has no key"))?;
             children.push(node);
             operands.push(Some(node));
             replaced.push(Arc::new(Column::new(&name, fields.len())));
-            fields.push(Arc::new(Field::new(name, data_type, nullable)));
+            fields.push(Arc::new(field.with_name(name)));
         }
         Ok(Source::Compute {
             narrowed: narrowed(expr, &operands, schema),
@@ -215,6 +215,13 @@ impl Graph {
                         let known = self.narrow_operands(sides, frame, inputs)?;
                         let compared = comparison.apply(&known, frame.rows);
                         compared.map(|values| Arc::new(values) as ArrayRef)
+                    }
+                    Some(Narrowed::Float(float)) => {
+                        let sides = [Some(float.operand), None];
+                        let known = self.narrow_operands(sides, frame, inputs)?;
+                        float
+                            .apply(&known)
+                            .map(|values| Arc::new(values) as ArrayRef)
                     }
                 };
                 match narrow {
@@ -334,6 +341,9 @@ fn is_divisible(expr: &Arc<dyn PhysicalExpr>) -> bool {
                 || expr.is::<NegativeExpr>()
                 || expr.is::<LikeExpr>()
                 || expr
+                    .downcast_ref::<ScalarFunctionExpr>()
+                    .is_some_and(|function| !function.fun().short_circuits())
+                || expr
                     .downcast_ref::<InListExpr>()
                     .is_some_and(|list| list.list().iter().all(|item| item.is::<Literal>()))
         }
@@ -397,6 +407,7 @@ mod tests {
                 let literal = decimal(77, precision, scale);
                 Arc::new(BinaryExpr::new(last, Operator::LtEq, literal))
             }
+            (1, Ok(_)) => cast(last, schema, DataType::Float64).unwrap(),
             _ => last,
         }
     }

@@ -51,8 +51,10 @@ enum How {
 
 struct Table {
     columns: Vec<Codes>,
-    /// By set, then by the columns' codes: the group.
-    cells: Vec<Vec<u32>>,
+    /// By set, `width` cells each, then by the columns' codes: the group.
+    cells: Vec<u32>,
+    /// One more than the largest cell so far.
+    width: usize,
     /// By group: its set and its cell.
     groups: Vec<(u32, u32)>,
     /// The codes of a batch; kept for its memory.
@@ -182,6 +184,7 @@ impl Table {
         Self {
             columns: codes,
             cells: Vec::new(),
+            width: 0,
             groups: Vec::new(),
             scratch: Vec::new(),
         }
@@ -204,41 +207,51 @@ impl Table {
             .zip(keys)
             .zip(schema.fields().iter().skip(1))
             .all(|((codes, key), field)| codes.add(key, field.data_type(), &mut cells));
-        let fit = fit && cells.iter().all(|cell| (*cell as usize) < CELLS_MAX);
-        if fit {
+        let most = |numbers: &[u32]| numbers.iter().max().map_or(0, |most| *most as usize + 1);
+        let width = most(&cells);
+        if fit && width <= CELLS_MAX {
+            self.make_room(most(sets), width);
             groups.clear();
             groups.reserve(sets.len());
-            for (set, cell) in sets.iter().zip(&cells) {
-                groups.push(self.group(*set, *cell) as usize);
-            }
+            let width = self.width;
+            groups.extend(sets.iter().zip(&cells).map(|(set, cell)| {
+                let known = &mut self.cells[*set as usize * width + *cell as usize];
+                if *known == EMPTY {
+                    #[allow(clippy::cast_possible_truncation)] // A job ends before.
+                    let group = self.groups.len() as u32;
+                    *known = group;
+                    self.groups.push((*set, *cell));
+                }
+                *known as usize
+            }));
         }
         self.scratch = cells;
-        fit
+        fit && width <= CELLS_MAX
     }
 
-    fn group(&mut self, set: u32, cell: u32) -> u32 {
-        let (row, column) = (set as usize, cell as usize);
-        if row >= self.cells.len() {
-            self.cells.resize(row + 1, Vec::new());
+    /// Cells for so many sets, so many in each.
+    fn make_room(&mut self, sets: usize, width: usize) {
+        if width > self.width {
+            self.width = width;
+            self.cells.clear();
+            self.cells.resize(sets * width, EMPTY);
+            for (group, (set, cell)) in (0..).zip(&self.groups) {
+                let at = *set as usize * width + *cell as usize;
+                if at >= self.cells.len() {
+                    self.cells.resize((*set as usize + 1) * width, EMPTY);
+                }
+                self.cells[at] = group;
+            }
         }
-        let cells = &mut self.cells[row];
-        if column >= cells.len() {
-            cells.resize(column + 1, EMPTY);
+        if sets * self.width > self.cells.len() {
+            self.cells.resize(sets * self.width, EMPTY);
         }
-        let known = cells[column];
-        if known != EMPTY {
-            return known;
-        }
-        #[allow(clippy::cast_possible_truncation)] // A job ends before there are so many groups.
-        let group = self.groups.len() as u32;
-        cells[column] = group;
-        self.groups.push((set, cell));
-        group
     }
 
     fn emit(&mut self) -> Result<Emitted> {
         let groups = std::mem::take(&mut self.groups);
         self.cells.clear();
+        self.width = 0;
         let mut keys = Vec::with_capacity(self.columns.len());
         for column in &self.columns {
             let code = |cell: u32| (cell / column.stride) as usize % CODES_MAX;
@@ -322,7 +335,24 @@ impl Codes {
             return false;
         };
         let nulls = references.keys().nulls();
+        let has_nulls = nulls.is_some_and(|nulls| nulls.null_count() > 0);
+        if !has_nulls && let Some(codes) = self.codes_of(&values) {
+            each_width!(&keys, keys => add_codes(keys, &codes, cells));
+            return true;
+        }
         each_width!(&keys, keys => self.add_keys(keys, nulls, &values, wanted, cells))
+    }
+
+    /// The code of each of a few values, none of them NULL.
+    fn codes_of(&mut self, values: &ArrayRef) -> Option<Vec<u32>> {
+        if values.len() > CODES_MAX || values.null_count() > 0 {
+            return None;
+        }
+        let code = |at| {
+            let word = word_at(values, at)?;
+            self.code(Some(word), || ScalarValue::try_from_array(values, at))
+        };
+        (0..values.len()).map(code).collect()
     }
 
     fn add_keys<K: ArrowNativeType>(
@@ -408,6 +438,13 @@ impl Codes {
     }
 }
 
+/// Adds to each row's cell the code of the value that it refers to.
+fn add_codes<K: ArrowNativeType>(keys: &[K], codes: &[u32], cells: &mut [u32]) {
+    for (cell, key) in cells.iter_mut().zip(keys) {
+        *cell = cell.saturating_add(codes[key.as_usize()]);
+    }
+}
+
 /// The word of a short string.
 fn word_at(strings: &ArrayRef, at: usize) -> Option<u128> {
     match strings.data_type() {
@@ -464,11 +501,13 @@ mod tests {
     /// values and of more than a table has codes.
     #[test]
     fn references_are_grouped_by_what_they_refer_to() {
-        for (rows, count) in [(3, 10), (200, 5), (500, 40), (30, 200)] {
+        let sizes = [(3, 10), (200, 5), (200, 30), (500, 40), (30, 200)];
+        for ((rows, count), nulls) in sizes.into_iter().flat_map(|s| [(s, true), (s, false)]) {
             // Equal values under several keys, one that is NULL, and references that are.
-            let text = |n: usize| (n % 7 != 3).then(|| format!("v{}", n % (count * 2 / 3)));
+            let is_null = |n: usize, every: usize| nulls && n % every == 3;
+            let text = |n: usize| (!is_null(n, 7)).then(|| format!("v{}", n % (count * 2 / 3)));
             let values = StringArray::from_iter((0..count).map(text));
-            let key = |n: usize| (n % 11 != 5).then(|| i32::try_from(n * 5 % count).unwrap());
+            let key = |n: usize| (!is_null(n, 11)).then(|| i32::try_from(n * 5 % count).unwrap());
             let keys = Int32Array::from_iter((0..rows).map(key));
             let kept: ArrayRef = Arc::new(DictionaryArray::new(keys, Arc::new(values)));
             let short = coscan_storage::narrowest(Arc::clone(&kept));

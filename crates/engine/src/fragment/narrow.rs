@@ -15,7 +15,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, BooleanArray};
+use arrow::array::{Array, ArrayRef, BooleanArray, Float64Array};
 use arrow::buffer::{NullBuffer, ScalarBuffer};
 use arrow::datatypes::{ArrowNativeType, DataType, Schema};
 use datafusion::logical_expr::Operator;
@@ -359,10 +359,54 @@ impl NarrowComparison {
     }
 }
 
+/// A decimal as a floating-point number.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NarrowFloat {
+    pub(crate) operand: Operand,
+    scale: i8,
+}
+
+impl NarrowFloat {
+    /// The result, if the operand is known in 64 bits. As arrow's cast does it: the digits, rounded
+    /// to the nearest float, over a power of ten.
+    pub(crate) fn apply(&self, known: &[Option<Narrow>; 2]) -> Option<Float64Array> {
+        let Side::Values(narrow) = Side::of(self.operand, known, 0)? else {
+            return None;
+        };
+        let power = 10f64.powi(self.scale.into());
+        let values = each_width!(&narrow.values, values => floats(values, power));
+        Some(Float64Array::new(values, narrow.nulls.clone()))
+    }
+}
+
+fn floats<T: Whole>(values: &[T], power: f64) -> ScalarBuffer<f64> {
+    values.iter().map(|value| value.float() / power).collect()
+}
+
+/// A whole number of at most 64 bits.
+trait Whole: Copy {
+    /// The nearest float.
+    fn float(self) -> f64;
+}
+
+macro_rules! whole {
+    ($($native:ty),*) => {$(
+        #[allow(clippy::cast_precision_loss, clippy::cast_lossless, reason = "the nearest")]
+        impl Whole for $native {
+            fn float(self) -> f64 {
+                self as f64
+            }
+        }
+    )*};
+}
+
+whole! { i8, i16, i32, i64 }
+
 /// What an expression is in 64 bits, if it may be anything.
 pub(crate) enum Narrowed {
     Value(NarrowOp),
     Comparison(NarrowComparison),
+    Float(NarrowFloat),
 }
 
 /// The operation of an expression of which `operands` are the children: nodes, or the literals that
@@ -418,10 +462,17 @@ pub(crate) fn narrowed(
         return Some(Narrowed::Value(NarrowOp::Negate(operand)));
     }
     if let Some(cast) = expr.downcast_ref::<CastExpr>() {
+        let (operand, from) = side(0)?;
+        if *cast.cast_type() == DataType::Float64 {
+            let float = NarrowFloat {
+                operand,
+                scale: from,
+            };
+            return Some(Narrowed::Float(float));
+        }
         let DataType::Decimal128(precision, scale) = cast.cast_type() else {
             return None;
         };
-        let (operand, from) = side(0)?;
         let limit = 10i128.checked_pow(u32::from(*precision))?;
         let factor = power(*scale, from)?;
         return Some(Narrowed::Value(NarrowOp::Rescale(operand, factor, limit)));

@@ -93,6 +93,9 @@ struct Slot {
 enum States {
     /// `None`: rows are counted, whatever they hold.
     Sums(Sums, Option<NodeId>),
+    /// The sums of the slot at this position, of which this is another form: `sum` and `avg` of one
+    /// column.
+    Same(Sums, usize),
     Any(Box<dyn GroupsAccumulator>),
 }
 
@@ -348,7 +351,8 @@ impl Class {
                 continue;
             }
             let planned = &aggregate.planned;
-            if let Some(slot) = sums(aggregate, work, graph)? {
+            if let Some(mut slot) = sums(aggregate, work, graph)? {
+                slot.states = self.same_sums(slot.states);
                 self.aggregates.push(slot);
                 slots.push(self.aggregates.len() - 1);
                 continue;
@@ -381,6 +385,21 @@ impl Class {
             slots,
         });
         Ok(Some(()))
+    }
+
+    /// The states as those of another slot that sums the same values, if there is one.
+    fn same_sums(&self, states: States) -> States {
+        let States::Sums(own, Some(node)) = states else {
+            return states;
+        };
+        let adds_up = |sums: &Sums| sums.kind() != Kind::Count;
+        let same = self.aggregates.iter().position(|slot| {
+            matches!(&slot.states, States::Sums(sums, Some(of)) if *of == node && adds_up(sums))
+        });
+        match same {
+            Some(at) if adds_up(&own) => States::Same(own, at),
+            _ => States::Sums(own, Some(node)),
+        }
     }
 
     /// The rows that some member wants.
@@ -482,6 +501,7 @@ impl Class {
                         sums.add_wide(&values, group_of, groups, histogram)?;
                     }
                 },
+                States::Same(..) => {}
                 States::Any(accumulator) => {
                     let args = slot.args.iter();
                     let args = args.map(|node| graph.value(*node, frame, input));
@@ -506,10 +526,18 @@ impl Class {
         let emitted = self.groups.emit()?;
         let mut columns = emitted.keys;
         let keys = columns.len();
+        for at in 0..self.aggregates.len() {
+            let (before, rest) = self.aggregates.split_at_mut(at);
+            if let States::Same(own, of) = &mut rest[0].states
+                && let States::Sums(sums, _) = &before[*of].states
+            {
+                own.take_over(sums);
+            }
+        }
         let mut places = Vec::with_capacity(self.aggregates.len());
         for slot in &mut self.aggregates {
             let state = match &mut slot.states {
-                States::Sums(sums, _) => sums.state(emitted.sets.len())?,
+                States::Sums(sums, _) | States::Same(sums, _) => sums.state(emitted.sets.len())?,
                 States::Any(accumulator) => accumulator.state(EmitTo::All)?,
             };
             places.push(columns.len()..columns.len() + state.len());

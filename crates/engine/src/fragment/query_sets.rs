@@ -21,6 +21,12 @@ pub(crate) const PREDICATES_MAX: usize = 64;
 /// More sets than this and the groups of a chunk are no longer few.
 const SETS_MAX: usize = 1024;
 
+/// Words of so few bits are looked up in a table.
+const TABLE_BITS: usize = 10;
+
+/// Not met yet.
+const UNKNOWN: u32 = u32::MAX;
+
 /// The number of the empty set.
 pub(crate) const NOBODY: u32 = 0;
 
@@ -148,12 +154,24 @@ impl QuerySets {
             }
         }
         sets.reserve(rows);
-        let mut last = (common, self.number(common)?);
-        for word in &words {
-            if *word != last.0 {
-                last = (*word, self.number(*word)?);
+        if predicates.len() <= TABLE_BITS {
+            let mut table = vec![UNKNOWN; 1 << predicates.len()];
+            for word in &words {
+                #[allow(clippy::cast_possible_truncation)] // It has few bits.
+                let known = &mut table[*word as usize];
+                if *known == UNKNOWN {
+                    *known = self.number(*word)?;
+                }
+                sets.push(*known);
             }
-            sets.push(last.1);
+        } else {
+            let mut last = (common, self.number(common)?);
+            for word in &words {
+                if *word != last.0 {
+                    last = (*word, self.number(*word)?);
+                }
+                sets.push(last.1);
+            }
         }
         self.scratch = words;
         Ok(())
@@ -203,7 +221,7 @@ mod tests {
         #[test]
         fn a_row_is_in_the_sets_of_those_who_admit_it(
             rows in 1usize..300,
-            seeds in proptest::collection::vec(any::<u64>(), 1..8),
+            seeds in proptest::collection::vec(any::<u64>(), 1..14),
         ) {
             let admits = |seed: u64, row: usize| match seed % 4 {
                 0 => true,

@@ -230,6 +230,12 @@ impl Sums {
         Ok(())
     }
 
+    /// Adds up to what `other` adds up to.
+    pub(crate) fn take_over(&mut self, other: &Self) {
+        self.sums.clone_from(&other.sums);
+        self.counts.clone_from(&other.counts);
+    }
+
     /// Takes out the states of `groups` groups.
     ///
     /// # Errors
