@@ -68,6 +68,7 @@ pub struct MemoryBudget {
     decoded: AtomicU64,
     /// The part of `decoded` without readers.
     idle: AtomicU64,
+    arrays_part: AtomicU64,
     /// Whether there was memory for idle arrays at the last check.
     spare: AtomicBool,
     /// Counts the arrays that became idle.
@@ -86,9 +87,12 @@ pub struct MemoryBudget {
 
 /// The part of the limit that operators cannot take from the buffer pools, as a divisor.
 const POOL_FLOOR: u64 = 8;
-/// The part of the limit, as a divisor, up to which idle arrays count like arrays with readers.
-/// Arrays take several times the memory of their frames, so the rest is better used for frames.
-const DECODED_KEPT: u64 = 8;
+/// The part of the limit, in thousandths, up to which idle arrays count like arrays with readers:
+/// at first, and at least. Arrays take several times the memory of their frames, so the rest is
+/// better used for frames, unless devices have time left and the processors have not.
+pub(crate) const ARRAYS_PART: u64 = 125;
+/// And at most.
+pub(crate) const ARRAYS_PART_MAX: u64 = 350;
 /// The steps of memory left free after idle arrays are dropped, so that arrays can come and go
 /// without a pass over all of them.
 const STEPS_FREED: u64 = 2;
@@ -115,6 +119,7 @@ impl MemoryBudget {
     pub fn new(limit: u64) -> Arc<Self> {
         Arc::new(Self {
             limit: AtomicU64::new(limit),
+            arrays_part: AtomicU64::new(ARRAYS_PART),
             told: AtomicU64::new(u64::MAX),
             ..Self::default()
         })
@@ -179,7 +184,7 @@ impl MemoryBudget {
 
     /// Bytes of decoded arrays, without idle arrays beyond their part of the limit.
     fn decoded_counted(&self) -> u64 {
-        let kept = self.decoded_bytes().min(self.limit() / DECODED_KEPT);
+        let kept = self.decoded_bytes().min(self.arrays_kept());
         kept.max(self.read_array_bytes())
     }
 
@@ -349,7 +354,21 @@ impl MemoryBudget {
 
     /// Whether idle arrays may be kept even in place of frames, because decoded arrays are few.
     pub(crate) fn keeps_few_arrays(&self) -> bool {
-        self.decoded_bytes() < self.limit() / DECODED_KEPT
+        self.decoded_bytes() < self.arrays_kept()
+    }
+
+    fn arrays_kept(&self) -> u64 {
+        self.limit() / 1000 * self.arrays_part()
+    }
+
+    /// The part of the limit, in thousandths, that idle arrays may take from frames.
+    pub(crate) fn arrays_part(&self) -> u64 {
+        self.arrays_part.load(Ordering::Relaxed)
+    }
+
+    /// Changes that part. Pools are told with the next change.
+    pub(crate) fn set_arrays_part(&self, thousandths: u64) {
+        self.arrays_part.store(thousandths, Ordering::Relaxed);
     }
 
     /// Whether idle arrays may be kept: there is memory that nothing else needs, or decoded arrays

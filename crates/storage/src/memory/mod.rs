@@ -5,5 +5,5 @@
 
 mod budget;
 
-pub(crate) use budget::Lender;
+pub(crate) use budget::{ARRAYS_PART, ARRAYS_PART_MAX, Lender};
 pub use budget::{METADATA_FREE, MemoryBudget, Reclaim};

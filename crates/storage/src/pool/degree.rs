@@ -32,10 +32,12 @@ const AHEAD_BYTES: u64 = 32 << 20;
 /// The part of the memory that may be read ahead into, as a divisor.
 const AHEAD_PART: u64 = 2;
 
-/// Utilisations as in the study that the bounds were found in (`docs/design/shared-disk.md`).
-const LOW_PERMILLE: u32 = 850;
+/// In the study 850 is as good (`docs/design/shared-disk.md`); here scans share what they read, so
+/// one more worker seldom reads what would not be read anyway.
+const LOW_PERMILLE: u32 = 950;
 const HIGH_PERMILLE: u32 = 980;
-const RESERVE_PERMILLE: u32 = 200;
+/// No device is kept idle for pages: they get past loads otherwise (`reserve.rs`).
+const RESERVE_PERMILLE: u32 = 0;
 const PROCESSORS_PERMILLE: u32 = 950;
 
 /// See the file's header.

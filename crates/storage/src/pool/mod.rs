@@ -5,6 +5,7 @@
 //! | `state` | what the core's actions change: tables, frames, waiting consumers |
 //! | `load.rs`, `io_threads.rs` | how a load is read, and on which thread |
 //! | `degree.rs` | from how many devices a scan reads at a time |
+//! | `balance.rs` | whether memory is to spare the processors or the devices |
 //! | `reserve.rs` | how pages that a query waits for get past loads |
 //! | `scan.rs`, `spec.rs` | a scan, and what it needs of the core |
 //! | `hand_out.rs` | how consumers get its chunks |
@@ -24,6 +25,7 @@
 //!
 //! Contract: `docs/design/storage.md`. Not here: planning, predicates, SQL (the engine).
 
+mod balance;
 mod bloom;
 mod charge;
 mod column_request;
@@ -86,6 +88,7 @@ pub use tables::{ChunkInfo, TableView};
 use crate::memory::Lender;
 use crate::panics::panicked;
 use crate::{Result, StorageError};
+use balance::Balance;
 use decode_pool::DecodePool;
 use degree::{Degrees, Measured};
 use gate::Gate;
@@ -110,6 +113,7 @@ pub struct PoolShared {
     gate: Arc<Gate>,
     watched: Arc<Watched>,
     reserve: Reserve,
+    balance: Balance,
     pools: AtomicUsize,
 }
 
@@ -131,6 +135,7 @@ impl PoolShared {
             gate,
             watched,
             reserve: Reserve::default(),
+            balance: Balance::default(),
             pools: AtomicUsize::new(0),
             files,
             memory,
@@ -294,16 +299,22 @@ async fn tick(pool: Weak<Inner>) {
         tokio::time::sleep(TICK.min(lapse_after / 2).max(TICK_MIN)).await;
         watched.lapse_silent(None);
         let Some(inner) = pool.upgrade() else { return };
-        inner.shared.memory.tell();
-        let deciding = inner.state.lock().degrees.is_active();
-        let measured = deciding.then(|| Measured {
+        let (deciding, active) = {
+            let state = inner.state.lock();
+            (state.degrees.is_active(), !state.scans.is_empty())
+        };
+        let measured = active.then(|| Measured {
             devices: inner.shared.files.devices().snapshots(),
             processor_time: degree::processor_time(),
             processors: std::thread::available_parallelism()
                 .map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(u32::MAX)),
         });
+        if let Some(measured) = &measured {
+            inner.shared.balance.weigh(measured, &inner.shared.memory);
+        }
+        inner.shared.memory.tell();
         inner.with_state(|state, effects| {
-            if let Some(measured) = &measured {
+            if let Some(measured) = measured.as_ref().filter(|_| deciding) {
                 state.measure_degrees(measured, effects);
             }
             state.lapse_untaken(lapse_after, effects);

@@ -4,9 +4,11 @@
 //! two are under way on a device at any time. On a slow device a page behind them waits for most of
 //! a second. So, while pages are asked for on a device, its loads are read in *slices* of what it
 //! reads in [`SLICE`], one slice of all loads at a time, and a slice lets pages go first that are
-//! under way. Where nobody asks for pages nothing is different: one request a run.
+//! under way. The next slice is asked for a moment before the one under way is expected, so that
+//! the device does not wait for it. Where nobody asks for pages nothing is different: one request a
+//! run.
 //! Not here: which pages (`page_read.rs`), which loads (the core).
-//! Bounds: a load waits for pages [`PATIENCE`] a slice at most; a page for one slice.
+//! Bounds: a load waits for pages [`PATIENCE`] a slice at most; a page for one slice and a quarter.
 //! R2: the bytes of a range are the same, however many slices they came in.
 
 use std::collections::HashMap;
@@ -24,10 +26,13 @@ use crate::Result;
 
 /// Of the device's time. Short against what a page costs on a disk, long against what a request
 /// costs on a fast one.
-const SLICE: Duration = Duration::from_millis(10);
+const SLICE: Duration = Duration::from_millis(5);
 
 /// No slice is smaller: a request for less costs as much.
-const SLICE_BYTES_MIN: u64 = 256 << 10;
+const SLICE_BYTES_MIN: u64 = 128 << 10;
+
+/// The next slice is asked for when this part of the one under way is left, as a divisor.
+const LEAD: u32 = 4;
 
 /// So long after the last page the device's loads are read in slices.
 const RECENT: Duration = Duration::from_secs(1);
@@ -47,12 +52,28 @@ struct OfDevice {
     pages: Mutex<(usize, Instant)>,
     none_left: Notify,
     slices: Semaphore,
+    queue: Mutex<Queue>,
+}
+
+/// The slices that the device has not answered.
+#[derive(Debug)]
+struct Queue {
+    length: u32,
+    /// When it is expected to have answered all.
+    free_at: Instant,
 }
 
 /// A read of pages that is under way.
 #[derive(Debug)]
 pub(super) struct PagesUnderWay {
     device: Arc<OfDevice>,
+}
+
+/// A slice that is under way.
+struct SliceUnderWay<'a> {
+    device: &'a OfDevice,
+    /// When the next one is to be asked for.
+    next_at: Instant,
 }
 
 impl Reserve {
@@ -64,6 +85,10 @@ impl Reserve {
                 pages: Mutex::new((0, Instant::now())),
                 none_left: Notify::new(),
                 slices: Semaphore::new(1),
+                queue: Mutex::new(Queue {
+                    length: 0,
+                    free_at: Instant::now(),
+                }),
             })
         });
         let device = Arc::clone(entry);
@@ -93,8 +118,20 @@ impl Reserve {
             let turn = device.slices.acquire().await;
             device.let_pages_go_first().await;
             let wanted: Vec<Range<u64>> = parts.iter().map(|(_, range)| range.clone()).collect();
-            let read = file.read(&wanted).await?;
-            drop(turn);
+            let slice = device.begin_slice();
+            let read = file.read(&wanted);
+            tokio::pin!(read);
+            let next_at = tokio::time::sleep_until(slice.next_at.into());
+            let read = tokio::select! {
+                biased;
+                read = &mut read => read,
+                () = next_at => {
+                    drop(turn);
+                    read.await
+                }
+            };
+            drop(slice);
+            let read = read?;
             for ((at, part), bytes) in parts.into_iter().zip(read) {
                 if part == ranges[at] {
                     whole[at] = Some(bytes);
@@ -117,11 +154,30 @@ impl Reserve {
 }
 
 impl OfDevice {
+    /// A slice is about to be read.
+    fn begin_slice(&self) -> SliceUnderWay<'_> {
+        let mut queue = self.queue.lock();
+        queue.length += 1;
+        queue.free_at = queue.free_at.max(Instant::now()) + SLICE;
+        SliceUnderWay {
+            device: self,
+            next_at: queue.free_at - SLICE / LEAD,
+        }
+    }
+
     async fn let_pages_go_first(&self) {
         let left = self.none_left.notified();
         if self.pages.lock().0 > 0 {
             let _ = tokio::time::timeout(PATIENCE, left).await;
         }
+    }
+}
+
+impl Drop for SliceUnderWay<'_> {
+    fn drop(&mut self) {
+        let mut queue = self.device.queue.lock();
+        queue.length -= 1;
+        queue.free_at = Instant::now() + SLICE * queue.length;
     }
 }
 

@@ -1,0 +1,91 @@
+//! What is short, the processors or the devices?
+//!
+//! A frame spares its device a read, and decoded arrays spare the processors a decode; both take
+//! memory. So idle arrays may take more of it while the processors are busy and every device has
+//! time left, and less while a device is busy. What is between stays as it is.
+//! Not here: which arrays and frames go (`idle_arrays.rs`, coscan-core).
+//! Bounds: one step a tick, between [`ARRAYS_PART`] and [`ARRAYS_PART_MAX`].
+//! Source: none of the papers; [RahmStohr94 §5] chooses the degree of parallelism by the same
+//! measures.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use coscan_core::DeviceId;
+use parking_lot::Mutex;
+
+use super::degree::Measured;
+use crate::device::MeterSnapshot;
+use crate::memory::{ARRAYS_PART, ARRAYS_PART_MAX, MemoryBudget};
+
+/// How much of the memory changes hands in a tick. Thousandths.
+const STEP: u64 = 15;
+/// Processors that are used less have time to decode.
+const PROCESSORS_BUSY: f64 = 0.85;
+/// A device that is used less has time to read.
+const DEVICE_IDLE: f64 = 0.5;
+/// One that is used more is to read less.
+const DEVICE_BUSY: f64 = 0.8;
+
+/// What was measured last.
+#[derive(Debug, Default)]
+pub(super) struct Balance(Mutex<Before>);
+
+#[derive(Debug, Default)]
+struct Before {
+    processor_time: Duration,
+    meters: BTreeMap<DeviceId, MeterSnapshot>,
+}
+
+impl Balance {
+    /// A tick later.
+    pub(super) fn weigh(&self, now: &Measured, memory: &MemoryBudget) {
+        let mut before = self.0.lock();
+        let used = now.processor_time.saturating_sub(before.processor_time);
+        before.processor_time = now.processor_time;
+        let (mut busiest, mut elapsed) = (0.0f64, Duration::ZERO);
+        for device in &now.devices {
+            if let Some(earlier) = before.meters.insert(device.id, device.meter) {
+                busiest = busiest.max(device.meter.utilisation_since(&earlier));
+                elapsed = elapsed.max(device.meter.elapsed.saturating_sub(earlier.elapsed));
+            }
+        }
+        drop(before);
+        let whole = elapsed.as_secs_f64() * f64::from(now.processors.max(1));
+        if whole > 0.0 {
+            let part = next_part(memory.arrays_part(), used.as_secs_f64() / whole, busiest);
+            memory.set_arrays_part(part);
+        }
+    }
+}
+
+/// The part after a tick in which the processors, and the busiest device, were used so much.
+fn next_part(part: u64, processors: f64, busiest: f64) -> u64 {
+    if busiest > DEVICE_BUSY {
+        part.saturating_sub(STEP).max(ARRAYS_PART)
+    } else if busiest < DEVICE_IDLE && processors > PROCESSORS_BUSY {
+        (part + STEP).min(ARRAYS_PART_MAX)
+    } else {
+        part
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after(part: u64, ticks: usize, processors: f64, busiest: f64) -> u64 {
+        (0..ticks).fold(part, |part, _| next_part(part, processors, busiest))
+    }
+
+    #[test]
+    fn memory_goes_to_what_spares_the_one_that_is_short() {
+        assert_eq!(after(ARRAYS_PART, 100, 1.0, 0.2), ARRAYS_PART_MAX);
+        assert_eq!(after(ARRAYS_PART_MAX, 100, 1.0, 1.0), ARRAYS_PART);
+        let between = after(ARRAYS_PART, 3, 1.0, 0.2);
+        assert_eq!(between, ARRAYS_PART + 3 * STEP);
+        for (processors, busiest) in [(0.5, 0.2), (1.0, 0.7), (0.5, 0.7)] {
+            assert_eq!(after(between, 9, processors, busiest), between, "neither");
+        }
+    }
+}
