@@ -3,15 +3,18 @@
 
     alone.py --data FOLDER [--coscan BINARY] [--rounds 9] [--json OUT]            warm: the data is in memory
     alone.py --data FOLDER --cold [--rounds 3] [--json OUT]                       cold: nothing is; run it under arena.py
+    alone.py --data FOLDER --duckdb                                               warm, beside DuckDB in this process
+    alone.py --data FOLDER --setting coscan.share_fragments                       what that setting costs or saves
 
-Idea: plain DataFusion is `SET coscan.cooperative = off` in the same server: same build, same version, same
-threads, so that the difference is Coscan's and nothing else's. Warm, both have answered every query before it
+Idea: plain DataFusion is `SET coscan.cooperative = off` in the same server (or another setting is off that
+--setting names): same build, same version, same threads, so that the difference is Coscan's and nothing else's. Warm, both have answered every query before it
 counts, and rounds take turns in alternating order; cold, every single query has a server of its own and
 nothing of the tables in the page cache. The program itself stays there: it is as large as the tables, and its
 pages, read one by one as a query first needs them, would be a good part of what is timed.
 
 L1: the rows of both sides are equal (compare.py), else nothing is reported.
 L2: latency is from sending the text to holding the last row, as in peers.py.
+L3: processor time is that of the whole process meanwhile: the server's, or this one's where DuckDB runs in it.
 
 The queries are TPC-H's 22 (or those of --queries), one per file; FOLDER has a Parquet file per table.
 """
@@ -34,6 +37,7 @@ import peers
 HERE = os.path.dirname(os.path.abspath(__file__))
 SIDES = {"coscan": "on", "plain": "off"}
 READY_S = 60.0
+TICKS_S = os.sysconf("SC_CLK_TCK")
 
 
 def files(folder):
@@ -54,24 +58,30 @@ class Server:
         self.process = subprocess.Popen([args.coscan, "serve", *tables, "--listen", f"127.0.0.1:{self.port}"],
                                         stderr=subprocess.DEVNULL)
         arena.wait_ready(self.port, self.process, READY_S)
+        self.setting = args.setting
         self.connections = {}
+
+    def processor_s(self):
+        with open(f"/proc/{self.process.pid}/stat", encoding="ascii") as stat:
+            fields = stat.read().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / TICKS_S
 
     def connection(self, side):
         if side not in self.connections:
             import psycopg
             connection = psycopg.connect(host="127.0.0.1", port=self.port, user="coscan", autocommit=True)
-            connection.execute(f"set coscan.cooperative = {SIDES[side]}")
+            connection.execute(f"set {self.setting} = {SIDES[side]}")
             # What one round leaves must not be the next one's answer.
             connection.execute("set coscan.state_cache = '0'")
             self.connections[side] = connection
         return self.connections[side]
 
     def query(self, side, sql):
-        """(seconds, rows)"""
+        """(seconds, processor seconds, rows)"""
         connection = self.connection(side)
-        start = time.perf_counter()
+        start, before = time.perf_counter(), self.processor_s()
         rows = connection.execute(sql).fetchall()
-        return time.perf_counter() - start, rows
+        return time.perf_counter() - start, self.processor_s() - before, rows
 
     def stop(self):
         for connection in self.connections.values():
@@ -80,12 +90,31 @@ class Server:
         self.process.wait()
 
 
+class DuckDB:
+    """DuckDB with its defaults, over the same files."""
+
+    def __init__(self, args):
+        import duckdb
+        self.connection = duckdb.connect()
+        for path in files(args.data):
+            name = os.path.basename(path).removesuffix(".parquet")
+            self.connection.execute(f"create view {name} as select * from read_parquet('{path}')")
+
+    def query(self, _side, sql):
+        """As Server.query."""
+        start, before = time.perf_counter(), time.process_time()
+        rows = self.connection.execute(sql).fetchall()
+        return time.perf_counter() - start, time.process_time() - before, rows
+
+
 def require_equal(name, rows):
     """L1"""
-    plain, coscan = ([[text(cell) for cell in row] for row in rows[side]] for side in ("plain", "coscan"))
-    why = compare.rows_differ(plain, coscan)
-    if why:
-        raise SystemExit(f"alone.py: {name}: rows differ: {why}")
+    texts = {side: [[text(cell) for cell in row] for row in of_side] for side, of_side in rows.items()}
+    plain = texts.pop("plain")
+    for side, of_side in texts.items():
+        why = compare.rows_differ(plain, of_side)
+        if why:
+            raise SystemExit(f"alone.py: {name}: rows of {side} differ: {why}")
 
 
 def text(cell):
@@ -93,21 +122,27 @@ def text(cell):
 
 
 def warm(args, queries):
+    """(seconds, processor seconds) by query and side."""
     server = Server(args)
-    times = {name: {side: [] for side in SIDES} for name in queries}
+    sides = {side: server for side in SIDES}
+    if args.duckdb:
+        sides["duckdb"] = DuckDB(args)
+    times, processor = ({name: {side: [] for side in sides} for name in queries} for _ in range(2))
     try:
         for name, sql in queries.items():
-            require_equal(name, {side: server.query(side, sql)[1] for side in SIDES})
+            require_equal(name, {side: runner.query(side, sql)[2] for side, runner in sides.items()})
             for at in range(args.rounds):
-                for side in sorted(SIDES, reverse=at % 2 == 1):
-                    times[name][side].append(server.query(side, sql)[0])
+                for side in sorted(sides, reverse=at % 2 == 1):
+                    seconds, used, _ = sides[side].query(side, sql)
+                    times[name][side].append(seconds)
+                    processor[name][side].append(used)
     finally:
         server.stop()
-    return times
+    return times, processor
 
 
 def cold(args, queries):
-    times = {name: {side: [] for side in SIDES} for name in queries}
+    times, processor = ({name: {side: [] for side in SIDES} for name in queries} for _ in range(2))
     for at in range(args.rounds):
         for name, sql in queries.items():
             rows = {}
@@ -115,30 +150,33 @@ def cold(args, queries):
                 peers.drop_pages(files(args.data))
                 server = Server(args)
                 try:
-                    seconds, rows[side] = server.query(side, sql)
+                    seconds, used, rows[side] = server.query(side, sql)
                 finally:
                     server.stop()
                 times[name][side].append(seconds)
+                processor[name][side].append(used)
             require_equal(name, rows)
-    return times
+    return times, processor
 
 
 def summary(times):
     """Medians per query and side, their ratio, and the ratio of the totals with that of every single round."""
     queries = {name: {side: statistics.median(runs) for side, runs in sides.items()} for name, sides in times.items()}
+    totals = {side: sum(sides[side] for sides in queries.values()) for side in next(iter(queries.values()))}
     for sides in queries.values():
-        sides["ratio"] = sides["coscan"] / sides["plain"]
-    totals = {side: sum(sides[side] for sides in queries.values()) for side in SIDES}
+        sides["ratio"] = sides["coscan"] / max(sides["plain"], 1e-9)
     rounds = zip(*(zip(sides["coscan"], sides["plain"]) for sides in times.values()))
-    by_round = [sum(c for c, _ in one) / sum(p for _, p in one) for one in map(list, rounds)]
+    by_round = [sum(c for c, _ in one) / max(sum(p for _, p in one), 1e-9) for one in map(list, rounds)]
     return {"queries": queries, "total": {**totals, "ratio": totals["coscan"] / totals["plain"]},
             "rounds": {"ratio_min": min(by_round), "ratio_max": max(by_round)}}
 
 
 def show(result):
-    lines = [f"{'':6}{'coscan':>10}{'plain':>10}{'ratio':>8}"]
+    sides = [side for side in result["total"] if side != "ratio"]
+    lines = [f"{'':6}" + "".join(f"{side:>10}" for side in sides) + f"{'ratio':>8}"]
     rows = [*result["queries"].items(), ("total", result["total"])]
-    lines += [f"{name:6}{row['coscan']:>9.3f}s{row['plain']:>9.3f}s{row['ratio']:>8.2f}" for name, row in rows]
+    lines += [f"{name:6}" + "".join(f"{row[side]:>9.3f}s" for side in sides) + f"{row['ratio']:>8.2f}"
+              for name, row in rows]
     spread = result["rounds"]
     return "\n".join([*lines, f"single rounds: {spread['ratio_min']:.2f} to {spread['ratio_max']:.2f}"])
 
@@ -150,6 +188,8 @@ def main(argv):
     parser.add_argument("--queries", default=os.path.join(HERE, "../../crates/engine/tests/tpch"))
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--cold", action="store_true")
+    parser.add_argument("--duckdb", action="store_true")
+    parser.add_argument("--setting", default="coscan.cooperative")
     parser.add_argument("--json")
     args = parser.parse_args(argv)
     args.rounds = args.rounds or (3 if args.cold else 9)
@@ -157,9 +197,12 @@ def main(argv):
     if not paths:
         raise SystemExit(f"alone.py: no q*.sql in {args.queries}")
     queries = {os.path.basename(path).removesuffix(".sql"): open(path, encoding="utf-8").read() for path in paths}
-    times = (cold if args.cold else warm)(args, queries)
-    result = {"format": "coscan-alone", "version": 1, "cold": args.cold, **summary(times), "seconds": times}
+    times, processor = (cold if args.cold else warm)(args, queries)
+    used = summary(processor)
+    result = {"format": "coscan-alone", "version": 1, "cold": args.cold, "setting": args.setting,
+              **summary(times), "seconds": times, "processor": used}
     print(show(result))
+    print(f"processor time\n{show(used)}")
     if args.json:
         with open(args.json, "w", encoding="utf-8") as out:
             json.dump(result, out, indent=1)

@@ -81,7 +81,15 @@ fn main() -> ExitCode {
 /// An interrupt drops the future, which cancels the queries in it; a second one ends the process at
 /// once, as usual.
 fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-    let runtime = runtime("coscan", 1)?;
+    block_on_threads(1, work)
+}
+
+/// As [`block_on`], with so many threads a core.
+fn block_on_threads<T>(
+    per_core: usize,
+    work: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    let runtime = runtime("coscan", per_core)?;
     let outcome = runtime.block_on(async {
         tokio::select! {
             outcome = work => outcome,

@@ -4,14 +4,16 @@
 //! nothing in memory: measuring "cold" means taking a new one.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
+use coscan::tasks::{self, TaskQueue};
 use coscan::{
     DeviceSnapshot, Engine, EngineConfig, NamedDevice, Policy, Session, StorageModel, UnknownName,
 };
 use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext, col};
-use futures::TryStreamExt;
+use futures::{FutureExt, TryStreamExt};
 
 use crate::answer::Answer;
 use crate::error::{BenchError, Result};
@@ -37,6 +39,8 @@ pub(crate) struct ArenaConfig {
     pub(crate) record: Option<PathBuf>,
     /// What every session sets, by full names.
     pub(crate) settings: Vec<(&'static str, &'static str)>,
+    /// Whether queries' tasks run when it is their query's turn, as in a server.
+    pub(crate) in_turn: bool,
 }
 
 /// What queries share.
@@ -95,6 +99,7 @@ impl TableFile {
 pub(crate) struct Arena {
     engine: Engine,
     settings: Vec<(&'static str, &'static str)>,
+    tasks: Option<Arc<TaskQueue>>,
 }
 
 /// What an arena has done since it was made.
@@ -165,9 +170,15 @@ impl Arena {
             ..EngineConfig::default()
         })
         .map_err(failed)?;
+        let tasks = config.in_turn.then(|| {
+            tasks::install();
+            let workers = tokio::runtime::Handle::current().metrics().num_workers();
+            TaskQueue::new(crate::cpu::cores(), workers)
+        });
         let arena = Self {
             engine,
             settings: config.settings.clone(),
+            tasks,
         };
         let session = arena.engine.session();
         for table in tables {
@@ -181,10 +192,16 @@ impl Arena {
     pub(crate) async fn run(&self, label: &str, sql: &str) -> Result<Vec<RecordBatch>> {
         let failed = |error: coscan::Error| BenchError::engine(label.to_owned(), error);
         let session = self.session(label).map_err(failed)?;
-        let rows = session.sql(sql).await.map_err(failed)?;
-        rows.try_collect()
-            .await
-            .map_err(|error| BenchError::engine(label.to_owned(), error))
+        let sql = sql.to_owned();
+        let rows = async move {
+            let rows = session.sql(&sql).await?;
+            Ok(rows.try_collect().await?)
+        };
+        let rows = match &self.tasks {
+            Some(tasks) => tasks.begin().schedule(rows.boxed()).await,
+            None => rows.await,
+        };
+        rows.map_err(failed)
     }
 
     fn session(&self, label: &str) -> coscan::Result<Session> {

@@ -326,6 +326,7 @@ impl<'a> Plan<'a> {
             target_partitions: self.options.partitions,
             record,
             settings: Vec::new(),
+            in_turn: false,
         };
         Arena::open(&config, &self.tables()).await
     }

@@ -74,7 +74,8 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let root = options.data.clone().unwrap_or_else(tpch::default_root);
     let generate = generate_options(options.scale, demo::row_group_bytes(options.scale));
     let source = ensure_table(&root, tpch::Table::Lineitem, &generate)?;
-    let mut results = crate::block_on(async {
+    // As many as a server has.
+    let mut results = crate::block_on_threads(2, async {
         let (scale, devices) = (options.scale, options.devices.into());
         let folders = parallel::ensure(&root, &source, scale, devices).await?;
         let defaults = ParallelOptions::new(source, folders, scale);

@@ -33,6 +33,7 @@ use crate::statement::{
     StatementText, on_large_stack, parse_datafusion, plan_statement, reserve_statement,
 };
 use crate::tables::{SYSTEM_SCHEMA, registration};
+use crate::tasks;
 
 pub use engine::{Engine, EngineMetrics};
 pub use ext::{CoscanExt, add_physical_rule};
@@ -170,7 +171,9 @@ impl Session {
         let started = on_large_stack(async {
             let frame = execute(&self.context, plan).await?;
             let context = Arc::new(frame.task_ctx());
-            execute_stream(frame.create_physical_plan().await?, context)
+            let plan = frame.create_physical_plan().await?;
+            tasks::expect_of_current(plan.as_ref());
+            execute_stream(plan, context)
         });
         let rows = started.await?;
         let schema = rows.schema();

@@ -192,6 +192,13 @@ impl Drop for Restored {
     }
 }
 
+/// As [`QueryTasks::expect`], of the query that this thread works for, if it does.
+pub(crate) fn expect_of_current(plan: &dyn ExecutionPlan) {
+    if let Some(query) = CURRENT.with_borrow(Clone::clone) {
+        query.expect(plan);
+    }
+}
+
 /// The future, run when it is the turn of the query that this thread works for, if it does.
 pub(crate) fn in_turn<T: 'static>(future: BoxFuture<'static, T>) -> BoxFuture<'static, T> {
     match CURRENT.with_borrow(Clone::clone) {

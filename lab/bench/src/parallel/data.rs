@@ -1,22 +1,29 @@
 //! Where is the table?
 //!
-//! `coscan spread --by range(l_orderkey)` puts a range of keys in each folder, so that every device
-//! has an equal part of a scan and a predicate on the key needs few of them. It is made once and
-//! kept; the folder's name says of what.
+//! Each device has a folder with the table's rows twice: *dealt*, runs of rows in turn, so that
+//! every device has an equal part of any scan (the physical declustering of [RahmStohr94 §2]); and
+//! in *ranges* of the key, so that a predicate on the key needs few devices. Pages are not
+//! compressed, so that a few cores can keep several devices busy. They are made once and kept; the
+//! folder's name says of what.
 
 use std::path::{Path, PathBuf};
 
 use coscan::{Engine, EngineConfig};
-use coscan_rewrite::{SpreadBy, spread};
+use coscan_rewrite::{PageCompression, PageLayout, SpreadBy, SpreadOptions, spread};
 
 use crate::error::{BenchError, Result};
 use crate::workload::KEY;
 
 /// In the folder's name: files of another layout are not taken for these.
-const LAYOUT_VERSION: u32 = 1;
+const LAYOUT_VERSION: u32 = 2;
 
-/// The folders below `root` that hold the rows of lineitem at `source`, which was made at this
-/// scale factor, a range of keys in each. Made now if they are not there.
+/// In a device's folder, rows in turn.
+pub(crate) const DEALT: &str = "dealt";
+/// In a device's folder, a range of keys.
+pub(crate) const RANGES: &str = "ranges";
+
+/// The devices' folders below `root` that hold the rows of lineitem at `source`, which was made at
+/// this scale factor. Made now if they are not there.
 ///
 /// It is cancel safe: what was begun is removed.
 ///
@@ -39,17 +46,40 @@ pub async fn ensure(
     if whole.is_file() {
         return Ok(folders);
     }
-    for folder in &folders {
-        std::fs::create_dir_all(folder).map_err(|error| BenchError::io(folder, error))?;
-    }
     let failed = |error: Box<dyn std::error::Error + Send + Sync>| {
         BenchError::engine("spreading lineitem", error)
     };
     let engine = Engine::new(EngineConfig::default()).map_err(|error| failed(error.into()))?;
-    let (source, by) = (source.to_string_lossy(), SpreadBy::Range(KEY.to_owned()));
-    spread(&engine, &source, &folders, &by, |_| ())
-        .await
-        .map_err(|error| failed(error.into()))?;
+    let source = source.to_string_lossy();
+    let tables = [
+        (DEALT, SpreadBy::RoundRobin),
+        (RANGES, SpreadBy::Range(KEY.to_owned())),
+    ];
+    for (table, by) in tables {
+        let parts = parts(&folders, table);
+        for part in &parts {
+            // What a killed process left half done is made anew.
+            if part.exists() {
+                std::fs::remove_dir_all(part).map_err(|error| BenchError::io(part, error))?;
+            }
+            std::fs::create_dir_all(part).map_err(|error| BenchError::io(part, error))?;
+        }
+        let options = SpreadOptions {
+            by,
+            layout: PageLayout {
+                compression: PageCompression::None,
+                ..PageLayout::default()
+            },
+        };
+        spread(&engine, &source, &parts, &options, |_| ())
+            .await
+            .map_err(|error| failed(error.into()))?;
+    }
     std::fs::write(&whole, "").map_err(|error| BenchError::io(&whole, error))?;
     Ok(folders)
+}
+
+/// Where the devices' folders hold a table ([`DEALT`] or [`RANGES`]).
+pub(crate) fn parts(folders: &[PathBuf], table: &str) -> Vec<PathBuf> {
+    folders.iter().map(|folder| folder.join(table)).collect()
 }

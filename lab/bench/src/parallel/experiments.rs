@@ -84,7 +84,7 @@ async fn mix(ground: &mut Ground<'_>) -> Result<Vec<Point>> {
         ..Load::default()
     };
     let together = Load {
-        clients: ground.queries().dealt(options.clients),
+        clients: ground.queries().clients.clone(),
         ..alone.clone()
     };
     ground.begin(MIX, 1 + loaded.len());
@@ -104,7 +104,7 @@ async fn slow(ground: &mut Ground<'_>) -> Result<Vec<Point>> {
     let queries = ground.queries();
     let avoiding = queries.avoiding.clone();
     let mut clients: Vec<Vec<usize>> = avoiding.iter().map(|&query| vec![query]).collect();
-    clients.push(vec![queries.whole]);
+    clients.push(vec![queries.needing]);
     let load = Load {
         clients,
         time: ground.options.time,

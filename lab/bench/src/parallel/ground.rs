@@ -13,7 +13,8 @@ use std::time::Duration;
 use coscan::{NamedDevice, Throttle};
 
 use super::ParallelOptions;
-use super::queries::{Queries, TABLE};
+use super::data::{DEALT, RANGES, parts};
+use super::queries::{BY_KEY, Queries, TABLE};
 use crate::answer::Answer;
 use crate::arena::{Arena, ArenaConfig, Oracle, Sharing, TableFile};
 use crate::error::{BenchError, Result};
@@ -77,7 +78,8 @@ impl<'a> Ground<'a> {
         options: &'a ParallelOptions,
         on_progress: &'a OnProgress,
     ) -> Result<Self> {
-        let layouts = options.folders.iter().map(|folder| Layout::read(folder));
+        let ranges = parts(&options.folders, RANGES);
+        let layouts = ranges.iter().map(|folder| Layout::read(folder));
         let layouts = layouts.collect::<Result<Vec<Layout>>>()?;
         let [first, .., last] = &layouts[..] else {
             return Err(BenchError::Table {
@@ -87,7 +89,8 @@ impl<'a> Ground<'a> {
         };
         let keys = *first.keys.start()..=*last.keys.end();
         // The lines of an order may be on both sides of the border.
-        let queries = Queries::draw(&keys, last.keys.start() - 1, options.seed);
+        let last = last.keys.start() - 1;
+        let queries = Queries::draw(&keys, last, options.clients, options.seed);
         let mut ground = Self {
             options,
             on_progress,
@@ -110,7 +113,8 @@ impl<'a> Ground<'a> {
 
     async fn ask_oracle(&mut self) -> Result<()> {
         self.begin(ORACLE, self.queries.all.len());
-        let oracle = Oracle::open(&[TableFile::new(TABLE, &self.options.source)]).await?;
+        let tables = [TABLE, BY_KEY].map(|table| TableFile::new(table, &self.options.source));
+        let oracle = Oracle::open(&tables).await?;
         for number in 0..self.queries.all.len() {
             let answer = oracle.run(&self.queries.all[number].sql).await?;
             self.answers[number] = Some((ORACLE.to_owned(), answer));
@@ -151,13 +155,15 @@ impl<'a> Ground<'a> {
             target_partitions: Some(options.partitions),
             record: None,
             settings: vec![("coscan.state_cache", "0")],
+            in_turn: true,
         };
-        let places = options
-            .folders
-            .iter()
-            .map(|folder| folder.to_string_lossy());
-        let places = places.collect::<Vec<_>>().join(",");
-        Arena::open(&config, &[TableFile::new(TABLE, Path::new(&places))]).await
+        let tables = [(TABLE, DEALT), (BY_KEY, RANGES)].map(|(table, part)| {
+            let places = parts(&options.folders, part);
+            let places = places.iter().map(|place| place.to_string_lossy());
+            let places = places.collect::<Vec<_>>().join(",");
+            TableFile::new(table, Path::new(&places))
+        });
+        Arena::open(&config, &tables).await
     }
 
     /// Each device's limit in bytes per second, in the order of the folders; none if nothing is

@@ -3,7 +3,7 @@
 //! Idea: the same files and queries on devices that are held to a bandwidth in process, so that one
 //! disk can stand for several. What differs between two points of an experiment is where the files
 //! are said to be, from how many devices a scan reads at a time, or how fast one device is, and
-//! nothing else. Nothing is kept for queries to come (`coscan.state_cache` is 0), and every point
+//! nothing else. Tasks run in turn, as in a server. Nothing is kept for queries to come (`coscan.state_cache` is 0), and every point
 //! begins with an engine that has nothing in memory.
 //!
 //! | file | question |
@@ -48,7 +48,7 @@ pub use data::ensure;
 pub struct ParallelOptions {
     /// TPC-H's lineitem in one file, which plain DataFusion reads.
     pub source: PathBuf,
-    /// The same rows, a range of their keys in each folder ([`ensure`]); a device for each.
+    /// The same rows in each folder's parts ([`ensure`]); a device for each.
     pub folders: Vec<PathBuf>,
     /// TPC-H's scale factor.
     pub scale: f64,

@@ -1,8 +1,9 @@
 //! What is asked?
 //!
 //! Scans of many bytes a row and little arithmetic, so that the devices are what they wait for, as
-//! in the paper; some over all devices, some over the range of a few. Point queries ask for the
-//! lines of one order, by an index.
+//! in the paper; over all rows, and over ranges of keys. No two scans of the mix are alike, so that
+//! what clients share is what they read, not what they ask. Point queries ask for the lines of one
+//! order, by an index.
 //! Keys are TPC-H's: of each 32 numbers the first eight are orders.
 
 use std::ops::RangeInclusive;
@@ -22,16 +23,20 @@ pub(crate) struct Queries {
     pub(crate) all: Vec<Query>,
     /// Reads most bytes of all devices.
     pub(crate) whole: usize,
-    /// What clients ask, beginning at different ones.
-    pub(crate) scans: Vec<usize>,
+    /// What each client of the mix asks, one after the other.
+    pub(crate) clients: Vec<Vec<usize>>,
     /// Asked in turn.
     pub(crate) points: Vec<usize>,
     /// Scans that need nothing of the last device.
     pub(crate) avoiding: Vec<usize>,
+    /// A scan that needs it.
+    pub(crate) needing: usize,
 }
 
-/// The table in SQL.
+/// The table in SQL, of which each device has an equal part of any rows.
 pub(crate) const TABLE: &str = "lineitem";
+/// The same rows, a range of keys on each device.
+pub(crate) const BY_KEY: &str = "lineitem_by_key";
 
 /// Point queries that differ. They come back after some seconds; most pages are not kept for so
 /// long, and those that are serve an idle system too.
@@ -41,75 +46,37 @@ const POINTS: usize = 100;
 const KEYS_USED: u64 = 8;
 const KEYS: u64 = 32;
 
+const WIDE: &str = "sum(l_partkey), max(l_suppkey), sum(l_extendedprice), max(l_comment)";
+
 impl Queries {
-    /// On a table of these keys, of which the last device has those above `last`.
-    pub(crate) fn draw(keys: &RangeInclusive<i64>, last: i64, seed: u64) -> Self {
-        let (first, end) = (*keys.start(), *keys.end());
-        let at = |quarters: i64| first + (end - first) / 4 * quarters;
+    /// On a table of these keys, of which the last device has those above `last` where it has a
+    /// range; for so many clients that scan.
+    pub(crate) fn draw(keys: &RangeInclusive<i64>, last: i64, clients: usize, seed: u64) -> Self {
+        let mut random = Random::new(seed);
         let mut all = Vec::new();
         let mut add = |name: String, sql: String| {
             all.push(Query { name, sql });
             all.len() - 1
         };
-        let mut scan =
-            |name: &str, rest: String| add(name.to_owned(), format!("SELECT count(*), {rest}"));
-        let wide = "sum(l_partkey), max(l_suppkey), sum(l_extendedprice), max(l_comment)";
-        let whole = scan("whole", format!("{wide} FROM {TABLE}"));
-        let scans = vec![
-            whole,
-            scan(
-                "revenue",
-                format!(
-                    "sum(l_extendedprice * l_discount) FROM {TABLE} \
-                     WHERE l_shipdate >= date '1994-01-01' AND l_shipdate < date '1995-01-01' \
-                     AND l_discount >= 0.05 AND l_quantity < 24"
-                ),
-            ),
-            scan(
-                "comments",
-                format!("min(l_comment), max(l_comment) FROM {TABLE}"),
-            ),
-            scan(
-                "lower half",
-                format!("{wide} FROM {TABLE} WHERE l_orderkey < {}", at(2)),
-            ),
-            scan(
-                "parts",
-                format!("sum(l_partkey), sum(l_suppkey) FROM {TABLE} WHERE l_quantity < 40"),
-            ),
-            scan(
-                "upper three quarters",
-                format!("{wide} FROM {TABLE} WHERE l_orderkey >= {}", at(1)),
-            ),
-            scan(
-                "dates",
-                format!(
-                    "min(l_shipdate), max(l_commitdate), max(l_receiptdate), \
-                     max(l_extendedprice) FROM {TABLE}"
-                ),
-            ),
-            scan(
-                "middle half",
-                format!(
-                    "max(l_comment), sum(l_extendedprice) FROM {TABLE} \
-                     WHERE l_orderkey >= {} AND l_orderkey < {}",
-                    at(1),
-                    at(3)
-                ),
-            ),
-        ];
-        let avoiding = vec![
-            scan(
-                "avoiding, wide",
-                format!("{wide} FROM {TABLE} WHERE l_orderkey <= {last}"),
-            ),
-            scan(
-                "avoiding, narrow",
-                format!("sum(l_partkey), max(l_tax) FROM {TABLE} WHERE l_orderkey <= {last}"),
-            ),
-        ];
-        let mut random = Random::new(seed);
-        let orders = end.unsigned_abs() / KEYS * KEYS_USED;
+        let whole = add(
+            "whole".to_owned(),
+            format!("SELECT count(*), {WIDE} FROM {TABLE}"),
+        );
+        let clients = (0..clients).map(|client| {
+            let mut scans = scans(keys, &mut random);
+            let count = scans.len();
+            scans.rotate_left(client % count);
+            let scans = scans.into_iter();
+            let scans = scans.map(|(name, rest)| {
+                add(
+                    format!("client {client}, {name}"),
+                    format!("SELECT count(*), {rest}"),
+                )
+            });
+            scans.collect()
+        });
+        let clients = clients.collect();
+        let orders = keys.end().unsigned_abs() / KEYS * KEYS_USED;
         let points = (0..POINTS).map(|number| {
             let order = random.below(orders.max(1));
             let key = order / KEYS_USED * KEYS + order % KEYS_USED + 1;
@@ -120,25 +87,85 @@ impl Queries {
             add(format!("point {number}"), sql)
         });
         let points = points.collect();
+        let avoiding = [
+            ("avoiding, wide", WIDE),
+            ("avoiding, narrow", "sum(l_partkey), max(l_tax)"),
+        ];
+        let avoiding = avoiding.map(|(name, sums)| {
+            let sql = format!("SELECT count(*), {sums} FROM {BY_KEY} WHERE l_orderkey <= {last}");
+            add(name.to_owned(), sql)
+        });
+        let needing = add(
+            "needing".to_owned(),
+            format!("SELECT count(*), {WIDE} FROM {BY_KEY}"),
+        );
         Self {
-            all,
             whole,
-            scans,
+            clients,
             points,
-            avoiding,
+            avoiding: avoiding.to_vec(),
+            needing,
+            all,
         }
     }
+}
 
-    /// What each of so many clients asks, over and over.
-    pub(crate) fn dealt(&self, clients: usize) -> Vec<Vec<usize>> {
-        let client = |number: usize| {
-            let mut scans = self.scans.clone();
-            let count = scans.len().max(1);
-            scans.rotate_left(number % count);
-            scans
-        };
-        (0..clients).map(client).collect()
-    }
+/// One scan of each kind, with constants of its own: its name, and what follows the count.
+fn scans(keys: &RangeInclusive<i64>, random: &mut Random) -> Vec<(&'static str, String)> {
+    let (first, end) = (*keys.start(), *keys.end());
+    // A range of so many hundredths of the keys.
+    let range = |random: &mut Random, hundredths: i64| {
+        let width = (end - first) / 100 * hundredths;
+        let room = (end - first - width).unsigned_abs();
+        let from = first + i64::try_from(random.below(room + 1)).unwrap_or(0);
+        format!("l_orderkey BETWEEN {from} AND {}", from + width)
+    };
+    let year = 1993 + random.below(5);
+    let discount = 2 + random.below(7);
+    let quantity = 20 + random.below(30);
+    let (all, most, three, half, middle) = (
+        range(random, 98),
+        range(random, 95),
+        range(random, 75),
+        range(random, 50),
+        range(random, 50),
+    );
+    vec![
+        ("whole", format!("{WIDE} FROM {TABLE} WHERE {all}")),
+        (
+            "revenue",
+            format!(
+                "sum(l_extendedprice * l_discount) FROM {TABLE} \
+                 WHERE l_shipdate >= date '{year}-01-01' AND l_shipdate < date '{}-01-01' \
+                 AND l_discount >= 0.0{discount} AND l_quantity < {quantity}",
+                year + 1
+            ),
+        ),
+        (
+            "comments",
+            format!("min(l_comment), max(l_comment) FROM {TABLE} WHERE {most}"),
+        ),
+        ("half", format!("{WIDE} FROM {TABLE} WHERE {half}")),
+        (
+            "parts",
+            format!("sum(l_partkey), sum(l_suppkey) FROM {TABLE} WHERE l_quantity < {quantity}"),
+        ),
+        (
+            "three quarters",
+            format!("{WIDE} FROM {TABLE} WHERE {three}"),
+        ),
+        (
+            "dates",
+            format!(
+                "min(l_shipdate), max(l_commitdate), max(l_receiptdate), max(l_extendedprice) \
+                 FROM {TABLE} WHERE l_discount < 0.0{discount}"
+            ),
+        ),
+        (
+            "prices",
+            format!("max(l_comment), sum(l_extendedprice) FROM {TABLE} WHERE {middle}"),
+        ),
+    ]
 }
 
 #[cfg(test)]
@@ -148,14 +175,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clients_begin_with_scans_of_their_own() {
-        let queries = Queries::draw(&(1..=60_000), 45_000, 1);
-        let first: BTreeSet<usize> = queries.dealt(8).iter().map(|scans| scans[0]).collect();
-        assert_eq!(first.len(), 8);
+    fn no_two_queries_are_alike() {
+        let queries = Queries::draw(&(1..=6_000_000), 4_500_000, 8, 1);
+        assert_eq!(queries.clients.len(), 8);
+        assert!(queries.clients.iter().all(|scans| scans.len() == 8));
+        let kind = |client: usize| {
+            let name = &queries.all[queries.clients[client][0]].name;
+            name.split_once(", ").map(|(_, kind)| kind.to_owned())
+        };
+        let first: BTreeSet<_> = (0..8).map(kind).collect();
+        assert_eq!(first.len(), 8, "clients begin with different kinds");
         assert_eq!((queries.points.len(), queries.avoiding.len()), (POINTS, 2));
         let sql = &queries.all[queries.avoiding[0]].sql;
-        assert!(sql.ends_with("l_orderkey <= 45000"), "{sql}");
-        let sql: BTreeSet<&str> = queries.all.iter().map(|query| query.sql.as_str()).collect();
-        assert!(sql.len() > 100, "most differ");
+        assert!(sql.ends_with("l_orderkey <= 4500000"), "{sql}");
+        let scans: Vec<&str> = queries
+            .clients
+            .iter()
+            .flatten()
+            .map(|&query| queries.all[query].sql.as_str())
+            .collect();
+        let differ: BTreeSet<&str> = scans.iter().copied().collect();
+        // Few years, discounts and quantities: now and then two are drawn alike.
+        assert!(differ.len() * 20 > scans.len() * 19, "{}", differ.len());
     }
 }

@@ -267,6 +267,7 @@ impl<'a> Ground<'a> {
             target_partitions: Some(options.partitions),
             record: None,
             settings: self.settings.clone(),
+            in_turn: false,
         }
     }
 
