@@ -243,7 +243,8 @@ impl Graph {
         Ok(value)
     }
 
-    /// As [`Graph::value`], but a column that is kept as references to a dictionary stays so.
+    /// As [`Graph::value`], but a column that is kept as references to a dictionary stays so, whatever
+    /// type of text they are to be.
     ///
     /// # Errors
     /// As [`Graph::value`].
@@ -253,13 +254,27 @@ impl Graph {
         frame: &mut Frame,
         inputs: &dyn Fn(usize) -> Result<ArrayRef>,
     ) -> Result<ArrayRef> {
-        if let Source::Input(input) = &self.nodes[node].source {
-            let array = inputs(*input)?;
+        if let Some(input) = self.input_as_text(node) {
+            let array = inputs(input)?;
             if matches!(array.data_type(), DataType::Dictionary(..)) {
                 return Ok(array);
             }
         }
         self.value(node, frame, inputs)
+    }
+
+    /// The input that the node is, or is as another type of text.
+    fn input_as_text(&self, node: NodeId) -> Option<usize> {
+        let Node { data_type, source } = &self.nodes[node];
+        match source {
+            Source::Input(input) => Some(*input),
+            Source::Compute { expr, children, .. } => {
+                let [child] = children[..] else { return None };
+                let texts = is_text(data_type) && is_text(&self.nodes[child].data_type);
+                let casts = expr.is::<CastExpr>() && texts;
+                casts.then(|| self.input_as_text(child)).flatten()
+            }
+        }
     }
 
     /// The node's values in 64 bits, if they are proved to fit.
@@ -329,6 +344,13 @@ pub(crate) fn filter_of(mask: &BooleanArray) -> FilterPredicate {
     FilterBuilder::new(mask).optimize().build()
 }
 
+fn is_text(data_type: &DataType) -> bool {
+    matches!(
+        data_type,
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View
+    )
+}
+
 /// Whether the children are evaluated for every row whenever the expression is.
 fn is_divisible(expr: &Arc<dyn PhysicalExpr>) -> bool {
     match expr.downcast_ref::<BinaryExpr>() {
@@ -352,7 +374,8 @@ fn is_divisible(expr: &Arc<dyn PhysicalExpr>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use arrow::array::{Date32Array, Decimal64Array, Decimal128Array, Int64Array};
+    use arrow::array::{Date32Array, Decimal64Array, Decimal128Array, DictionaryArray, Int64Array};
+    use arrow::datatypes::Int32Type;
     use coscan_storage::narrowest;
     use datafusion::common::ScalarValue;
     use datafusion::physical_expr::expressions::{cast, col, lit};
@@ -423,6 +446,31 @@ mod tests {
             1 => proptest::collection::vec(of_32_bits, 50),
             1 => proptest::collection::vec(large, 50),
         ]
+    }
+
+    #[test]
+    fn references_stay_so_whatever_text_they_are_to_be() {
+        let schema = Schema::new(vec![Field::new("s", DataType::Utf8, true)]);
+        let read = Field::new_dictionary("s", DataType::Int32, DataType::Utf8, true);
+        let reads = [ColumnRequest::exact(Arc::new(read))];
+        let file = FileColumns {
+            schema: &schema,
+            reads: &reads,
+        };
+        let texts: DictionaryArray<Int32Type> = ["a", "b", "a"].into_iter().collect();
+        let kept = narrowest(Arc::new(texts));
+        let column = col("s", &schema).unwrap();
+        let view = cast(Arc::clone(&column), &schema, DataType::Utf8View).unwrap();
+        let bytes = cast(Arc::clone(&column), &schema, DataType::BinaryView).unwrap();
+        let mut graph = Graph::default();
+        let input = |_: usize| -> Result<ArrayRef> { Ok(Arc::clone(&kept)) };
+        for (expr, stays) in [(column, true), (view, true), (bytes, false)] {
+            let node = graph.add(&expr, file).unwrap().unwrap();
+            let mut frame = graph.frame(3);
+            let value = graph.value_as_kept(node, &mut frame, &input).unwrap();
+            let refers = matches!(value.data_type(), DataType::Dictionary(..));
+            assert_eq!(refers, stays, "{expr}");
+        }
     }
 
     proptest! {

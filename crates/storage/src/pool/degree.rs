@@ -34,10 +34,8 @@ const AHEAD_PART: u64 = 2;
 
 /// In the study 850 is as good (`docs/design/shared-disk.md`); here scans share what they read, so
 /// one more worker seldom reads what would not be read anyway.
-const LOW_PERMILLE: u32 = 950;
-const HIGH_PERMILLE: u32 = 980;
-/// No device is kept idle for pages: they get past loads otherwise (`reserve.rs`).
-const RESERVE_PERMILLE: u32 = 0;
+const LOW_PERMILLE: u32 = 970;
+const HIGH_PERMILLE: u32 = 990;
 const PROCESSORS_PERMILLE: u32 = 950;
 
 /// See the file's header.
@@ -47,7 +45,6 @@ pub(crate) struct Degrees {
     /// The meters when they were read last, by device.
     meters: BTreeMap<DeviceId, MeterSnapshot>,
     processor_time: Duration,
-    page_requests: u64,
 }
 
 struct Known {
@@ -75,7 +72,8 @@ impl Degrees {
             width_max: WIDTH_MAX,
             low_permille: LOW_PERMILLE,
             high_permille: HIGH_PERMILLE,
-            reserve_permille: RESERVE_PERMILLE,
+            // No device is kept idle for pages: they get past loads otherwise (`reserve.rs`).
+            reserve_permille: 0,
             processors_permille: PROCESSORS_PERMILLE,
         };
         Self {
@@ -83,7 +81,6 @@ impl Degrees {
             scans: BTreeMap::new(),
             meters: BTreeMap::new(),
             processor_time: Duration::ZERO,
-            page_requests: 0,
         }
     }
 
@@ -144,7 +141,7 @@ impl Degrees {
         }
     }
 
-    pub(crate) fn measure(&mut self, now: &Measured, page_requests: u64) {
+    pub(crate) fn measure(&mut self, now: &Measured) {
         let mut permille = vec![0; usize::from(DEVICES_MAX)];
         let mut elapsed = Duration::ZERO;
         for device in &now.devices {
@@ -164,11 +161,10 @@ impl Degrees {
         } else {
             0.0
         };
-        let asked = page_requests != std::mem::replace(&mut self.page_requests, page_requests);
         self.tell(ParallelismEvent::Measured {
             devices_permille: permille,
             processors_permille: thousandths(processors),
-            page_requests: asked,
+            page_requests: false,
         });
     }
 

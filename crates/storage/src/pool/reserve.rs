@@ -26,7 +26,7 @@ use crate::Result;
 
 /// Of the device's time. Short against what a page costs on a disk, long against what a request
 /// costs on a fast one.
-const SLICE: Duration = Duration::from_millis(5);
+const SLICE: Duration = Duration::from_millis(3);
 
 /// No slice is smaller: a request for less costs as much.
 const SLICE_BYTES_MIN: u64 = 128 << 10;

@@ -3,8 +3,9 @@
 //! `scan`: one scan, of all files on one device and of each folder on its own. `mix`: point queries
 //! on an idle system, and then beside scans, with the degree that is chosen while they run and with
 //! fixed ones; these with the reserve for pages and without, which is what a fixed degree is in the
-//! paper: nothing is decided while scans run. `slow`: scans that avoid the last device beside one
-//! client whose scans need it, with that device as fast as the others and a tenth as fast.
+//! paper: nothing is decided while scans run. `slow`: scans that avoid the last device, by
+//! themselves, and beside one client whose scans need it, with that device as fast as the others and
+//! a tenth as fast. Where it is as fast, that client shares their reads from beginning to end.
 
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use crate::results::mean;
 pub(crate) const IDLE: &str = "idle";
 pub(crate) const CHOSEN: &str = "chosen";
 pub(crate) const ALIKE: &str = "alike";
+pub(crate) const WITHOUT: &str = "without the one that needs it";
 pub(crate) const LAST_SLOW: &str = "the last a tenth as fast";
 
 /// All of them, in the order of the file's header.
@@ -102,17 +104,22 @@ async fn mix(ground: &mut Ground<'_>) -> Result<Vec<Point>> {
 
 async fn slow(ground: &mut Ground<'_>) -> Result<Vec<Point>> {
     let queries = ground.queries();
-    let avoiding = queries.avoiding.clone();
-    let mut clients: Vec<Vec<usize>> = avoiding.iter().map(|&query| vec![query]).collect();
-    clients.push(vec![queries.needing]);
-    let load = Load {
-        clients,
+    let (avoiding, needing) = (queries.avoiding.clone(), queries.needing);
+    let without = Load {
+        clients: avoiding.iter().map(|&query| vec![query]).collect(),
         time: ground.options.time,
         ..Load::default()
     };
-    ground.begin(SLOW, 2);
+    let mut with = without.clone();
+    with.clients.push(vec![needing]);
+    let settings = [
+        (WITHOUT, Disks::Each, without),
+        (ALIKE, Disks::Each, with.clone()),
+        (LAST_SLOW, Disks::LastSlow, with),
+    ];
+    ground.begin(SLOW, settings.len());
     let mut points = Vec::new();
-    for (name, disks) in [(ALIKE, Disks::Each), (LAST_SLOW, Disks::LastSlow)] {
+    for (name, disks, load) in settings {
         let setting = Setting::new(name, disks);
         let outcome = ground.bear(&setting, &load).await?;
         ground.advance();

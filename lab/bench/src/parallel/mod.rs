@@ -210,11 +210,11 @@ mod tests {
         assert!(asked > 0 && mixes.iter().all(|mix| mix.points == asked));
         assert!(mixes.iter().all(|mix| mix.point_p95_s >= mix.point_p50_s));
         assert!(mixes[1..].iter().all(|mix| mix.read_bytes > 0));
-        assert_eq!(of(SLOW).len(), 2);
+        assert_eq!(of(SLOW).len(), 3);
         let last = |point: &Point| point.devices.last().map(|device| device.limit);
         assert_eq!(
             of(SLOW).into_iter().map(last).collect::<Vec<_>>(),
-            [Some(1_000_000), Some(100_000)]
+            [Some(1_000_000), Some(1_000_000), Some(100_000)]
         );
         assert_eq!(results.claims.len(), 6, "{:?}", results.claims);
         let text = table::render(&results);

@@ -36,7 +36,7 @@ impl State {
                 self.degrees.end_chunk(scan, device, true);
             }
         }
-        self.degrees.measure(measured, self.pages.next);
+        self.degrees.measure(measured);
         self.change_degrees(effects);
     }
 
