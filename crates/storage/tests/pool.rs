@@ -305,7 +305,7 @@ async fn pages_of_a_neighbour_are_not_taken_for_the_whole_segment() {
         let [string] = &lease.batch(&[column("s")], 0).await.unwrap().unwrap()[..] else {
             panic!("one column");
         };
-        assert!(string.len() > 0);
+        assert!(!string.is_empty());
     }
 }
 

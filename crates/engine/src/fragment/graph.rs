@@ -243,8 +243,8 @@ impl Graph {
         Ok(value)
     }
 
-    /// As [`Graph::value`], but a column that is kept as references to a dictionary stays so, whatever
-    /// type of text they are to be.
+    /// As [`Graph::value`], but a column that is kept as references to a dictionary stays so,
+    /// whatever type of text they are to be.
     ///
     /// # Errors
     /// As [`Graph::value`].

@@ -31,8 +31,8 @@ const SLICE: Duration = Duration::from_millis(3);
 /// No slice is smaller: a request for less costs as much.
 const SLICE_BYTES_MIN: u64 = 128 << 10;
 
-/// The next slice is asked for when this part of the one under way is left, as a divisor.
-const LEAD: u32 = 4;
+/// The next slice is asked for so long after the one under way is expected to begin.
+const NEXT_AFTER: Duration = Duration::from_micros(2250);
 
 /// So long after the last page the device's loads are read in slices.
 const RECENT: Duration = Duration::from_secs(1);
@@ -158,10 +158,11 @@ impl OfDevice {
     fn begin_slice(&self) -> SliceUnderWay<'_> {
         let mut queue = self.queue.lock();
         queue.length += 1;
-        queue.free_at = queue.free_at.max(Instant::now()) + SLICE;
+        let begins = queue.free_at.max(Instant::now());
+        queue.free_at = begins + SLICE;
         SliceUnderWay {
             device: self,
-            next_at: queue.free_at - SLICE / LEAD,
+            next_at: begins + NEXT_AFTER,
         }
     }
 

@@ -4,8 +4,8 @@
 //! on an idle system, and then beside scans, with the degree that is chosen while they run and with
 //! fixed ones; these with the reserve for pages and without, which is what a fixed degree is in the
 //! paper: nothing is decided while scans run. `slow`: scans that avoid the last device, by
-//! themselves, and beside one client whose scans need it, with that device as fast as the others and
-//! a tenth as fast. Where it is as fast, that client shares their reads from beginning to end.
+//! themselves, and beside one client whose scans need it, with that device as fast as the others
+//! and a tenth as fast. Where it is as fast, that client shares their reads from beginning to end.
 
 use std::time::Duration;
 

@@ -3,8 +3,8 @@
 //! Idea: the same files and queries on devices that are held to a bandwidth in process, so that one
 //! disk can stand for several. What differs between two points of an experiment is where the files
 //! are said to be, from how many devices a scan reads at a time, or how fast one device is, and
-//! nothing else. Tasks run in turn, as in a server. Nothing is kept for queries to come (`coscan.state_cache` is 0), and every point
-//! begins with an engine that has nothing in memory.
+//! nothing else. Tasks run in turn, as in a server. Nothing is kept for queries to come
+//! (`coscan.state_cache` is 0), and every point begins with an engine that has nothing in memory.
 //!
 //! | file | question |
 //! |---|---|
