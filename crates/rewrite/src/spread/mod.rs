@@ -107,7 +107,7 @@ pub async fn spread(
     };
     let rows = Source::open(engine, source, &sort_by, &places).await?;
     let mut route = match (by, rows.rows_total()) {
-        (SpreadBy::RoundRobin, _) => Route::round_robin(folders.len(), layout.page_rows),
+        (SpreadBy::RoundRobin, total) => Route::round_robin(folders.len(), layout.page_rows, total),
         (SpreadBy::Range(_), Some(total)) => Route::ranges(folders.len(), total),
         (SpreadBy::Range(_), None) => {
             return Err(RewriteError::Uncounted {

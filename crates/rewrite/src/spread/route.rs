@@ -6,6 +6,10 @@
 /// a wide table has, so that a scan finds work on every disk at once.
 const RUN_ROWS: usize = 65_536;
 
+/// Each file's turn comes so often at least, if the table has the pages: a small table is on all
+/// disks too.
+const TURNS_MIN: u64 = 8;
+
 /// The distribution of rows to files.
 pub(super) struct Route {
     files: usize,
@@ -18,11 +22,13 @@ pub(super) struct Route {
 }
 
 impl Route {
-    /// Runs of whole pages in turn.
-    pub(super) fn round_robin(files: usize, page_rows: usize) -> Self {
+    /// Runs of whole pages in turn, of so many rows if they are counted.
+    pub(super) fn round_robin(files: usize, page_rows: usize, rows_total: Option<u64>) -> Self {
+        let share = |total: u64| usize::try_from(total / (files as u64 * TURNS_MIN));
+        let rows = rows_total.map_or(RUN_ROWS, |total| share(total).unwrap_or(RUN_ROWS));
         Self {
             files,
-            run: page_rows * (RUN_ROWS / page_rows).max(1),
+            run: page_rows * (rows.min(RUN_ROWS) / page_rows).max(1),
             by_turns: true,
             rows: 0,
         }
@@ -84,8 +90,11 @@ mod tests {
         assert_eq!(all(route, &[8, 15]), [(0, 8), (0, 2), (1, 10), (0, 3)]);
         let route = Route::ranges(3, 10);
         assert_eq!(all(route, &[6, 6]), [(0, 4), (1, 2), (1, 2), (2, 4)]);
-        assert_eq!(Route::round_robin(3, 100).run, 65_500);
-        assert_eq!(Route::round_robin(3, 100_000).run, 100_000);
+        assert_eq!(Route::round_robin(3, 100, None).run, 65_500);
+        assert_eq!(Route::round_robin(3, 100, Some(1 << 40)).run, 65_500);
+        assert_eq!(Route::round_robin(3, 100, Some(10_000)).run, 400);
+        assert_eq!(Route::round_robin(3, 100, Some(10)).run, 100);
+        assert_eq!(Route::round_robin(3, 100_000, None).run, 100_000);
         assert_eq!(all(Route::ranges(4, 0), &[3]), [(0, 1), (1, 1), (2, 1)]);
     }
 }
