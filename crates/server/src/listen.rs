@@ -25,7 +25,7 @@ use crate::error::ServerError;
 use crate::parse::Aside;
 use crate::query::QueryRuntime;
 use crate::shared::Shared;
-use crate::spare::{Spare, out_of_descriptors};
+use crate::spare::{Spare, out_of_descriptors, some_are_left};
 use crate::stalled::{LOOK_EVERY, Stalled};
 use crate::strangers::Strangers;
 use crate::tls::Tls;
@@ -136,6 +136,10 @@ impl Server {
                         let number = place.number();
                         let task = connections.spawn(serve(socket, place, Arc::clone(&shared)));
                         shared.strangers.served_by(number, task);
+                        // Queries of clients that were let in need descriptors too.
+                        while !some_are_left() && shared.strangers.make_room() {
+                            sleep(LEAVE_PAUSE).await;
+                        }
                     }
                     Err(error) => {
                         log::warn!("cannot accept a connection: {error}");

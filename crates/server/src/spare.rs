@@ -45,6 +45,15 @@ impl Spare {
     }
 }
 
+/// Whether there are descriptors for the files of a query or two.
+pub(crate) fn some_are_left() -> bool {
+    let some = (0..FOR_QUERIES).map(|_| File::open("/dev/null"));
+    some.collect::<io::Result<Vec<File>>>().is_ok()
+}
+
+/// Descriptors that strangers leave to queries.
+const FOR_QUERIES: usize = 16;
+
 /// Whether it is for want of descriptors that a connection cannot be accepted.
 pub(crate) fn out_of_descriptors(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(EMFILE | ENFILE))
