@@ -32,8 +32,8 @@ const AHEAD_BYTES: u64 = 32 << 20;
 /// The part of the memory that may be read ahead into, as a divisor.
 const AHEAD_PART: u64 = 2;
 
-/// In the study 850 is as good (`docs/design/shared-disk.md`); here scans share what they read, so
-/// one more worker seldom reads what would not be read anyway.
+/// Higher than the study's 850 and 980 (`docs/design/shared-disk.md`): here scans share what they
+/// read, so one more worker seldom reads what would not be read anyway.
 const LOW_PERMILLE: u32 = 970;
 const HIGH_PERMILLE: u32 = 990;
 const PROCESSORS_PERMILLE: u32 = 950;
