@@ -1,23 +1,23 @@
-//! The allocator, told to keep what it has.
+//! The allocator, configured to keep the pages it has.
 //!
 //! By default mimalloc gives freed pages back to the system after 10 ms. Frames and arrays come and
-//! go all the time, so most pages were given back only to be taken again, each at the price of a
-//! fault: three TPC-H Q6 in a row at SF 10 took 11.2 s instead of 2.8 s without any purging, nearly
-//! all of it in the kernel (one run of each, on a busy machine). Pages that stay free for a second
-//! are still given back: memory is shared with other programs. Large pages make the faults that
-//! remain fewer by up to 512 times.
+//! go all the time, so most pages would be given back only to be taken again, each at the price of
+//! a fault: three TPC-H Q6 in a row at SF 10 took 11.2 s instead of 2.8 s without any purging,
+//! nearly all of it in the kernel (one run of each, on a busy machine). Pages that stay free for a
+//! second are still given back, because memory is shared with other programs. Large pages make the
+//! remaining faults up to 512 times fewer.
 //!
 //! The only unsafe code of this crate: mimalloc's options are C functions.
 #![allow(unsafe_code)]
 
 use mimalloc::MiMalloc;
 
-/// Many threads allocate and free batches that others made, which is what the system's allocator is
-/// slowest at.
+/// Many threads allocate batches and free batches that other threads made; the system's allocator
+/// is slowest at that.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
-/// How long pages stay free before they are given back.
+/// How long pages stay free before they are given back to the system.
 const PURGE_DELAY_MS: std::ffi::c_long = 1000;
 
 /// `mi_option_purge_delay` of mimalloc 2 and 3 (`mimalloc.h`); the binding does not name it.
@@ -28,8 +28,9 @@ const LARGE_PAGES: libmimalloc_sys::mi_option_t = libmimalloc_sys::mi_option_lar
 
 /// Sets the options. Call it first.
 pub(crate) fn keep_pages() {
-    // SAFETY: the functions only store a value for an option that mimalloc 2 and 3 have; they may
-    // be called at any time, and the `_default` ones leave a value alone that the environment set.
+    // SAFETY: the functions only store a value for an option that mimalloc 2 and 3 have. They may
+    // be called at any time, and the `_default` ones leave a value alone that the environment has
+    // set.
     unsafe {
         libmimalloc_sys::mi_option_set_default(PURGE_DELAY, PURGE_DELAY_MS);
         libmimalloc_sys::mi_option_set_enabled_default(LARGE_PAGES, true);

@@ -51,8 +51,9 @@ impl Tables {
     }
 }
 
-/// What an engine is configured with: the settings of an engine, each a flag with the name that SET
-/// has for it (`coscan.storage_model` is `--storage-model`), and two places for files.
+/// The configuration of an engine: each setting is a flag named as in SET
+/// (`coscan.storage_model` is `--storage-model`). Further flags give the spill folder, devices and
+/// the scheduler's log.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Settings {
     config: EngineConfig,
@@ -166,7 +167,7 @@ fn device(text: &str) -> Result<NamedDevice, String> {
     })
 }
 
-/// What a value of the setting is called in the usage line.
+/// The placeholder for a value of the setting in the usage line.
 fn value_name(setting: &Setting) -> &'static str {
     match setting.values {
         Values::Names(_) => "NAME",
@@ -178,14 +179,14 @@ fn value_name(setting: &Setting) -> &'static str {
     }
 }
 
-/// The text, if it is a value of this setting.
+/// Returns the text if it is a valid value of this setting.
 fn valid(setting: &str, text: &str) -> Result<String, String> {
     let set = EngineConfig::default().set(setting, text);
     set.map(|()| text.to_owned())
         .map_err(|error| error.strip_backtrace())
 }
 
-/// A memory budget in bytes, as `--memory` takes it.
+/// Parses a memory budget in bytes, as `--memory` takes it.
 pub(crate) fn memory(text: &str) -> Result<u64, String> {
     let mut config = EngineConfig::default();
     let set = config.set("memory", text);
@@ -193,7 +194,7 @@ pub(crate) fn memory(text: &str) -> Result<u64, String> {
     Ok(config.memory_bytes.unwrap_or_default())
 }
 
-/// Rows of a page, as `--page-rows` takes them.
+/// Parses rows of a page, as `--page-rows` takes them.
 pub(crate) fn page_rows(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(rows) if (1..=PAGE_ROWS_MAX).contains(&rows) => Ok(rows),

@@ -1,12 +1,12 @@
-//! Statements that run at once, and whose rows are asked for in the statements' order.
+//! Statements that run at once, while their rows are asked for in the statements' order.
 //!
 //! The statement whose turn it is hands out its rows as they are asked for. The others run on
-//! meanwhile, since they share reads with it: what they produce is kept in memory up to
-//! `BATCHES_AHEAD` batches each, and from there on in a temporary file of the engine's. So however
-//! large the results are, memory is bounded and no statement waits for another.
-//! Refused: making the others wait. That ends the sharing, and they keep operator memory that the
-//! one whose turn it is may need. Errors of planning come before any row; one of a running
-//! statement comes in its turn, after its rows.
+//! meanwhile, because they share reads with it: their rows are kept in memory up to `BATCHES_AHEAD`
+//! batches each, and further rows in a temporary file of the engine's. So however large the results
+//! are, memory is bounded and no statement waits for another.
+//! Refused: making the other statements wait. That would end the sharing, and they would keep
+//! operator memory that the statement whose turn it is may need. Errors of planning come before any
+//! row; an error of a running statement comes in its turn, after its rows.
 //! Cancel safety: dropping a [`Running`] ends its statement.
 
 use std::sync::Arc;
@@ -27,13 +27,13 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::failure::Failure;
 
-/// Statements that run.
+/// The running statements.
 pub(crate) struct Statements {
     /// In their order.
     pub(crate) running: Vec<Running>,
 }
 
-/// A statement that runs.
+/// A running statement.
 pub(crate) struct Running {
     pub(crate) schema: SchemaRef,
     number: usize,
@@ -45,15 +45,15 @@ pub(crate) struct Running {
 
 enum Part {
     Batch(RecordBatch),
-    /// All that follows.
+    /// All rows that follow.
     Rest(SendableRecordBatchStream),
 }
 
 impl Statements {
-    /// Starts all of them.
+    /// Starts all statements.
     ///
     /// # Errors
-    /// What parsing and planning say of the first that cannot be run.
+    /// The parsing or planning error of the first statement that cannot be run.
     pub(crate) async fn start(session: &Session, statements: &[&str]) -> Result<Self, Failure> {
         let turn = Arc::new(AtomicUsize::new(0));
         let mut starting = Vec::with_capacity(statements.len());
@@ -89,10 +89,10 @@ impl Statements {
 }
 
 impl Running {
-    /// The next rows; it is this statement's turn from now on. `None` at the end.
+    /// Makes it this statement's turn and returns the next rows. `None` at the end.
     ///
     /// # Errors
-    /// If what was kept in a file cannot be read.
+    /// The rows that were kept in a file cannot be read.
     pub(crate) async fn next(&mut self) -> Result<Option<RecordBatch>, Failure> {
         self.turn.store(self.number, Ordering::Relaxed);
         loop {
@@ -107,10 +107,10 @@ impl Running {
         }
     }
 
-    /// How long the statement took, when all its rows were taken.
+    /// How long the statement took. To be called when all its rows were taken.
     ///
     /// # Errors
-    /// Why it failed, if it did.
+    /// The error of the statement, if it failed.
     pub(crate) async fn end(self) -> Result<Duration, Failure> {
         end(self.task).await
     }
@@ -125,8 +125,8 @@ async fn end(task: SpawnedTask<Result<Duration, Failure>>) -> Result<Duration, F
 struct Producer {
     session: Session,
     number: usize,
-    /// The statement whose turn it is. If it changes while it is looked at, rows go to a file that
-    /// could have gone through memory.
+    /// The statement whose turn it is. If it changes while it is being read, rows that memory had
+    /// room for may go to a file.
     turn: Arc<AtomicUsize>,
     parts: mpsc::Sender<Part>,
 }
@@ -140,7 +140,7 @@ impl Producer {
         let started = Instant::now();
         let mut rows = self.session.sql(&statement).await?;
         let schema = rows.schema();
-        // Whoever does not listen any more drops this task, too.
+        // A receiver that is gone has dropped this task, too.
         let _ = planned.send(SchemaRef::clone(&schema));
         let Ok(place) = self.parts.clone().reserve_owned().await else {
             return Ok(started.elapsed());
@@ -160,7 +160,7 @@ impl Producer {
         Ok(started.elapsed())
     }
 
-    /// Hands rows out, or gives them back if there is no room and it is another statement's turn.
+    /// Hands rows out; returns them if there is no room and it is another statement's turn.
     async fn hand_out(&self, batch: RecordBatch) -> Option<RecordBatch> {
         match self.parts.try_send(Part::Batch(batch)) {
             Err(TrySendError::Full(Part::Batch(batch))) => {
@@ -174,7 +174,7 @@ impl Producer {
         }
     }
 
-    /// A file to write to, and its rows.
+    /// A file to write rows to, and the stream that reads them.
     fn file(&self, schema: &SchemaRef) -> (SpillPoolSink, SendableRecordBatchStream) {
         let runtime = Arc::clone(self.session.engine().runtime());
         let metrics = SpillMetrics::new(&ExecutionPlanMetricsSet::new(), 0);
@@ -183,11 +183,11 @@ impl Producer {
     }
 }
 
-/// Enough for the results of dashboards, which are small, little enough for hundreds of statements:
-/// a batch has some 100 KB.
+/// Enough for the results of dashboards, which are small; few enough for hundreds of statements: a
+/// batch has some 100 KB.
 const BATCHES_AHEAD: usize = 4;
 
-/// Files are removed one by one as they are read.
+/// The size of a temporary file. Files are removed one by one as they are read.
 const FILE_BYTES: usize = 64 << 20;
 
 #[cfg(test)]
@@ -213,7 +213,7 @@ mod tests {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         }
-        // The first has its turn still, and waits.
+        // It is still the first statement's turn, and it waits.
         assert!(!first.task_is_finished());
         for (mut other, expected) in statements.running.into_iter().zip([MANY, 1, MANY]) {
             let mut rows = 0;

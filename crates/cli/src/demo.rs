@@ -89,7 +89,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     ))
 }
 
-/// Lines of at most so many characters; longer words stay whole.
+/// Breaks text into lines of at most `width` characters; longer words stay whole.
 fn wrap(text: &str, width: usize) -> String {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

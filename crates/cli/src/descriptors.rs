@@ -1,10 +1,10 @@
 //! How many files and sockets may the server have open?
 //!
 //! The soft limit of a shell is often 1,024, which 512 clients and their scans use up; the hard
-//! limit is what the administrator meant. Where that is low too, fewer connections are served, so
-//! that the files of those that are can be opened.
+//! limit is what the administrator intends. If the hard limit is low too, fewer connections are
+//! served, so that the served ones can open their files.
 
-/// Raises the limit as far as it goes. Answers how many connections it leaves room for, at most
+/// Raises the limit as far as possible. Returns how many connections it leaves room for, at most
 /// `wanted`.
 pub(crate) fn connections(wanted: usize) -> usize {
     let limit = match rlimit::increase_nofile_limit(u64::MAX) {
@@ -23,13 +23,13 @@ pub(crate) fn connections(wanted: usize) -> usize {
     most.min(wanted)
 }
 
-/// Half of the descriptors, if there are few, are for clients.
+/// How many of the descriptors are for clients: at least half.
 fn connections_max(limit: usize) -> usize {
     limit.saturating_sub(FILES_KEPT).max(limit / 2).max(1)
 }
 
-/// Handles that devices keep, spill files, clients that are not let in yet, and what the process
-/// has anyway.
+/// Descriptors that are not for clients: handles that devices keep, spill files, clients that are
+/// not let in yet, and what the process has open anyway.
 const FILES_KEPT: usize = 1_024;
 
 #[cfg(test)]

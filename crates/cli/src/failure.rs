@@ -1,4 +1,4 @@
-//! How a command ends when it does not end well.
+//! How does a command end that does not succeed?
 
 use std::fmt::Display;
 use std::io;
@@ -9,13 +9,13 @@ use datafusion::error::DataFusionError;
 /// Why a command did not succeed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Something to tell the user.
+    /// An error to show to the user.
     Message(String),
-    /// What was asked for makes no sense.
+    /// The options make no sense.
     Usage(String),
-    /// The user interrupted; there is nothing to tell.
+    /// The user interrupted; nothing is shown.
     Interrupted,
-    /// Whoever reads our output has enough (`coscan sql … | head`).
+    /// The reader of the output has closed it (`coscan sql … | head`).
     OutputClosed,
 }
 
@@ -35,9 +35,9 @@ impl Failure {
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
             Self::Message(_) => ExitCode::FAILURE,
-            // As for options that do not parse.
+            // The same code as for options that cannot be parsed.
             Self::Usage(_) => ExitCode::from(2),
-            // 128 + SIGINT, as shells have it.
+            // 128 + SIGINT, as shells do.
             Self::Interrupted => ExitCode::from(130),
             Self::OutputClosed => ExitCode::SUCCESS,
         }

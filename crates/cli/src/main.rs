@@ -1,8 +1,8 @@
 //! The `coscan` command.
 //!
-//! One file per subcommand; each turns its options into calls of a library crate and shows what
-//! comes back. Results go to standard output, everything else to standard error. Exit codes: 0, 1
-//! for a failure, 2 for options that make no sense, 130 after an interrupt.
+//! One file per subcommand; each turns its options into calls of a library crate and shows the
+//! results. Results go to standard output, everything else to standard error. Exit codes: 0 for
+//! success, 1 for a failure, 2 for options that make no sense, 130 after an interrupt.
 
 mod allocator;
 mod args;
@@ -78,13 +78,13 @@ fn main() -> ExitCode {
 
 /// Runs a future on a new multi-threaded runtime until it ends or the user interrupts it.
 ///
-/// An interrupt drops the future, which cancels the queries in it; a second one ends the process at
-/// once, as usual.
+/// An interrupt drops the future, which cancels the queries in it; a second interrupt ends the
+/// process at once, as usual.
 fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     block_on_threads(1, work)
 }
 
-/// As [`block_on`], with so many threads a core.
+/// As [`block_on`], with so many threads per core.
 fn block_on_threads<T>(
     per_core: usize,
     work: impl Future<Output = Result<T, Failure>>,
@@ -96,12 +96,12 @@ fn block_on_threads<T>(
             _ = tokio::signal::ctrl_c() => Err(Failure::Interrupted),
         }
     });
-    // Blocking tasks that don't hear of the cancellation must not hold up the exit.
+    // Blocking tasks that do not notice the cancellation must not delay the exit.
     runtime.shutdown_background();
     outcome
 }
 
-/// A runtime with so many threads a core.
+/// A runtime with so many threads per core.
 fn runtime(name: &str, per_core: usize) -> Result<tokio::runtime::Runtime, Failure> {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     tokio::runtime::Builder::new_multi_thread()

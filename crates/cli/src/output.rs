@@ -1,8 +1,8 @@
 //! How rows are written: as a table, CSV, JSON lines or an Arrow stream.
 //!
-//! Idea: batches are written as they come. A table's columns are as wide as the first rows need
-//! ([`SAMPLE_ROWS`] of them, held back until they are complete or the result ends); later rows that
-//! are wider push their line out, and nothing waits for the last row.
+//! Idea: batches are written as they arrive. A table's columns are as wide as the first rows need
+//! ([`SAMPLE_ROWS`] of them, held back until the sample is complete or the result ends). A later
+//! row that is wider makes its own line longer; nothing waits for the last row.
 
 use std::io::Write;
 
@@ -61,7 +61,7 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// Writes what is left. `schema` is needed for a result without rows.
+    /// Writes the remaining output. `schema` is needed for a result without rows.
     pub(crate) fn finish(self, schema: &SchemaRef, rows: u64) -> Result<(), Failure> {
         match self {
             Self::Table(writer) => writer.finish(rows),
@@ -90,7 +90,7 @@ pub(crate) struct TableWriter<W: Write> {
 enum State {
     /// Rows that are held back until the widths are known.
     Sampling(Vec<Vec<String>>),
-    /// The widths, and that the header has been written.
+    /// The header has been written, with these widths.
     Writing(Vec<usize>),
 }
 
@@ -140,7 +140,7 @@ impl<W: Write> TableWriter<W> {
         Ok(writeln!(self.out, "({rows} row{plural})")?)
     }
 
-    /// Writes the header and the rows held back; nothing if that has been done.
+    /// Writes the header and the rows held back, unless that has been done.
     fn flush_sample(&mut self) -> Result<(), Failure> {
         let State::Sampling(rows) = &mut self.state else {
             return Ok(());
@@ -168,7 +168,7 @@ impl<W: Write> TableWriter<W> {
     }
 }
 
-/// One row; cells with several lines (plans) take several.
+/// Writes one row; cells with several lines (plans) take several lines.
 fn write_row(
     out: &mut impl Write,
     cells: &[String],
@@ -205,7 +205,7 @@ fn width(cell: &str) -> usize {
     cell.chars().count()
 }
 
-/// Enough to see how wide a column is, little enough to hold.
+/// Enough rows to see how wide a column is, few enough to hold in memory.
 const SAMPLE_ROWS: usize = 1000;
 
 #[cfg(test)]

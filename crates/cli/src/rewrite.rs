@@ -1,4 +1,5 @@
-//! `coscan rewrite`: Parquet files to one whose pages begin at the same rows in every column.
+//! `coscan rewrite`: rewrites Parquet files as one whose pages begin at the same rows in every
+//! column.
 
 use std::path::PathBuf;
 
@@ -78,8 +79,8 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     bench::print(&summary(options, &rewritten))
 }
 
-/// Half of the work is to read a row, half to write it. Without a total there is nothing to fill
-/// the bar with.
+/// Shows progress: reading a row is half of the work, writing it the other half. Without a total
+/// the bar cannot be filled.
 fn show(bar: &ProgressBar, progress: RewriteProgress) {
     if let Some(total) = progress.rows_total {
         bar.set_length(2 * total);

@@ -78,8 +78,8 @@ impl Allowed {
 
 /// Runs the command until a signal stops it.
 pub(crate) fn run(options: Options) -> Result<(), Failure> {
-    // Queries have threads of their own: a cancel request or a new connection must not wait for a
-    // busy query. Half of them are for short ones.
+    // Queries have threads of their own, so that a cancel request or a new connection does not wait
+    // for a busy query. Half of them are for short queries.
     let queries = crate::runtime("coscan-query", 2)?;
     let connections = crate::runtime("coscan-connection", 1)?;
     let mut config = ServerConfig::new(options.listen);

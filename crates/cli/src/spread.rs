@@ -1,4 +1,4 @@
-//! `coscan spread`: a table to files in several folders, one on each disk.
+//! `coscan spread`: writes a table as files in several folders, one on each disk.
 
 use std::fmt::Write;
 use std::os::unix::fs::MetadataExt;
@@ -44,7 +44,7 @@ pub(crate) struct Options {
     spill_folder: Option<PathBuf>,
 }
 
-/// How rows are shared out, as it is written.
+/// How rows are shared out, as the user writes it.
 #[derive(Clone, Debug)]
 struct By(SpreadBy);
 
@@ -109,13 +109,13 @@ fn summary(spread: &Spread) -> String {
             format!("{} rows, ", quantities::count(written.rows))
         };
         let bytes = quantities::bytes(written.bytes);
-        // A String takes all.
+        // Writing to a String cannot fail.
         let _ = writeln!(text, "{}: {rows}{bytes}", file.display());
     }
     text
 }
 
-/// Two of the folders that the system says are on one disk.
+/// Two folders that are on one disk, according to the system.
 fn on_one_disk(folders: &[PathBuf]) -> Option<(String, String)> {
     let number = |folder: &PathBuf| std::fs::metadata(folder).map(|data| data.dev()).ok();
     let mut pairs = folders.iter().enumerate().flat_map(|(at, one)| {

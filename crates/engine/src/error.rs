@@ -1,4 +1,4 @@
-//! What can go wrong in the engine beyond what SQL and storage say themselves.
+//! Errors of the engine beyond those of SQL and of storage.
 
 use std::ops::RangeInclusive;
 
@@ -27,7 +27,7 @@ pub enum Error {
         /// Why not.
         reason: String,
     },
-    /// A file is not sorted as was declared, or as its statistics say.
+    /// A file is not sorted as declared, or as its statistics say.
     #[error(
         "{file}: {} not in the order of {column} that {}",
         of_groups(row_groups),
@@ -36,7 +36,7 @@ pub enum Error {
     OutOfOrder {
         /// The file.
         file: String,
-        /// The row groups that are looked at together, of which one is not in order with another or
+        /// The row groups that are examined together; one of them is not in order with another or
         /// within itself.
         row_groups: RangeInclusive<usize>,
         /// The column.
@@ -52,7 +52,7 @@ pub enum Error {
         /// Why not.
         reason: std::io::Error,
     },
-    /// Nothing can be spilled to the folder that was named for it.
+    /// The folder that was named for spilling cannot be used.
     #[error("{path}: cannot be the folder to spill to: {reason}")]
     Spill {
         /// The folder.
@@ -68,7 +68,7 @@ pub enum Error {
         /// Why not.
         reason: String,
     },
-    /// An index cannot be written. What was there is there still.
+    /// An index cannot be written. An index that was there is unchanged.
     #[error("index {name} cannot be written in {folder}: {}", innermost(reason.as_ref()))]
     IndexWrite {
         /// The index's name.
@@ -83,7 +83,7 @@ pub enum Error {
     Denied {
         /// The statement or setting, and why it is refused.
         what: String,
-        /// The rights that it needs and the session has not; empty for what no right allows.
+        /// The rights that it needs and the session lacks; empty for what no right allows.
         missing: Vec<Right>,
     },
 }
@@ -106,7 +106,7 @@ fn needed(missing: &[Right]) -> String {
     }
 }
 
-/// What an error comes from in the end, such as a full disk: layers between say where they are,
+/// The innermost cause of an error, such as a full disk. The layers in between say where they are,
 /// which a reader does not want to know.
 pub(crate) fn innermost<'a>(
     error: &'a (dyn std::error::Error + 'static),
@@ -137,7 +137,7 @@ pub fn storage_error(error: &DataFusionError) -> Option<&StorageError> {
     None
 }
 
-/// Whether a query failed because its session may not do that: [`Error::Denied`].
+/// Whether a query failed because its session may not do what it asks for: [`Error::Denied`].
 #[must_use]
 pub fn is_denied(error: &DataFusionError) -> bool {
     let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error);

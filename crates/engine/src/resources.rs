@@ -1,11 +1,11 @@
 //! What do the queries of an engine share below their plans?
 //!
-//! Memory, devices, buffers, the indexes that are known and the operators that are shared: plans,
-//! scans and builds of indexes hold these, and an [`Engine`](crate::Engine) with its sessions
-//! stands on them. Buffers are made when a query first needs one: a pool for each policy and
-//! storage model in use. They share one memory budget, the devices and the threads; queries share
-//! reads with queries of the same pool and chunk size.
-//! Not here: what is shared by plans (`fragment/`), sessions (`session/`), settings (`settings/`).
+//! Memory, devices, buffers, the known indexes and the shared operators. Plans, scans and builds of
+//! indexes hold these, and an [`Engine`](crate::Engine) with its sessions stands on them. Buffers
+//! are made when a query first needs them: one pool for each policy and storage model in use. The
+//! pools share one memory budget, the devices and the threads; queries share reads with queries of
+//! the same pool and chunk size.
+//! Not here: what plans share (`fragment/`), sessions (`session/`), settings (`settings/`).
 
 use std::collections::HashMap;
 use std::fmt;
@@ -39,7 +39,7 @@ pub(crate) struct Resources {
     operators: Arc<Coordinator>,
     /// The folder for indexes that sessions start with.
     index_folder: Option<NamedFolder>,
-    /// Pages that index-based access paths have read.
+    /// Pages that scans by an index have read or found in memory.
     pages_read: AtomicU64,
 }
 
@@ -67,8 +67,8 @@ impl Resources {
             ..DeviceOptions::default()
         }));
         if let Some(path) = &config.record {
-            // Now rather than when the first pool is made: who asked for a log wants to hear that
-            // there will be none.
+            // Created here rather than with the first pool: whoever asked for a log must hear at
+            // once that there will be none.
             File::create(path).map_err(|reason| Error::Record {
                 path: path.display().to_string(),
                 reason,
@@ -124,7 +124,7 @@ impl Resources {
         &self.operators
     }
 
-    /// The indexes that are known.
+    /// The known indexes.
     pub(crate) fn indexes(&self) -> &Arc<Indexes> {
         &self.indexes
     }
@@ -149,7 +149,7 @@ impl Resources {
         self.pools.lock().values().cloned().collect()
     }
 
-    /// The pool for these settings, made if it is the first time.
+    /// The pool for these settings; the first call makes it.
     pub(crate) fn pool(&self, settings: &Settings) -> BufferPool {
         let key = PoolKey {
             policy: settings.policy,
@@ -192,7 +192,7 @@ impl Resources {
         Ok(())
     }
 
-    /// Notes that scans by an index have read pages.
+    /// Counts pages that scans by an index have read or found in memory.
     pub(crate) fn add_pages_read(&self, pages: u64) {
         self.pages_read.fetch_add(pages, Ordering::Relaxed);
     }

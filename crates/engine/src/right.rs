@@ -1,6 +1,6 @@
-//! What may be allowed to a session?
+//! Which rights may a session have?
 //!
-//! Not here: what needs which right, and who is refused (`rights/`).
+//! Not here: what needs which right, and which sessions are refused (`rights/`).
 
 use std::fmt;
 
@@ -31,7 +31,7 @@ pub enum Right {
 }
 
 impl Rights {
-    /// Reading, and names of its own.
+    /// Reading, and making names of its own.
     pub const NONE: Self = Self {
         writes: false,
         files: false,
@@ -45,7 +45,7 @@ impl Rights {
         engine_settings: true,
     };
 
-    /// The rights of a session that is held to some.
+    /// The rights to which a session is restricted; `None` if it is not restricted.
     pub(crate) fn of(config: &SessionConfig) -> Option<Self> {
         config.get_extension::<Self>().map(|rights| *rights)
     }
@@ -60,7 +60,7 @@ impl Rights {
 }
 
 impl Right {
-    /// The option of `coscan serve` that gives it.
+    /// The option of `coscan serve` that gives the right.
     #[must_use]
     pub fn flag(self) -> &'static str {
         match self {

@@ -1,8 +1,8 @@
-//! Which PostgreSQL type do arrays of a type have, and what are the elements of one?
+//! Which PostgreSQL array type belongs to an element type, and the other way round?
 
 use pgwire::api::Type;
 
-/// The type of arrays of a type.
+/// The array type of an element type; `None` if it is not listed here.
 pub(crate) fn array_of(element: &Type) -> Option<Type> {
     ARRAYS
         .iter()
@@ -10,7 +10,7 @@ pub(crate) fn array_of(element: &Type) -> Option<Type> {
         .map(|(_, array)| array.clone())
 }
 
-/// The type of an array's elements; `None` if it is none that we know.
+/// The element type of an array type; `None` if it is not listed here.
 pub(crate) fn element_of(array: &Type) -> Option<Type> {
     ARRAYS
         .iter()

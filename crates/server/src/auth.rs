@@ -26,7 +26,7 @@ pub(crate) struct Verifier {
     user: Option<String>,
     salt: Vec<u8>,
     hash: Vec<u8>,
-    /// What a stranger's proof is checked against: a hash nobody can have.
+    /// The hash that the proof of a wrong user name is checked against: no password has it.
     decoy: Vec<u8>,
 }
 
@@ -107,9 +107,9 @@ pub(crate) async fn authenticate(
     Ok(())
 }
 
-/// What the client says of channel binding fits the mechanism that it chose and the ones that it
-/// was offered (RFC 5802, section 6). A client that says `y` could bind and was not offered to:
-/// somebody took the offer away.
+/// Checks that the client's channel-binding flag fits the mechanism that the client chose and the
+/// mechanisms that it was offered (RFC 5802, section 6). The flag `y` says that the client could
+/// bind but was offered no binding. If binding was offered, somebody has taken the offer away.
 fn check_binding(mechanism: &str, first: &[u8], offered: bool) -> Result<(), Failure> {
     let flag = first.split(|byte| *byte == b',').next().unwrap_or_default();
     let plus = mechanism == SCRAM_SHA_256_PLUS_METHOD;

@@ -1,7 +1,7 @@
 //! What can end a statement before its last row: a cancel request, its timeout, the server's stop.
 //!
-//! A statement runs beside its [`Interrupt`]; whichever is first wins, and the loser is dropped,
-//! which for a query means its stream (S3).
+//! A statement runs beside its [`Interrupt`]: the first to finish wins, and the other is dropped.
+//! Dropping a query drops its stream (S3).
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ pub(crate) struct Interrupt {
 }
 
 impl Interrupt {
-    /// For a statement that starts now. Cancel requests that came before it are forgotten.
+    /// The interrupt of a statement that starts now. Earlier cancel requests have no effect on it.
     pub(crate) async fn start(
         handle: &ConnectionHandle,
         timeout: Option<Duration>,
@@ -66,12 +66,12 @@ impl Interrupt {
 /// Resolves once the stop has come as far as `wanted`. Cancel safe.
 pub(crate) async fn reached(phase: &mut watch::Receiver<Phase>, wanted: Phase) {
     if phase.wait_for(|phase| *phase >= wanted).await.is_err() {
-        // The server is gone without a word; its tasks are about to be aborted.
+        // The server was dropped without a stop; its tasks are about to be aborted.
         std::future::pending::<()>().await;
     }
 }
 
-/// What a connection is told when the server stops under it.
+/// The error that a connection is sent when the server stops.
 pub(crate) fn stopping() -> Failure {
     Failure::fatal(
         "57P01",
@@ -98,5 +98,5 @@ pub(crate) async fn passed(deadline: Option<Instant>) {
     }
 }
 
-/// For a client that does not read its last message.
+/// How long the server waits for a client to read its last message.
 pub(crate) const GOODBYE_TIMEOUT: Duration = Duration::from_secs(2);

@@ -1,4 +1,4 @@
-//! What a server is told before it starts.
+//! How a server is configured.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -37,8 +37,8 @@ pub struct ServerConfig {
     /// Offers TLS. Clients may still connect without it, unless it is required: SCRAM never shows
     /// the password.
     pub tls: Option<TlsFiles>,
-    /// Refuses clients that do not use TLS. Cancel requests without it are heard: they carry
-    /// nothing but a key.
+    /// Refuses clients that do not use TLS. Cancel requests without TLS are accepted: they carry
+    /// only a key.
     pub tls_required: bool,
     /// Allows listening beyond loopback without a password.
     pub allow_insecure: bool,
@@ -46,13 +46,13 @@ pub struct ServerConfig {
     pub connections_max: usize,
     /// How long running statements may go on after the stop signal before they are cancelled.
     pub grace: Duration,
-    /// What clients may do beyond reading and making names of their own. None by default: whoever
-    /// may connect could otherwise change data and tables for everyone, reach the files that the
-    /// server can, or take the engine's memory.
+    /// What clients may do beyond reading and creating names of their own. None by default:
+    /// otherwise anybody who may connect could change data and tables for everyone, reach every
+    /// file that the server can reach, or take the engine's memory.
     pub rights: Rights,
-    /// Where statements are planned and run. `None` starts two threads a core for them. They should
-    /// not be the threads that serve connections, or busy queries keep cancel requests waiting.
-    /// Long queries have as many as there are cores; what is beyond is for short ones.
+    /// Where statements are planned and run. `None` starts two threads per core for them. These
+    /// should not be the threads that serve connections: busy queries would delay cancel requests.
+    /// Long queries use as many threads as there are cores; the rest are for short ones.
     pub query_runtime: Option<Handle>,
 }
 

@@ -1,7 +1,8 @@
 //! One connection, from its first byte to its last.
 //!
-//! Startup (TLS, who is it, is there room, a session) must be through in `STARTUP_TIMEOUT`. Then
-//! messages are handled one at a time; while one is, [`supervise`] watches for whatever may end it.
+//! Startup (TLS, authentication, a connection slot, a session) must be complete within
+//! `STARTUP_TIMEOUT`. Then messages are handled one at a time; meanwhile [`supervise`] watches for
+//! whatever may end the one at hand.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -40,13 +41,14 @@ pub(crate) struct Connection {
     pub(crate) session: Session,
     pub(crate) portals: Portals,
     pub(crate) status: TransactionStatus,
-    /// In the extended protocol rows are described when asked for, not before each result.
+    /// Whether results are sent without a description: in the extended protocol the client asks for
+    /// it.
     pub(crate) described: bool,
     /// After an error in the extended protocol, messages are skipped up to the next Sync.
     skipping: bool,
     cancel: Arc<ConnectionHandle>,
     phase: watch::Receiver<Phase>,
-    /// What the socket was told last.
+    /// The settings last applied to the socket.
     keepalive: Keepalive,
     _registered: ConnectionGuard,
     _slot: OwnedSemaphorePermit,
@@ -54,7 +56,7 @@ pub(crate) struct Connection {
 
 /// Why a message was not handled to its end.
 pub(crate) enum Halt {
-    /// Nobody is there to be told.
+    /// The client has gone and cannot be told.
     Gone,
     Failed(Failure),
 }
@@ -99,7 +101,7 @@ pub(crate) async fn serve(socket: TcpStream, place: Place, shared: Arc<Shared>) 
         Ok(Ok(None)) | Err(_) => return,
     };
     let peer = wire.peer;
-    // Kept until the last word to a client that is refused: they are bounded like all strangers.
+    // Held until a refused client has its last message: it counts against the bound on strangers.
     let mut place = Some(place);
     let admitted = match timeout_at(deadline, admit(&mut wire, &mut place, &shared)).await {
         Ok(Ok(Some(admitted))) => admitted,
@@ -119,7 +121,7 @@ pub(crate) async fn serve(socket: TcpStream, place: Place, shared: Arc<Shared>) 
     log::debug!("{peer}: disconnected");
 }
 
-/// A last word, unless the client does not read it.
+/// Sends a last message and closes, and gives up if the client does not read.
 async fn refuse(mut wire: Wire, failure: Failure) {
     let goodbye = async {
         let _ = wire.send(&failure.into_fatal().into_message()).await;
@@ -153,7 +155,8 @@ impl Admitted {
     }
 }
 
-/// Everything up to the first `ReadyForQuery`. `None` for a client that wanted nothing more.
+/// Everything up to the first `ReadyForQuery`. `None` for a connection that ends here without an
+/// error.
 async fn admit(
     wire: &mut Wire,
     place: &mut Option<Place>,
@@ -162,7 +165,7 @@ async fn admit(
     let startup = match wire.next().await {
         Some(Ok(PgWireFrontendMessage::Startup(startup))) => startup,
         Some(Ok(PgWireFrontendMessage::CancelRequest(request))) => {
-            // Answered by closing, whether or not there was something to cancel.
+            // The answer is to close, whether or not there was something to cancel.
             shared
                 .cancels
                 .cancel(request.pid, &request.secret_key)
@@ -194,7 +197,7 @@ async fn admit(
         let cert_pem = shared.tls.as_ref().map(|tls| tls.cert_pem.as_slice());
         authenticate(wire, &client, verifier, cert_pem).await?;
     }
-    // After authentication: strangers learn nothing about how busy we are.
+    // After authentication, so that strangers do not learn how busy the server is.
     let Ok(slot) = Arc::clone(&shared.slots).try_acquire_owned() else {
         return Err(Failure::new("53300", "sorry, too many clients already"));
     };
@@ -224,7 +227,7 @@ async fn admit(
     }))
 }
 
-/// Clients of a newer minor version are told of ours, and talk that.
+/// A client of a newer minor version is told the server's version, and continues with that.
 async fn negotiate_protocol(
     wire: &mut Wire,
     startup: &Startup,
@@ -263,7 +266,7 @@ async fn open_session(
         let session = owned.confinement.session(&(owned.factory)()?);
         Ok(owned.catalog.install(&session, &name, pid))
     };
-    // Not among the queries: a client is let in however busy they are.
+    // Not run among the queries: a client is admitted however busy they are.
     let context = guarded(&Handle::current(), open).await?;
     let mut settings = Settings::new(&context, user, shared.confinement.rights());
     for (name, value) in &startup.parameters {
@@ -294,7 +297,7 @@ async fn open_session(
     })
 }
 
-/// The settings in `-c name=value --name=value`, where a backslash keeps a space.
+/// The settings in `-c name=value --name=value`, where a backslash escapes the next character.
 fn options(text: &str) -> Result<Vec<(String, String)>, Failure> {
     let mut words = vec![String::new()];
     let mut characters = text.chars();
@@ -349,7 +352,7 @@ impl Connection {
                 }
                 message = self.wire.next() => message,
                 () = passed(idle) => {
-                    // Its cursors go with it, whether or not it hears why.
+                    // Its cursors are closed at once, whether or not the client reads the error.
                     self.portals.close_all();
                     refuse(self.wire, idle_for_too_long(in_transaction)).await;
                     return;
@@ -415,7 +418,7 @@ impl Connection {
         }
     }
 
-    /// Tells the client, and is ready for what comes next.
+    /// Reports a failure to the client, and prepares for its next message.
     async fn fail(&mut self, failure: Failure, extended: bool) -> Result<(), Halt> {
         self.status = match self.status {
             TransactionStatus::Idle => TransactionStatus::Idle,
@@ -433,13 +436,13 @@ impl Connection {
         Ok(self.wire.flush().await?)
     }
 
-    /// Whether the client has begun something that it is to end: a transaction, or a run of
-    /// messages up to a Sync.
+    /// Whether something has begun that the client is to end: a transaction, or a run of messages
+    /// up to a Sync.
     fn in_transaction(&self) -> bool {
         self.status != TransactionStatus::Idle || self.portals.in_transaction()
     }
 
-    /// Tells the socket of settings that have changed.
+    /// Applies keepalive settings that have changed to the socket.
     fn keep_alive(&mut self) {
         let wanted = self.session.settings.keepalive();
         if wanted != self.keepalive {

@@ -1,7 +1,7 @@
 //! `COPY … TO STDOUT`: a query's rows as text, CSV or binary, in messages of their own.
 //!
-//! The rows come the way all rows come ([`rows`](crate::rows)); only what is written for each
-//! differs. Cells are written by the same writers as cells of a result.
+//! The rows come the way all rows come ([`rows`](crate::rows)); only the message of a row differs.
+//! Cells are written by the same writers as cells of a result.
 //!
 //! Not here: COPY to and from files of the server, which DataFusion plans; `COPY … FROM STDIN`.
 
@@ -33,11 +33,11 @@ pub(crate) enum CopyFormat {
     Binary,
 }
 
-/// The columns whose values are quoted whatever they hold.
+/// The columns whose values are always quoted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Force {
     All,
-    /// Perhaps none.
+    /// The columns with these names, if any.
     Named(Vec<String>),
 }
 
@@ -118,12 +118,12 @@ fn select(table: &ObjectName, columns: &[Ident]) -> Result<SqlStatement, Failure
     let mut statement = statements
         .pop()
         .ok_or_else(|| Failure::syntax("COPY needs a table"))?;
-    // As wide as the list of columns.
+    // Shaped like a client's statement: the list of columns may be long.
     coscan::shape_statement(&mut statement)?;
     Ok(statement)
 }
 
-/// The options as they were written, of either syntax.
+/// The options as they are written, in either syntax.
 #[derive(Default)]
 struct Options {
     format: String,
@@ -301,7 +301,7 @@ impl CopyFormat {
         *self == Self::Binary
     }
 
-    /// What comes before the first row.
+    /// The messages before the first row.
     pub(crate) fn start(&self, columns: &[Column]) -> Result<Vec<PgWireBackendMessage>, Failure> {
         let width = i16::try_from(columns.len())
             .map_err(|_| Failure::new("54011", "a result has at most 32767 columns"))?;
@@ -340,8 +340,7 @@ impl CopyFormat {
         Ok(messages)
     }
 
-    /// What comes in the first message before its row, or before the end: clients look for it
-    /// there.
+    /// The bytes that precede the first row, or the end, in its message: clients expect them there.
     pub(crate) fn head(&self) -> &'static [u8] {
         match self {
             Self::Binary => BINARY_HEAD,
@@ -349,7 +348,7 @@ impl CopyFormat {
         }
     }
 
-    /// What comes after the last row; `begun`: there was one.
+    /// The messages after the last row; `begun`: a row was sent.
     pub(crate) fn end(&self, begun: bool) -> Vec<PgWireBackendMessage> {
         let done = PgWireBackendMessage::CopyDone(CopyDone::new());
         if self.is_binary() {
@@ -363,8 +362,8 @@ impl CopyFormat {
         vec![done]
     }
 
-    /// One row, without the message around it. `cells` writes a column's cell, or says that it is
-    /// NULL.
+    /// One row, without the message around it. `cells` gives the writer of each column's cell,
+    /// `None` for NULL.
     pub(crate) fn put_row<'a>(
         &self,
         columns: &[Column],

@@ -235,7 +235,7 @@ impl Connection {
         }
         match &mut portal.state {
             State::Open(rows) => {
-                // What is copied out is copied whole.
+                // A COPY sends all its rows: the limit of Execute does not apply.
                 let max = if rows.copy_format().is_some() {
                     usize::MAX
                 } else {

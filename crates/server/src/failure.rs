@@ -51,7 +51,7 @@ impl Failure {
         }
     }
 
-    /// The same error with the names of files, and not where they are: that is for those who may
+    /// The same error with file names but without their folders, which are only for those who may
     /// use the server's files.
     pub(crate) fn without_folders(self) -> Self {
         Self {
@@ -125,7 +125,8 @@ impl From<ArrowError> for Failure {
 impl From<PgWireError> for Failure {
     fn from(error: PgWireError) -> Self {
         let error = match error {
-            // Ours, on its way through a decoder. What follows the message cannot be made sense of.
+            // A failure of ours, passed through a decoder. The bytes that follow cannot be
+            // interpreted.
             PgWireError::ApiError(ours) => match ours.downcast::<Self>() {
                 Ok(failure) => return failure.into_fatal(),
                 Err(other) => PgWireError::ApiError(other),
@@ -261,7 +262,7 @@ fn plan_code(text: &str) -> &'static str {
     }
 }
 
-/// Names that nothing knows are `undefined_object`; values that do not fit are invalid.
+/// An unknown name is `undefined_object`; a value that does not fit is `invalid_parameter_value`.
 pub(crate) fn configuration_code(text: &str) -> &'static str {
     let unknown = ["not found", "Could not find", "unrecognized"];
     if unknown.iter().any(|words| text.contains(words)) {
@@ -304,7 +305,7 @@ const PGWIRE_CODES: &[&str] = &[
     "08P01", "58030", "26000", "XX000", "22023", "22P02", "28P01", "0A000", "28000", "57014",
     "22003", "42601",
 ];
-/// A chain of causes longer than this says nothing more.
+/// How many causes of an error are looked at; a longer chain says nothing more.
 const CAUSES_MAX: usize = 8;
 
 #[cfg(test)]

@@ -1,13 +1,14 @@
-//! Which functions make much of little, and how are they kept from making too much?
+//! Which functions make large results of small arguments, and how are the results bounded?
 //!
-//! `repeat('x', 2000000000)` is a short statement that needs 2 GB, in the planner already, where
-//! nobody accounts for it; `range(1, 1e12)` ends the process. What such a function would make is
-//! computed from its arguments before it is called.
+//! `repeat('x', 2000000000)` is a short statement that needs 2 GB, already in the planner, where
+//! memory is not accounted for; `range(1, 1e12)` ends the process. The size of such a function's
+//! result is computed from its arguments before the function is called.
 //!
-//! G1: one value is at most a `VALUE_SHARE`th of the memory, all values of a batch together an
-//! `ARRAY_SHARE`th, and these are reserved while they are made. More is an error before anything
-//! is allocated.
-//! Not here: values that grow by as much as was sent (`||`, `concat`), aggregates, which account.
+//! G1: one value is at most a `VALUE_SHARE`th of the memory, and all values of a batch together are
+//! at most an `ARRAY_SHARE`th, which is reserved while they are made. More is an error before
+//! anything is allocated.
+//! Not here: functions that add no more than was sent (`||`, `concat`), and aggregates, which
+//! account for their memory themselves.
 
 use std::sync::Arc;
 
@@ -25,8 +26,8 @@ use datafusion::logical_expr::{
 };
 use datafusion::prelude::SessionContext;
 
-/// The functions of the session that can grow, with bounds. Sessions of one engine are given the
-/// same ones, so that what they compute with them can be shared.
+/// The session's functions whose results can grow, with bounds. All sessions of an engine are given
+/// the same functions, so that operators that call them can be shared.
 pub(crate) fn bounded(session: &SessionContext) -> Vec<ScalarUDF> {
     let state = session.state();
     let pool = &state.runtime_env().memory_pool;
@@ -41,19 +42,19 @@ pub(crate) fn bounded(session: &SessionContext) -> Vec<ScalarUDF> {
     growing.collect()
 }
 
-/// How long the value of a row is, from its arguments.
+/// How to compute the size of a row's value from its arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Growth {
     /// The first argument, as often as the second says.
     Repeated,
-    /// As many characters or elements as the second argument says, of at most so many bytes.
+    /// As many characters or elements as the second argument says, of at most this many bytes each.
     Filled(u64),
-    /// The integers or times from the first to the second in steps of the third; up to it if there
-    /// is one argument.
+    /// The integers or times from the first argument to the second, in steps of the third; with one
+    /// argument, the integers up to it.
     Counted,
-    /// The first argument, each occurrence of the second become the third.
+    /// The first argument, with each occurrence of the second replaced by the third.
     Replaced,
-    /// The elements of the first argument, with the second in between.
+    /// The elements of the first argument, with the second between them.
     Joined,
 }
 
@@ -76,7 +77,7 @@ struct Bounded {
     pool: Pool,
 }
 
-/// All pools are alike: there is one in an engine.
+/// All pools are equal: an engine has one.
 #[derive(Debug)]
 struct Pool(Arc<dyn MemoryPool>);
 
@@ -151,16 +152,16 @@ impl Growth {
     }
 }
 
-/// An argument as far as it matters.
+/// What the size of a result depends on in one argument.
 struct Lengths {
     array: ArrayRef,
-    /// Integers as they are, times and intervals in nanoseconds.
+    /// Integers as they are; times in their unit; intervals in nanoseconds.
     numbers: Option<Int64Array>,
-    /// What one of `numbers` stands for.
+    /// What each of `numbers` is multiplied by: the nanoseconds in a unit of time, 1 for others.
     unit: u64,
-    /// Bytes of texts, elements of lists.
+    /// The bytes of texts, the elements of lists.
     lengths: Option<Int64Array>,
-    /// Bytes of one value or element, about.
+    /// The approximate bytes of one value or element.
     width: u64,
     scalar: bool,
 }
@@ -223,7 +224,7 @@ impl Lengths {
         known.then(|| i128::from(numbers.value(at)) * i128::from(self.unit))
     }
 
-    /// Bytes: of a text or a list all of them, of anything else about as many as a value takes.
+    /// The bytes of a whole text or list, or the approximate bytes of any other value.
     fn bytes(&self, row: usize) -> u64 {
         match &self.lengths {
             Some(_) => self.elements(row).saturating_mul(self.width),
@@ -232,7 +233,7 @@ impl Lengths {
         }
     }
 
-    /// Elements of a list, bytes of a text.
+    /// The elements of a list, the bytes of a text.
     fn elements(&self, row: usize) -> u64 {
         let at = self.at(row);
         match &self.lengths {
@@ -242,7 +243,7 @@ impl Lengths {
     }
 }
 
-/// How many nanoseconds one of the integers stands for that hold such times.
+/// The nanoseconds in one unit of the integers that hold times of this type.
 fn time_unit(kind: &DataType) -> Option<u64> {
     Some(match kind {
         DataType::Date32 => NANOS_PER_DAY,
@@ -254,7 +255,7 @@ fn time_unit(kind: &DataType) -> Option<u64> {
     })
 }
 
-/// The least that intervals may take, in nanoseconds: months have 28 days.
+/// The shortest time that each interval may take, in nanoseconds: months have 28 days.
 fn interval_steps(array: &ArrayRef) -> Result<Int64Array> {
     let kind = DataType::Interval(IntervalUnit::MonthDayNano);
     let intervals = cast(array, &kind)?;
@@ -318,9 +319,9 @@ impl ScalarUDFImpl for Bounded {
     }
 }
 
-/// One value has at most this part of the memory, as a divisor: a statement keeps several.
+/// One value has at most this part of the memory, as a divisor: a statement holds several values.
 const VALUE_SHARE: usize = 256;
-/// The values of a batch.
+/// The values of a batch have at most this part of the memory, as a divisor.
 const ARRAY_SHARE: usize = 8;
 /// What counts as the memory where nobody set a limit.
 const MEMORY_UNLIMITED: usize = 16 << 30;

@@ -1,14 +1,14 @@
-//! When is a client that answers nothing any more given up?
+//! When does the server give up a client that does not answer?
 //!
-//! A peer whose machine lost power or whose network went says nothing, so a connection that waits
-//! for it waits for ever, with its cursors and its place among the connections. Probes find out.
-//! Clients choose, by PostgreSQL's settings (`tcp_keepalives_idle`, `tcp_keepalives_interval`,
-//! `tcp_keepalives_count`, `tcp_user_timeout`).
+//! A peer whose machine or network has failed sends nothing, not even an end. A connection that
+//! waits for such a peer waits for ever, and keeps its cursors and its place among the connections.
+//! Probes detect this. Clients configure them by PostgreSQL's settings (`tcp_keepalives_idle`,
+//! `tcp_keepalives_interval`, `tcp_keepalives_count`, `tcp_user_timeout`).
 //!
-//! Not here: clients that are there but idle (`idle_session_timeout`), or that do not read: their
-//! system answers probes for them, and only `tcp_user_timeout` ends such a connection.
-//! We differ: PostgreSQL's 0, the default, stands for the system's two hours; ours for two minutes
-//! in all.
+//! Not here: clients that are reachable but idle (`idle_session_timeout`), or that do not read:
+//! their system answers the probes, and only `tcp_user_timeout` ends such a connection.
+//! We differ: in PostgreSQL the default 0 stands for the system's two hours; here it stands for two
+//! minutes in all.
 
 use std::io;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use std::time::Duration;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::TcpStream;
 
-/// How a socket is watched.
+/// The keepalive settings of a socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Keepalive {
     idle_s: u32,
@@ -38,7 +38,7 @@ impl Default for Keepalive {
 }
 
 impl Keepalive {
-    /// The setting of this name, of these four.
+    /// The value of the setting with this name; `None` if it is not one of these four.
     pub(crate) fn setting(&mut self, name: &str) -> Option<&mut u32> {
         Some(match name {
             "tcp_keepalives_idle" => &mut self.idle_s,

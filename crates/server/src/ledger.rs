@@ -1,12 +1,12 @@
-//! What a connection makes the server hold, counted toward the memory that everything shares.
+//! The memory that a connection makes the server hold, counted toward what everything shares.
 //!
 //! Messages, statements and plans are as long as the client likes. Each is entered here before it
-//! is made, so that a server with a budget keeps within it, and so that no connection has more than
-//! a part.
-//! Not here: rows on their way (S2), and what operators hold, which reserve it themselves.
+//! is built, so that a server with a budget keeps within it, and so that no connection holds more
+//! than its share.
+//! Not here: rows in transit (S2), and the memory of operators, which reserve it themselves.
 //!
-//! L1: what a connection holds is at most `most`, and with all others and the engine at most the
-//! pool's limit.
+//! L1: a connection holds at most `most` bytes; all connections and the engine together hold at
+//! most the pool's limit.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,7 +17,7 @@ use datafusion::execution::memory_pool::{
 
 use crate::failure::Failure;
 
-/// One connection's account. Clones are the same account.
+/// One connection's account. Clones share the account.
 #[derive(Clone)]
 pub(crate) struct Ledger {
     pool: Arc<dyn MemoryPool>,
@@ -25,9 +25,9 @@ pub(crate) struct Ledger {
     most: usize,
 }
 
-/// Something that is held. It is given back when this is dropped.
+/// Memory that is held. Dropping this gives it back.
 pub(crate) struct Held {
-    /// Gives back to the pool by itself.
+    /// Gives the memory back to the pool when it is dropped.
     _reservation: MemoryReservation,
     held: Arc<AtomicUsize>,
     bytes: usize,
@@ -46,9 +46,10 @@ impl Ledger {
         }
     }
 
-    /// Enters something, before it is made.
+    /// Enters `bytes` for something that is about to be built.
     pub(crate) fn hold(&self, what: &'static str, bytes: usize) -> Result<Held, Failure> {
-        // One connection handles one message at a time: nobody enters anything in between.
+        // A connection handles one message at a time, so no other entry comes before the addition
+        // below.
         let held = self.held.load(Ordering::Relaxed).saturating_add(bytes);
         if held > self.most {
             let most = self.most;
@@ -77,9 +78,9 @@ impl Drop for Held {
     }
 }
 
-/// A connection has at most this part of the memory, as a divisor.
+/// A connection holds at most this part of the memory, as a divisor.
 const SHARE: usize = 2;
-/// What a connection may hold where nobody set a limit.
+/// What a connection may hold if the memory has no limit.
 const UNLIMITED_BYTES: usize = 4 << 30;
 
 #[cfg(test)]

@@ -27,9 +27,9 @@
 //! S2: memory held for a result is bounded by a few record batches, however long it is.
 //! S3: a cancelled, timed-out or abandoned statement drops its stream at once.
 //! S4: a panic in a query becomes an error of that query.
-//! S5: nothing listens beyond loopback without a password unless told to.
-//! S6: what waits for a client that does not come back is on disk.
-//! S8: nor does such a client keep others from memory.
+//! S5: without a password, nothing listens beyond loopback unless it is allowed explicitly.
+//! S6: rows that wait for an idle client are on disk.
+//! S8: a client that does not read does not keep others from memory.
 
 mod array_types;
 mod auth;

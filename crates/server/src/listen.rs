@@ -1,8 +1,8 @@
-//! The listener: who gets a task, and how all of them end.
+//! The listener: which connections get a task, and how all tasks end.
 //!
-//! Stopping has three steps. Draining: no one new, idle clients are sent away, statements may
-//! finish. Cancelling, after the grace period: statements are cancelled and their clients told.
-//! Aborting, a moment later: whoever has not left by then is cut off.
+//! Stopping has three steps. Draining: new clients are not accepted, idle clients are sent away,
+//! statements may finish. Cancelling, after the grace period: statements are cancelled and their
+//! clients told. Aborting, a moment later: all remaining connections are cut off.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -98,7 +98,7 @@ impl Server {
         })
     }
 
-    /// Where the server listens; tells the port if port 0 was asked for.
+    /// Where the server listens; shows the port that was chosen if port 0 was asked for.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.local_addr
@@ -129,14 +129,14 @@ impl Server {
                 () = &mut stop => break,
                 Some(ended) = connections.join_next() => log_end(&ended),
                 _ = looks.tick() => shared.stalled.look(),
-                // Bounded by N1 and the slots of those that were let in.
+                // Bounded by N1 and by the slots of admitted clients.
                 accepted = listener.accept() => match accepted {
                     Ok((socket, peer)) => {
                         let place = shared.strangers.enter(peer.ip());
                         let number = place.number();
                         let task = connections.spawn(serve(socket, place, Arc::clone(&shared)));
                         shared.strangers.served_by(number, task);
-                        // Queries of clients that were let in need descriptors too.
+                        // Queries of admitted clients need descriptors, too.
                         while !some_are_left() && shared.strangers.make_room() {
                             sleep(LEAVE_PAUSE).await;
                         }
@@ -177,7 +177,7 @@ impl Server {
     }
 }
 
-/// Resolves on SIGTERM or SIGINT: what to give to [`Server::run`].
+/// Resolves on SIGTERM or SIGINT; made for [`Server::run`].
 pub async fn stop_signal() {
     let (Ok(mut terminate), Ok(mut interrupt)) = (
         signal(SignalKind::terminate()),
@@ -201,7 +201,7 @@ fn log_end(ended: &Result<(), JoinError>) {
 }
 
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// As long as it takes until the socket of one who is sent away is closed.
+/// The time that closing the socket of a stranger takes when it is sent away.
 const LEAVE_PAUSE: Duration = Duration::from_millis(2);
-/// How long cancelled statements may take to say so.
+/// How long cancelled statements may take to report their end.
 const CANCEL_PATIENCE: Duration = Duration::from_secs(3);

@@ -1,9 +1,9 @@
 //! Parameters of prepared statements: the types announced for them, and their values.
 //!
-//! A value is read as the type the client sent it as and put into the plan as that, not as the type
-//! of the column it meets: DataFusion coerces both sides, so that `price > $1` with the float 0.055
-//! is not rounded to the price's two digits. The column's type is only what a client is told to
-//! send when it does not say.
+//! A value is read as the type that the client sent it as, and enters the plan as that type, not as
+//! the type of the column that it is compared with. DataFusion coerces both sides, so that
+//! `price > $1` with the float 0.055 is not rounded to the price's two digits. The column's type is
+//! only announced to clients that do not give a type.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -88,7 +88,7 @@ pub(crate) fn parameter_values(types: &[Type], bind: &Bind) -> Result<ParamValue
     Ok(ParamValues::from(scalars(wire)?))
 }
 
-/// What the values mean.
+/// The values, decoded.
 fn scalars(values: Vec<Value>) -> Result<Vec<ScalarValue>, Failure> {
     let types: Vec<_> = values.iter().map(|value| value.pg_type.clone()).collect();
     let mut arrays = BTreeMap::new();
@@ -96,7 +96,7 @@ fn scalars(values: Vec<Value>) -> Result<Vec<ScalarValue>, Failure> {
     for (index, value) in values.into_iter().enumerate() {
         if let Some(element) = element_of(&value.pg_type) {
             arrays.insert(index, array(&element, &value)?);
-            // Stands in its place until it is put there.
+            // Keeps the place of the array, which is put there below.
             wire.push(Value {
                 pg_type: Type::TEXT,
                 value: None,
@@ -130,7 +130,7 @@ fn scalars(values: Vec<Value>) -> Result<Vec<ScalarValue>, Failure> {
         .collect()
 }
 
-/// The list that a value of an array type is.
+/// The list that a value of an array type holds.
 fn array(element: &Type, value: &Value) -> Result<ScalarValue, Failure> {
     let nothing = arrow_type(element);
     let Some(raw) = &value.value else {
@@ -154,7 +154,7 @@ fn array(element: &Type, value: &Value) -> Result<ScalarValue, Failure> {
         format: value.format,
     });
     let found = scalars(found.collect())?;
-    // Numerics come with digits of their own; the array has the most of them.
+    // Each numeric comes with its own scale; the array takes the largest.
     let scale = found.iter().filter_map(|value| match value {
         ScalarValue::Decimal128(Some(_), _, scale) => Some(*scale),
         _ => None,
@@ -185,7 +185,7 @@ fn binary_elements(raw: &Bytes) -> Result<Vec<Option<Bytes>>, Failure> {
     let mut rest = raw.clone();
     let number = |rest: &mut Bytes| rest.try_get_i32().map_err(|_| wrong());
     let dimensions = number(&mut rest)?;
-    // Whether there are NULLs, and the type of the elements, which the parameter's type says.
+    // Skips whether there are NULLs, and the elements' type, which the parameter's type gives.
     number(&mut rest)?;
     number(&mut rest)?;
     match dimensions {
@@ -195,7 +195,7 @@ fn binary_elements(raw: &Bytes) -> Result<Vec<Option<Bytes>>, Failure> {
     }
     let count = usize::try_from(number(&mut rest)?).map_err(|_| wrong())?;
     number(&mut rest)?;
-    // Each has a length at least: a count cannot make us reserve more than was sent.
+    // Every element has at least a length, so the count cannot make us reserve more than was sent.
     if count > rest.remaining() / 4 {
         return Err(wrong());
     }
@@ -213,7 +213,7 @@ fn binary_elements(raw: &Bytes) -> Result<Vec<Option<Bytes>>, Failure> {
         .collect()
 }
 
-/// What values of a type are read as, where there is none to show it.
+/// The type that values of `pg_type` are read as, for an array without a value to show it.
 fn arrow_type(pg_type: &Type) -> DataType {
     match *pg_type {
         Type::BOOL => DataType::Boolean,
@@ -232,7 +232,7 @@ fn arrow_type(pg_type: &Type) -> DataType {
     }
 }
 
-/// A parameter as it came.
+/// A parameter as it was sent.
 struct Value {
     pg_type: Type,
     value: Option<Bytes>,
@@ -240,8 +240,9 @@ struct Value {
 }
 
 impl Value {
-    /// arrow-pg reads numerics through a 96-bit decimal and loses their precision, and refuses what
-    /// it does not know: both are read as text.
+    /// Makes the value readable for arrow-pg, which loses the precision of numerics, as it reads
+    /// them through a 96-bit decimal, and refuses types that it does not know: both are read as
+    /// text.
     fn readable(self) -> Result<Self, Failure> {
         let Self {
             pg_type,
@@ -270,7 +271,7 @@ impl Value {
                 value,
                 format,
             }),
-            // An oid is an int4 whose sign nobody means.
+            // An oid is unsigned. Its text needs an int8; its binary form is read as an int4.
             Type::OID if !binary => Ok(Self {
                 pg_type: Type::INT8,
                 value,
@@ -323,14 +324,14 @@ fn decimal(text: &str) -> Option<ScalarValue> {
     (precision <= 38).then_some(ScalarValue::Decimal128(Some(value), precision, scale))
 }
 
-/// What the use of each parameter says about its type, by its number.
+/// The type of each parameter as its use suggests, by its number.
 fn inferred(plan: &LogicalPlan) -> Result<BTreeMap<usize, Option<Type>>, Failure> {
     let mut fields: HashMap<String, Option<Type>> = plan
         .get_parameter_fields()?
         .into_iter()
         .map(|(id, field)| (id, field.map(|field| pg_type(&field))))
         .collect();
-    // `$1::date` says what it wants, though DataFusion does not take it from there.
+    // The cast in `$1::date` gives a type, but DataFusion does not infer it.
     plan.apply_with_subqueries(|node| {
         if let LogicalPlan::Limit(limit) = node {
             for count in [&limit.skip, &limit.fetch].into_iter().flatten() {
@@ -349,14 +350,14 @@ fn inferred(plan: &LogicalPlan) -> Result<BTreeMap<usize, Option<Type>>, Failure
                 {
                     *unknown = Some(pg_type(&cast.field));
                 }
-                // Functions of the catalog say what they take.
+                // The catalog's functions say which types they take.
                 if let Expr::ScalarFunction(call) = expr {
                     let given: Vec<_> = call
                         .args
                         .iter()
                         .map(|argument| match argument {
                             Expr::Placeholder(_) => DataType::Null,
-                            // Only what a parameter is taken as is asked for.
+                            // Only the types that parameters are coerced to are looked at.
                             _ => DataType::Utf8,
                         })
                         .collect();
@@ -370,7 +371,7 @@ fn inferred(plan: &LogicalPlan) -> Result<BTreeMap<usize, Option<Type>>, Failure
                         }
                     }
                 }
-                // `x = ANY($1)`: an array of what x is.
+                // `x = ANY($1)`: the parameter is an array of the type of x.
                 if let Expr::ScalarFunction(call) = expr
                     && call.name() == AS_ARRAY
                     && let [Expr::Placeholder(placeholder), like] = call.args.as_slice()
@@ -398,7 +399,7 @@ fn inferred(plan: &LogicalPlan) -> Result<BTreeMap<usize, Option<Type>>, Failure
         .collect()
 }
 
-/// The protocol counts them in 16 bits.
+/// The protocol counts parameters in 16 bits.
 const PARAMETERS_MAX: usize = 65_535;
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
-//! From a text of SQL to what a connection does, without holding anybody up.
+//! Parses SQL and plans large statements without delaying other connections.
 //!
 //! A long text takes seconds to read, and a long statement seconds to plan. Neither yields, so both
-//! run on threads of their own, which the host's scheduler gives less than those of connections and
-//! of queries that run.
+//! run on threads of their own. The host's scheduler gives these threads less than those of
+//! connections and of running queries.
 //!
-//! Bounds: `LARGE_MAX` texts or statements at a time are worked on there, the others wait; a
-//! statement that is given up meanwhile keeps its place until its step is done. What statements
-//! hold is entered in the connection's ledger.
+//! Bounds: at most `LARGE_MAX` texts or statements are worked on there at a time, the others wait;
+//! a statement that is given up meanwhile keeps its place until its step is done. The memory of
+//! statements is entered in the connection's ledger.
 
 use std::io;
 use std::pin::pin;
@@ -32,10 +32,10 @@ pub(crate) struct Parsed {
     pub(crate) written: Written,
 }
 
-/// What a statement costs while it is there.
+/// What a statement costs while it exists.
 pub(crate) struct Cost {
     size: StatementSize,
-    /// Kept for what its end gives back.
+    /// Gives the memory back when it is dropped.
     _held: Held,
 }
 
@@ -44,12 +44,12 @@ impl Cost {
         self.size
     }
 
-    /// Whether its planning should hold up nobody.
+    /// Whether the statement takes long to plan, so that planning it must not delay others.
     pub(crate) fn is_large(&self) -> bool {
         self.size.plans_long()
     }
 
-    /// What a copy of its plan holds, with parameters of so many bytes.
+    /// Holds the memory for a copy of its plan, with so many bytes of parameters.
     pub(crate) fn copy(&self, ledger: &Ledger, parameters: usize) -> Result<Held, Failure> {
         ledger.hold("a portal", self.size.memory_bytes() + 2 * parameters)
     }
@@ -79,17 +79,17 @@ pub(crate) fn parse_all(ledger: &Ledger, sql: &str) -> Result<Vec<Parsed>, Failu
     Ok(all)
 }
 
-/// Threads for what takes long.
+/// Threads for work that takes long.
 pub(crate) struct Aside {
-    /// What is worked on waits there.
+    /// Where the work is polled when it waits.
     queries: Handle,
-    /// Its blocking threads; gone only while this is dropped.
+    /// Its blocking threads do the work; `None` only while this is dropped.
     threads: Option<Runtime>,
     places: Arc<Semaphore>,
 }
 
 impl Aside {
-    /// For work that goes on in the runtime of queries where it waits.
+    /// Starts the threads. Where the work waits, it does so in `queries`, the runtime of queries.
     pub(crate) fn new(queries: Handle) -> io::Result<Self> {
         let threads = Builder::new_multi_thread()
             .worker_threads(1)
@@ -104,7 +104,7 @@ impl Aside {
         })
     }
 
-    /// Does work that does not wait for anything. If the future is dropped, its outcome is.
+    /// Runs work that waits for nothing. If the future is dropped, so is the work's outcome.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
@@ -112,7 +112,7 @@ impl Aside {
         self.wait(async move { work() }).await
     }
 
-    /// Does work that waits now and then. If the future is dropped the work stops where it waits
+    /// Runs work that waits now and then. If the future is dropped, the work stops where it waits
     /// next.
     pub(crate) async fn wait<T: Send + 'static>(
         &self,
@@ -131,7 +131,7 @@ impl Aside {
             queries.block_on(async {
                 match select(pin!(work), gone).await {
                     Either::Left((outcome, _)) => outcome,
-                    // Nobody hears it.
+                    // The caller has gone and does not receive this.
                     Either::Right(_) => Err(crate::cancel::stopping()),
                 }
             })
@@ -142,16 +142,16 @@ impl Aside {
 
 impl Drop for Aside {
     fn drop(&mut self) {
-        // Not waited for, as the threads of queries are not.
+        // Nobody waits for these threads to end, as for the threads of queries.
         if let Some(threads) = self.threads.take() {
             threads.shutdown_background();
         }
     }
 }
 
-/// Statements in one text. Scripts are sent statement by statement.
+/// Statements in one text. Clients send scripts statement by statement.
 const STATEMENTS_MAX: usize = 20_000;
-/// Texts of this size are read before anybody notices.
+/// Texts of up to this size are read too fast for anybody to notice.
 pub(crate) const SHORT_BYTES: usize = 1 << 10;
-/// Long ones at a time; each has a thread, beside those of the queries.
+/// Large texts and statements at a time. Each has a thread, beside those of the queries.
 const LARGE_MAX: usize = 2;

@@ -18,14 +18,14 @@ use crate::statement::Action;
 
 /// A statement that was parsed.
 pub(crate) struct Prepared {
-    /// `None`: there was nothing but spaces.
+    /// `None` for a text without a statement.
     pub(crate) action: Option<Action>,
     /// The plan of an [`Action::Plan`], its parameters still open.
     pub(crate) plan: Option<LogicalPlan>,
     pub(crate) types: Vec<Type>,
-    /// The columns of its rows, if it answers any.
+    /// The columns of its rows, if it returns any.
     pub(crate) schema: Option<SchemaRef>,
-    /// What it costs to keep; `None` for what is kept elsewhere.
+    /// What keeping it costs; `None` if that is accounted for elsewhere.
     pub(crate) cost: Option<Arc<Cost>>,
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct Portal {
     pub(crate) formats: Vec<i16>,
     pub(crate) state: State,
     pub(crate) hold: bool,
-    /// What its plan holds.
+    /// The memory of its plan.
     pub(crate) _held: Option<Held>,
 }
 
@@ -43,7 +43,7 @@ pub(crate) enum State {
     /// The plan with its parameters filled in, if the statement has a plan.
     Bound(Option<LogicalPlan>),
     Open(Box<Rows>),
-    /// All rows are sent; the tag says of what.
+    /// All rows are sent; the tag is the command's.
     Done(&'static str),
 }
 
@@ -78,7 +78,7 @@ impl Portals {
         Ok(())
     }
 
-    /// Whether there was one.
+    /// Drops a prepared statement. Returns whether there was one.
     pub(crate) fn forget(&mut self, name: &str) -> bool {
         self.statements.remove(name).is_some()
     }
@@ -120,7 +120,7 @@ impl Portals {
         self.portals.insert(name, portal);
     }
 
-    /// Whether there was one.
+    /// Closes a portal. Returns whether there was one.
     pub(crate) fn close(&mut self, name: &str) -> bool {
         self.portals.remove(name).is_some()
     }
@@ -129,12 +129,12 @@ impl Portals {
         self.portals.clear();
     }
 
-    /// Whether there is one that the end of a transaction ends.
+    /// Whether any portal ends with the transaction.
     pub(crate) fn in_transaction(&self) -> bool {
         self.portals.values().any(|portal| !portal.hold)
     }
 
-    /// P1: what the end of a transaction ends.
+    /// P1: closes the portals that end with the transaction.
     pub(crate) fn end_transaction(&mut self) {
         self.portals.retain(|_, portal| portal.hold);
     }
@@ -153,5 +153,5 @@ fn no_portal(name: &str) -> Failure {
 
 /// Far above what drivers cache; each holds a plan.
 pub(crate) const STATEMENTS_MAX: usize = 4096;
-/// Each open one holds a running query.
+/// Each open portal holds a running query.
 const PORTALS_MAX: usize = 256;

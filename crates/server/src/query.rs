@@ -1,8 +1,8 @@
 //! Runs DataFusion's work in tasks and on threads of its own, so that connections stay responsive.
 //!
-//! An operator may compute for long between two yields; were it polled by the connection's task, no
-//! cancel request or timeout could be noticed meanwhile, and on the connections' threads two such
-//! queries would leave nobody to accept a third client. The price is one channel hop per batch.
+//! An operator may compute for long between two yields. Polled by the connection's task, it would
+//! keep cancel requests and timeouts from being noticed; on the connections' threads, two such
+//! queries would leave no thread to accept a third client. The price is one channel hop per batch.
 //!
 //! Not here: the streams of a query (`running.rs`).
 //!
@@ -22,17 +22,17 @@ use tokio::task::{JoinError, JoinHandle};
 
 use crate::failure::Failure;
 
-/// Where queries run: threads of the embedder's, or of the server's own.
+/// The threads that run queries: the embedder's or the server's own.
 pub(crate) struct QueryRuntime {
     pub(crate) handle: Handle,
-    /// Whose tasks run next on them.
+    /// Chooses whose tasks run next on these threads.
     pub(crate) tasks: Arc<TaskQueue>,
     own: Option<Runtime>,
 }
 
 impl QueryRuntime {
-    /// Two threads per core, unless there is a runtime already: half of them are for short queries,
-    /// which then wait for none that computes for long.
+    /// Takes the runtime that is given, or starts two threads per core: half of them are for short
+    /// queries, which then do not wait for a query that computes for long.
     pub(crate) fn new(given: Option<Handle>) -> io::Result<Self> {
         let cores = available_parallelism().map_or(1, NonZero::get);
         let (handle, own) = match given {
@@ -57,8 +57,8 @@ impl QueryRuntime {
 
 impl Drop for QueryRuntime {
     fn drop(&mut self) {
-        // Not waited for: an operator may compute for long before it notices, and waiting for
-        // threads is not allowed where a server is dropped.
+        // Nobody waits for these threads: an operator may compute for long before it notices, and
+        // waiting for threads is not allowed where a server is dropped.
         if let Some(own) = self.own.take() {
             own.shutdown_background();
         }
@@ -73,7 +73,7 @@ pub(crate) async fn guarded<T: Send + 'static>(
     Task::spawn(runtime, work).await?.map_err(Failure::from)
 }
 
-/// A task that ends with its handle.
+/// A task that is aborted when its handle is dropped.
 pub(crate) struct Task<T>(JoinHandle<T>);
 
 impl<T: Send + 'static> Task<T> {

@@ -23,11 +23,11 @@ use crate::running::Running;
 /// A result: its columns, and the rows not sent yet.
 pub(crate) struct Rows {
     pub(crate) columns: Vec<Column>,
-    /// What the client was told; batches that differ are cast to it.
+    /// The columns that the client was told; batches that differ are cast to them.
     announced: SchemaRef,
     source: Source,
     writer: Option<RowWriter>,
-    /// How the rows are copied out; `None` for messages of a result.
+    /// The format of a COPY; `None` for the rows of a result.
     copy: Option<CopyFormat>,
     /// Whether a row has been written.
     begun: bool,
@@ -42,7 +42,8 @@ pub(crate) enum Source {
 }
 
 impl Rows {
-    /// `announced` is what the client was told, `formats` the formats it asked for.
+    /// `announced` are the columns that the client was told, `formats` the formats that it asked
+    /// for.
     pub(crate) fn new(
         announced: SchemaRef,
         formats: &[i16],
@@ -68,7 +69,7 @@ impl Rows {
         })
     }
 
-    /// Makes the rows ones that are copied out. `COPY` is then what ends them.
+    /// Copies the rows out from here on. The tag becomes `COPY`.
     pub(crate) fn copy_as(&mut self, format: CopyFormat) -> Result<(), Failure> {
         self.reformat(&[i16::from(format.is_binary())])?;
         self.copy = Some(format);
@@ -76,25 +77,25 @@ impl Rows {
         Ok(())
     }
 
-    /// What ends the copying out, if the rows are.
+    /// The messages that end a COPY; none if the rows are not copied out.
     pub(crate) fn copy_end(&self) -> Vec<PgWireBackendMessage> {
         let copy = self.copy.as_ref();
         copy.map_or_else(Vec::new, |format| format.end(self.begun))
     }
 
-    /// How the rows are copied out, if they are.
+    /// The format of a COPY, if the rows are copied out.
     pub(crate) fn copy_format(&self) -> Option<&CopyFormat> {
         self.copy.as_ref()
     }
 
-    /// The rows to come in other formats. None are loaded.
+    /// Changes the formats of the rows to come. No batch is loaded.
     pub(crate) fn reformat(&mut self, formats: &[i16]) -> Result<(), Failure> {
         self.columns = columns(&self.announced, formats)?;
         Ok(())
     }
 
-    /// The client has the rows it asked for, and may be long in coming back: what is left of the
-    /// loaded batch waits with those behind it.
+    /// Called when the client has the rows that it asked for, and may not come back for long: the
+    /// rest of the loaded batch is put before the batches that wait in the source.
     pub(crate) fn put_aside(&mut self) {
         let Some(writer) = self.writer.take() else {
             return;
@@ -124,7 +125,7 @@ impl Rows {
         let mut arrays = Vec::with_capacity(batch.num_columns());
         for (index, array) in batch.columns().iter().enumerate() {
             let announced = match self.announced.field(index).data_type() {
-                // Announced as text, and a parameter has given it a type since.
+                // The column was announced as text, before a parameter gave it a type.
                 DataType::Null => &DataType::Utf8,
                 other => other,
             };
@@ -140,8 +141,8 @@ impl Rows {
         Ok(())
     }
 
-    /// Encodes rows of the loaded batch until `max` are written, the batch is through, or `out` is
-    /// worth writing out. Answers how many.
+    /// Encodes rows of the loaded batch until `max` are written, the batch ends, or `out` is large
+    /// enough to be written out. Returns the number of rows.
     pub(crate) fn put_rows(&mut self, out: &mut BytesMut, max: usize) -> Result<usize, Failure> {
         let Some(writer) = &mut self.writer else {
             return Ok(0);
@@ -179,7 +180,7 @@ struct RowWriter {
 }
 
 impl RowWriter {
-    /// `arrays` are those of `batch`, cast where they have to be.
+    /// `arrays` are those of `batch`, cast where necessary.
     fn new(batch: &RecordBatch, arrays: &[ArrayRef], columns: &[Column]) -> Result<Self, Failure> {
         let width = i16::try_from(arrays.len())
             .map_err(|_| Failure::new("54011", "a result has at most 32767 columns"))?;
@@ -213,7 +214,7 @@ impl RowWriter {
             (!is_null).then_some(write)
         });
         out.put_u8(if copy.is_some() { b'd' } else { b'D' });
-        // The message's length counts itself, a value's does not.
+        // The length of a message counts itself; the length of a value does not.
         out.put_i32(0);
         let result = if let Some((format, columns, head)) = copy {
             out.put_slice(head);

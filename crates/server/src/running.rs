@@ -1,17 +1,18 @@
 //! A running query's batches on their way to the client.
 //!
-//! Idea: each partition of the result has a task that computes a batch, and the next one when that
-//! has been taken. Where the client does not come back, nothing more is computed, so that scans
-//! below let go of their chunks (`docs/design/storage.md`, "Consumers that do not come back"), and
-//! what waits for it goes to disk. A merge of DataFusion's would compute two batches a partition
-//! ahead and hold them in channels for as long as the client likes.
+//! Idea: each partition of the result has a task that computes one batch, and the next one when
+//! that batch has been taken. While the client does not come back, nothing more is computed, so
+//! that the scans below let go of their chunks (`docs/design/storage.md`, "Consumers that do not
+//! come back"), and the batches that wait go to disk. DataFusion's merge would compute two batches
+//! a partition ahead, and hold them in channels for as long as the client likes.
 //! Not here: where batches wait (`waiting.rs`); how rows are written (`rows.rs`).
 //!
-//! S2: at most one batch a partition, and one that was put aside, wait for the client, entered in
-//! the query's memory as long as they are in memory, and so is the one that is being sent.
+//! S2: at most one batch a partition, and one that was put aside, wait for the client. They are
+//! entered in the query's memory as long as they are in memory, and so is the batch that is being
+//! sent.
 //! S3: dropping a [`Running`] aborts its tasks, which drops the streams.
 //! S4: a panic in a task comes back as a [`Failure`].
-//! S6: what waits for an idle client is on disk.
+//! S6: batches that wait for an idle client are on disk.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
@@ -33,11 +34,11 @@ use crate::query::Task;
 use crate::stalled::{QueryMemory, Stalled};
 use crate::waiting::{Queue, Taken};
 
-/// What a plan computes: its partitions, of which each is a stream.
+/// The output of a plan: one stream per partition.
 pub(crate) struct Streams {
     pub(crate) schema: SchemaRef,
     pub(crate) partitions: Vec<SendableRecordBatchStream>,
-    /// Where goes what waits.
+    /// Provides the memory and the disk space for batches that wait.
     pub(crate) environment: Arc<RuntimeEnv>,
 }
 
@@ -47,12 +48,12 @@ pub(crate) struct Running {
     queue: Arc<Queue>,
     runtime: Handle,
     tasks: Vec<Task<()>>,
-    /// What the batch takes that was taken last.
+    /// The memory of the batch that was taken last.
     taken: Option<MemoryReservation>,
 }
 
 impl Running {
-    /// `cost` is let go when the streams are.
+    /// `cost` is held until the streams are dropped.
     pub(crate) fn start(
         runtime: &Handle,
         tasks: &Arc<QueryTasks>,
@@ -78,12 +79,14 @@ impl Running {
         }
     }
 
-    /// From now on the query is ended if it keeps others from memory while nobody reads.
+    /// From now on the query is ended if it keeps others from memory while its client does not
+    /// read.
     pub(crate) fn may_be_ended_by(&self, stalled: &Stalled, memory: Arc<QueryMemory>) {
         stalled.enter(&self.queue, memory);
     }
 
-    /// The next batch, or `None` after the last. The one before it is done with. Cancel safe.
+    /// The next batch, or `None` after the last. Releases the memory of the batch before. Cancel
+    /// safe.
     pub(crate) async fn next(&mut self) -> Result<Option<RecordBatch>, Failure> {
         self.taken = None;
         loop {
@@ -100,8 +103,8 @@ impl Running {
         }
     }
 
-    /// Puts aside what is left of the batch taken last: it comes next. The client is idle from now
-    /// on.
+    /// Puts aside the rest of the batch that was taken last: it comes next. The client is idle from
+    /// now on.
     pub(crate) fn put_aside(&mut self, rest: RecordBatch) {
         self.taken = None;
         let number = self.queue.put_aside(rest);
@@ -115,7 +118,7 @@ impl Running {
 /// Computes one partition's batches. It counts as computing until it is dropped.
 struct Pump {
     queue: Arc<Queue>,
-    /// Whether its stream has.
+    /// Whether its stream has ended.
     ended: bool,
 }
 
@@ -145,7 +148,7 @@ impl Pump {
 impl Drop for Pump {
     fn drop(&mut self) {
         if !self.ended {
-            // Nobody asks any more, or the runtime was shut down.
+            // The query was dropped, or the runtime was shut down.
             self.queue.put(Err(stopping()));
         }
         self.queue.end_pump();
@@ -209,7 +212,7 @@ mod tests {
         (running, environment)
     }
 
-    /// A partition of four batches that counts what was asked of it.
+    /// A partition of four batches that counts how many were asked for.
     fn partition(first: i64, asked: &Arc<AtomicUsize>) -> impl Stream<Item = Batch> + use<> {
         let asked = Arc::clone(asked);
         futures::stream::iter(0..4).map(move |at| {

@@ -1,4 +1,4 @@
-//! One connection's DataFusion session: what a statement becomes, and how it is started.
+//! One connection's DataFusion session: how a statement is planned and started.
 //!
 //! Not here: when it is interrupted (`cancel.rs`), and how its rows travel (`rows.rs`).
 
@@ -37,13 +37,13 @@ pub(crate) struct Session {
     pub(crate) stalled: Arc<Stalled>,
     pub(crate) ledger: Ledger,
     pub(crate) aside: Arc<Aside>,
-    /// What the statement costs that is planned and run now.
+    /// The cost of the statement that is planned or run now.
     pub(crate) at_hand: Option<Arc<Cost>>,
-    /// What the statements cost that SQL's PREPARE made, by name: DataFusion keeps their plans.
+    /// The costs of the statements that SQL's PREPARE made, by name: DataFusion keeps their plans.
     pub(crate) prepared_in_sql: Mutex<HashMap<String, Option<Arc<Cost>>>>,
 }
 
-/// What a statement answers.
+/// The result of a statement.
 pub(crate) enum Outcome {
     Rows(Box<Rows>),
     /// The tag of a statement without rows.
@@ -73,14 +73,15 @@ impl Session {
         let size = size.unwrap_or_default();
         let plan = async move {
             let plan = coscan::plan_statement(&state, statement, size).await?;
-            // Before anything else walks it.
+            // Rights are checked before anything else walks the plan.
             coscan::check_rights(&state, &plan)?;
             Ok(plan)
         };
         self.guarded(plan).await
     }
 
-    /// Computes with the plan of the statement at hand, where that holds nobody up.
+    /// Runs work on the plan of the statement at hand: on threads of its own if the statement is
+    /// large.
     pub(crate) async fn compute<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
@@ -91,7 +92,8 @@ impl Session {
         work()
     }
 
-    /// Plans, or starts a plan, where that holds nobody up.
+    /// Plans, or starts a plan: on threads of its own if the statement is large, else among the
+    /// queries.
     async fn guarded<T: Send + 'static>(
         &self,
         work: impl Future<Output = datafusion::error::Result<T>> + Send + 'static,
@@ -102,8 +104,8 @@ impl Session {
         guarded(&self.runtime, work).await
     }
 
-    /// Starts a plan. `tag` is answered instead of its rows, if there is one; `announced` is what
-    /// the client was told about its columns, if it was.
+    /// Starts a plan. `tag`, if given, is answered instead of the plan's rows. `announced` are the
+    /// columns that the client was told, if it was told any.
     pub(crate) async fn start(
         &self,
         plan: LogicalPlan,
@@ -147,7 +149,7 @@ impl Session {
         }
     }
 
-    /// What SHOW answers.
+    /// The rows of SHOW.
     pub(crate) fn show(&self, name: &str, formats: &[i16]) -> Result<Rows, Failure> {
         let shown = self.settings.show(&self.context, name)?;
         let schema = show_schema(name);
@@ -171,7 +173,7 @@ impl Session {
         )
     }
 
-    /// Counts statements that SQL prepares.
+    /// Accounts for the statements that SQL's PREPARE makes.
     fn enter_prepared(&self, plan: &LogicalPlan) -> Result<(), Failure> {
         let mut prepared = self
             .prepared_in_sql
@@ -183,7 +185,7 @@ impl Session {
                     let text = format!("at most {STATEMENTS_MAX} statements");
                     return Err(Failure::new("53400", text));
                 }
-                // Of a name that is taken the old plan stays, and DataFusion says so.
+                // If the name is taken, the old plan stays, and DataFusion reports the error.
                 let cost = || self.at_hand.clone();
                 prepared.entry(prepare.name.clone()).or_insert_with(cost);
             }
@@ -221,12 +223,12 @@ pub(crate) fn show_schema(name: &str) -> SchemaRef {
     })
 }
 
-/// The columns that a plan's client is told about; `None` if it answers no rows.
+/// The columns that are announced for a plan; `None` if it returns no rows.
 pub(crate) fn plan_schema(plan: &LogicalPlan) -> Option<SchemaRef> {
     matches!(kind(plan), Kind::Rows(_)).then(|| Arc::new(plan.schema().as_arrow().clone()))
 }
 
-/// What a plan answers, with the tag to end it.
+/// What a plan returns, with its tag.
 enum Kind {
     Rows(&'static str),
     /// One row with a count.

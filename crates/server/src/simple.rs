@@ -1,5 +1,5 @@
-//! The simple query protocol: a text of statements in, their results out, one after the other.
-//! And what both protocols share: carrying out one statement.
+//! The simple query protocol: a text of statements in, their results out, one after the other. Also
+//! what both protocols share: carrying out one statement.
 
 use std::pin::pin;
 
@@ -22,7 +22,7 @@ use crate::statement::Action;
 use crate::waiting::IDLE_AFTER;
 
 impl Connection {
-    /// A Query message. What follows a failed statement is not run.
+    /// Handles a Query message. Statements after a failed one are not run.
     pub(crate) async fn simple_query(&mut self, sql: String) -> Result<(), Halt> {
         self.portals.forget("");
         self.portals.close("");
@@ -171,7 +171,7 @@ impl Connection {
         Ok(Outcome::Done(tag.to_owned()))
     }
 
-    /// Opens a cursor of SQL: a portal under its name.
+    /// Opens a cursor: a portal under its name.
     async fn declare(
         &mut self,
         name: &str,
@@ -220,7 +220,7 @@ impl Connection {
         supervise(&mut self.wire, interrupt, started).await
     }
 
-    /// Statements that SQL's PREPARE made are DataFusion's.
+    /// Deallocates a statement that SQL's PREPARE made, which DataFusion keeps.
     async fn deallocate_in_sql(
         &mut self,
         name: &str,
@@ -289,7 +289,7 @@ impl Connection {
                     complete: false,
                 });
             }
-            // What is ready goes out before a wait that may be long.
+            // Encoded rows go out before a wait that may be long.
             let batch = match futures::FutureExt::now_or_never(rows.next_batch()) {
                 Some(batch) => batch?,
                 None => {
@@ -309,8 +309,8 @@ impl Connection {
         }
     }
 
-    /// Writes out what is ready. If the client does not read, what is left of the batch waits with
-    /// those behind it (S6).
+    /// Writes out the encoded rows. If the client does not read, the rest of the batch is put
+    /// before the batches that wait (S6).
     async fn flush_rows(&mut self, rows: &mut Rows, interrupt: &mut Interrupt) -> Result<(), Halt> {
         let mut flushed = pin!(self.flush(interrupt));
         tokio::select! {
@@ -329,7 +329,7 @@ impl Connection {
         }
     }
 
-    /// Tells that rows are copied out from here on, if they are.
+    /// Tells the client that rows are copied out from here on, if they are.
     pub(crate) fn start_copy(&mut self, rows: &Rows) -> Result<(), Halt> {
         if let Some(format) = rows.copy_format() {
             for message in format.start(&rows.columns)? {
@@ -339,7 +339,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Tells that all rows are copied out, if they were.
+    /// Tells the client that all rows are copied out, if they were.
     pub(crate) fn end_copy(&mut self, rows: &Rows) -> Result<(), Halt> {
         for message in rows.copy_end() {
             self.wire.put(&message)?;
@@ -367,7 +367,7 @@ impl Connection {
         Ok(())
     }
 
-    /// A failed transaction only ends.
+    /// In a failed transaction, refuses every action that does not end or revive it.
     pub(crate) fn check_transaction(&self, action: &Action) -> Result<(), Failure> {
         let ends = matches!(
             action,
@@ -406,7 +406,8 @@ impl Connection {
         if failed { "ROLLBACK" } else { tag }
     }
 
-    /// P1: outside of a transaction block each query, or run of messages up to a Sync, is one.
+    /// P1: outside of a transaction block each query, or run of messages up to a Sync, is a
+    /// transaction.
     pub(crate) fn end_implicit_transaction(&mut self) {
         if self.status == TransactionStatus::Idle {
             self.portals.end_transaction();
@@ -414,7 +415,7 @@ impl Connection {
     }
 }
 
-/// Makes the rows of a statement ones that are copied out.
+/// Makes a COPY of the rows of a statement.
 pub(crate) fn copied(outcome: &mut Outcome, format: &CopyFormat) -> Result<(), Failure> {
     match outcome {
         Outcome::Rows(rows) => rows.copy_as(format.clone()),

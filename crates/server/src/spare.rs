@@ -1,9 +1,9 @@
-//! A file descriptor kept for the moment when there are none left.
+//! A file descriptor that is kept for the moment when no others are left.
 //!
 //! A process that may open no more files cannot even accept a connection to say so: clients would
 //! wait until some other client leaves. The spare descriptor is given up, the connection accepted,
 //! refused and closed, and the descriptor taken back.
-//! Not here: strangers, who make room for whoever comes (`strangers.rs`).
+//! Not here: strangers that make room for newcomers (`strangers.rs`).
 
 use std::fs::File;
 use std::io;
@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use crate::cancel::GOODBYE_TIMEOUT;
 use crate::failure::Failure;
 
-/// One descriptor.
+/// The spare descriptor; `None` while there is none.
 pub(crate) struct Spare(Option<File>);
 
 impl Spare {
@@ -54,7 +54,7 @@ pub(crate) fn some_are_left() -> bool {
 /// Descriptors that strangers leave to queries.
 const FOR_QUERIES: usize = 16;
 
-/// Whether it is for want of descriptors that a connection cannot be accepted.
+/// Whether a connection cannot be accepted for want of descriptors.
 pub(crate) fn out_of_descriptors(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(EMFILE | ENFILE))
 }

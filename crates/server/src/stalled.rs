@@ -1,19 +1,19 @@
-//! What does a query hold whose client does not read, and how long may it?
+//! How long may a query hold its memory when its client does not read?
 //!
 //! A query keeps its hash tables until its client has taken the last row. Three joins whose clients
-//! have stopped reading can be all the memory that there is, and then every other join is refused
-//! for as long as the three clients like. So when an operator has been refused memory, the query is
-//! ended that holds the most of those whose clients have not come back for [`STALLED_AFTER`].
-//! While nobody is refused, a client may take its time. Where many do that together, ten seconds
-//! for each would be minutes for those who wait: so those that have not come back for
-//! [`CROWDING_AFTER`] have half of the memory at most, all together.
+//! have stopped reading can hold all memory, and then every other join is refused for as long as
+//! the three clients like. So when an operator has been refused memory, a query is ended: the one
+//! that holds the most among those whose clients have not come back for [`STALLED_AFTER`]. While no
+//! operator is refused, a client may take its time. With many such clients, ten seconds for each
+//! would be minutes for those who wait: so the queries whose clients have not come back for
+//! [`CROWDING_AFTER`] may hold at most half of the memory, all together.
 //!
-//! Idea: a query reserves through a pool of its own, which counts and passes on.
+//! Idea: a query reserves through a pool of its own, which counts and passes requests on.
 //! Not here: where the rows wait meanwhile (`waiting.rs`), idle sessions (`cancel.rs`).
-//! Bounds: a look a second goes through all queries that have begun to run.
+//! Bounds: one look a second, which goes through all running queries.
 //!
-//! S8: who does not read keeps nobody from memory for longer than [`STALLED_AFTER`] and a look, and
-//! nobody from half of it for longer than [`CROWDING_AFTER`] and a look.
+//! S8: a client that does not read keeps nobody from memory for longer than [`STALLED_AFTER`] and a
+//! look, and nobody from half of it for longer than [`CROWDING_AFTER`] and a look.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -31,27 +31,27 @@ use tokio::time::Instant;
 use crate::failure::Failure;
 use crate::waiting::Queue;
 
-/// A client that has not come back for so long does not read.
+/// A client that has not come back for this long does not read.
 const STALLED_AFTER: Duration = Duration::from_secs(10);
-/// Nor is one that pauses for so long to be waited for where such clients have most of the memory.
+/// A client that pauses this long is not waited for if such clients hold most of the memory.
 const CROWDING_AFTER: Duration = Duration::from_secs(2);
-/// The part of memory that they may have while others are refused, as a divisor.
+/// The part of memory that such clients may hold while others are refused, as a divisor.
 const CROWD_PART: usize = 2;
-/// How often somebody looks.
+/// How often the server looks for queries to end.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// The queries of a server that run.
+/// The running queries of a server.
 #[derive(Default)]
 pub(crate) struct Stalled {
     queries: Mutex<Vec<(Weak<Queue>, Arc<QueryMemory>)>>,
     /// How often an operator was refused memory that it could not do without.
     refusals: Arc<AtomicU64>,
-    /// As of the last look.
+    /// The refusals as of the last look.
     refusals_seen: AtomicU64,
 }
 
 impl Stalled {
-    /// The environment for one query: the session's, but for the pool.
+    /// The environment for one query: the session's, but with a pool of its own.
     pub(crate) fn environment(&self, session: &RuntimeEnv) -> (Arc<RuntimeEnv>, Arc<QueryMemory>) {
         let memory = Arc::new(QueryMemory {
             pool: Arc::clone(&session.memory_pool),
@@ -67,13 +67,14 @@ impl Stalled {
         (Arc::new(environment), memory)
     }
 
-    /// A query begins to run: its rows wait there.
+    /// Registers a query that begins to run. Its rows wait in `queue`.
     pub(crate) fn enter(&self, queue: &Arc<Queue>, memory: Arc<QueryMemory>) {
         let mut queries = self.queries.lock().unwrap_or_else(PoisonError::into_inner);
         queries.push((Arc::downgrade(queue), memory));
     }
 
-    /// Ends queries if others are refused memory and their clients do not read.
+    /// Ends queries whose clients do not read, if others have been refused memory since the last
+    /// look.
     pub(crate) fn look(&self) {
         let refusals = self.refusals.load(Ordering::Relaxed);
         let before = self.refusals_seen.swap(refusals, Ordering::Relaxed);
@@ -110,7 +111,7 @@ impl Stalled {
     }
 }
 
-/// What its client is told when it comes back.
+/// The error that the client of an ended query is given when it comes back.
 fn ended(idle: Duration) -> Failure {
     let seconds = idle.as_secs();
     let text = format!(
@@ -129,7 +130,7 @@ pub(crate) struct QueryMemory {
 }
 
 impl QueryMemory {
-    /// What all queries may have together.
+    /// The bytes that all queries may hold together.
     fn bytes_max(&self) -> usize {
         match self.pool.memory_limit() {
             MemoryLimit::Finite(bytes) => bytes,
@@ -196,7 +197,7 @@ mod tests {
     use super::*;
     use crate::waiting::Taken;
 
-    /// A query whose operator holds so much.
+    /// A query whose operator holds so many bytes.
     fn query(
         stalled: &Stalled,
         session: &RuntimeEnv,
@@ -283,7 +284,7 @@ mod tests {
         assert_eq!(refuse_after(CROWDING_AFTER / 2).await, 900);
         assert_eq!(ended(), [false; 4], "they may come back any moment");
         assert_eq!(refuse_after(CROWDING_AFTER).await, 900);
-        // 900 of 1,000, then 600; 350 are half or less.
+        // They hold 900 of 1,000, then 600; 350 are less than half.
         assert_eq!(ended(), [true, false, false, true]);
         assert!(!active.has_ended());
         assert_eq!(refuse_after(CROWDING_AFTER).await, 900);

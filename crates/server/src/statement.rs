@@ -1,9 +1,9 @@
-//! From SQL text to what a connection does: settings, transactions and cursors are the connection's
-//! own; everything else is a plan for DataFusion.
+//! From SQL text to the action of a connection: settings, transactions and cursors are the
+//! connection's own; everything else is a plan for DataFusion.
 //!
-//! Text is read as PostgreSQL first, with the rewrites that clients' queries need (`dialect`). What
+//! Text is first read as PostgreSQL, with the rewrites that clients' queries need (`dialect`). What
 //! PostgreSQL's grammar does not know, or means differently (`CREATE EXTERNAL TABLE`, `COPY … TO` a
-//! file), is read again as DataFusion's own dialect.
+//! file), is then read in DataFusion's own dialect.
 
 use coscan::{IndexStatement, StatementText};
 use datafusion::sql::parser::{DFParserBuilder, ResetStatement, Statement as DfStatement};
@@ -18,12 +18,12 @@ use crate::copy::{CopyFormat, copy_to_stdout};
 use crate::dialect::{parse_postgres, rewrite};
 use crate::failure::Failure;
 
-/// One statement.
+/// What to do for one statement.
 #[derive(Debug, Clone)]
 pub(crate) enum Action {
     /// DataFusion plans and runs it.
     Plan(Box<DfStatement>),
-    /// A query that is run for what it does to an index, and the tag to answer with instead of its
+    /// A query that is run for its effect on an index, and the tag to answer with instead of its
     /// rows.
     Index {
         query: Box<DfStatement>,
@@ -37,10 +37,10 @@ pub(crate) enum Action {
     Begin,
     Commit,
     Rollback,
-    /// To a savepoint: revives a failed transaction.
+    /// ROLLBACK TO a savepoint: revives a failed transaction.
     RollbackTo,
-    /// Savepoints and UNLISTEN: accepted, since there is nothing to undo or to stop. The tag to
-    /// answer with.
+    /// Savepoints and UNLISTEN: accepted, because there is nothing to undo or to stop. Holds the
+    /// tag to answer with.
     Savepoint(&'static str),
     Set(Box<Set>),
     /// The setting's name; `all` for every one.
@@ -61,7 +61,7 @@ pub(crate) enum Action {
     Close(Option<String>),
     /// The prepared statement's name; `None` for every one.
     Deallocate(Option<String>),
-    /// `DISCARD ALL` or `DISCARD TEMP`, or a part of it of which there is nothing here.
+    /// DISCARD. Neither ALL nor TEMP: a part of the session that Coscan does not have.
     Discard {
         all: bool,
         temp: bool,
@@ -77,7 +77,7 @@ impl Action {
         }
     }
 
-    /// How the rows are copied out, if they are.
+    /// The format of a COPY, if the rows are copied out.
     pub(crate) fn copy_format(&self) -> Option<&CopyFormat> {
         match self {
             Self::Copy { format, .. } => Some(format),
@@ -86,9 +86,10 @@ impl Action {
     }
 }
 
-/// Reads one statement of a text; where `sql` has none but comments, nothing.
+/// Reads one statement of a text; `None` for a text of comments only.
 ///
-/// Its trees are made where they fit, and leave it only if they fit everywhere.
+/// The statement's syntax trees are built where there is stack enough for them, and are returned
+/// only if they fit on any stack.
 pub(crate) fn parse(statement: StatementText<'_>) -> Result<Option<Action>, Failure> {
     let (query, tag) = match coscan::index_statement(statement.text)? {
         Some(IndexStatement { query, tag }) => (Some(query), tag),
@@ -108,7 +109,7 @@ pub(crate) fn parse(statement: StatementText<'_>) -> Result<Option<Action>, Fail
     })
 }
 
-/// `large`: what rewrites expressions must not see a chain that is not balanced yet.
+/// `large`: chains of operators are balanced before expressions are rewritten.
 fn parse_sql(sql: &str, large: bool) -> Result<Vec<Action>, Failure> {
     let parsed = if large {
         parse_large(sql)?
@@ -133,7 +134,7 @@ fn parse_sql(sql: &str, large: bool) -> Result<Vec<Action>, Failure> {
     }
 }
 
-/// The inner result is the parser's.
+/// Reads a large statement. The inner result is the parser's.
 fn parse_large(sql: &str) -> Result<Result<Vec<SqlStatement>, ParserError>, Failure> {
     let mut statements = match Parser::parse_sql(&PostgreSqlDialect {}, sql) {
         Ok(statements) => statements,
@@ -157,7 +158,7 @@ fn parse_datafusion(sql: &str) -> Result<Vec<DfStatement>, Failure> {
     Ok(parser.parse_statements()?.into())
 }
 
-/// Statements that both grammars read, of which DataFusion's reading is the one it can plan.
+/// Whether both grammars read the statement, but DataFusion can only plan its own reading.
 fn is_foreign(statement: &SqlStatement) -> bool {
     match statement {
         SqlStatement::Copy { target, .. } => {
@@ -258,8 +259,8 @@ fn action(statement: SqlStatement) -> Result<Action, Failure> {
             all: object_type == DiscardObject::ALL,
             temp: object_type == DiscardObject::TEMP,
         },
-        // What a session makes is its own and goes with it: all is temporary, which DataFusion
-        // refuses to be told.
+        // What a session makes is its own and ends with it, so every table is temporary. DataFusion
+        // refuses the word.
         SqlStatement::CreateTable(mut create) => {
             create.temporary = false;
             Action::Plan(Box::new(DfStatement::Statement(Box::new(

@@ -1,9 +1,9 @@
-//! Clients that have not said who they are yet, and who of them makes room for the next.
+//! Clients that have not been authenticated yet, and which of them makes room for the next.
 //!
-//! Anybody can open sockets and say nothing. They have places of their own, so they never take one
-//! of a client that is served; and where those places are taken, the address that holds most of
-//! them gives up its oldest. So a flood from one address keeps out that address only, and nobody
-//! waits for a time-out.
+//! Anybody can open sockets and say nothing. Such strangers have places of their own, so they never
+//! take the place of a client that is served. When their places are all taken, the address that
+//! holds most of them gives up its oldest stranger. So a flood from one address keeps out that
+//! address only, and nobody waits for a timeout.
 //!
 //! N1: at most `STRANGERS_MAX` strangers at a time. N2: a client that was let in is not sent away
 //! as a stranger.
@@ -34,14 +34,14 @@ struct Stranger {
     task: Option<AbortHandle>,
 }
 
-/// A stranger's place. It is given back when this is dropped.
+/// A stranger's place. Dropping it gives the place back.
 pub(crate) struct Place {
     strangers: Strangers,
     number: u64,
 }
 
 impl Strangers {
-    /// Takes a place, where another may have to go for it.
+    /// Takes a place. Another stranger may be sent away for it.
     pub(crate) fn enter(&self, address: IpAddr) -> Place {
         let mut waiting = self.lock();
         if waiting.queue.len() >= STRANGERS_MAX {
@@ -60,7 +60,7 @@ impl Strangers {
         }
     }
 
-    /// Says which task serves the stranger.
+    /// Records which task serves the stranger.
     pub(crate) fn served_by(&self, number: u64, task: AbortHandle) {
         let mut waiting = self.lock();
         let mut queue = waiting.queue.iter_mut();
@@ -69,7 +69,7 @@ impl Strangers {
         }
     }
 
-    /// Sends the oldest away, of the address that has most. Answers whether there was one.
+    /// Sends away the oldest stranger of the address that has most. Returns whether there was one.
     pub(crate) fn make_room(&self) -> bool {
         let mut waiting = self.lock();
         match waiting.queue.front().map(|oldest| oldest.address) {
@@ -79,13 +79,13 @@ impl Strangers {
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
-        // Nothing panics under it, and a queue is whole between any two of its operations.
+        // Nothing panics under the lock, and a queue is whole between any two of its operations.
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Waiting {
-    /// `newcomer` counts as one more.
+    /// Sends one stranger away. `newcomer` counts as one more of its address.
     fn send_one_away(&mut self, newcomer: IpAddr) -> bool {
         let mut counts: HashMap<IpAddr, usize> = HashMap::from([(newcomer, 1)]);
         for stranger in &self.queue {
@@ -117,7 +117,7 @@ impl Place {
         self.number
     }
 
-    /// N2: the client is no stranger any more. False if it has just been sent away.
+    /// N2: the client is not a stranger from now on. False if it has just been sent away.
     pub(crate) fn leave(self) -> bool {
         self.strangers.remove(self.number)
     }

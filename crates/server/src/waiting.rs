@@ -1,15 +1,15 @@
 //! Where do batches wait that the client has not taken?
 //!
-//! Idea: in memory while the client comes back, on disk when it has not for `IDLE_AFTER`. Every
-//! batch has a keeper, a task that moves it: to disk when the time has come, back when it is asked
-//! for. The client's side only waits, so that it may be cancelled at any point.
-//! Not here: who computes them (`running.rs`).
-//! Bounds: a keeper looks at all that waits, a batch a partition, whenever something changes.
+//! Idea: in memory while the client comes back, on disk when it has not come back for `IDLE_AFTER`.
+//! Every batch has a keeper, a task that moves it to disk when the time has come, and back when it
+//! is asked for. The client's side only waits, so that it may be cancelled at any point.
+//! Not here: the tasks that compute the batches (`running.rs`).
+//! Bounds: whenever something changes, a keeper looks at all waiting batches, one a partition.
 //!
-//! S6: what waits for an idle client is on disk; where that fails it stays if the memory is there,
-//! else the query fails.
+//! S6: batches that wait for an idle client are on disk. A batch that cannot be written stays in
+//! memory if there is memory for it, else the query fails.
 //! S7: batches are taken in the order in which they were put, each once.
-//! S9: what is in memory is entered in the pool, until the client's side is done with it.
+//! S9: batches in memory are entered in the pool, until the client's side is done with them.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -50,9 +50,9 @@ struct State {
     computing: usize,
     /// Whether the client's side waits for a batch.
     asked: bool,
-    /// When the client's side was heard of last.
+    /// When the client's side last took, or asked for, or put aside a batch.
     idle_since: Instant,
-    /// Whether nothing more is computed.
+    /// Whether the query is ended, so that nothing more is computed.
     ended: bool,
 }
 
@@ -65,9 +65,9 @@ struct Waiting {
 enum Place {
     Memory {
         batch: Result<RecordBatch, Failure>,
-        /// What it takes; a failure takes nothing.
+        /// The memory of the batch; a failure has none.
         held: Option<MemoryReservation>,
-        /// Whether it has no place on disk.
+        /// Whether it stays in memory, because it cannot go to disk.
         stays: bool,
     },
     Disk,
@@ -84,7 +84,7 @@ impl Place {
 }
 
 pub(crate) enum Taken {
-    /// With what it takes, for as long as it is there.
+    /// The batch, and its memory, which is held as long as the batch exists.
     Batch(Result<RecordBatch, Failure>, Option<MemoryReservation>),
     End,
     NotYet,
@@ -92,15 +92,15 @@ pub(crate) enum Taken {
 
 /// What the keeper of a batch does next.
 enum Step {
-    /// It was taken.
+    /// Nothing: the batch was taken.
     Done,
-    /// It stays where it is until something changes, or until then.
+    /// Wait until something changes, or until this time.
     Wait(Option<Instant>),
-    /// The client has gone for long.
+    /// Write the batch to disk: the client is idle.
     Write(RecordBatch),
-    /// The client wants it.
+    /// Read the batch from disk: the client asks for it.
     Read,
-    /// There is a file with it already, and what it took in memory is let go.
+    /// Drop the place in memory: the batch is in a file already.
     Left(Place),
 }
 
@@ -113,7 +113,7 @@ impl State {
         }
     }
 
-    /// The place of a batch that was not taken, and whether it is the next and asked for.
+    /// The place of a waiting batch, and whether it is the first one and is asked for.
     fn place(&mut self, number: u64) -> Option<(&mut Place, bool)> {
         let at = self.waiting.iter().position(|one| one.number == number)?;
         let asked = at == 0 && self.asked;
@@ -146,7 +146,7 @@ impl State {
 }
 
 impl Queue {
-    /// For the batches of so many pumps.
+    /// A queue for the batches of so many pumps.
     pub(crate) fn new(schema: SchemaRef, environment: Arc<RuntimeEnv>, pumps: usize) -> Self {
         Self {
             schema,
@@ -163,7 +163,7 @@ impl Queue {
         }
     }
 
-    /// Until something changes, from when it is enabled.
+    /// Resolves at the next change after it was enabled.
     pub(crate) fn changed(&self) -> Notified<'_> {
         self.changed.notified()
     }
@@ -172,14 +172,15 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How long the client's side has not been heard of, by that clock.
+    /// How long the client's side has not been active, at the time `now`.
     pub(crate) fn idle(&self, now: Instant) -> Duration {
         let state = self.lock();
         let since = if state.asked { now } else { state.idle_since };
         now.saturating_duration_since(since)
     }
 
-    /// Nothing more is computed, and nothing of what waits is given: the client is told why.
+    /// Ends the query: nothing more is computed, all waiting batches are dropped, and the client is
+    /// told why.
     pub(crate) fn end(&self, why: impl FnOnce() -> Failure) {
         let mut state = self.lock();
         if state.ended {
@@ -198,14 +199,14 @@ impl Queue {
         self.lock().ended
     }
 
-    /// A batch in memory, entered (S9).
+    /// A batch in memory, entered in the pool (S9).
     fn entered(&self, batch: Result<RecordBatch, Failure>) -> Place {
         let batch = match batch {
             Ok(batch) => batch,
             Err(why) => return Place::failed(why),
         };
         let held = self.reservation();
-        // It is there already: others have to make do with less.
+        // The batch exists already, so this cannot be refused: others have less.
         held.grow(bytes_of(&batch));
         Place::Memory {
             batch: Ok(batch),
@@ -215,17 +216,18 @@ impl Queue {
     }
 
     fn reservation(&self) -> MemoryReservation {
-        // No spiller: it would take a part of the memory that operators that spill are sure of.
+        // Not a consumer that can spill: those are sure of a part of the memory, which it would
+        // reduce.
         MemoryConsumer::new(WHAT).register(&self.environment.memory_pool)
     }
 
-    /// Puts a batch behind the others. Its number is for its keeper; `None` if nothing more is to
-    /// be computed.
+    /// Puts a batch behind the others. Returns its number for its keeper; `None` if the query is
+    /// ended.
     pub(crate) fn put(&self, batch: Result<RecordBatch, Failure>) -> Option<u64> {
         let place = self.entered(batch);
         let mut state = self.lock();
         if state.ended {
-            // Not within the lock: memory that is let go wakes others.
+            // The batch is dropped outside of the lock: memory that is released wakes others.
             drop(state);
             return None;
         }
@@ -237,7 +239,7 @@ impl Queue {
         Some(number)
     }
 
-    /// Puts a batch before the others.
+    /// Puts a batch before the others. Returns its number for its keeper.
     pub(crate) fn put_aside(&self, rest: RecordBatch) -> u64 {
         let place = self.entered(Ok(rest));
         let mut state = self.lock();
@@ -250,7 +252,7 @@ impl Queue {
         number
     }
 
-    /// One pump puts nothing more.
+    /// One pump has ended, and puts no more batches.
     pub(crate) fn end_pump(&self) {
         self.lock().computing -= 1;
         self.changed.notify_waiters();
@@ -267,7 +269,7 @@ impl Queue {
             None => None,
         };
         let asked = taken.is_none();
-        // Whoever asks is woken by this, too: only a change may be told.
+        // Notifying wakes the side that asks, too, so only a change is notified.
         let changed = !asked || !state.asked;
         state.asked = asked;
         drop(state);
@@ -294,7 +296,7 @@ impl Queue {
             match step {
                 Step::Done => return,
                 Step::Wait(None) => changed.await,
-                // Late or changed: the next step tells.
+                // The time has come or something changed: the next step decides.
                 Step::Wait(Some(due)) => drop(timeout_at(due, changed).await),
                 Step::Write(batch) => match self.write(&batch).await {
                     Ok(written) => file = Some(written),
@@ -342,7 +344,7 @@ impl Queue {
             .map_err(Failure::from)
     }
 
-    /// What cannot be written stays, if the memory is there.
+    /// Keeps a batch in memory that cannot be written, if there is memory for it.
     fn hold(&self, number: u64, batch: &RecordBatch, failure: Failure) {
         let entered = match self.lock().place(number) {
             Some((Place::Memory { held, .. }, _)) => held.take(),
@@ -364,8 +366,8 @@ impl Queue {
     }
 }
 
-/// What a batch takes that may be a part of larger arrays: those are counted by whoever made them,
-/// and go when their other parts do.
+/// The bytes of a batch, which may be a part of larger arrays. Those are counted by whoever made
+/// them, and are released with their other parts.
 fn bytes_of(batch: &RecordBatch) -> usize {
     let columns = batch.columns().iter();
     let bytes = columns.map(|column| {
@@ -378,14 +380,14 @@ fn bytes_of(batch: &RecordBatch) -> usize {
     bytes.sum()
 }
 
-/// A batch that has a keeper.
+/// A batch whose keeper is running.
 struct Kept<'a> {
     queue: &'a Queue,
     number: u64,
 }
 
 impl Drop for Kept<'_> {
-    /// Nobody reads a file whose keeper was aborted.
+    /// If the keeper of a batch on disk was aborted, nobody reads its file: the batch fails.
     fn drop(&mut self) {
         let mut state = self.queue.lock();
         if let Some((place, _)) = state.place(self.number)
@@ -405,10 +407,10 @@ fn lost() -> Failure {
     )
 }
 
-/// What the files and the memory of batches that wait are called.
+/// The name under which the files and the memory of waiting batches are accounted for.
 const WHAT: &str = "rows that wait for their client";
 
-/// As long as a consumer of a scan may be silent before its chunk lapses.
+/// The same time that a scan's consumer may be silent before its chunk lapses.
 pub(crate) const IDLE_AFTER: Duration = Duration::from_millis(500);
 
 #[cfg(test)]
@@ -419,7 +421,7 @@ impl Queue {
         places.filter(|place| matches!(place, Place::Disk)).count()
     }
 
-    /// How many stay in memory, for they have no place on disk.
+    /// How many batches stay in memory because they cannot go to disk.
     pub(crate) fn stay(&self) -> usize {
         let state = self.lock();
         let places = state.waiting.iter().map(|one| &one.place);

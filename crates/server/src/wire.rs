@@ -6,9 +6,9 @@
 //!
 //! W1: before a client is authenticated its messages are at most `STARTUP_BYTES_MAX` long, so that
 //! strangers cannot make the server buffer gigabytes.
-//! W2: a malformed message is the end of its connection, whatever decoding it does.
-//! W3: what came before the TLS handshake is not taken for something that came through it: a client
-//! whose request for TLS is followed by more in plain text is refused (CVE-2021-23214).
+//! W2: a malformed message ends its connection, whatever happens when it is decoded.
+//! W3: bytes that came before the TLS handshake are not taken for bytes that came through TLS: a
+//! client that sends more in plain text after its request for TLS is refused (CVE-2021-23214).
 //! W4: a message counts toward the session's memory from the moment its length is known until the
 //! next one is asked for; what is read ahead is at most `AHEAD_BYTES_MAX`, and one message more.
 
@@ -39,11 +39,11 @@ pub(crate) struct Wire {
     framed: Framed<MaybeTls, Codec>,
     ahead: VecDeque<Received>,
     ahead_bytes: usize,
-    /// What the client sends cannot be made sense of.
+    /// Whether the client has sent something that cannot be decoded.
     broken: bool,
-    /// What the message that was handed out last holds (W4).
+    /// The memory of the message that was handed out last (W4).
     current: Option<Held>,
-    /// What the connection holds when it does nothing.
+    /// The memory that the connection holds when it is idle.
     idle_held: Option<Held>,
     pub(crate) peer: SocketAddr,
     pub(crate) secure: bool,
@@ -117,30 +117,30 @@ impl Wire {
         std::future::pending::<()>().await;
     }
 
-    /// From here on, messages of the authentication exchange.
+    /// From here on, reads messages of the authentication exchange.
     pub(crate) fn authenticating(&mut self, protocol: ProtocolVersion) {
         let codec = self.framed.codec_mut();
         codec.stage = Stage::Authenticating;
         codec.context.protocol_version = protocol;
     }
 
-    /// From here on, messages of any size the protocol allows.
+    /// From here on, reads messages of any size that the protocol allows.
     pub(crate) fn authenticated(&mut self) {
         self.framed.codec_mut().stage = Stage::Ready;
     }
 
-    /// From here on, messages count toward a session's memory (W4), and so does what an idle
-    /// connection holds.
+    /// From here on, messages count toward a session's memory (W4), and so does the memory of an
+    /// idle connection.
     ///
     /// # Errors
-    /// If there is not even as much left.
+    /// If there is not enough memory for an idle connection.
     pub(crate) fn account(&mut self, ledger: &Ledger) -> Result<(), Failure> {
         self.idle_held = Some(ledger.hold("a connection", IDLE_BYTES)?);
         self.framed.codec_mut().ledger = Some(ledger.clone());
         Ok(())
     }
 
-    /// Where rows are encoded straight into. Whole messages only.
+    /// The buffer that rows are encoded into. Only whole messages may be put there.
     pub(crate) fn buffer(&mut self) -> &mut BytesMut {
         self.framed.write_buffer_mut()
     }
@@ -170,14 +170,14 @@ impl Wire {
         }
     }
 
-    /// How the socket is watched from now on.
+    /// Applies keepalive settings to the socket.
     pub(crate) fn keep_alive(&self, keepalive: Keepalive) -> io::Result<()> {
         self.socket()
             .map_or(Ok(()), |socket| keepalive.apply(socket))
     }
 
-    /// Flushes and says goodbye. In the middle of a message it reads on until the client has heard
-    /// it: a socket that is closed with something unread takes the last word with it.
+    /// Flushes and closes. After a malformed message it reads on until the client has read the
+    /// error: a socket that is closed with bytes unread loses what was sent last.
     pub(crate) async fn close(&mut self) -> PgWireResult<()> {
         self.framed.close().await?;
         let mut rest = vec![0; 16 << 10];
@@ -192,7 +192,7 @@ enum Stage {
     Ready,
 }
 
-/// A message, its length, and what it holds if it is long.
+/// A message, its length, and its memory if it is long.
 struct Received {
     message: PgWireFrontendMessage,
     bytes: usize,
@@ -205,12 +205,12 @@ struct Codec {
     context: DecodeContext,
     /// Where messages are entered, once there is a session.
     ledger: Option<Ledger>,
-    /// What a message holds whose end has not come yet.
+    /// The memory of a message that has not come to its end.
     begun: Option<Held>,
 }
 
 impl Codec {
-    /// Enters a message before its bytes are waited for.
+    /// Enters a message in the ledger before its bytes are waited for.
     fn begin(&mut self, bytes: usize) -> PgWireResult<()> {
         let Some(ledger) = self.ledger.as_ref().filter(|_| bytes > SMALL_BYTES) else {
             return Ok(());
@@ -228,7 +228,7 @@ impl Decoder for Codec {
     type Error = PgWireError;
 
     fn decode(&mut self, source: &mut BytesMut) -> PgWireResult<Option<Self::Item>> {
-        // A startup message has no type byte, but a version behind its length.
+        // A startup message has no type byte, but a version after its length.
         let (type_bytes, least, most) = match self.stage {
             Stage::Startup => (0, 8, STARTUP_BYTES_MAX),
             Stage::Authenticating => (1, 4, STARTUP_BYTES_MAX),
@@ -249,7 +249,7 @@ impl Decoder for Codec {
         let held = self.begun.take();
         let mut message = source.split_to(bytes);
         if bytes > SMALL_BYTES {
-            // The buffer that grew for it goes with it.
+            // Drops the buffer that grew for this message.
             *source = BytesMut::from(&source[..]);
         }
         self.context.awaiting_frontend_ssl = false;
@@ -279,11 +279,11 @@ fn context() -> DecodeContext {
     DecodeContext::new(ProtocolVersion::default())
 }
 
-/// Enough for drivers that pipeline.
+/// Messages that are read ahead: enough for drivers that pipeline.
 const AHEAD_MAX: usize = 64;
 /// Beyond this the client waits until its statements are handled.
 const AHEAD_BYTES_MAX: usize = 256 << 10;
-/// What a connection holds that does nothing: two buffers, a session, settings.
+/// The memory of an idle connection: two buffers, a session, settings.
 const IDLE_BYTES: usize = 64 << 10;
 /// Messages up to this size are part of `IDLE_BYTES`.
 const SMALL_BYTES: usize = 8 << 10;

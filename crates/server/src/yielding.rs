@@ -5,9 +5,9 @@
 //! so the thread is lost to everyone else and the query cannot be cancelled (S3). Counting each
 //! batch such an operator hands out against Tokio's budget ends that, for a decrement per batch.
 //!
-//! Not here: a join whose filter rejects every pair hands out nothing, and gives way only between
-//! the batches of its probe side. Its client is still answered at once, by threads of the server's
-//! own.
+//! Not here: a join whose filter rejects every pair. It hands out nothing, and gives way only
+//! between the batches of its probe side. Its client is still answered at once, by the server's own
+//! threads.
 
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::coop::CooperativeExec;
 
-/// Runs late: what it adds would hide operators from other rules. Yet before operators are shared,
-/// which it would take away.
+/// The rule runs late, because what it adds would hide operators from other rules. It runs before
+/// operators are shared, because after that it would undo the sharing.
 #[derive(Debug)]
 pub(crate) struct YieldingJoins;
 

@@ -1,6 +1,6 @@
-//! Promised: a device that holds its thread up, or panics, costs the queries that read from it and
-//! nobody else. Those of other devices go on, a query that is dropped is gone at once, and every
-//! query that waited for a panicking device is told.
+//! Promised: a device that blocks its thread, or panics, costs only the queries that read from it.
+//! Queries of other devices go on, a query that is dropped is gone at once, and every query that
+//! waits for a panicking device gets the error.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -32,7 +32,7 @@ enum Mood {
     Panics,
 }
 
-/// A disk that does not keep the contract of devices.
+/// A disk that breaks the contract of devices.
 #[derive(Debug)]
 struct Bad {
     inner: LocalDevice,
@@ -89,7 +89,7 @@ struct World {
     _folders: [TempDir; 2],
     bad: Arc<Bad>,
     pool: BufferPool,
-    /// On the bad disk, and on another.
+    /// One file on the bad disk, one on another disk.
     files: [Arc<TableFile>; 2],
 }
 
@@ -145,7 +145,7 @@ impl World {
     }
 }
 
-/// Long for a test, short for ever.
+/// Long for a test, but bounded.
 async fn soon<T>(what: impl Future<Output = T>) -> T {
     let soon = tokio::time::timeout(Duration::from_secs(30), what).await;
     soon.expect("it ends")

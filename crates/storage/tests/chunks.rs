@@ -110,14 +110,14 @@ fn check_decode(file: &File, metadata: &Arc<ParquetMetaData>, map: &FileChunks, 
         for column in 0..file.batch.num_columns() {
             let mut buffers = buffers_of(&file.bytes, map, number, column);
             if batch_rows.is_multiple_of(2) {
-                // As a pool would that reads touching ranges at once.
+                // As in a pool that reads touching ranges at once.
                 let ranges = map.ranges_of(number, column);
                 buffers = ranges
                     .into_iter()
                     .map(|r| (r.clone(), part(&file.bytes, &r)))
                     .collect();
             } else if batch_rows.is_multiple_of(3) {
-                // As a pool would whose frames are small.
+                // As in a pool whose frames are small.
                 buffers = buffers
                     .into_iter()
                     .flat_map(|(range, bytes)| {
@@ -155,7 +155,7 @@ fn check_decode(file: &File, metadata: &Arc<ParquetMetaData>, map: &FileChunks, 
     }
 }
 
-/// A tenth of the rows, in runs, some across pieces.
+/// Picks a tenth of the rows, in runs, some of which cross pieces.
 fn check_picked(decoder: SegmentDecoder, all: &ArrayRef, run: usize) {
     let run = run.min(all.len() / 3 + 1);
     let wanted: Vec<_> = (run / 2..all.len())
@@ -192,7 +192,7 @@ proptest! {
         let map = FileChunks::new(&metadata, target);
         check_rows(&metadata, &map);
         check_bytes(&file, &metadata, &map);
-        // Single rows are slow to decode, and tell nothing that a few row groups don't.
+        // Single rows are slow to decode, and show nothing that a few row groups do not.
         if batch_rows >= 5 || shape.rows < 500 {
             check_decode(&file, &metadata, &map, batch_rows);
         }
@@ -211,7 +211,7 @@ fn a_large_row_group_is_split_near_the_target() {
         "{:?}",
         map.chunks
     );
-    // Its dictionary serves all of them.
+    // The column's dictionary serves all chunks.
     assert!(
         map.shared
             .iter()
@@ -298,7 +298,7 @@ fn segments_decode_to_the_type_asked_for() {
         (4, list(DataType::Int32)),
     ];
     for (column, data_type) in types {
-        // The name does not matter, a query may have renamed it.
+        // The name does not matter: a query may have renamed the column.
         let field = Arc::new(Field::new("other", data_type.clone(), true));
         for (number, chunk) in map.chunks.iter().enumerate() {
             let buffers = buffers_of(&file.bytes, &map, number, column);

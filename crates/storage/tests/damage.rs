@@ -1,5 +1,5 @@
 //! Promised: damaged bytes give an error that names the file, and never a panic, a hang, or rows
-//! that are not there.
+//! that do not exist.
 
 #![allow(clippy::unwrap_used)]
 #![allow(
@@ -41,7 +41,7 @@ static FILES: LazyLock<Vec<File>> = LazyLock::new(|| {
         .collect()
 });
 
-/// A decode of these files takes milliseconds, in a debug build on a busy machine too.
+/// Decoding these files takes milliseconds, even in a debug build on a busy machine.
 const HANG: Duration = Duration::from_secs(20);
 
 fn flipped(bytes: &Bytes, at: usize, mask: u8) -> Bytes {
@@ -129,7 +129,7 @@ fn data_end(metadata: &ParquetMetaData) -> usize {
     ends.max().unwrap() as usize
 }
 
-/// The root column of which a byte is part.
+/// The root column that a byte belongs to.
 fn column_at(metadata: &ParquetMetaData, at: usize) -> usize {
     let schema = metadata.file_metadata().schema_descr();
     let holds = |range: (u64, u64)| (range.0..range.0 + range.1).contains(&(at as u64));
@@ -145,7 +145,7 @@ fn column_at(metadata: &ParquetMetaData, at: usize) -> usize {
         .unwrap()
 }
 
-/// Either `BadFooter`, or metadata on which nothing later panics.
+/// The footer is either refused with `BadFooter`, or gives metadata on which nothing later panics.
 fn check_footer(file: &File, bytes: &Bytes) {
     let started = Instant::now();
     match footer_of(bytes) {
@@ -222,7 +222,7 @@ fn other_files_are_not_parquet() {
     }
 }
 
-/// Counts what of an error's text follows "panicked".
+/// How often each text follows "panicked" in an error.
 type Panics = std::collections::BTreeMap<String, usize>;
 
 fn count_panic(panics: &mut Panics, error: &StorageError) {
@@ -231,8 +231,8 @@ fn count_panic(panics: &mut Panics, error: &StorageError) {
     }
 }
 
-/// Every bit of the footer and the indexes: `footer.rs` relies on it that parquet refuses them
-/// without a panic. `cargo test --release -p coscan-storage --test damage -- --ignored --nocapture`
+/// Every bit of the footer and the indexes: `footer.rs` relies on parquet refusing them without a
+/// panic. `cargo test --release -p coscan-storage --test damage -- --ignored --nocapture`
 #[test]
 #[ignore = "minutes"]
 fn every_flipped_bit_in_a_footer() {
@@ -248,8 +248,8 @@ fn every_flipped_bit_in_a_footer() {
     }
 }
 
-/// Every byte of the pages; counts the panics that became errors, which are why `decode.rs` catches
-/// them.
+/// Every byte of the pages. Counts the panics that became errors: they are why `decode.rs` catches
+/// panics.
 #[test]
 #[ignore = "minutes"]
 fn every_damaged_byte_in_a_page() {

@@ -56,7 +56,7 @@ enum Place {
     Store(Arc<dyn ObjectStore>),
 }
 
-/// What a location is relative to.
+/// What locations are relative to.
 #[derive(PartialEq)]
 enum Root {
     System,
@@ -117,7 +117,7 @@ impl Subject {
         }
     }
 
-    /// Writes a file: a new one, renamed over what was there.
+    /// Writes a new file and renames it over an existing one.
     async fn put(&self, name: &str, bytes: &[u8]) -> FileVersion {
         match &self.place {
             Place::Folder(folder, _) => {
@@ -133,7 +133,7 @@ impl Subject {
         self.device.stat(&self.location(name)).await.unwrap()
     }
 
-    /// Writes over a file where it is.
+    /// Overwrites a file in place.
     async fn overwrite(&self, name: &str, bytes: &[u8]) {
         match &self.place {
             Place::Folder(folder, _) => {
@@ -171,7 +171,7 @@ fn slice<'a>(bytes: &'a [u8], range: &Range<u64>) -> &'a [u8] {
     &bytes[range.start as usize..range.end as usize]
 }
 
-/// Longer than the coarsest file system clock we know of.
+/// Longer than a tick of the coarsest file system clock that is known.
 async fn tick() {
     tokio::time::sleep(Duration::from_millis(12)).await;
 }
@@ -287,9 +287,9 @@ async fn missing(subject: &Subject) {
 }
 
 async fn replaced(subject: &Subject) {
-    // Each of these changes must be seen by a device that has never read the old version, and must
-    // never give a mixture or the new bytes to one that has. A device that still holds the old file
-    // may go on to read it.
+    // A device that has never read the old version must see each of these changes. A device that
+    // has read it must never give a mixture or the new bytes; while it still holds the old file it
+    // may read that on.
     for len in [50_000, 40_000, 60_000] {
         for warm in [false, true] {
             for in_place in [false, true] {
@@ -354,10 +354,10 @@ async fn cancelled(subject: &Subject) {
     for i in 0..200 {
         let ranges = [0..LEN];
         let read = subject.read(&file, &ranges);
-        // From before the first poll to after the last.
+        // The timeouts range from before the first poll to after the last.
         let _some_end = tokio::time::timeout(Duration::from_micros(i * 20), read).await;
     }
-    // Whatever was dropped, the next read is right, and no request is counted as outstanding for
+    // Whatever was dropped, the next read is right, and no request stays counted as outstanding for
     // long.
     let answers = subject.read(&file, &[1..LEN - 1]).await.unwrap();
     assert!(answers[0] == slice(&bytes, &(1..LEN - 1)));
@@ -372,7 +372,7 @@ async fn metered(subject: &Subject) {
     let file = subject.put("metered", &contents(9, LEN)).await;
     let before = subject.device.meter().snapshot();
     subject.read(&file, &[0..100_000]).await.unwrap();
-    // A device may note the end a moment after the answer.
+    // A device may record the end a moment after the answer.
     tick().await;
     let after = subject.device.meter().snapshot();
     assert_eq!(after.bytes_wanted - before.bytes_wanted, 100_000);
@@ -403,7 +403,7 @@ async fn local_uring_direct() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn local_uring_narrow() {
-    // Everything as small as it goes: pieces of two pages, two of them at once, one read, one
+    // Everything as small as possible: pieces of two pages, two pieces at once, one read, one
     // handle.
     let narrow = LocalOptions {
         queue_depth: 2,
@@ -534,12 +534,12 @@ async fn a_listing_and_a_stat_name_the_same_version() {
     let listed = LocalFileSystem::new().head(&location).await.unwrap();
     let device = LocalDevice::open(folder.path(), &LocalOptions::default()).unwrap();
     let version = device.stat(&location).await.unwrap();
-    // Who lists knows less, and what it knows is right.
+    // A listing knows less than `stat`, but what it knows is right.
     let listed = FileVersion::from(&listed);
     assert!(listed.is_still(&version) && !version.is_still(&listed));
     assert_eq!(device.read(&listed, &[0..3]).await.unwrap()[0], b"abc"[..]);
 
-    // Same size, time and inode, other contents: only the time of the change tells.
+    // Same size, time and inode, other contents: only the time of the change differs.
     let modified = fs::metadata(&path).unwrap().modified().unwrap();
     tick().await;
     fs::write(&path, b"ABC").unwrap();
@@ -552,7 +552,7 @@ async fn a_listing_and_a_stat_name_the_same_version() {
     );
     let version = device.stat(&location).await.unwrap();
 
-    // Same size and time, another file: the inode tells too.
+    // Same size and time, another file: the inode differs too.
     let other = folder.path().join("b");
     let modified = fs::metadata(&path).unwrap().modified().unwrap();
     let mut copy = fs::File::create(&other).unwrap();

@@ -1,9 +1,7 @@
-//! Devices bear what networks and disks do.
-//!
-//! Promised: an object store's passing faults (errors, stalls, short answers) are retried and not
-//! seen; lasting ones end, within the bounds of the options, in an error that names file and range
-//! and keeps its source; a fault in one read disturbs no other. A throttled device is as slow as
-//! asked for, to a percent.
+//! Promised: devices tolerate what networks and disks do. An object store's passing faults (errors,
+//! stalls, short answers) are retried and not seen. Lasting faults end, within the bounds of the
+//! options, in an error that names file and range and keeps its source. A fault in one read
+//! disturbs no other. A throttled device is as slow as configured, to a percent.
 
 #![allow(clippy::unwrap_used, reason = "it is a test")]
 #![allow(
@@ -39,7 +37,7 @@ use object_store::{
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// What happens to one `get`.
+/// How one `get` goes wrong.
 #[derive(Clone, Copy, Debug)]
 enum Get {
     Fails,
@@ -179,7 +177,7 @@ async fn lasting_faults_end_in_an_error() {
     );
     // Three pauses: 0.1, 0.2, 0.4 s.
     assert_eq!(before.elapsed().as_millis(), 700);
-    // The device is well again, and so is the next read.
+    // The device works again, and so does the next read.
     assert_eq!(device.read(&file, &[5..6]).await.unwrap()[0][0], 5);
 
     let (device, file, _) = flaky(&[Get::EndsEarly; 4]).await;
@@ -263,7 +261,7 @@ async fn requests_are_served_one_after_another() {
         (20, 200_000_000, 20)
     );
     assert!(meter.utilisation() > 0.99);
-    // Idle time is not saved up.
+    // Idle time is not credited.
     tokio::time::sleep(Duration::from_secs(10)).await;
     let before = Instant::now();
     device.read(&file, &[0..10_000_000]).await.unwrap();
@@ -309,7 +307,7 @@ async fn keeps_the_bandwidth_on_the_real_clock() {
     for _ in 0..200 {
         device.read(&file, &[0..1_000_000]).await.unwrap();
     }
-    // Never faster, by more than the slack of 3 ms. How much slower depends on who else uses the
+    // Never faster, by more than the slack of 3 ms. How much slower depends on what else uses the
     // machine.
     let took = before.elapsed();
     println!("200 MB at 200 MB/s took {took:?}");

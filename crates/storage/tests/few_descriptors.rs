@@ -1,5 +1,5 @@
-//! Promised: where a process may open few files, a device keeps none open that nobody reads, and
-//! goes on. A test binary of its own, for the limit is the process's.
+//! Promised: where a process may open few files, a device keeps no file open that nobody reads, and
+//! continues to work. A test binary of its own, because the limit is per process.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 #![allow(
@@ -22,7 +22,7 @@ async fn open_files_are_let_go_where_descriptors_run_out() {
         rlim_cur: open + 20,
         rlim_max: open + 20,
     };
-    // SAFETY: the limit is read, and nothing else.
+    // SAFETY: the call reads `limit` and no other memory.
     assert_eq!(
         unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) },
         0

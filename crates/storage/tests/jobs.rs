@@ -1,7 +1,7 @@
-//! Promised: a chunk job serves the scans it was begun for once each, whoever of them ends, fails
-//! or falls silent; what it does not serve is handed out anew; what it works on stays in memory;
-//! and the core's log, jobs included, replays action for action. Whatever policy, with scans that
-//! come and go every millisecond.
+//! Promised: a chunk job serves each scan that it was begun for once, whichever of them ends, fails
+//! or falls silent. What it does not serve is handed out anew; what it works on stays in memory;
+//! and the core's log, jobs included, replays action for action. All this under every policy, with
+//! scans that come and go every millisecond.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 #![allow(
@@ -97,7 +97,7 @@ async fn what_a_job_does_not_serve_is_handed_out_anew() {
             [(); 3].map(|()| start(&pool, &view, vec![0], &["v"], 1));
         let lease = leader.next_chunk().await.unwrap().unwrap();
         let mut job = lease.begin_job(&[served.id(), not_served.id()]);
-        // Nobody is told that nothing is left while a job might give a chunk back.
+        // No scan is told that no chunk is left while a job might give one back.
         let waiting = tokio::spawn({
             let scan = Arc::clone(&not_served);
             async move { scan.next_chunk().await }
@@ -117,7 +117,7 @@ async fn what_a_job_does_not_serve_is_handed_out_anew() {
         };
         assert_eq!((&*traced.label, traced.chunk), ("test", 0));
         assert_eq!(traced.served, ["test".into()]);
-        // The leader itself was not served: its chunk comes again, once.
+        // The leader itself was not served: its chunk is handed out once more.
         assert_eq!(leader.next_chunk().await.unwrap().unwrap().index(), 0);
         assert!(leader.next_chunk().await.unwrap().is_none());
     }
@@ -126,7 +126,7 @@ async fn what_a_job_does_not_serve_is_handed_out_anew() {
 #[tokio::test]
 async fn the_query_that_began_a_job_may_end() {
     let (setup, _) = setup(256 << 20, Vec::new()).await;
-    // Room for about two chunks: what nobody pinned would go.
+    // Room for about two chunks: an unpinned chunk would be evicted.
     let buffer = Some(setup.bytes / 6);
     let pool = pool(&setup, Policy::Relevance, StorageModel::Dsm, buffer);
     let view = pool.table(&setup.files).unwrap();
@@ -167,7 +167,7 @@ async fn members_that_end_leave_and_members_that_fail_too() {
     drop(ends);
     let fault = Fault::Error(std::io::ErrorKind::InvalidData);
     faulty.add(Rule::new(When::Every(1), fault));
-    // Chunk 5 may be there already; if not, the scan fails, and has nothing to do with the job.
+    // Chunk 5 may be in memory already. If not, the scan fails and is not concerned by the job.
     let _chunk = fails.next_chunk().await;
     assert!(job.gives_back_to(gone));
     drop(job);
@@ -204,7 +204,7 @@ async fn what_lapsed_or_has_no_bytes_is_withdrawn_instead() {
     assert!(leader.next_chunk().await.unwrap().is_none());
 }
 
-/// A query of a class: what it has counted of each chunk.
+/// A query, and what it has counted of each chunk.
 struct Query {
     scan: Arc<Scan>,
     chunks: Vec<usize>,
@@ -213,7 +213,7 @@ struct Query {
 
 #[derive(Default)]
 struct Ledger {
-    /// By chunk, who works on it or has: what they found.
+    /// By chunk: `None` while somebody works on it, then what was found.
     claimed: BTreeMap<usize, Option<(i64, u64)>>,
     /// Chunks that jobs gave back and that the scan does not hand out anew.
     kept: Vec<usize>,
@@ -255,7 +255,7 @@ impl Drop for Order {
     }
 }
 
-/// Dropped in this order, as the engine does.
+/// The fields are dropped in this order, as in the engine.
 struct Job {
     orders: Vec<Order>,
     job: ChunkJob,
@@ -279,7 +279,7 @@ impl Job {
     }
 }
 
-/// One consumer of a query, which leads jobs for whoever of the others wants its chunk.
+/// One consumer of a query; it leads jobs for those other queries that want its chunk.
 async fn lead(query: Arc<Query>, others: Arc<Mutex<Vec<Weak<Query>>>>, seed: u64) {
     let mut random = Random::new(seed);
     while let Some(lease) = query.scan.next_chunk().await.unwrap() {
@@ -301,21 +301,21 @@ async fn lead(query: Arc<Query>, others: Arc<Mutex<Vec<Weak<Query>>>>, seed: u64
             order.handed_out_anew = job.gives_back_to(order.query.scan.id());
         }
         let fails = random.below(5) == 0;
-        // As in the engine a task of its own, so that it outlives the query that began it.
+        // A task of its own, as in the engine, so that the job outlives the query that began it.
         let job = Job { orders, job, lease };
         let _ended = tokio::spawn(job.run(fails)).await;
     }
 }
 
-/// Jobs of others may work for a query still whose consumers are done, and may give back what its
-/// scan does not hand out.
+/// Waits for jobs of other queries: they may still work for a query whose consumers are done, and
+/// may give back chunks that its scan does not hand out.
 async fn settled(query: &Query) {
     while !query.ledger.lock().claimed.values().all(Option::is_some) {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
 
-/// Each chunk was counted once, or is left to the query itself.
+/// Each chunk was counted once, or was left to the query itself.
 fn check(query: &Query, view: &TableView, chunks: &[usize]) {
     let ledger = query.ledger.lock();
     let done = ledger.claimed.keys().chain(&ledger.kept);

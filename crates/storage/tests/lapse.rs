@@ -1,6 +1,6 @@
 //! Promised: a consumer that does not come back holds neither frames nor the right to decode,
 //! whichever policy runs, and holds nobody up (I8). When it comes back it gets the rest of its
-//! chunk, from the batch where it stopped, each row once and in order where order was promised
+//! chunk, from the batch where it stopped: each row once, and in order where order was promised
 //! (I5). That holds wherever it stopped: before its first batch, in the middle of a call, between
 //! two chunks.
 
@@ -68,8 +68,8 @@ impl Reader {
                 self.lease = Some((lease, 0));
             }
             let (lease, at) = self.lease.as_mut().unwrap();
-            // What is asked for first in the middle of a chunk is read from its first batch on
-            // otherwise.
+            // Column v is first asked for in the middle of a chunk. Without a lapse such a column
+            // is decoded from the chunk's first batch on.
             let columns = if *at < 3 {
                 vec![column("k")]
             } else {
@@ -120,7 +120,7 @@ fn lapsed(snapshot: &PoolSnapshot) -> u64 {
     snapshot.scans.iter().map(|scan| scan.chunks_lapsed).sum()
 }
 
-/// Waits until no consumer holds anything; so many chunks are theirs all the same.
+/// Waits until no consumer holds memory, though so many chunks still belong to consumers.
 async fn nothing_is_held(pool: &BufferPool, chunks: u64) {
     let nothing = async {
         loop {
@@ -133,7 +133,7 @@ async fn nothing_is_held(pool: &BufferPool, chunks: u64) {
     };
     let nothing = tokio::time::timeout(Duration::from_secs(30), nothing);
     let snapshot = nothing.await.expect("silent consumers hold nothing");
-    // A place for the rest of a chunk may have lapsed in its turn.
+    // The place for the rest of a chunk may have lapsed too.
     let lapsed = lapsed(&snapshot);
     assert!((chunks..=2 * chunks).contains(&lapsed), "{lapsed}");
     assert!(snapshot.chunks.iter().all(|chunk| chunk.pinned.is_empty()));
@@ -167,7 +167,7 @@ async fn who_does_not_come_back_holds_nothing_and_goes_on_where_it_stopped() {
                 readers.push((n, reader));
             }
             nothing_is_held(&pool, 8).await;
-            // Everything of them that was in memory makes way.
+            // Everything in memory of the silent consumers makes way.
             let scan = start(&pool, &view, all.clone(), &["v"], 1);
             let whole = consume(scan, Duration::ZERO).await.unwrap();
             assert_eq!(whole, (SUM, ROWS as u64), "{policy:?} {model:?}");
@@ -264,7 +264,7 @@ async fn a_call_that_nobody_goes_on_with_lapses_too() {
         }
         nothing_is_held(&pool, 1).await;
     }
-    // Single rows of what has lapsed.
+    // Single rows of a lapsed chunk.
     let wanted = [7..9, 4_000..4_001];
     let rows = lease.pick(&[column("s")], &wanted).await.unwrap().unwrap();
     let rows: Vec<&str> = rows[0].as_string::<i32>().iter().flatten().collect();
@@ -275,7 +275,7 @@ async fn a_call_that_nobody_goes_on_with_lapses_too() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_waits_at_the_gate_does_not_wait_for_the_silent() {
-    // Room for one chunk of one column in decode; nobody lapses by himself in time.
+    // Room for one chunk of one column in decode; no consumer lapses by itself in the test's time.
     let (setup, _) = setup(8 << 20, Vec::new()).await;
     let pool = pool(
         &setup,
@@ -296,7 +296,7 @@ async fn who_waits_at_the_gate_does_not_wait_for_the_silent() {
     let (_, rows) = consume(scan, Duration::ZERO).await.unwrap();
     let took = begun.elapsed();
     assert_eq!(rows, 8 * world::ROW_GROUP as u64);
-    // A second of patience for each of its chunks would be eight.
+    // A second of patience for each of its chunks would take eight seconds.
     assert!(took < Duration::from_secs(4), "{took:?}");
     for reader in silent {
         assert_eq!(reader.read_all().await.len(), world::ROW_GROUP);
@@ -313,7 +313,7 @@ async fn a_chunk_that_cannot_be_read_again_fails_its_scan_alone() {
     lease.set_batch_rows(BATCH_ROWS);
     lease.batch(&[column("k")], 0).await.unwrap().unwrap();
     nothing_is_held(&pool, 1).await;
-    // Another's chunks take its place.
+    // Chunks of another scan take its place in memory.
     let others = start(&pool, &view, (1..12).collect(), &["k", "v", "s"], 1);
     consume(others, Duration::ZERO).await.unwrap();
     faulty.add(Rule::new(

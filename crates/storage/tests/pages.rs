@@ -1,7 +1,7 @@
-//! Promised: the pages of a table partition its rows, whatever the columns needed; pages are read
-//! as they were written, from the device or from a chunk in memory, whole or some rows of them; a
-//! chunk in memory is not read again; a page that fails fails alone, and every request is taken
-//! back, so that the table can be scanned and dropped afterwards.
+//! Promised: the pages of a table partition its rows, whatever columns are needed. Pages are read
+//! as they were written, from the device or from a chunk in memory, whole or some rows of them. A
+//! chunk in memory is not read again. A page that fails fails alone. Every request is taken back,
+//! so that the table can be scanned and dropped afterwards.
 
 #![allow(
     clippy::unwrap_used,
@@ -34,7 +34,7 @@ fn names(columns: &[&str]) -> Vec<String> {
     columns.iter().map(|&name| name.to_owned()).collect()
 }
 
-/// Reads some pages and checks every value; says whether they came from memory.
+/// Reads some pages and checks every value; returns whether they came from memory.
 async fn read(
     pool: &BufferPool,
     view: &TableView,

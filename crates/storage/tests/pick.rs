@@ -1,7 +1,7 @@
-//! Promised: a lease gives single rows of its chunk, the same that whole batches have there, and
-//! decodes little for them; not where another scan wants the column or somebody has decoded it, for
-//! then whole batches cost no more, nor for ever. A lease gives any batch at any time, also where
-//! all who read the column have passed it.
+//! Promised: a lease gives single rows of its chunk, equal to those of whole batches, and decodes
+//! little for them. It does not pick where another scan wants the column or the column is already
+//! decoded, because whole batches then cost no more; nor does it pick without limit. A lease gives
+//! any batch at any time, even if all readers of the column have passed it.
 
 #![allow(
     clippy::unwrap_used,
@@ -25,7 +25,7 @@ use world::{Layout, column, pool, setup_as, start};
 
 const FEW: [Range<usize>; 3] = [0..1, 1000..1003, 2999..3000];
 
-/// The next chunk, in batches so small that a few rows touch a few of them only.
+/// The next chunk, in batches so small that a few rows touch only a few batches.
 async fn next(scan: &Arc<Scan>) -> Option<ChunkLease> {
     let mut lease = scan.next_chunk().await.unwrap()?;
     lease.set_batch_rows(100);
@@ -95,7 +95,7 @@ async fn nothing_is_picked_of_what_is_shared() {
     let lease = next(&scan).await.unwrap();
     assert!(picks(&lease, "v").await);
 
-    // A scan of another chunk, or of another column, is none of its business.
+    // Scans of another chunk, or of another column, do not matter.
     let other = 1 - lease.index();
     let elsewhere = start(&pool, &view, vec![other], &["v"], 1);
     let beside = start(&pool, &view, vec![lease.index()], &["k"], 1);
@@ -103,7 +103,7 @@ async fn nothing_is_picked_of_what_is_shared() {
     drop((elsewhere, beside));
     assert!(picks(&lease, "k").await);
 
-    // One that needs it, or has it in hand.
+    // A scan that needs the column, or holds the chunk.
     let needing = start(&pool, &view, vec![lease.index()], &["v"], 1);
     assert!(!picks(&lease, "v").await);
     let held = needing.next_chunk().await.unwrap().unwrap();
@@ -111,7 +111,7 @@ async fn nothing_is_picked_of_what_is_shared() {
     drop((held, needing));
     assert!(picks(&lease, "v").await);
 
-    // What is decoded already costs nothing.
+    // A column that is decoded already costs nothing.
     lease.batch(&[column("v")], 0).await.unwrap().unwrap();
     assert!(!picks(&lease, "v").await);
 }
@@ -127,7 +127,7 @@ async fn picking_ends_once_it_took_as_much_as_decoding() {
     while picks(&lease, if times % 2 == 0 { "k" } else { "v" }).await {
         times += 1;
     }
-    // Three of fifty batches each time.
+    // Each pick touches three of fifty batches.
     assert!((5..=16).contains(&times), "{times}");
 }
 
@@ -137,7 +137,7 @@ async fn a_consumer_that_goes_back_gets_what_is_gone() {
         let (setup, _) = setup_as(1 << 20, Vec::new(), layout).await;
         let pool = pool(&setup, Policy::Relevance, StorageModel::Dsm, None);
         let view = pool.table(&setup.files).unwrap();
-        // Memory is used up by what was read before.
+        // Earlier reads use up the memory.
         let all: Vec<usize> = (0..view.chunks().len()).collect();
         let before = start(&pool, &view, all, &["k", "v", "s"], 1);
         while next(&before).await.is_some() {}

@@ -1,5 +1,5 @@
-//! What a buffer pool promises its consumers, on real Parquet files read through real devices:
-//! every scan gets every row exactly once, whatever the policy and however many run; concurrent
+//! Promised to a buffer pool's consumers, on real Parquet files read through real devices: every
+//! scan gets every row exactly once, whatever the policy and however many scans run; concurrent
 //! scans share reads and decode; memory stays in budget; a failed read fails only the scans that
 //! need it; cancelled calls lose nothing.
 
@@ -94,9 +94,9 @@ async fn arrays_stay_from_the_second_scan_on() {
     let pool = pool(&setup, Policy::Relevance, StorageModel::Dsm, None);
     let view = pool.table(&setup.files).unwrap();
     let memory = setup.shared.memory();
-    // What is free is wanted by others.
+    // An operator reserves the free memory.
     memory.reserve(250 << 20);
-    // From the third on nothing is decoded any more.
+    // The first two scans decode every chunk; the third finds all of them decoded.
     for (begun, stays) in [(12, false), (12, true), (0, true)] {
         let scan = start(&pool, &view, (0..12).collect(), &["v"], 1);
         let read = consume(Arc::clone(&scan), Duration::ZERO).await.unwrap();
@@ -109,7 +109,7 @@ async fn arrays_stay_from_the_second_scan_on() {
         if stays {
             assert!(memory.decoded_bytes() >= 8 * ROWS as u64);
         } else {
-            // The job that decodes the last chunk may still be looking for a further batch.
+            // The job that decodes the last chunk may still be looking for another batch.
             while memory.decoded_bytes() > 0 {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
@@ -188,7 +188,7 @@ async fn a_consumer_that_stops_reading_stalls_nobody() {
             (SUM, ROWS as u64),
             "{policy:?}"
         );
-        // And the one that stopped can go on.
+        // The scan that stopped can go on, too.
         let first = lease.info().rows();
         drop(lease);
         assert_eq!(
@@ -235,7 +235,7 @@ async fn chunks_without_columns_need_no_read() {
     assert_eq!(faulty.reads(), reads);
 }
 
-/// Consumes everything, decoding the string column too, whose dictionary all chunks share.
+/// Consumes everything and decodes the string column too; all chunks share its dictionary.
 async fn consume_strings(scan: Arc<Scan>) -> Result<u64, StorageError> {
     let (columns, mut rows) = ([column("v"), column("s")], 0);
     while let Some(lease) = scan.next_chunk().await? {
@@ -287,17 +287,18 @@ async fn chunks_that_share_pages_are_whole() {
 #[tokio::test]
 async fn pages_of_a_neighbour_are_not_taken_for_the_whole_segment() {
     let (setup, _) = setup_as(256 << 20, Vec::new(), Layout::Pages).await;
-    // Without turns: nobody waits for those who hold a chunk.
+    // This policy has no turns: no scan waits for the holder of a chunk.
     let pool = pool(&setup, Policy::Elevator, StorageModel::Dsm, None);
     let view = pool.table(&setup.files).unwrap();
     let scan = start(&pool, &view, vec![0], &["v"], 1);
     let lease = scan.next_chunk().await.unwrap().unwrap();
     assert!(!lease.make_sure_of(&[column("s")]));
-    // The next chunk brings the dictionary of s, which both share, and not the first one's pages.
+    // The next chunk brings the dictionary of s, which both chunks share, but not the first chunk's
+    // pages.
     let beside = start(&pool, &view, vec![1], &["s"], 1);
     let other = beside.next_chunk().await.unwrap().unwrap();
     assert!(!lease.make_sure_of(&[column("s")]));
-    // Both have all of it once a scan has loaded it.
+    // Both leases have all of it once a scan has loaded it.
     let own = start(&pool, &view, vec![0], &["s"], 1);
     let loaded = own.next_chunk().await.unwrap().unwrap();
     assert!(lease.make_sure_of(&[column("s")]));

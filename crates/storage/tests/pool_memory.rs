@@ -1,7 +1,7 @@
-//! Promised: the memory limit may be changed while scans run and operators hold memory. Every scan
-//! still gets its rows; frames go first; operators keep what they have and get nothing new until it
-//! fits; what can never fit fails with an error, and only that; and operators cannot take from a
-//! running scan what its largest chunk needs.
+//! Promised: the memory limit may change while scans run and operators hold memory. Every scan
+//! still gets its rows. Frames go first; operators keep what they have and get nothing more until
+//! it fits. What can never fit fails with an error, and nothing else fails. Operators cannot take
+//! from a running scan what its largest chunk needs.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -27,7 +27,7 @@ async fn scans_go_on_while_the_limit_moves() {
     for policy in POLICIES {
         let (setup, _) = setup(4 << 20, Vec::new()).await;
         let memory = Arc::clone(setup.shared.memory());
-        // Two pools, so that what moves is also divided.
+        // Two pools, so that a changing limit is also divided.
         let pools =
             [StorageModel::Nsm, StorageModel::Dsm].map(|model| pool(&setup, policy, model, None));
         let mut tasks = Vec::new();
@@ -78,19 +78,20 @@ async fn idle_arrays_have_the_memory_that_nobody_wants() {
     };
     let arrays = 8 * ROWS as u64;
     assert!(arrays > limit / 8, "more than are kept in place of frames");
-    // Kept from the first scan on.
+    // Arrays are kept from the first scan on.
     assert_eq!(read().await, CHUNKS as u64);
     assert_eq!(read().await, 0);
     assert_eq!(read().await, 0);
     let (decoded, frames) = (memory.decoded_bytes(), memory.frame_bytes());
     assert!(decoded >= arrays, "{memory:?}");
-    // An operator gets all but the frames' memory and what arrays have in their place; frames stay.
+    // An operator gets all memory except the frames' and the part in which arrays may displace
+    // frames; frames stay.
     let wanted = limit - frames - limit / 8 - limit / 32;
     assert!(memory.try_reserve(wanted), "{memory:?}");
     assert!(memory.decoded_bytes() < decoded, "{memory:?}");
     assert!(memory.decoded_bytes() + wanted + memory.frame_bytes() <= limit);
     assert_eq!(memory.frame_bytes(), frames);
-    // With memory short they are as few, and all come back with it.
+    // While memory is short, arrays keep to that part; when it is free, all arrays are kept anew.
     assert!(read().await > 0);
     assert!(memory.decoded_bytes() <= limit / 8 + arrays / CHUNKS as u64);
     memory.release(wanted);
@@ -120,7 +121,7 @@ async fn idle_arrays_make_way_for_frames() {
     );
 }
 
-/// Bytes in memory of the largest chunk, all its columns.
+/// Bytes in memory of the largest chunk, over all its columns.
 fn largest_chunk(setup: &world::Setup) -> u64 {
     let chunks = setup.files[0].chunks();
     let pages = |range: &std::ops::Range<u64>| coscan_storage::device::footprint(range);
@@ -156,7 +157,7 @@ async fn operators_keep_what_they_have_under_a_lower_limit() {
     assert!(memory.frame_bytes() <= (1 << 20) / 8, "frames go first");
     assert!(!memory.try_reserve(1), "nothing new until it fits");
     assert!(memory.try_reserve(0), "which is nothing");
-    // Scans go on, one chunk after the other.
+    // Scans go on, one chunk at a time.
     read().await;
     memory.release(3 << 19);
     assert!(memory.try_reserve(1 << 18), "what fits is given");
@@ -174,7 +175,7 @@ async fn a_scan_whose_chunk_cannot_fit_any_more_fails_and_no_other() {
         let (setup, faulty) = setup(4 << 20, Vec::new()).await;
         let pool = pool(&setup, policy, StorageModel::Dsm, None);
         let view = pool.table(&setup.files).unwrap();
-        // So slow that both scans are in the middle when the limit falls.
+        // Reads are so slow that both scans are in the middle when the limit falls.
         faulty.add(Rule::new(
             When::Always,
             Fault::Stall(Duration::from_millis(20)),
@@ -218,12 +219,11 @@ async fn operators_leave_a_running_scan_its_largest_chunk() {
     let (setup, _) = setup(4 << 20, Vec::new()).await;
     let largest = largest_chunk(&setup);
     let memory = setup.shared.memory();
-    // The floor alone, an eighth, would not do for a chunk.
+    // The floor alone, an eighth, would be too little for a chunk.
     memory.set_limit(4 * largest);
     let pool = pool(&setup, Policy::Relevance, StorageModel::Nsm, None);
     let view = pool.table(&setup.files).unwrap();
-    // As a hash join does: its build takes all it can get, then the scan begins that is to probe
-    // it.
+    // As in a hash join: its build takes all memory it can get, then the probe's scan begins.
     let mut taken = 0;
     while memory.try_reserve(1 << 10) {
         taken += 1 << 10;
@@ -246,7 +246,7 @@ async fn a_failed_scan_gives_back_what_nobody_took() {
     let pool = pool(&setup, Policy::Relevance, StorageModel::Dsm, None);
     let view = pool.table(&setup.files).unwrap();
     let scan = start(&pool, &view, all(), &["k", "v"], 1);
-    // A consumer that asks, and does not look whether there is an answer.
+    // A consumer that asks, but does not look for the answer.
     let mut call = Box::pin(scan.next_chunk());
     assert!(futures::poll!(&mut call).is_pending());
     while pool.snapshot().scans[0].chunks_held == 0 {

@@ -1,6 +1,6 @@
 //! Promised: what the pool keeps of replaced files stays bounded. The old version's table is
-//! dropped, with its frames, when the last scan on it has ended, and not before; other files of the
-//! folder stay in memory; rows are always those of the version that was planned.
+//! dropped, with its frames, when its last scan has ended and not before that. Other files of the
+//! folder stay in memory. Rows are always those of the version that was planned.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -34,7 +34,7 @@ async fn open(setup: &Setup, device: &dyn Device, paths: &[&Path]) -> Vec<Arc<Ta
 
 /// Writes the same rows anew, at a later time.
 async fn replace(setup: &Setup, name: &str) -> std::path::PathBuf {
-    // Longer than the coarsest file system clock we know of.
+    // Longer than a tick of the coarsest file system clock that is known.
     tokio::time::sleep(Duration::from_millis(12)).await;
     write(&setup.folder, name, Layout::RowGroups)
 }
@@ -56,7 +56,7 @@ async fn read_all(pool: &BufferPool, files: &[Arc<TableFile>]) -> ScanMetrics {
     scan.metrics()
 }
 
-/// Waits for what happens at the next tick.
+/// Waits for something that happens at the next tick.
 async fn until(what: impl Fn() -> bool) {
     let begun = Instant::now();
     while !what() {
@@ -120,7 +120,7 @@ async fn a_scan_keeps_the_version_that_it_reads() {
     read_all(&pool, &files).await;
     tokio::time::sleep(Duration::from_millis(600)).await;
     assert_eq!(pool.snapshot().tables, 2, "V1: the scan keeps its table");
-    // All of the old version is in memory, so the scan goes on to its end.
+    // The whole old version is in memory, so the scan can read to its end.
     let mut rows = lease.info().rows();
     assert!(lease.batch(&[column("v")], 0).await.unwrap().is_some());
     drop(lease);
@@ -139,7 +139,8 @@ async fn a_scan_keeps_the_version_that_it_reads() {
         CHUNKS,
         "the new version is in memory, and nothing else"
     );
-    // A query that planned on the old version, and comes late, gets a table of it as any other.
+    // A query that planned on the old version and comes late gets a table of it, like any other
+    // query.
     let late = pool.table(&setup.files).unwrap();
     assert_eq!(late.chunks().len(), CHUNKS);
     drop(late);
@@ -163,7 +164,7 @@ async fn a_folder_keeps_the_files_that_did_not_change() {
         replace(&setup, "w.parquet").await;
         let files = open(&setup, &*device, &all).await;
         let metrics = read_all(&pool, &files).await;
-        // Only the file that changed is read, but for the rounds in which the table is made anew.
+        // Only the file that changed is read, except in rounds in which the table is made anew.
         match usize::try_from(metrics.loads).unwrap() {
             CHUNKS => assert_eq!(metrics.chunks_from_buffer, 3 * CHUNKS as u64),
             loads => {

@@ -1,6 +1,6 @@
-//! Promised: a pool that records leaves a log that replays action for action, whatever policy, with
-//! faults too; a sink that fails or hangs ends the recording and harms no query; each pool has a
-//! log of its own.
+//! Promised: a pool that records leaves a log that replays action for action, whatever the policy,
+//! with faults too. A sink that fails or hangs ends the recording and harms no query. Each pool has
+//! a log of its own.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -40,7 +40,7 @@ fn replay_file(path: &Path) -> Replayed {
 }
 
 /// Seven scans at once, two of them slow, one cancelled; all on one pool. With faults any of them
-/// may fail, for neighbouring columns are read with one request.
+/// may fail, because neighbouring columns are read with one request.
 async fn run(setup: &Setup, pool: &BufferPool, faults: bool) {
     let view = pool.table(&setup.files).unwrap();
     let count = view.chunks().len();
@@ -71,7 +71,7 @@ async fn a_pools_run_replays_action_for_action() {
         for model in [StorageModel::Nsm, StorageModel::Dsm] {
             let (setup, faulty) = setup_as(256 << 20, Vec::new(), Layout::Pages).await;
             if model == StorageModel::Dsm {
-                // The last bytes of the string column, which only one scan reads.
+                // A fault in the last bytes of the string column, which only one scan reads.
                 let chunks = &setup.files[0].chunks().chunks;
                 let bytes = chunks[chunks.len() - 1].columns[2][0].clone();
                 let location = setup.files[0].version().location.clone();
@@ -91,7 +91,7 @@ async fn a_pools_run_replays_action_for_action() {
             let log = std::fs::read_to_string(&path).unwrap();
             let failed = log.contains("LoadFailed") && log.contains("> Fail ");
             assert_eq!(failed, model == StorageModel::Dsm);
-            // An unrecorded scan still works.
+            // A scan that is not recorded still works.
             faulty.heal();
             let view = pool.table(&setup.files).unwrap();
             let scan = start(&pool, &view, (0..view.chunks().len()).collect(), &["v"], 1);
@@ -118,7 +118,7 @@ async fn each_pool_has_a_log_and_dropping_it_closes_the_log() {
         ("core.log.1", "policy=relevance"),
     ] {
         let path = setup.folder.path().join(name);
-        // Whoever drops the pool does not wait for the log.
+        // Dropping the pool does not wait for the log.
         for _ in 0..500 {
             if std::fs::read_to_string(&path).is_ok_and(|log| log.ends_with("end\n")) {
                 break;
@@ -130,7 +130,7 @@ async fn each_pool_has_a_log_and_dropping_it_closes_the_log() {
     }
 }
 
-/// Takes so many bytes, then is full.
+/// A sink that takes so many bytes and is then full.
 struct Full {
     left: usize,
     refused: Arc<AtomicUsize>,
@@ -168,7 +168,7 @@ async fn a_full_disk_ends_the_recording_and_nothing_else() {
         }))
     });
     let pool = recorded(&setup, Policy::Relevance, StorageModel::Dsm, recorder);
-    // Longer than a tick, so that lines are handed over while it runs.
+    // Longer than a tick, so that lines are handed over while the pool runs.
     for _ in 0..2 {
         run(&setup, &pool, false).await;
         tokio::time::sleep(Duration::from_millis(300)).await;
@@ -180,7 +180,7 @@ async fn a_full_disk_ends_the_recording_and_nothing_else() {
     assert!(replay(&written[..]).unwrap().cut_off);
 }
 
-/// Hangs until it is told otherwise.
+/// A sink that hangs until it is released.
 struct Hung(Arc<AtomicBool>);
 
 impl Write for Hung {

@@ -1,7 +1,7 @@
 //! Promised: what is known of files and tables stays within its part of the memory budget, whatever
-//! clients do: folders whose files have ever new names, ever new settings, and both while a scan
-//! keeps a table. What queries still use stays, and rows are right. The heavy version (`--ignored`)
-//! looks at the memory of the process.
+//! clients do: folders whose files always get new names, settings that always change, and both
+//! while a scan keeps a table. What queries still use stays, and rows are right. The heavy version
+//! (`--ignored`) looks at the process's memory.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -21,10 +21,10 @@ use parquet::file::properties::WriterProperties;
 use world::{Setup, consume, pool, setup, start};
 
 const LIMIT: u64 = 16 << 20;
-/// What is known may exceed its part by what is in use: a scan keeps its table, and a table its
-/// files until most of them are unused.
+/// What is known may exceed its part by what is in use: a scan keeps its table, and a table keeps
+/// its files until most of them are unused.
 const IN_USE: u64 = 4 << 20;
-/// What a process may take beyond the budget: threads' stacks, the allocator's reserves, the test
+/// What a process may take beyond the budget: thread stacks, the allocator's reserves, the test
 /// itself.
 const BEYOND_BUDGET: u64 = 64 << 20;
 
@@ -81,7 +81,7 @@ async fn rotate(days: usize, one_scan_stays: bool) {
         check(setup.shared.memory(), &format!("day {day}"));
     }
     assert!(most <= 4, "{most} tables");
-    // What a scan still reads is kept, and nothing else of that time.
+    // The oldest file is kept exactly if a scan still reads it.
     assert_eq!(oldest.strong_count() > 0, one_scan_stays);
     if let Some(scan) = stays {
         assert_eq!(consume(scan, Duration::ZERO).await.unwrap(), (4950, 100));
@@ -129,7 +129,7 @@ async fn settings_of_the_past_are_forgotten() {
     set(2000).await;
 }
 
-/// `VmRSS`.
+/// The process's resident memory in bytes (`VmRSS`).
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/statm").unwrap();
     let pages: u64 = status.split(' ').nth(1).unwrap().parse().unwrap();

@@ -1,9 +1,9 @@
 //! Are two results the same rows?
 //!
-//! Everything is compared exactly but floats: their sums depend on the order of the rows, and a
+//! Everything but floats is compared exactly. Sums of floats depend on the order of the rows, and a
 //! cooperative scan's order is free. A relative difference of 1e-9 is what adding up billions of
-//! doubles in another order can make; an error in a scan (a chunk lost or counted twice) is far
-//! larger.
+//! doubles in another order can make; an error in a scan (a chunk lost or counted twice) makes a
+//! far larger one.
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Float32Type, Float64Type};
@@ -105,7 +105,7 @@ fn show(row: &[Cell]) -> String {
     format!("({})", cells.join(", "))
 }
 
-/// Relative.
+/// The largest relative difference between two equal floats.
 const TOLERANCE: f64 = 1e-9;
 
 #[cfg(test)]

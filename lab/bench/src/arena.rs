@@ -23,43 +23,43 @@ use crate::error::{BenchError, Result};
 pub(crate) struct ArenaConfig {
     pub(crate) sharing: Sharing,
     pub(crate) model: String,
-    /// None: as much as there is memory.
+    /// None: all the memory there is.
     pub(crate) buffer_bytes: Option<u64>,
     pub(crate) bandwidth: Option<u64>,
     pub(crate) latency: Duration,
-    /// Devices by name; others are told apart by the system.
+    /// Devices by name; the system tells other devices apart.
     pub(crate) devices: Vec<NamedDevice>,
     /// From how many devices a scan reads at a time; None: chosen while it runs.
     pub(crate) parallelism: Option<u32>,
-    /// Whether pages get past loads.
+    /// Whether page reads get past loads.
     pub(crate) page_reserve: bool,
     pub(crate) chunk_bytes: u64,
     pub(crate) target_partitions: Option<usize>,
     /// Where the scheduler's log goes.
     pub(crate) record: Option<PathBuf>,
-    /// What every session sets, by full names.
+    /// The settings of every session, by full names.
     pub(crate) settings: Vec<(&'static str, &'static str)>,
-    /// Whether queries' tasks run when it is their query's turn, as in a server.
+    /// Whether a query's tasks run when it is the query's turn, as in a server.
     pub(crate) in_turn: bool,
 }
 
 /// What queries share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Sharing {
-    /// How scans are scheduled; `normal` is each by itself.
+    /// How scans are scheduled; under `normal` each scan runs by itself.
     pub(crate) policy: String,
-    /// Whether work above scans is done once a chunk.
+    /// Whether the work above scans is done once per chunk.
     pub(crate) fragments: bool,
-    /// Whether operators are run once for all who want their output.
+    /// Whether an operator runs once for all queries that want its output.
     pub(crate) operators: bool,
 }
 
-/// What is added to a policy's name to have work above the scans shared too.
+/// Added to a policy's name to share the work above the scans too.
 const FRAGMENTS: &str = "+fragments";
 
 impl Sharing {
-    /// Of scans alone, as in the papers' policies; or of what stands on them too, if the name ends
-    /// in `+fragments`.
+    /// Sharing of scans alone, as in the papers' policies; or of the work above them too, if the
+    /// name ends in `+fragments`.
     pub(crate) fn of_scans(name: &str) -> Self {
         let (policy, fragments) = match name.strip_suffix(FRAGMENTS) {
             Some(policy) => (policy, true),
@@ -78,14 +78,14 @@ impl Sharing {
 pub(crate) struct TableFile {
     /// Its name in SQL.
     pub(crate) name: String,
-    /// A Parquet file, a folder of them, or several folders with commas between.
+    /// A Parquet file, a folder of them, or several folders separated by commas.
     pub(crate) path: PathBuf,
-    /// The column whose order is declared, if one is: scans of which the order is wanted keep it.
+    /// The column whose order is declared, if one is: scans that must deliver that order keep it.
     pub(crate) order: Option<&'static str>,
 }
 
 impl TableFile {
-    /// Without a declared order.
+    /// A table without a declared order.
     pub(crate) fn new(name: &str, path: &Path) -> Self {
         Self {
             name: name.to_owned(),
@@ -109,28 +109,28 @@ pub(crate) struct Counters {
     pub(crate) io_bytes: u64,
     pub(crate) decode_bytes: u64,
     pub(crate) sched_cpu: Duration,
-    /// Operators of which a query took what another's run gave.
+    /// Operators whose output a query took from another query's run.
     pub(crate) satellites: u64,
-    /// Chunks of which a query found remembered what it wanted.
+    /// Chunks whose result a query found remembered.
     pub(crate) states_remembered: u64,
 }
 
 /// One chunk job.
 pub(crate) struct Job {
-    /// Since the buffer was made.
+    /// When it began, since the buffer was made.
     pub(crate) begun: Duration,
     pub(crate) ended: Duration,
     pub(crate) chunk: u32,
     /// The label of the query that began it.
     pub(crate) label: String,
-    /// Those of the others that it served.
+    /// The labels of the other queries that it served.
     pub(crate) served: Vec<String>,
 }
 
 /// What a device has done since it was first used.
 #[derive(Clone, Debug)]
 pub(crate) struct DeviceMeter {
-    /// The name that it was given.
+    /// The name that the device was given.
     pub(crate) name: String,
     pub(crate) bytes: u64,
     /// How long at least one request was outstanding.
@@ -139,7 +139,7 @@ pub(crate) struct DeviceMeter {
 
 /// One load.
 pub(crate) struct Load {
-    /// Since the buffer was made, which is when the first query was planned.
+    /// When it was decided, since the buffer was made, which is when the first query was planned.
     pub(crate) time: Duration,
     pub(crate) chunk: u32,
     /// The label of the query that it was chosen for.
@@ -157,7 +157,7 @@ impl Arena {
             share_operators: config.sharing.operators,
             model: model(&config.model)?,
             chunk_bytes: config.chunk_bytes,
-            // Every scan of the workload is to be scheduled, however small its range.
+            // Every scan of the workload must be scheduled, however small its range.
             small_table_bytes: 0,
             bandwidth: config.bandwidth,
             latency: config.latency,
@@ -228,7 +228,7 @@ impl Arena {
     pub(crate) fn devices(&self) -> Vec<DeviceMeter> {
         let devices = self.engine.devices().snapshots().into_iter();
         let meter = |device: DeviceSnapshot| DeviceMeter {
-            // How it is read follows the name.
+            // What follows the name says how the device is read.
             name: device
                 .name
                 .split(" (")
@@ -272,7 +272,7 @@ impl Arena {
 }
 
 impl Counters {
-    /// What was added since.
+    /// What was added since `before`.
     pub(crate) fn since(self, before: Self) -> Self {
         Self {
             io_requests: self.io_requests - before.io_requests,
@@ -285,7 +285,7 @@ impl Counters {
     }
 }
 
-/// An order is declared by DataFusion's own means; tables are found by all sessions either way.
+/// An order is declared by DataFusion's own means. All sessions find the table either way.
 async fn register(session: &Session, table: &TableFile) -> coscan::Result<()> {
     let path = table.path.to_string_lossy();
     let Some(column) = table.order else {

@@ -1,9 +1,9 @@
 //! Who asks what, and when?
 //!
-//! Idea: a client begins at a time and asks its queries one after the other, each when the one
-//! before has been answered and the client has thought. Streams, two queries some time apart, and
-//! arrivals that wait for nobody are all clients.
-//! Not here: what is asked (`workload`), of what (`arena.rs`), what times mean (who calls).
+//! Idea: a client begins at a time and asks its queries one after the other. It sends each query
+//! when the preceding one has been answered and the client has thought. Streams, two queries some
+//! time apart, and open arrivals are all clients.
+//! Not here: what is asked (`workload`), of what (`arena.rs`), what the times mean (the caller).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::progress::{OnProgress, Progress};
 /// One client.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Client {
-    /// When it begins, after the run has begun.
+    /// When it begins, counted from the start of the run.
     pub(crate) start: Duration,
     pub(crate) asks: Vec<Ask>,
 }
@@ -27,15 +27,15 @@ pub(crate) struct Client {
 /// One query of a client.
 #[derive(Clone, Debug)]
 pub(crate) struct Ask {
-    /// How long the client thinks before.
+    /// How long the client thinks before it sends the query.
     pub(crate) think: Duration,
-    /// What it is called in traces and errors.
+    /// The query's label in traces and errors.
     pub(crate) label: String,
     pub(crate) sql: Arc<str>,
 }
 
 impl Ask {
-    /// Without a thought.
+    /// A query before which the client does not think.
     pub(crate) fn new(label: impl Into<String>, sql: &str) -> Self {
         Self {
             think: Duration::ZERO,
@@ -48,14 +48,14 @@ impl Ask {
 /// One query, answered.
 #[derive(Clone, Debug)]
 pub(crate) struct Done {
-    /// When it was sent, after the run had begun.
+    /// When it was sent, counted from the start of the run.
     pub(crate) start: Duration,
-    /// From being sent to its last row.
+    /// From sending the query to its last row.
     pub(crate) latency: Duration,
     pub(crate) answer: Answer,
 }
 
-/// Runs all clients; what they were answered, clients first.
+/// Runs all clients; returns their answers, client by client.
 ///
 /// Cancel safety: dropping the future cancels all queries.
 ///
@@ -77,7 +77,7 @@ pub(crate) async fn run(
             done.map(|done| (number, done))
         });
     }
-    // The set aborts the other clients when it is dropped, which is what the first error does.
+    // Dropping the set aborts the other clients; the first error does so.
     let mut done: Vec<Vec<Done>> = clients.iter().map(|_| Vec::new()).collect();
     while let Some(client) = running.join_next().await {
         let (number, answered) =

@@ -1,12 +1,12 @@
 //! Runs the cooperative-scan benchmark: the same workload under one policy after the other.
 //!
-//! Idea: everything that differs between two policies is the policy. The workload is drawn once,
-//! each policy gets a new engine with an empty buffer and the same device, and each class of query
-//! is measured alone first, since latency only means something beside that.
+//! Idea: two policies' runs differ in nothing but the policy. The workload is drawn once; each
+//! policy gets a new engine with an empty buffer and the same device. Each class of query is also
+//! measured alone first, because a latency means something only beside that time.
 //!
 //! B1: every query's rows are the same under all policies, and the same as plain DataFusion's; else
 //! the run fails.
-//! B2: nothing runs beside the streams while they are measured: not the oracle, not another policy.
+//! B2: nothing else runs while the streams are measured: not the oracle, not another policy.
 //! Not here: what the queries are (`workload.rs`), who asks them when (`clients.rs`), what the
 //! figures mean (`results.rs`), the engine (`arena.rs`).
 //! Source: [CoopScans07 §5.1, §5.2].
@@ -29,7 +29,7 @@ use crate::results::{CoopResults, JobResults, POLICIES, PolicyResults, QueryResu
 use crate::workload::{Mix, Query, Speed, Workload, WorkloadSpec};
 use coscan_quantities::Share;
 
-/// What is run.
+/// The options of a run.
 #[derive(Clone, Debug)]
 pub struct CoopOptions {
     /// A Parquet file, or a folder of them, with TPC-H's lineitem in key order.
@@ -50,9 +50,9 @@ pub struct CoopOptions {
     pub delay: Duration,
     /// What the workload is drawn from.
     pub seed: u64,
-    /// The buffer: bytes, or a fraction of what the workload could touch (`nsm`: the table; `dsm`:
-    /// the columns that its queries name; a quarter of the table would be most of those columns,
-    /// and nothing would be left to schedule).
+    /// The buffer: bytes, or a fraction of what the workload could touch. Under `nsm` that is the
+    /// table; under `dsm` the columns that its queries name, because a quarter of the table would
+    /// hold most of those columns and leave nothing to schedule.
     pub buffer: Share,
     /// The device's limit in bytes per second.
     pub bandwidth: Option<u64>,
@@ -60,15 +60,15 @@ pub struct CoopOptions {
     pub latency: Duration,
     /// The size of a chunk in bytes on disk.
     pub chunk_bytes: u64,
-    /// Threads per query; None is the engine's own default. One is the paper's: its queries were
-    /// single-threaded, and concurrency comes from the streams.
+    /// Threads per query; None is the engine's own default. One is as in the paper: its queries
+    /// were single-threaded, and concurrency comes from the streams.
     pub partitions: Option<usize>,
     /// Terms of extra arithmetic in SLOW.
     pub slow_arithmetic: u32,
     /// Whether plain DataFusion answers every query too.
     pub verify: bool,
-    /// Where the scheduler's log goes, for `coscan sim replay`; with several policies, `.POLICY` is
-    /// added.
+    /// Where the scheduler's log is written, for `coscan sim replay`; with several policies,
+    /// `.POLICY` is added.
     pub record: Option<PathBuf>,
 }
 
@@ -110,8 +110,8 @@ pub async fn run(options: &CoopOptions, on_progress: OnProgress) -> Result<CoopR
     let representatives = plan.workload.representatives();
     begin("standalone", representatives.len());
     if let Some(query) = representatives.first() {
-        // The first query of a process also pays for pages of code and allocator that no later one
-        // does.
+        // A process's first query also pays for pages of code and of the allocator; later queries
+        // do not.
         plan.alone_once(query).await?;
     }
     for query in representatives {
@@ -136,20 +136,20 @@ pub async fn run(options: &CoopOptions, on_progress: OnProgress) -> Result<CoopR
         }
         measured.summarize(&results.standalone);
         let available = measured.total_s * cpu::cores() as f64;
-        // Until here it is the CPU time in seconds; how much that is of what there was is known
-        // only now.
+        // Until here `cpu_fraction` holds the CPU time in seconds; how much CPU time there was is
+        // known only now.
         measured.cpu_fraction /= available.max(f64::MIN_POSITIVE);
         results.policies.insert(policy.clone(), measured);
     }
     Ok(results)
 }
 
-/// What `--calibrate-slow` found.
+/// The result of `--calibrate-slow`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Calibration {
     /// Terms of extra arithmetic.
     pub slow_arithmetic: u32,
-    /// SLOW's standalone time over FAST's with them, both over the whole table.
+    /// SLOW's standalone time over FAST's with these terms, both over the whole table.
     pub ratio: f64,
 }
 
@@ -166,8 +166,8 @@ pub async fn calibrate_slow(
     on_progress(Progress::begun("calibration", CALIBRATIONS_MAX));
     let plan = Plan::new(options)?;
     let fast = plan.whole_table("F-100", 0).await?.as_secs_f64();
-    // The time is flat while the device hides the arithmetic and then linear, so: double until it
-    // is enough, then halve the interval. Each step is one scan of the table.
+    // The time is flat while the device hides the arithmetic, then linear. So double the terms
+    // until they suffice, then halve the interval. Each step is one scan of the table.
     let (mut low, mut high) = (0_u32, None::<u32>);
     let mut best = Calibration {
         slow_arithmetic: 0,
@@ -210,7 +210,7 @@ pub async fn calibrate_slow(
     Ok(best)
 }
 
-/// The workload that `options` stand for, without running it.
+/// The workload that `options` describe, without running it.
 ///
 /// # Errors
 /// The table cannot be read.
@@ -218,7 +218,7 @@ pub fn workload(options: &CoopOptions) -> Result<Workload> {
     Ok(Plan::new(options)?.workload)
 }
 
-/// Bytes that FAST reads of the whole table: what a full scan's duration follows from.
+/// Bytes that FAST reads of the whole table; they determine a full scan's duration.
 ///
 /// # Errors
 /// The table cannot be read, or the model's name is unknown.
@@ -231,7 +231,7 @@ struct Plan<'a> {
     options: &'a CoopOptions,
     layout: Layout,
     workload: Workload,
-    /// (stream, query), streams first: a query's place here is its label.
+    /// (stream, query), stream by stream: a query's index here is its label.
     queries: Vec<(usize, Query)>,
     whole_rows: bool,
     buffer_bytes: u64,
@@ -294,7 +294,7 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Where the log of a policy's run goes.
+    /// Where the log of a policy's run is written.
     fn log_of(&self, policy: &str) -> Option<PathBuf> {
         let path = self.options.record.clone()?;
         if self.options.policies.len() == 1 {
@@ -312,8 +312,8 @@ impl<'a> Plan<'a> {
 
     async fn arena(&self, policy: &str, record: Option<PathBuf>) -> Result<Arena> {
         let config = ArenaConfig {
-            // The paper's policies share reads and nothing else; states that are remembered would
-            // hide the second read.
+            // The paper's policies share reads and nothing else; remembered states would hide the
+            // second read.
             sharing: Sharing::of_scans(policy),
             model: self.options.model.clone(),
             buffer_bytes: Some(self.buffer_bytes),
@@ -331,8 +331,8 @@ impl<'a> Plan<'a> {
         Arena::open(&config, &self.tables()).await
     }
 
-    /// The query alone, with an empty buffer. A short one is measured several times and its median
-    /// taken, since all its latencies are divided by this.
+    /// The query's time alone, with an empty buffer. A short query is measured several times and
+    /// the median counts, because all latencies of its class are divided by it.
     async fn standalone(&self, query: &Query) -> Result<Duration> {
         let mut times = vec![self.alone_once(query).await?];
         while times.len() < STANDALONE_RUNS_MAX
@@ -351,7 +351,7 @@ impl<'a> Plan<'a> {
         Ok(start.elapsed())
     }
 
-    /// A query of the class over the whole table, alone.
+    /// The time of a query of the class over the whole table, alone.
     async fn whole_table(&self, class: &str, slow_arithmetic: u32) -> Result<Duration> {
         let spec = WorkloadSpec {
             mix: class.parse()?,
@@ -376,7 +376,7 @@ impl<'a> Plan<'a> {
         Ok(answers)
     }
 
-    /// All streams under one policy. `cpu_fraction` is still the CPU time in seconds.
+    /// Runs all streams under one policy. `cpu_fraction` still holds the CPU time in seconds.
     async fn policy(
         &self,
         name: &str,
@@ -416,7 +416,7 @@ impl<'a> Plan<'a> {
         Ok((results, answers))
     }
 
-    /// The streams; a query's label is its place in the list of queries.
+    /// The streams as clients; a query's label is its index in the list of queries.
     fn clients(&self) -> Vec<Client> {
         let mut queries = self.queries.iter().enumerate();
         let streams = self.workload.streams.iter().enumerate();
@@ -454,12 +454,12 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// Times to a tenth of a millisecond: the file holds thousands of them.
+/// Times rounded to a tenth of a millisecond: the file holds thousands of them.
 fn short(time: Duration) -> f64 {
     (time.as_secs_f64() * 1e4).round() / 1e4
 }
 
-/// The arena's chunk jobs, labels read back as places in the list of queries.
+/// The arena's chunk jobs, with labels read back as indexes into the list of queries.
 fn jobs(arena: &Arena) -> Vec<JobResults> {
     let job = |job: Job| {
         let served = job.served.iter().filter_map(|label| label.parse().ok());
@@ -476,7 +476,7 @@ fn jobs(arena: &Arena) -> Vec<JobResults> {
     jobs
 }
 
-/// The arena's loads, labels read back as places in the list of queries.
+/// The arena's loads, with labels read back as indexes into the list of queries.
 fn trace(arena: &Arena) -> Vec<(f64, u32, u32)> {
     let mut trace: Vec<(f64, u32, u32)> = arena
         .trace()
@@ -489,19 +489,19 @@ fn trace(arena: &Arena) -> Vec<(f64, u32, u32)> {
 
 /// The name under which the table is registered.
 const TABLE: &str = "lineitem";
-/// Alone, all policies read the same chunks in the same order but for `relevance`'s freedom to
-/// choose, so the time alone is taken under the plainest.
+/// Alone, all policies read the same chunks in the same order, except that `relevance` is free to
+/// choose. So the standalone time is measured under the plainest policy.
 const STANDALONE_POLICY: &str = "normal";
-/// A class is measured until it has taken so long altogether, or so many times.
+/// A class is measured until its runs have taken this long together, or this many times.
 const STANDALONE_ENOUGH: Duration = Duration::from_secs(1);
 const STANDALONE_RUNS_MAX: usize = 5;
 const ORACLE: &str = "plain DataFusion";
 /// Extra sums in SLOW. One keeps the 64 queries of Table 2's mix at the processor time that the
 /// arena of docs/BENCHMARKS.md was set for (some 225 s in `DuckDB` 2.0 at scale 40): SLOW then
 /// takes 2.7 times FAST's processor time, but not the paper's 1.7 times its elapsed time, because
-/// at 200 MB/s the device is what both wait for. That ratio takes about 16.
+/// at 200 MB/s both wait for the device. That ratio takes about 16.
 pub const SLOW_ARITHMETIC_DEFAULT: u32 = 1;
 /// How far from the wanted ratio a calibration may end, relative to it.
 pub const CALIBRATION_TOLERANCE: f64 = 0.1;
-/// Each is a scan of the whole table.
+/// Each calibration step is a scan of the whole table.
 const CALIBRATIONS_MAX: usize = 12;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// User and system time of all threads, ended ones included, since the process started.
+/// User and system time of all threads since the process started, ended threads included.
 pub(crate) fn process_time() -> Duration {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: the pointer is valid for writes of one rusage for the length of the call, and

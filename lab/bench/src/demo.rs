@@ -1,16 +1,16 @@
-//! What has `coscan demo` to change about the paper's experiment to show it in a few minutes?
+//! What does `coscan demo` change about the paper's experiment, to show it in a few minutes?
 //!
 //! Idea: only time. In the paper a full scan of FAST took [`PAPER_SCAN`] and streams started
 //! [`PAPER_DELAY`] apart. A smaller table behind a proportionally slower device takes less time for
 //! the same number of chunks; dividing the delay by the same factor keeps every ratio: how many
 //! scans overlap, how far one gets before the next arrives, how much of the table the buffer holds.
-//! The device stays what all wait for, as long as the CPU keeps up.
+//! The device stays the bottleneck, as long as the CPU keeps up.
 //!
 //! Not scaled: the CPU. It is some ten times faster than the paper's, so a query's own work weighs
 //! less here, and SLOW is only a little slower than FAST. The paper's ratio of standalone times,
 //! 1.7, takes some 70 terms of extra arithmetic (`coscan bench coop --calibrate-slow` finds it),
-//! and makes the CPU the limit, as it was in the paper; the demo's point is the device, also on a
-//! machine that does something else besides.
+//! which makes the CPU the limit, as it was in the paper. The demo is about the device, also on a
+//! machine that does other work besides.
 //! Source: [CoopScans07 §5.1, Table 2].
 
 use std::time::Duration;
@@ -29,8 +29,8 @@ pub const PAPER_CHUNKS: u64 = 256;
 /// about 50 times that.
 pub const DEMO_SCAN: Duration = Duration::from_secs(3);
 
-/// Bytes of a row group of the demo's table: such that a table of any size has about as many chunks
-/// as the paper's had ([`PAPER_CHUNKS`]), up to the size of the paper's chunks.
+/// Bytes of a row group of the demo's table: chosen so that a table of any size has about as many
+/// chunks as the paper's ([`PAPER_CHUNKS`]), up to the size of the paper's chunks.
 #[must_use]
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Clamped.
 pub fn row_group_bytes(scale: f64) -> u64 {
@@ -40,9 +40,9 @@ pub fn row_group_bytes(scale: f64) -> u64 {
         as u64
 }
 
-/// The scans by an index that the demo pictures: on a table of 20 MB and a device on which a page
-/// by itself costs ten in sequence, so that a full scan takes a second. Scales below 1 make the
-/// table smaller.
+/// The index scans that the demo pictures: on a table of 20 MB and a device on which a page by
+/// itself costs ten in sequence, so that a full scan takes a second. Scales below 1 make the table
+/// smaller.
 #[must_use]
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Between 0 and the rows.
 pub fn picture(scale: f64) -> PictureOptions {
@@ -62,10 +62,10 @@ pub fn picture(scale: f64) -> PictureOptions {
     }
 }
 
-/// 1,000 pages, about: as many as a picture has room for.
+/// About 1,000 pages: as many as a picture has room for.
 const PICTURE_ROWS: f64 = 500e3;
 
-/// What the report says of it.
+/// What the report says about the picture.
 pub const PICTURE_EXPLANATION: &str = "The scans by an index read a table of their own, of ten columns of random integers, of which \
      one is indexed, from a device on which a page by itself costs ten in sequence, as on a disk. Each runs once, alone.";
 
@@ -86,8 +86,8 @@ pub struct Scaling {
 }
 
 impl Scaling {
-    /// `scan_bytes`: what a full scan of FAST reads. The bandwidth is derived unless given; the
-    /// delay always is.
+    /// `scan_bytes`: what a full scan of FAST reads. The bandwidth is derived from it unless given;
+    /// the delay is always derived.
     #[must_use]
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Positive, below 2^63.
     pub fn new(scan_bytes: u64, bandwidth: Option<u64>) -> Self {
@@ -104,7 +104,7 @@ impl Scaling {
         }
     }
 
-    /// The scaling in words.
+    /// Describes the scaling in words.
     #[must_use]
     pub fn explanation(&self) -> String {
         use coscan_quantities::{rate, seconds, significant};

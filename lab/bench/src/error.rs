@@ -20,10 +20,10 @@ pub enum BenchError {
         /// What is wrong with it.
         reason: String,
     },
-    /// Queries that are to have no date in common are too many.
+    /// Too many queries are to have dates of their own.
     #[error("{taken} dates are taken: fewer queries can all have dates of their own")]
     Dates {
-        /// Dates that queries have.
+        /// How many dates queries already have.
         taken: usize,
     },
     /// A file or folder could not be read or written.

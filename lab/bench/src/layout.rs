@@ -4,7 +4,7 @@
 //! each row group is and which keys it holds, so what a query needs is known before it runs: the
 //! lower bound is the union over all queries, the upper bound their sum.
 //! Not here: how the engine cuts chunks (`coscan-storage`); the figures here are by row group,
-//! which is its default.
+//! which is the engine's default.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -38,9 +38,9 @@ struct Group {
 /// How many bytes a workload needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BytesNeeded {
-    /// Of all that its queries could touch: what a buffer of 100 % would hold.
+    /// Of everything that its queries could touch: what a buffer of 100 % would hold.
     pub workload_bytes: u64,
-    /// Of what at least one query touches.
+    /// Of everything that at least one query touches.
     pub union_bytes: u64,
     /// Summed over the queries.
     pub demand_bytes: u64,
@@ -50,7 +50,7 @@ impl Layout {
     /// Reads the footers of a Parquet file, or of all Parquet files of a folder.
     ///
     /// # Errors
-    /// There are none, one cannot be read, or the table has no statistics of [`KEY`].
+    /// There are no files, one cannot be read, or the table has no statistics of [`KEY`].
     pub fn read(path: &Path) -> Result<Self> {
         let mut table_bytes = 0;
         let mut groups = Vec::new();
@@ -84,7 +84,7 @@ impl Layout {
         }
     }
 
-    /// Row groups.
+    /// How many row groups there are.
     #[must_use]
     pub fn row_groups(&self) -> u32 {
         u32::try_from(self.groups.len()).unwrap_or(u32::MAX)
@@ -158,8 +158,9 @@ impl Group {
         })
     }
 
-    /// Columns that the query reads here; none if its range misses this row group. The key is read
-    /// only where the range ends inside: elsewhere the statistics prove the condition.
+    /// Columns that the query reads in this row group; none if its range misses the row group. The
+    /// key is read only where the range begins or ends inside the row group: elsewhere the
+    /// statistics prove the condition.
     fn columns_for(&self, query: &Query) -> Vec<&'static str> {
         if query.keys.end() < self.keys.start() || query.keys.start() > self.keys.end() {
             return Vec::new();

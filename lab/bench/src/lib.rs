@@ -8,8 +8,8 @@
 //! | [`coop`] | how long do they take under each policy, and what do they read? |
 //! | [`demo`] | what is the same run on a smaller table, with time scaled down? |
 //! | [`smooth`] | how good is a smooth scan at each selectivity, beside the other access paths? |
-//! | [`qpipe`] | what do queries in flight save that share scans and operators? |
-//! | [`parallel`] | does a table on several devices use them all, and spare who asks for little? |
+//! | [`qpipe`] | what do queries in flight save when they share scans and operators? |
+//! | [`parallel`] | does a table on several devices use all of them and spare small queries? |
 //! | [`progress`] | what is a run doing? |
 //! | [`results`] | what did a run say, in the form in which it is kept? |
 //! | [`table`], [`report`] | how does a person read it? |

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-/// What a run is doing, for whoever shows it.
+/// What a run is doing, for whatever displays it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Progress {
-    /// Something with so many steps begins. What was before it has ended.
+    /// A phase of so many steps begins. The phase before it has ended.
     Begun {
-        /// What it is: `standalone`, `plain DataFusion`, or a policy.
+        /// The phase's name: `standalone`, `plain DataFusion`, or a policy.
         phase: String,
         /// How many queries it runs.
         steps: u64,
@@ -26,5 +26,5 @@ impl Progress {
     }
 }
 
-/// Told of a run's progress, from several threads.
+/// Is told of a run's progress, from several threads.
 pub type OnProgress = Arc<dyn Fn(Progress) + Send + Sync>;

@@ -1,5 +1,5 @@
-//! A random source whose numbers are the same in every version, on every machine, and easy to write
-//! again elsewhere.
+//! A random source whose numbers are the same in every version and on every machine, and that is
+//! easy to write in another language.
 //!
 //! `rand` reserves the right to change its standard generator, and a workload is named by its seed
 //! in published figures, so the generator is written out here: `SplitMix64` [Steele14].
@@ -30,15 +30,15 @@ impl Random {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// How long one waits for the next of events that come at random, once in a unit of time in the
-    /// mean.
+    /// The waiting time for the next random event, if there is one event per unit of time on
+    /// average.
     pub(crate) fn exponential(&mut self) -> f64 {
         // 53 bits, as many as a float has; never 0.
         let share = ((self.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
         -share.ln()
     }
 
-    /// One of `items`; None if there is none.
+    /// One of `items`; None if there are none.
     #[allow(clippy::cast_possible_truncation)] // An index into a slice fits in usize.
     pub(crate) fn pick<'a, T>(&mut self, items: &'a [T]) -> Option<&'a T> {
         items.get(self.below(items.len() as u64) as usize)

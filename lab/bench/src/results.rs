@@ -1,9 +1,9 @@
-//! What one run of the cooperative-scan benchmark says, in the form in which it is kept.
+//! The results of one run of the cooperative-scan benchmark, in the form in which they are kept.
 //!
 //! Idea: the JSON file is the interface. The table, the report and every script read these types
 //! and nothing else, so a figure can be drawn again from a file alone.
-//! Units: seconds, bytes; a fraction is of 1. Times in a policy's part count from the first
-//! stream's start.
+//! Units: seconds, bytes; fractions are between 0 and 1. Times in a policy's part count from the
+//! first stream's start.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub struct CoopResults {
     pub streams: usize,
     /// Queries of each stream.
     pub queries_per_stream: usize,
-    /// What the workload was drawn from.
+    /// The seed of the workload.
     pub seed: u64,
     /// The table's name in titles: a file name or `lineitem, scale factor 1`.
     #[serde(default)]
@@ -48,7 +48,7 @@ pub struct CoopResults {
     /// Bytes that at least one query needs: no policy can read less from a cold start.
     #[serde(default)]
     pub union_bytes: u64,
-    /// Bytes that all queries need, each for itself: what is read if nothing is shared or kept.
+    /// Bytes that all queries need, each by itself: what is read if nothing is shared or kept.
     #[serde(default)]
     pub demand_bytes: u64,
     /// CPUs that the process could use.
@@ -91,7 +91,7 @@ pub struct PolicyResults {
     /// Every chunk job; none where work above the scans is not shared.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub jobs: Vec<JobResults>,
-    /// Chunks of which a query found remembered what it wanted, over all queries.
+    /// Chunks whose result a query found remembered, over all queries.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub states_remembered: u64,
 }
@@ -127,7 +127,7 @@ pub struct QueryResults {
     /// When it was sent.
     #[serde(default)]
     pub start_s: f64,
-    /// From being sent to its last row.
+    /// From sending the query to its last row.
     pub latency_s: f64,
     /// Latency over the class's standalone time.
     pub normalized: f64,
@@ -196,7 +196,7 @@ impl PolicyResults {
     }
 }
 
-/// The mean; 0 for nothing.
+/// The mean; 0 if there are no values.
 pub(crate) fn mean(values: impl Iterator<Item = f64>) -> f64 {
     let (sum, count) = values.fold((0.0, 0_u32), |(sum, count), value| (sum + value, count + 1));
     if count == 0 {
@@ -209,7 +209,7 @@ pub(crate) fn mean(values: impl Iterator<Item = f64>) -> f64 {
 /// The policies in the order of the paper's Table 2.
 pub const POLICIES: [&str; 4] = ["normal", "attach", "elevator", "relevance"];
 
-/// `relevance` where queries share the work above their scans too, which the paper's policies do
+/// `relevance` where queries also share the work above their scans, which the paper's policies do
 /// not.
 pub const WITH_FRAGMENTS: &str = "relevance+fragments";
 

@@ -1,8 +1,8 @@
 //! The comparison on a terminal: one column per policy, one row per figure.
 //!
 //! Idea: the paper's Table 2, with each policy's factor against `relevance` beside its value where
-//! a factor means something, so that the reader need not divide. Plain text: it goes into logs and
-//! mails as it is.
+//! a factor means something, so that the reader need not divide. Plain text, so that it can be
+//! pasted into logs and mails unchanged.
 
 use std::fmt::Write as _;
 
@@ -60,8 +60,8 @@ pub(crate) struct Figure {
     pub(crate) compare: bool,
 }
 
-/// The system-wide figures, in the order of the paper's Table 2 and then what it had no need to
-/// show.
+/// The system-wide figures: those of the paper's Table 2 in its order, then figures that the paper
+/// does not show.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Counts that were u64 before.
 pub(crate) fn figures() -> [Figure; 8] {
     let percent: fn(f64) -> String = |f| format!("{:.1} %", f * 100.0);
@@ -113,7 +113,7 @@ pub(crate) fn figures() -> [Figure; 8] {
     ]
 }
 
-/// A factor with as many digits as it deserves.
+/// A factor with a suitable number of digits.
 pub(crate) fn factor(factor: f64) -> String {
     if factor < 9.95 {
         format!("{factor:.2}")
@@ -133,7 +133,7 @@ pub(crate) fn class_latency(policy: &PolicyResults, class: &str) -> Option<f64> 
     (!latencies.is_empty()).then(|| mean(latencies.into_iter()))
 }
 
-/// First column to the left, the others to the right, two spaces between.
+/// Lays rows out in columns: the first aligned left, the others right, with two spaces between.
 pub(crate) fn columns(rows: &[Vec<String>]) -> String {
     let width = |column: usize| {
         rows.iter()
@@ -159,7 +159,7 @@ pub(crate) fn columns(rows: &[Vec<String>]) -> String {
     text
 }
 
-/// What the others are compared with.
+/// The policy that the others are compared with.
 pub(crate) const BASELINE: &str = "relevance";
 
 #[cfg(test)]

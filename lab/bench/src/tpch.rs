@@ -1,19 +1,20 @@
 //! TPC-H tables as Parquet files, made on this machine and kept.
 //!
-//! Idea: the generator can start anywhere, so one row group is one part of the table, generated,
-//! encoded and compressed by one thread; the file is the row groups in order. Nothing is sorted or
-//! copied, memory is bounded by a few row groups per thread (T1), and the same arguments give the
-//! same rows whatever the number of threads.
+//! Idea: the generator can start anywhere. So one thread generates, encodes and compresses one part
+//! of the table, which becomes one row group; the file is the row groups in order. Nothing is
+//! sorted or copied, memory is bounded by a few row groups per thread (T1), and the same arguments
+//! give the same rows whatever the number of threads.
 //!
-//! Layout, by reason: a row group is a chunk, the unit that Coscan schedules, so its size is an
-//! argument. zstd(1), as most writers of large tables choose: bytes are what concurrent scans wait
-//! for. The page index is written: smooth scans and the split of large row groups need it. No sort
-//! order is declared in the footer, although lineitem and orders have one: a declared order is an
-//! order that planners insist on, and a scan that must keep it cannot take chunks as they come.
+//! Layout, with reasons: a row group is a chunk, the unit that Coscan schedules, so its size is an
+//! argument. The codec is zstd(1), as most writers of large tables choose: concurrent scans wait
+//! for bytes. The page index is written, because smooth scans and the split of large row groups
+//! need it. No sort order is declared in the footer, although lineitem and orders have one:
+//! planners insist on a declared order, and a scan that must keep it cannot take chunks as they
+//! come.
 //!
 //! T1: at most three row groups per thread are in memory: one being made, one waiting, one being
 //! written.
-//! T2: a file has its final name only when it is whole; whatever else ends is removed or has
+//! T2: a file has its final name only when it is whole; a file that is not whole is removed or has
 //! another name.
 
 use std::fs::File;
@@ -67,7 +68,7 @@ pub struct Generate {
 pub type OnRows<'a> = &'a (dyn Fn(u64, u64) -> ControlFlow<()> + Sync);
 
 impl Table {
-    /// All of them, the largest first.
+    /// All tables, the largest first.
     pub const ALL: [Self; 8] = [
         Self::Lineitem,
         Self::Orders,
@@ -94,8 +95,8 @@ impl Table {
         }
     }
 
-    /// Rows at a scale factor. Lineitem's depend on the random number of lines per order: a good
-    /// guess.
+    /// Rows at a scale factor. For lineitem a good guess: it depends on the random number of lines
+    /// per order.
     // Far below 2^63, not negative.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     fn rows(self, scale: f64) -> u64 {
@@ -168,7 +169,7 @@ impl FromStr for Table {
     }
 }
 
-/// The folder that keeps what `options` would make, below `root`.
+/// The folder below `root` that keeps what `options` would make.
 #[must_use]
 pub fn folder(root: &Path, options: &Generate) -> PathBuf {
     root.join(format!(
@@ -187,10 +188,11 @@ pub fn default_root() -> PathBuf {
         .join("data")
 }
 
-/// The table's file below `root`, made now if it is not there yet.
+/// The table's file below `root`, made now if it is missing.
 ///
 /// # Errors
-/// The disk refuses, or [`BenchError::Stopped`] if `on_rows` said so; nothing is left behind then.
+/// The disk refuses, or [`BenchError::Stopped`] if `on_rows` stopped the work; then nothing is left
+/// behind.
 pub fn ensure(root: &Path, table: Table, options: &Generate, on_rows: OnRows) -> Result<PathBuf> {
     let folder = folder(root, options);
     let path = folder.join(format!("{}.parquet", table.name()));
@@ -202,21 +204,20 @@ pub fn ensure(root: &Path, table: Table, options: &Generate, on_rows: OnRows) ->
     Ok(path)
 }
 
-/// Writes the table to `path`, replacing what is there.
+/// Writes the table to `path`, replacing an existing file.
 ///
 /// # Errors
 /// As [`ensure`].
 pub fn generate(path: &Path, table: Table, options: &Generate, on_rows: OnRows) -> Result<()> {
-    // T2. The process's id keeps two that make the same file at once apart; the last to finish
-    // wins, with equal bytes.
+    // T2. The process's id keeps two processes apart that make the same file at once; the last to
+    // finish wins, with equal bytes.
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let partial = Partial(path.with_file_name(format!(".{name}.{}.partial", std::process::id())));
     write(&partial.0, table, options, on_rows)?;
     std::fs::rename(&partial.0, path).map_err(|error| BenchError::io(path, error))
 }
 
-/// Removes an unfinished file. After the rename there is nothing of this name, and the error is
-/// ignored.
+/// Removes an unfinished file. After the rename no file has this name, and the error is ignored.
 struct Partial(PathBuf);
 
 impl Drop for Partial {
@@ -237,7 +238,7 @@ fn write(path: &Path, table: Table, options: &Generate, on_rows: OnRows) -> Resu
         .set_compression(Compression::ZSTD(
             ZstdLevel::try_new(1).map_err(of_parquet)?,
         ))
-        // A row group is closed by us, never by a limit.
+        // The code below closes row groups; no limit of the writer does.
         .set_max_row_group_row_count(None)
         .build();
     let descriptor = ArrowSchemaConverter::new()
@@ -310,8 +311,8 @@ fn parts(table: Table, options: &Generate) -> i32 {
         .clamp(1, PARTS_MAX) as i32
 }
 
-/// One thread: makes its parts, one after the other, until done, told to stop, or nobody takes them
-/// any more.
+/// One thread: makes its parts, one after the other, until all are made, it is told to stop, or
+/// nobody receives them.
 fn encode(
     table: Table,
     scale: f64,
@@ -366,9 +367,9 @@ fn row_group(
         .collect()
 }
 
-/// In the folder's name: files of another layout are not taken for these.
+/// Part of the folder's name, so that files of another layout are not taken for these.
 const LAYOUT_VERSION: u32 = 1;
-/// Row groups are written whole; a buffer beyond a few pages would only copy.
+/// Row groups are written whole; a buffer larger than a few pages would only add copies.
 const WRITE_BUFFER_BYTES: usize = 256 << 10;
 const THREADS_MAX: usize = 64;
 /// The generator counts parts in i32, and a footer with more row groups than this is slow to read.

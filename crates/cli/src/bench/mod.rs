@@ -63,7 +63,7 @@ pub(crate) fn run(options: Options) -> Result<(), Failure> {
     }
 }
 
-/// What the demo and the benchmark have in common.
+/// The options that the demo and the benchmark have in common.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct WorkloadArgs {
     /// What one load brings: nsm (all columns of a chunk) or dsm (the columns that scans need).
@@ -231,7 +231,7 @@ fn run_data(args: &DataArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// All cores make row groups of this size.
+/// Options with which all cores make row groups of this size.
 pub(crate) fn generate_options(scale: f64, row_group_bytes: u64) -> tpch::Generate {
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     tpch::Generate {
@@ -241,15 +241,15 @@ pub(crate) fn generate_options(scale: f64, row_group_bytes: u64) -> tpch::Genera
     }
 }
 
-/// Makes a table if it isn't there, with a progress bar; an interrupt leaves nothing behind.
+/// Makes a table if it is missing, with a progress bar; an interrupt leaves nothing behind.
 pub(crate) fn ensure_table(
     root: &Path,
     table: tpch::Table,
     generate: &tpch::Generate,
 ) -> Result<PathBuf, Failure> {
     let (root, generate) = (root.to_owned(), generate.clone());
-    // Not `crate::block_on`, which would leave at once: the thread is waited for, so that its
-    // unfinished file is gone.
+    // Not `crate::block_on`, which would return at once: the thread must be waited for, so that its
+    // unfinished file is removed.
     crate::runtime("coscan", 1)?.block_on(async move {
         let (stop, stopped) = std::sync::mpsc::channel::<()>();
         let mut work = tokio::task::spawn_blocking(move || {
@@ -282,7 +282,7 @@ pub(crate) fn ensure_table(
     })
 }
 
-/// Writes a report with the command that was given and the machine's figures.
+/// Writes a report with the command that was given and the machine's data.
 pub(crate) fn write_report(
     path: &Path,
     cores: usize,
@@ -328,7 +328,7 @@ fn write(path: &Path, content: &[u8]) -> Result<(), Failure> {
         .map_err(|error| Failure::new(format!("{}: {error}", path.display())))
 }
 
-/// Writes to standard output; a reader that has gone is no error.
+/// Writes to standard output; a reader that has closed it is not an error.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes())?;
@@ -350,7 +350,7 @@ impl FromStr for Bandwidth {
     }
 }
 
-/// A scale factor that the generator takes.
+/// Parses a scale factor that the generator accepts.
 pub(crate) fn scale(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(scale) if (0.001..=10_000.0).contains(&scale) => Ok(scale),

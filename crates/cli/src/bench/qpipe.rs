@@ -1,4 +1,5 @@
-//! `coscan bench qpipe`: what do queries in flight save that share scans, fragments and operators?
+//! `coscan bench qpipe`: what do queries in flight save when they share scans, fragments and
+//! operators?
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -143,7 +144,7 @@ async fn wisconsin_files(root: &Path, scale: f64) -> Result<Vec<(String, PathBuf
     Ok(files)
 }
 
-/// A number of times.
+/// Parses a factor of a time.
 fn times(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(times) if (0.0..=1000.0).contains(&times) => Ok(times),

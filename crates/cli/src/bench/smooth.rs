@@ -80,7 +80,7 @@ pub(crate) struct Options {
     html: Option<PathBuf>,
 }
 
-/// Those of the paper's figure.
+/// The selectivities of the paper's figure.
 const SELECTIVITIES: [&str; 12] = [
     "0", "0.001", "0.01", "0.1", "1", "2.5", "5", "10", "20", "50", "75", "100",
 ];
@@ -88,7 +88,7 @@ const SELECTIVITIES: [&str; 12] = [
 /// Row numbers are 32-bit integers.
 const ROWS_MAX: i64 = i32::MAX as i64;
 
-/// What is run.
+/// The experiment to run.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum What {
     /// Every selectivity by every access path, with and without ORDER BY.
@@ -236,12 +236,12 @@ fn root(options: &Options) -> PathBuf {
     options.data.clone().unwrap_or_else(tpch::default_root)
 }
 
-/// The table, made now if it is not there.
+/// The table, made now if it is missing.
 async fn table_of(options: &Options, spec: Spec) -> Result<Table, Failure> {
     make(&root(options), spec).await
 }
 
-/// The table below a folder, made now if it is not there, with a progress bar.
+/// The table below a folder, made now if it is missing, with a progress bar.
 pub(crate) async fn make(root: &Path, spec: Spec) -> Result<Table, Failure> {
     let bar = progress::rows("table");
     bar.set_length(spec.rows.into());
@@ -250,7 +250,7 @@ pub(crate) async fn make(root: &Path, spec: Spec) -> Result<Table, Failure> {
     Ok(made?)
 }
 
-/// Queries that failed are in the table and the file; that they did is a failure of the command.
+/// The failure of the command if a query failed; the table and the file show failed queries too.
 fn failed(results: &SmoothResults) -> Result<(), Failure> {
     let mut failed = results.points.iter().filter_map(|point| {
         let error = point.error.as_ref()?;

@@ -1,5 +1,5 @@
-//! `coscan bench workload` and `coscan bench mix`: what is asked, as a file, so that other engines
-//! can be asked the same (`lab/arena`).
+//! `coscan bench workload` and `coscan bench mix`: write the queries to a file, so that other
+//! engines can be asked the same (`lab/arena`).
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -40,7 +40,7 @@ pub(crate) struct Options {
     /// Terms of extra arithmetic in SLOW.
     #[arg(long, value_name = "N", default_value_t = coop::SLOW_ARITHMETIC_DEFAULT)]
     slow_arithmetic: u32,
-    /// No two queries have a date in common: nothing that one computed is another's.
+    /// No two queries have a date in common, so that no query computes anything of another's.
     #[arg(long)]
     distinct: bool,
     /// The file to be written [default: standard output].
@@ -68,7 +68,8 @@ pub(crate) struct MixOptions {
     out: Option<PathBuf>,
 }
 
-/// TPC-H's keys are sparse, 8 used of every 32: 1,500,000 orders of scale factor 1 end here.
+/// TPC-H's keys are sparse, 8 of every 32 are used: the 1,500,000 orders of scale factor 1 end
+/// here.
 const KEYS_PER_SCALE: f64 = 6_000_000.0;
 
 /// Writes a workload of the papers' queries.

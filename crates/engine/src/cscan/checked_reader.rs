@@ -1,12 +1,12 @@
-//! Is what DataFusion's Parquet reader gets still of the file that was planned on, and can it be
+//! Does DataFusion's Parquet reader get bytes of the file that was planned on, and can they be
 //! decoded?
 //!
-//! DataFusion reads a file by its path, whatever is there by now. Here a registered device reads
-//! instead, which checks the version itself; a plain local disk is read by DataFusion, through the
-//! page cache, and the file looked at after every read: if it still is the planned version, so are
-//! the bytes.
-//! Footers are read, checked and cached by coscan-storage, and pages are looked at before they are
-//! handed on: a crafted page can make parquet's reader ask for more memory than there is.
+//! DataFusion reads a file by its path, whatever file is there at that moment. Here a registered
+//! device reads instead, and checks the version itself. Files on a plain local disk are read by
+//! DataFusion, through the page cache, and the file is checked after every read: if it still is the
+//! planned version, so are the bytes.
+//! Footers are read, checked and cached by coscan-storage. Pages are checked before they are handed
+//! on: a crafted page can make parquet's reader ask for more memory than there is.
 //! C1: every range of data that is handed on is of the planned version, and its pages can be
 //! decoded in the memory that there is.
 
@@ -32,7 +32,7 @@ use parquet::file::metadata::ParquetMetaData;
 use crate::resources::Resources;
 use crate::settings::Settings;
 
-/// Makes readers that check.
+/// Makes readers that check what they read.
 pub(super) struct CheckedReaders {
     inner: Arc<dyn ParquetFileReaderFactory>,
     resources: Arc<Resources>,
@@ -46,10 +46,10 @@ struct CheckedReader {
     resources: Arc<Resources>,
     settings: Settings,
     store: ObjectStoreUrl,
-    /// A registered device reads, and checks, itself.
+    /// The registered device, which reads and checks by itself.
     registered: Option<Arc<dyn Device>>,
-    /// Who is asked about the file otherwise, once known: to find out is to ask the file's mount,
-    /// which may take for ever.
+    /// Without a registered device, the device that is asked about the file, once known: finding it
+    /// asks the file's mount, which may take for ever.
     local: Option<Arc<dyn Device>>,
     /// The file, once its footer was asked for.
     open: Option<Arc<TableFile>>,

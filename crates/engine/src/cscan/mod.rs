@@ -1,4 +1,4 @@
-//! `CScan`: what stands in a plan where DataFusion's Parquet scan stood.
+//! `CScan`: what replaces DataFusion's Parquet scan in a plan.
 //!
 //! | file | question |
 //! |---|---|

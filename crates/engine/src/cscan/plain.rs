@@ -1,10 +1,10 @@
 //! Plain scans: those of small tables, which are left to DataFusion's own reader.
 //!
-//! It reads a file by its path, whatever is there by now, and says of a damaged page neither the
-//! file nor the place. So what it reads is checked (`checked_reader.rs`), and a scan that failed is
-//! looked into: the columns it reads are read once more by our own reader, whose errors name file,
-//! row group and column. A scan that succeeds pays nothing for that. A panic is an error like
-//! others.
+//! DataFusion's reader reads a file by its path, whatever file is there at that moment, and its
+//! error for a damaged page names neither the file nor the place. So what it reads is checked
+//! (`checked_reader.rs`), and a scan that failed is examined: our own reader reads the same columns
+//! once more, and its errors name file, row group and column. A scan that succeeds pays nothing for
+//! that. A panic is treated as an error.
 //! Not here: which scans are plain (`plan/swap_scans.rs`), what they tell the planner
 //! (`source.rs`).
 //! Bounds: at most one second read per stream that failed.
@@ -26,9 +26,9 @@ use crate::read::scan::{Delivery, Execution, ScanPlan, stream};
 use crate::resources::Resources;
 use crate::settings::Settings;
 
-/// The scan that `plan/swap_scans.rs` found to be understood, with readers that check, and the plan
-/// by which the same columns of the same files are read by us. `None` if its files are not each
-/// covered exactly once.
+/// The scan, which `plan/swap_scans.rs` found to be understood, with readers that check, and the
+/// plan by which our own reader reads the same columns of the same files. `None` if its files are
+/// not each covered exactly once.
 ///
 /// # Errors
 /// If the projection or an option is invalid.
@@ -56,7 +56,7 @@ pub(crate) fn checked(
     Ok(Some((builder.build(), Arc::new(plan.of_whole_columns()?))))
 }
 
-/// The rows of one partition of the scan. If it fails, it is read again by `plan`.
+/// The rows of one partition of the scan. If it fails, `plan` reads it a second time.
 ///
 /// # Errors
 /// If the scan cannot be opened.
@@ -87,8 +87,8 @@ pub(crate) fn open(
     Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
 }
 
-/// The names of the scan's files, for an error that reading again may not find: [`NAMES_MAX`] at
-/// most.
+/// The names of at most [`NAMES_MAX`] of the scan's files, for an error that the second read may
+/// not find.
 fn some_names(plan: &ScanPlan) -> String {
     let names = plan.files.iter().take(NAMES_MAX).map(|file| {
         let location = &file.object_meta.location;
@@ -101,10 +101,10 @@ fn some_names(plan: &ScanPlan) -> String {
     text
 }
 
-/// How many files an error names that is known to be of one of them.
+/// How many files are named by an error that is known to come from one of them.
 const NAMES_MAX: usize = 4;
 
-/// The error of a scan, with the place where it failed if reading again finds it.
+/// The error of a scan, with the place where it failed if the second read finds it.
 async fn located(
     plan: Arc<ScanPlan>,
     batch_rows: usize,

@@ -1,9 +1,9 @@
-//! `CScan`: the data source that stands where DataFusion's Parquet scan stood.
+//! `CScan`: the data source that replaces DataFusion's Parquet scan.
 //!
-//! All planning questions (schema, statistics, orderings, partitioning) are answered by the scan
-//! that was replaced; only reading is ours, and of small tables not even that (`plain.rs`). One
-//! plan may be executed several times, one execution after the other: each has an [`Execution`] of
-//! its own, which its streams share and keep alive (`executions.rs`).
+//! The replaced scan answers all planning questions (schema, statistics, orderings, partitioning).
+//! Only reading is ours, and for small tables not even that (`plain.rs`). One plan may be executed
+//! several times, one execution after the other: each has an [`Execution`] of its own, which its
+//! streams share and keep alive (`executions.rs`).
 //! Not here: when a scan is replaced (`plan/swap_scans.rs`), what an execution does
 //! (`read/scan/`, `probe/`).
 
@@ -30,8 +30,8 @@ use super::plain;
 use crate::probe::{self, ProbeSideExecution, ProbeSidePlan, SmoothExecution, SmoothPlan};
 use crate::read::scan::{Delivery, Execution, Executions, ScanPlan, stream};
 
-/// A cooperative scan of Parquet files, one by an index, or DataFusion's own made to say where it
-/// failed, as a DataFusion data source.
+/// A DataFusion data source: a cooperative scan of Parquet files, a scan by an index, or
+/// DataFusion's own scan made to say where it failed.
 pub(crate) struct CScanSource {
     /// The scan that was replaced; it answers the planner's questions.
     original: FileScanConfig,
@@ -44,9 +44,9 @@ pub(crate) struct CScanSource {
 enum Reads {
     Whole(Arc<ScanPlan>),
     ByIndex(Arc<SmoothPlan>),
-    /// Whole or by an index: what a join wants decides.
+    /// Whole or by an index, decided by what a join wants.
     ProbeSide(Arc<ProbeSidePlan>),
-    /// By DataFusion's own reader; this is how what failed is read again.
+    /// By DataFusion's own reader; this plan reads a failed scan a second time.
     Plain(Arc<ScanPlan>),
 }
 
@@ -99,7 +99,7 @@ impl CScanSource {
         ))
     }
 
-    /// In which order rows come, as far as it differs from scan to scan.
+    /// The order in which rows come, as far as it differs from scan to scan.
     pub(crate) fn order_of_rows(&self) -> String {
         match &self.reads {
             Reads::Whole(plan) | Reads::Plain(plan) => format!("{:?}", plan.delivery),
@@ -230,7 +230,7 @@ impl DataSource for CScanSource {
             _ if matches!(self.reads, Reads::Plain(_)) => {
                 self.original.partition_statistics(partition)
             }
-            // Which rows a partition will get is decided while it runs.
+            // The rows of a partition are decided at run time.
             (Some(_), Delivery::Shared) => {
                 Ok(Arc::new(Statistics::new_unknown(&self.plan().schema)))
             }
@@ -242,7 +242,7 @@ impl DataSource for CScanSource {
         match &self.reads {
             // Limits are pushed down before the swap, into the original.
             Reads::Whole(_) | Reads::ProbeSide(_) | Reads::Plain(_) => None,
-            // But one above a sort comes when the sort turns out to be needless.
+            // But a limit above a sort is pushed down when the sort turns out to be needless.
             Reads::ByIndex(plan) => {
                 let plan = SmoothPlan {
                     limit: limit.into_iter().chain(plan.limit).min(),

@@ -20,7 +20,7 @@ use super::state_cache::StateCache;
 use super::totals::Totals;
 use super::work::FragmentPlan;
 
-/// A class takes a few hundred bytes here.
+/// An entry takes a few hundred bytes.
 const AVOIDED_MAX: usize = 1024;
 
 /// What an engine shares above its scans.
@@ -43,12 +43,12 @@ pub(crate) struct ClassRow {
     pub(crate) outstanding: u64,
 }
 
-/// What does not pay for a class.
+/// A form of sharing that does not pay for a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Avoid {
-    /// States: its rows go to DataFusion's aggregate.
+    /// Leaving states: the rows of the class go to DataFusion's aggregate.
     States,
-    /// More than one predicate in a job.
+    /// Serving more than one predicate in a job.
     Sets,
 }
 
@@ -62,13 +62,13 @@ impl Board {
         }
     }
 
-    /// An execution of a fragment, whose session lets the cache hold so many bytes.
+    /// A new member: one execution of a fragment, whose session lets the cache hold `cache_bytes`.
     pub(crate) fn member(&self, plan: Arc<FragmentPlan>, cache_bytes: u64) -> Member {
         let (cache, totals) = (Arc::clone(&self.cache), Arc::clone(&self.totals));
         Member::new(plan, cache, totals, cache_bytes)
     }
 
-    /// The member's chunks may be worked on by others from now on.
+    /// Registers the member: other queries' jobs may then serve it.
     pub(crate) fn enter(&self, member: &Arc<Member>) {
         let Some(table) = member.table() else { return };
         let mut tables = self.tables.lock();
@@ -82,7 +82,7 @@ impl Board {
             .push(Arc::downgrade(member));
     }
 
-    /// The members of a table, in the order in which they came.
+    /// The members of a table, in the order in which they were registered.
     fn members(&self, table: TableKey) -> Vec<Arc<Member>> {
         let tables = self.tables.lock();
         let members = tables.get(&table);
@@ -112,7 +112,7 @@ impl Board {
         rows.into_values().collect()
     }
 
-    /// Remembers that something does not pay.
+    /// Remembers a form of sharing that does not pay for a class.
     pub(crate) fn avoid(&self, table: TableKey, class: Key, what: Avoid) {
         let mut avoided = self.avoided.lock();
         if avoided.len() >= AVOIDED_MAX {
@@ -121,15 +121,16 @@ impl Board {
         avoided.insert((table, class), what);
     }
 
-    /// What does not pay for a class.
+    /// The form of sharing that is known not to pay for a class.
     pub(crate) fn avoids(&self, table: TableKey, class: &Key) -> Option<Avoid> {
         let avoided = self.avoided.lock();
         avoided.get(&(table, class.clone())).copied()
     }
 
-    /// Everybody who joins a job on the chunk in hand: the member that was handed it, and every
-    /// other of its class that wants it and needs only columns that are in memory. The chunk is
-    /// claimed for all of them. Members whose states are remembered get these.
+    /// The orders of all members that join a job on the leased chunk: the host, which was handed
+    /// the chunk, and every other member of its class that wants the chunk and needs only columns
+    /// that are in memory. The chunk is claimed for all of them. A member whose states are
+    /// remembered gets these instead.
     pub(crate) fn gather(&self, table: TableKey, lease: &ChunkLease, host: Order) -> Vec<Order> {
         let chunk = lease.info().id();
         let class = host.work.class.clone();

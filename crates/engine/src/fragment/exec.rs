@@ -1,9 +1,9 @@
-//! The plan node: a cooperative scan with the partial aggregate that stands on it.
+//! The plan node: a cooperative scan with the partial aggregate on it.
 //!
-//! Each partition is handed chunks by the buffer manager, begins a chunk job for each, and gives
-//! out the states that jobs left, its own and others'. Where sharing does not pay, or failed, a
-//! partition goes over to what the plan had before: the scan's rows through DataFusion's own
-//! partial aggregate, over what is left.
+//! Each partition is handed chunks by the buffer manager, begins a chunk job for each, and returns
+//! the states that jobs delivered, its own jobs and other queries'. Where sharing does not pay or
+//! fails, a partition switches to the plan without sharing: DataFusion's own partial aggregate over
+//! the remaining rows of the scan.
 //! Not here: which plans become this node (`recognise.rs`), jobs (`job.rs`).
 //! Cancel safety: dropping a stream ends what it waits for; jobs that others wait for go on.
 
@@ -41,7 +41,7 @@ use crate::read::scan::{
 };
 use crate::tasks::in_turn;
 
-/// A scan and the partial aggregate on it, worked on chunk by chunk for all queries that want the
+/// A scan and the partial aggregate on it, processed chunk by chunk for all queries that want the
 /// same chunk.
 pub(crate) struct FragmentExec {
     fragment: Fragment,
@@ -58,7 +58,7 @@ struct Shared {
 }
 
 impl FragmentExec {
-    /// The node that stands for a partial aggregate; `None` if `node` is none, or cannot be shared.
+    /// The node that replaces a partial aggregate; `None` if `node` is not one or cannot be shared.
     ///
     /// # Errors
     /// As [`fragment`].
@@ -92,12 +92,12 @@ impl FragmentExec {
         }
     }
 
-    /// The partial aggregate on its scan, as it would stand in the plan: it gives the same rows.
+    /// The partial aggregate on its scan, as in the plan without sharing: it returns the same rows.
     pub(crate) fn partial(&self) -> &Arc<dyn ExecutionPlan> {
         &self.fragment.partial
     }
 
-    /// The partial aggregate over these runs of the scan, or over what is left of it.
+    /// The partial aggregate over these runs of the scan; `None`: over its remaining chunks.
     fn row_by_row(
         &self,
         execution: &Arc<Execution>,
@@ -173,7 +173,7 @@ impl ExecutionPlan for FragmentExec {
         });
         let partial = partial.data()?;
         let fragment = Self::of(&partial, &self.sharing)?;
-        // A scan of another kind: the plan as it would be without sharing.
+        // If the new scan cannot be shared, the plan stays as it is without sharing.
         Ok(fragment.unwrap_or(partial))
     }
 
@@ -234,7 +234,7 @@ struct Partition {
     shared: Arc<Shared>,
     board: Arc<Board>,
     schema: SchemaRef,
-    /// The partial aggregate over what is left of the scan.
+    /// The partial aggregate over the remaining chunks of the scan.
     rest: Arc<dyn ExecutionPlan>,
     given_back: OverRun,
     context: Arc<TaskContext>,
@@ -247,18 +247,18 @@ struct Partition {
 
 enum At {
     Start,
-    /// A chunk after the other, by jobs.
+    /// Chunk by chunk, by jobs.
     Sharing {
         running: Arc<Running>,
         scan: Arc<Scan>,
         table: TableKey,
     },
-    /// Row by row, over what is left or what jobs gave back.
+    /// Row by row, over the remaining chunks or those that jobs gave back.
     Alone {
         running: Arc<Running>,
         rows: SendableRecordBatchStream,
     },
-    /// No chunk is left to be handed out; jobs may work for this member still.
+    /// No chunk is left to hand out, but jobs may still work for this member.
     Settling(Arc<Running>),
     Finished,
 }
@@ -290,7 +290,7 @@ impl Partition {
         }
     }
 
-    /// One step further. On an error the partition is finished.
+    /// Makes one step. After an error the partition is finished.
     async fn step(&mut self) -> Result<Option<RecordBatch>> {
         match std::mem::replace(&mut self.at, At::Finished) {
             At::Start => self.start().await?,
@@ -356,7 +356,7 @@ impl Partition {
         Ok(())
     }
 
-    /// The next chunk: its job is waited for, so that a partition has one job at a time.
+    /// Shares the next chunk and waits for its job, so that a partition runs one job at a time.
     async fn share(
         &mut self,
         running: Arc<Running>,
@@ -382,7 +382,7 @@ impl Partition {
         let remembered = member.recall(lease.info(), &work);
         let pays = || self.board.avoids(table, &work.class) != Some(Avoid::States);
         if member.is_alone() || remembered.is_none() && !pays() {
-            // The streams work on it row by row, with all that is left.
+            // The streams process this chunk row by row, with all other remaining chunks.
             member.leave();
             lease.hand_on();
             return self.go_alone(running);
@@ -395,7 +395,7 @@ impl Partition {
             table,
         };
         let Some(order) = member.order(lease.info().id(), work) else {
-            // Another query's job works on it, or has.
+            // Another query's job works on the chunk, or has worked on it.
             return Ok(());
         };
         if let Some(states) = remembered {
@@ -405,25 +405,25 @@ impl Partition {
         let orders = self.board.gather(table, &lease, order);
         let job = Job::begin(Arc::clone(&self.board), table, lease, member, orders);
         let (done, ended) = tokio::sync::oneshot::channel::<()>();
-        // Not tied to this stream: others may wait for what it finds.
+        // The job is a task of its own: other members may wait for its states.
         let work = async move {
             job.run().await;
             drop(done);
         };
         tokio::spawn(in_turn(work.boxed()));
-        // An error says that the job has ended, however it did.
+        // An error means that the job has ended, in whatever way.
         let _ended = ended.await;
         Ok(())
     }
 
-    /// Row by row from now on.
+    /// Switches to row-by-row work.
     fn go_alone(&mut self, running: Arc<Running>) -> Result<()> {
         let rows = self.rest.execute(self.number, Arc::clone(&self.context))?;
         self.at = At::Alone { running, rows };
         Ok(())
     }
 
-    /// What EXPLAIN ANALYZE shows of sharing; by the partition that finds all settled first.
+    /// Reports sharing for EXPLAIN ANALYZE. The first partition that settles reports all counts.
     fn report(&self, running: &Running) {
         if let Some(run) = running.runs(self.number).first() {
             self.scan_metrics.report(run);

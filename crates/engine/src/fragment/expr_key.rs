@@ -1,14 +1,14 @@
 //! When do two queries ask for the same expression?
 //!
 //! A key is a text that two expressions share only if they give the same values over the same file.
-//! Column names carry their types, functions carry the address of their implementation, which the
-//! key keeps alive, so that an address names one function for as long as any key holds it. Time
-//! zones are part of the keys of whole fragments (`work.rs`).
+//! A column is written with its type, a function with the address of its implementation. The key
+//! keeps the implementation alive, so an address names one function as long as any key holds it.
+//! Time zones are part of the keys of whole fragments (`work.rs`).
 //! Not here: finding expressions that are equal but written differently (`a < b`, `b > a`).
 //! Bounds: keys of more than `KEY_BYTES_MAX` bytes are refused: comparing them would cost more than
 //! sharing saves.
-//! I9: only expressions on the allow-list below have a key; what is volatile or unknown is never
-//! shared.
+//! I9: only expressions on the allow-list below have a key; volatile and unknown expressions are
+//! never shared.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -24,21 +24,21 @@ use datafusion::physical_expr::scalar_subquery::ScalarSubqueryExpr;
 use datafusion::physical_expr::{PhysicalExpr, PhysicalSortExpr, ScalarFunctionExpr};
 use datafusion::physical_plan::udaf::AggregateFunctionExpr;
 
-/// Longer keys are IN lists that programs wrote.
+/// Longer keys come from IN lists that programs wrote.
 const KEY_BYTES_MAX: usize = 64 << 10;
 
-/// A key in the making.
+/// A key under construction.
 #[derive(Default)]
 pub(crate) struct KeyWriter {
     text: String,
     functions: Vec<Function>,
-    /// Columns are named by where they are, not by their names.
+    /// Columns are named by their positions, not by their names.
     by_position: bool,
-    /// What was met that is made elsewhere in the plan; it has keys if there is a place for it.
+    /// What the expressions take from elsewhere in the plan. `None`: such expressions have no key.
     from_elsewhere: Option<Vec<Elsewhere>>,
 }
 
-/// What an expression gets while it runs, from another node of its plan.
+/// What an expression gets from another node of its plan at run time.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Elsewhere {
     /// A dynamic filter, by its id.
@@ -47,11 +47,11 @@ pub(crate) enum Elsewhere {
     Subqueries(ScalarSubqueryResults),
 }
 
-/// A finished key. Equal keys: equal values.
+/// A finished key. Equal keys mean equal values.
 #[derive(Clone, Debug)]
 pub(crate) struct Key {
     text: Arc<str>,
-    /// Kept so that no other function gets the address of one that is named in `text`.
+    /// Kept alive so that no other function gets the address of one that is named in `text`.
     functions: Arc<[Function]>,
 }
 
@@ -76,7 +76,7 @@ impl std::hash::Hash for Key {
 }
 
 impl Key {
-    /// The key of several things in a row.
+    /// The key of a list of things.
     pub(crate) fn of_list<'a>(keys: impl Iterator<Item = &'a Self>) -> Self {
         let mut writer = KeyWriter::default();
         for key in keys {
@@ -86,14 +86,14 @@ impl Key {
         writer.finish()
     }
 
-    /// The key of several things whose order and number does not matter.
+    /// The key of a set of things: order and repetitions do not matter.
     pub(crate) fn of_set(mut keys: Vec<Self>) -> Self {
         keys.sort_unstable_by(|a, b| a.text.cmp(&b.text));
         keys.dedup();
         Self::of_list(keys.iter())
     }
 
-    /// About how many bytes it takes.
+    /// About how many bytes the key takes.
     pub(crate) fn bytes(&self) -> usize {
         self.text.len() + size_of::<Self>()
     }
@@ -107,8 +107,8 @@ impl KeyWriter {
         Some(writer.finish())
     }
 
-    /// A key of an operator that stands on others: names of their columns may repeat. What is from
-    /// elsewhere must be made below the operator that the key is for.
+    /// A key of an operator over other operators. Column names may repeat there, so positions name
+    /// columns. What is from elsewhere must be made below the operator that the key is for.
     pub(crate) fn of_operator() -> Self {
         Self {
             by_position: true,
@@ -124,8 +124,8 @@ impl KeyWriter {
         }
     }
 
-    /// What was written so far, and what is made elsewhere. The functions that it names must be
-    /// kept by somebody else.
+    /// The text written so far, and what it takes from elsewhere in the plan. The caller must keep
+    /// the functions alive that the text names.
     pub(crate) fn into_text(self) -> (String, Vec<Elsewhere>) {
         (self.text, self.from_elsewhere.unwrap_or_default())
     }
@@ -138,9 +138,9 @@ impl KeyWriter {
         }
     }
 
-    /// Appends a word of the caller's.
+    /// Appends a word that the caller chose.
     pub(crate) fn word(&mut self, word: &str) {
-        // The length comes first, so that no word can be taken for two.
+        // The length comes first, so that one word cannot be read as two.
         let _infallible = write!(self.text, "{}:{word};", word.len());
     }
 
@@ -214,7 +214,7 @@ impl KeyWriter {
         }
         if let Some(literal) = expr.downcast_ref::<Literal>() {
             if literal.value().data_type().is_nested() {
-                // Lists are written without quotes: ['a', 'b'] as ['a, b'].
+                // Lists are written without quotes: ['a', 'b'] and ['a, b'] have the same text.
                 return None;
             }
             self.word("literal");
@@ -224,7 +224,8 @@ impl KeyWriter {
         }
         if let Some(from_elsewhere) = &mut self.from_elsewhere {
             if expr.is::<DynamicFilterPhysicalExpr>() {
-                // It changes no rows of a plan that makes it, whatever it says.
+                // Whatever a dynamic filter says, it does not change the rows of a plan that makes
+                // it.
                 from_elsewhere.push(Elsewhere::Filter(expr.expression_id()?));
                 self.word("dynamic");
                 return Some(());
@@ -244,7 +245,8 @@ impl KeyWriter {
                 *binary.op(),
                 Arc::clone(binary.right()),
             );
-            // One that checks for overflow has no accessor that says so.
+            // No accessor tells whether an expression checks for overflow, so it is compared with
+            // one that does not.
             if plain != *binary {
                 return None;
             }

@@ -1,11 +1,11 @@
 //! The distinct expressions of all members of a chunk job, as one graph: each node is evaluated
 //! once a batch.
 //!
-//! Idea: an expression is cut into nodes wherever a part of it may be somebody else's too. What is
-//! evaluated lazily (CASE, AND, OR and functions that may skip arguments) stays whole: a part of it
-//! might fail for rows that the whole never asks. Decimals are computed in 64 bits or 32 where it
-//! is proved that these suffice (`narrow.rs`). Values are kept in a [`Frame`], one for a batch, or
-//! for those rows of it that a class wants.
+//! Idea: an expression is cut into nodes wherever another expression may have the same part. Lazily
+//! evaluated expressions (CASE, AND, OR and functions that may skip arguments) stay whole: a part
+//! might fail for rows on which the whole never evaluates it. Decimals are computed in 64 bits or
+//! 32 where these are proved to suffice (`narrow.rs`). A [`Frame`] keeps the values for a batch, or
+//! for those rows of the batch that a class wants.
 //! Not here: which rows (`query_sets.rs`), aggregates (`program.rs`).
 
 use std::collections::HashMap;
@@ -39,18 +39,18 @@ pub(crate) struct Graph {
 }
 
 struct Node {
-    /// What expressions take its values for.
+    /// The type that expressions expect of its values.
     data_type: DataType,
     source: Source,
 }
 
 enum Source {
-    /// Position in [`Graph::inputs`].
+    /// The position in [`Graph::inputs`].
     Input(usize),
     Compute {
-        /// What it is in 64 bits, if it may be anything.
+        /// The 64-bit form, if the expression has one.
         narrowed: Option<Narrowed>,
-        /// Over `schema`.
+        /// The expression over `schema`.
         expr: Arc<dyn PhysicalExpr>,
         /// The nodes that are the columns of `schema`.
         children: Vec<NodeId>,
@@ -61,7 +61,7 @@ enum Source {
 /// What is known of a node's values in 64 bits.
 #[derive(Clone)]
 enum Known {
-    /// Nobody has asked.
+    /// Not computed yet.
     Nothing,
     TheyDoNotFit,
     Values(Narrow),
@@ -74,11 +74,11 @@ pub(crate) struct Frame {
     narrow: Vec<Known>,
 }
 
-/// Columns by position: those of the file, with the types to decode them to.
+/// The columns of a file by position, with the types to decode them to.
 #[derive(Clone, Copy)]
 pub(crate) struct FileColumns<'a> {
     pub(crate) schema: &'a Schema,
-    /// As the schema's, or narrower (`read/compact.rs`).
+    /// The types of `schema`, or narrower ones (`read/compact.rs`).
     pub(crate) reads: &'a [ColumnRequest],
 }
 
@@ -243,8 +243,8 @@ impl Graph {
         Ok(value)
     }
 
-    /// As [`Graph::value`], but a column that is kept as references to a dictionary stays so,
-    /// whatever type of text they are to be.
+    /// As [`Graph::value`], but a column that is kept as a dictionary array stays one, whichever
+    /// text type the expression has.
     ///
     /// # Errors
     /// As [`Graph::value`].
@@ -263,7 +263,7 @@ impl Graph {
         self.value(node, frame, inputs)
     }
 
-    /// The input that the node is, or is as another type of text.
+    /// The input that the node is, or casts to another type of text.
     fn input_as_text(&self, node: NodeId) -> Option<usize> {
         let Node { data_type, source } = &self.nodes[node];
         match source {
@@ -322,7 +322,7 @@ impl Graph {
         Ok(known)
     }
 
-    /// An empty frame for so many rows.
+    /// An empty frame for `rows` rows.
     pub(crate) fn frame(&self, rows: usize) -> Frame {
         Frame {
             rows,
@@ -333,13 +333,13 @@ impl Graph {
 }
 
 impl Frame {
-    /// How many rows it is for.
+    /// How many rows the frame is for.
     pub(crate) fn rows(&self) -> usize {
         self.rows
     }
 }
 
-/// A filter that is used for several columns.
+/// A filter for use on several columns.
 pub(crate) fn filter_of(mask: &BooleanArray) -> FilterPredicate {
     FilterBuilder::new(mask).optimize().build()
 }
@@ -518,13 +518,12 @@ mod tests {
                     prop_assert_eq!(found.data_type(), expected.data_type());
                     prop_assert_eq!(&found, &expected, "{}", expr);
                 }
-                // What DataFusion refuses may fit here only if no value shows the difference: it
-                // never may.
+                // An expression must fail here exactly if it fails in DataFusion.
                 (found, expected) => prop_assert_eq!(found.is_err(), expected.is_err(), "{}", expr),
             }
         }
 
-        /// Comparisons of dates and integers, in whatever width they are kept.
+        /// Comparisons of dates and integers, kept in any width.
         #[test]
         fn comparisons_are_those_of_datafusion(
             days in proptest::collection::vec(

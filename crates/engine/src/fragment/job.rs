@@ -1,10 +1,10 @@
-//! One chunk, worked on once for everybody of a class who wants it.
+//! One chunk, processed once for all members of a class that want it.
 //!
-//! A job belongs to no query: it is a task of its own, which ends when the chunk is done or when
-//! nobody waits for it any more. It holds the lease of the member that was handed the chunk, and
-//! that of nobody else: the buffer manager knows for whom else the job works (`ChunkJob`), hands
-//! the chunk to none of them meanwhile, and counts it as done with for those whom the job served.
-//! A member whose query is over leaves the job at the next batch, the one that began it too.
+//! A job belongs to no query: it is a task of its own, which ends when the chunk is done or when no
+//! member waits for it. It holds only the lease of the host, the member that was handed the chunk.
+//! The buffer manager knows the other members' scans (`ChunkJob`): while the job runs it hands the
+//! chunk to none of them, and it counts the chunk as consumed for those that the job served. A
+//! member whose query is over leaves the job at the next batch, and so does the host.
 //! Cancel safety: however the task ends, by a panic or with its runtime, members whose states were
 //! not delivered get their chunk back (`member.rs`) and work on it alone.
 //! Bounds: one batch of each column, and the program's groups.
@@ -25,22 +25,22 @@ use super::program::{BatchColumns, Program, Sharing, Stop};
 use super::work::Work;
 use crate::error::external;
 
-/// A chunk and those who wait for what is in it.
+/// A chunk and the members that wait for its states.
 pub(crate) struct Job {
     board: Arc<Board>,
     table: TableKey,
-    /// Who was handed the chunk.
+    /// The member that was handed the chunk.
     host: Arc<Member>,
-    /// The host's comes first. `None` once it was delivered, or its query is over.
+    /// The host's order comes first. `None`: it was delivered, or the member's query is over.
     orders: Vec<Option<Order>>,
-    // The order of these two, and of the orders before them, is that in which they are dropped:
+    // `orders`, `shared` and `lease` are declared in the order in which they must be dropped:
     // whoever is handed a chunk that was given back must find it unclaimed.
     shared: ChunkJob,
     lease: ChunkLease,
 }
 
 impl Job {
-    /// A job on the chunk in hand for those who joined (`Board::gather`), the host first.
+    /// A job on the leased chunk for the members that joined (`Board::gather`), the host first.
     pub(crate) fn begin(
         board: Arc<Board>,
         table: TableKey,
@@ -63,7 +63,7 @@ impl Job {
         }
     }
 
-    /// Works on the chunk and delivers what it leaves.
+    /// Processes the chunk and delivers its states.
     pub(crate) async fn run(mut self) {
         let begun = Instant::now();
         self.board.totals.jobs.fetch_add(1, Ordering::Relaxed);
@@ -99,13 +99,13 @@ impl Job {
             };
             let scan = order.scan;
             order.deliver(states, how);
-            // Not earlier: a chunk that is given back though its states have come is left alone,
-            // for it is claimed.
+            // Only after the delivery: if the chunk is given back although its states are
+            // delivered, nobody processes it again, because it is claimed.
             self.shared.serve(scan);
         }
     }
 
-    /// `None` if nobody waits any more.
+    /// The program after all batches; `None` if no member waits for it.
     async fn work(&mut self, works: &[Arc<Work>]) -> Result<Option<Program>, Stop> {
         let program = Program::new(works)?;
         let missing = || datafusion::common::internal_datafusion_err!("a work without a key");
@@ -125,7 +125,7 @@ impl Job {
         Ok(Some(program))
     }
 
-    /// Lets go of the members whose queries are over. False if none is left.
+    /// Drops the orders of members whose queries are over. False if no order is left.
     fn is_awaited(&mut self) -> bool {
         for (at, order) in self.orders.iter_mut().enumerate() {
             let over = order.take_if(|order| !order.is_awaited());
@@ -136,7 +136,7 @@ impl Job {
         self.orders.iter().any(Option::is_some)
     }
 
-    /// Remembers why; the members get their chunks back.
+    /// Remembers why the job stopped. The members get their chunk back when the orders are dropped.
     fn stop(&mut self, stop: &Stop) {
         match stop {
             Stop::Failed(error) => {

@@ -1,14 +1,14 @@
-//! A query's side of sharing: what is still to come, what has come, what has to be done alone.
+//! A query's side of sharing: which chunks are under way, delivered, or left to do alone.
 //!
 //! A member is one execution of a fragment. Its streams are handed chunks by the buffer manager and
-//! begin chunk jobs; jobs that other queries began serve it too. Each chunk is claimed by whoever
-//! works on it for this member (`scan/claims.rs`), so its rows are counted once, whoever counts
-//! them. A job that does not end well gives its chunks back: the member's scan hands them out anew,
-//! and the member works on them, and on all that is left, alone, row by row, as it would have done
-//! without sharing, and gets the error that it would have got.
+//! begin chunk jobs; jobs that other queries began serve it too. A stream or job claims a chunk for
+//! the member before it processes the chunk (`scan/claims.rs`), so each row is counted once. A job
+//! that does not end well gives the chunk back: the member's scan hands it out anew, and the member
+//! processes it and all remaining chunks alone, row by row. It then returns what it would return
+//! without sharing, or the same error.
 //! Not here: who else is a member (`board.rs`), jobs (`job.rs`).
-//! I5: a chunk is remembered, or served by one job, or worked on alone. I8: states wait for a
-//! member that does not read; they are few, and nobody waits for it.
+//! I5: a chunk is remembered, or served by one job, or processed alone.
+//! I8: the states of a member that does not read are few; they wait, and nobody waits for it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -29,11 +29,11 @@ use super::work::{FragmentPlan, Work};
 use crate::read::FilePlan;
 use crate::read::scan::{Judged, Remembers, Running};
 
-/// A table as jobs know it: the buffer pool's number and the table's in it.
+/// A table's key among jobs: the number of the buffer pool and of the table in it.
 pub(crate) type TableKey = (usize, TableId);
 
-/// States of so many rows may wait for a member's streams; jobs of others then serve it no more
-/// until it reads on.
+/// Rows of states that may wait for a member's streams. Beyond that, other queries' jobs do not
+/// serve the member until it reads on.
 const WAITING_ROWS_MAX: usize = 64 << 10;
 
 /// One execution of a fragment.
@@ -41,24 +41,26 @@ pub(crate) struct Member {
     plan: Arc<FragmentPlan>,
     cache: Arc<StateCache>,
     totals: Arc<Totals>,
-    /// Bytes that this member's session lets the cache hold; 0: it neither asks nor fills it.
+    /// Bytes that this member's session lets the cache hold; 0: the member neither reads nor fills
+    /// it.
     pub(crate) cache_bytes: u64,
     works: Mutex<HashMap<(usize, u64), Planned>>,
     place: OnceLock<Place>,
     ledger: Mutex<Ledger>,
     changed: Notify,
-    /// It works row by row from now on.
+    /// The member works row by row.
     alone: AtomicBool,
     pub(crate) counts: Counts,
 }
 
-/// A work, and the file plan that it was made of: kept, so that the plan's address names it.
+/// A work, and the file plan that it was made of. The plan is kept alive because its address is
+/// part of the map's key.
 struct Planned {
     _plan: Arc<FilePlan>,
     work: Option<Arc<Work>>,
 }
 
-/// Where the member's chunks are.
+/// The member's scan, and the positions of its chunks in the table.
 struct Place {
     table: TableKey,
     positions: HashMap<ChunkId, usize>,
@@ -72,13 +74,13 @@ struct Ledger {
     /// States that no stream has taken yet.
     states: Vec<RecordBatch>,
     rows: usize,
-    /// Chunks that jobs work on.
+    /// How many chunks jobs work on.
     outstanding: usize,
-    /// Chunks that jobs gave back and that the scan does not hand out anew, by position.
+    /// The positions of chunks that jobs gave back and that the scan does not hand out anew.
     given_back: Vec<usize>,
 }
 
-/// How its chunks were worked on.
+/// How the member's chunks were processed.
 #[derive(Default)]
 pub(crate) struct Counts {
     pub(crate) remembered: AtomicUsize,
@@ -90,25 +92,25 @@ pub(crate) struct Counts {
     pub(crate) conjuncts_spared: AtomicUsize,
 }
 
-/// A chunk that a job works on for a member. Dropped undelivered, the chunk is given back.
+/// A chunk that a job works on for a member. An order that is dropped undelivered gives the chunk
+/// back.
 pub(crate) struct Order {
     pub(crate) member: Arc<Member>,
     pub(crate) work: Arc<Work>,
     /// The member's scan.
     pub(crate) scan: ScanId,
-    /// Where the chunk is among the member's.
+    /// The position of the chunk in the member's table.
     position: usize,
     running: Arc<Running>,
     delivered: bool,
-    /// The buffer manager knows that a job works on it: it hands the chunk out anew if it is given
-    /// back.
+    /// The buffer manager knows of the job: if the chunk is given back, it is handed out anew.
     pub(crate) handed_out_anew: bool,
-    /// The member is served by jobs still if the chunk is given back.
+    /// Jobs still serve the member after the chunk is given back.
     pub(crate) goes_on_sharing: bool,
 }
 
 impl Member {
-    /// Made by the board (`board.rs`), whose cache and totals these are.
+    /// Called by the board (`board.rs`), which gives its cache and its totals.
     pub(super) fn new(
         plan: Arc<FragmentPlan>,
         cache: Arc<StateCache>,
@@ -129,7 +131,7 @@ impl Member {
         }
     }
 
-    /// The member's scan is announced. Heard once, by whichever stream comes first.
+    /// Records the member's announced scan. Only the first call counts, whichever stream makes it.
     pub(crate) fn take_place(&self, running: &Arc<Running>, scan: &Arc<Scan>) {
         let table = (running.pool.number(), running.table.table());
         self.place.get_or_init(|| {
@@ -145,12 +147,12 @@ impl Member {
         });
     }
 
-    /// Its table, once its scan is announced.
+    /// The member's table, once its scan is announced.
     pub(crate) fn table(&self) -> Option<TableKey> {
         self.place.get().map(|place| place.table)
     }
 
-    /// What it does with chunks that were judged like this; `None` if that cannot be shared.
+    /// The member's work on chunks with this verdict; `None` if it cannot be shared.
     pub(crate) fn work(&self, judged: &Judged) -> Result<Option<Arc<Work>>> {
         let key = (Arc::as_ptr(&judged.plan).addr(), judged.residual);
         let mut works = self.works.lock();
@@ -166,29 +168,30 @@ impl Member {
         Ok(work)
     }
 
-    /// What it groups by, for people.
+    /// The grouping expressions, for display.
     pub(crate) fn grouping(&self) -> String {
         let group: Vec<String> = self.plan.group.iter().map(ToString::to_string).collect();
         group.join(", ")
     }
 
-    /// How many of its chunks jobs work on.
+    /// How many of the member's chunks jobs work on.
     pub(crate) fn outstanding(&self) -> usize {
         self.ledger.lock().outstanding
     }
 
-    /// Whether it has gone over to working row by row.
+    /// Whether the member works row by row.
     pub(crate) fn is_alone(&self) -> bool {
         self.alone.load(Ordering::Relaxed)
     }
 
-    /// It works row by row from now on: sharing does not pay or does not work.
+    /// Switches the member to row-by-row work: sharing does not pay or does not work.
     pub(crate) fn leave(&self) {
         self.alone.store(true, Ordering::Relaxed);
         self.changed.notify_waiters();
     }
 
-    /// Whether the chunk is one of its own that nobody works on, and what it would do with it.
+    /// The member's work on a chunk; `None` if the chunk is not the member's or is claimed, or if
+    /// the member works alone or has too many states waiting.
     pub(crate) fn wants(&self, chunk: ChunkId) -> Option<Arc<Work>> {
         if self.is_alone() {
             return None;
@@ -203,13 +206,13 @@ impl Member {
         self.work(judged).ok().flatten()
     }
 
-    /// Claims a chunk for a job; `None` if somebody has it.
+    /// Claims a chunk for a job; `None` if it is claimed already.
     pub(crate) fn order(self: &Arc<Self>, chunk: ChunkId, work: Arc<Work>) -> Option<Order> {
         let place = self.place.get()?;
         let position = *place.positions.get(&chunk)?;
         let running = place.running.upgrade()?;
-        // Under one lock: who finds the chunk claimed must find the job outstanding too, or it
-        // would not wait for it.
+        // Both under one lock: a stream that finds the chunk claimed must find the job outstanding
+        // too, or it would not wait for the job.
         let mut ledger = self.ledger.lock();
         if !running.claims.claim(position) {
             return None;
@@ -228,14 +231,14 @@ impl Member {
         })
     }
 
-    /// The member's scan need not be handed the chunk of this order any more.
+    /// Tells the member's scan not to hand out the chunk of this order.
     pub(crate) fn withdraw(&self, order: &Order) {
         if let Some(scan) = self.place.get().and_then(|place| place.scan.upgrade()) {
             scan.withdraw(&[order.position]);
         }
     }
 
-    /// What is remembered of a chunk.
+    /// The states of a chunk, if they are remembered.
     pub(crate) fn recall(&self, info: &ChunkInfo, work: &Work) -> Option<RecordBatch> {
         if self.cache_bytes == 0 {
             return None;
@@ -243,7 +246,7 @@ impl Member {
         self.cache.find(info, &work.key)
     }
 
-    /// States of one chunk more.
+    /// Adds the states of one chunk.
     fn add(&self, states: RecordBatch) {
         let mut ledger = self.ledger.lock();
         ledger.rows += states.num_rows();
@@ -252,7 +255,7 @@ impl Member {
         }
     }
 
-    /// Takes the states that have come, if they have at least so many rows.
+    /// Takes the delivered states, if they have at least `rows_min` rows.
     ///
     /// # Errors
     /// If states have different schemas: a bug.
@@ -273,7 +276,7 @@ impl Member {
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
-            // Registered before the look, so that a job that ends in between is not missed.
+            // Registered ahead of the check, so that a job that ends in between is not missed.
             changed.as_mut().enable();
             {
                 let mut ledger = self.ledger.lock();
@@ -311,13 +314,13 @@ impl Remembers for Member {
 }
 
 impl Order {
-    /// Whether anybody still waits for it: the query was not cancelled.
+    /// Whether the member still waits for the order: its query was not cancelled.
     pub(crate) fn is_awaited(&self) -> bool {
-        // A running query's streams hold what is running; orders hold one each.
+        // The streams of a running query hold `running`, and each of its orders holds it once.
         Arc::strong_count(&self.running) > self.member.ledger.lock().outstanding
     }
 
-    /// The chunk's states are there.
+    /// Delivers the chunk's states.
     pub(crate) fn deliver(mut self, states: RecordBatch, how: Delivered) {
         self.delivered = true;
         let counts = &self.member.counts;
@@ -361,8 +364,8 @@ impl Drop for Order {
             let (own, all) = (&self.member.counts, &self.member.totals);
             own.given_back.fetch_add(1, Ordering::Relaxed);
             all.given_back.fetch_add(1, Ordering::Relaxed);
-            // In this order: who is handed the chunk next must know that it is to be worked on
-            // alone, and find it unclaimed.
+            // In this order: whoever is handed the chunk next must know that it is to be processed
+            // alone, and must find it unclaimed.
             if !self.goes_on_sharing {
                 self.member.leave();
             }

@@ -1,4 +1,4 @@
-//! Work once per chunk: fragments shared by all queries that want a chunk.
+//! Chunks processed once: fragments shared by all queries that want a chunk.
 //!
 //! | file | what it answers |
 //! |---|---|
@@ -6,17 +6,18 @@
 //! | `over_scan.rs` | what an aggregate does, in terms of the scan below it |
 //! | `exec.rs` | the plan node, and its streams |
 //! | `rows_exec.rs` | how a fragment goes on without sharing |
-//! | `member.rs` | a query's side: what is to come, what has come |
-//! | `board.rs`, `totals.rs` | who else wants a chunk; what all their chunks came to |
-//! | `job.rs` | one chunk, worked on for everybody |
+//! | `member.rs` | a query's side: its chunks under way, its states |
+//! | `board.rs` | which other members want a chunk |
+//! | `totals.rs` | counts over all members |
+//! | `job.rs` | one chunk, processed for all members that want it |
 //! | `work.rs` | what a fragment does with a chunk of one file |
-//! | `program.rs` | the works of a job, together |
+//! | `program.rs` | the works of all members of a job, computed together |
 //! | `graph.rs` | each distinct expression once |
 //! | `narrow.rs` | decimals in 64 bits |
 //! | `sums.rs` | counts and sums of decimals |
 //! | `query_sets.rs` | which members a row qualifies for |
 //! | `groups.rs` | which group a row belongs to |
-//! | `state_cache.rs` | what is remembered of chunks |
+//! | `state_cache.rs` | the states of chunks that were processed already |
 //! | `expr_key.rs` | when two expressions are the same |
 
 mod board;

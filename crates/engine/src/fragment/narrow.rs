@@ -1,16 +1,16 @@
-//! Decimals in 64 bits or 32, where that is proved.
+//! Decimals in 64 or 32 bits, where these are proved to suffice.
 //!
 //! A decimal of up to 18 digits is an integer of 64 bits and a scale. DataFusion computes with 128
-//! bits and checks every operation. Here the least and greatest value of each column of a batch are
-//! looked up, which costs a fraction of one addition; interval arithmetic over these says whether
-//! an expression can leave 64 bits, or 32; if it cannot, it is computed in these, unchecked. The
-//! bounds are those of the very values, not those that a file claims, so a file that lies changes
-//! nothing. Columns are taken as they are kept, in one to eight bytes; so are integers and dates,
-//! which are only compared.
-//! Not here: sums (`sums.rs`), what is done where nothing is proved (`graph.rs`: DataFusion's own
+//! bits and checks every operation. Here the least and the greatest value of each column of a batch
+//! are found, which costs a fraction of one addition. Interval arithmetic over these bounds tells
+//! whether an expression can leave 64 bits, or 32. If it cannot, it is computed in that width,
+//! unchecked. The bounds come from the values themselves, not from the file's statistics, so wrong
+//! statistics change nothing. Columns are read as they are kept, in one to eight bytes a value.
+//! Integers and dates are read so too, but only compared.
+//! Not here: sums (`sums.rs`); expressions without a proof (`graph.rs`: DataFusion's own
 //! expressions).
-//! N1: values are DataFusion's, digit by digit: scales are those of its types, and what does not
-//! fit is refused.
+//! N1: values equal DataFusion's, digit by digit: scales are those of its types, and an operation
+//! whose result may not fit is refused.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -24,8 +24,8 @@ use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr, Literal, Nega
 
 use crate::read::{Integers, compares, each_width, is_whole, whole_of};
 
-/// Values of at most 64 bits with their bounds. What is under a null is any number within the
-/// bounds.
+/// Values of at most 64 bits with their bounds. The value under a null is an arbitrary number
+/// within the bounds.
 #[derive(Clone, Debug)]
 pub(crate) struct Narrow {
     pub(crate) values: Integers,
@@ -51,7 +51,8 @@ pub(crate) enum NarrowOp {
     Subtract([(Operand, i64); 2]),
     Multiply([Operand; 2]),
     Negate(Operand),
-    /// To a larger scale, if the result has at most so many digits.
+    /// To a larger scale: operand, factor, and the power of ten that the result must stay below in
+    /// absolute value.
     Rescale(Operand, i64, i128),
 }
 
@@ -63,7 +64,7 @@ pub(crate) struct NarrowComparison {
 }
 
 impl Narrow {
-    /// A column as it was decoded, if its values are whole numbers of at most 64 bits.
+    /// A decoded column, if its values are whole numbers of at most 64 bits.
     pub(crate) fn of_array(array: &ArrayRef) -> Option<Self> {
         let values = Integers::of(array)?;
         let (low, high) = values.bounds();
@@ -75,13 +76,13 @@ impl Narrow {
         })
     }
 
-    /// The same values as DataFusion has them.
+    /// The same values in DataFusion's type.
     pub(crate) fn widen(&self, data_type: &DataType) -> Option<ArrayRef> {
         self.values.widen(self.nulls.as_ref(), data_type)
     }
 }
 
-/// An operand's values, and what they are multiplied by.
+/// An operand: a node's values, or a constant.
 #[derive(Clone, Copy)]
 enum Side<'a> {
     Values(&'a Narrow),
@@ -115,7 +116,7 @@ fn fits(low: i128, high: i128) -> Option<(i64, i64)> {
     Some((i64::try_from(low).ok()?, i64::try_from(high).ok()?))
 }
 
-/// Bounds of a side after its factor, if they fit.
+/// The bounds of a side times its factor, if they fit 64 bits.
 fn scaled(side: Side<'_>, factor: i64) -> Option<(i128, i128)> {
     let (low, high) = side.bounds();
     // The factor is positive, and both are 64 bits wide.
@@ -124,8 +125,8 @@ fn scaled(side: Side<'_>, factor: i64) -> Option<(i128, i128)> {
     Some((low, high))
 }
 
-/// What results are computed in: modulo its size, so the low bits of operands suffice and only the
-/// result has to fit.
+/// The integer type that results are computed in. Arithmetic is modulo its size, so the low bits of
+/// the operands suffice and only the result has to fit.
 trait Word: ArrowNativeType {
     fn of(value: i64) -> Self;
     fn plus(self, other: Self) -> Self;
@@ -155,7 +156,7 @@ macro_rules! word {
 
 word! { i32, i64 }
 
-/// What is done with each pair of values.
+/// The operation on each pair of values.
 trait Operation: Copy {
     fn of<W: Word>(self, left: W, right: W) -> W;
 }
@@ -189,7 +190,7 @@ impl Operation for Product {
     }
 }
 
-/// Values of four or eight bytes; those of fewer are widened, a batch's length of them.
+/// Values of four or eight bytes. Narrower values are widened into a copy of the batch's length.
 enum Wide<'a> {
     Four(Cow<'a, [i32]>),
     Eight(&'a [i64]),
@@ -206,7 +207,8 @@ impl<'a> Wide<'a> {
     }
 }
 
-/// The operation's result for each pair. Callers have proved that all are within the bounds.
+/// The operation's result for each pair. Callers have proved that all results are within the
+/// bounds.
 fn each(
     sides: [Side<'_>; 2],
     rows: usize,
@@ -261,7 +263,7 @@ where
 }
 
 impl NarrowOp {
-    /// The nodes it needs, by position.
+    /// The operands, by position.
     pub(crate) fn operands(&self) -> [Option<Operand>; 2] {
         match self {
             Self::Add([(left, _), (right, _)]) | Self::Subtract([(left, _), (right, _)]) => {
@@ -332,7 +334,7 @@ fn made(
 }
 
 impl NarrowComparison {
-    /// The result, if both sides are known in 64 bits and stay there at one scale.
+    /// The result, if both sides are known in 64 bits and still fit there at one scale.
     pub(crate) fn apply(&self, known: &[Option<Narrow>; 2], rows: usize) -> Option<BooleanArray> {
         let [(left, f), (right, g)] = self.sides;
         let sides = [Side::of(left, known, 0)?, Side::of(right, known, 1)?];
@@ -367,8 +369,8 @@ pub(crate) struct NarrowFloat {
 }
 
 impl NarrowFloat {
-    /// The result, if the operand is known in 64 bits. As arrow's cast does it: the digits, rounded
-    /// to the nearest float, over a power of ten.
+    /// The result, if the operand is known in 64 bits. It is computed as arrow's cast does: the
+    /// digits, rounded to the nearest float, divided by a power of ten.
     pub(crate) fn apply(&self, known: &[Option<Narrow>; 2]) -> Option<Float64Array> {
         let Side::Values(narrow) = Side::of(self.operand, known, 0)? else {
             return None;
@@ -402,15 +404,15 @@ macro_rules! whole {
 
 whole! { i8, i16, i32, i64 }
 
-/// What an expression is in 64 bits, if it may be anything.
+/// The form that an expression takes in 64 bits.
 pub(crate) enum Narrowed {
     Value(NarrowOp),
     Comparison(NarrowComparison),
     Float(NarrowFloat),
 }
 
-/// The operation of an expression of which `operands` are the children: nodes, or the literals that
-/// they are.
+/// The 64-bit form of an expression; `None` if it has none. `operands` are the nodes of its
+/// children; `None` stands for a child that is a literal.
 pub(crate) fn narrowed(
     expr: &Arc<dyn PhysicalExpr>,
     operands: &[Option<NodeId>],
@@ -480,7 +482,8 @@ pub(crate) fn narrowed(
     None
 }
 
-/// What brings decimals of scale `from` to scale `to`, if that is larger.
+/// The factor from decimals of scale `from` to scale `to`; `None` if `to` is smaller or the factor
+/// does not fit.
 fn power(to: i8, from: i8) -> Option<i64> {
     let digits = u32::try_from(to.checked_sub(from)?).ok()?;
     10i64.checked_pow(digits)

@@ -1,9 +1,9 @@
 //! What does an aggregate do, in terms of the output of the scan below it?
 //!
-//! Between the two stand projections, and what spreads rows over partitions. Projections are put
-//! into the aggregate's expressions; the spreading goes: which partition a row is in means nothing
+//! Projections and round-robin repartitions may stand between the two. Projections are inlined into
+//! the aggregate's expressions. Repartitions are dropped: which partition a row is in means nothing
 //! to a partial aggregate.
-//! Not here: which scans and aggregates there may be.
+//! Not here: which scans and aggregates are allowed.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use datafusion::physical_plan::{ExecutionPlan, Partitioning};
 
 use super::work::{PlannedAggregate, inline};
 
-/// An aggregate over raw rows, over `input`.
+/// An aggregate over the raw rows of `input`.
 pub(crate) struct OverScan {
     /// What rows are grouped by.
     pub(crate) group: Vec<Arc<dyn PhysicalExpr>>,
@@ -26,7 +26,7 @@ pub(crate) struct OverScan {
 }
 
 impl OverScan {
-    /// Every expression, of groups, arguments and filters.
+    /// Every expression: group expressions, arguments and filters.
     pub(crate) fn expressions(&self) -> impl Iterator<Item = &Arc<dyn PhysicalExpr>> {
         let aggregates = self.aggregates.iter();
         let over = aggregates.flat_map(|one| one.args.iter().chain(&one.filter));

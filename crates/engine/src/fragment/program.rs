@@ -1,10 +1,10 @@
 //! What a chunk job computes: for all members at once, batch by batch.
 //!
-//! A program is made of the works of the members of one job. Each distinct conjunct is evaluated
-//! once a batch, predicates become query sets (`query_sets.rs`), each class finds the groups of its
-//! rows once (`groups.rs`) and feeds each distinct aggregate once. In the end each member gets the
-//! groups whose set admits it; one group may come as several rows, which the final aggregate above
-//! merges.
+//! A program is made of the works of the members of one job. It evaluates each distinct conjunct
+//! once a batch and turns predicates into query sets (`query_sets.rs`). Each class finds the groups
+//! of its rows once (`groups.rs`) and feeds each distinct aggregate once. In the end each member
+//! gets the groups whose set admits it; one group may come as several rows, which the final
+//! aggregate above merges.
 //! Not here: threads, who the members are (`job.rs`), what is remembered (`state_cache.rs`).
 //! Bounds: `GROUPS_MAX` groups a class, and beyond `GROUPS_FEW` at most one group for
 //! `ROWS_PER_GROUP` rows; `STATE_BYTES_MAX` of states. Beyond that the program stops and says so,
@@ -39,26 +39,26 @@ use super::query_sets::{Admitted, NOBODY, PREDICATES_MAX, QuerySets};
 use super::sums::{Histogram, Kind, Sums};
 use super::work::{Aggregate, PlannedAggregate, Work};
 
-/// More groups in a chunk than this are no longer small beside its rows.
+/// The states of more groups in a chunk are not small beside its rows.
 const GROUPS_MAX: usize = 16 << 10;
-/// States of a chunk of more bytes than this are not small: lists of distinct values, mostly.
+/// States of more bytes for a chunk are not small; mostly they are lists of distinct values.
 const STATE_BYTES_MAX: usize = 1 << 20;
-/// An accumulator of more bytes will not leave small states.
+/// An accumulator of more bytes does not leave small states.
 const ACCUMULATOR_BYTES_MAX: usize = 16 << 20;
-/// So few groups are small whatever the rows.
+/// So few groups are small whatever the number of rows.
 const GROUPS_FEW: usize = 256;
-/// Otherwise there must be this many rows, wanted or not, for each group and each predicate that
-/// cuts the rows into sets.
+/// For more groups, the rows, wanted or not, times the predicates that cut them into sets must be
+/// at least this many for each group.
 const ROWS_PER_GROUP: usize = 8;
-/// Rows are copied out where fewer than this share of a batch is wanted, in tenths; else all rows
-/// are computed and those that nobody wants are forgotten in the end. Copying a row's columns costs
-/// about a fifth of computing its aggregates.
+/// The wanted rows are copied out if they are less than this share of a batch, in tenths. Otherwise
+/// all rows are computed, and the groups of rows that nobody wants are dropped at the end. Copying
+/// a row's columns costs about a fifth of computing its aggregates.
 const DENSE_TENTHS: usize = 8;
 
 /// The program of one chunk job.
 pub(crate) struct Program {
     graph: Graph,
-    /// The distinct predicates, as nodes of their conjuncts.
+    /// The distinct predicates, each as the nodes of its conjuncts.
     predicates: Vec<Vec<NodeId>>,
     classes: Vec<Class>,
     conjuncts_spared: usize,
@@ -68,7 +68,7 @@ pub(crate) struct Program {
 struct Class {
     key: Key,
     group: Vec<NodeId>,
-    /// Positions in [`Program::predicates`]; the position here is the bit in a query set.
+    /// Positions in [`Program::predicates`]; the index in this list is the bit in a query set.
     predicates: Vec<usize>,
     aggregates: Vec<Slot>,
     members: Vec<Served>,
@@ -89,12 +89,11 @@ struct Slot {
     states: States,
 }
 
-/// Who keeps the states of an aggregate.
+/// How the states of an aggregate are kept.
 enum States {
-    /// `None`: rows are counted, whatever they hold.
+    /// `None`: all rows are counted, whatever their values.
     Sums(Sums, Option<NodeId>),
-    /// The sums of the slot at this position, of which this is another form: `sum` and `avg` of one
-    /// column.
+    /// The sums of the slot at this position, in another form: `sum` and `avg` of one column.
     Same(Sums, usize),
     Any(Box<dyn GroupsAccumulator>),
 }
@@ -112,9 +111,9 @@ struct Served {
 pub(crate) enum Stop {
     /// Decode or an expression failed.
     Failed(DataFusionError),
-    /// Grouping like this leaves too many groups, or groups with too much in them.
+    /// Grouping like this class leaves too many groups, or groups with too large states.
     StatesTooLarge(Key),
-    /// These predicates cut the rows into too many sets.
+    /// The predicates of this class cut the rows into too many sets.
     TooManySets(Key),
 }
 
@@ -135,9 +134,9 @@ impl From<arrow::error::ArrowError> for Stop {
 pub(crate) struct Sharing {
     /// Distinct conjuncts that are evaluated once a batch.
     pub(crate) conjuncts: usize,
-    /// Conjuncts that would have been evaluated beyond these if every member worked alone.
+    /// Further conjuncts that would be evaluated if every member worked alone.
     pub(crate) conjuncts_spared: usize,
-    /// Query sets met, the empty one included, over all classes.
+    /// Numbered query sets, the empty one included, over all classes.
     pub(crate) query_sets: usize,
 }
 
@@ -223,7 +222,7 @@ impl Program {
         }
     }
 
-    /// Works on one batch of `rows` rows.
+    /// Processes one batch of `rows` rows.
     ///
     /// # Errors
     /// See [`Stop`].
@@ -281,8 +280,8 @@ impl Program {
         Ok(all)
     }
 
-    /// Takes out what each work leaves, by its position among the works the program was made of. No
-    /// rows where none passed.
+    /// Takes out the states of each work, in the order of the works that the program was made of. A
+    /// work for which no row passed gets a batch without rows.
     ///
     /// # Errors
     /// See [`Stop`].
@@ -387,7 +386,7 @@ impl Class {
         Ok(Some(()))
     }
 
-    /// The states as those of another slot that sums the same values, if there is one.
+    /// Turns the states into a form of another slot that sums the same values, if there is one.
     fn same_sums(&self, states: States) -> States {
         let States::Sums(own, Some(node)) = states else {
             return states;
@@ -456,7 +455,7 @@ impl Class {
         self.rows_of(graph, &mut few, &own, &input)
     }
 
-    /// Works on the rows of a frame.
+    /// Processes the rows of a frame.
     fn rows_of(
         &mut self,
         graph: &Graph,
@@ -569,7 +568,7 @@ impl Class {
     }
 }
 
-/// Fetches those of the columns `wanted` that are not there, of all there are, `known`.
+/// Fetches the columns at the positions `wanted` of `known` that `inputs` does not have yet.
 async fn fetch(
     source: &dyn BatchColumns,
     known: &[ColumnRequest],
@@ -594,7 +593,7 @@ fn fetched(inputs: &[Option<ArrayRef>], at: usize) -> Result<ArrayRef> {
     inputs[at].clone().ok_or_else(missing)
 }
 
-/// The rows for which a condition is true: NULL is not.
+/// The rows for which a condition is true; NULL is not true.
 fn true_rows(values: &ArrayRef) -> Result<BooleanBuffer> {
     let values = as_boolean_array(values)?;
     Ok(match values.null_count() {
@@ -603,7 +602,7 @@ fn true_rows(values: &ArrayRef) -> Result<BooleanBuffer> {
     })
 }
 
-/// What a predicate admits of the rows that a filter leaves.
+/// The rows that a predicate admits among those that a filter keeps.
 fn filtered(
     admitted: &Admitted,
     filter: Option<&FilterPredicate>,
@@ -617,7 +616,7 @@ fn filtered(
     Ok(Admitted::of(as_boolean_array(&mask)?.values().clone()))
 }
 
-/// A slot for an aggregate that `sums.rs` does; `None` if it does not.
+/// A slot for an aggregate that `sums.rs` implements; `None` for another aggregate.
 fn sums(aggregate: &Aggregate, work: &Work, graph: &mut Graph) -> Result<Option<Slot>> {
     let planned = &aggregate.planned;
     let (None, [arg]) = (&planned.filter, planned.args.as_slice()) else {
@@ -645,9 +644,9 @@ fn sums(aggregate: &Aggregate, work: &Work, graph: &mut Graph) -> Result<Option<
     }))
 }
 
-/// An accumulator of the states of many groups. Its states are merged by what DataFusion has above:
-/// an accumulator of many groups again, or, without grouping, one of a single group, which not
-/// every function prepares for states without a value.
+/// An accumulator for many groups. DataFusion's final aggregate merges its states: with grouping,
+/// by an accumulator of many groups as well; without grouping, by an accumulator of a single group,
+/// and not every function lets that one merge states without a value.
 fn accumulator_of(planned: &PlannedAggregate, work: &Work) -> Result<Box<dyn GroupsAccumulator>> {
     let function = Arc::clone(&planned.function);
     let suits = !work.group.is_empty() || has_one_meaning(planned, work)?;
@@ -658,8 +657,8 @@ fn accumulator_of(planned: &PlannedAggregate, work: &Work) -> Result<Box<dyn Gro
     Ok(Box::new(GroupsAccumulatorAdapter::new(make)))
 }
 
-/// Whether a function is known to merge states that are null, and to mean the same with groups and
-/// without: the least of floating-point numbers that are not all numbers is another with groups.
+/// Whether a function is known to merge states that are null and to give the same result with
+/// groups and without. The least of floating-point numbers differs with groups if some are NaN.
 fn has_one_meaning(planned: &PlannedAggregate, work: &Work) -> Result<bool> {
     let function = &planned.function;
     let of = |known: &[Arc<AggregateUDF>]| known.iter().any(|known| **known == *function.fun());

@@ -1,11 +1,11 @@
 //! Which part of a plan is a fragment?
 //!
-//! A partial aggregate over a cooperative scan in shared delivery, with nothing between but
-//! projections and what spreads rows over partitions: what it leaves of a set of chunks is a merge
-//! of what it leaves of each. The pair becomes a `FragmentExec` (`exec.rs`); the final aggregate
-//! above it stays DataFusion's.
-//! Not fragments: grouping sets, aggregates that heed an order, limits, scans with dynamic filters
-//! (what passes depends on when), and whatever an expression key does not exist for.
+//! A fragment is a partial aggregate over a cooperative scan in shared delivery, with nothing
+//! between them but projections and round-robin repartitions. Its states for a set of chunks are a
+//! merge of its states for each chunk. The pair becomes a `FragmentExec` (`exec.rs`); the final
+//! aggregate above it stays DataFusion's.
+//! Not fragments: grouping sets, aggregates that depend on an order, limits, scans with dynamic
+//! filters (which rows pass depends on when they are read), and expressions without a key.
 
 use std::sync::Arc;
 
@@ -30,25 +30,25 @@ use crate::read::scan::{Delivery, ScanPlan};
 #[derive(Clone)]
 pub(crate) struct SharingOptions {
     pub(crate) board: Arc<Board>,
-    /// Bytes that the session lets the state cache hold; 0: it neither asks nor fills it.
+    /// Bytes that the session lets the state cache hold; 0: the session neither reads nor fills it.
     pub(crate) cache_bytes: u64,
-    /// What functions may depend on besides their arguments.
+    /// The session's time zone: functions may depend on it besides their arguments.
     pub(crate) time_zone: String,
 }
 
 /// A scan and the partial aggregate on it.
 #[derive(Clone)]
 pub(crate) struct Fragment {
-    /// The scan, as it would stand in the plan.
+    /// The scan, as it stands in the plan without sharing.
     pub(crate) input: Arc<dyn ExecutionPlan>,
-    /// The partial aggregate on the scan, as it would stand in the plan.
+    /// The partial aggregate on the scan, as it stands in the plan without sharing.
     pub(crate) partial: Arc<dyn ExecutionPlan>,
     pub(crate) plan: Arc<FragmentPlan>,
     pub(crate) scan: Arc<ScanPlan>,
     pub(crate) scan_metrics: ExecutionPlanMetricsSet,
 }
 
-/// The fragment that a partial aggregate is; `None` if `node` is none, or cannot be shared.
+/// The fragment of a partial aggregate; `None` if `node` is not one or cannot be shared.
 ///
 /// # Errors
 /// If the plan does not fit together: a bug.
@@ -74,7 +74,7 @@ pub(crate) fn fragment(
     let Some((scan, source)) = cooperative_scan(&over.input) else {
         return Ok(None);
     };
-    // Whether keys exist does not depend on the file, but for the type of a column.
+    // Whether an expression has a key depends on the file only by the types of its columns.
     let keyed = |expr: &Arc<dyn PhysicalExpr>| KeyWriter::key_of(expr, &scan.schema).is_some();
     if !over.expressions().all(keyed) {
         return Ok(None);
@@ -100,8 +100,8 @@ pub(crate) fn fragment(
     }))
 }
 
-/// A cooperative scan of which every partition takes whichever chunk comes next, and what it reads
-/// does not change meanwhile.
+/// A cooperative scan in shared delivery, where every partition takes whichever chunk comes next.
+/// It has no limit and no dynamic filter, so what it reads does not change while it runs.
 fn cooperative_scan(node: &Arc<dyn ExecutionPlan>) -> Option<(&Arc<ScanPlan>, &CScanSource)> {
     let source = node.downcast_ref::<DataSourceExec>()?.data_source();
     let source = source.as_ref().downcast_ref::<CScanSource>()?;

@@ -1,5 +1,5 @@
-//! The rows of a scan that is under way, as a plan: what DataFusion's partial aggregate is put on
-//! when a fragment goes alone.
+//! A plan node for the remaining rows of a running scan: the input of DataFusion's partial
+//! aggregate when a fragment works without sharing.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,13 +19,13 @@ use crate::read::scan::{Execution, Run, open_runs};
 /// The rows of the chunks that nobody has claimed.
 pub(crate) struct RowsExec {
     execution: Arc<Execution>,
-    /// The chunks; of what the scan's partitions work off, if `None`.
+    /// The runs to read; `None`: the runs of each partition of the scan.
     runs: Option<Vec<Arc<Run>>>,
     properties: Arc<PlanProperties>,
 }
 
 impl RowsExec {
-    /// Stands in the place of `scan`.
+    /// A node that stands in the place of `scan`.
     pub(crate) fn new(
         execution: Arc<Execution>,
         runs: Option<Vec<Arc<Run>>>,

@@ -1,7 +1,7 @@
-//! The rule that puts fragments in the place of partial aggregates, and of the partial half of
-//! whole ones.
+//! The rule that replaces partial aggregates by fragments. It also splits a single-stage aggregate
+//! if its partial stage is a fragment.
 //!
-//! Not here: which part of a plan is one (`recognise.rs`).
+//! Not here: which part of a plan is a fragment (`recognise.rs`).
 
 use std::sync::{Arc, Weak};
 
@@ -17,8 +17,8 @@ use super::exec::FragmentExec;
 use super::recognise::SharingOptions;
 use crate::settings::Settings;
 
-/// Puts fragments in the place of partial aggregates on cooperative scans. Runs after scans were
-/// swapped.
+/// Replaces partial aggregates on cooperative scans by fragments. Runs after the rule that swaps
+/// scans.
 #[derive(Debug)]
 pub(crate) struct ShareFragments {
     board: Weak<Board>,
@@ -71,8 +71,8 @@ impl PhysicalOptimizerRule for ShareFragments {
     }
 }
 
-/// A whole aggregate as a fragment and the final aggregate on it: where both would work on one
-/// partition DataFusion has put them together. `None` if that is no fragment.
+/// A single-stage aggregate as a fragment with the final aggregate on it. DataFusion joins the two
+/// stages where both would run on one partition. `None` if the partial stage is no fragment.
 fn in_two(
     node: &Arc<dyn ExecutionPlan>,
     sharing: &SharingOptions,

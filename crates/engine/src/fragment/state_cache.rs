@@ -1,14 +1,14 @@
-//! What did a fragment leave of a chunk that somebody has worked on already?
+//! Which states did a fragment leave for a chunk that was processed already?
 //!
-//! States are small and order does not matter, so a chunk's state is as good as its rows for ever,
-//! as long as the file is the same. A dashboard that refreshes, or a query that another has asked
-//! before, takes the states and touches only chunks that nobody has worked on: files that are new,
-//! ends of ranges.
+//! States are small and independent of order, so a chunk's state can stand for its rows as long as
+//! the file is the same. A dashboard that refreshes, or a query that another user has asked
+//! already, takes the states and reads only chunks that nobody has processed: new files, ends of
+//! ranges.
 //! Not here: what a key says (`work.rs`); when the cache is asked (`member.rs`).
-//! Bounds: at most the bytes that the session who inserts allows (`coscan.state_cache`), counted in
-//! the engine's memory budget. What is cheapest to make again per byte goes first, and what was
-//! used long ago before what was used since [GreedyDual-Size: Cao, Irani, USITS 1997]. All of it
-//! goes before an operator is refused memory.
+//! Bounds: at most the bytes that the inserting session allows (`coscan.state_cache`), counted in
+//! the engine's memory budget. The first victims are states that are cheap to recompute per byte
+//! and states that were not used for long [GreedyDual-Size: Cao, Irani, USITS 1997]. The whole
+//! cache is given up before an operator is refused memory.
 //! I9: a state is found only under the version of its file, its chunk and the key of its work.
 
 use std::collections::{BTreeMap, HashMap};
@@ -41,11 +41,12 @@ pub(crate) struct StateCache {
 #[derive(Default)]
 struct Inner {
     entries: HashMap<Arc<StateKey>, Entry>,
-    /// By worth, then by number: what goes first comes first.
+    /// Entries by worth, then by number: the first one is the next victim.
     order: BTreeMap<(u64, u64), Arc<StateKey>>,
     bytes: u64,
     next: u64,
-    /// The worth of what went last: newcomers start from there.
+    /// The largest worth of a victim so far: the worth of an entry that is inserted or used starts
+    /// from it.
     floor: u64,
     counts: Counts,
 }
@@ -53,12 +54,12 @@ struct Inner {
 struct Entry {
     states: RecordBatch,
     bytes: u64,
-    /// Nanoseconds that it took to make, per KiB.
+    /// Nanoseconds that it took to compute, per KiB.
     price: u64,
     place: (u64, u64),
 }
 
-/// What the cache holds and has done.
+/// What the cache holds, and what it has done.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) states: usize,
@@ -80,7 +81,7 @@ impl StateCache {
         cache
     }
 
-    /// The state that this work leaves of a chunk, if it is known.
+    /// The state that this work leaves of a chunk, if the cache has it.
     pub(crate) fn find(&self, chunk: &ChunkInfo, work: &Key) -> Option<RecordBatch> {
         let key = key_of(chunk, work);
         let mut inner = self.inner.lock();
@@ -106,7 +107,7 @@ impl StateCache {
         Some(entry.states.clone())
     }
 
-    /// Remembers the state that a work left of a chunk, and what it took to make it. `bytes_max` is
+    /// Keeps the state that a work left of a chunk, and how long it took to compute. `bytes_max` is
     /// what the cache may hold.
     pub(crate) fn insert(
         &self,
@@ -132,7 +133,7 @@ impl StateCache {
                 None => break,
             }
         }
-        // Under the lock nobody may be asked for memory who might ask this cache for it.
+        // Memory is asked for without the lock: the budget may ask this cache to give memory back.
         drop(inner);
         self.memory.release(freed);
         if !self.memory.try_exceed(bytes, 0) {
@@ -161,7 +162,7 @@ impl StateCache {
         );
     }
 
-    /// What it holds and has done.
+    /// What the cache holds, and what it has done.
     pub(crate) fn counts(&self) -> Counts {
         let inner = self.inner.lock();
         Counts {
@@ -172,13 +173,13 @@ impl StateCache {
     }
 }
 
-/// What an entry takes beside its arrays and its key: maps, file name.
+/// Bytes of an entry beside its arrays and its key: maps, file name.
 const ENTRY_BYTES: usize = 512;
-/// A cache holds at least so many states: larger ones are not kept.
+/// The cache has room for at least this many states; a larger state is not kept.
 const ENTRIES_MIN: u64 = 16;
 
 impl Inner {
-    /// Drops what is worth least, and says how many bytes that were.
+    /// Drops the entry of least worth and returns its bytes.
     fn evict_one(&mut self) -> Option<u64> {
         let ((worth, _), key) = self.order.pop_first()?;
         self.floor = self.floor.max(worth);

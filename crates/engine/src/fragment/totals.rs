@@ -1,4 +1,4 @@
-//! What all members' chunks came to.
+//! How many jobs ran, and how were chunks served, over all members?
 
 use std::sync::atomic::AtomicU64;
 

@@ -1,8 +1,8 @@
 //! What a fragment does with one chunk, in terms of the chunk's file.
 //!
-//! The planner's fragment speaks of the scan's output. A [`Work`] is the same in terms of one
-//! file's columns, with the conjuncts that statistics did not prove for the chunk: all that a chunk
-//! job needs, and all that decides what state a chunk leaves. Two works with equal [`Work::key`]s
+//! A planned fragment refers to the output of its scan. A [`Work`] is the same fragment over one
+//! file's columns, with the conjuncts that statistics did not prove for the chunk. It is all that a
+//! chunk job needs, and all that determines a chunk's state. Two works with equal [`Work::key`]s
 //! leave equal states for a chunk.
 //! Not here: which plans are fragments (`recognise.rs`), evaluation (`program.rs`).
 //! I9: a work exists only where every expression has a key (`expr_key.rs`).
@@ -22,17 +22,17 @@ use super::expr_key::{Key, KeyWriter};
 use super::graph::FileColumns;
 use crate::read::FilePlan;
 
-/// A fragment as planned: over the output of its scan.
+/// A fragment as planned, over the output of its scan.
 #[derive(Debug)]
 pub(crate) struct FragmentPlan {
-    /// What rows are grouped by; nothing for one group of all rows.
+    /// What rows are grouped by; empty for one group of all rows.
     pub(crate) group: Vec<Arc<dyn PhysicalExpr>>,
     /// What is computed for each group.
     pub(crate) aggregates: Vec<PlannedAggregate>,
     /// Group columns, then the states of each aggregate: the schema of DataFusion's partial
     /// aggregate.
     pub(crate) schema: SchemaRef,
-    /// What expressions may depend on besides their inputs.
+    /// The session's time zone: expressions may depend on it besides their inputs.
     pub(crate) time_zone: String,
 }
 
@@ -49,13 +49,13 @@ pub(crate) struct PlannedAggregate {
 pub(crate) struct Work {
     /// The file's columns.
     pub(crate) schema: SchemaRef,
-    /// The same, as they are to be decoded and kept.
+    /// The file's columns, as they are decoded and kept.
     pub(crate) reads: Vec<ColumnRequest>,
-    /// What must be true of a row.
+    /// A row is counted if all of these are true for it.
     pub(crate) conjuncts: Vec<Arc<dyn PhysicalExpr>>,
     pub(crate) group: Vec<Arc<dyn PhysicalExpr>>,
     pub(crate) aggregates: Vec<Aggregate>,
-    /// Every column that is needed, for whatever.
+    /// Every column that the work needs, for any purpose.
     pub(crate) columns: Vec<ColumnRequest>,
     /// The schema of the states.
     pub(crate) states: SchemaRef,
@@ -86,8 +86,8 @@ pub(crate) struct Aggregate {
 }
 
 impl FragmentPlan {
-    /// The fragment's work on chunks of a file of which the conjuncts `residual` (a set of
-    /// positions) are not proved. `None` if an expression has no key.
+    /// The fragment's work on chunks of a file whose conjuncts at the positions in the set
+    /// `residual` are not proved. `None` if an expression has no key.
     ///
     /// # Errors
     /// If an expression names a column that the scan does not give: a bug.
@@ -166,7 +166,7 @@ impl FragmentPlan {
     }
 }
 
-/// `expr` over the inputs of `projection`.
+/// `expr`, which is over the output of `projection`, rewritten over its input.
 pub(crate) fn inline(
     expr: &Arc<dyn PhysicalExpr>,
     projection: &[Arc<dyn PhysicalExpr>],

@@ -1,12 +1,12 @@
 //! How is an index built?
 //!
-//! The indexed column is read by a cooperative scan, which shares its reads with whatever runs;
-//! each row's position is added (`entries.rs`); what comes is sorted by DataFusion's external sort,
-//! within the memory budget; merged with what an old index has (`merge.rs`); and written
-//! (`draft.rs`). The file is then read back once, for the checksums of the manifest; and the
-//! manifest put in place (`commit.rs`). Dropping the build leaves the old state.
-//! Not here: when (`functions.rs`). Bounds: memory as the sort's, one row group of entries in the
-//! writer.
+//! A cooperative scan reads the indexed column, and shares its reads with the other scans that run.
+//! Each row's position is added (`entries.rs`). DataFusion's external sort sorts the entries,
+//! within the memory budget. They are merged with those of an old index (`merge.rs`), and written
+//! (`draft.rs`). The file is then read back once, for the checksums of the manifest, and the
+//! manifest is put in place (`commit.rs`). Dropping the build leaves the old state.
+//! Not here: when an index is built (`functions.rs`).
+//! Bounds: memory as for the sort, and one row group of entries in the writer.
 
 use std::sync::Arc;
 
@@ -58,9 +58,9 @@ pub(super) struct Order<'a> {
     pub(super) name: &'a str,
     pub(super) table: &'a str,
     pub(super) column: &'a str,
-    /// What it replaces.
+    /// The index that the new one replaces.
     pub(super) old: Option<&'a Arc<Index>>,
-    /// Without an old one: that one of this name exists is no error.
+    /// If no index is replaced: whether an existing index of this name is no error.
     pub(super) if_not_exists: bool,
 }
 
@@ -72,12 +72,12 @@ struct Place<'a> {
 }
 
 impl Order<'_> {
-    /// Builds it; `None` if there is one and that is no error.
+    /// Builds the index; `None` if one of this name exists and that is no error.
     ///
     /// # Errors
-    /// `Plan` for a table that is no Parquet table, a column that is not there or has no order, an
-    /// index that exists or is being built; what reading and sorting say; what writing says, with
-    /// the index and the folder named.
+    /// `Plan` for a table that is no Parquet table, a column that does not exist or has no order,
+    /// an index that exists or is being built; errors of reading and sorting; errors of writing,
+    /// which name the index and the folder.
     pub(super) async fn build(&self) -> Result<Option<Arc<Index>>> {
         let table = self.table().await?;
         let scan = self.scan(&table).await?;
@@ -93,7 +93,7 @@ impl Order<'_> {
         let building = indexes.begin_building(&folder, self.name)?;
         let store = self.state.runtime_env().object_store(&folder.store)?;
         if self.old.is_none() {
-            // Another process may have made one since.
+            // Another process may have made one meanwhile.
             let found = indexes.look_up(&folder, self.name, &store).await;
             if found
                 .map_err(|reason| self.in_the_way(&folder, &reason))?
@@ -126,7 +126,7 @@ impl Order<'_> {
         }
     }
 
-    /// The data of the index, with the manifest that is to name it.
+    /// Writes the data of the index as a draft; returns it with the manifest that is to name it.
     async fn data(
         &self,
         scan: &ScanPlan,
@@ -175,7 +175,7 @@ impl Order<'_> {
         }
     }
 
-    /// All entries in their order: what is kept, merged with those of the other files; and a
+    /// All entries in their order: the kept ones, merged with those of the other files; and a
     /// manifest that names the files.
     async fn entries(
         &self,
@@ -226,7 +226,7 @@ impl Order<'_> {
         execute_stream(Arc::new(merge), self.state.task_ctx())
     }
 
-    /// There is an index of this name.
+    /// The answer if an index of this name exists.
     fn exists(&self) -> Result<Option<Arc<Index>>> {
         if self.if_not_exists {
             return Ok(None);
@@ -235,7 +235,7 @@ impl Order<'_> {
         Err(DataFusionError::Plan(text))
     }
 
-    /// There is a manifest of this name, but not one that can be used.
+    /// The error if a manifest of this name exists that cannot be used.
     fn in_the_way(&self, folder: &Folder, reason: &str) -> DataFusionError {
         let reason = format!(
             "{}: {reason}",
@@ -247,7 +247,7 @@ impl Order<'_> {
         unwritten(self.name, folder, reason)
     }
 
-    /// Reads the data back for what the manifest says of it.
+    /// Reads the data back, for its sizes and checksums in the manifest.
     async fn seal(&self, manifest: &mut Manifest, path: &Path, place: &Place<'_>) -> Result<()> {
         let pool = self.resources.pool(&self.settings());
         let version = FileVersion::from(&place.store.head(path).await?);
@@ -267,7 +267,7 @@ impl Order<'_> {
         Ok(())
     }
 
-    /// The table to be indexed. Views are none: what their columns are called says nothing about
+    /// The table to be indexed. Views are refused: the names of their columns say nothing about
     /// files.
     async fn table(&self) -> Result<Arc<dyn TableProvider>> {
         let reference = TableReference::parse_str(self.table);
@@ -291,8 +291,8 @@ impl Order<'_> {
         ))
     }
 
-    /// Where the index is to be: where it was, in the folder that the session names, or beside the
-    /// table.
+    /// The folder of the index: that of the old index, the one that the session names, or the one
+    /// beside the table.
     async fn folder(&self, table: &Arc<dyn TableProvider>) -> Result<Folder> {
         let files = table.downcast_ref::<ListingTable>();
         let files = files.ok_or_else(|| self.nothing_to_index())?;
@@ -357,7 +357,7 @@ impl Order<'_> {
     }
 }
 
-/// Types of which every value has a place and that Parquet keeps bounds of.
+/// Types whose values are all ordered, and of which Parquet keeps bounds.
 fn has_order(data_type: &DataType) -> bool {
     let is_decimal = matches!(
         data_type,
@@ -378,7 +378,7 @@ fn covered(running: &Running) -> Vec<CoveredFile> {
         .collect()
 }
 
-/// By key, then position.
+/// The order of entries: by key, then by position.
 fn ordering(schema: &SchemaRef) -> Result<LexOrdering> {
     let ascending = SortOptions {
         descending: false,
@@ -390,10 +390,10 @@ fn ordering(schema: &SchemaRef) -> Result<LexOrdering> {
 }
 
 impl Indexes {
-    /// Removes an index: first its manifest, which is what makes it one.
+    /// Removes an index: first its manifest, without which it is no index.
     ///
     /// # Errors
-    /// What the store says.
+    /// Errors of the store.
     pub(super) async fn drop_index(
         &self,
         store: &Arc<dyn ObjectStore>,
@@ -405,7 +405,8 @@ impl Indexes {
             Err(error) => return Err(error.into()),
         }
         self.remove(index);
-        // Without a manifest nobody asks for it; if it cannot be removed it is only litter.
+        // Without a manifest no query asks for the data; if it cannot be removed, it is only
+        // litter.
         let _ = store.delete(&index.data_path()).await;
         Ok(())
     }

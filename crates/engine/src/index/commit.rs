@@ -1,10 +1,10 @@
 //! How does an index come into being, or not at all?
 //!
-//! Its data is there, as a draft; its manifest is put in place, which is the commit (X1). Once the
-//! put has begun it is carried through, whoever waits for it. From then on the data stays unless it
-//! is certain that no manifest names it: a put that failed on the way back may have worked, so
-//! after one that failed the folder is asked whose manifest is there. The old data goes when the
-//! new manifest is durable (`object_stores/local_store/disk.rs`), and not before.
+//! The data exists as a draft; putting the manifest in place is the commit (X1). Once the put has
+//! begun it is carried through, even if nobody waits for it. From then on the data stays unless it
+//! is certain that no manifest names it: a put that returns an error may have worked, so after an
+//! error the folder is asked whose manifest is there. The old data is removed when the new manifest
+//! is durable (`object_stores/local_store/disk.rs`), and not before.
 //! Not here: how the data is written, and removed if there is no commit (`draft.rs`).
 
 use std::hash::{BuildHasher, RandomState};
@@ -19,15 +19,16 @@ use super::draft::{Draft, carried_through};
 use crate::error::Error;
 use crate::index_catalog::{Folder, Index, Indexes, Manifest};
 
-/// What became of a commit.
+/// The outcome of a commit.
 pub(super) enum Committed {
-    /// The index is there, and known.
+    /// The index is in place, and known.
     Done(Arc<Index>),
-    /// Somebody else's index of this name is there.
+    /// Another build's index of this name is in place.
     Lost,
 }
 
-/// Puts the manifest of a draft in place. Dropped, it has not begun or goes on by itself.
+/// Puts the manifest of a draft in place. If this is dropped, the put has not begun, or it goes on
+/// by itself.
 ///
 /// # Errors
 /// [`Error::IndexWrite`]; the draft is then removed, unless its manifest may be in place.
@@ -72,8 +73,8 @@ async fn put(
         let exists = matches!(error, object_store::Error::AlreadyExists { .. });
         match found {
             Ok(Some(found)) if found == manifest => {
-                // In place, but perhaps not to stay: until that is certain the data of the old
-                // index stays too.
+                // The manifest is in place, but perhaps not durable: until that is certain, the
+                // data of the old index stays too.
                 let again = store.put_opts(&target, sealed, PutMode::Overwrite.into());
                 if again.await.is_err() {
                     return Err(unwritten(name, &folder, error));
@@ -87,12 +88,12 @@ async fn put(
                 draft.remove().await;
                 return Err(unwritten(name, &folder, error));
             }
-            // It may be in place: its data stays.
+            // The manifest may be in place, so its data stays.
             Err(_) => return Err(unwritten(name, &folder, error)),
         }
     }
     if let Some(before) = before.filter(|before| before.data != manifest.data) {
-        // A query that still reads it fails over to scanning.
+        // A query that still reads the old data falls back to scanning.
         let _ = store.delete(&folder.path.clone().join(before.data)).await;
     }
     let index = Index::new(folder, manifest);
@@ -101,7 +102,7 @@ async fn put(
     Ok(Committed::Done(index))
 }
 
-/// An index cannot be written.
+/// The error of an index that cannot be written.
 pub(super) fn unwritten(
     name: &str,
     folder: &Folder,
@@ -114,7 +115,7 @@ pub(super) fn unwritten(
     }))
 }
 
-/// A name for an index's data that no other build has, in whatever process.
+/// A name for an index's data that no other build uses, in any process.
 pub(super) fn data_name(name: &str) -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     let now_ns = since.map_or(0, |since| since.as_nanos());

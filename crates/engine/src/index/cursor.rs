@@ -1,12 +1,12 @@
 //! Which rows does an index name for a predicate?
 //!
-//! The predicate is over the key. Leaves that cannot hold a matching key are left out by
-//! DataFusion's pruning, asked of the page index; those that are left lie side by side for a range,
-//! and are read ahead, twice as many with every step, so that a point query reads one leaf and a
+//! The predicate is over the key. DataFusion's pruning, asked of the page index, excludes the
+//! leaves that cannot hold a matching key. The leaves that are left lie side by side for a range.
+//! They are read ahead, twice as many with every step, so that a point query reads one leaf and a
 //! long range reads at the device's speed. Each leaf's checksum is compared with the manifest's
-//! before it is believed. Entries come in the order of (key, position), or the other way round, for
-//! which leaves are gone through from the last to the first.
-//! Not here: what is done about the rows (`probe/`).
+//! before its entries are used. Entries come in the order of (key, position), or in reverse order;
+//! then leaves are read from the last to the first.
+//! Not here: what is done with the rows (`probe/`).
 //! Bounds: at most [`AHEAD_MAX`] leaves in a read, two reads at once.
 
 use std::cmp::Ordering;
@@ -66,25 +66,25 @@ impl Entries {
     }
 }
 
-/// Goes through the entries that match a predicate.
+/// Reads the entries that match a predicate.
 pub(crate) struct Cursor {
     reader: Arc<LeafReader>,
     /// The leaves that may match, in the order of the cursor.
     wanted: Vec<usize>,
-    /// How many of them were asked for.
+    /// How many of these leaves were asked for.
     asked: usize,
     step: usize,
-    /// Leaves on their way.
+    /// The leaves that are being read.
     coming: Option<SpawnedTask<Result<Vec<Entries>>>>,
     here: std::vec::IntoIter<Entries>,
-    /// A sample that was taken when so many leaves had been asked for.
+    /// A sample, and how many leaves had been asked for when it was taken.
     sampled: Option<(usize, Sample)>,
 }
 
-/// What some leaves name.
+/// The matching entries of some leaves.
 pub(crate) struct Sample {
     entries: Vec<Entries>,
-    /// How many leaves there are for each of them.
+    /// How many unread leaves there are for each leaf of the sample.
     pub(crate) scale: f64,
     /// How long it took to read them.
     pub(crate) took: Duration,
@@ -102,9 +102,9 @@ struct LeafReader {
     index: Arc<Index>,
     pool: BufferPool,
     file: Arc<TableFile>,
-    /// Of one piece each.
+    /// The leaves, of one piece each.
     leaves: Vec<FileChunk>,
-    /// Over the index's columns.
+    /// The predicate, over the index's columns.
     predicate: Arc<dyn PhysicalExpr>,
     schema: SchemaRef,
     key: FieldRef,
@@ -112,12 +112,12 @@ struct LeafReader {
 }
 
 impl Cursor {
-    /// Opens an index for a predicate over one column, which is the index's and of type `key` here,
-    /// to be gone through in this order. No leaf is read yet.
+    /// Opens an index for a predicate over the indexed column alone, which is of type `key` in the
+    /// table. The entries will come in this order. No leaf is read yet.
     ///
     /// # Errors
-    /// The index cannot be read, or is not what was written: then a scan must do. Or its keys are
-    /// of another type, which [`Index::has_keys_of`] knows from now on.
+    /// If the index cannot be read, or is not what was written: then a scan must do. If its keys
+    /// are of another type, which [`Index::has_keys_of`] knows from then on.
     pub(crate) async fn open(
         index: &Arc<Index>,
         pool: &BufferPool,
@@ -202,15 +202,15 @@ impl Cursor {
         }
     }
 
-    /// The index that it goes through.
+    /// The index that the cursor reads.
     pub(crate) fn index(&self) -> &Index {
         &self.reader.index
     }
 
-    /// The next entries, never none at all; `None` at the end. Cancel safe.
+    /// The next entries, at least one; `None` at the end. Cancel safe.
     ///
     /// # Errors
-    /// A leaf cannot be read, or is not what was written.
+    /// If a leaf cannot be read, or is not what was written.
     pub(crate) async fn next(&mut self) -> Result<Option<Entries>> {
         self.begin();
         loop {
@@ -232,8 +232,9 @@ impl Cursor {
         }
     }
 
-    /// The first keys of these of the leaves that may match, as the page index has them: perhaps
-    /// cut off, and so before them, but in order. `None` if it has not all of them.
+    /// The first keys of some of the leaves that may match, from the page index: perhaps cut off,
+    /// and so before the leaves' own keys, but in order. `None` if the page index lacks one of
+    /// them.
     pub(crate) fn first_keys(&self, of: &[usize]) -> Option<ArrayRef> {
         let (smallest, largest) = self.reader.bounds()?;
         let order = self.reader.order;
@@ -245,7 +246,7 @@ impl Cursor {
         (keys.null_count() == 0 && sorted).then_some(keys)
     }
 
-    /// Takes a [`Cursor::sample`] before it is wanted.
+    /// Takes the sample of [`Cursor::sample`] before it is wanted.
     ///
     /// # Errors
     /// As [`Cursor::next`].
@@ -255,8 +256,7 @@ impl Cursor {
         Ok(())
     }
 
-    /// Some leaves that are not read yet, evenly spread; `None` if there are not many more than
-    /// that.
+    /// Reads some of the unread leaves, evenly spread; `None` if there are not many more than that.
     ///
     /// # Errors
     /// As [`Cursor::next`].
@@ -279,14 +279,14 @@ impl Cursor {
         }))
     }
 
-    /// Entries of the leaves that may match, about.
+    /// The number, about, of entries in the leaves that may match.
     pub(crate) fn entries_at_most(&self) -> u64 {
         let all = self.reader.leaves.len().max(1) as u64;
         let each = self.reader.index.manifest.entries.div_ceil(all);
         each * self.wanted.len() as u64
     }
 
-    /// Leaves that may match.
+    /// The number of leaves that may match.
     pub(crate) fn leaves(&self) -> usize {
         self.wanted.len()
     }
@@ -307,8 +307,8 @@ impl Cursor {
 }
 
 impl LeafReader {
-    /// The smallest and the largest key of each leaf, as the page index has them: perhaps cut off,
-    /// and so smaller and larger. `None` if it has not all of them.
+    /// The smallest and the largest key of each leaf, from the page index: perhaps cut off, and so
+    /// smaller and larger than the leaf's own. `None` if the page index lacks one of them.
     fn bounds(&self) -> Option<(ArrayRef, ArrayRef)> {
         let metadata = self.file.metadata();
         let parquet = metadata.file_metadata().schema_descr();
@@ -345,8 +345,8 @@ impl LeafReader {
                 )));
             }
         }
-        // All at once: decoding has threads of its own, and one after the other each leaf would
-        // wait for its turn on them.
+        // All leaves are decoded at once: decoding has threads of its own, and one after the other
+        // each leaf would wait for its turn on them.
         let decoding = (0..leaves.len()).map(|at| read.decode(at, &columns, None));
         let decoded = try_join_all(decoding).await.map_err(external)?;
         let matching = decoded.iter().map(|arrays| {
@@ -390,7 +390,7 @@ fn written_key(file: &TableFile) -> Result<DataType> {
     Ok(schema.field_with_name(KEY)?.data_type().clone())
 }
 
-/// The predicate, its one column read from the index.
+/// The predicate, with its one column read from the index.
 fn over_key(predicate: &Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
     let rewritten = Arc::clone(predicate).transform(|node| {
         Ok(match node.downcast_ref::<Column>() {

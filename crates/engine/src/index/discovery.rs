@@ -1,11 +1,12 @@
 //! When are indexes looked for?
 //!
-//! Those beside a table when the table is made; those in the folder that a session names
-//! (`coscan.index_folder`) before its next query is planned, and again when a table is made. So
-//! what one process built serves the next. One that turned out to be broken is looked up again
-//! before every query, until it is another one or gone; all of them when somebody wants the list. A
-//! table is made by [`Session::register`](crate::Session::register) or by `CREATE EXTERNAL TABLE …
-//! STORED AS PARQUET`.
+//! Indexes beside a table are looked for when the table is made. Indexes in the folder that a
+//! session names (`coscan.index_folder`) are looked for before the session's next query is planned,
+//! and when a table is made. So an index that one process built serves the next process. A broken
+//! index is looked up before every query, until it is replaced or gone; all indexes are looked up
+//! when somebody asks for their list. A table is made by
+//! [`Session::register`](crate::Session::register) or by
+//! `CREATE EXTERNAL TABLE … STORED AS PARQUET`.
 //! Not here: which index a query uses (`probe/plan.rs`).
 
 use std::sync::{Arc, Weak};
@@ -26,7 +27,7 @@ use crate::resources::Resources;
 use crate::settings::Settings;
 use crate::tables::registration;
 
-/// Has a session look for indexes.
+/// Makes a session look for indexes.
 pub(crate) fn look_for_indexes(builder: &mut SessionStateBuilder, resources: &Weak<Resources>) {
     let factories = builder.table_factories().get_or_insert_default();
     if let Some(inner) = factories.remove(PARQUET) {
@@ -41,10 +42,10 @@ pub(crate) fn look_for_indexes(builder: &mut SessionStateBuilder, resources: &We
     }));
 }
 
-/// What DataFusion calls the format in `CREATE EXTERNAL TABLE`.
+/// DataFusion's name of the format in `CREATE EXTERNAL TABLE`.
 const PARQUET: &str = "PARQUET";
 
-/// Makes the indexes of a table known that was just made.
+/// Makes the indexes of a new table known.
 pub(crate) async fn find_indexes(
     indexes: &Indexes,
     session: &dyn Session,
@@ -74,8 +75,9 @@ async fn look_through(indexes: &Indexes, folder: &Folder, runtime: &RuntimeEnv) 
     }
 }
 
-/// An index may have been refreshed, or dropped, by somebody else. One that is open can be used all
-/// the same, as long as its data is there; one that is not is broken.
+/// Looks up indexes that somebody else may have refreshed or dropped. An index that is open can be
+/// used all the same, as long as its data is there. An index that is opened after its data went is
+/// broken.
 pub(crate) async fn look_again(
     indexes: &Indexes,
     runtime: &RuntimeEnv,
@@ -93,11 +95,11 @@ pub(crate) async fn look_again(
     }
 }
 
-/// Plans a query when the indexes in the session's folder are known.
+/// Plans a query once the indexes in the session's folder are known.
 #[derive(Debug)]
 struct Planner {
     resources: Weak<Resources>,
-    /// `None`: DataFusion's own.
+    /// `None` stands for DataFusion's own planner.
     inner: Option<Arc<dyn QueryPlanner + Send + Sync>>,
 }
 

@@ -1,10 +1,10 @@
 //! How is the data of an index written, so that nothing of it is left if it never becomes one?
 //!
-//! Under a name that nothing else has. A request to the store, once begun, is carried through in a
-//! task of its own, for one that is dropped may still be done: a local file comes into being on
-//! another thread, after whatever removes it. So whoever gives a build up is rid of it at once, and
-//! the draft is removed when its last request has ended. A store that never answers keeps the
-//! draft; sorted entries are not held by it.
+//! A draft has a name that nothing else has. A request to the store, once begun, is carried through
+//! in a task of its own, because a dropped request may still be done: a local file is created on
+//! another thread, perhaps after its removal. So a caller that gives a build up need not wait, and
+//! the draft is removed when its last request has ended. If a store never answers, the draft stays;
+//! it holds no sorted entries.
 //! Not here: what makes a draft an index (`commit.rs`), what is written (`build.rs`).
 
 use std::panic::resume_unwind;
@@ -25,28 +25,28 @@ use tokio::runtime::Handle;
 
 use crate::index_catalog::{Claim, KEY, POSITION, is_text, is_whole_number};
 
-/// Entries in a leaf: 4096 of eight bytes or fewer are 16 to 32 KiB, which costs little beside a
+/// Entries in a leaf: 4096 of at most eight bytes are 16 to 32 KiB, which costs little beside a
 /// request, and the page index of a hundred million entries stays at a megabyte.
 const LEAF_ROWS: usize = 4096;
-/// Entries in a row group: as many as the writer holds in memory, some megabytes.
+/// Entries in a row group: the writer holds so many in memory, some megabytes.
 const GROUP_ROWS: usize = 1 << 20;
 
-/// Data that is no index yet. Dropped, it is removed.
+/// Data that is no index yet. Dropping the draft removes the data.
 pub(super) struct Draft {
     store: Arc<dyn ObjectStore>,
     path: Path,
-    /// None once all is written.
+    /// `None` once everything is written.
     writer: Option<AsyncArrowWriter<BufWriter>>,
     keep: bool,
-    /// Held until it is an index or gone.
+    /// Held until the draft is an index or gone.
     claim: Option<Claim>,
 }
 
 impl Draft {
-    /// Nothing is written yet.
+    /// A draft in which nothing is written yet.
     ///
     /// # Errors
-    /// A type of key that Parquet does not have.
+    /// If Parquet does not have the type of the keys.
     pub(super) fn begin(
         store: &Arc<dyn ObjectStore>,
         path: &Path,
@@ -68,15 +68,15 @@ impl Draft {
     /// Appends entries.
     ///
     /// # Errors
-    /// What the store says; the draft is then gone.
+    /// Errors of the store; the draft is then gone.
     pub(super) async fn write(self, entries: RecordBatch) -> Result<Self> {
         self.carry(Some(entries)).await
     }
 
-    /// Everything is written.
+    /// Ends the draft: everything is written.
     ///
     /// # Errors
-    /// What the store says; the draft is then gone.
+    /// Errors of the store; the draft is then gone.
     pub(super) async fn close(self) -> Result<Self> {
         self.carry(None).await
     }
@@ -110,7 +110,7 @@ impl Draft {
         &self.store
     }
 
-    /// From now on it stays, for an index may be of it.
+    /// Keeps the data from now on, because an index may refer to it.
     pub(super) fn keep(&mut self) {
         self.keep = true;
     }
@@ -139,7 +139,7 @@ impl Drop for Draft {
     }
 }
 
-/// What cannot be removed is litter: no manifest names it.
+/// Removes the data. If it cannot be removed it is litter: no manifest names it.
 async fn remove(
     store: Arc<dyn ObjectStore>,
     path: Path,
@@ -151,13 +151,13 @@ async fn remove(
     let _ = store.delete(&path).await;
 }
 
-/// Does it to its end, also when nobody waits for it any longer.
+/// Runs `work` to its end, even if nobody waits for it any longer.
 pub(super) async fn carried_through<T: Send + 'static>(
     work: impl Future<Output = T> + Send + 'static,
 ) -> T {
     match tokio::spawn(work).await {
         Ok(done) => done,
-        // It is never aborted.
+        // The task is never aborted, so it panicked.
         Err(panicked) => resume_unwind(panicked.into_panic()),
     }
 }

@@ -1,8 +1,8 @@
 //! What are the entries of a table's files?
 //!
-//! A cooperative scan of the column, each key with its row's position, without NULL keys; in
+//! A cooperative scan of the column gives each key with its row's position, without NULL keys, in
 //! whatever order chunks come.
-//! Not here: their order (`build.rs`), which files (`merge.rs`).
+//! Not here: the order of entries (`build.rs`), which files are scanned (`merge.rs`).
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -98,9 +98,9 @@ impl fmt::Debug for EntriesOf {
     }
 }
 
-/// Chunk after chunk, batch after batch.
+/// Reads entries chunk after chunk, batch after batch.
 struct EntryStream {
-    /// The scan lives as long.
+    /// Keeps the scan alive.
     _execution: Arc<Execution>,
     running: Arc<Running>,
     first_rows: Arc<[u64]>,
@@ -108,7 +108,7 @@ struct EntryStream {
     progress: Arc<Progress>,
     batch_rows: usize,
     runs: VecDeque<Arc<Run>>,
-    /// The chunk at hand, where its batches begin, and how many of them are done.
+    /// The chunk in hand, the positions of its batches, and how many of them are done.
     chunk: Option<(ChunkLease, Positions, usize)>,
 }
 
@@ -158,7 +158,7 @@ impl EntryStream {
     }
 }
 
-/// The entries of a batch of keys, the first of them at this position.
+/// The entries of a batch of keys, the first of which is at position `first`.
 fn entries_of(schema: &SchemaRef, keys: &ArrayRef, first: u64) -> Result<RecordBatch> {
     let positions = UInt64Array::from_iter_values(first..first + keys.len() as u64);
     let mut columns: Vec<ArrayRef> = vec![Arc::clone(keys), Arc::new(positions)];

@@ -272,7 +272,7 @@ impl fmt::Debug for Work {
     }
 }
 
-/// What is said of an index that was made or dropped; nothing if nothing was to be done.
+/// The row about an index that was made or dropped; no row if there was nothing to do.
 fn row(schema: &SchemaRef, index: Option<&Index>) -> Result<RecordBatch> {
     let manifest = || index.iter().map(|index| &index.manifest);
     let columns: Vec<ArrayRef> = vec![

@@ -1,9 +1,9 @@
 //! Which leaves can hold a key of a list?
 //!
-//! DataFusion's pruning makes a disjunction of a list, one term a key, evaluated recursively: right
-//! for a few keys, a stack overflow for ten thousand. A leaf has a smallest and a largest key, so a
-//! look into the sorted list answers.
-//! Bounds: O(log keys) a leaf.
+//! DataFusion's pruning makes a disjunction of a list, one term per key, and evaluates it
+//! recursively. That is right for a few keys, and a stack overflow for ten thousand. A leaf has a
+//! smallest and a largest key, so a search in the sorted list gives the answer.
+//! Bounds: O(log keys) per leaf.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use datafusion::physical_expr::{PhysicalExpr, split_conjunction};
 /// Lists up to this length are pruned by DataFusion.
 pub(super) const SHORT_LIST_MAX: usize = 20;
 
-/// The longer lists among the conjuncts of a predicate over the key alone: their keys, ascending,
+/// The keys of the longer lists among the conjuncts of a predicate over the key alone: ascending,
 /// without NULL.
 pub(super) fn long_lists(predicate: &Arc<dyn PhysicalExpr>) -> Vec<ArrayRef> {
     let lists = split_conjunction(predicate).into_iter();
@@ -34,13 +34,13 @@ fn keys(conjunct: &Arc<dyn PhysicalExpr>) -> Option<ArrayRef> {
         .map(|value| Some(value.downcast_ref::<Literal>()?.value().clone()))
         .collect();
     let values = values?.into_iter().filter(|value| !value.is_null());
-    // A list of nothing but NULL is true of no row, which the evaluation finds out.
+    // A list with only NULLs is true for no row, which the evaluation finds out.
     let keys = ScalarValue::iter_to_array(values).ok()?;
     sort(&keys, None).ok()
 }
 
 /// For each leaf, whether a key of the list lies between its smallest and its largest key; true
-/// where those are not known.
+/// where these are unknown.
 pub(super) fn may_hold(keys: &ArrayRef, smallest: &ArrayRef, largest: &ArrayRef) -> Vec<bool> {
     let leaves = smallest.len();
     let ascending = SortOptions::default();
@@ -86,7 +86,7 @@ mod tests {
         let largest = leaf([Some(-1), Some(0), Some(19), Some(20), Some(400), Some(3)]);
         let holds = may_hold(&keys, &smallest, &largest);
         assert_eq!(holds, [false, true, false, true, false, true]);
-        // Another type: no answer.
+        // Bounds of another type give no answer.
         let texts: ArrayRef = Arc::new(StringArray::from(vec!["a"]));
         assert_eq!(may_hold(&keys, &texts, &texts), [true]);
     }

@@ -20,7 +20,7 @@ pub(super) async fn open(
     version: &FileVersion,
 ) -> Result<Arc<TableFile>> {
     let files = pool.shared().files();
-    // Into which chunks it falls does not matter: it is read leaf by leaf.
+    // The division of the file into chunks does not matter: it is read leaf by leaf.
     let mut opened = files
         .open(store, std::slice::from_ref(version), CHUNK_BYTES_DEFAULT)
         .await
@@ -30,7 +30,7 @@ pub(super) async fn open(
         .ok_or_else(|| DataFusionError::Internal("a file was opened and is not there".to_owned()))
 }
 
-/// The leaves, in order: the pages of the first column, a piece each.
+/// The leaves, in order: the pages of the first column, one piece each.
 pub(super) fn leaves(file: &TableFile) -> Vec<FileChunk> {
     let metadata = file.metadata();
     let mut leaves = Vec::new();
@@ -77,7 +77,7 @@ pub(super) fn leaves_end(file: &TableFile) -> u64 {
         .unwrap_or(0)
 }
 
-/// CRC-32 of what follows the leaves.
+/// The CRC-32 of what follows the leaves.
 pub(super) async fn tail_crc32(file: &TableFile, leaves_end: u64) -> Result<u32> {
     let version = file.version();
     let tail = leaves_end..version.size;

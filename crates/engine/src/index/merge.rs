@@ -1,10 +1,10 @@
-//! How does REFRESH keep what an index has?
+//! Which entries of an index does REFRESH keep?
 //!
-//! Where files were only added, an index's entries are still those of its files, and still sorted:
-//! they are read back, leaf by leaf and checksum by checksum, and merged with the sorted entries of
-//! the new files. The new files' positions follow the old ones', so no position changes, wherever
-//! the files stand in their folder: a position means what the manifest says. Where a file changed
-//! or went, or the index turns out to be damaged, all is built anew.
+//! If files were only added, the entries of an index are still those of its files, and still
+//! sorted. They are read back, leaf by leaf and checksum by checksum, and merged with the sorted
+//! entries of the new files. The positions of new files follow the old ones, so no position
+//! changes, wherever the files are in their folder: a position means what the manifest says. If a
+//! file changed or is gone, or the index turns out to be damaged, everything is built anew.
 //! Not here: reading and sorting new files (`build.rs`).
 
 use std::fmt;
@@ -31,8 +31,8 @@ use super::cursor::{ASCENDING, Cursor, Entries};
 use crate::index_catalog::Index;
 use crate::read::scan::ScanPlan;
 
-/// Whether all files of an index are there as they were, and the column has its type, so that its
-/// entries can be kept.
+/// Whether all files of an index exist unchanged, and the column has the type of the keys, so that
+/// the entries can be kept.
 pub(super) fn can_keep(index: &Index, scan: &ScanPlan) -> bool {
     let covered = scan.files.iter().filter(|file| covers(index, scan, file));
     let of_its_type = index.has_keys_of(scan.schema.field(0).data_type());
@@ -45,13 +45,13 @@ fn covers(index: &Index, scan: &ScanPlan, file: &PartitionedFile) -> bool {
     first_row.is_some()
 }
 
-/// The entries of an index, in their order. Clones are the same.
+/// The entries of an index, in their order. Clones share their state.
 #[derive(Clone)]
 pub(super) struct KeptEntries {
     pub(super) index: Arc<Index>,
     pool: BufferPool,
     store: Arc<dyn ObjectStore>,
-    /// They cannot be had.
+    /// Whether the entries could not be read.
     failed: Arc<AtomicBool>,
 }
 
@@ -65,7 +65,7 @@ impl KeptEntries {
         }
     }
 
-    /// Whether it was they that could not be had.
+    /// Whether the entries could not be read.
     pub(super) fn failed(&self) -> bool {
         self.failed.load(Ordering::Relaxed)
     }
@@ -98,7 +98,7 @@ impl KeptEntries {
     }
 }
 
-/// The one partition of what is kept.
+/// The one partition of the kept entries.
 struct KeptStream {
     kept: KeptEntries,
     schema: SchemaRef,

@@ -7,12 +7,12 @@
 //! | `functions.rs` | how such a statement runs inside a DataFusion plan |
 //! | `build.rs` | how an index is built |
 //! | `entries.rs` | what the entries of a table's files are |
-//! | `merge.rs` | what REFRESH keeps |
-//! | `draft.rs` | how its data is written, and removed |
-//! | `commit.rs` | how it comes into being, or not at all |
-//! | `discovery.rs` | when they are looked for |
+//! | `merge.rs` | which entries REFRESH keeps |
+//! | `draft.rs` | how the data of an index is written, and removed |
+//! | `commit.rs` | how an index comes into being, or not at all |
+//! | `discovery.rs` | when indexes are looked for |
 //! | `cursor.rs` | which rows an index names |
-//! | `leaves.rs` | where the leaves of its data are |
+//! | `leaves.rs` | where the leaves of an index's data are |
 //! | `key_list.rs` | which leaves can hold a key of a list |
 //!
 //! An index is a Parquet file of (key, position), sorted by both: its footer is the root, its page

@@ -1,8 +1,9 @@
-//! Which statements are about indexes, and what they ask for.
+//! Which statements are about indexes, and what do they ask for?
 //!
 //! DataFusion plans `CREATE INDEX` but runs it nowhere, refuses `DROP INDEX`, and does not know the
-//! others. So such a statement is turned into a query of a table function of ours (`functions.rs`)
-//! before DataFusion sees it; what the function returns is what the statement returns.
+//! other statements. So such a statement is turned into a query of one of Coscan's table functions
+//! (`functions.rs`) before DataFusion sees it. The result of the function is the result of the
+//! statement.
 
 use datafusion::error::{DataFusionError, Result};
 use datafusion::sql::sqlparser::ast::{
@@ -21,24 +22,24 @@ const DIALECT: PostgreSqlDialect = PostgreSqlDialect {};
 pub struct IndexStatement {
     /// The query that carries it out.
     pub query: String,
-    /// What a client is told that it has done, as PostgreSQL has it; `None` if its answer is rows.
+    /// The command tag for the client, as in PostgreSQL; `None` if the answer is rows.
     pub tag: Option<&'static str>,
 }
 
-/// The statement about indexes that a text is; `None` for any other statement.
+/// The statement about indexes that a text is; `None` if it is another statement.
 ///
 /// | statement | |
 /// |---|---|
 /// | `CREATE INDEX [IF NOT EXISTS] name ON table (column)` | builds an index |
-/// | `REFRESH INDEX name` | builds it again, over the table's files as they are now |
+/// | `REFRESH INDEX name` | builds it anew, over the table's files as they are now |
 /// | `DROP INDEX [IF EXISTS] name` | removes it |
 /// | `SHOW INDEXES` | `SELECT * FROM coscan.indexes` |
 ///
 /// # Errors
-/// `Plan` for one that asks for what there is not: several columns, UNIQUE, a partial index; and
-/// for several statements ([`split_statements`](crate::split_statements) cuts them).
+/// `Plan` for a statement that asks for something unsupported: several columns, UNIQUE, a partial
+/// index; and for several statements ([`split_statements`](crate::split_statements) cuts them).
 pub fn index_statement(sql: &str) -> Result<Option<IndexStatement>> {
-    // Most statements are told by their first two words; of the others every token is looked at.
+    // The first two words rule out most statements; every token of the others is read.
     let [first, second] = first_words(sql).map(str::to_ascii_uppercase);
     let words = (first.as_str(), second.as_str());
     if !FIRST_WORDS.contains(&words) {
@@ -51,7 +52,7 @@ pub fn index_statement(sql: &str) -> Result<Option<IndexStatement>> {
 }
 
 fn about_index(sql: &str) -> Result<Option<IndexStatement>> {
-    // What cannot be read is for DataFusion's parser to complain about.
+    // If the text cannot be read, DataFusion's parser is to report the error.
     let Ok(mut tokens) = Tokenizer::new(&DIALECT, sql).tokenize() else {
         return Ok(None);
     };
@@ -86,7 +87,7 @@ const FIRST_WORDS: &[(&str, &str)] = &[
     ("DROP", "INDEX"),
 ];
 
-/// `REFRESH INDEX`, of which the parser does not know.
+/// `REFRESH INDEX`, which the parser does not know.
 fn refresh(name: Vec<Token>) -> Result<IndexStatement> {
     let mut parser = Parser::new(&DIALECT).with_tokens(name);
     let name = parser.parse_object_name(false).map_err(syntax)?;

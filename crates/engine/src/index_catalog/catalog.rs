@@ -1,11 +1,11 @@
 //! Which indexes are there?
 //!
-//! An index belongs to files, not to a table's name: whoever scans a file that it covers, at the
+//! An index belongs to files, not to a table's name: a scan of a file that the index covers, at the
 //! version that it covers, may use it.
-//! Not here: where and when they are looked for (`folder.rs`, `discovery.rs`), building
+//! Not here: where and when indexes are looked for (`folder.rs`, `discovery.rs`), building
 //! (`build.rs`), which index a query uses (`probe/plan.rs`).
 //! C1: the manifest on disk decides; an index that was found broken stays listed, with the reason,
-//! and is used no more until REFRESH mends it.
+//! and is not used until REFRESH mends it.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -30,11 +30,11 @@ use crate::error::innermost;
 pub(crate) struct Index {
     pub(crate) folder: Folder,
     pub(crate) manifest: Manifest,
-    /// Why it cannot be used.
+    /// Why the index cannot be used; `None` if it can be.
     broken: Mutex<Option<String>>,
-    /// Its footer and page indexes were found to be those that were written.
+    /// Whether its footer and page indexes were found to be as they were written.
     pub(crate) verified: AtomicBool,
-    /// The type of its keys, as the data says, once it was opened.
+    /// The type of its keys according to the data, once that was opened.
     pub(crate) key: OnceLock<DataType>,
 }
 
@@ -54,7 +54,7 @@ impl Index {
         self.folder.path.clone().join(self.manifest.data.as_str())
     }
 
-    /// What messages call it.
+    /// The index's name in messages.
     pub(crate) fn display(&self) -> String {
         format!(
             "index {} ({}/{})",
@@ -64,8 +64,8 @@ impl Index {
         )
     }
 
-    /// Whether its keys are in the order of values of this type, and compare with them; true if
-    /// nobody knows: the manifest is an old one, and its data was not opened yet.
+    /// Whether its keys have the order of values of this type, and compare with them; true if that
+    /// is unknown, because the manifest is an old one and the data was not opened yet.
     pub(crate) fn has_keys_of(&self, column: &DataType) -> bool {
         match self.key.get() {
             Some(written) => is_ordered_alike(written, column),
@@ -73,7 +73,7 @@ impl Index {
         }
     }
 
-    /// It cannot be used. Says so once in the log.
+    /// Marks the index as broken. The log gets the first reason only.
     pub(crate) fn set_broken(&self, reason: &str) {
         let mut broken = self.broken.lock();
         if broken.is_none() {
@@ -86,7 +86,7 @@ impl Index {
         }
     }
 
-    /// Why it cannot be used, if so.
+    /// Why the index cannot be used; `None` if it can be.
     pub(crate) fn broken(&self) -> Option<String> {
         self.broken.lock().clone()
     }
@@ -104,16 +104,16 @@ pub(crate) struct Indexes {
 }
 
 impl Indexes {
-    /// All of them, by folder and name.
+    /// All indexes, by folder and name.
     pub(crate) fn all(&self) -> Vec<Arc<Index>> {
         self.known.lock().values().cloned().collect()
     }
 
-    /// The one of this name, if there is one; of several, the one in the folder that the session
+    /// The index of this name, if there is one; of several, the one in the folder that the session
     /// names.
     ///
     /// # Errors
-    /// `Plan` if there are several and none of them there.
+    /// `Plan` if there are several and none of them is in that folder.
     pub(crate) fn named(
         &self,
         name: &str,
@@ -155,8 +155,8 @@ impl Indexes {
         self.known.lock().remove(&key);
     }
 
-    /// Reads the manifests in a folder, and removes what killed processes have left there. One that
-    /// cannot be read is left out, with a word in the log.
+    /// Learns the indexes whose manifests are in a folder, and removes what killed processes have
+    /// left there. A manifest that cannot be read is left out, and logged.
     pub(crate) async fn discover(&self, folder: &Folder, store: &Arc<dyn ObjectStore>) {
         litter::sweep(folder);
         let listed: Vec<_> = match store.list(Some(&folder.path)).try_collect::<Vec<_>>().await {
@@ -173,7 +173,7 @@ impl Indexes {
             }
             match read(store, &file.location).await {
                 Ok(Some(manifest)) => self.learn(folder, manifest),
-                // Dropped meanwhile.
+                // The index was dropped meanwhile.
                 Ok(None) => {}
                 Err(reason) => log::warn!("{}/{name}: {reason}", folder.display()),
             }
@@ -181,10 +181,10 @@ impl Indexes {
     }
 
     /// The manifest of this name that is in a folder now, whoever put it there; its index is known
-    /// from now on.
+    /// from then on.
     ///
     /// # Errors
-    /// Why it cannot be read, or is none.
+    /// Why it cannot be read, or is no manifest.
     pub(crate) async fn look_up(
         &self,
         folder: &Folder,
@@ -198,7 +198,8 @@ impl Indexes {
         Ok(found)
     }
 
-    /// An index that is known as it is stays what it is, broken or not.
+    /// Makes an index known. If it is known with the same manifest, it stays as it is, broken or
+    /// not.
     fn learn(&self, folder: &Folder, manifest: Manifest) {
         let current = self.at(folder, &manifest.name);
         if current.is_none_or(|index| index.manifest != manifest) {
@@ -206,7 +207,7 @@ impl Indexes {
         }
     }
 
-    /// Those that are being built.
+    /// The indexes that are being built.
     pub(crate) fn builds(&self) -> Vec<IndexBuild> {
         let building = self.building.lock();
         let builds = building.iter();
@@ -215,10 +216,10 @@ impl Indexes {
             .collect()
     }
 
-    /// The right to build an index; held until dropped.
+    /// Takes the right to build an index, which is held until it is dropped.
     ///
     /// # Errors
-    /// `Plan` if somebody else in this process has it.
+    /// `Plan` if another build in this process has it.
     pub(crate) fn begin_building(
         self: &Arc<Self>,
         folder: &Folder,
@@ -255,10 +256,10 @@ impl Drop for Building {
     }
 }
 
-/// An index of twenty billion rows has a manifest of half of it.
+/// The largest manifest that is read; an index of twenty billion rows has one of half this size.
 const MANIFEST_BYTES_MAX: u64 = 128 << 20;
 
-/// The manifest at a path; `None` if there is nothing.
+/// The manifest at a path; `None` if there is none.
 async fn read(store: &Arc<dyn ObjectStore>, path: &Path) -> Result<Option<Manifest>, String> {
     let bytes = match store.get(path).await {
         Ok(answer) if answer.meta.size > MANIFEST_BYTES_MAX => {

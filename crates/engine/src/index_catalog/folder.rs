@@ -1,8 +1,8 @@
 //! Where are indexes kept?
 //!
-//! In the folder `_coscan` beside a table's files, or in the one that `coscan.index_folder` names:
-//! for tables that nobody may write beside.
-//! Not here: when they are looked for (`discovery.rs`).
+//! In the folder `_coscan` beside a table's files, or in the folder that `coscan.index_folder`
+//! names, for tables that nobody may write beside.
+//! Not here: when indexes are looked for (`discovery.rs`).
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    /// The folder that a table's files are in; of a table of several places, that of the first.
+    /// The folder that a table's files are in; for a table of several places, the first place.
     ///
     /// # Errors
     /// If the table's store is not known.
@@ -43,7 +43,7 @@ impl Folder {
             ));
         };
         let mut path = url.prefix().clone();
-        // Without a slash at its end it may be either.
+        // A path without a slash at its end may be a file or a folder.
         if !url.is_collection() && runtime.object_store(url)?.head(&path).await.is_ok() {
             let mut parts: Vec<_> = path.parts().collect();
             parts.pop();
@@ -55,7 +55,7 @@ impl Folder {
         })
     }
 
-    /// Where the indexes of files in this folder are kept, unless another one is named.
+    /// The folder for indexes of files in this folder, unless another one is named.
     pub(crate) fn beside(&self) -> Self {
         Self {
             store: self.store.clone(),
@@ -67,7 +67,7 @@ impl Folder {
         self.path.clone().join(format!("{name}{MANIFEST_SUFFIX}"))
     }
 
-    /// As people write it.
+    /// The folder as people write it.
     pub(crate) fn display(&self) -> String {
         match self.store.as_str() {
             "file:///" => format!("/{}", self.path),
@@ -76,13 +76,13 @@ impl Folder {
     }
 }
 
-/// The folder that `coscan.index_folder` names. Clones are the same one.
+/// The folder that `coscan.index_folder` names. Clones share their state.
 #[derive(Clone, Debug)]
 pub(crate) struct NamedFolder {
-    /// As it was named.
+    /// The name as it was given.
     pub(crate) name: String,
     pub(crate) folder: Folder,
-    /// Set when its indexes are known.
+    /// Set once its indexes are known.
     pub(crate) looked_through: Arc<OnceCell<()>>,
 }
 
@@ -90,7 +90,7 @@ impl NamedFolder {
     /// The folder that a path or URL names. A local one is made if it is not there.
     ///
     /// # Errors
-    /// If it cannot be made, or is none.
+    /// If the folder cannot be made, or the name is not a folder's.
     pub(crate) fn new(name: &str) -> Result<Self> {
         let wrong = |reason: &dyn std::fmt::Display| {
             DataFusionError::Configuration(format!("coscan.index_folder: {name}: {reason}"))

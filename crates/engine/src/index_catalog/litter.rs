@@ -1,13 +1,14 @@
 //! What becomes of a draft whose process was killed?
 //!
-//! Who writes one in a local folder holds a lock file beside it, `….index.lock`, until it is an
-//! index or gone. A lock file that nobody holds is that of a process that was killed: whoever looks
-//! through the folder next removes it, and the data, if no manifest names them. The lock is taken
-//! first and the manifests are read then, for the killed process may have committed.
-//! Not here: stores other than local ones, which have no locks; what is left there no manifest
-//! names, and it costs space only.
-//! L2: data is removed only with its lock held, and if each manifest in the folder was read and
-//! names other data.
+//! A process that writes a draft in a local folder holds a lock file beside it, `….index.lock`,
+//! until the draft is an index or gone. A lock file that nobody holds belongs to a process that was
+//! killed. The next process that looks through the folder removes it, and the data unless a
+//! manifest names them. It takes the lock first and reads the manifests then, because the killed
+//! process may have committed.
+//! Not here: stores that are not local, which have no locks. No manifest names the data left there,
+//! and it costs only space.
+//! L2: data is removed only with its lock held, and only if each manifest in the folder was read
+//! and names other data.
 
 use std::collections::HashSet;
 use std::fs;
@@ -19,11 +20,11 @@ use super::folder::{Folder, MANIFEST_SUFFIX};
 use super::manifest::Manifest;
 use coscan_storage::litter::Lock;
 
-/// What data files end in, and what their lock files end in beyond that.
+/// How the names of data files end, and what the names of their lock files add to them.
 const DATA_SUFFIX: &str = ".index";
 const LOCK_SUFFIX: &str = ".lock";
 
-/// A draft's lock file. Dropped, it is removed: the draft is an index, or gone.
+/// A draft's lock file. Dropping the claim removes the file: the draft is an index, or gone.
 #[derive(Debug)]
 pub(crate) struct Claim {
     path: PathBuf,
@@ -31,11 +32,11 @@ pub(crate) struct Claim {
 }
 
 impl Claim {
-    /// For the data of this name, which is not there yet; `None` where there are no locks.
+    /// Claims the data of this name, which does not exist yet; `None` where there are no locks.
     pub(crate) fn new(folder: &Folder, data: &str) -> Option<Self> {
         let folder = local(folder)?;
-        // The first index makes the folder; that above it is the table's. Whether this fails the
-        // lock tells.
+        // The first index makes the folder; the folder above it is the table's. If this fails, the
+        // lock fails too.
         let _ = fs::create_dir(&folder);
         let path = folder.join(format!("{data}{LOCK_SUFFIX}"));
         match Lock::create(&path) {
@@ -78,7 +79,7 @@ pub(super) fn sweep(folder: &Folder) {
     };
     for (data, _lock) in &left {
         if !named.contains(data) {
-            // A store's own drafts are called data#1.
+            // The local store names its own drafts data#1.
             let draft = format!("{data}#");
             for name in all.iter().filter(|n| *n == data || n.starts_with(&draft)) {
                 let path = folder.join(name);
@@ -92,7 +93,8 @@ pub(super) fn sweep(folder: &Folder) {
     }
 }
 
-/// The data files that are indexes'; `None` if a manifest cannot be read, for it may name any.
+/// The data files that manifests name; `None` if a manifest cannot be read, because it may name
+/// any.
 fn data_of_manifests(folder: &Path, names: &[String]) -> Option<HashSet<String>> {
     let manifests = names.iter().filter(|name| name.ends_with(MANIFEST_SUFFIX));
     let data = manifests.map(|name| {
@@ -109,7 +111,7 @@ fn names(folder: &Path) -> Vec<String> {
         .collect()
 }
 
-/// The folder, if it is one of this machine.
+/// The folder's path, if it is on this machine.
 fn local(folder: &Folder) -> Option<PathBuf> {
     if folder.store.as_str() != "file:///" {
         return None;

@@ -1,11 +1,11 @@
-//! What is written about an index, and how damage is noticed.
+//! What is written about an index, and how is damage noticed?
 //!
 //! An index is two files in one folder: `NAME.index.json`, the manifest, and the Parquet file that
-//! it names. The data is written first, under a name of its own; putting the manifest in place is
-//! the commit, so whoever reads sees the old index or the new one, and a crash leaves the old. The
-//! manifest has the CRC-32 of each leaf, of the data's footer and page indexes, and of itself: a
-//! flipped bit in an index would else lose rows without a word.
-//! Not here: where the folder is (`catalog.rs`).
+//! it names. The data is written first, under a name of its own. Putting the manifest in place is
+//! the commit, so a reader sees the old index or the new one, and a crash leaves the old one. The
+//! manifest has the CRC-32 of each leaf, of the data's footer and page indexes, and of itself:
+//! otherwise a flipped bit in an index would lose rows silently.
+//! Not here: where the folder is (`folder.rs`).
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub(crate) const KEY: &str = "key";
 /// See [`KEY`].
 pub(crate) const POSITION: &str = "position";
 
-/// Types of text: all in one order.
+/// Types of text, which all have one order.
 const TEXTS: [DataType; 3] = [DataType::Utf8, DataType::LargeUtf8, DataType::Utf8View];
 
 pub(crate) fn is_text(data_type: &DataType) -> bool {
@@ -38,7 +38,7 @@ pub(crate) fn is_whole_number(data_type: &DataType) -> bool {
         )
 }
 
-/// Whether keys of one type are in the other's order, and compare with its values.
+/// Whether keys of one type have the order of the other type, and compare with its values.
 pub(crate) fn is_ordered_alike(written: &DataType, key: &DataType) -> bool {
     written == key || (is_text(written) && is_text(key))
 }
@@ -46,7 +46,7 @@ pub(crate) fn is_ordered_alike(written: &DataType, key: &DataType) -> bool {
 /// The only format there is.
 const FORMAT: u32 = 1;
 
-/// Everything that is known of an index without opening it.
+/// Everything that is known of an index without opening its data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Manifest {
     format: u32,
@@ -56,21 +56,21 @@ pub(crate) struct Manifest {
     pub(crate) table: String,
     /// The indexed column.
     pub(crate) column: String,
-    /// The type of its keys, as Arrow shows it. None in manifests of versions that did not write
-    /// it: then the data tells when it is opened.
+    /// The type of the keys, as Arrow shows it. `None` in manifests of versions that did not write
+    /// it: then the data gives it when it is opened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     key: Option<String>,
     /// The files that it covers, in the order of their rows' positions.
     pub(crate) files: Vec<CoveredFile>,
-    /// Entries: rows of which the key is not NULL.
+    /// The number of entries: rows whose key is not NULL.
     pub(crate) entries: u64,
     /// The data file's name within the folder.
     pub(crate) data: String,
-    /// Its size in bytes.
+    /// The data file's size in bytes.
     pub(crate) bytes: u64,
-    /// Where its last leaf ends: from here on there is the page index and the footer.
+    /// Where the last leaf ends: the page index and the footer follow.
     pub(crate) leaves_end: u64,
-    /// CRC-32 of what follows.
+    /// CRC-32 of what follows the last leaf.
     pub(crate) tail_crc32: u32,
     /// CRC-32 of each leaf, in order.
     pub(crate) leaves_crc32: Vec<u32>,
@@ -85,11 +85,11 @@ pub(crate) struct CoveredFile {
     size: u64,
     modified_ns: i64,
     e_tag: Option<String>,
-    /// Its rows.
+    /// Its number of rows.
     pub(crate) rows: u64,
 }
 
-/// A manifest on its way to disk.
+/// A manifest as it is on disk.
 #[derive(Serialize, Deserialize)]
 struct Sealed {
     manifest: Manifest,
@@ -121,9 +121,9 @@ impl Manifest {
         }
     }
 
-    /// Whether its keys are in the order of values of this type, and compare with them; true if it
-    /// does not say. A table may be declared with other types than its files have, and another
-    /// session's table of the same files with those of the index.
+    /// Whether the keys have the order of values of this type, and compare with them; true if the
+    /// manifest does not say. A table may be declared with other types than its files have, and
+    /// another session's table of the same files may have the types of the index.
     pub(crate) fn has_keys_of(&self, column: &DataType) -> bool {
         let is = |written: &String, data_type: &DataType| *written == data_type.to_string();
         self.key.as_ref().is_none_or(|written| {
@@ -131,7 +131,7 @@ impl Manifest {
         })
     }
 
-    /// The position of the first row of a file at this version; `None` if it is not covered.
+    /// The position of the first row of a file at this version; `None` if the file is not covered.
     pub(crate) fn first_row(&self, store: &str, version: &FileVersion) -> Option<u64> {
         let mut position = 0;
         for file in &self.files {
@@ -143,7 +143,7 @@ impl Manifest {
         None
     }
 
-    /// Whether any file that it covers is, or was, in this folder.
+    /// Whether a file that the index covers is, or was, in this folder.
     pub(crate) fn covers_some_in(&self, folder: &Folder) -> bool {
         let store = trimmed(folder.store.as_str());
         self.files.iter().any(|file| {
@@ -152,18 +152,18 @@ impl Manifest {
         })
     }
 
-    /// The position of the first row of each of these files, all of them covered.
+    /// The position of the first row of each of these files, which are all covered.
     pub(crate) fn first_rows(&self, files: &[Arc<TableFile>]) -> Arc<[u64]> {
         let first_row = |file: &Arc<TableFile>| self.first_row(file.store(), file.version());
-        // A file that is not covered would be a fault of whoever asks: its rows are never asked for
-        // by position.
+        // A file that is not covered would be the caller's fault, and gets 0: its rows are never
+        // asked for by position.
         files
             .iter()
             .map(|file| first_row(file).unwrap_or(0))
             .collect()
     }
 
-    /// As bytes to be written.
+    /// The manifest as bytes to be written.
     pub(crate) fn seal(self) -> Result<Vec<u8>, String> {
         let crc32 = self.crc32()?;
         let sealed = Sealed {
@@ -173,10 +173,10 @@ impl Manifest {
         serde_json::to_vec_pretty(&sealed).map_err(|error| error.to_string())
     }
 
-    /// From bytes that were read.
+    /// A manifest from bytes that were read.
     ///
     /// # Errors
-    /// Why they are no manifest, or not the one that was written.
+    /// Why the bytes are no manifest, or not the one that was written.
     pub(crate) fn open(bytes: &[u8]) -> Result<Self, String> {
         let sealed: Sealed = serde_json::from_slice(bytes)
             .map_err(|error| format!("not the manifest of an index: {error}"))?;
@@ -195,8 +195,8 @@ impl Manifest {
         Ok(sealed.manifest)
     }
 
-    /// Positions of rows can be added up, and an index has no more entries than its files have
-    /// rows.
+    /// Whether the numbers of rows can be added up, the index has no more entries than its files
+    /// have rows, and the leaves end within the data.
     fn is_consistent(&self) -> bool {
         let mut rows = self.files.iter().map(|file| file.rows);
         let rows = rows.try_fold(0, u64::checked_add);
@@ -231,7 +231,7 @@ impl CoveredFile {
     }
 }
 
-/// Years beyond 2262 are all alike.
+/// Times after the year 2262 are all equal.
 fn saturating(nanoseconds: i128) -> i64 {
     i64::try_from(nanoseconds).unwrap_or(i64::MAX)
 }

@@ -3,12 +3,12 @@
 //! | file | what it answers |
 //! |---|---|
 //! | `catalog.rs` | which indexes there are |
-//! | `folder.rs` | where they are kept |
+//! | `folder.rs` | where indexes are kept |
 //! | `manifest.rs` | what is written about an index, and how damage is noticed |
 //! | `litter.rs` | what becomes of drafts whose process was killed |
 //! | `progress.rs` | how far builds are |
 //!
-//! Not here: making, reading and looking for them (`index/`). Contract: `docs/design/index.md`.
+//! Not here: making, reading and looking for indexes (`index/`). Contract: `docs/design/index.md`.
 
 mod catalog;
 mod folder;

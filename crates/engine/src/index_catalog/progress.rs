@@ -1,7 +1,7 @@
 //! How far are the indexes that are being built?
 //!
-//! First all rows are read and sorted, then their entries are written. Whoever wants to show it
-//! asks ([`Engine::index_builds`](crate::Engine::index_builds)); a build only counts.
+//! First all rows are read and sorted, then their entries are written. A build only counts; the
+//! counts are shown by [`Engine::index_builds`](crate::Engine::index_builds).
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -11,14 +11,14 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 pub struct IndexBuild {
     /// The index's name.
     pub name: String,
-    /// Rows to be read: those of the table, or of its new files if a REFRESH keeps the others'
-    /// entries; 0 until the files are open.
+    /// Rows to be read: those of the table, or of its new files if a REFRESH keeps the entries of
+    /// the other files; 0 until the files are open.
     pub rows: u64,
-    /// Rows of which the key was read.
+    /// Rows whose key was read.
     pub rows_read: u64,
-    /// Entries of these rows, those of which the key is not NULL, and those that are kept.
+    /// Entries of these rows, which are those whose key is not NULL, and entries that are kept.
     pub entries: u64,
-    /// Entries that are written, which begins when all rows are read.
+    /// Entries that are written; writing begins when all rows are read.
     pub entries_written: u64,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Rows are to be read, and entries are there already. Perhaps not for the first time.
+    /// Sets the rows to be read and the entries that are kept. A build may begin more than once.
     pub(crate) fn begin(&self, rows: u64, entries: u64) {
         self.rows_read.store(0, Relaxed);
         self.entries_written.store(0, Relaxed);
@@ -41,7 +41,7 @@ impl Progress {
     }
 
     pub(crate) fn add_read(&self, rows: usize, entries: usize) {
-        // Entries first: a row that counts as read has its entry counted.
+        // Entries are added first, so that a row that counts as read has its entry counted.
         self.entries.fetch_add(entries as u64, Relaxed);
         self.rows_read.fetch_add(rows as u64, Relaxed);
     }

@@ -1,8 +1,8 @@
 //! How much memory may this process use?
 //!
-//! The smaller of the machine's and the control group's: a container that is allowed 2 GB on a
-//! machine of 256 GB gets killed when it believes the machine. Both versions of control groups are
-//! read; a limit that cannot be read is none.
+//! The smaller of the machine's memory and the control group's limit: a container that is allowed 2
+//! GB on a machine of 256 GB gets killed when it goes by the machine. Both versions of control
+//! groups are read; a limit that cannot be read counts as no limit.
 //! Not here: what the memory is used for (`coscan-storage`'s `MemoryBudget`).
 
 use std::fs;
@@ -13,8 +13,9 @@ use std::path::{Path, PathBuf};
 /// sockets, other processes.
 const DEFAULT_SHARE: f64 = 0.7;
 
-/// What is not accounted does not shrink with the memory: sixteen TPC-H streams took 200 MB of it
-/// in a group of 700 MB. So much is left, unless it is more than [`DEFAULT_SHARE`] itself.
+/// Memory that is not accounted does not shrink with the budget: sixteen TPC-H streams took 200 MB
+/// of it in a group of 700 MB. This much is left for it, unless it is more than [`DEFAULT_SHARE`]
+/// itself.
 const UNACCOUNTED_BYTES: u64 = 320 << 20;
 
 /// Used when nothing can be learned about the machine.
@@ -35,8 +36,8 @@ pub(crate) fn available_bytes() -> u64 {
     }
 }
 
-/// The budget when none is configured: 70 % of [`available_bytes`], less where that leaves too
-/// little for the rest.
+/// The budget when none is configured: 70 % of [`available_bytes`], or less if that leaves too
+/// little for what is not accounted.
 pub(crate) fn default_budget_bytes() -> u64 {
     budget_bytes(available_bytes())
 }

@@ -1,25 +1,28 @@
 //! DataFusion's operators and Coscan's buffer draw on one budget.
 //!
-//! An operator that wants memory gets it from what is free; if nothing is, the buffer gives up
-//! chunks that nobody reads; if that does not suffice, the operator is refused and spills. The
-//! buffer never takes memory back from an operator. Operators are fair to each other where it
-//! matters: the last quarter of what operators may have is for those that have less than their part
-//! of all that can spill. Without that, one sort that fills the memory leaves a second one nothing,
-//! not even something to spill. A sort that is about to spill merges what it holds: the merge gets
-//! what the sort gives back (`sort_credit.rs`), and by several keys needs half as much again or
-//! more, so sorts have half of what operators may have and leave the rest to merges. The merge of
-//! spilled runs, which DataFusion gives the same name, opens as many runs at once as it gets memory
-//! for, at least two; what it leaves is for what comes after it, which cannot make do with less.
-//! Chunks that are being read make way, but not at once. Whoever fails without memory gets some
-//! beyond the limit meanwhile; a sort that holds so little that it could not spill it is one of
-//! them. So is whoever wants next to nothing: a few joins that fill the memory would leave others
-//! none for the text of a statement.
+//! An operator that wants memory gets what is free. If nothing is free, the buffer gives up chunks
+//! that nobody reads. If that does not suffice, the operator is refused and spills. The buffer
+//! never takes memory back from an operator.
+//!
+//! Operators are fair to each other where it matters. The last quarter of what operators may have
+//! is for those that have less than their part of what all that can spill may have: otherwise one
+//! sort that fills the memory would leave a second one nothing, not even something to spill. A sort
+//! that is about to spill merges what it holds. The merge gets what the sort gives back
+//! (`sort_credit.rs`), and with several keys needs half as much again or more, so sorts have half
+//! of what operators may have and leave the rest to merges. The merge of spilled runs, which
+//! DataFusion gives the same name, opens as many runs at once as it gets memory for, at least two;
+//! what it leaves is for the operators after it, which cannot make do with less.
+//!
+//! Chunks that are being read make way, but not at once. An operator that fails without memory gets
+//! some beyond the limit meanwhile. So does a sort that holds so little that it could not spill it,
+//! and so does whoever wants next to nothing: otherwise a few joins that fill the memory would
+//! leave none for the text of a statement.
 //! Not here: the budget itself and how the buffer shrinks (`coscan-storage`).
 //! I3: what operators reserve by `try_grow`, frames, decoded columns, pages and loads in flight
-//! stay within the budget together, but for a sixteenth that is given beyond it to those that
+//! stay within the budget together, except for a sixteenth that is given beyond it to those that
 //! cannot spill, and another to sorts that hold little and to whoever wants next to nothing.
-//! `grow`, which DataFusion uses where it has the memory already, may exceed it; the buffer then
-//! shrinks.
+//! `grow`, which DataFusion uses where it has the memory already, may exceed the budget; the buffer
+//! then shrinks.
 
 use std::fmt;
 use std::sync::Arc;
@@ -38,9 +41,9 @@ use super::sort_credit::{MERGE, SortCredits};
 #[derive(Debug)]
 pub(crate) struct SharedPool {
     budget: Arc<MemoryBudget>,
-    /// What operators hold of it, in bytes.
+    /// The bytes of the budget that operators hold.
     reserved: AtomicUsize,
-    /// What those of them hold that cannot spill, in bytes.
+    /// The bytes of `reserved` that belong to operators that cannot spill.
     fixed: AtomicUsize,
     /// Registered consumers that can spill.
     spillers: AtomicUsize,
@@ -61,7 +64,7 @@ enum OnRefusal {
 }
 
 impl OnRefusal {
-    /// DataFusion says of a consumer only whether it can spill; merges are known by their names.
+    /// DataFusion tells of a consumer only whether it can spill; merges are known by their names.
     fn of(consumer: &MemoryConsumer) -> Self {
         if consumer.can_spill() {
             Self::Spills
@@ -73,12 +76,13 @@ impl OnRefusal {
     }
 }
 
-/// How much is given beyond the limit to those that cannot spill, as a divisor of it; and as much
-/// again to sorts that hold little.
+/// The part of the limit that is given beyond it to those that cannot spill, as a divisor. Sorts
+/// that hold little get as much again.
 const BEYOND: usize = 16;
 
-/// What is next to nothing, as a divisor of the limit: of 512 MiB 256 KiB, which is what a merge of
-/// two partitions begins with. So many would have to want it at a time to have it all.
+/// The part of the limit that is next to nothing, as a divisor: of 512 MiB it is 256 KiB, which a
+/// merge of two partitions begins with. As many consumers would have to want it at a time to have
+/// all of the limit.
 const NEXT_TO_NOTHING: usize = 2048;
 
 impl SharedPool {
@@ -93,7 +97,8 @@ impl SharedPool {
         }
     }
 
-    /// How many consumers of this manner are registered, where that matters.
+    /// The counter of registered consumers that do the same on refusal; `None` if nothing depends
+    /// on it.
     fn count(&self, consumer: &MemoryConsumer) -> Option<&AtomicUsize> {
         match OnRefusal::of(consumer) {
             OnRefusal::Spills => Some(&self.spillers),
@@ -113,8 +118,8 @@ impl SharedPool {
         }
     }
 
-    /// Whether an operator may grow, as far as the others are concerned. The counters are read one
-    /// after the other: a grant too many or too few between them does no harm, the budget has the
+    /// Whether an operator may grow, in fairness to the others. The counters are read one after the
+    /// other: a grant too many or too few between them does no harm, because the budget has the
     /// last word.
     fn is_fair(&self, reservation: &MemoryReservation, additional: usize) -> bool {
         let operators = usize::try_from(self.budget.operators_max()).unwrap_or(usize::MAX);
@@ -242,7 +247,7 @@ impl fmt::Display for SharedPool {
 mod tests {
     use super::*;
 
-    /// Takes `step` bytes at a time until it is refused; returns what it has then.
+    /// Takes `step` bytes at a time until it is refused; returns how much it then has.
     fn fill(reservation: &MemoryReservation, step: usize) -> usize {
         while reservation.try_grow(step).is_ok() {}
         reservation.size()
@@ -250,7 +255,7 @@ mod tests {
 
     #[test]
     fn who_can_make_do_with_less_leaves_something_to_who_cannot() {
-        // Operators may have 70,000 of it.
+        // Operators may have 70,000 of the 80,000 bytes.
         let pool: Arc<dyn MemoryPool> = Arc::new(SharedPool::new(MemoryBudget::new(80_000)));
         let merge = |n: u32| MemoryConsumer::new(format!("{MERGE}[{n}]")).register(&pool);
         let (first, second) = (merge(0), merge(1));
@@ -331,7 +336,7 @@ mod tests {
 
     #[test]
     fn a_merge_of_spilled_runs_leaves_more_than_one_of_what_the_sort_holds() {
-        // Operators may have 70,000 of it.
+        // Operators may have 70,000 of the 80,000 bytes.
         let pool: Arc<dyn MemoryPool> = Arc::new(SharedPool::new(MemoryBudget::new(80_000)));
         let (first, merge) = sort(&pool, 0);
         first.try_grow(20_000).unwrap();
@@ -349,7 +354,7 @@ mod tests {
         first.try_grow(20_000).unwrap();
         first.shrink(20_000);
         assert_eq!((budget.operator_bytes(), pool.reserved()), (20_000, 0));
-        // It needs half of it, and gives that back.
+        // The merge needs half of the credit, and gives most of that back.
         merge.try_grow(10_000).unwrap();
         assert_eq!(budget.operator_bytes(), 20_000);
         merge.shrink(8_000);

@@ -1,13 +1,13 @@
-//! What an external sort gave back and may have again.
+//! The memory that an external sort has given back and may have again.
 //!
 //! A sort of DataFusion's is two consumers: the sort proper, which can spill, and its merge, which
-//! cannot. Before it spills, and at its end, a sort merges what it holds: batch after batch it
-//! gives memory back and its merge takes as much, or less. Were that free for others in between,
-//! the merge would be refused, and the query would fail because it sorts. So it stays the sort's
-//! own, as its *credit*; the budget does not hear of it. When the merge gives memory back, as much
-//! credit goes too. Pairs are known by how they register: the merge directly after its sort, on the
-//! same thread. What a merge merges, what its sort holds or runs that were spilled, shows when it
-//! begins.
+//! cannot. Before it spills, and at its end, a sort merges what it holds: batch after batch the
+//! sort gives memory back, and its merge takes as much, or less. If that memory were free for
+//! others in between, the merge would be refused, and the query would fail because it sorts. So the
+//! memory stays the sort's own, as its *credit*; it is not released to the budget. When the merge
+//! gives memory back, as much credit goes, too. A pair is known by how it registers: the merge
+//! directly after its sort, on the same thread. Whether a merge merges what its sort holds, or runs
+//! that were spilled, shows when it begins.
 //! Not here: what sorts get beyond their credit (`memory/pool.rs`).
 
 use std::collections::HashMap;
@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 
 /// How DataFusion names its external sorts.
 const SORT: &str = "ExternalSorter[";
-/// And their merges.
+/// How DataFusion names the merges of its external sorts.
 pub(crate) const MERGE: &str = "ExternalSorterMerge";
 
 /// All external sorts of a memory pool.
@@ -27,9 +27,9 @@ pub(crate) struct SortCredits(Mutex<Sorts>);
 
 #[derive(Debug, Default)]
 struct Sorts {
-    /// By the consumer that can spill.
+    /// All sorts, by the consumer that can spill.
     sorts: HashMap<usize, Sort>,
-    /// Which sort a merge is of.
+    /// The sort to which each merge belongs.
     of_merge: HashMap<usize, usize>,
     /// Sorts whose merge has not registered yet.
     alone: Vec<(ThreadId, usize)>,
@@ -38,13 +38,13 @@ struct Sorts {
 
 #[derive(Debug, Default)]
 struct Sort {
-    /// Its two consumers that are registered.
+    /// How many of its two consumers are registered.
     consumers: u32,
-    /// Bytes.
+    /// Its credit, in bytes.
     credit: usize,
     /// Bytes that its consumers hold; credit is not among them.
     held: usize,
-    /// Bytes of those that its merge holds.
+    /// The bytes of `held` that its merge holds.
     merged: usize,
     /// Whether there was something to merge in memory when its merge began.
     in_memory: bool,
@@ -53,15 +53,15 @@ struct Sort {
 /// What a sort has, in bytes, and how many sorts there are.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Share {
-    /// What its consumers hold, and its credit.
+    /// What its consumers hold, plus its credit.
     pub(crate) bytes: usize,
     pub(crate) sorts: usize,
-    /// Whether its merge is of what it holds, not of spilled runs.
+    /// Whether its merge merges what the sort holds, not spilled runs.
     pub(crate) in_memory: bool,
 }
 
 impl Sorts {
-    /// Which sort a consumer is of.
+    /// The sort to which a consumer belongs.
     fn number(&self, consumer: &MemoryConsumer) -> Option<usize> {
         if is_sort(consumer) {
             self.sorts
@@ -90,7 +90,7 @@ impl SortCredits {
                 ..Sort::default()
             };
             sorts.sorts.insert(consumer.id(), sort);
-            // One that never came to its merge is forgotten.
+            // A sort that never came to its merge is dropped from the list.
             sorts.alone.retain(|(thread, _)| *thread != here);
             sorts.alone.push((here, consumer.id()));
         } else if is_merge(consumer) {
@@ -106,7 +106,7 @@ impl SortCredits {
         }
     }
 
-    /// Forgets a consumer; returns the bytes of credit that are free with it.
+    /// Forgets a consumer; returns the bytes of credit that become free.
     pub(crate) fn unregister(&self, consumer: &MemoryConsumer) -> usize {
         if !concerns(consumer) {
             return 0;
@@ -130,7 +130,7 @@ impl SortCredits {
         credit
     }
 
-    /// What the sort of this consumer has; `None` if it is of none.
+    /// What the sort of this consumer has; `None` if the consumer belongs to no sort.
     pub(crate) fn share(&self, consumer: &MemoryConsumer) -> Option<Share> {
         if !concerns(consumer) {
             return None;
@@ -145,7 +145,7 @@ impl SortCredits {
         })
     }
 
-    /// The consumer grows; returns how much of it is its sort's credit.
+    /// The consumer grows; returns how many of the bytes come from its sort's credit.
     pub(crate) fn grow(&self, consumer: &MemoryConsumer, bytes: usize) -> usize {
         if !concerns(consumer) {
             return 0;
@@ -167,7 +167,7 @@ impl SortCredits {
         of_credit
     }
 
-    /// The consumer did not grow after all.
+    /// Undoes [`Self::grow`]: the consumer was refused.
     pub(crate) fn refused(&self, consumer: &MemoryConsumer, bytes: usize, of_credit: usize) {
         if !concerns(consumer) {
             return;
@@ -183,7 +183,7 @@ impl SortCredits {
         }
     }
 
-    /// The consumer gives memory back; returns how many bytes are free by that.
+    /// The consumer gives memory back; returns how many bytes become free.
     pub(crate) fn shrink(&self, consumer: &MemoryConsumer, bytes: usize) -> usize {
         if !concerns(consumer) {
             return bytes;
@@ -205,13 +205,13 @@ impl SortCredits {
         bytes + of_credit
     }
 
-    /// Bytes of credit, of all sorts.
+    /// The credit of all sorts, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.0.lock().credit
     }
 }
 
-/// Whether a consumer can be of a sort; most are not, and need no lock.
+/// Whether a consumer can belong to a sort; most cannot, and need no lock.
 fn concerns(consumer: &MemoryConsumer) -> bool {
     is_sort(consumer) || is_merge(consumer)
 }

@@ -1,11 +1,11 @@
 //! Where do operators put what they have no memory for?
 //!
 //! In a folder of the engine's own, `coscan-spill-…`, in the folder that the configuration names,
-//! or in the system's for temporary files. It goes with the engine's runtime. A process that is
-//! killed leaves it, with all that was spilled; the next engine that uses the same place removes
-//! it, if nobody holds its lock (`litter.rs`).
-//! Not here: the files in it, which are DataFusion's, but for rows of smooth scans
-//! (`probe/result_cache.rs`), which go there too.
+//! or else in the system's folder for temporary files. The engine's folder is removed with the
+//! engine's runtime. A process that is killed leaves it, with all that was spilled; the next engine
+//! that uses the same place removes it, if no process holds its lock (`litter.rs`).
+//! Not here: the files in it, which are DataFusion's, except for rows of smooth scans
+//! (`probe/result_cache.rs`), which go there, too.
 
 use std::fs;
 use std::io;
@@ -14,18 +14,18 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Result};
 use coscan_storage::litter::{Lock, is_ours};
 
-/// The option of which [`CoscanExt::with_coscan`](crate::CoscanExt::with_coscan) says why it has
-/// another default here.
+/// The option that has another default here;
+/// [`CoscanExt::with_coscan`](crate::CoscanExt::with_coscan) says why.
 pub(crate) const SPILL_FILE_BYTES: &str = "datafusion.execution.max_spill_file_size_bytes";
-/// That default.
+/// The default that it has here.
 pub(crate) const SPILL_FILE_BYTES_DEFAULT: &str = "1";
 
-/// What our folders are called.
+/// How the names of our folders begin.
 const PREFIX: &str = "coscan-spill-";
 /// The file in each that its owner locks.
 const LOCK: &str = "lock";
 
-/// An engine's folder. Dropped, it is removed with what is in it.
+/// An engine's folder. Dropping this removes the folder with all that is in it.
 #[derive(Debug)]
 pub(crate) struct SpillFolder {
     path: PathBuf,
@@ -33,9 +33,8 @@ pub(crate) struct SpillFolder {
 }
 
 impl SpillFolder {
-    /// Makes a folder, and removes those that were left behind. `None`: nothing can be written
-    /// where the system has its temporary files, so DataFusion may try when there is something to
-    /// spill.
+    /// Makes a folder, and removes those that were left behind. `None` if the system's folder for
+    /// temporary files cannot be written to: DataFusion may try when there is something to spill.
     ///
     /// # Errors
     /// [`Error::Spill`], if the folder that was asked for cannot be written to.
@@ -65,7 +64,7 @@ impl SpillFolder {
 
 impl Drop for SpillFolder {
     fn drop(&mut self) {
-        // What cannot be removed now the next engine removes.
+        // The next engine removes what cannot be removed now.
         let _ = fs::remove_dir_all(&self.path);
     }
 }
@@ -92,7 +91,7 @@ fn sweep(base: &Path) {
         if !is_named || !is_folder || !is_ours(&path) {
             continue;
         }
-        // Held until all is gone.
+        // The lock is held until the whole folder is removed.
         if let Some(_lock) = Lock::take(&path.join(LOCK)) {
             match fs::remove_dir_all(&path) {
                 Ok(()) => log::info!("{}: left behind, removed", path.display()),

@@ -3,7 +3,7 @@
 //! | where | question |
 //! |---|---|
 //! | `store_registry.rs`, `store_urls.rs` | which object store does a URL mean, and how is it set up? |
-//! | `local_store/` | when are two local files the same version, and when is a write there to stay? |
+//! | `local_store/` | when are two local files the same version, and when is a write durable? |
 //!
 //! Not here: tables (`tables/`), what reads them (coscan-storage's devices).
 

@@ -31,7 +31,7 @@ pub(crate) struct StoreRegistry {
 impl StoreRegistry {
     pub(crate) fn new(devices: Arc<Devices>, spill: Option<SpillFolder>) -> Self {
         let inner = DefaultObjectStoreRegistry::new();
-        // Not by our own method: local files are read by their disks' devices.
+        // Registered with the inner registry only: local files are read by their disks' devices.
         inner.register_store(
             ObjectStoreUrl::local_filesystem().as_ref(),
             Arc::new(LocalStore::new()),
@@ -70,7 +70,7 @@ impl ObjectStoreRegistry for StoreRegistry {
             Err(missing) => missing,
         };
         match store_urls::open(url).map_err(|error| DataFusionError::External(Box::new(error)))? {
-            // Two that ask at once make two; the later one stays, and both work.
+            // Two queries that ask at once make two stores; the later one stays, and both work.
             Some(store) => {
                 self.register_store(url, Arc::clone(&store));
                 Ok(store)

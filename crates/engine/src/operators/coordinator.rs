@@ -1,14 +1,16 @@
-//! All runs of an engine: their plans, what is retained of their output, and who waits for it.
+//! All runs of an engine: their plans, their retained output, and the packets that wait for it.
 //!
-//! Idea: the core decides; here are the things that it decides about. One lock guards both. Nothing
-//! is called under it but the core: streams are polled, batches and plans dropped, wakers woken,
-//! memory asked for and released without it, so it may be taken wherever a waker is woken or a
-//! stream dropped.
+//! Idea: the core decides; this file holds what it decides about. One lock guards both. Under the
+//! lock only the core is called: streams are polled, batches and plans dropped, wakers woken,
+//! memory asked for and released without it. So the lock may be taken wherever a waker is woken or
+//! a stream dropped.
 //! Not here: what a packet does next (`reader.rs`).
 //! Bounds: a run retains at most a 32nd of the memory budget and `RUN_BYTES_MAX`, all runs an
-//! eighth; `WINDOWS_MAX` runs can be joined at a time. Of runs that nobody reads `KEPT_MAX` are
-//! kept, with keys of at most `KEPT_OVERHEAD` bytes, and in all the bytes of `coscan.state_cache`.
-//! OPS-I3: who polls has the stream; while it is gone from its place the core lets nobody else.
+//! eighth; `WINDOWS_MAX` runs can be joined at a time. Of the runs that no packet reads, at most
+//! `KEPT_MAX` are kept, with keys of at most `KEPT_OVERHEAD` bytes, and in all at most the bytes of
+//! `coscan.state_cache`.
+//! OPS-I3: the packet that polls has the stream; while the stream is out of its place the core lets
+//! no other packet poll.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -32,15 +34,15 @@ use parking_lot::{Mutex, MutexGuard};
 use super::kept::{Buffers, Kept, Spilled, compacted};
 use super::key::OperatorKey;
 
-/// What is retained of a run at most: results of aggregates, tops of sorts and small joins fit; of
-/// larger ones a window closes before what it keeps from use costs more than it may save.
+/// What a run retains at most: results of aggregates, tops of sorts and small joins fit. For larger
+/// output a window closes before what it keeps from other use costs more than it may save.
 const RUN_BYTES_MAX: u64 = 8 << 20;
 /// The part of the memory budget that a run may retain, as a divisor.
 const RUN_PART: u64 = 32;
 /// The part of the memory budget that all runs may retain, as a divisor.
 const PART: u64 = 8;
-/// Runs that can be joined at a time: as many as queries with a few operators each that a server
-/// runs at once.
+/// Runs that can be joined at a time: enough for all queries that a server runs at once, with a few
+/// operators each.
 const WINDOWS_MAX: usize = 4096;
 /// Runs that are kept: their keys, which no budget counts, take 16 MiB at most.
 const KEPT_MAX: usize = 1024;
@@ -53,7 +55,7 @@ pub(crate) struct Coordinator {
     memory: Arc<MemoryBudget>,
     inner: Mutex<Inner>,
     queries: AtomicU64,
-    /// The options of sessions, as texts in keys: most sessions have the same.
+    /// The texts of the sessions' options in keys. Most sessions have the same options.
     options: Mutex<Vec<Weak<str>>>,
     own: Weak<Self>,
 }
@@ -65,13 +67,13 @@ struct Inner {
 
 /// One execution of an operator.
 struct Run {
-    /// `None`: it is kept, or was.
+    /// `None` once the run is kept.
     work: Option<Work>,
-    /// It names the run's key.
+    /// Keeps alive the runtime whose stores are named in the run's key by their address.
     _runtime: Arc<RuntimeEnv>,
-    /// The host's query.
+    /// The query of the host.
     query: u64,
-    /// Packets that joined it.
+    /// How many packets joined the run.
     satellites: u64,
     failure: Option<Arc<DataFusionError>>,
     lists: Vec<List>,
@@ -84,31 +86,31 @@ struct Work {
     context: Arc<TaskContext>,
 }
 
-/// What one partition has produced, and who wants more.
+/// What one partition has produced, and which packets wait for more.
 #[derive(Default)]
 struct List {
-    /// `None`: not begun, over, or with who polls it.
+    /// `None`: the stream has not begun, is over, or is with the packet that polls it.
     stream: Option<SendableRecordBatchStream>,
-    /// The number of the first batch that is retained.
+    /// The number of the first retained batch.
     first: u64,
     batches: VecDeque<Kept>,
-    /// Those of the last batch.
+    /// The buffers of the last batch.
     buffers: Buffers,
     waiting: Vec<(PacketId, Waker)>,
-    /// Says that the stream has more.
+    /// The waker of the stream: it tells that the stream has more.
     waker: Option<Waker>,
 }
 
-/// A packet that was taken on.
+/// A packet that was accepted.
 pub(super) struct Joined {
     pub(super) arrived: Arrived,
-    /// The host's query.
+    /// The query of the host.
     pub(super) host: u64,
-    /// By partition: batches that were there already.
+    /// How many batches each partition had already.
     pub(super) fronts: Vec<u64>,
 }
 
-/// What a packet is to do next, in one partition.
+/// What a packet must do next in one partition.
 pub(super) enum Next {
     /// The batch of this number.
     Take(u64, Kept),
@@ -125,27 +127,27 @@ pub(super) struct Producer {
     stream: Option<SendableRecordBatchStream>,
     work: Work,
     buffers: Buffers,
-    /// Whether a batch may be kept for others.
+    /// Whether a batch may be retained for other packets.
     is_wanted: bool,
     waker: Waker,
 }
 
-/// What polling a run's plan gave.
+/// The result of polling a run's plan.
 pub(super) enum Polled {
     Batch(RecordBatch),
     Pending,
-    /// The list says what: its end, or a failure.
+    /// The next pull says what has happened: the end, or a failure.
     Look,
 }
 
-/// Says that a stream of a run has more.
+/// The waker of a run's stream: it tells the coordinator that the stream has more.
 struct Ready {
     coordinator: Weak<Coordinator>,
     run: RunId,
     partition: usize,
 }
 
-/// What is to be done without the lock.
+/// What must be done without the lock.
 #[derive(Default)]
 #[must_use]
 struct After {
@@ -154,12 +156,13 @@ struct After {
     streams: Vec<SendableRecordBatchStream>,
     runs: Vec<Run>,
     work: Vec<Work>,
-    /// Bytes that were asked for and are not kept.
+    /// Bytes to be released: they were granted, and are not retained.
     freed: u64,
 }
 
 impl Coordinator {
-    /// No runs. What is retained is counted in `memory`, and given back when it is short.
+    /// A coordinator without runs. Retained output is counted in `memory`, and given back when
+    /// memory is short.
     pub(crate) fn new(memory: &Arc<MemoryBudget>) -> Arc<Self> {
         let coordinator = Arc::new_cyclic(|own| Self {
             memory: Arc::clone(memory),
@@ -181,7 +184,7 @@ impl Coordinator {
         self.queries.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// A session's options as all keys have them that say the same.
+    /// The options of a session as one text, which all keys with the same options share.
     pub(crate) fn intern(&self, options: String) -> Arc<str> {
         let mut known = self.options.lock();
         known.retain(|text| text.strong_count() > 0);
@@ -199,7 +202,7 @@ impl Coordinator {
         self.inner.lock().core.micro_engines()
     }
 
-    /// A packet comes; `closed` are the partitions that it does not want. `None`: it is to run by
+    /// A packet arrives; `closed` are the partitions that it does not want. `None`: it must run by
     /// itself.
     pub(super) fn arrive(
         &self,
@@ -247,8 +250,8 @@ impl Coordinator {
         Some(joined)
     }
 
-    /// What a packet is to do next in a partition. `waker` is woken when that may be something
-    /// else, if it is to wait.
+    /// What a packet must do next in a partition. If it must wait, `waker` is woken when that may
+    /// have changed.
     pub(super) fn pull(&self, of: &Arrived, partition: usize, waker: &Waker) -> Next {
         let mut inner = self.inner.lock();
         let pull = inner.core.pull(of.packet, partition);
@@ -267,7 +270,7 @@ impl Coordinator {
                 let run = inner.run(of.run);
                 let work = run.work.clone().expect("OPS-I7: it has not ended");
                 let list = &mut run.lists[partition];
-                // Whoever polls is woken as all who wait.
+                // The packet that polls is woken like those that wait.
                 list.waits(of.packet, waker);
                 let own = &self.own;
                 let ready = list.waker.get_or_insert_with(|| {
@@ -286,7 +289,8 @@ impl Coordinator {
                 })
             }
             Pull::Wait | Pull::Full => {
-                // What it has done before it began to wait is not for itself.
+                // Pending actions are taken first, so that they do not wake the packet that now
+                // begins to wait.
                 inner.act(&mut after);
                 inner.list(of.run, partition).waits(of.packet, waker);
                 if pull == Pull::Full {
@@ -307,7 +311,7 @@ impl Coordinator {
         next
     }
 
-    /// Polls a run's plan for a packet that was told to.
+    /// Polls a run's plan for a packet that was told to poll.
     pub(super) fn produce(&self, of: &Arrived, partition: usize, producer: Producer) -> Polled {
         let Producer {
             stream,
@@ -322,7 +326,7 @@ impl Coordinator {
         };
         let polled = loop {
             match poll(&mut stream, &waker) {
-                // Nobody misses a batch without rows.
+                // No packet misses a batch without rows.
                 Poll::Ready(Some(Ok(batch))) if batch.num_rows() == 0 => {}
                 polled => break polled,
             }
@@ -360,7 +364,7 @@ impl Coordinator {
 
     fn produced(&self, of: &Arrived, partition: usize, batch: RecordBatch, from: Source) -> Polled {
         let mut after = After::default();
-        // A query that is alone is not to pay for weighing what nobody else takes.
+        // A query that is alone must not pay for measuring batches that no other packet takes.
         let mut small = None;
         let (mut buffers, mut bytes) = (Buffers::default(), 0);
         if from.is_wanted {
@@ -386,7 +390,7 @@ impl Coordinator {
                     .take()
                     .expect("nothing goes there that was not granted");
                 kept = Some(Kept::Memory { batch, bytes });
-                // The rest is of batches that went.
+                // The remaining bytes are those of released batches.
                 after.freed -= bytes;
             }
             Keep::Disk => {
@@ -431,7 +435,7 @@ impl Coordinator {
         let mut inner = self.inner.lock();
         let run = inner.run(of.run);
         run.failure.get_or_insert_with(|| Arc::new(error));
-        // What it holds is of no use to anybody.
+        // The streams of a failed run are of no use.
         let streams = run.lists.iter_mut().map(|list| list.stream.take());
         after.streams.extend(streams.flatten());
         inner.core.failed(of.run, partition);
@@ -439,14 +443,14 @@ impl Coordinator {
         Polled::Look
     }
 
-    /// A packet has waited long enough for slower ones.
+    /// Tells the core that a packet has waited long enough for slower packets.
     pub(super) fn impatient(&self, of: &Arrived, partition: usize) {
         let mut inner = self.inner.lock();
         inner.core.impatient(of.packet, partition);
         self.finish(inner, After::default());
     }
 
-    /// A packet takes nothing more of a partition.
+    /// Closes a partition for a packet, which takes nothing more of it.
     pub(super) fn close(&self, of: &Arrived, partition: usize) {
         let mut inner = self.inner.lock();
         if let Some(run) = inner.runs.get_mut(&of.run) {
@@ -457,14 +461,14 @@ impl Coordinator {
         self.finish(inner, After::default());
     }
 
-    /// A query is done with a packet.
+    /// Ends a packet: its query is done with it.
     pub(super) fn leave(&self, of: &Arrived) {
         let mut inner = self.inner.lock();
         inner.core.leave(of.packet);
         self.finish(inner, After::default());
     }
 
-    /// How many packets have joined a run that is under way.
+    /// How many packets joined a run that is under way.
     pub(super) fn satellites(&self, of: &Arrived) -> u64 {
         let inner = self.inner.lock();
         inner.runs.get(&of.run).map_or(0, |run| run.satellites)
@@ -476,7 +480,7 @@ impl Coordinator {
         self.finish(inner, After::default());
     }
 
-    /// Gives up the lock, and does what the core wants.
+    /// Takes the core's actions, releases the lock, and carries the actions out.
     fn finish(&self, mut inner: MutexGuard<'_, Inner>, mut after: After) {
         inner.act(&mut after);
         drop(inner);
@@ -488,7 +492,7 @@ impl Coordinator {
 struct Source {
     stream: SendableRecordBatchStream,
     context: Arc<TaskContext>,
-    /// Buffers of the batch before.
+    /// The buffers of the batch before it.
     before: Buffers,
     is_wanted: bool,
 }
@@ -502,7 +506,7 @@ impl Inner {
         &mut self.run(run).lists[partition]
     }
 
-    /// Takes what the core wants done.
+    /// Takes the core's pending actions.
     fn act(&mut self, after: &mut After) {
         while let Some(action) = self.core.poll_action() {
             match action {
@@ -565,7 +569,7 @@ impl After {
             memory.release(self.freed);
         }
         self.wakers.drain(..).for_each(Waker::wake);
-        // Plans and streams last: runs below them end with them.
+        // Plans and streams are dropped last: the runs below them end with them.
     }
 }
 
@@ -609,7 +613,7 @@ fn begin(
     catch_unwind(AssertUnwindSafe(begin)).unwrap_or_else(|panic| Err(panicked(&*panic)))
 }
 
-/// A panic of a plan is a failure of its run: it may have hit anybody who reads it.
+/// A panic of a plan is a failure of its run: it may have hit any packet that reads the run.
 fn poll(
     stream: &mut SendableRecordBatchStream,
     waker: &Waker,

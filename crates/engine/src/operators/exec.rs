@@ -1,7 +1,7 @@
-//! What stands in the plan: an operator whose output queries share.
+//! The plan node: an operator whose output queries share.
 //!
-//! It shows the operator as its child and the child's properties as its own. Rewriting what is
-//! below it takes it away: the key would say something else.
+//! The node shows the operator as its child, and the child's properties as its own. A rewrite of
+//! the plan below the node removes the node: its key would not describe the new plan.
 //! Not here: which operators are wrapped (`plan/share_operators/`), what its streams do
 //! (`reader.rs`).
 
@@ -32,10 +32,10 @@ pub(crate) struct SharedExec {
     shown: Arc<Shown>,
 }
 
-/// How far it has been executed. A second execution is left to the child.
+/// How far the node has been executed. A second execution is left to the child.
 enum Executed {
     Not,
-    /// Not all of its partitions yet.
+    /// Not all partitions are open yet.
     Partly(Arc<Execution>, Vec<bool>),
     Wholly,
 }
@@ -49,7 +49,7 @@ impl SharedExec {
         }
     }
 
-    /// The execution that a stream being opened belongs to; `None` if it is not the first.
+    /// The execution of a stream that is being opened; `None` if it is not the first execution.
     fn open(&self, partition: usize, context: &Arc<TaskContext>) -> Option<Arc<Execution>> {
         let mut executed = self.executed.lock();
         if let Executed::Not = *executed {

@@ -1,9 +1,9 @@
 //! A batch that is retained for other queries: in memory, or in a file of the engine's spill
 //! folder.
 //!
-//! Bytes are those of the buffers that a batch refers to and the batch before it in the list does
-//! not: operators hand out slices of one large batch, which take its memory once.
-//! Not here: which of the two, and how long (the core).
+//! The bytes of a batch are those of its buffers that the batch before it in the list does not
+//! refer to. Operators return slices of one large batch, whose memory counts once.
+//! Not here: whether a batch goes to memory or to disk, and how long it is retained (the core).
 
 use std::sync::Arc;
 
@@ -19,19 +19,20 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::SpillManager;
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, SpillMetrics};
 
-/// A column is copied that holds so many times what it refers to, beyond [`SMALL_BYTES`].
+/// A column is copied if it holds more than this many times the bytes that it refers to, beyond
+/// [`SMALL_BYTES`].
 const WASTE_MAX: usize = 3;
-/// What is not worth a copy.
+/// Bytes that are not worth a copy.
 const SMALL_BYTES: usize = 4096;
 
-/// A batch that is retained.
+/// A retained batch.
 #[derive(Clone)]
 pub(super) enum Kept {
     Memory { batch: RecordBatch, bytes: u64 },
     Disk(Spilled),
 }
 
-/// A batch in a file, which goes when nobody refers to it.
+/// A batch in a file, which is deleted when nothing refers to it.
 #[derive(Clone)]
 pub(super) struct Spilled {
     file: Arc<dyn SpillFile>,
@@ -42,7 +43,7 @@ impl Spilled {
     /// Writes a batch. Blocks, as DataFusion's own operators do.
     ///
     /// # Errors
-    /// If the disk refuses it, or the limit of the session's runtime for spilled bytes.
+    /// If the disk refuses it, or the session's runtime does: it has a limit for spilled bytes.
     pub(super) fn write(batch: &RecordBatch, context: &TaskContext) -> Result<Self> {
         let metrics = SpillMetrics::new(&ExecutionPlanMetricsSet::new(), 0);
         let manager = SpillManager::new(context.runtime_env(), metrics, batch.schema());
@@ -57,7 +58,7 @@ impl Spilled {
         })
     }
 
-    /// A stream of the one batch. The file stays until the stream has gone.
+    /// A stream of the one batch. The file stays until the stream is dropped.
     ///
     /// # Errors
     /// If the file cannot be opened.
@@ -67,8 +68,9 @@ impl Spilled {
     }
 }
 
-/// The batch without what it holds and does not refer to: a top of ten rows would keep the strings
-/// of ten chunks, and the dozen rows of a join the buffers that were made for thousands.
+/// The batch without memory that it holds but does not refer to. Without this a top of ten rows
+/// would keep the strings of ten chunks, and the dozen rows of a join the buffers made for
+/// thousands.
 pub(super) fn compacted(batch: &RecordBatch) -> Result<RecordBatch> {
     let columns = batch.columns().iter().map(compacted_column);
     let columns = columns.collect::<Result<Vec<ArrayRef>>>()?;

@@ -1,7 +1,8 @@
-//! What does an operator compute? Equal keys: equal rows.
+//! What does an operator compute? Equal keys mean equal rows.
 //!
-//! Idea: a key is a tree of texts, one for each node of the plan, made once a query. Subtrees are
-//! shared by the keys of all operators above them; a hash in front decides nearly every comparison.
+//! Idea: a key is a tree of texts, one for each node of the plan, made once for a query. The keys
+//! of all operators above a subtree share its texts; a hash in front decides nearly every
+//! comparison.
 //! Not here: the texts (`plan/share_operators/`).
 
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -16,7 +17,7 @@ pub(crate) struct PlanKey {
     hash: u64,
     node: String,
     inputs: Vec<Arc<Self>>,
-    /// Of the texts of all nodes.
+    /// Bytes of the texts of all nodes.
     bytes: usize,
 }
 
@@ -40,12 +41,12 @@ impl PlanKey {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct OperatorKey {
     plan: Arc<PlanKey>,
-    /// What its output looks like.
+    /// The schema of its output, as a text.
     schema: Arc<str>,
     /// The session's options.
     options: Arc<str>,
-    /// Where it runs: two runtimes of DataFusion may have other stores, and tasks that a plan
-    /// starts end with the runtime of Tokio that they were started in.
+    /// Where the operator runs: two runtimes of DataFusion may have different stores, and tasks
+    /// that a plan starts end with the runtime of Tokio in which they were started.
     place: (u64, usize),
 }
 
@@ -59,15 +60,16 @@ impl OperatorKey {
         }
     }
 
-    /// Bytes of its texts, but for the options, which the keys of a session's queries share.
+    /// Bytes of the key's texts without the options, which the keys of a session's queries share.
     pub(crate) fn bytes(&self) -> usize {
         self.plan.bytes + self.schema.len()
     }
 
-    /// The key of one that runs here. `None`: outside of any runtime of Tokio.
+    /// The key of an operator that runs here; `None` outside of any runtime of Tokio.
     ///
-    /// The address of a runtime's stores names them while the key is looked for, for a run keeps
-    /// the runtime of its host. A server's queries have runtimes of their own with the same stores.
+    /// The stores of a runtime are named by their address. It stays theirs as long as the key can
+    /// be found, because a run keeps the runtime of its host alive. A server's queries have
+    /// runtimes of their own with the same stores.
     pub(crate) fn at(&self, context: &TaskContext) -> Option<Self> {
         let mut hasher = DefaultHasher::new();
         Handle::try_current().ok()?.id().hash(&mut hasher);

@@ -3,13 +3,13 @@
 //! | file | what it answers |
 //! |---|---|
 //! | `key.rs` | what does an operator compute? |
-//! | `operator.rs` | who reads an operator, and what part has it in a run? |
-//! | `exec.rs` | what stands in the plan? |
-//! | `reader.rs` | one partition of a packet: whose batch comes next? |
+//! | `operator.rs` | who reads a shared operator, and what is its part in a run? |
+//! | `exec.rs` | the plan node |
+//! | `reader.rs` | one partition of a packet: where does its next batch come from? |
 //! | `coordinator.rs` | all runs of an engine: plans, lists, wakers |
-//! | `kept.rs` | a batch that is retained: in memory or on disk |
+//! | `kept.rs` | a retained batch: in memory or on disk |
 //!
-//! Who joins whom and what is retained is decided in the core (`coscan_core::operators`).
+//! The core decides which packet joins which run and what is retained (`coscan_core::operators`).
 //! Not here: which operators of a plan are shared, and their keys (`plan/share_operators/`).
 
 mod coordinator;

@@ -1,7 +1,7 @@
 //! An operator of a query's plan that can be shared: what it is, who reads it, and what is shown of
 //! its part in a run.
 //!
-//! Not here: the node that stands for it (`exec.rs`), its streams (`reader.rs`).
+//! Not here: its plan node (`exec.rs`), its streams (`reader.rs`).
 
 use std::sync::Arc;
 
@@ -17,11 +17,12 @@ use super::key::OperatorKey;
 pub(crate) struct SharedOperator {
     pub(crate) key: OperatorKey,
     pub(crate) kind: OperatorKind,
-    /// Its plan.
+    /// The plan of the operator.
     pub(crate) child: Arc<dyn ExecutionPlan>,
-    /// What its scans read, in bytes.
+    /// Bytes that its scans read.
     pub(crate) cost_bytes: u64,
-    /// Bytes of kept runs that the session allows; 0: it is not kept, nor takes what is.
+    /// Bytes of kept runs that the session allows; 0: its run is not kept, and it reads no kept
+    /// run.
     pub(crate) keep_bytes_max: u64,
     /// The number of its query.
     pub(crate) query: u64,
@@ -39,8 +40,8 @@ impl SharedOperator {
 }
 
 /// Who reads the operators between one shared operator of a plan and the next: the query, or the
-/// run of the operator above. It is known once the operator above has arrived, before which those
-/// below are not read.
+/// run of the operator above. It is known once the operator above has arrived; the operators below
+/// are not read earlier.
 #[derive(Debug)]
 pub(crate) struct OwnerCell(Mutex<Owner>);
 
@@ -65,7 +66,7 @@ pub(super) struct Shown {
     part: Mutex<Option<Part>>,
 }
 
-/// The part that a query has in a run.
+/// The part of a query in a run.
 #[derive(Clone, Copy)]
 pub(super) enum Part {
     Host,
@@ -73,7 +74,7 @@ pub(super) enum Part {
         /// The host's query.
         of: u64,
     },
-    /// It reads what is kept.
+    /// The query reads a kept run.
     Late {
         /// The host's query.
         of: u64,
@@ -90,7 +91,7 @@ impl Shown {
         *self.part.lock()
     }
 
-    /// A number that is the packet's, not a partition's.
+    /// A metric of the whole packet, not of one partition.
     pub(super) fn count(&self, name: &'static str) -> Count {
         MetricBuilder::new(&self.metrics).global_counter(name)
     }

@@ -1,9 +1,9 @@
-//! One partition of a packet: whose batch comes next?
+//! One partition of a packet: where does its next batch come from?
 //!
-//! The packet arrives when the first of its partitions is polled, so that a plan that nobody reads
-//! runs nothing. Then it is host or satellite, and takes what the coordinator says; or it runs by
-//! itself, as the plan would without sharing.
-//! Cancel safety: a stream that is dropped closes its partition, the last one leaves the run.
+//! The packet arrives when the first of its partitions is polled, so a plan that nobody reads runs
+//! nothing. It is then host or satellite and does what the coordinator says, or it runs by itself,
+//! as the plan would without sharing.
+//! Cancel safety: a stream that is dropped closes its partition; the last one leaves the run.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -25,11 +25,11 @@ use super::coordinator::{Next, Polled};
 use super::kept::Kept;
 use super::operator::{Part, SharedOperator, Shown};
 
-/// How long a packet waits for slower ones before they are read from disk or run by themselves:
-/// longer than queries that keep pace are apart, shorter than anybody minds.
+/// How long a packet waits for slower packets before these get batches from disk or run by
+/// themselves: longer than queries that keep pace are apart, shorter than anybody minds.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// One execution of a shared operator, by one query.
+/// One query's execution of a shared operator.
 pub(super) struct Execution {
     operator: Arc<SharedOperator>,
     context: Arc<TaskContext>,
@@ -38,7 +38,7 @@ pub(super) struct Execution {
 }
 
 enum State {
-    /// No partition was polled; these were dropped.
+    /// No partition was polled; the partitions `dropped` were dropped.
     New {
         dropped: Vec<usize>,
     },
@@ -50,7 +50,7 @@ enum State {
 #[derive(Clone)]
 struct Packet {
     arrived: Arrived,
-    /// By partition: batches that were there when it came.
+    /// How many batches each partition had when the packet arrived.
     fronts: Arc<[u64]>,
 }
 
@@ -70,7 +70,7 @@ impl Execution {
         }
     }
 
-    /// The packet, or nothing if it runs by itself. It arrives if it is new.
+    /// The packet, which arrives if it is new; `None` if the query runs the operator by itself.
     fn packet(&self) -> Option<Packet> {
         let mut state = self.state.lock();
         let dropped = match &mut *state {
@@ -122,7 +122,7 @@ impl Execution {
         })
     }
 
-    /// The partition's stream of its own plan.
+    /// The partition's stream of the packet's own plan.
     fn run_alone(&self, partition: usize) -> Result<SendableRecordBatchStream> {
         let operator = &self.operator;
         operator.inside.set(operator.owner());
@@ -161,9 +161,9 @@ pub(super) struct Reader {
 
 /// What EXPLAIN ANALYZE shows of a partition.
 struct Counts {
-    /// Batches that another query's poll produced.
+    /// Batches that another packet's poll produced.
     shared: Count,
-    /// Those of them that were there when the packet came.
+    /// Those of them that were there when the packet arrived.
     late: Count,
     from_disk: Count,
     held: Count,
@@ -201,7 +201,7 @@ impl Reader {
         }
     }
 
-    /// What comes next; an error and the end finish the stream.
+    /// The next batch. An error or the end finishes the stream.
     fn poll_batch(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<RecordBatch>>> {
         loop {
             match &mut self.at {
@@ -234,7 +234,7 @@ impl Reader {
         }
     }
 
-    /// One step in a run; `None`: look again.
+    /// Makes one step in a run; `None`: the caller must try again.
     fn poll_shared(
         &mut self,
         packet: Packet,

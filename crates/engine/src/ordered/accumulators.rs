@@ -1,4 +1,4 @@
-//! What has come of each group: DataFusion's accumulators, several groups at a time.
+//! The state of each group so far: DataFusion's accumulators, for many groups at a time.
 
 use std::sync::Arc;
 
@@ -14,15 +14,15 @@ use crate::fragment::PlannedAggregate;
 pub(super) struct Accumulators {
     planned: Arc<[PlannedAggregate]>,
     of: Vec<Box<dyn GroupsAccumulator>>,
-    /// How many columns the state of each has.
+    /// How many columns the state of each accumulator has.
     widths: Vec<usize>,
 }
 
 impl Accumulators {
-    /// No row has come.
+    /// Accumulators without rows.
     ///
     /// # Errors
-    /// An accumulator's.
+    /// What an accumulator fails with.
     pub(super) fn new(planned: &Arc<[PlannedAggregate]>) -> Result<Self> {
         let of = planned.iter().map(|planned| {
             let function = Arc::clone(&planned.function);
@@ -42,10 +42,10 @@ impl Accumulators {
         })
     }
 
-    /// Rows have come: each of the group given, of `total` groups.
+    /// Adds rows; `groups` names the group of each row, of `total` groups.
     ///
     /// # Errors
-    /// If an argument cannot be evaluated; an accumulator's.
+    /// If an argument cannot be evaluated; what an accumulator fails with.
     pub(super) fn update(
         &mut self,
         rows: &RecordBatch,
@@ -66,10 +66,10 @@ impl Accumulators {
         Ok(())
     }
 
-    /// States have come, as [`Accumulators::states`] gave them.
+    /// Adds states, as [`Accumulators::states`] returns them.
     ///
     /// # Errors
-    /// An accumulator's.
+    /// What an accumulator fails with.
     pub(super) fn merge(
         &mut self,
         states: &[ArrayRef],
@@ -85,18 +85,18 @@ impl Accumulators {
         Ok(())
     }
 
-    /// What some groups came to. They are forgotten.
+    /// Takes out the values of some groups.
     ///
     /// # Errors
-    /// An accumulator's.
+    /// What an accumulator fails with.
     pub(super) fn values(&mut self, of: EmitTo) -> Result<Vec<ArrayRef>> {
         self.of.iter_mut().map(|one| one.evaluate(of)).collect()
     }
 
-    /// What is to be merged with others of the same groups. They are forgotten.
+    /// Takes out the states of some groups, to be merged with other states of the same groups.
     ///
     /// # Errors
-    /// An accumulator's.
+    /// What an accumulator fails with.
     pub(super) fn states(&mut self, of: EmitTo) -> Result<Vec<ArrayRef>> {
         let mut states = Vec::new();
         for one in &mut self.of {
@@ -105,7 +105,7 @@ impl Accumulators {
         Ok(states)
     }
 
-    /// Bytes that they hold.
+    /// Bytes that the accumulators hold.
     pub(super) fn bytes(&self) -> usize {
         self.of.iter().map(|one| one.size()).sum()
     }

@@ -1,17 +1,17 @@
 //! The groups of a chunk.
 //!
-//! In a chunk that is in order by the key, a group has no rows before its key's run and none after
-//! it: so the groups of a run are complete when the next one begins. If rows are grouped by the key
-//! alone a run is a group, numbered by counting; otherwise the groups of a run are told apart by
-//! hash, of which the table holds those of a few runs. The groups of the chunk's first run and of
-//! its last are kept as states: their rows may go on in other chunks.
-//! In a chunk that is not in order all groups are told apart by hash, and are complete at its end,
-//! but for those of its least and its greatest key.
-//! Not here: which of the kept ones are complete (`together.rs`).
-//! ORD-I3: a group's rows of a chunk are in one value that was passed on, or in one part that is
-//! kept, never in both.
-//! Bounds: groups of one batch, of the run that goes on, and of one batch on their way out; in a
-//! chunk that is not in order all of its groups.
+//! In a chunk that is in order by the key, all rows of a group lie in its key's run, so the groups
+//! of a run are complete when the next run begins. If rows are grouped by the key alone, a run is a
+//! group, numbered by counting. Otherwise a hash table, which holds the groups of a few runs, tells
+//! the groups of a run apart. The groups of the chunk's first and last run are kept as states:
+//! their rows may go on in other chunks.
+//! In a chunk that is not in order a hash table tells all groups apart. They are complete at the
+//! end of the chunk, except those of its least and its greatest key.
+//! Not here: which of the kept groups are complete (`together.rs`).
+//! ORD-I3: a group's rows of a chunk are in one value that was passed on, or in one kept part,
+//! never in both.
+//! Bounds: groups of one batch, of the current run, and of one batch on its way out; in a chunk
+//! that is not in order, all of its groups.
 
 use std::sync::Arc;
 
@@ -32,32 +32,32 @@ use super::accumulators::Accumulators;
 use super::recognise::Grouping;
 use super::runs::{Runs, Seen, owned};
 
-/// Groups of one key, in one chunk: their columns, then their states.
+/// The groups of one key in one chunk: their columns, then their states.
 pub(super) struct Part {
     pub(super) columns: Vec<ArrayRef>,
 }
 
 impl Part {
-    /// How many groups it has rows of.
+    /// How many groups the part has.
     pub(super) fn groups(&self) -> usize {
         self.columns.first().map_or(0, Array::len)
     }
 
-    /// Bytes that it holds.
+    /// Bytes that the part holds.
     pub(super) fn bytes(&self) -> usize {
         let of = self.columns.iter();
         of.map(Array::get_array_memory_size).sum()
     }
 }
 
-/// What a chunk's rows were.
+/// Whether the rows of a chunk are in order.
 pub(super) enum Pushed {
     InOrder,
-    /// They are not in order: nothing that came of the chunk counts.
+    /// The rows are not in order: all results of the chunk are void.
     OutOfOrder,
 }
 
-/// The groups of one chunk after the other.
+/// Groups the rows of chunks, one chunk after the other.
 pub(super) struct ChunkGroups {
     grouping: Arc<Grouping>,
     schema: SchemaRef,
@@ -65,13 +65,13 @@ pub(super) struct ChunkGroups {
     runs: Runs,
     groups: Groups,
     accumulators: Accumulators,
-    /// The groups of rows, for one batch at a time.
+    /// The group of each row of the current batch.
     numbers: Vec<usize>,
-    /// The first group of the run that goes on.
+    /// The first group of the current run.
     run_from: usize,
-    /// The first run's key.
+    /// The key of the chunk's first run.
     first: Option<OwnedRow>,
-    /// The first run, once another has begun.
+    /// The groups of the first run, once another run has begun.
     head: Option<Part>,
     /// Complete groups.
     ready: Vec<RecordBatch>,
@@ -80,7 +80,7 @@ pub(super) struct ChunkGroups {
 
 /// How groups are told apart.
 enum Groups {
-    /// Each run is one.
+    /// Each run is one group.
     Counted {
         keys: Vec<ArrayRef>,
         count: usize,
@@ -89,10 +89,10 @@ enum Groups {
 }
 
 impl ChunkGroups {
-    /// No chunk has come.
+    /// No chunk has begun.
     ///
     /// # Errors
-    /// An accumulator's; if keys have no order or no hash.
+    /// What an accumulator fails with; if keys have no order or no hash.
     pub(super) fn new(grouping: &Arc<Grouping>, runs: Runs, batch_rows: usize) -> Result<Self> {
         Ok(Self {
             schema: Arc::clone(&grouping.schema),
@@ -110,7 +110,8 @@ impl ChunkGroups {
         })
     }
 
-    /// A chunk begins, said to be in order or not. What there is of another is forgotten.
+    /// Begins a chunk that is taken to be in order or not. The results of any other chunk are
+    /// dropped.
     ///
     /// # Errors
     /// As [`ChunkGroups::new`].
@@ -129,10 +130,10 @@ impl ChunkGroups {
         Ok(())
     }
 
-    /// Rows of the chunk have come.
+    /// Adds rows of the chunk.
     ///
     /// # Errors
-    /// If an expression cannot be evaluated; an accumulator's.
+    /// If an expression cannot be evaluated; what an accumulator fails with.
     pub(super) fn push(&mut self, rows: &RecordBatch) -> Result<Pushed> {
         if rows.num_rows() == 0 {
             return Ok(Pushed::InOrder);
@@ -158,7 +159,7 @@ impl ChunkGroups {
         self.groups.number(&columns, &starts, &mut self.numbers)?;
         self.accumulators
             .update(rows, &self.numbers, self.groups.len())?;
-        // The chunk's first row begins a run, and ends none.
+        // The chunk's first row begins a run and ends none.
         let next = usize::from(is_first);
         if let Some(last) = starts.get(next..).and_then(<[usize]>::last) {
             let ends_head = self.numbers[starts[next]];
@@ -174,23 +175,23 @@ impl ChunkGroups {
         Ok(Pushed::InOrder)
     }
 
-    /// Whether the chunk in hand is taken to be in order.
+    /// Whether the current chunk is taken to be in order.
     pub(super) fn is_in_order(&self) -> bool {
         self.in_order
     }
 
-    /// Groups that are complete. Those of a chunk that turns out not to be in order do not count.
+    /// Takes the complete groups. They are void if the chunk turns out not to be in order.
     pub(super) fn take_ready(&mut self) -> Vec<RecordBatch> {
         std::mem::take(&mut self.ready)
     }
 
-    /// All rows of the chunk have come: what is at its borders. What is complete can be taken.
+    /// Ends the chunk and returns the groups at its borders. Its complete groups can then be taken.
     ///
     /// # Errors
-    /// An accumulator's.
+    /// What an accumulator fails with.
     pub(super) fn end(&mut self) -> Result<Edges<OwnedRow, Part>> {
         if self.groups.is_empty() {
-            // Every run goes on until another one begins.
+            // The last run stays in `groups` until another run begins, so there were no rows.
             return Ok(Edges::Empty);
         }
         if !self.in_order {
@@ -212,10 +213,10 @@ impl ChunkGroups {
         })
     }
 
-    /// The values of groups of which all parts are here.
+    /// The values of groups whose parts are all given.
     ///
     /// # Errors
-    /// An accumulator's.
+    /// What an accumulator fails with.
     pub(super) fn whole(&self, parts: &[Part]) -> Result<Vec<RecordBatch>> {
         let width = parts.first().map_or(0, |part| part.columns.len());
         let column = |at: usize| {
@@ -237,7 +238,7 @@ impl ChunkGroups {
         self.batches(all)
     }
 
-    /// Bytes that it holds.
+    /// Bytes that this state holds.
     pub(super) fn bytes(&self) -> usize {
         let ready = self.ready.iter();
         let ready: usize = ready.map(RecordBatch::get_array_memory_size).sum();
@@ -245,7 +246,7 @@ impl ChunkGroups {
         self.groups.bytes() + self.accumulators.bytes() + ready + head
     }
 
-    /// The first groups are complete.
+    /// Passes the first `count` groups on, which are complete.
     fn pass_on(&mut self, count: usize) -> Result<()> {
         let mut columns = self.groups.take(EmitTo::First(count))?;
         columns.extend(self.accumulators.values(EmitTo::First(count))?);
@@ -268,7 +269,7 @@ impl ChunkGroups {
         if rows <= self.batch_rows {
             return Ok(if rows > 0 { vec![whole] } else { Vec::new() });
         }
-        // In memory of their own: whoever counts the memory of a slice counts that of the whole.
+        // Each batch is copied: a slice is counted with the memory of the whole.
         let starts = (0..rows).step_by(self.batch_rows);
         let batch = |from| {
             let slice = whole.slice(from, self.batch_rows.min(rows - from));
@@ -316,7 +317,7 @@ impl Groups {
         let fields: Vec<Arc<Field>> = fields.cloned().collect();
         let schema = Arc::new(Schema::new(fields));
         let ordering = if in_order {
-            // Groups are numbered as they come then.
+            // Groups are then numbered in the order in which they come.
             GroupOrdering::Full(GroupOrderingFull::new())
         } else {
             GroupOrdering::None
@@ -335,7 +336,7 @@ impl Groups {
         self.len() == 0
     }
 
-    /// The group of each row, where runs begin at `starts`.
+    /// Writes the group of each row to `numbers`; runs begin at the rows `starts`.
     fn number(
         &mut self,
         columns: &[ArrayRef],
@@ -366,13 +367,13 @@ impl Groups {
         }
     }
 
-    /// The columns of some groups. They are forgotten, and those after them count from 0.
+    /// Takes out the columns of some groups. The remaining groups are numbered from 0.
     fn take(&mut self, of: EmitTo) -> Result<Vec<ArrayRef>> {
         match self {
             Self::Hashed(values) => {
                 let columns = values.emit(of)?;
                 if matches!(of, EmitTo::All) {
-                    // What is left of the table names groups that are gone.
+                    // What is left in the hash table names groups that were taken out.
                     values.clear_shrink(0);
                 }
                 Ok(columns)

@@ -1,7 +1,7 @@
-//! The plan node: a cooperative scan and the aggregate that is done in its table's order.
+//! The plan node: a cooperative scan and the aggregate that is computed in its table's order.
 //!
-//! It stands in the place of the partial aggregate, the repartitioning and the final one, and keeps
-//! them: for a table that turns out to be in no order, and because what it gives is what they give.
+//! The node replaces the partial aggregate, the repartitioning and the final aggregate, and keeps
+//! them: they run if the table turns out to be in no order, and they return the same rows.
 //! Not here: which aggregates become this node (`recognise.rs`), what a partition does
 //! (`stream.rs`).
 
@@ -29,7 +29,7 @@ use super::together::Together;
 use crate::read::scan::Executions;
 use crate::resources::Resources;
 
-/// A cooperative scan, and the aggregate on it done chunk by chunk, in the order of the table.
+/// A cooperative scan and the aggregate on it, computed chunk by chunk in the order of the table.
 pub(crate) struct OrderedAggregateExec {
     plan: Arc<OrderedPlan>,
     resources: Weak<Resources>,
@@ -39,8 +39,8 @@ pub(crate) struct OrderedAggregateExec {
 }
 
 impl OrderedAggregateExec {
-    /// The node that stands for an aggregate; `None` if it cannot be done so, or gives its groups
-    /// in an order that something above needs.
+    /// The node that replaces an aggregate; `None` if the aggregate cannot be computed in order, or
+    /// returns its groups in an order that something above needs.
     ///
     /// # Errors
     /// If the plan does not fit together: a bug.
@@ -56,7 +56,7 @@ impl OrderedAggregateExec {
     fn new(plan: OrderedPlan, resources: Weak<Resources>) -> Self {
         let partitions = plan.scan.partitions.len();
         let properties = PlanProperties::new(
-            // Groups come as their chunks do.
+            // Groups come in the order in which their chunks come.
             EquivalenceProperties::new(Arc::clone(&plan.grouping.schema)),
             Partitioning::UnknownPartitioning(partitions),
             EmissionType::Incremental,
@@ -74,7 +74,7 @@ impl OrderedAggregateExec {
         }
     }
 
-    /// What stood in the plan; it gives the same rows.
+    /// The plan that this node replaces; it returns the same rows.
     pub(crate) fn original(&self) -> &Arc<dyn ExecutionPlan> {
         &self.plan.original
     }
@@ -142,7 +142,7 @@ impl ExecutionPlan for OrderedAggregateExec {
         let (Some(scan), true) = (children.pop(), children.is_empty()) else {
             return internal_err!("an OrderedAggregateExec has one child");
         };
-        // What runs once, as a repartitioning does, is made anew.
+        // A node that runs only once, such as a repartitioning, is made anew.
         let original = reset_plan_states(Arc::clone(&self.plan.original))?;
         let original = original.transform_up(|node| {
             Ok(if node.is::<DataSourceExec>() {
@@ -156,7 +156,7 @@ impl ExecutionPlan for OrderedAggregateExec {
             Some(resources) => Self::of(&original, false, &resources)?,
             None => None,
         };
-        // A scan of another kind: the plan as it would be without us.
+        // If the new scan is of another kind, the original plan stays.
         Ok(ordered.unwrap_or(original))
     }
 

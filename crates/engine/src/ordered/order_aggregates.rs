@@ -1,11 +1,12 @@
-//! The rule that has aggregates and joins done in the order of their tables.
+//! The rule that replaces aggregates and joins by operators in the order of their tables.
 //!
-//! What it replaces gives its rows divided by hash, which an ordered aggregation and a clustered
-//! join do not: their partitions take whichever chunk comes next. Where something above counts on
-//! the division (a join of partitions, another aggregate), the rows are divided just below it, or
-//! below the sort that it needs, so that what a HAVING drops is not divided. Where nobody does, as
-//! mostly, they are not. Over a table whose order is declared they may be given in order, too:
-//! where something above needs it, the aggregate or join stays as it is.
+//! The replaced nodes return rows partitioned by hash. An ordered aggregation and a clustered join
+//! do not: their partitions take whichever chunk comes next. If a node above depends on the
+//! partitioning (a partitioned join, another aggregate), the rows are repartitioned just below that
+//! node, or below the sort that it needs, so that rows that a HAVING drops are not repartitioned.
+//! Usually no node does, and the rows stay as they are. Over a table with a declared order the
+//! replaced node may return rows in order, too. If something above needs that order, the aggregate
+//! or join is not replaced.
 //! Not here: which aggregates (`recognise.rs`) and joins (`join/recognise.rs`).
 
 use std::sync::{Arc, Weak};
@@ -28,8 +29,8 @@ use super::join::ClusteredJoinExec;
 use crate::resources::Resources;
 use crate::settings::Settings;
 
-/// Puts ordered aggregations and clustered joins in the place of aggregates and joins. Runs after
-/// fragments were recognised, and before operators are shared.
+/// Replaces aggregates by ordered aggregations, and joins by clustered joins. Runs after fragments
+/// are recognised and ahead of the sharing of operators.
 #[derive(Debug)]
 pub(crate) struct OrderAggregates {
     resources: Weak<Resources>,
@@ -61,8 +62,8 @@ impl PhysicalOptimizerRule for OrderAggregates {
         if !settings.cooperative || !replacing.aggregates && !replacing.joins {
             return Ok(plan);
         }
-        // Of several partitions nobody sees an order; what is one may have had a sort above it that
-        // was needless.
+        // No reader sees an order over several partitions. A plan of one partition may have had a
+        // sort above it that was dropped as needless.
         let above = Above {
             division: false,
             order: plan.output_partitioning().partition_count() == 1,
@@ -88,16 +89,16 @@ struct Replacing<'a> {
 
 struct Replaced {
     node: Arc<dyn ExecutionPlan>,
-    /// Its rows are not divided any more as they were.
+    /// Its rows are not partitioned as those of the original node.
     undivided: bool,
 }
 
-/// What something above counts on.
+/// What some node above depends on.
 #[derive(Clone, Copy)]
 struct Above {
-    /// How rows are divided.
+    /// How rows are partitioned.
     division: bool,
-    /// In which order they come.
+    /// In which order rows come.
     order: bool,
 }
 
@@ -109,7 +110,7 @@ impl Replacing<'_> {
             undivided: false,
         };
         if node.is::<RecursiveQueryExec>() {
-            // It executes what is below it several times.
+            // A recursive query executes the plan below it several times.
             return Ok(as_it_was());
         }
         if let Some(ordered) = self.instead_of(node, above)? {
@@ -152,7 +153,7 @@ impl Replacing<'_> {
                 order: needs_order || above.order && keeps_order.get(at).is_none_or(|keeps| *keeps),
             };
             let mut below = self.replaced(child, counts)?;
-            // Whoever is above a sort wants its order too.
+            // Rows are repartitioned below a sort, not above: the node above needs its order too.
             if below.undivided && counts.division && (own || node.is::<SortExec>()) {
                 below = divided(below, child)?;
             }
@@ -165,7 +166,7 @@ impl Replacing<'_> {
         })
     }
 
-    /// What stands for a node, if it is replaced.
+    /// The node that replaces `node`, if there is one.
     fn instead_of(
         &self,
         node: &Arc<dyn ExecutionPlan>,
@@ -182,7 +183,7 @@ impl Replacing<'_> {
     }
 }
 
-/// The same rows, divided as those of `before`.
+/// The same rows, partitioned as those of `before`.
 fn divided(undivided: Replaced, before: &Arc<dyn ExecutionPlan>) -> Result<Replaced> {
     let partitioning = before.output_partitioning();
     let node = match partitioning {
@@ -190,7 +191,7 @@ fn divided(undivided: Replaced, before: &Arc<dyn ExecutionPlan>) -> Result<Repla
             undivided.node,
             partitioning.clone(),
         )?),
-        // Nobody can have counted on it.
+        // No node can depend on another partitioning.
         _ => undivided.node,
     };
     Ok(Replaced {

@@ -1,15 +1,15 @@
-//! Which aggregates can be done in the order of their table?
+//! Which aggregates can be computed in the order of their table?
 //!
-//! Those over a cooperative scan that are grouped by a column of which the footers say that row
-//! groups stand in sequence, or that is declared to be in order, and that has many values: groups
-//! by other columns besides are told apart within it. Where it has few, groups are few or runs
-//! long, and a fragment (`fragment/`) does better.
-//! Not here: whether the chunks that are left when the files are open stand in sequence
-//! (`together.rs`), what the plan around needs (`order_aggregates.rs`).
-//! Not ordered: grouping sets, aggregates that heed an order, limits within the aggregate, and what
-//! has to give its groups in order: a scan in order does that.
-//! Bounds: O(row groups) for each column that is grouped by; reads nothing, so footers that are not
-//! in memory yet are not known.
+//! Aggregates over a cooperative scan that are grouped by a key column with many values, by which
+//! the table is in order: the footers prove that its row groups are in sequence, or its order is
+//! declared. Groups by further columns are told apart within a value of the key. If the key has few
+//! values, groups are few or runs are long, and a fragment (`fragment/`) does better.
+//! Not here: whether the chunks that remain when the files are open are in sequence
+//! (`together.rs`), what the surrounding plan needs (`order_aggregates.rs`).
+//! Not ordered: grouping sets, aggregates that depend on an order, limits within the aggregate, and
+//! aggregates that must return their groups in order: a scan in order does that.
+//! Bounds: O(row groups) for each grouping column; reads nothing, so footers that are not in memory
+//! are unknown.
 
 use std::sync::Arc;
 
@@ -42,38 +42,38 @@ use crate::read::prune::ordered;
 use crate::read::scan::{Delivery, ScanPlan};
 use crate::resources::Resources;
 
-/// An aggregate that can be done in the order of its table.
+/// An aggregate that can be computed in the order of its table.
 #[derive(Clone)]
 pub(super) struct OrderedPlan {
     pub(super) grouping: Arc<Grouping>,
-    /// The column that the table is in the order of.
+    /// The column by which the table is in order.
     pub(super) column: Arc<str>,
-    /// Its position in what the scan gives.
+    /// The position of the column in the scan's output.
     pub(super) at: usize,
-    /// The order that was declared, if any.
+    /// The declared order, if there is one.
     pub(super) declared: Option<Declared>,
     /// The scan, in shared delivery.
     pub(super) scan: Arc<ScanPlan>,
     pub(super) scan_metrics: ExecutionPlanMetricsSet,
-    /// The scan, as it would stand in the plan.
+    /// The scan, as it stands in the original plan.
     pub(super) input: Arc<dyn ExecutionPlan>,
-    /// What the plan has without us; it gives the same rows.
+    /// The original plan; it returns the same rows.
     pub(super) original: Arc<dyn ExecutionPlan>,
 }
 
-/// What is done with rows.
+/// How rows are grouped and aggregated.
 pub(super) struct Grouping {
-    /// What they are grouped by, over what the scan gives.
+    /// The grouping expressions, over the scan's output.
     pub(super) group: Vec<Arc<dyn PhysicalExpr>>,
-    /// Which of them the table is in the order of.
+    /// The position in `group` of the column by which the table is in order.
     pub(super) key: usize,
     pub(super) aggregates: Arc<[PlannedAggregate]>,
-    /// Of the groups: what they are grouped by, then the aggregates.
+    /// The schema of the groups: the grouping columns, then the aggregates.
     pub(super) schema: SchemaRef,
 }
 
-/// The aggregate that `node` is the top of, if it can be done in order. `order_counts`: if it gives
-/// its groups in some order, something above needs it.
+/// The aggregate with `node` at its top, if it can be computed in order. `order_counts`: if `node`
+/// returns its groups in some order, something above needs that order.
 ///
 /// # Errors
 /// If the plan does not fit together: a bug.
@@ -95,7 +95,7 @@ pub(super) fn recognise(
     let Some(key) = key(&over, plan, config, resources) else {
         return Ok(None);
     };
-    // A file group is a partition of the plan, which has no meaning where every partition takes
+    // A file group is a partition of the plan. That has no meaning where every partition takes
     // whichever chunk comes next.
     let partitions = node.output_partitioning().partition_count();
     let partitions = partitions.max(plan.partitions.len());
@@ -121,7 +121,7 @@ pub(super) fn recognise(
     }))
 }
 
-/// The aggregate that gives values, and the one over raw rows, which may be the same.
+/// The aggregate that returns values and the one over raw rows; they may be the same.
 fn aggregate(
     node: &Arc<dyn ExecutionPlan>,
     order_counts: bool,
@@ -169,7 +169,7 @@ fn suits(aggregate: &AggregateExec) -> bool {
         && !aggregate.aggr_expr().iter().any(ordered)
 }
 
-/// A cooperative scan whose partitions mean nothing.
+/// A cooperative scan without a limit whose partitions have no meaning.
 pub(super) fn whole_scan(node: &Arc<dyn ExecutionPlan>) -> Option<(&Arc<ScanPlan>, &CScanSource)> {
     let source = node.downcast_ref::<DataSourceExec>()?.data_source();
     let source = source.as_ref().downcast_ref::<CScanSource>()?;
@@ -177,11 +177,11 @@ pub(super) fn whole_scan(node: &Arc<dyn ExecutionPlan>) -> Option<(&Arc<ScanPlan
     (plan.delivery != Delivery::Partitioned && plan.limit.is_none()).then_some((plan, source))
 }
 
-/// What a table is in the order of.
+/// The column by which a table is in order.
 struct Key {
-    /// Its position in what is grouped by.
+    /// Its position in the grouping expressions.
     group: usize,
-    /// Its position in what the scan gives.
+    /// Its position in the scan's output.
     at: usize,
     column: String,
     declared: Option<Declared>,
@@ -209,7 +209,7 @@ fn key(
         let leaf = |footer: &ParquetMetaData| leaf_of(footer, table, &column);
         let declared = declared(config, index, &footers, leaf);
         let stands = match sequence(&bounds, declared) {
-            // One row group is in sequence whatever its rows are like.
+            // A single row group is in sequence, however its rows lie.
             Found::InOrder(sequence) => declared.is_some() || sequence.units.len() > 1,
             Found::False { .. } => true,
             Found::No => false,
@@ -224,10 +224,10 @@ fn key(
     keys.next()
 }
 
-/// With more rows than this for each value of the key, on the average, it has few.
+/// With more rows than this for each value on average, the key has few values.
 const ROWS_PER_GROUP: u64 = 8;
 
-/// The column of the table that stands at `at` in what a scan gives, if its type has an order that
+/// The column of the table at position `at` of a scan's output, if its type has an order that
 /// statistics know.
 pub(super) fn column_at(plan: &ScanPlan, at: usize) -> Option<usize> {
     let projected = plan.table.projection.iter().nth(at)?;
@@ -236,7 +236,7 @@ pub(super) fn column_at(plan: &ScanPlan, at: usize) -> Option<usize> {
     ordered(field.data_type()).then_some(index)
 }
 
-/// What the footers say of a column, by file and row group.
+/// The bounds that the footers give for a column, by file and row group.
 pub(super) fn bounds(
     footers: &[Arc<ParquetMetaData>],
     table: &Schema,
@@ -248,7 +248,7 @@ pub(super) fn bounds(
         .collect()
 }
 
-/// The leaf that a column of the table is in a file.
+/// The leaf column of a file that holds a column of the table.
 pub(super) fn leaf_of(footer: &ParquetMetaData, table: &Schema, column: &str) -> Option<usize> {
     let parquet = footer.file_metadata().schema_descr();
     parquet::arrow::parquet_column(parquet, table, column).map(|(leaf, _)| leaf)
@@ -286,7 +286,7 @@ pub(super) fn footers(plan: &ScanPlan, resources: &Resources) -> Option<Vec<Arc<
         .collect()
 }
 
-/// The order in which a table's files, or their row groups, are declared to be by a column.
+/// The declared order of a table's files, or of their row groups, by a column.
 fn declared(
     config: &FileScanConfig,
     column: usize,
@@ -301,7 +301,7 @@ fn declared(
         })
         .map(|first| first.options)
         .next();
-    // DataFusion takes what the first row group says of itself for what is said of the file.
+    // DataFusion takes the declared order of a file's first row group for that of the file.
     let is_taken_over = of_files == sorted_by(footers, 1, &leaf);
     let (options, of) = match of_files {
         Some(options) if !is_taken_over => (options, DeclaredOf::Files),
@@ -313,7 +313,7 @@ fn declared(
     Some(Declared { options, of })
 }
 
-/// The order in which the first `count` row groups of these files say that they are by a column.
+/// The order by a column that the first `count` row groups of each of these files declare.
 fn sorted_by(
     footers: &[Arc<ParquetMetaData>],
     count: usize,
@@ -338,7 +338,7 @@ fn sorted_by(
     order
 }
 
-/// How many values a column has at most, each row group by itself.
+/// An upper bound of the number of values in a column, summed over the row groups.
 fn groups_max(
     footers: &[Arc<ParquetMetaData>],
     bounds: &[Vec<ColumnBounds>],
@@ -358,7 +358,7 @@ fn groups_max(
     of_file.sum()
 }
 
-/// How many values there are from one to the other, where that can be counted.
+/// How many values lie from one to the other, both included, if they can be counted.
 fn span(from: &ScalarValue, to: &ScalarValue) -> Option<u64> {
     if from == to {
         return Some(1);
@@ -378,7 +378,8 @@ fn span(from: &ScalarValue, to: &ScalarValue) -> Option<u64> {
     Some(number(from)?.abs_diff(number(to)?).saturating_add(1))
 }
 
-/// Each value that a column chunk has takes a byte of it at least, in a dictionary or by itself.
+/// An upper bound of the values in a column chunk: each takes at least one byte, in a dictionary or
+/// by itself.
 fn values_by_bytes(group: &RowGroupMetaData, leaf: usize) -> u64 {
     let bytes = group.column(leaf).uncompressed_size();
     u64::try_from(bytes).unwrap_or(0)

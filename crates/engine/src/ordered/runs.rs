@@ -1,8 +1,8 @@
 //! Where does a key begin and end?
 //!
-//! Rows of a chunk that is in order are runs of equal keys, and keys do not descend. Both are seen
-//! by comparing each row with the one before it; keys without NULL of fixed width are compared as
-//! they are, others as bytes whose order is that of the keys.
+//! The rows of a chunk that is in order are runs of equal keys, and keys do not descend. Both are
+//! checked by comparing each row with the row before it. Keys of fixed width without NULL are
+//! compared as they are, other keys as bytes whose order is that of the keys.
 //! ORD-I2: a key that descends is found before anything is concluded from the batch it is in.
 
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use arrow::datatypes::DataType;
 use arrow::row::{OwnedRow, RowConverter, SortField};
 use datafusion::error::Result;
 
-/// The runs of one key after the other.
+/// Finds the runs of keys in a chunk, batch by batch.
 pub(super) struct Runs {
     options: SortOptions,
     converter: RowConverter,
@@ -24,17 +24,17 @@ pub(super) struct Runs {
     last: Option<ArrayRef>,
 }
 
-/// What a batch has.
+/// What the keys of a batch show.
 #[derive(Debug, PartialEq)]
 pub(super) enum Seen {
-    /// The rows that have another key than the row before them.
+    /// The rows that begin a run: their key differs from that of the row before.
     Begins(Vec<usize>),
-    /// Some row's key is below the one before.
+    /// Some row's key is below that of the row before.
     Descends,
 }
 
 impl Runs {
-    /// No row has come.
+    /// No row has been seen.
     ///
     /// # Errors
     /// If keys of this type have no order.
@@ -47,15 +47,15 @@ impl Runs {
         })
     }
 
-    /// Nothing is known of what came before.
+    /// Forgets the rows seen so far.
     pub(super) fn forget(&mut self) {
         self.last = None;
     }
 
-    /// Looks at the keys of the rows that come next.
+    /// Looks at the keys of the next rows.
     ///
     /// # Errors
-    /// If they are not of the type that was named.
+    /// If the keys are not of the type that was given to [`Runs::new`].
     pub(super) fn look_at(&mut self, keys: &ArrayRef) -> Result<Seen> {
         if keys.is_empty() {
             return Ok(Seen::Begins(Vec::new()));
@@ -155,7 +155,7 @@ fn begins<T: ArrowNativeTypeOp>(values: &[T], last: Option<T>, descending: bool)
     Seen::Begins(starts)
 }
 
-/// The same values in memory of their own: what is kept of a batch must not keep the batch.
+/// The same values in memory of their own: a part that is kept must not keep the whole batch alive.
 pub(super) fn owned(array: &ArrayRef) -> Result<ArrayRef> {
     Ok(match array.data_type() {
         DataType::Utf8View => Arc::new(array.as_string_view().gc()),

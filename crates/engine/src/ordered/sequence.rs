@@ -1,13 +1,14 @@
-//! How do the chunks of a table stand to each other, by one of its columns?
+//! How do the chunks of a table follow each other, by one of its columns?
 //!
-//! Rows of a table are in sequence if its files, and in them its row groups or chunks, can be put
-//! one after the other so that no value lies above one that comes later: then a value is in
-//! neighbours only. Statistics prove it where bounds at most touch; a file that is declared to be
-//! sorted is believed about its own row groups where it has no bounds, and held to its word where
-//! it has. Row groups that say of themselves that they are sorted say nothing of each other.
-//! Not here: whether rows within a chunk are in order, which nobody knows before they are read
+//! The rows of a table are in sequence if its files, and the row groups or chunks within them, can
+//! be put one after the other so that no value is above a value of a later one. Equal values are
+//! then in neighbours only. Statistics prove a sequence where bounds at most touch. A file that is
+//! declared to be sorted is believed about its own row groups where these have no bounds, and
+//! checked where they have. Row groups that declare themselves to be sorted say nothing about each
+//! other.
+//! Not here: whether the rows within a chunk are in order, which is known only when they are read
 //! (`runs.rs`).
-//! ORD-I1: what is said to be in sequence is so if bounds are true and declarations are.
+//! ORD-I1: a sequence that is found is true if the bounds and the declarations are.
 //! Bounds: O(n log n) in files, O(n) in row groups or chunks.
 
 use std::cmp::Ordering;
@@ -17,14 +18,14 @@ use datafusion::common::ScalarValue;
 
 use crate::read::prune::column_bounds::ColumnBounds;
 
-/// What was found.
+/// The result of the search for a sequence.
 #[derive(Debug, PartialEq)]
 pub(super) enum Found {
-    /// The units in sequence, each with rows, as (file, unit of it).
+    /// The units with rows, in sequence, as (file, unit of the file).
     InOrder(Sequence),
-    /// They are not in any, or it is not known.
+    /// The units are in no sequence, or it is not known.
     No,
-    /// A file is not sorted as was declared: the unit begins below where the one before it ends.
+    /// A file is not sorted as declared: the unit begins below the end of the one before it.
     False { file: usize, unit: usize },
 }
 
@@ -35,24 +36,24 @@ pub(super) struct Sequence {
     pub(super) options: SortOptions,
 }
 
-/// An order that somebody vouches for.
+/// A declared order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Declared {
     pub(super) options: SortOptions,
     pub(super) of: DeclaredOf,
 }
 
-/// Of which rows it is said.
+/// The rows that the declaration is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DeclaredOf {
-    /// Those of each file, by `WITH ORDER`.
+    /// The rows of each file, by `WITH ORDER`.
     Files,
-    /// Those of each row group, by its sorting columns.
+    /// The rows of each row group, by its sorting columns.
     RowGroups,
 }
 
-/// The sequence of the units of these files; in the order that is declared, or in any that is
-/// found.
+/// The sequence of the units of these files: in the declared order, or in any order if none is
+/// declared.
 pub(super) fn sequence(files: &[Vec<ColumnBounds>], declared: Option<Declared>) -> Found {
     if let Some(Declared { options, of }) = declared {
         return in_order(files, options, Some(of));
@@ -90,7 +91,7 @@ fn in_order(
     }
     let is_one_file = order.len() == 1;
     let mut units = Vec::new();
-    // The last unit with values, and whether a null has come.
+    // The last unit with values, and whether a NULL has come.
     let mut last: Option<(usize, &ColumnBounds)> = None;
     let mut nulls_began = false;
     for file in order {
@@ -116,7 +117,7 @@ fn in_order(
                 }
             };
             match unit.nulls {
-                // Of several sorted files each may have its own at its end.
+                // Each of several sorted files may have its own NULLs at its end.
                 None if !believed || !is_one_file => return Found::No,
                 Some(nulls) if nulls > 0 || unit.is_all_null() => {
                     let out_of_place = if options.nulls_first {
@@ -143,7 +144,7 @@ fn in_order(
                 }
                 continue;
             };
-            // Bounds of parts may overlap because a page serves both.
+            // The bounds of parts may overlap, because one page may serve two parts.
             if believed && is_cut {
                 continue;
             }
@@ -159,10 +160,10 @@ fn in_order(
     Found::InOrder(Sequence { units, options })
 }
 
-/// The bounds of a file; none where it has nothing but NULL.
+/// The bounds of a file; `None` if it has nothing but NULL.
 type Place = Option<(ScalarValue, ScalarValue)>;
 
-/// Where a file stands among others: `None` if that is not known.
+/// The place of a file among others; `None` if it is not known.
 fn place_of(units: &[ColumnBounds]) -> Option<Place> {
     let mut place: Place = None;
     for unit in units.iter().filter(|unit| unit.rows > 0) {
@@ -204,7 +205,7 @@ fn before(a: &Place, b: &Place, options: SortOptions) -> Ordering {
     }
 }
 
-/// Whether no value of `before` lies above one of `unit`; `None`: that is not known.
+/// Whether no value of `before` is above one of `unit`; `None` if that is not known.
 fn follows(before: &ColumnBounds, unit: &ColumnBounds, options: SortOptions) -> Option<bool> {
     let (a, b) = (before.values.as_ref()?, unit.values.as_ref()?);
     let order = if options.descending {
@@ -215,7 +216,8 @@ fn follows(before: &ColumnBounds, unit: &ColumnBounds, options: SortOptions) -> 
     Some(order.is_le())
 }
 
-/// Whether bounds that overlap may be those of rows that do not: writers cut long texts short.
+/// Whether overlapping bounds may belong to rows that do not overlap: writers cut the bounds of
+/// long texts short.
 fn is_rounded(before: &ColumnBounds, unit: &ColumnBounds, options: SortOptions) -> bool {
     let Some(((low, high), of_unit)) = before.values.as_ref().zip(unit.values.as_ref()) else {
         return false;
@@ -332,7 +334,7 @@ mod tests {
         assert!(matches!(sequence(&silent, ASC), Found::InOrder(_)));
         let wrong = vec![vec![unit(1, 5), unit(6, 9), unit(2, 5)]];
         assert_eq!(sequence(&wrong, ASC), Found::False { file: 0, unit: 2 });
-        // Sorted files that overlap are no lie.
+        // Sorted files that overlap contradict no declaration.
         let files = vec![vec![unit(1, 5)], vec![unit(2, 6)]];
         assert_eq!(sequence(&files, ASC), Found::No);
         let silent = vec![vec![unknown()], vec![unit(2, 6)]];
@@ -365,7 +367,7 @@ mod tests {
 
     #[test]
     fn what_is_not_known_is_no_lie() {
-        // Rows of which nothing is known, after the first NULL: they may all be NULL.
+        // Nothing is known about the unit after the first NULL: its rows may all be NULL.
         let nulls = vec![vec![with_nulls(unit(1, 5), 3), unknown()]];
         assert!(matches!(sequence(&nulls, ASC), Found::InOrder(_)));
         let values = ColumnBounds {
@@ -381,7 +383,7 @@ mod tests {
         // Each of two sorted files may end with NULL.
         let files = vec![vec![values], vec![unit(10, 12)]];
         assert_eq!(sequence(&files, ASC), Found::No);
-        // The bounds of long texts: what they have in common, and then one more.
+        // The bounds of long texts are cut short: to what they have in common, and to one more.
         let text = |low: &str, high: &str| ColumnBounds {
             values: Some((ScalarValue::from(low), ScalarValue::from(high))),
             ..unit(0, 0)

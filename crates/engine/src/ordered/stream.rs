@@ -1,14 +1,14 @@
-//! One partition of an ordered aggregation: chunk after chunk, whichever the buffer manager hands
-//! out.
+//! One partition of an ordered aggregation: it processes one chunk after the other, whichever the
+//! buffer manager hands out.
 //!
-//! Where an order was only inferred, the groups of a chunk wait for its end: if its rows turn out
-//! not to be in order they do not count, and the chunk, which is given back and asked for again, is
-//! worked on by hash. Where it was declared they are passed on at once, and what is false is an
-//! error.
-//! Cancel safety: a stream that is dropped takes the rows of the chunk in its hands with it, as
-//! that of any scan in shared delivery; groups of which a part was there are not passed on by
-//! others.
-//! Bounds: `chunk_groups.rs`'s, and the groups of a chunk where its order is inferred.
+//! Where the order is only inferred, the groups of a chunk are held until its end. If its rows turn
+//! out not to be in order, these groups are dropped, and the chunk is given back, asked for again
+//! and grouped by hash. Where the order is declared, groups are passed on at once, and a false
+//! declaration is an error.
+//! Cancel safety: a stream that is dropped takes the rows of its current chunk with it, as the
+//! stream of any scan in shared delivery does; groups with a part in that chunk are not passed on
+//! by other streams.
+//! Bounds: those of `chunk_groups.rs`, and the groups of one chunk where its order is inferred.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -67,9 +67,9 @@ struct Partition {
 
 enum At {
     Start,
-    /// In order.
+    /// The aggregation runs in order.
     Working(Box<Working>),
-    /// As without us.
+    /// The original plan runs.
     Otherwise(SendableRecordBatchStream),
     Finished,
 }
@@ -77,12 +77,12 @@ enum At {
 struct Working {
     standing: Arc<InSequence>,
     rows: ByChunk,
-    /// A chunk that is read once more.
+    /// The reader of a chunk that is read a second time.
     again: Option<ByChunk>,
     groups: ChunkGroups,
-    /// Rows of the chunk in hand that wait for more of them.
+    /// Rows of the current chunk that wait for more rows.
     few: Vec<RecordBatch>,
-    /// Groups of the chunk in hand that count if it ends in order.
+    /// Groups of the current chunk that count only if the chunk ends in order.
     held: Vec<RecordBatch>,
     memory: MemoryReservation,
 }
@@ -127,7 +127,7 @@ impl Partition {
             if let Some(groups) = self.out.pop_front() {
                 return Ok(Some(groups));
             }
-            // On an error it is finished.
+            // After an error the partition is finished.
             match std::mem::replace(&mut self.at, At::Finished) {
                 At::Start => self.at = self.start().await?,
                 At::Working(mut working) => {
@@ -191,7 +191,7 @@ impl Partition {
         ByChunk::new(scan, runs, self.partition, self.batch_rows, metrics)
     }
 
-    /// Something has happened; false if nothing more can.
+    /// Handles an event; false if it was the last one.
     fn hear(&mut self, working: &mut Working, news: Option<News>) -> Result<bool> {
         match news {
             Some(News::Begun) => {
@@ -238,7 +238,7 @@ impl Partition {
         Ok(true)
     }
 
-    /// Groups the rows that wait; false if the chunk is not in order.
+    /// Groups the waiting rows; false if the chunk is not in order.
     fn push(&mut self, working: &mut Working) -> Result<bool> {
         let few = std::mem::take(&mut working.few);
         let rows = match few.as_slice() {
@@ -260,7 +260,7 @@ impl Partition {
         }
     }
 
-    /// A chunk is not in order, and was given back: its rows come once more.
+    /// Reads a chunk once more: it is not in order and was given back.
     fn read_again(&mut self, working: &mut Working, chunk: usize) -> Result<()> {
         working.few.clear();
         working.held.clear();
@@ -276,7 +276,8 @@ impl Partition {
             self.counts.chunks_in_order.add(1);
         } else {
             self.counts.chunks_by_hash.add(1);
-            // Its groups are taken out of the hash table, and those between its borders merged.
+            // The groups are copied out of the hash table, and those between the borders are
+            // merged.
             let copies = working.groups.bytes().saturating_mul(2);
             working.memory.try_grow(copies)?;
         }

@@ -1,10 +1,10 @@
-//! What do the partitions of one execution share: does the table stand in sequence, and which
-//! groups at the borders of its chunks are complete?
+//! What do the partitions of one execution share: is the table in sequence, and which groups at the
+//! borders of its chunks are complete?
 //!
-//! When the files are open, the bounds of the chunks that are wanted are looked at: a predicate may
-//! have left only some. If they stand in no sequence the execution goes by hash.
-//! ORD-I4: every chunk that is wanted comes once, worked on or without rows; when all have, no
-//! group is kept.
+//! When the files are open, the bounds of the wanted chunks are examined: a predicate may have left
+//! only some chunks. If they are in no sequence, the execution runs the original plan, by hash.
+//! ORD-I4: every wanted chunk comes once, with rows or without; when all have come, no group is
+//! kept.
 //! Bounds: two parts for each chunk.
 
 use std::collections::HashMap;
@@ -27,7 +27,7 @@ use super::sequence::{Found, Sequence, sequence};
 use super::wanted::{out_of_order, wanted};
 use crate::read::scan::{Execution, Running};
 
-/// One execution.
+/// What the partitions of one execution share.
 pub(super) struct Together {
     pub(super) plan: Arc<OrderedPlan>,
     pub(super) scan: Arc<Execution>,
@@ -35,28 +35,28 @@ pub(super) struct Together {
     streams: AtomicUsize,
 }
 
-/// How the table stands.
+/// Whether the wanted chunks of the table are in sequence.
 #[derive(Clone)]
 pub(super) enum Standing {
     InSequence(Arc<InSequence>),
     InNone,
 }
 
-/// The chunks that are wanted, one after the other.
+/// The wanted chunks, one after the other.
 pub(super) struct InSequence {
     pub(super) running: Arc<Running>,
     pub(super) options: SortOptions,
     plan: Arc<OrderedPlan>,
-    /// By position in the sequence: the chunk.
+    /// The chunk at each position of the sequence.
     chunks: Vec<usize>,
-    /// By chunk: its position in the sequence.
+    /// The position of each chunk in the sequence.
     places: HashMap<usize, usize>,
     borders: Mutex<Borders<OwnedRow, Kept>>,
-    /// A chunk was not in order within itself.
+    /// Whether the rows within some chunk are not in order.
     is_mixed: AtomicBool,
 }
 
-/// A part of a group, and the memory that it takes.
+/// A kept part, and the memory that it takes.
 pub(super) struct Kept {
     part: Part,
     _memory: MemoryReservation,
@@ -73,12 +73,12 @@ impl Together {
         }
     }
 
-    /// How the table stands; the first caller opens its files. Cancel safe: another caller then
-    /// does.
+    /// Whether the table is in sequence. The first caller opens its files. Cancel safe: another
+    /// caller then opens them.
     ///
     /// # Errors
-    /// The same for all: of [`Execution::running`], or that a file is not in the order that was
-    /// declared.
+    /// The same for all callers: those of [`Execution::running`], or that a file is not in the
+    /// declared order.
     pub(super) async fn standing(&self) -> Result<Standing> {
         self.standing
             .get_or_init(|| {
@@ -107,7 +107,7 @@ impl Together {
         })))
     }
 
-    /// The chunks that are wanted, in sequence.
+    /// The wanted chunks in sequence; `None` if they are in none.
     fn in_sequence(&self, running: &Running) -> Result<Option<(Vec<usize>, SortOptions)>> {
         let Some(wanted) = wanted(running, &self.plan.scan, self.plan.at)? else {
             return Ok(None);
@@ -127,10 +127,10 @@ impl Together {
         }
     }
 
-    /// A stream has had all that there is; the last one looks whether that is so.
+    /// Ends a stream. The last one checks that all chunks have come.
     ///
     /// # Errors
-    /// If a group is kept still: a bug.
+    /// If a group is still kept: a bug.
     pub(super) fn stream_ended(&self, standing: &InSequence) -> Result<()> {
         let left = self.streams.fetch_sub(1, Ordering::AcqRel) - 1;
         let borders = standing.borders.lock();
@@ -143,15 +143,15 @@ impl Together {
 }
 
 impl InSequence {
-    /// Whether rows within chunks are taken to be in order.
+    /// Whether the rows within chunks are taken to be in order.
     pub(super) fn chunks_are_in_order(&self) -> bool {
         !self.is_mixed.load(Ordering::Relaxed)
     }
 
-    /// Rows within a chunk are not in order.
+    /// Records that the rows within a chunk are not in order.
     ///
     /// # Errors
-    /// If that was declared.
+    /// If their order is declared.
     pub(super) fn found_out_of_order(&self, chunk: usize) -> Result<()> {
         if self.plan.declared.is_some() {
             return Err(self.plan.out_of_order(&self.running, chunk));
@@ -160,10 +160,12 @@ impl InSequence {
         Ok(())
     }
 
-    /// A chunk was worked on, or will not be. Gives the parts of all groups that are complete now.
+    /// A chunk was processed, or never will be. Returns the parts of all groups that are complete
+    /// now.
     ///
     /// # Errors
-    /// If there is no memory for what is to be kept; if the chunk is not in order with others.
+    /// If there is no memory for the parts to be kept; if the chunk is not in order with other
+    /// chunks.
     pub(super) fn came(
         &self,
         chunk: usize,

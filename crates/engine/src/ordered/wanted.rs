@@ -1,7 +1,7 @@
 //! Which chunks does an execution want, and what do their statistics say of one column?
 //!
-//! Not here: what is concluded (`sequence.rs`).
-//! Bounds: O(chunks), and O(pages) where row groups are cut.
+//! Not here: which sequence follows (`sequence.rs`).
+//! Bounds: O(chunks), and O(pages) where row groups are split.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,15 +15,15 @@ use crate::error::Error;
 use crate::read::prune::column_bounds::{self, ColumnBounds};
 use crate::read::scan::{Running, ScanPlan};
 
-/// The chunks that are wanted of each file that has such, in the file's order.
+/// The wanted chunks of each file that has any, in the file's order.
 pub(super) struct Wanted {
-    /// Their positions in the table.
+    /// The positions of the chunks in the table.
     pub(super) chunks: Vec<Vec<usize>>,
     pub(super) bounds: Vec<Vec<ColumnBounds>>,
 }
 
-/// See the file's header; the column is the one at `at` in what the scan gives. `None` if a file
-/// has it in another type, or not at all.
+/// See the file's header. The column is the one at position `at` of the scan's output. `None` if a
+/// file has it in another type or not at all.
 ///
 /// # Errors
 /// If the execution does not fit together: a bug.
@@ -53,7 +53,7 @@ pub(super) fn wanted(running: &Running, scan: &ScanPlan, at: usize) -> Result<Op
         let Some(judged) = judged else {
             return internal_err!("a chunk that is wanted was not judged");
         };
-        // In the file the column may be of another type, or not there at all.
+        // The column may have another type in the file, or be absent.
         let file_plan = &judged.plan;
         let column = file_plan.projection.get(at);
         let Some(column) = column.and_then(column_of) else {
@@ -72,15 +72,15 @@ pub(super) fn wanted(running: &Running, scan: &ScanPlan, at: usize) -> Result<Op
     Ok(Some(wanted))
 }
 
-/// The column of a file that an output of a scan is, cast or not.
+/// The file's column that an output of a scan returns, cast or not.
 fn column_of(output: &Arc<dyn PhysicalExpr>) -> Option<&Column> {
-    // A field that has other metadata in the file than in the table, such as a number, is cast to
-    // the type that it has.
+    // A field with other metadata in the file than in the table, such as a field number, is cast to
+    // the type that it already has.
     let cast = output.downcast_ref::<CastExpr>();
     cast.map_or(output, CastExpr::expr).downcast_ref::<Column>()
 }
 
-/// The error for a chunk that is not where it must be.
+/// The error for a chunk that is out of order.
 pub(super) fn out_of_order(
     running: &Running,
     chunk: usize,

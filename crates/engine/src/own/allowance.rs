@@ -1,11 +1,11 @@
-//! Memory for what sessions make.
+//! Memory for what sessions make: tables and names.
 //!
 //! Every byte is reserved in the engine's pool, so tables in memory make chunks go and operators
-//! spill as any operator does. What sessions that are held to rights make is more: it stays while
-//! they are idle, so all of it together is held to a part of the budget, and the rest serves
-//! queries.
-//! O1: what is held was granted, by the pool and within the part, and is given back when its owner
-//! goes.
+//! spill, as any operator does. What is made by sessions that are held to rights has another bound:
+//! it stays while they are idle, so all of it together is held to a part of the budget, and the
+//! rest serves queries.
+//! O1: memory that is held was granted, by the pool and within that part, and is given back when
+//! its owner goes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,18 +16,18 @@ use datafusion::execution::memory_pool::{
     MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation,
 };
 
-/// What sessions make may hold this part of the budget, as a divisor: what stays is to be much less
-/// than what works.
+/// The part of the budget that what sessions make may hold, as a divisor: what stays is to be much
+/// less than what works.
 const SHARE: usize = 4;
 
-/// What all sessions of a server hold together.
+/// What all sessions of a server that are held to rights hold together.
 #[derive(Debug, Default)]
 pub(crate) struct Allowance {
     held: AtomicUsize,
 }
 
 impl Allowance {
-    /// Takes `bytes` of what `limit` leaves; what is held if that is not enough.
+    /// Takes `bytes` if they fit into `limit`. The error is the number of bytes that are held.
     fn take(&self, bytes: usize, limit: usize) -> Result<(), usize> {
         let taken = |held: usize| held.checked_add(bytes).filter(|all| *all <= limit);
         let update = self
@@ -41,7 +41,7 @@ impl Allowance {
     }
 }
 
-/// What one table holds, or the names of one session.
+/// The memory of one table, or of one session's names.
 #[derive(Debug)]
 pub(crate) struct Held {
     reservation: MemoryReservation,
@@ -51,7 +51,7 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// Nothing yet. Messages call it `what`.
+    /// Holds nothing at first. Messages call it `what`.
     pub(crate) fn new(
         what: String,
         pool: &Arc<dyn MemoryPool>,
@@ -92,7 +92,7 @@ impl Held {
         }
     }
 
-    /// Holds this much of what is there already, granted or not.
+    /// Holds this many bytes for what exists already, granted or not.
     pub(crate) fn resize(&self, bytes: usize) {
         let before = self.bytes();
         self.reservation.resize(bytes);
@@ -106,7 +106,7 @@ impl Held {
         self.reservation.size()
     }
 
-    /// Holds what is granted from now on only if it is kept.
+    /// Starts a growth: what is granted to it stays held only if it is kept.
     pub(crate) fn growth(self: &Arc<Self>) -> Growth {
         Growth {
             held: Arc::clone(self),
@@ -123,7 +123,7 @@ impl Drop for Held {
     }
 }
 
-/// What was granted to a statement under way. Dropped, it is given back.
+/// The memory that was granted to a statement under way. Dropping it gives the memory back.
 #[derive(Debug)]
 pub(crate) struct Growth {
     held: Arc<Held>,

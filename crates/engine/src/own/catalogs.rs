@@ -2,10 +2,9 @@
 //!
 //! Catalogs and schemas are looked up below each time, so what others may change is seen as it is
 //! now. A name of the session's own comes first. The system schema is shown as it is.
-//! Not here: which statement is refused (`check.rs`). O2 holds even if nobody has asked
-//! there.
-//! O2: without the right to write nothing below changes.
-//! O3: each name is paid for when it is made.
+//! Not here: which statement is refused (`check.rs`). O2 holds even where that check was not made.
+//! O2: without the right to write, nothing below changes.
+//! O3: the memory of each name is reserved when the name is made.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -23,14 +22,14 @@ use super::allowance::{Allowance, Held};
 use crate::right::{Right, Rights};
 use crate::tables::SYSTEM_SCHEMA;
 
-/// What a name costs, with its schema's columns not counted: the maps' entries and a small plan.
+/// What a name costs in bytes, without its schema's columns: the maps' entries and a small plan.
 const NAME_BYTES: usize = 4 << 10;
-/// What a column of a named table costs: its field, as often as plans of a view repeat it.
+/// What a column of a named table costs in bytes: its field, as often as a view's plans repeat it.
 const COLUMN_BYTES: usize = 256;
-/// What a character of a view's text costs: an expression is some hundred bytes for each.
+/// What a character of a view's text costs in bytes: an expression takes some hundred for each.
 const CHARACTER_BYTES: usize = 256;
 
-/// What one session has made. Clones are the same.
+/// What one session has made. Clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct OwnNames {
     rights: Rights,
@@ -40,22 +39,22 @@ pub(crate) struct OwnNames {
     catalogs: Arc<Mutex<BTreeMap<String, Schemas>>>,
 }
 
-/// A catalog's schemas that have names of the session's own. Clones are the same.
+/// A catalog's schemas that have names of the session's own. Clones share them.
 #[derive(Clone, Debug, Default)]
 struct Schemas {
-    /// It is the session's own.
+    /// Whether the catalog is the session's own.
     made: bool,
     schemas: Arc<Mutex<BTreeMap<String, Tables>>>,
 }
 
-/// A schema's names of the session's own. Clones are the same.
+/// The names in a schema that are the session's own. Clones share them.
 #[derive(Clone, Debug, Default)]
 struct Tables {
     made: bool,
     tables: Arc<Mutex<BTreeMap<String, Named>>>,
 }
 
-/// A table or view, and what its name costs.
+/// A table or view, and the bytes that its name costs.
 #[derive(Clone, Debug)]
 struct Named {
     table: Arc<dyn TableProvider>,
@@ -63,13 +62,13 @@ struct Named {
 }
 
 impl OwnNames {
-    /// All of it goes.
+    /// Forgets all names.
     pub(super) fn forget(&self) {
         self.catalogs.lock().clear();
         self.names.shrink(self.names.bytes());
     }
 
-    /// For a table of this name.
+    /// The account of a table, which messages call `what`.
     pub(super) fn held(&self, what: String) -> Held {
         Held::new(what, &self.pool, Some(Arc::clone(&self.allowance)))
     }
@@ -110,7 +109,7 @@ impl OwnCatalogs {
 }
 
 impl CatalogProviderList for OwnCatalogs {
-    /// DataFusion has no error here: a catalog that cannot be paid for is not there afterwards.
+    /// DataFusion has no error here: a catalog without memory for its name is not there afterwards.
     fn register_catalog(
         &self,
         name: String,
@@ -157,7 +156,7 @@ impl CatalogProviderList for OwnCatalogs {
 /// A catalog as one session sees it.
 #[derive(Debug)]
 struct OwnCatalog {
-    /// `None`: it is the session's own.
+    /// `None`: the catalog is the session's own.
     below: Option<Arc<dyn CatalogProvider>>,
     schemas: Schemas,
     own: OwnNames,
@@ -259,7 +258,7 @@ pub(crate) enum Whose {
 /// A schema as one session sees it.
 #[derive(Debug)]
 pub(crate) struct OwnSchema {
-    /// `None`: it is the session's own.
+    /// `None`: the schema is the session's own.
     below: Option<Arc<dyn SchemaProvider>>,
     tables: Tables,
     own: OwnNames,
@@ -287,8 +286,8 @@ impl OwnSchema {
         &self.own
     }
 
-    /// R3: the text that declared a table of files says where they are, and with which credentials
-    /// they are read; that is for those who may name files.
+    /// R3: the text that declared a table of files says where the files are, and with which
+    /// credentials they are read. It is shown only to those who may name files.
     fn without_location(&self, table: Arc<dyn TableProvider>) -> Arc<dyn TableProvider> {
         if self.own.rights.has(Right::Files) || table.get_table_definition().is_none() {
             return table;
@@ -299,7 +298,7 @@ impl OwnSchema {
         }
     }
 
-    /// A name of the session's own becomes one that all sessions see.
+    /// Makes a name of the session's own one that all sessions see.
     pub(super) fn publish(&self, name: &str) -> Result<()> {
         let what = || format!("{name} is seen by all sessions");
         self.own.rights.require(&[Right::Writes], what)?;

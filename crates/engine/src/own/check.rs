@@ -1,7 +1,7 @@
 //! Which statement needs which right?
 //!
-//! Decided on the plan, not on the text: a plan has every statement in it that would run, whatever
-//! it is wrapped in. What is not known to be harmless is refused.
+//! The plan decides, not the text: a plan contains every statement that would run, whatever it is
+//! wrapped in.
 //! Not here: settings (`../rights/settings.rs`).
 
 use datafusion::catalog::SchemaProvider;
@@ -21,11 +21,11 @@ use super::table::MemoryTable;
 use crate::right::{Right, Rights};
 use crate::rights::denied;
 
-/// Nodes of a plan. An expression after WITH that names the one before twice doubles them, so forty
-/// are more than can be walked.
+/// The most nodes of a plan. A common table expression that names the one before it twice doubles
+/// them, so forty make more than can be walked.
 const PLAN_NODES_MAX: usize = 1_000_000;
 
-/// Whether the session may run the plan.
+/// Checks whether the session may run the plan.
 ///
 /// # Errors
 /// [`Error::Denied`](crate::Error::Denied) if not; `Plan` if it is too large to tell.
@@ -61,8 +61,7 @@ pub fn check(state: &SessionState, plan: &LogicalPlan) -> Result<()> {
     Ok(())
 }
 
-/// The schema and the name that a CREATE OR REPLACE puts something else at, if it is one that all
-/// sessions see.
+/// The schema and the name that a CREATE OR REPLACE replaces, if all sessions see that name.
 pub(crate) fn replaces_shared(
     state: &SessionState,
     plan: &LogicalPlan,
@@ -91,7 +90,7 @@ pub(crate) fn replaces_shared(
     is_shared.then(|| (schema, name.table().to_owned()))
 }
 
-/// A session that wants something.
+/// A session that asks to run a plan.
 struct Asked<'a> {
     state: &'a SessionState,
     rights: Rights,
@@ -136,7 +135,7 @@ impl Asked<'_> {
             DdlStatement::DropTable(drop) => self.check_name("DROP TABLE", &drop.name, true),
             DdlStatement::DropView(drop) => self.check_name("DROP VIEW", &drop.name, true),
             DdlStatement::DropCatalogSchema(drop) => self.check_schema(&drop.name),
-            // A schema or catalog of its own; functions are each session's.
+            // Schemas and catalogs are made for the session alone; functions are each session's.
             DdlStatement::CreateCatalogSchema(_)
             | DdlStatement::CreateCatalog(_)
             | DdlStatement::CreateFunction(_)
@@ -147,7 +146,7 @@ impl Asked<'_> {
         }
     }
 
-    /// A statement that makes a name, or takes away or replaces what has it.
+    /// A statement that makes a name, takes it away, or replaces what has it.
     fn check_name(&self, verb: &str, name: &TableReference, replaces: bool) -> Result<()> {
         match self.whose(name) {
             Some(Whose::System) => Err(denied(

@@ -19,7 +19,7 @@ use crate::right::Rights;
 use crate::rights::places;
 use crate::settings::Settings;
 
-/// Holds sessions to rights, and what they make to a part of memory, all of them together. A server
+/// Holds sessions to rights, and everything that they make, together, to a part of memory. A server
 /// has one.
 #[derive(Clone, Debug)]
 pub struct Confinement {
@@ -43,8 +43,8 @@ impl Confinement {
         self.rights
     }
 
-    /// The same session, held to the rights. Names that it makes lie over those that it saw, are
-    /// seen by nobody else, and go with it. Statements are to be run by
+    /// The same session, held to the rights. The names that it makes lie over those that it saw,
+    /// are seen by nobody else, and go with it. Its statements are to be run by
     /// [`execute`](crate::execute), which says what is refused, and why.
     #[must_use]
     pub fn session(&self, context: &SessionContext) -> SessionContext {
@@ -88,10 +88,10 @@ impl Guard {
     }
 }
 
-/// Plans what the session may run, by whatever way it came.
+/// Plans only what the session may run, however the statement came.
 #[derive(Debug)]
 struct Guard {
-    /// `None`: DataFusion's own.
+    /// `None`: DataFusion's own planner.
     inner: Option<Arc<dyn QueryPlanner + Send + Sync>>,
 }
 
@@ -108,7 +108,7 @@ impl QueryPlanner for Guard {
         if places::may_see(session.config()) {
             return self.planned(plan, session).await;
         }
-        // R3.
+        // R3: the session is not told where files are.
         let plan = places::settings_hidden(plan)?;
         let physical = self.planned(&plan, session).await?;
         places::explained(&plan, physical, session.config().options())

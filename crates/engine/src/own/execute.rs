@@ -1,8 +1,8 @@
-//! How a statement is carried out that makes names.
+//! How a statement that makes names is carried out.
 //!
-//! As DataFusion does, but that rights are checked, that the rows of CREATE TABLE … AS are counted
-//! while they come, that TEMPORARY is what names of a session's own are anyway, and that views over
-//! views are held to a size: each names another twice, and twenty would be a million nodes.
+//! As DataFusion does it, with four differences. Rights are checked. The rows of CREATE TABLE … AS
+//! are counted while they come. TEMPORARY adds nothing to names of a session's own. Views over
+//! views are held to a size: if each names another one twice, twenty views are a million nodes.
 
 use std::sync::Arc;
 
@@ -28,13 +28,13 @@ use super::table::{MemoryTable, bytes_of};
 use crate::memory::{LIMIT_BY_DEFAULT, SPILL_FILE_BYTES, SPILL_FILE_BYTES_DEFAULT};
 use crate::right::Rights;
 
-/// Nodes of a view's plan, those of the views in it included.
+/// The most nodes of a view's plan, including those of the views in it.
 const VIEW_NODES_MAX: usize = 4_096;
 
 /// Runs a plan as DataFusion's context does, held to the session's rights.
 ///
 /// # Errors
-/// [`Error::Denied`](crate::Error::Denied), and what planning and running say.
+/// [`Error::Denied`](crate::Error::Denied), and the errors of planning and running.
 pub async fn execute(context: &SessionContext, plan: LogicalPlan) -> Result<DataFrame> {
     let state = context.state();
     check(&state, &plan)?;
@@ -76,15 +76,15 @@ pub async fn execute(context: &SessionContext, plan: LogicalPlan) -> Result<Data
     Ok(done)
 }
 
-/// Forgets what a session has made: tables, views, schemas. Nothing happens to a session that is
-/// not held to rights, for it has nothing of its own.
+/// Forgets what a session has made: tables, views, schemas. A session that is not held to rights
+/// has nothing of its own, so nothing happens to it.
 pub fn forget_own(context: &SessionContext) {
     if let Some(own) = context.state().config().get_extension::<OwnNames>() {
         own.forget();
     }
 }
 
-/// What RESET goes back to, where DataFusion does not know it.
+/// The value that RESET restores, where DataFusion does not know it.
 fn default_of(setting: &str) -> Option<&'static str> {
     match setting {
         "coscan.memory" => Some(LIMIT_BY_DEFAULT),
@@ -140,7 +140,7 @@ async fn create_table(
     nothing(context)
 }
 
-/// All rows, partition by partition. Dropped, or after the first error, it stops.
+/// Collects all rows, partition by partition. Stops if it is dropped, or after the first error.
 async fn collect(
     streams: Vec<SendableRecordBatchStream>,
     held: &Arc<Held>,
@@ -178,7 +178,7 @@ async fn gather(
     Ok((batches, growth))
 }
 
-/// A table's columns have no qualifiers, so their names must differ without.
+/// A table's columns have no qualifiers, so their names must differ without them.
 fn check_names(plan: &LogicalPlan) -> Result<()> {
     let mut names: Vec<&String> = plan.schema().fields().iter().map(|f| f.name()).collect();
     names.sort_unstable();

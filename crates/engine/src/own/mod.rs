@@ -1,9 +1,9 @@
 //! What sessions make, who sees it, and what they may do to others.
 //!
 //! A session that is held to rights (`confined.rs`) sees the names that all share through a layer
-//! of its own (`catalogs.rs`). What it makes goes into the layer, is seen by nobody else, is paid
-//! for (`allowance.rs`) and goes with the session. A session of the user's own process has no
-//! layer: what it makes, all sessions of its engine see.
+//! of its own (`catalogs.rs`). What it makes goes into the layer, is seen by nobody else, is
+//! accounted for (`allowance.rs`) and goes with the session. A session of the user's own process
+//! has no layer: all sessions of its engine see what it makes.
 //! Tables in memory are counted in either case (`table.rs`).
 //! A statement is checked (`check.rs`) and carried out (`execute.rs`) as a plan.
 //! Not here: what rights there are (`../right.rs`, `../rights/`).

@@ -1,9 +1,10 @@
 //! A table in memory, of which every byte is counted.
 //!
-//! DataFusion's `MemTable` does the work; it counts nothing, and it deletes and updates when the
-//! statement is planned, so that EXPLAIN would. Here changes wait for their execution. Batches are
-//! counted with all of the buffers that they keep, even those that they share.
-//! O4: a table's `held` is what its batches keep; a change that fails leaves both as they were.
+//! DataFusion's `MemTable` does the work, but it counts nothing, and it deletes and updates when
+//! the statement is planned, so that EXPLAIN would change the table. Here changes wait for their
+//! execution. Batches are counted with all buffers that they keep, even those that they share.
+//! O4: a table's `held` is the bytes that its batches keep, even after a change that failed half
+//! way.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -28,16 +29,16 @@ use tokio::sync::Mutex;
 
 use super::allowance::{Growth, Held};
 
-/// What a batch costs beside its buffers.
+/// What a batch costs in bytes, beside its buffers.
 const BATCH_BYTES: usize = 512;
 
-/// What a batch keeps in memory.
+/// The bytes that a batch keeps in memory.
 pub(super) fn bytes_of(batch: &RecordBatch) -> usize {
     let columns = batch.num_columns() * size_of::<arrow::array::ArrayData>();
     get_record_batch_memory_size(batch) + columns + BATCH_BYTES
 }
 
-/// A table of a session, or of an engine. Clones are the same.
+/// A table of a session, or of an engine. Clones share the table.
 #[derive(Clone)]
 pub(crate) struct MemoryTable {
     inner: Arc<MemTable>,
@@ -47,10 +48,10 @@ pub(crate) struct MemoryTable {
 }
 
 impl MemoryTable {
-    /// Of batches that `held` has grown by.
+    /// A table of batches by which `held` has already grown.
     ///
     /// # Errors
-    /// `Plan`, if batches are not of the schema.
+    /// `Plan`, if a batch does not have the schema.
     pub(super) fn try_new(
         schema: SchemaRef,
         mut partitions: Vec<Vec<RecordBatch>>,
@@ -84,7 +85,7 @@ impl MemoryTable {
         growth.keep();
     }
 
-    /// Lets `MemTable` change its batches. Old and new ones are there together for a while.
+    /// Lets `MemTable` change its batches. The old and the new ones exist together for a while.
     async fn change(&self, state: &SessionState, change: &Change) -> Result<RecordBatch> {
         let _alone = self.change.lock().await;
         let before = self.held.bytes();
@@ -96,7 +97,7 @@ impl MemoryTable {
                 self.inner.update(state, assignments, filters).await
             }
         };
-        // It may have failed half way: what is there is counted in any case.
+        // The change may have failed half way: the batches that exist are counted in any case.
         let mut now = 0;
         for partition in &self.inner.batches {
             now += partition.read().await.iter().map(bytes_of).sum::<usize>();
@@ -209,7 +210,7 @@ impl fmt::Debug for MemoryTable {
     }
 }
 
-/// Where inserted rows go.
+/// Receives inserted rows.
 #[derive(Debug)]
 struct Sink {
     table: MemoryTable,
@@ -245,7 +246,7 @@ impl DataSink for Sink {
     }
 }
 
-/// A change of rows that are there.
+/// A change of existing rows.
 #[derive(Clone, Debug)]
 enum Change {
     Delete(Vec<Expr>),

@@ -1,13 +1,13 @@
-//! What of the statistics of floating-point columns may DataFusion itself use?
+//! Which statistics of floating-point columns may DataFusion itself use?
 //!
-//! DataFusion takes Parquet's bounds, which ignore NaN, for those of all values. It answers MIN and
-//! MAX from them, takes a column of equal bounds for a constant, orders files by them, and its
-//! reader prunes by them. So [`HideFloatBounds`] takes them out of a plan before any other rule
-//! sees it, and [`guarded`] has DataFusion's reader prune only by conjuncts for which they count
-//! (`floats.rs`).
+//! DataFusion takes Parquet's bounds, which ignore NaN, for bounds of all values. It answers MIN
+//! and MAX from them, takes a column of equal bounds for a constant, orders files by them, and its
+//! reader prunes by them. So [`HideFloatBounds`] removes these bounds from a plan ahead of any
+//! other rule, and [`guarded`] lets DataFusion's reader prune only by conjuncts for which bounds
+//! count (`floats.rs`).
 //! Not here: pruning of cooperative scans (`prune/`).
-//! N1: DataFusion concludes nothing from a bound of a floating-point column that a NaN may lie
-//! beyond. N2: a scan that filters keeps every conjunct that is not a hint: dynamic filters are
+//! N1: DataFusion concludes nothing from a bound of a floating-point column beyond which a NaN may
+//! lie. N2: a scan that filters keeps every conjunct that is not a hint: dynamic filters are hints,
 //! checked by the operators that made them.
 
 use std::sync::Arc;
@@ -109,7 +109,7 @@ fn without_bounds(scan: &FileScanConfig) -> Option<FileScanConfig> {
 }
 
 /// The scan that DataFusion's reader may run: it prunes by no bound that does not count. `None` if
-/// it is this one.
+/// the given scan may run as it is.
 pub(crate) fn guarded(scan: &FileScanConfig, source: &ParquetSource) -> Option<FileScanConfig> {
     let predicate = source.filter()?;
     let schema = source.table_schema().table_schema();
@@ -128,12 +128,12 @@ pub(crate) fn guarded(scan: &FileScanConfig, source: &ParquetSource) -> Option<F
     let conjuncts = split_conjunction(&predicate);
     let all_count = conjuncts.iter().all(|conjunct| by_any(conjunct));
     let mut options = source.table_parquet_options().clone();
-    // A bloom filter knows bits, and -0 equals 0.
+    // A bloom filter compares bits, but -0 equals 0.
     options.global.bloom_filter_on_read = false;
     let filters = options.global.pushdown_filters;
     if filters && !all_count {
-        // All of the predicate stays that does not change. What changes is looked at whatever the
-        // options say.
+        // Every conjunct without a dynamic filter stays. Dynamic filters prune whatever the options
+        // say, so they are dropped.
         options.global.pruning = false;
         options.global.enable_page_index = false;
     }
@@ -143,7 +143,7 @@ pub(crate) fn guarded(scan: &FileScanConfig, source: &ParquetSource) -> Option<F
             columns.iter().any(|c| counting.contains_key(&c.index()))
         };
         if filters {
-            // A join's list of keys compares bits.
+            // A join's list of keys compares floats by their bits.
             !changes(conjunct) || (all_count && !of_floats())
         } else {
             by_any(conjunct)

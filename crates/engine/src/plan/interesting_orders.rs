@@ -1,8 +1,8 @@
-//! Which sorts are needless, once scans can give their rows in order?
+//! Which sorts are needless because scans can return their rows in order?
 //!
-//! A scan by an index gives rows in the order of its key if it is asked to. When plans are made
-//! nobody knows of that yet, so sorts stand where they are needless, and here they go: above the
-//! scan, and above a repartitioning by hash of its rows, which merge joins have.
+//! A scan by an index returns rows in the order of its key if it is asked to. DataFusion does not
+//! know that when it makes a plan, so it puts sorts where they are needless. This file removes
+//! them: above the scan, and above a hash repartitioning of its rows, which merge joins have.
 //! Not here: what such an order costs (`probe/ordered.rs`).
 //! Source: [SmoothScan18 §4.2], interesting orders.
 
@@ -42,8 +42,8 @@ pub(super) fn push_down(
     Ok(single.data)
 }
 
-/// What a sort of repartitioned rows becomes if they can come in order: one stream of them is
-/// divided, and each part is in order too.
+/// The plan without a sort of repartitioned rows, if these can come in order: one ordered stream is
+/// repartitioned, and each partition is in order too.
 fn ordered_before_repartitioning(
     node: &Arc<dyn ExecutionPlan>,
 ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
@@ -69,8 +69,8 @@ fn ordered_before_repartitioning(
     Ok(Some(Arc::new(divided)))
 }
 
-/// What a merge of one partition merges: where `PushdownSort` replaced a sort by a scan in the
-/// order wanted, it leaves a merge above it, and a buffer that holds up to a gigabyte.
+/// The input of a merge of one partition. Where `PushdownSort` replaces a sort by a scan in the
+/// wanted order, it leaves a merge above the scan, and a buffer that holds up to a gigabyte.
 fn without_merge_of_one(node: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
     let merge = node.downcast_ref::<SortPreservingMergeExec>()?;
     let buffer = merge.input().downcast_ref::<BufferExec>()?;

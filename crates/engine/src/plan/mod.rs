@@ -4,11 +4,11 @@
 //! |---|---|
 //! | `swap_scans.rs` | which scans become cooperative? |
 //! | `interesting_orders.rs` | which sorts do scans by an index make needless? |
-//! | `needless_orders.rs` | which scans promise an order that nobody counts on? |
+//! | `needless_orders.rs` | which scans promise an order that no operator counts on? |
 //! | `float_bounds.rs` | what may DataFusion conclude from bounds where there may be NaN? |
 //! | `share_operators/` | which operators may be shared with other queries? |
 //!
-//! Not here: what stands in the plan then (`cscan/`), what it does when it runs (`read/`,
+//! Not here: the nodes that stand in the plan then (`cscan/`), what they do when they run (`read/`,
 //! `probe/`).
 
 mod float_bounds;

@@ -1,13 +1,15 @@
 //! Which scans promise an order that no operator counts on?
 //!
-//! A file that says by what it is sorted (`coscan spread --by range`, `coscan rewrite --sort-by`)
-//! makes DataFusion promise that order of its scans, whatever is above them. A scan in order
-//! shares neither reads nor work, and reads from one device after the other. So the promise goes
-//! where no operator counts on it. An operator counts on an order that it requires, a sort on one
-//! that its own order begins with, and a limit takes the first rows; an operator that keeps its
-//! input's order passes on what is counted on above it.
+//! A file that declares by what it is sorted (`coscan spread --by range`,
+//! `coscan rewrite --sort-by`) makes DataFusion promise that order of its scans, whatever is above
+//! them. A scan in order shares neither reads nor work, and reads from one device after the other.
+//! So the promise is removed where no operator counts on it. An operator counts on an order that it
+//! requires. A sort counts on an order that its own order begins with. A limit counts on the order
+//! in which it takes the first rows. An operator that keeps its input's order passes on what is
+//! counted on above it.
 //! A scan below a sort of the statement keeps its promise (`swap_scans.rs` marks the others): the
-//! sort may have turned out to be needless, and the plan then shows nothing of who counts on it.
+//! sort may have turned out to be needless, and then the plan does not show who counts on the
+//! order.
 //! Not here: orders that an index can give (`interesting_orders.rs`).
 
 use std::sync::Arc;
@@ -65,7 +67,7 @@ fn counts_silently(
     counts: bool,
 ) -> bool {
     if let Some(sort) = node.downcast_ref::<SortExec>() {
-        // What is sorted by the beginning already is sorted piece by piece.
+        // Rows that are already in the order of the first sort key are sorted piece by piece.
         let is_first = sort.expr().iter().next();
         let promised = child
             .output_ordering()
@@ -75,8 +77,8 @@ fn counts_silently(
     if node.fetch().is_some() || node.is::<GlobalLimitExec>() || node.is::<LocalLimitExec>() {
         return true;
     }
-    // Its rows are those of its input; a file is written in the order in which rows come; and what
-    // is below a recursion is run several times.
+    // ANALYZE returns the rows of its input; a sink writes a file in the order in which rows come;
+    // a recursive query runs the plan below it several times.
     node.is::<AnalyzeExec>() && counts
         || node.is::<DataSinkExec>()
         || node.is::<RecursiveQueryExec>()

@@ -4,14 +4,14 @@
 //! every conjunct that the Parquet reader could evaluate pushed down into them, because our scan
 //! evaluates conjuncts exactly, proves some of them by statistics, and decodes a column only where
 //! an earlier conjunct left something. Scans that are not marked (small tables, cooperative scans
-//! switched off, anything not understood) are planned as by stock DataFusion, filter above and all.
-//! [`SwapScans`] runs last and replaces the marked scans by [`CScanSource`], ordered where an order
-//! was promised that somebody counts on; those of small tables stay DataFusion's, in one that says
-//! where they failed.
+//! switched off, anything not understood) are planned as by stock DataFusion, with the filter above
+//! them. [`SwapScans`] runs last and replaces the marked scans by [`CScanSource`], in order where
+//! an operator counts on a promised order. Scans of small tables stay DataFusion's, within a source
+//! whose errors say where they failed.
 //!
 //! The mark is a key in the scan's write options, which reading ignores: it survives whatever
-//! planning does to the scan. A marked scan that is not replaced after all is still a correct
-//! DataFusion scan, which filters exactly too.
+//! planning does to the scan. A marked scan that is not replaced is still a correct DataFusion
+//! scan, which filters exactly too.
 
 use std::sync::{Arc, Weak};
 
@@ -150,8 +150,8 @@ impl PhysicalOptimizerRule for SwapScans {
         })?;
         let mut plan = swapped.data;
         if by_index {
-            // Scans by an index can give rows in its order, which makes sorts needless that were
-            // needed before.
+            // Scans by an index can return rows in the index's order, which makes some sorts
+            // needless.
             plan = interesting_orders::push_down(plan, config)?;
         }
         let left = plan.transform_up(|node| {
@@ -182,7 +182,8 @@ impl PhysicalOptimizerRule for SwapScans {
     }
 }
 
-/// A Parquet scan that was not replaced, with errors that say where, if we understand it.
+/// A Parquet scan that was not replaced, with errors that name the place; `None` if the scan is not
+/// understood.
 fn left_to_datafusion(
     resources: &Arc<Resources>,
     settings: &Settings,
@@ -196,7 +197,7 @@ fn left_to_datafusion(
     Ok(checked.map(|(scan, again)| CScanSource::plain(scan, again)))
 }
 
-/// Whether a scan asks for nothing that our reader does not do.
+/// Whether our reader does all that a scan asks for.
 fn understood(scan: &FileScanConfig, source: &ParquetSource) -> bool {
     let files = || scan.file_groups.iter().flat_map(FileGroup::iter);
     let selects_rows = files().any(|file| {
@@ -206,7 +207,7 @@ fn understood(scan: &FileScanConfig, source: &ParquetSource) -> bool {
     let crypto = &source.table_parquet_options().crypto;
     let encrypted = crypto.file_decryption.is_some() || crypto.factory_id.is_some();
     let names = source.table_schema().file_schema().fields();
-    // Columns are known by their names.
+    // Columns are identified by their names.
     let mut distinct: Vec<&str> = names.iter().map(|field| field.name().as_str()).collect();
     distinct.sort_unstable();
     distinct.dedup();
@@ -219,7 +220,7 @@ fn understood(scan: &FileScanConfig, source: &ParquetSource) -> bool {
 }
 
 /// About how many bytes the columns take that a scan projects or filters by: in its files or as
-/// arrays, whichever is more. Files may be a tenth of what they hold.
+/// arrays, whichever is more. Files may be ten times smaller than their arrays.
 pub(super) fn needed_bytes(scan: &FileScanConfig, source: &ParquetSource) -> u64 {
     let files = scan.file_groups.iter().flat_map(FileGroup::iter);
     let file_bytes: u64 = files

@@ -1,8 +1,7 @@
-//! One execution of a scan by an index: what its streams share.
+//! What do the streams of one execution of a scan by an index share?
 //!
 //! The first stream that is polled opens the table's files and the index, both at once, and divides
-//! the table into pages. An index that cannot be used leaves everything to the scan that takes
-//! over.
+//! the table into pages. If the index cannot be used, the scan that takes over reads everything.
 //! Not here: what a stream does (`stream.rs`), which pages are next (`coscan_core::smooth`).
 
 use std::panic::AssertUnwindSafe;
@@ -37,7 +36,7 @@ use crate::tables::footers;
 pub(crate) struct SmoothExecution {
     pub(crate) plan: Arc<SmoothPlan>,
     covered: Execution,
-    /// Of the files that the index does not cover.
+    /// The scan of the files that the index does not cover.
     pub(crate) rest: Option<Arc<Execution>>,
     pub(crate) metrics: SmoothMetrics,
     pub(crate) rows_left: RowsLeft,
@@ -48,7 +47,7 @@ pub(crate) struct SmoothExecution {
 pub(crate) struct Open {
     pub(crate) running: Arc<Running>,
     pub(crate) map: Arc<PageMap>,
-    /// None if the index cannot be used.
+    /// `None` if the index cannot be used.
     probing: Option<Mutex<Probing>>,
     pub(crate) take_over: OnceLock<TakeOver>,
     /// Position of the first row of each file.
@@ -68,12 +67,12 @@ impl SmoothExecution {
         }
     }
 
-    /// The open execution; the first caller opens it. Cancel safe: another caller then opens it
-    /// instead.
+    /// The open execution; the first caller opens it. Cancel safe: if that caller is cancelled,
+    /// another caller opens it instead.
     ///
     /// # Errors
     /// The same for all streams: a file of the table that cannot be opened. (An index that cannot
-    /// be is no error.)
+    /// be opened is no error.)
     pub(crate) async fn open(&self, context: &Arc<TaskContext>) -> Result<Arc<Open>> {
         let opened = self.open.get_or_init(|| {
             // Boxed: the compiler cannot prove the nested futures `Send` for every lifetime at
@@ -86,7 +85,8 @@ impl SmoothExecution {
 
     async fn start(&self, context: &Arc<TaskContext>) -> Result<Open> {
         let plan = &self.plan;
-        // Another thread opens the index meanwhile: most of either is to decode a page index.
+        // Another thread opens the index meanwhile: most of the work on either side is to decode a
+        // page index.
         let opening = self.open_index(context);
         let running = self.covered.running().await?;
         let columns: Vec<Option<Vec<String>>> = running
@@ -104,8 +104,7 @@ impl SmoothExecution {
             };
             PageMap::new(&running.table, |chunk| columns[chunk].as_deref(), first_row)
         };
-        // Positions are those of the index that is asked, which is not known yet if there are
-        // several.
+        // Positions depend on the index that is asked. If there are several, it is not known yet.
         let early = (plan.others.is_empty()).then(|| map_of(&plan.condition.index));
         let cursor = opening.await.map_err(|error| {
             DataFusionError::Execution(format!("opening an index was given up: {error}"))
@@ -131,8 +130,8 @@ impl SmoothExecution {
         })
     }
 
-    /// Begins to open the index, of several the one with the fewest entries, and to look at a few
-    /// leaves if that may be done first; `None` comes if none can be used.
+    /// Begins to open the index, or of several the one with the fewest entries, and to sample a few
+    /// leaves if that may be done first. The task gives `None` if no index can be used.
     fn open_index(&self, context: &Arc<TaskContext>) -> SpawnedTask<Option<Cursor>> {
         let plan = Arc::clone(&self.plan);
         let runtime = context.runtime_env();
@@ -140,7 +139,7 @@ impl SmoothExecution {
             let opening = plan.conditions().map(|condition| async {
                 let opened = open_one(&plan, condition, &runtime);
                 let opened = caught(&condition.index.manifest.name, opened).await;
-                // Keys of another type than this table's are no fault of the index.
+                // An index with keys of another type than this table's is not broken.
                 let at_fault = condition.index.has_keys_of(&condition.key);
                 let note = |error: &DataFusionError| {
                     if at_fault {
@@ -165,7 +164,8 @@ impl SmoothExecution {
     }
 }
 
-/// Parquet's reader panics on some damaged files, which then are no index.
+/// Parquet's reader panics on some damaged files: the panic becomes an error, and the file is no
+/// index.
 async fn caught<T>(index: &str, reading: impl Future<Output = Result<T>>) -> Result<T> {
     let read = AssertUnwindSafe(reading).catch_unwind().await;
     read.unwrap_or_else(|panic| Err(footers::panicked(index, &*panic)))
@@ -189,8 +189,8 @@ async fn open_one(
 }
 
 impl Open {
-    /// What to do next. Once a scan takes over, its description is in [`Open::take_over`] and this
-    /// says that there is nothing more.
+    /// What to do next. Once a scan takes over, its description is in [`Open::take_over`], and this
+    /// returns [`Work::End`].
     pub(crate) async fn next_work(&self, plan: &SmoothPlan, metrics: &SmoothMetrics) -> Work {
         let work = match &self.probing {
             Some(probing) => probing.lock().await.next_work().await,
@@ -210,16 +210,16 @@ impl Open {
         }
     }
 
-    /// Keys that divide the index into ranges, in the order of the scan; `None` if they are not
-    /// known.
+    /// Keys that divide the index into ranges, in the order of the scan; `None` if they are
+    /// unknown.
     pub(crate) async fn bounds(&self) -> Option<ArrayRef> {
         self.probing.as_ref()?.lock().await.bounds()
     }
 
-    /// From now on only rows with keys before this bound are looked for; all if there is none.
+    /// Limits the search to rows with keys before this bound; `None` is no limit.
     ///
     /// # Errors
-    /// Keys that cannot be compared: a bug.
+    /// If keys cannot be compared: a bug.
     pub(crate) async fn go_on_to(&self, bound: Option<(ArrayRef, usize)>) -> Result<()> {
         match &self.probing {
             Some(probing) => probing.lock().await.go_on_to(bound),
@@ -227,14 +227,14 @@ impl Open {
         }
     }
 
-    /// Regions of one job were looked at.
+    /// Tells the probe what the regions of one job held.
     pub(crate) async fn examined(&self, job: JobId, regions: &[Examined]) {
         if let Some(probing) = &self.probing {
             probing.lock().await.examined(job, regions);
         }
     }
 
-    /// The rows that were given one by one.
+    /// The rows that were fetched one by one.
     pub(crate) async fn fetched(&self) -> Arc<FetchedRows> {
         match &self.probing {
             Some(probing) => probing.lock().await.fetched(),
@@ -242,7 +242,7 @@ impl Open {
         }
     }
 
-    /// How many jobs are on their way at once, over all streams.
+    /// How many jobs may be under way at once, over all streams.
     pub(crate) async fn jobs_max(&self) -> usize {
         match &self.probing {
             Some(probing) => probing.lock().await.jobs_max(),
@@ -250,10 +250,10 @@ impl Open {
         }
     }
 
-    /// Reads pages; those of chunks that statistics ruled out are left out.
+    /// Reads pages, without those of chunks that statistics ruled out.
     ///
     /// # Errors
-    /// What the device says.
+    /// Errors of the device.
     pub(crate) async fn read(
         &self,
         runs: &[PageRun],

@@ -1,13 +1,13 @@
-//! Which rows of a piece were not given one by one?
+//! Which rows of a piece were not fetched one by one?
 //!
-//! Not here: the set of rows that were (`coscan_core::smooth::FetchedRows`).
+//! Not here: the set of the rows that were (`coscan_core::smooth::FetchedRows`).
 
 use arrow::array::{BooleanArray, BooleanBufferBuilder};
 use coscan_core::smooth::FetchedRows;
 
 use crate::read::pipeline::Selection;
 
-/// Of `rows` rows from `first` on, those that are not in the set.
+/// Of `rows` rows from position `first` on, selects those that are not in the set.
 pub(crate) fn others(fetched: &FetchedRows, first: u64, rows: usize) -> Selection {
     let mut mask: Option<BooleanBufferBuilder> = None;
     fetched.for_each_in(first..first + rows as u64, |position| {
@@ -16,7 +16,7 @@ pub(crate) fn others(fetched: &FetchedRows, first: u64, rows: usize) -> Selectio
             mask.append_n(rows, true);
             mask
         });
-        // Within the rows, which are in memory.
+        // The offset is less than `rows`, so it fits.
         mask.set_bit(usize::try_from(position - first).unwrap_or(0), false);
     });
     match mask {

@@ -6,8 +6,8 @@ use std::sync::{Arc, OnceLock};
 
 use datafusion::physical_plan::metrics::CustomMetricValue;
 
-/// An index's name; empty until it is known, or if none could be asked. Of several executions the
-/// first one's.
+/// An index's name; empty until it is known, or if no index could be asked. If executions are
+/// aggregated, the name of the first one.
 #[derive(Debug, Default)]
 pub(super) struct IndexUsed(OnceLock<String>);
 

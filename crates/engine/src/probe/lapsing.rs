@@ -1,10 +1,12 @@
-//! A read of pages that gives its memory back if nobody comes for it.
+//! How does a read of pages give its memory back if it is not polled?
 //!
 //! Reads of a scan by an index are under way ahead of its stream. If the stream is not polled any
-//! more (an idle cursor), what they brought, or have pinned, would stay. So a read that could go on
-//! and is not polled for `lapse_after` is dropped; polled again, it begins anew.
+//! more (an idle cursor), the memory that its reads filled or pinned would stay taken. So a read
+//! that could go on and is not polled for `lapse_after` is dropped; if it is polled later, it
+//! begins anew.
 //! Not here: chunks in a consumer's hands, which lapse by themselves (coscan-storage, `place.rs`).
-//! L1: what is read is looked at only when the read is complete, so beginning anew repeats no row.
+//! L1: the rows of a read are examined only when the read is complete, so beginning anew repeats no
+//! row.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -16,7 +18,7 @@ use coscan_storage::pool::{BufferPool, Lapses, Watch};
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 
-/// See the file's header.
+/// A read that lapses if it is not polled.
 pub(super) struct Lapsing<T> {
     read: Arc<Read<T>>,
     _watch: Watch,
@@ -25,13 +27,13 @@ pub(super) struct Lapsing<T> {
 struct Read<T> {
     begin: Box<dyn Fn() -> BoxFuture<'static, T> + Send + Sync>,
     under_way: Mutex<Option<BoxFuture<'static, T>>>,
-    /// Since when it could go on; `None` while it waits for the device.
+    /// The time since which the read could go on; `None` while it waits for the device.
     ready: Mutex<Option<Instant>>,
     lapse_after: Duration,
 }
 
 impl<T: 'static> Lapsing<T> {
-    /// A read that is begun by `begin`, as often as need be.
+    /// A read that `begin` begins, as often as needed.
     pub(super) fn new(
         pool: &BufferPool,
         begin: impl Fn() -> BoxFuture<'static, T> + Send + Sync + 'static,
@@ -74,8 +76,8 @@ impl<T> Lapses for Read<T> {
     fn lapse_if_silent(&self, now: Instant, wanted_after: Option<Duration>) {
         let patience = wanted_after.map_or(self.lapse_after, |wanted| wanted.min(self.lapse_after));
         let silent = |since: Instant| now.saturating_duration_since(since) >= patience;
-        // Whoever polls it now is not silent. (Looked at under the lock: a read that waits for the
-        // device again must not go.)
+        // A read that is being polled is not silent. (`ready` is checked under the lock: a read
+        // that waits for the device again must not be dropped.)
         let lapsed = self.under_way.try_lock().and_then(|mut read| {
             let lapses = self.ready.lock().is_some_and(silent);
             lapses.then(|| read.take())
@@ -84,7 +86,7 @@ impl<T> Lapses for Read<T> {
     }
 }
 
-/// Notes when a read can go on.
+/// A waker that notes when a read can go on.
 struct Ready<T> {
     read: Weak<Read<T>>,
     waker: Waker,

@@ -1,4 +1,4 @@
-//! What `EXPLAIN ANALYZE` shows of a scan by an index.
+//! What does `EXPLAIN ANALYZE` show of a scan by an index?
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,15 +16,15 @@ use super::region_sizes::RegionSizes;
 pub(crate) struct SmoothMetrics {
     /// The index that was asked.
     pub(super) index_used: Arc<IndexUsed>,
-    /// Leaves of the index that may hold keys asked for.
+    /// Leaves of the index that may hold keys that the scan asks for.
     pub(crate) index_leaves: Count,
-    /// Entries of the index that were gone through.
+    /// Entries of the index that were read.
     pub(crate) index_entries: Count,
     /// Entries whose page was read already.
     pub(crate) entries_seen: Count,
     /// Rows fetched one by one (mode 0).
     pub(crate) rows_fetched: Count,
-    /// Pages looked at, and those of them that held results: the second over the first is the
+    /// Pages examined, and those of them that held results: the second over the first is the
     /// morphing accuracy.
     pub(crate) pages_read: Count,
     pub(crate) pages_with_results: Count,
@@ -34,9 +34,9 @@ pub(crate) struct SmoothMetrics {
     pub(crate) pages_from_buffer: Count,
     /// Pages left to a cooperative scan.
     pub(crate) pages_taken_over: Count,
-    /// Pages of the chunks that it reads for them.
+    /// Pages of the chunks that this cooperative scan reads.
     pub(crate) pages_scanned: Count,
-    /// Reads, and how large the largest was.
+    /// Regions that were read, and the size of the largest.
     pub(crate) regions: Count,
     pub(crate) region_pages_max: Gauge,
     pub(super) region_sizes: Arc<RegionSizes>,
@@ -46,7 +46,8 @@ pub(crate) struct SmoothMetrics {
     pub(crate) waited: Time,
     /// Deciding which pages to read.
     pub(crate) probing: Time,
-    /// Of that: finding the pages of entries, and whether they were read (Page ID cache).
+    /// The part of `probing` that finds the pages of entries, and whether they were read (Page ID
+    /// cache).
     pub(crate) page_checks: Time,
 }
 
@@ -88,7 +89,7 @@ impl SmoothMetrics {
     }
 }
 
-/// Rows that may still be produced, if there is a limit.
+/// Rows that the limit still allows, if there is a limit.
 pub(crate) struct RowsLeft(Option<AtomicU64>);
 
 impl RowsLeft {
@@ -96,7 +97,7 @@ impl RowsLeft {
         Self(limit.map(|limit| AtomicU64::new(limit as u64)))
     }
 
-    /// As many of these rows as are left; `None` if that is none.
+    /// The rows of the batch that the limit still allows; `None` if it allows none.
     pub(crate) fn of(&self, batch: RecordBatch) -> Option<RecordBatch> {
         let rows = batch.num_rows();
         match self.take(rows) {
@@ -115,7 +116,7 @@ impl RowsLeft {
         usize::try_from(taken.unwrap_or(0).min(wanted)).unwrap_or(rows)
     }
 
-    /// Whether none is left.
+    /// Whether the limit allows no more rows.
     pub(crate) fn none(&self) -> bool {
         self.0
             .as_ref()

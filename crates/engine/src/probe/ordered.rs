@@ -1,13 +1,13 @@
-//! A scan by an index with its rows in the order of the key.
+//! How does a scan by an index return its rows in the order of the key?
 //!
-//! The index names rows in the order of their keys, up or down, but a page read for one of them
-//! holds others whose turn comes later; those wait in the [`ResultCache`], by ranges of keys. The
-//! scan goes through the index up to the end of a range; then all rows of that range have been
-//! found, for each was named, and are given, sorted. So a sort of everything is never needed: what
-//! is sorted is a range at a time, which fits into memory.
+//! The index names rows in the order of their keys, ascending or descending, but a page that is
+//! read for one row holds other rows whose turn comes later. These wait in the [`ResultCache`], by
+//! ranges of keys. The scan reads the index up to the end of a range. Then all rows of that range
+//! have been found, because the index named each of them, and they are returned, sorted. So the
+//! scan sorts one range at a time, which fits into memory, never all rows.
 //! When a cooperative scan takes over, its rows come in any order: they go into the cache, and are
-//! given range by range at its end. One partition; files that the index does not cover would break
-//! the order, so such scans are not planned.
+//! returned range by range at the end of that scan. There is one partition. Files that the index
+//! does not cover would break the order, so such scans are not planned.
 //! Source: [SmoothScan18 §4.2].
 
 use std::sync::Arc;
@@ -61,7 +61,7 @@ enum At {
     Start,
     /// Finding the rows of the cache's first range.
     Finding,
-    /// Giving them. `found_all`: no more rows will be found of any range.
+    /// Returning these rows. `found_all`: no more rows will be found, of any range.
     Giving {
         rows: SendableRecordBatchStream,
         found_all: bool,

@@ -1,14 +1,14 @@
 //! Which index serves a scan, and what is it asked?
 //!
-//! An index serves a scan if it covers files of it, at the versions listed, its keys are of the
-//! column's type, and the predicate has a conjunct on its column that a range of keys answers: =,
-//! IN, BETWEEN, <, <=, >, >=, LIKE with a prefix, and OR of those. Of several the one with the
-//! narrowest kind of conjunct comes first; others that cover the same files are opened with it, and
-//! the one whose leaves that may match have the fewest entries is asked, of equals the first. A
-//! scan in the order of an index keeps to that one. All conjuncts on the column go to the index;
-//! every row is tested with the whole predicate again, so what an index cannot decide does no harm.
-//! Files that it does not cover are scanned beside.
-//! Not here: when (`plan/swap_scans.rs`), how (`execution.rs`).
+//! An index serves a scan if it covers files of the scan, at the versions listed, its keys are of
+//! the column's type, and the predicate has a conjunct on its column that ranges of keys answer: =,
+//! IN, BETWEEN, <, <=, >, >=, LIKE with a prefix, and OR of those. Of several indexes the one with
+//! the narrowest kind of conjunct comes first. Others that cover the same files are opened with it.
+//! The index whose leaves that may match have the fewest entries is asked, of equals the first. A
+//! scan in the order of an index keeps to that index. All conjuncts on the column go to the index.
+//! Every row is tested with the whole predicate too, so a condition that an index cannot decide
+//! does no harm. Files that the index does not cover are scanned separately.
+//! Not here: when an index is asked (`plan/swap_scans.rs`), how (`execution.rs`).
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -35,18 +35,18 @@ use crate::read::scan::{Delivery, ScanPlan};
 #[derive(Clone)]
 pub(crate) struct SmoothPlan {
     pub(crate) path: AccessPath,
-    /// The narrowest by its form.
+    /// The condition that is the narrowest by its form.
     pub(crate) condition: IndexCondition,
-    /// Others that answer for the same files: once they are open, the fewest entries decide. At
-    /// most [`CANDIDATES_MAX`] with the first.
+    /// Conditions of other indexes that cover the same files: once all are open, the one with the
+    /// fewest entries is asked. At most [`CANDIDATES_MAX`], the first included.
     pub(crate) others: Vec<IndexCondition>,
     /// The scan of the files that the index covers.
     pub(crate) covered: Arc<ScanPlan>,
-    /// The scan of the others.
+    /// The scan of the other files.
     pub(crate) rest: Option<Arc<ScanPlan>>,
-    /// Rows that suffice.
+    /// The number of rows that suffice.
     pub(crate) limit: Option<usize>,
-    /// The order in which rows are to come, if in one: then there is one partition.
+    /// The order in which rows must come, if any: then there is one partition.
     pub(crate) ordered_by: Option<KeyOrder>,
 }
 
@@ -63,9 +63,9 @@ pub(crate) struct IndexCondition {
 /// The order of the indexed column.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KeyOrder {
-    /// Where the column is in the output.
+    /// The column's position in the output.
     pub(crate) column: usize,
-    /// Up or down; NULL keys match no predicate that an index serves, so where they would stand
+    /// Ascending or descending. NULL keys match no predicate that an index serves, so their place
     /// does not matter.
     pub(crate) options: SortOptions,
 }
@@ -107,7 +107,7 @@ impl SmoothPlan {
         })
     }
 
-    /// The plan that asks this index this; `None` if it covers no file.
+    /// The plan that asks `index` for `predicate`; `None` if the index covers no file.
     pub(crate) fn new(
         plan: &ScanPlan,
         index: Arc<Index>,
@@ -124,7 +124,7 @@ impl SmoothPlan {
         })
     }
 
-    /// All conditions, one of whose indexes is asked.
+    /// The conditions of all candidates, of which one is asked.
     pub(crate) fn conditions(&self) -> impl Iterator<Item = &IndexCondition> {
         std::iter::once(&self.condition).chain(&self.others)
     }
@@ -137,8 +137,8 @@ impl SmoothPlan {
         }
     }
 
-    /// Whether the index may be asked how many pages it names before the first of them is read. Who
-    /// wants a few rows wants the first of them soon.
+    /// Whether the index may be asked how many pages it names before the first of them is read. Not
+    /// under a limit: a query for a few rows wants the first of them soon.
     pub(crate) fn may_look_first(&self) -> bool {
         let settings = &self.covered.settings;
         self.path == AccessPath::Smooth
@@ -147,7 +147,7 @@ impl SmoothPlan {
             && self.limit.is_none()
     }
 
-    /// The order of its rows, if they have one.
+    /// The order of the output rows, if they have one.
     pub(crate) fn ordering(&self) -> Option<Vec<PhysicalSortExpr>> {
         let KeyOrder { column, options } = self.ordered_by?;
         let field = self.covered.schema.fields().get(column)?;
@@ -155,12 +155,12 @@ impl SmoothPlan {
         Some(vec![PhysicalSortExpr::new(column, options)])
     }
 
-    /// In which order the index is gone through.
+    /// The order in which the index is read.
     pub(crate) fn key_order(&self) -> SortOptions {
         self.ordered_by.map_or(ASCENDING, |order| order.options)
     }
 
-    /// The same scan with its rows in this order; `None` if it cannot give them so.
+    /// The same scan with its rows in this order; `None` if it cannot return them in this order.
     pub(crate) fn in_order(&self, order: &[PhysicalSortExpr]) -> Option<Self> {
         let one_by_one = matches!(self.path, AccessPath::Index | AccessPath::Smooth);
         let [order] = order else { return None };
@@ -170,7 +170,7 @@ impl SmoothPlan {
         }
         let output = self.covered.table.projection.iter().nth(column.index())?;
         let table_column = output.expr.downcast_ref::<Column>()?;
-        // No other index gives its rows in this order.
+        // The other indexes do not name rows in this order.
         (table_column.name() == self.condition.index.manifest.column).then(|| Self {
             others: Vec::new(),
             ordered_by: Some(KeyOrder {
@@ -237,8 +237,8 @@ impl fmt::Display for SmoothPlan {
     }
 }
 
-/// The indexes that a scan may use: whole, of files that it reads, with keys of the column's type
-/// in this table.
+/// The indexes that a scan may use: not broken, of files that it reads, with keys of the column's
+/// type in this table.
 pub(super) fn usable_indexes(plan: &ScanPlan) -> impl Iterator<Item = Arc<Index>> + '_ {
     let may_use =
         plan.settings.access_path != AccessPath::Full && plan.delivery == Delivery::Shared;
@@ -268,8 +268,8 @@ fn covers(
         .is_some()
 }
 
-/// Indexes that are opened to see which of them has the fewest entries: each costs the read of its
-/// page index, all at once.
+/// The most indexes that are opened to see which has the fewest entries. Each costs the read of its
+/// page index; all are read at once.
 const CANDIDATES_MAX: usize = 4;
 
 /// How narrow a conjunct is, by its form alone.
@@ -285,7 +285,8 @@ enum Kind {
     Equal,
 }
 
-/// What kind of condition on the column a conjunct is; `None` if ranges of keys do not answer it.
+/// The kind of condition on the column that a conjunct is; `None` if ranges of keys do not answer
+/// it.
 fn kind(conjunct: &Arc<dyn PhysicalExpr>, column: &str) -> Option<Kind> {
     let columns = collect_columns(conjunct);
     if columns.len() != 1 || columns.iter().any(|c| c.name() != column) {
@@ -309,7 +310,7 @@ fn kind(conjunct: &Arc<dyn PhysicalExpr>, column: &str) -> Option<Kind> {
     simple(conjunct)
 }
 
-/// The kind of one node, its children aside.
+/// The kind of one node; the kinds of its children are not checked.
 fn simple(node: &Arc<dyn PhysicalExpr>) -> Option<Kind> {
     if let Some(binary) = node.downcast_ref::<BinaryExpr>() {
         let is_leaf = |e: &Arc<dyn PhysicalExpr>| e.is::<Column>() || e.is::<Literal>();

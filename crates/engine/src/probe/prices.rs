@@ -6,19 +6,19 @@ use coscan_storage::{PageMap, bytes_of_rows};
 
 use crate::read::scan::Running;
 
-/// See the file's header.
+/// The prices of pages in one scan.
 #[derive(Clone, Copy)]
 pub(crate) struct Prices {
-    /// Bytes on disk of what is needed of a page, on average.
+    /// Bytes on disk of a page's needed columns, on average.
     pub(crate) page_bytes: u64,
-    /// Bytes of memory that a page takes which is read by itself, about: reads are of whole
+    /// Bytes of memory, about, that a page takes if it is read by itself: reads are of whole
     /// sectors.
     pub(crate) page_alone_bytes: u64,
-    /// What the device's meters say, in nanoseconds.
+    /// Costs of a page according to the device's meters, in nanoseconds.
     pub(crate) believed: PageCosts,
 }
 
-/// What they cost in this scan, of whose chunks these columns are needed.
+/// The prices in this scan; `columns` are the needed columns of each chunk.
 pub(super) fn prices(running: &Running, map: &PageMap, columns: &[Option<Vec<String>>]) -> Prices {
     let mut bytes = 0;
     for (chunk, info) in running.table.chunks().iter().enumerate() {
@@ -30,8 +30,8 @@ pub(super) fn prices(running: &Running, map: &PageMap, columns: &[Option<Vec<Str
     }
     let pages = u64::from(map.len()).max(1);
     let page_bytes = (bytes / pages).max(1);
-    // A page in the middle stands for all: how many requests it takes by itself, and how many bytes
-    // with what lies between.
+    // A page in the middle stands for all: how many requests it takes if it is read by itself, and
+    // how many bytes, gaps between its ranges included.
     let sample = (0..map.len())
         .map(|n| (n + map.len() / 2) % map.len())
         .find_map(|n| {

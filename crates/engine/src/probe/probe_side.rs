@@ -1,11 +1,11 @@
-//! A scan on the probe side of a join: by an index, if the join wants few keys.
+//! When does a scan on the probe side of a join go by an index? If the join wants few keys.
 //!
-//! A hash join whose build side is small tells the other side which keys it wants, before it asks
-//! for the first row (DataFusion's dynamic filters). If they come as a list and there is an index
+//! A hash join with a small build side tells the probe side which keys it wants, before it asks for
+//! the first row (DataFusion's dynamic filters). If the keys come as a list and there is an index
 //! on their column, the scan asks the index for all of them at once: an index nested loops join
-//! that reads no page twice. Else it is the cooperative scan that it would have been. All streams
-//! of an execution do the same: what the first finds when it is polled.
-//! Not here: which indexes there are (`crate::index_catalog`), how an index is gone through
+//! that reads no page twice. Otherwise the scan is a cooperative scan. The first stream of an
+//! execution that is polled decides, for all its streams.
+//! Not here: which indexes there are (`crate::index_catalog`), how an index is read
 //! (`execution.rs`).
 //! Source: [SmoothScan18 §4.2], smooth scan as the inner input of a join; we differ: keys are asked
 //! for together, not one by one.
@@ -31,10 +31,10 @@ use super::plan::{SmoothPlan, usable_indexes};
 use crate::index_catalog::Index;
 use crate::read::scan::{self, Execution, ScanPlan};
 
-/// Longer lists of keys are answered by a full scan.
+/// The longest list of keys that an index is asked for; a full scan answers longer lists.
 const KEYS_MAX: usize = 100_000;
 
-/// What such a scan is to do.
+/// What a scan on the probe side is to do.
 pub(crate) struct ProbeSidePlan {
     /// The full scan.
     pub(crate) whole: Arc<ScanPlan>,
@@ -48,7 +48,7 @@ struct Candidate {
 }
 
 impl ProbeSidePlan {
-    /// The plan for a scan; `None` if no join can ask an index.
+    /// The plan for a scan; `None` if no dynamic filter is on the column of a usable index.
     pub(crate) fn choose(plan: &ScanPlan) -> Option<Self> {
         let predicate = plan.table.predicate.as_ref()?;
         let mut candidates = Vec::new();
@@ -70,8 +70,8 @@ impl ProbeSidePlan {
         })
     }
 
-    /// The scan by the index of which the fewest keys are wanted now; `None` if there is no list of
-    /// keys.
+    /// The scan by the index with the shortest list of wanted keys at present; `None` if there is
+    /// no list, or if it is empty or too long.
     fn by_index(&self) -> Option<SmoothPlan> {
         let lists = self.candidates.iter().filter_map(|candidate| {
             let wanted = snapshot_physical_expr(Arc::clone(&candidate.conjunct)).ok()?;
@@ -110,8 +110,8 @@ fn is_dynamic_over(conjunct: &Arc<dyn PhysicalExpr>, column: &str) -> bool {
         && DynamicFilterTracking::classify(conjunct).contains_dynamic_filter()
 }
 
-/// Keys of which a row must have one for this to be true; `None` if it does not say. (A hash join
-/// over several partitions says for each hash which keys have it.)
+/// Keys of which a row must have one for `expr` to be true; `None` if `expr` does not tell. (A hash
+/// join over several partitions lists the keys of each hash.)
 fn keys(expr: &Arc<dyn PhysicalExpr>, column: &str) -> Option<Vec<ScalarValue>> {
     let value =
         |expr: &Arc<dyn PhysicalExpr>| Some(expr.downcast_ref::<Literal>()?.value().clone());
@@ -142,7 +142,7 @@ fn keys(expr: &Arc<dyn PhysicalExpr>, column: &str) -> Option<Vec<ScalarValue>> 
         // Without ELSE a row that no branch takes is NULL, which is not true.
         return Some(all);
     }
-    // Nothing is true of no row.
+    // FALSE is true for no row, so no key is wanted.
     (value(expr)? == ScalarValue::Boolean(Some(false))).then(Vec::new)
 }
 
@@ -231,7 +231,7 @@ mod tests {
         assert_eq!(found(&shorter), Some(vec![9]));
         let either = two(of_join.clone(), Operator::Or, list(k(), &[9]));
         assert_eq!(found(&either), Some(vec![1, 2, 3, 9]));
-        // NULL or a value of another column would do as well.
+        // A row without a listed key may pass too, by the bounds or by the other column.
         let or_bounds = two(of_join.clone(), Operator::Or, Arc::clone(&bounds));
         assert_eq!(found(&or_bounds), None);
         assert_eq!(found(&list(col("other", &schema).unwrap(), &[1])), None);

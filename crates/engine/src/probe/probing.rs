@@ -1,10 +1,10 @@
-//! Drives the probe: reads of the index in, jobs for the streams out.
+//! How do the streams of an execution drive the probe that decides what is read next?
 //!
-//! One for all streams of an execution. The state machine (`coscan_core::smooth::Probe`) says what
-//! is read next; here the index is read for it, keys are compared with the bound, times are taken
-//! and EXPLAIN ANALYZE's figures noted. Streams carry the other jobs out, several at once, and tell
-//! what they found.
-//! Not here: what is decided (the core), reading pages (`execution.rs`), rows (`rows.rs`).
+//! All streams of an execution share one probe, the state machine `coscan_core::smooth::Probe`.
+//! Here the index is read for the probe, keys are compared with the bound, times are taken, and the
+//! figures of EXPLAIN ANALYZE are counted. Streams carry out the probe's other jobs, several at
+//! once, and report what they found.
+//! Not here: the decisions (the core), reading pages (`execution.rs`), rows (`rows.rs`).
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -29,39 +29,39 @@ use crate::index::Cursor;
 
 /// Something for a stream to do.
 pub(crate) enum Work {
-    /// Look at all rows of these pages: regions, each of runs of pages. If they are numbered, what
-    /// they brought is to be told.
+    /// Examine all rows of these pages: regions, each of runs of pages. If there is a job id,
+    /// report what the regions held.
     Regions(Vec<Vec<PageRun>>, Option<JobId>),
-    /// Look at the rows at these positions of these pages, and no others.
+    /// Examine the rows at these positions of these pages, and no others.
     Rows(Vec<(u32, Vec<u64>)>),
-    /// Nothing more with keys before the bound.
+    /// There is no more work with keys before the bound.
     Bound,
-    /// Nothing more by the index: a scan takes over the rest.
+    /// There is no more work by the index: a scan takes over the rest.
     TakeOver(HandOver),
-    /// Nothing more at all.
+    /// There is no more work at all.
     End,
 }
 
-/// Goes through the index.
+/// The probe of one execution, and the index that it reads.
 pub(crate) struct Probing {
     probe: Probe<TimedMap>,
-    /// `None` once it has ended or failed.
+    /// `None` once the cursor has ended or the index has failed.
     cursor: Option<Cursor>,
     /// The keys of the entries that were read last.
     keys: Option<ArrayRef>,
-    /// Entries from this key on wait: the bounds, and which of them.
+    /// Entries from this key on wait: an array of bounds, and a position in it.
     bound: Option<(ArrayRef, usize)>,
-    /// In which order entries come.
+    /// The order in which entries come.
     order: SortOptions,
     /// The origin of the probe's times.
     begun: Instant,
-    /// Of the probe's count, how many are in the metrics.
+    /// How many of the probe's seen entries the metrics contain.
     entries_seen: u64,
     metrics: SmoothMetrics,
 }
 
 impl Probing {
-    /// Nothing read yet.
+    /// A probe that has read nothing yet.
     pub(crate) fn new(
         plan: &SmoothPlan,
         cursor: Cursor,
@@ -122,7 +122,7 @@ impl Probing {
         }
     }
 
-    /// What to do next. Cancel safe: what the probe asks of the index it asks until it is told.
+    /// What to do next. Cancel safe: the probe repeats a request to the index until it is answered.
     ///
     /// Index errors are not returned: the take-over scan reads the remaining pages.
     pub(crate) async fn next_work(&mut self) -> Work {
@@ -162,7 +162,7 @@ impl Probing {
         }
     }
 
-    /// Reads the next entries and tells them.
+    /// Reads the next entries and tells the probe.
     async fn read_entries(&mut self) -> Result<()> {
         let entries = match &mut self.cursor {
             Some(cursor) => cursor.next().await?,
@@ -184,7 +184,7 @@ impl Probing {
         Ok(())
     }
 
-    /// Looks at a few leaves and tells what they name.
+    /// Samples a few leaves and tells the probe which positions they name.
     async fn sample_entries(&mut self, leaves: usize) -> Result<()> {
         let sample = match &mut self.cursor {
             Some(cursor) => cursor.sample(leaves).await?,
@@ -203,9 +203,9 @@ impl Probing {
         Ok(())
     }
 
-    /// First keys of ranges of entries, in the order of the scan: of the first leaves one each,
-    /// then of twice as many, up to a number that divides the index into about [`RANGES`]. `None`
-    /// if the index does not tell.
+    /// The first keys of ranges of entries, in the order of the scan. The first two ranges have one
+    /// leaf each; each later range has twice as many leaves as the previous one, up to a number
+    /// that divides the index into about [`RANGES`]. `None` if the index does not know these keys.
     pub(crate) fn bounds(&self) -> Option<ArrayRef> {
         let cursor = self.cursor.as_ref()?;
         let most = cursor.leaves().div_ceil(RANGES).max(RANGE_LEAVES_MIN);
@@ -218,10 +218,10 @@ impl Probing {
         cursor.first_keys(&firsts)
     }
 
-    /// From now on only entries with keys before this bound are gone through; all if there is none.
+    /// Limits the probe to entries with keys before this bound; `None` is no limit.
     ///
     /// # Errors
-    /// Keys that cannot be compared: a bug.
+    /// If keys cannot be compared: a bug.
     pub(crate) fn go_on_to(&mut self, bound: Option<(ArrayRef, usize)>) -> Result<()> {
         self.bound = bound;
         if let Some(keys) = &self.keys {
@@ -241,19 +241,19 @@ impl Probing {
         Ok(all.partition_point(|key| compare(*key, *at) == Ordering::Less))
     }
 
-    /// Regions of one job were looked at.
+    /// Tells the probe what the regions of one job held.
     pub(crate) fn examined(&mut self, job: JobId, regions: &[Examined]) {
         self.tell(Event::Examined { job, regions });
         let region_pages = self.probe.region_pages() as usize;
         self.metrics.region_pages_max.set_max(region_pages);
     }
 
-    /// The rows that were given one by one.
+    /// The rows that were fetched one by one.
     pub(crate) fn fetched(&self) -> Arc<FetchedRows> {
         self.probe.fetched()
     }
 
-    /// How many jobs are on their way at once, over all streams.
+    /// How many jobs may be under way at once, over all streams.
     pub(crate) fn jobs_max(&self) -> usize {
         self.probe.jobs_max()
     }
@@ -271,7 +271,7 @@ impl Probing {
     }
 }
 
-/// The table's pages, with the time that finding the pages of entries takes.
+/// The table's pages; `checks` times how long it takes to find the pages of entries.
 struct TimedMap {
     map: Arc<PageMap>,
     checks: metrics::Time,
@@ -300,9 +300,9 @@ impl PageLayout for TimedMap {
     }
 }
 
-/// Ranges of keys in which an ordered scan gives its rows, about: few enough that rows go to them
-/// in long runs, many enough that one is small beside what memory there is.
+/// The number, about, of ranges of keys in which an ordered scan returns its rows: few enough that
+/// ranges receive rows in long runs, many enough that a range is small beside the available memory.
 const RANGES: usize = 64;
-/// Leaves of a range, but for the first ranges: below 32,768 rows a range is not worth its
-/// overhead.
+/// The fewest leaves of a range, except for the first ranges: below 32,768 rows a range is not
+/// worth its overhead.
 const RANGE_LEAVES_MIN: usize = 8;

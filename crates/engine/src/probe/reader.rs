@@ -1,10 +1,10 @@
-//! The rows of one stream of a scan by an index, as they are found.
+//! How does one stream of a scan by an index find its rows?
 //!
 //! The streams of an execution take jobs from one [`Probing`](super::probing::Probing), each with
-//! several reads on their way; when it has no more, they share the cooperative scan that takes
+//! several reads under way. When it has no more jobs, they share the cooperative scan that takes
 //! over, if there is one.
 //! Cancel safety: dropping the reader drops its reads, its chunk and its share of the scan.
-//! Bounds: as many reads are on their way as `read_ahead.rs` says; they lapse if the stream is not
+//! Bounds: as many reads are under way as `read_ahead.rs` allows; they lapse if the stream is not
 //! polled (`lapsing.rs`).
 
 use std::collections::BTreeMap;
@@ -35,20 +35,20 @@ use crate::read::scan::{LeaseBatch, Positions};
 pub(crate) enum Found {
     /// Rows, in no order; perhaps none.
     Rows(Vec<RecordBatch>),
-    /// All rows with keys below the bound that [`Open::go_on_to`] set.
+    /// All rows with keys before the bound that [`Open::go_on_to`] set have been found.
     Bound,
-    /// All rows.
+    /// All rows have been found.
     End,
 }
 
-/// Finds rows.
+/// Finds the rows of one stream.
 pub(crate) struct Reader {
     evaluator: Evaluator,
     context: Arc<TaskContext>,
     at: At,
 }
 
-/// Evaluates the predicate on what was read.
+/// Evaluates the predicate on pages and chunks that were read.
 struct Evaluator {
     execution: Arc<SmoothExecution>,
     batch_rows: usize,
@@ -59,17 +59,17 @@ struct Evaluator {
 #[allow(clippy::large_enum_variant)] // One a stream.
 enum At {
     Start,
-    /// Reading what the index names.
+    /// Reading the pages that the index names.
     Probing {
         open: Arc<Open>,
         reading: FuturesUnordered<Reading>,
         more: More,
     },
-    /// In the scan that takes over, between two chunks.
+    /// Between two chunks of the scan that takes over.
     Scanning {
         open: Arc<Open>,
     },
-    /// In one of its chunks, before batch number `batch`.
+    /// In a chunk of that scan, before batch number `batch`.
     InChunk {
         open: Arc<Open>,
         lease: ChunkLease,
@@ -80,23 +80,23 @@ enum At {
     Finished,
 }
 
-/// Whether there is more to begin.
+/// Whether there are more reads to begin.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum More {
     Yes,
-    /// Not below the bound.
+    /// Only beyond the bound.
     Beyond,
     No,
 }
 
-/// What a job brought.
+/// The pages that a job read.
 struct Done {
     read: Vec<ReadPages>,
     /// The regions that were read, as their pages.
     regions: Vec<Vec<Range<u32>>>,
-    /// Of the answer to the probe, if it wants one.
+    /// The job to report to the probe, if it wants a report.
     job: Option<JobId>,
-    /// The positions of the rows wanted, ascending; `None` if all are.
+    /// The positions of the wanted rows, ascending; `None` if all rows are wanted.
     positions: Option<Vec<u64>>,
 }
 
@@ -122,7 +122,7 @@ impl Reader {
     /// The next rows. On an error the reader is at its end.
     ///
     /// # Errors
-    /// What reading, decoding and evaluating say.
+    /// Errors of reading, decoding and evaluating.
     pub(crate) async fn next(&mut self) -> Result<Found> {
         let evaluator = &self.evaluator;
         loop {
@@ -202,7 +202,7 @@ impl Reader {
 }
 
 impl Evaluator {
-    /// Looks at the rows of pages that were read.
+    /// Evaluates the predicate on pages that were read, and reports to the probe what they held.
     async fn look_at(&self, open: &Open, done: &Done) -> Result<Vec<RecordBatch>> {
         let metrics = &self.execution.metrics;
         let schema = &self.execution.plan.covered.schema;
@@ -296,7 +296,7 @@ impl Evaluator {
     }
 }
 
-/// Begins reads until enough are on their way.
+/// Begins reads until enough are under way.
 async fn begin_reads(
     execution: &SmoothExecution,
     open: &Arc<Open>,
@@ -351,7 +351,8 @@ async fn begin_reads(
     }
 }
 
-/// Pages that statistics ruled out cost nothing, and say nothing about the others.
+/// What each region held. Pages that statistics ruled out are counted apart: they cost nothing, and
+/// say nothing about the others.
 fn counted(regions: &[Vec<Range<u32>>], results: &BTreeMap<u32, bool>) -> Vec<Examined> {
     let of = |region: &Vec<Range<u32>>| {
         let mut examined = Examined::default();

@@ -1,7 +1,7 @@
 //! How large were the regions of a smooth scan, one after the other? Shown by EXPLAIN ANALYZE.
 //!
-//! Runs of regions of one size, as `1×12 2×4 4 … 64×30`: the first and the last of them, so it is
-//! short however long the scan is.
+//! Consecutive regions of one size form a run. The first and the last runs are shown, as in
+//! `1×12 2×4 4 … 64×30`, so the text is short however long the scan is.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -23,7 +23,7 @@ struct Runs {
     last: VecDeque<Run>,
 }
 
-/// So many regions of so many pages.
+/// Consecutive regions of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Run {
     pages: u32,
@@ -35,7 +35,7 @@ const FIRST: usize = 12;
 const LAST: usize = 8;
 
 impl RegionSizes {
-    /// A region of so many pages was begun.
+    /// Adds a region of `pages` pages that was begun.
     pub(super) fn add(&self, pages: u32) {
         self.0.lock().add(Run { pages, regions: 1 });
     }

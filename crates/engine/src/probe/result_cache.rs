@@ -1,21 +1,22 @@
-//! Rows that were found before their turn came: the Result Cache.
+//! Where do rows wait that are found before their turn? In the Result Cache.
 //!
-//! Partitioned by ranges of keys, whose bounds are keys from the index's own page index, so that
-//! skew in the data is skew in the bounds. A range is taken out whole when its turn comes, and is
-//! sorted only then. When memory is short the last ranges are written to disk first, for their turn
-//! is furthest, until half of the memory is free; a range has one file, to which its rows are
-//! appended in no order, and is read back whole. One that does not fit into memory is sorted in
-//! parts, which are merged. Rows are given to their ranges many at a time ([`STAGED_ROWS`]). Once
-//! all rows were found, ranges are read back and sorted ahead of their turn, some at once.
+//! The cache is partitioned by ranges of keys. Their bounds are keys from the index's own page
+//! index, so that skew in the data is skew in the bounds. A range is taken out whole when its turn
+//! comes, and is sorted only then. When memory is short, the last ranges are written to disk first,
+//! because their turn is furthest away, until half of the memory is free. A range has one file, to
+//! which its rows are appended in no order, and is read back whole. A range that does not fit into
+//! memory is sorted in parts, which are merged. Rows are distributed to their ranges many at a time
+//! ([`STAGED_ROWS`]). Once all rows have been found, ranges are read back and sorted ahead of their
+//! turn, several at once.
 //! Not here: when a range is complete (`ordered.rs`).
-//! Bounds: memory is taken from the budget before a row is kept, and is at most `bytes_max`, but
-//! for one batch; what does not fit is on disk. Beside that there are copies for a moment: of the
-//! staged rows, of what is being written, of one column of the range that is given, and of each
-//! that is sorted ahead.
-//! R1: a row is in the range its key is in. R2: ranges are taken in the order of their keys, up or
-//! down.
-//! Source: [SmoothScan18 §4.1]; we differ: rows need not be looked up one by one, for ranges are
-//! complete when they are taken.
+//! Bounds: memory is taken from the budget before a row is kept, and is at most `bytes_max` and one
+//! batch; the other rows are on disk. In addition there are short-lived copies: of the staged rows,
+//! of the rows being written, of one column of the range being returned, and of each range that is
+//! sorted ahead.
+//! R1: a row is in the range that its key is in. R2: ranges are taken in the order of their keys,
+//! ascending or descending.
+//! Source: [SmoothScan18 §4.1]; we differ: rows need not be looked up one by one, because ranges
+//! are complete when they are taken.
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;
@@ -48,7 +49,7 @@ pub(crate) struct ResultCache {
     schema: SchemaRef,
     /// The key's place in the schema, and the order of rows by it.
     order: KeyOrder,
-    /// The first key of each range but the first, in this order.
+    /// The first key of each range except the first range, in this order.
     bounds: Option<ArrayRef>,
     /// How many ranges were taken out.
     taken: usize,
@@ -60,7 +61,7 @@ pub(crate) struct ResultCache {
     staged: Range,
     staged_rows: usize,
     memory: MemoryReservation,
-    /// Bytes that are kept at most, whatever the budget has.
+    /// The most bytes that are kept, whatever the budget allows.
     bytes_max: usize,
     spill: Arc<SpillManager>,
     batch_rows: usize,
@@ -89,7 +90,7 @@ struct Spilled {
     writer: SpillPoolSink,
     reader: SendableRecordBatchStream,
     rows: usize,
-    /// Bytes that they took in memory.
+    /// Bytes that these rows took in memory.
     bytes: usize,
 }
 
@@ -104,13 +105,14 @@ impl Spilled {
         Ok(())
     }
 
-    /// Nothing more is written: what was, and how many rows that has to be.
+    /// Ends writing, and returns a reader of what was written with the number of rows that it must
+    /// give.
     fn read(self) -> (SendableRecordBatchStream, usize) {
         drop(self.writer);
         (self.reader, self.rows)
     }
 
-    /// All that was written.
+    /// Reads back all rows that were written.
     async fn read_all(self, batches: &mut Vec<RecordBatch>) -> Result<()> {
         let (mut reader, expected) = self.read();
         let mut rows = 0;
@@ -129,16 +131,16 @@ impl Range {
     }
 }
 
-/// Rows that are sorted and given to their ranges at a time: enough that each range gets a run
-/// worth an array.
+/// Rows that are sorted and distributed to their ranges at a time: enough that each range gets a
+/// run worth an array.
 const STAGED_ROWS: usize = 64 << 10;
 
-/// Ranges that are read back and sorted ahead of their turn at once: that, and what is done with
-/// the rows, is work for a few cores.
+/// The most ranges that are read back and sorted ahead of their turn: this, and the work on the
+/// rows that are returned, is enough for a few cores.
 const AHEAD_MAX: usize = 2;
 
-/// A range's file is followed by another beyond this size, so that what was read back leaves the
-/// disk.
+/// The size beyond which a range's file is followed by another, so that rows that were read back
+/// leave the disk.
 const SPILL_FILE_BYTES: usize = 64 << 20;
 
 impl ResultCache {
@@ -176,15 +178,15 @@ impl ResultCache {
         }
     }
 
-    /// Divides the keys at these, which are in the order of the rows. To be called before anything
-    /// is inserted.
+    /// Divides the keys into ranges at these bounds, which are in the order of the rows. Must be
+    /// called before anything is inserted.
     pub(crate) fn set_bounds(&mut self, bounds: ArrayRef) {
         self.ranges.resize_with(bounds.len() + 1, Range::default);
         self.bounds = Some(bounds);
     }
 
-    /// Where the first range that is left ends: the bounds, and which of them; `None` if it has no
-    /// end.
+    /// Where the first range that is left ends: an array of bounds, and a position in it; `None` if
+    /// it has no end.
     pub(crate) fn bound(&self) -> Option<(ArrayRef, usize)> {
         let bounds = self.bounds.as_ref()?;
         (self.taken < bounds.len()).then(|| (Arc::clone(bounds), self.taken))
@@ -198,8 +200,8 @@ impl ResultCache {
     /// Keeps rows.
     ///
     /// # Errors
-    /// If they can neither be kept in memory nor written to disk; `Internal` for a row of a range
-    /// that was taken out.
+    /// If the rows can neither be kept in memory nor written to disk; `Internal` for a row of a
+    /// range that was taken out.
     pub(crate) fn insert(&mut self, batch: RecordBatch) -> Result<()> {
         if batch.num_rows() == 0 {
             return Ok(());
@@ -220,7 +222,7 @@ impl ResultCache {
         Ok(())
     }
 
-    /// Gives the staged rows to their ranges.
+    /// Distributes the staged rows to their ranges.
     fn distribute(&mut self) -> Result<()> {
         self.staged_rows = 0;
         let staged = std::mem::take(&mut self.staged);
@@ -267,14 +269,14 @@ impl ResultCache {
             bytes += size;
             start = end;
         }
-        // The same rows as before, but for what arrays round up.
+        // The rows are the same; only the sizes to which arrays are rounded up differ.
         self.memory
             .resize(self.memory.size() - staged.bytes + bytes);
         self.peak.set_max(self.memory.size());
         Ok(())
     }
 
-    /// Writes the last ranges to disk until half of what is kept is free.
+    /// Writes the last ranges to disk until half of the memory in use is free.
     fn make_room(&mut self) -> Result<()> {
         self.distribute()?;
         let enough = self.memory.size() / 2;
@@ -304,7 +306,7 @@ impl ResultCache {
         Ok(())
     }
 
-    /// Takes memory; false if there is not so much.
+    /// Takes memory from the budget; false if there is not enough.
     fn takes(&mut self, bytes: usize) -> bool {
         let fits = self.memory.size().saturating_add(bytes) <= self.bytes_max
             && self.memory.try_grow(bytes).is_ok();
@@ -312,10 +314,10 @@ impl ResultCache {
         fits
     }
 
-    /// Takes out the first range, sorted. `found_all`: nothing is inserted any more.
+    /// Takes out the first range, sorted. `found_all`: nothing more will be inserted.
     ///
     /// # Errors
-    /// If it cannot be read back.
+    /// If the range cannot be read back.
     pub(crate) async fn take_first(
         &mut self,
         found_all: bool,
@@ -335,7 +337,7 @@ impl ResultCache {
         })?
     }
 
-    /// Takes out the next ranges, as far as there is memory for them.
+    /// Takes out the next ranges and sorts them ahead, as far as there is memory for them.
     fn take_ahead(&mut self) {
         while self.coming.len() < AHEAD_MAX
             && let Some(range) = self.ranges.front()
@@ -390,21 +392,21 @@ impl ResultCache {
         }
     }
 
-    /// Rows in memory, sorted as they are asked for. Their memory is given to the stream, which
-    /// gives it back when it ends.
+    /// The rows of a range in memory, sorted, and copied as they are asked for. Their memory goes
+    /// to the stream, which frees it when it ends.
     fn sorted(&self, batches: Vec<RecordBatch>, bytes: usize) -> Result<SendableRecordBatchStream> {
         let sorting = self.sorting();
         let rows = sorting.in_order(batches)?;
         Ok(sorting.stream(rows, self.memory.split(bytes)))
     }
 
-    /// A range that does not fit into memory: sorted part by part, the parts merged.
+    /// A range that does not fit into memory: its parts are sorted, then merged.
     async fn merged(
         &mut self,
         mut range: Range,
         spilled: Spilled,
     ) -> Result<SendableRecordBatchStream> {
-        // Batches that were read together share memory: only all of them have a size.
+        // Batches that were read together share memory, so only their total size is known.
         let row_bytes = spilled.bytes.div_ceil(spilled.rows.max(1));
         let (mut reader, expected) = spilled.read();
         let (mut runs, mut rows) = (Vec::new(), 0);
@@ -418,7 +420,7 @@ impl ResultCache {
             range.add(batch, bytes);
         }
         all_read(rows, expected)?;
-        // Merging needs the memory.
+        // The merge needs this memory.
         self.write_run(&mut range, &mut runs).await?;
         let runs = runs
             .into_iter()
@@ -441,7 +443,7 @@ impl ResultCache {
             .build()
     }
 
-    /// Writes what is in memory of a range as a sorted run.
+    /// Writes the rows of a range that are in memory as a sorted run.
     async fn write_run(
         &mut self,
         range: &mut Range,
@@ -468,7 +470,7 @@ struct Sorting {
 }
 
 impl Sorting {
-    /// Rows in their order, copied batch by batch as they are asked for.
+    /// The rows in the order of their keys, copied batch by batch as they are asked for.
     fn in_order(
         &self,
         batches: Vec<RecordBatch>,
@@ -484,7 +486,7 @@ impl Sorting {
         }))
     }
 
-    /// A stream that holds memory until it ends.
+    /// A stream of the rows that holds their memory until it ends.
     fn stream(
         &self,
         rows: impl Iterator<Item = Result<RecordBatch>> + Send + 'static,
@@ -500,7 +502,8 @@ impl Sorting {
     }
 }
 
-/// All rows as one batch, column after column: no more than one column is there twice.
+/// All rows as one batch. Columns are joined one after the other, so that at most one is held
+/// twice.
 fn joined(schema: &SchemaRef, batches: Vec<RecordBatch>) -> Result<RecordBatch> {
     let mut columns: Vec<Vec<ArrayRef>> = vec![Vec::new(); schema.fields().len()];
     for batch in batches {
@@ -519,7 +522,7 @@ fn joined(schema: &SchemaRef, batches: Vec<RecordBatch>) -> Result<RecordBatch> 
     Ok(RecordBatch::try_new(Arc::clone(schema), all)?)
 }
 
-/// Whether everything came back from disk.
+/// Checks that all rows came back from disk.
 fn all_read(rows: usize, written: usize) -> Result<()> {
     if rows == written {
         return Ok(());
@@ -533,8 +536,8 @@ fn narrow(bytes: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
-/// The same rows, which keep no memory but their own: views of texts share the buffers of all rows
-/// that they were taken from, and other texts are taken into buffers as large as those.
+/// The same rows, which hold no memory but their own: string views share the buffers of all rows
+/// that they were taken from, and other strings are taken into buffers as large as those.
 fn compact(batch: RecordBatch) -> Result<RecordBatch> {
     let (schema, columns, _) = batch.into_parts();
     let columns = columns.into_iter().map(|column| {
@@ -545,8 +548,8 @@ fn compact(batch: RecordBatch) -> Result<RecordBatch> {
     Ok(RecordBatch::try_new(schema, columns.collect())?)
 }
 
-/// The first of `count` for which this is true, if it is true for all after it; `count` if for
-/// none.
+/// The first of `count` numbers for which `holds` is true, which then is true for all after it;
+/// `count` if it is true for none.
 fn first(count: usize, holds: impl Fn(usize) -> bool) -> usize {
     let (mut low, mut high) = (0, count);
     while low < high {
@@ -582,7 +585,7 @@ mod tests {
             .with_memory_pool(pool)
             .build_arc()
             .unwrap();
-        // Of what is on disk a batch of each run is in memory at once, and what the reader read
+        // A merge from disk has a batch of each run in memory at once, and what the reader read
         // along with it.
         let config = SessionConfig::new().with_batch_size(256);
         let context = TaskContext::default()
@@ -634,8 +637,8 @@ mod tests {
         keys.collect()
     }
 
-    /// With so much memory all is kept, and with so little, or so little allowed, nearly all is
-    /// written to disk.
+    /// With the larger memory all rows are kept; with the smaller one, or a small `bytes_max`,
+    /// nearly all are written to disk.
     #[tokio::test]
     async fn ranges_come_sorted_and_whole_whatever_the_memory() {
         for (bytes, bytes_max, found_all) in [
@@ -667,7 +670,8 @@ mod tests {
         }
     }
 
-    /// As above, from the highest range down: then the lowest are written to disk.
+    /// Like the test above, from the highest range down: here the lowest ranges are written to
+    /// disk.
     #[tokio::test]
     async fn ranges_come_in_descending_order_too() {
         for (bytes, found_all) in [(256 << 20, false), (4 << 20, true)] {

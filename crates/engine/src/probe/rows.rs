@@ -1,7 +1,7 @@
 //! Which rows of pages are in the answer?
 //!
-//! Whoever looks at a page looks at all its rows, with the whole predicate, in mode 0 at the rows
-//! that the index named; rows that were given already are left out.
+//! All rows of a page are tested with the whole predicate; in mode 0 only the rows that the index
+//! named are. Rows that were returned already are left out.
 //! Bounds: a piece of at most [`PIECE_ROWS_MAX`] rows is decoded at once.
 
 use std::ops::Range;
@@ -18,8 +18,8 @@ use futures::future::BoxFuture;
 use crate::error::external;
 use crate::read::pipeline::{Columns, Pipeline, Selection};
 
-/// Rows that are decoded at once: enough that setting up the decoder costs nothing, few enough for
-/// the cores' caches.
+/// Rows that are decoded at once: enough that the cost of setting up the decoder does not count,
+/// few enough for the cores' caches.
 pub(crate) const PIECE_ROWS_MAX: u64 = 32 << 10;
 
 /// Pages of one chunk that were read.
@@ -63,7 +63,8 @@ impl Columns for PieceColumns<'_> {
     }
 }
 
-/// Of `rows` rows from `first` on, those whose positions are in this ascending list.
+/// Of `rows` rows from position `first` on, selects those whose positions are in this ascending
+/// list.
 pub(crate) fn select(first: u64, rows: usize, positions: &[u64]) -> Selection {
     let begin = positions.partition_point(|position| *position < first);
     let end = positions.partition_point(|position| *position < first + rows as u64);
@@ -73,13 +74,13 @@ pub(crate) fn select(first: u64, rows: usize, positions: &[u64]) -> Selection {
     let mut mask = BooleanBufferBuilder::new(rows);
     mask.append_n(rows, false);
     for position in &positions[begin..end] {
-        // Within the rows, which are in memory.
+        // The offset is less than `rows`, so it fits.
         mask.set_bit(usize::try_from(position - first).unwrap_or(0), true);
     }
     Selection::Some(BooleanArray::new(mask.finish(), None))
 }
 
-/// Of pages of so many rows each, which have a selected row.
+/// For each page, whether it has a selected row; `page_rows` gives the pages' numbers of rows.
 pub(crate) fn pages_selected<'a>(
     selection: &'a Selection,
     page_rows: impl Iterator<Item = u64> + 'a,

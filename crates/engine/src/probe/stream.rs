@@ -1,6 +1,7 @@
-//! One partition of a scan by an index, rows in any order.
+//! How does one partition of a scan by an index return its rows, if their order is free?
 //!
-//! First what the index covers (`reader.rs`), then the files that it does not.
+//! First come the rows of the files that the index covers (`reader.rs`), then those of the other
+//! files.
 
 use std::sync::Arc;
 
@@ -54,7 +55,7 @@ struct Partition {
     batch_rows: usize,
     baseline: BaselineMetrics,
     plan_metrics: ExecutionPlanMetricsSet,
-    /// Rows on their way out; `None` once everything is in it and it was finished.
+    /// Rows on their way out; `None` once all of them went out.
     output: Option<LimitedBatchCoalescer>,
     at: At,
 }
@@ -100,7 +101,7 @@ impl Partition {
         }
     }
 
-    /// One step further. On an error the partition is finished.
+    /// Takes one step. On an error the partition is finished.
     async fn step(&mut self) -> Result<()> {
         match std::mem::replace(&mut self.at, At::Finished) {
             At::Covered(mut reader) => match reader.next().await? {
@@ -129,7 +130,7 @@ impl Partition {
         Ok(())
     }
 
-    /// Puts rows into the output, as many as the limit leaves.
+    /// Puts rows into the output, as many as the limit still allows.
     fn push(&mut self, batch: RecordBatch) -> Result<()> {
         let Some(batch) = self.execution.rows_left.of(batch) else {
             return Ok(());
@@ -138,7 +139,7 @@ impl Partition {
             return Ok(());
         };
         let _timer = self.baseline.elapsed_compute().timer();
-        // Without a limit of its own it always takes more.
+        // The output has no limit of its own, so it always takes more.
         let _: PushBatchStatus = output.push_batch(batch)?;
         Ok(())
     }

@@ -1,10 +1,10 @@
 //! What is left when a cooperative scan takes over?
 //!
 //! A smooth scan whose regions are nearly as large as chunks reads as a full scan does, so it
-//! becomes one: it registers the chunks that it has not done with the buffer manager, shares their
-//! loads with whoever else wants them, and takes them as they come. Pages that it has read, and
-//! rows that it has given, are left out. The same is done, from the start, when an index cannot be
-//! used.
+//! becomes one. It registers the chunks that it has not finished with the buffer manager, shares
+//! their loads with the other scans that want them, and takes them as they come. Pages that it has
+//! read, and rows that it has returned, are left out. If an index cannot be used, a scan takes over
+//! from the start.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::read::scan::{Run, Running};
 
 /// The scan that takes over.
 pub(crate) struct TakeOver {
-    /// The chunks, to be had by all streams of the execution.
+    /// The chunks, shared by all streams of the execution.
     pub(crate) run: Arc<Run>,
     /// Pages of those chunks.
     pub(crate) pages: usize,
@@ -26,7 +26,7 @@ pub(crate) struct TakeOver {
 }
 
 impl TakeOver {
-    /// A scan of what is left, for so many streams.
+    /// A scan of what is left, for `consumers` streams.
     pub(crate) fn new(running: &Running, map: &PageMap, left: HandOver, consumers: usize) -> Self {
         let mut wanted = vec![false; running.table.chunks().len()];
         for page in 0..map.len() {
@@ -39,7 +39,7 @@ impl TakeOver {
         Self { run, pages, left }
     }
 
-    /// Which of `rows` rows from `first` on are left.
+    /// Of `rows` rows from position `first` on, selects those that are left.
     pub(crate) fn selection(&self, map: &PageMap, first: u64, rows: usize) -> Selection {
         let end = first + rows as u64;
         let mut mask = BooleanBufferBuilder::new(rows);
@@ -51,11 +51,12 @@ impl TakeOver {
                     let page = map.page(number);
                     (page.position + page.rows(), self.left.done[number as usize])
                 }
-                // No page, no rows of this scan: it cannot be, for pages partition the rows.
+                // This cannot happen: pages partition the rows. A row without a page is no row of
+                // this scan.
                 None => (end, false),
             };
             let until = page_end.min(end);
-            // Within the rows, which are in memory.
+            // The number is at most `rows`, so it fits.
             mask.append_n(usize::try_from(until - at).unwrap_or(rows), !done);
             any |= !done;
             all &= !done;

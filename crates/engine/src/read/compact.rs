@@ -1,17 +1,17 @@
 //! In which form is a column decoded and kept?
 //!
-//! Idea: decoded arrays are the largest thing in memory, and taking memory is dear. So a column is
-//! kept in the narrowest form that holds it. Integers, dates and decimals take, batch by batch, the
-//! fewest bytes that the batch's values need, whatever the file says of them; strings whose pages
-//! all refer to a dictionary are references into it, as short as the dictionary allows. So two
-//! batches of a column may have arrays of different types: who works on arrays looks at each one's
-//! type, never at the column's. A plan wants what DataFusion's reader gives; rows are widened to
-//! that when they leave a scan, after filters. Comparisons are made in the width there is
-//! (`integers.rs`), and a conjunct over one column of references is evaluated once for each value
-//! of the dictionary instead of each row.
+//! Idea: decoded arrays are the largest thing in memory, and allocating memory is expensive. So a
+//! column is kept in the narrowest form that holds it. Integers, dates and decimals take, batch by
+//! batch, the fewest bytes that the batch's values need, whatever type the file declares. Strings
+//! whose pages all refer to a dictionary are references into it, as short as the dictionary allows.
+//! Two batches of a column may therefore have arrays of different types: code that works on arrays
+//! looks at the type of each array, never at the column's. A plan wants the types that DataFusion's
+//! reader gives; rows are widened to these when they leave a scan, after filters. Comparisons run
+//! in the width at hand (`integers.rs`), and a conjunct over one column of references is evaluated
+//! once for each value of the dictionary instead of each row.
 //! Not here: how batches become narrow (coscan-storage, `parquet/narrow.rs`), arithmetic on narrow
 //! decimals (`fragment/`).
-//! I1: `widen` of what is decoded to the compact form equals what is decoded to the plan's type.
+//! I1: `widen` of a column in its compact form equals the column decoded to the plan's type.
 
 use std::sync::Arc;
 
@@ -28,13 +28,14 @@ use parquet::schema::types::Type;
 
 use super::integers::{Integers, each_width, is_whole, tested};
 
-/// Decimals of so many digits fit 64 bits.
+/// Decimals of at most so many digits fit 64 bits.
 const DIGITS_OF_64_BITS: u8 = 18;
 
-/// A conjunct is evaluated for the values of a dictionary if there are at most one in so many rows.
+/// A conjunct is evaluated per value of a dictionary if there is at most one value for so many
+/// rows.
 const ROWS_PER_VALUE: usize = 4;
 
-/// How a column of the file is decoded; `field` is what the plan wants of it.
+/// How a column of the file is decoded; `field` is the column as the plan wants it.
 pub(crate) fn compact(field: &FieldRef, file: &TableFile) -> ColumnRequest {
     let exact = ColumnRequest::exact(Arc::clone(field));
     let metadata = file.metadata();
@@ -83,8 +84,8 @@ fn is_text(root: &Type) -> bool {
             || info.logical_type_ref().is_none() && info.converted_type() == ConvertedType::UTF8)
 }
 
-/// Whether all data pages hold references; a writer that says nothing of its pages may have changed
-/// its mind on the way.
+/// Whether all data pages hold references. If the writer does not state its pages' encodings, it
+/// may have changed from references to plain values within the column.
 fn refers_to_dictionary(column: &ColumnChunkMetaData) -> bool {
     column.dictionary_page_offset().is_some()
         && column.page_encoding_stats_mask().is_some_and(|mask| {
@@ -92,17 +93,18 @@ fn refers_to_dictionary(column: &ColumnChunkMetaData) -> bool {
         })
 }
 
-/// The array as the plan wants it; the same if it is that already.
+/// The array in the type that the plan wants; the same array if it has that type.
 ///
 /// # Errors
-/// If it cannot be: a bug.
+/// If the array cannot be cast to that type: a bug.
 pub(crate) fn widen(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef> {
     if array.data_type() == wanted {
         return Ok(Arc::clone(array));
     }
     if let Some(references) = array.as_any_dictionary_opt() {
         let values = references.values();
-        // Row by row, where that is less; arrow does not see values that are NULL there.
+        // A cast row by row is less work here. It is right only without NULL values, which arrow
+        // ignores.
         if values.len() > references.len() && values.null_count() == 0 {
             return Ok(cast(array, wanted)?);
         }
@@ -120,7 +122,7 @@ pub(crate) fn widen(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef> {
 /// dictionary; `None` where that does not pay.
 ///
 /// # Errors
-/// What `of_values` says.
+/// Errors of `of_values`.
 pub(super) fn mask_by_value(
     array: &ArrayRef,
     wanted: &DataType,
@@ -132,7 +134,7 @@ pub(super) fn mask_by_value(
     let Some(keys) = Integers::of(references.keys()) else {
         return Ok(None);
     };
-    // A NULL has no value in the dictionary, and may pass.
+    // A NULL row refers to no value of the dictionary, and may pass.
     let values = references.values();
     let few = values.len() * ROWS_PER_VALUE <= references.len();
     if !few || references.null_count() > 0 || values.null_count() > 0 {

@@ -1,10 +1,10 @@
 //! What must happen to one file's rows so that they become rows of the scan?
 //!
-//! The scan's predicate and projection speak of the table: of partition columns that are in no
-//! file, of columns this file may lack, of types it may store differently. Here both are rewritten
-//! to the file as it is, the way DataFusion's own Parquet opener does it (literals for partition
-//! columns, then the expression adapter, then the simplifier), and the predicate is taken apart
-//! into conjuncts, which later are proved, pruned by and evaluated one by one.
+//! The scan's predicate and projection are written for the table: for partition columns that are in
+//! no file, for columns that this file may lack, for types that it may store differently. Here both
+//! are rewritten to the file as it is, the way DataFusion's own Parquet opener does it (literals
+//! for partition columns, then the expression adapter, then the simplifier). The predicate is then
+//! split into conjuncts, which are later proved, used for pruning and evaluated one by one.
 //! Not here: statistics (`prune/`), evaluation (`pipeline/`).
 //! I1: a row of the file is in the scan's output iff every conjunct is true for it.
 
@@ -34,7 +34,8 @@ use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 
 use super::compact::compact;
 
-/// More conjuncts than this are evaluated as one: a set of them is kept in a `u64` per chunk.
+/// The most conjuncts of a file, because each chunk keeps a set of them in a `u64`; the last one
+/// joins all that are beyond.
 pub(crate) const CONJUNCTS_MAX: usize = 64;
 
 /// What a scan asks of every file, in terms of the table.
@@ -64,7 +65,7 @@ pub(crate) struct FilePlan {
 /// One conjunct of the predicate.
 pub(crate) struct Conjunct {
     pub(crate) expr: Arc<dyn PhysicalExpr>,
-    /// It holds a dynamic filter: it may change while the scan runs.
+    /// The conjunct contains a dynamic filter, which may change while the scan runs.
     pub(crate) dynamic: bool,
 }
 
@@ -197,7 +198,7 @@ impl Conjunct {
     }
 }
 
-/// What a conjunct is for all rows, if it is a constant. NULL keeps no row.
+/// The value of a conjunct that is a constant, NULL as false.
 fn constant(expr: &Arc<dyn PhysicalExpr>) -> Option<bool> {
     let literal = expr.downcast_ref::<Literal>()?;
     match literal.value() {

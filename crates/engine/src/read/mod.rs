@@ -3,7 +3,7 @@
 //! | where | question |
 //! |---|---|
 //! | `scan/` | how do the streams of a cooperative scan take chunk after chunk? |
-//! | `prune/` | which chunks hold nothing, and which conjuncts hold for all of a chunk? |
+//! | `prune/` | which chunks hold no match, and which conjuncts hold for a whole chunk? |
 //! | `pipeline/` | how do columns become selected, projected rows? |
 //! | `compact.rs` | in which form is a column decoded and kept? |
 //! | `integers.rs` | how are whole numbers of any width compared and widened? |

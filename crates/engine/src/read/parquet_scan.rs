@@ -6,7 +6,7 @@ use datafusion::datasource::physical_plan::{FileScanConfig, ParquetSource};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_plan::ExecutionPlan;
 
-/// The scan of Parquet files that a node is, if it is one.
+/// The configuration and the source of a scan of Parquet files; `None` for any other node.
 pub(crate) fn parquet_scan(
     node: &Arc<dyn ExecutionPlan>,
 ) -> Option<(&FileScanConfig, &ParquetSource)> {

@@ -1,15 +1,17 @@
 //! What may a session do to others?
 //!
-//! Everyone may read the tables that all share and make names of his own (`own/`). Three rights add
-//! to that; a session that a server makes for a client has the rights that the server was started
-//! with, one of the user's own process has no limits and no names of its own. Rights never change
-//! during a session, so what was checked when a statement was prepared still holds when it runs.
-//! Not here: what rights there are (`right.rs`), which statement needs which (`own/check.rs`),
-//! which setting (`settings.rs`), what is told of the server's files (`places.rs`, R3). The table
-//! for people, which a test checks row by row, is `docs/design/rights.md`.
-//! R1: a statement is checked with everything in it: subqueries, what EXPLAIN, PREPARE and CREATE …
-//! AS are about.
-//! R2: what writes checks itself when it is planned, too, for it may be hidden in a view.
+//! Every session may read the tables that all share, and make names of its own (`own/`). Three
+//! rights add to that. A session that a server makes for a client has the rights that the server
+//! was started with; a session of the user's own process has no limits and no names of its own.
+//! Rights never change during a session, so what was checked when a statement was prepared still
+//! holds when it runs.
+//! Not here: what rights there are (`right.rs`), which statement needs which right
+//! (`own/check.rs`), which setting does (`settings.rs`), what is told of the server's files
+//! (`places.rs`, R3). `docs/design/rights.md` has the table for people, which a test checks row by
+//! row.
+//! R1: a statement is checked with everything in it: subqueries, and the statements that EXPLAIN,
+//! PREPARE and CREATE … AS contain.
+//! R2: what writes is also checked when it is planned, because it may be hidden in a view.
 
 pub(crate) mod places;
 mod settings;
@@ -37,8 +39,8 @@ impl Rights {
         Err(denied(what(), missing))
     }
 
-    /// Whether a session with these rights may SET a setting to a value, or RESET it, for which
-    /// there is no value.
+    /// Whether a session with these rights may SET a setting to a value, or RESET it if there is no
+    /// value.
     ///
     /// # Errors
     /// [`Error::Denied`], which names the right that is missing.
@@ -47,7 +49,7 @@ impl Rights {
     }
 }
 
-/// A refusal; without missing rights, one that no right lifts.
+/// A refusal. Without missing rights it is a refusal that no right lifts.
 pub(crate) fn denied(what: String, missing: Vec<Right>) -> DataFusionError {
     DataFusionError::External(Box::new(Error::Denied { what, missing }))
 }

@@ -1,9 +1,9 @@
-//! What those who may not name the server's files are told of where they are: files by name, not
-//! the folders around them.
+//! Where are the server's files, for sessions that may not name them? Such a session is told the
+//! names of files, not the folders around them.
 //!
-//! R3: a session without the right to name files sees no place of the server's: not in system
-//! tables, settings, definitions of tables, plans that EXPLAIN shows, or errors (which the server
-//! rewrites by [`without_folders`]).
+//! R3: a session without the right to name files is not told where the server's files are: not by
+//! system tables, settings, definitions of tables, plans that EXPLAIN shows, or errors (which the
+//! server rewrites by [`without_folders`]).
 //! Not here: the value of `coscan.index_folder` (`settings/`), definitions of shared tables
 //! (`own/catalogs.rs`).
 
@@ -32,7 +32,7 @@ pub(crate) fn may_see(config: &SessionConfig) -> bool {
     Rights::of(config).is_none_or(|rights| rights.has(Right::Files))
 }
 
-/// A text in which paths and URLs are cut down to their last word. What merely has a slash in it
+/// The text with paths and URLs cut down to their last word. A word that merely has a slash in it
 /// stays.
 #[must_use]
 pub fn without_folders(text: &str) -> String {
@@ -60,7 +60,7 @@ pub fn without_folders(text: &str) -> String {
     shown
 }
 
-/// The rows with these columns cut down, where they are texts.
+/// The rows with the texts in these columns cut down.
 pub(crate) fn hide(rows: &RecordBatch, columns: &[&str]) -> Result<RecordBatch> {
     let schema = rows.schema();
     let arrays = schema.fields().iter().zip(rows.columns());
@@ -86,7 +86,7 @@ fn cut(array: &ArrayRef) -> ArrayRef {
     }
 }
 
-/// A text that is nothing but paths is cut down however short they are.
+/// The text cut down. If it is nothing but paths, they are cut down however short they are.
 fn cut_text(text: &str) -> String {
     let is_path = text.starts_with('/') || text.contains("://");
     if !is_path || text.contains(char::is_whitespace) {
@@ -99,8 +99,8 @@ fn cut_text(text: &str) -> String {
     names.collect::<Vec<_>>().join(",")
 }
 
-/// The plan with what `information_schema.df_settings` says cut down: DataFusion lists there where
-/// spills are kept.
+/// The plan with the values of `information_schema.df_settings` cut down: DataFusion lists there
+/// where spill files are kept.
 pub(crate) fn settings_hidden(plan: &LogicalPlan) -> Result<LogicalPlan> {
     let hidden = plan.clone().transform_up_with_subqueries(|node| {
         let LogicalPlan::TableScan(scan) = &node else {
@@ -160,7 +160,7 @@ pub(crate) fn explained(
     Ok(Arc::new(ProjectionExec::try_new(columns, physical)?))
 }
 
-/// [`without_folders`] for plans. No statement can name it.
+/// [`without_folders`] as a function of plans. No statement can name it.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Cut(Signature);
 
@@ -186,7 +186,7 @@ impl ScalarUDFImpl for Cut {
     }
 }
 
-/// DataFusion's name for it, which it keeps to itself.
+/// DataFusion's name of that table, which DataFusion does not export.
 const DF_SETTINGS: &str = "df_settings";
 const NAME: &str = "without_folders";
 

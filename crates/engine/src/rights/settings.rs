@@ -1,10 +1,11 @@
 //! Which setting may a session change, and how far?
 //!
-//! Most of `datafusion.*` concerns the session's own queries alone. Some options make one query
-//! take what all share, however small the data: an array of as many elements as the option says, a
-//! task for each of a million partitions, a recursion that the stack ends. These have harmless
-//! values, which DataFusion's defaults are among; others need the right to change the engine.
-//! Not here: the settings of Coscan themselves (`../settings.rs`).
+//! Most options of `datafusion.*` concern only the session's own queries. With some options, one
+//! query takes what all share, however small the data: an array of as many elements as the option
+//! says, a task for each of a million partitions, a recursion that overflows the stack. These
+//! options have harmless values, which include DataFusion's defaults; other values need the right
+//! to change the engine.
+//! Not here: the settings of Coscan themselves (`../settings/`).
 
 use std::num::NonZero;
 
@@ -37,12 +38,12 @@ pub(super) fn check(rights: Rights, name: &str, value: Option<&str>) -> Result<(
     }
 }
 
-/// What is no number is for DataFusion to refuse.
+/// `None` if the value is not a number: DataFusion refuses it.
 fn number(value: &str) -> Option<f64> {
     value.trim().parse().ok()
 }
 
-/// Values of an option that take no more than a query may.
+/// The values of an option that take no more than a query may take.
 struct Bound {
     name: &'static str,
     least: f64,
@@ -50,7 +51,7 @@ struct Bound {
 }
 
 impl Bound {
-    /// As many as there are cores is DataFusion's default for some.
+    /// Whether a value is harmless. For some options DataFusion's default is the number of cores.
     fn admits(&self, value: f64) -> bool {
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
         let is_default = self.least <= 0.0 && value <= cores as f64;
@@ -72,16 +73,16 @@ const fn most(name: &'static str, most: f64) -> Bound {
 
 const MIB: f64 = 1_048_576.0;
 
-/// The options with harmless values. The mean: as much as ten of DataFusion's defaults.
+/// The options with harmless values. On average they allow ten times DataFusion's default.
 const BOUNDS: &[Bound] = &[
-    // Rows in a batch that each operator and decoder holds.
+    // Rows of a batch, which each operator and decoder holds.
     most("datafusion.execution.batch_size", 131_072.0),
-    // Tasks of each operator; a repartition has a channel for each pair of them.
+    // Tasks of each operator; a repartition has a channel for each pair of tasks.
     most("datafusion.execution.target_partitions", 256.0),
     most("datafusion.execution.planning_concurrency", 256.0),
-    // Requests at once.
+    // Requests at a time.
     most("datafusion.execution.meta_fetch_concurrency", 256.0),
-    // Set aside by each sort, whatever it sorts.
+    // Memory that each sort sets aside, whatever it sorts.
     most(
         "datafusion.execution.sort_spill_reservation_bytes",
         10.0 * MIB,
@@ -99,7 +100,7 @@ const BOUNDS: &[Bound] = &[
         64.0 * MIB,
     ),
     // An array with a place for each key between the smallest and the largest, even if there are
-    // few.
+    // few keys.
     most(
         "datafusion.execution.perfect_hash_join_small_build_threshold",
         1_048_576.0,
@@ -109,13 +110,13 @@ const BOUNDS: &[Bound] = &[
         least: 0.01,
         most: f64::MAX,
     },
-    // A repartition that spills into larger files may hang (`ext.rs`), and keep what it holds.
+    // A repartition that spills into larger files may hang (`session/ext.rs`), and keep its memory.
     most(SPILL_FILE_BYTES, 1.0),
     most(
         "datafusion.execution.parquet.metadata_size_hint",
         16.0 * MIB,
     ),
-    // IN is turned into OR, nested as deep.
+    // IN becomes OR, nested as deep as the list is long.
     most("datafusion.execution.parquet.max_in_list_size", 1_000.0),
     // Depth of the parser's recursion.
     most("datafusion.sql_parser.recursion_limit", 50.0),
@@ -137,7 +138,8 @@ mod tests {
 
     use super::*;
 
-    /// Numbers that concern the session's own queries, or only what writes, whatever they are.
+    /// Numeric options that concern only the session's own queries, or only what writes, at any
+    /// value.
     const HARMLESS: &[&str] = &[
         "datafusion.execution.max_buffered_batches_per_output_file",
         "datafusion.execution.minimum_parallel_output_files",
@@ -171,7 +173,7 @@ mod tests {
         "datafusion.optimizer.subset_repartition_threshold",
     ];
 
-    /// An option that a new DataFusion brings has to be put into one list or the other.
+    /// An option that a new version of DataFusion adds has to be put into one list or the other.
     #[test]
     fn every_number_among_the_options_is_bounded_or_harmless() {
         let entries = ConfigOptions::default().entries();
@@ -193,7 +195,7 @@ mod tests {
         }
     }
 
-    /// Options without a value of which DataFusion does not say that they are texts.
+    /// Options without a value that are texts, which DataFusion does not say.
     const UNSET_TEXTS: &[&str] = &[
         "datafusion.catalog.location",
         "datafusion.catalog.format",
@@ -206,7 +208,8 @@ mod tests {
 
     #[test]
     fn defaults_are_harmless() {
-        // A session starts with a default of ours, and RESET goes back to it.
+        // For the option left out, a session starts with a default of ours, and RESET goes back to
+        // that.
         let entries = ConfigOptions::default().entries();
         for entry in entries.into_iter().filter(|e| e.key != SPILL_FILE_BYTES) {
             let value = entry.value.as_deref();

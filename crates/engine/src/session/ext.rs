@@ -38,15 +38,15 @@ pub trait CoscanExt {
     ///
     /// It sets `datafusion.execution.max_spill_file_size_bytes` to 1, so that a repartition gives
     /// each batch that it spills a file of its own. With larger files DataFusion 55.2 may hang in
-    /// small memory (apache/datafusion#24883, mended after it): two tasks that spill at once open
-    /// two files, the reader waits for the next batch of the older one, and nobody writes to it
-    /// until the reader goes on.
+    /// small memory (apache/datafusion#24883, fixed in later versions): two tasks that spill at
+    /// once open two files, the reader waits for the next batch of the older one, and nobody writes
+    /// to it until the reader goes on.
     ///
-    /// Call it last: rules added afterwards run after the scans were replaced, and take sharing
-    /// away from the operators above what they change ([`add_physical_rule`] does not). The session
-    /// keeps its own runtime; give it [`Engine::runtime`] if its operators are to share the
-    /// engine's memory budget. The engine must outlive the session's queries: when the last
-    /// [`Engine`] is dropped, scans are planned as DataFusion does.
+    /// Call it last: rules added after it run after the scans were replaced, and undo the sharing
+    /// of operators above what they change ([`add_physical_rule`] does not). The session keeps its
+    /// own runtime; give it [`Engine::runtime`] if its operators are to share the engine's memory
+    /// budget. The engine must outlive the session's queries: when the last [`Engine`] is dropped,
+    /// scans are planned as DataFusion does.
     #[must_use]
     fn with_coscan(self, engine: &Engine) -> Self;
 }
@@ -76,8 +76,9 @@ impl CoscanExt for SessionStateBuilder {
     }
 }
 
-/// Adds a rule to a session that Coscan may have its own in: last, but before operators are shared.
-/// A rule that comes later and changes a plan takes away what shares the operators above.
+/// Adds a rule to a session that may have Coscan's own rules: as the last one, but before the rule
+/// that shares operators. A rule that runs after that and changes a plan undoes the sharing of the
+/// operators above the change.
 pub fn add_physical_rule(
     builder: &mut SessionStateBuilder,
     rule: Arc<dyn PhysicalOptimizerRule + Send + Sync>,

@@ -42,7 +42,7 @@ pub use ext::{CoscanExt, add_physical_rule};
 const CATALOG: &str = "datafusion";
 const SCHEMA: &str = "public";
 
-/// Keys that a hash join tells its other side one by one.
+/// The most keys that a hash join hands to its other side one by one.
 const JOIN_KEYS_MAX: usize = 1_000;
 
 /// A sort sets aside at most this part of the budget.
@@ -52,7 +52,7 @@ impl Engine {
     /// An engine with this configuration. It starts its threads when the first query needs them.
     ///
     /// # Errors
-    /// If a value of the configuration is none that SET would take, or the operating system refuses
+    /// If the configuration has a value that an engine cannot have, or the operating system refuses
     /// a resource, or the file to record to.
     pub fn new(config: EngineConfig) -> Result<Self> {
         let engine = Self::bare(config)?;
@@ -77,13 +77,13 @@ impl Engine {
         if let Some(partitions) = config.target_partitions {
             options = options.with_target_partitions(partitions);
         }
-        // Every sort sets this much aside to merge what it spilled; by default 10 MiB, which many
-        // sorts in a small budget could not have.
+        // Every sort sets this much aside to merge what it spilled. The default is 10 MiB, which
+        // many sorts in a small budget could not have.
         let share = usize::try_from(self.memory().limit() / SORT_SHARE).unwrap_or(usize::MAX);
         let aside = &mut options.options_mut().execution.sort_spill_reservation_bytes;
         *aside = (*aside).min(share);
-        // Keys of a join's build side that an index is asked for; 150 by default. A list is looked
-        // up by hash, however long.
+        // The most keys of a join's build side that an index is asked for; the default is 150. A
+        // list of any length is looked up by hash.
         let optimizer = &mut options.options_mut().optimizer;
         optimizer.hash_join_inlist_pushdown_max_distinct_values = JOIN_KEYS_MAX;
         let state = SessionStateBuilder::new()
@@ -159,7 +159,7 @@ impl Session {
     /// cancels the query.
     ///
     /// # Errors
-    /// What parsing and planning say; what running says comes through the stream.
+    /// The errors of parsing and planning. Errors of running come through the stream.
     pub async fn sql(&self, text: &str) -> Result<SendableRecordBatchStream> {
         let about_index = index_statement(text)?;
         let text = about_index.as_ref().map_or(text, |index| &index.query);
@@ -177,7 +177,8 @@ impl Session {
         });
         let rows = started.await?;
         let schema = rows.schema();
-        // The plan lives as long as its rows are asked for, and so does what is counted for it.
+        // The plan lives as long as its rows are asked for, and so does the memory that is reserved
+        // for it.
         let rows = rows.inspect(move |_| {
             let _ = &held;
         });
@@ -187,7 +188,7 @@ impl Session {
     /// The plan of a SQL query as text, with our scans in it.
     ///
     /// # Errors
-    /// What parsing and planning say.
+    /// The errors of parsing and planning.
     pub async fn explain(&self, text: &str) -> Result<String> {
         let stream = self.sql(&format!("EXPLAIN {text}")).await?;
         let batches: Vec<_> = stream.try_collect().await?;
@@ -207,7 +208,7 @@ impl Session {
     /// Changes a setting, as SET does.
     ///
     /// # Errors
-    /// If there is no such setting or the value is none of its.
+    /// If there is no such setting, or it cannot have the value.
     pub fn set(&self, name: &str, value: &str) -> Result<()> {
         let state = self.context.state_ref();
         let mut state = state.write();

@@ -2,8 +2,8 @@
 //! `coscan.fragments`, `coscan.state_cache`, `coscan.operators`: what runs now, what is in memory
 //! and who wants it, how busy the devices are, who has how much memory, which indexes there are,
 //! which queries work on chunks together, what is remembered of chunks, and which operators are
-//! shared. Made anew for every query, from one look at each pool and at each index's manifest, for
-//! others may have refreshed or dropped it.
+//! shared. The rows are made anew for every query, from one look at each pool and at each index's
+//! manifest, because others may have refreshed or dropped the index.
 //!
 //! Not here: settings (`SHOW ALL`, `information_schema.df_settings`).
 
@@ -57,7 +57,7 @@ pub(crate) fn schema(engine: &WeakEngine) -> Result<MemorySchemaProvider> {
 /// Columns that say where files and devices are, in whichever table.
 const PLACES: [&str; 5] = ["file", "folder", "name", "paths", "state"];
 
-/// The rows of a table; of no engine, no rows.
+/// The rows of a table; without an engine, no rows.
 type Rows = fn(Option<&Engine>) -> Result<RecordBatch>;
 
 struct SystemTable {
@@ -91,7 +91,7 @@ impl TableProvider for SystemTable {
         }
         let mut rows = (self.rows)(engine.as_ref())?;
         if !places::may_see(session.config()) {
-            // R3.
+            // R3: the session is not told where files are.
             rows = places::hide(&rows, &PLACES)?;
         }
         let schema = Arc::clone(&self.schema);
@@ -111,7 +111,7 @@ impl fmt::Debug for SystemTable {
     }
 }
 
-/// Columns in the making.
+/// The columns of a table that is being made.
 #[derive(Default)]
 struct Columns {
     fields: Vec<Field>,

@@ -13,8 +13,8 @@ use coscan_storage::device::NamedDevice;
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub struct EngineConfig {
     /// Memory in bytes for chunks, decoded columns and operators together. `None`: 70 % of the
-    /// smaller of the machine's and the control group's, but 320 MiB of it are left to what is not
-    /// accounted.
+    /// smaller of the machine's memory and the control group's limit, or less, so that 320 MiB are
+    /// left for what is not accounted.
     pub memory_bytes: Option<u64>,
     /// The most of it that chunks may use, in bytes. `None`: all that operators leave.
     pub buffer_bytes_max: Option<u64>,
@@ -31,39 +31,39 @@ pub struct EngineConfig {
     /// Whether sessions start with aggregates that work on a chunk once for all queries that want
     /// it.
     pub share_fragments: bool,
-    /// Whether aggregates by what a table is sorted by are done in its order.
+    /// Whether aggregates that group by what a table is sorted by are computed in its order.
     pub ordered_aggregates: bool,
-    /// Whether joins of tables that are sorted by what they are joined by are done chunk by chunk.
+    /// Whether joins of tables that are sorted by the join's keys are done chunk by chunk.
     pub merge_joins: bool,
-    /// Whether sessions start with operators that do what queries have in common once.
+    /// Whether sessions start with shared operators, which do once what queries have in common.
     pub share_operators: bool,
     /// The access path that sessions start with, where an index serves a predicate.
     pub access_path: AccessPath,
-    /// Holds every device to so many bytes per second, for experiments. `None`: as fast as it goes.
+    /// Limits every device to so many bytes per second, for experiments. `None`: no limit.
     pub bandwidth: Option<u64>,
-    /// Adds so much to every request, for experiments.
+    /// Adds this time to every request, for experiments.
     pub latency: Duration,
-    /// Names of devices, by the paths whose files are on them. Others are told apart by their
-    /// numbers in the system.
+    /// Names of devices, each with a path whose files are on the device. Other devices are told
+    /// apart by their numbers in the system.
     pub devices: Vec<NamedDevice>,
     /// From how many devices a scan reads at a time. `None`: as many as suit all that runs.
     pub parallelism: Option<u32>,
-    /// Whether pages that a query waits for get past loads. False for experiments.
+    /// Whether the pages that a query waits for may overtake loads. False for experiments.
     pub page_reserve: bool,
     /// Loads outstanding per device; at least 1.
     pub loads_max: usize,
     /// Threads that decode. `None`: as many as the machine has cores.
     pub decode_threads: Option<usize>,
     /// Keeps a record of every load for [`Engine::trace`](crate::Engine::trace), of every read of
-    /// pages by themselves for [`Engine::page_trace`](crate::Engine::page_trace), and of every chunk
-    /// job for [`Engine::job_trace`](crate::Engine::job_trace).
+    /// pages by themselves for [`Engine::page_trace`](crate::Engine::page_trace), and of every
+    /// chunk job for [`Engine::job_trace`](crate::Engine::job_trace).
     pub record_trace: bool,
-    /// Writes what the scheduler hears and decides to this file, for `coscan sim replay`; of the
-    /// second buffer pool (each policy and storage model in use has one) to the file with `.1`
-    /// added, and so on. [`Engine::finish_recording`](crate::Engine::finish_recording) waits for
-    /// it.
+    /// Writes the scheduler's events and decisions to this file, for `coscan sim replay`. Each
+    /// policy and storage model in use has a buffer pool: the second pool writes to the file with
+    /// `.1` added, and so on. [`Engine::finish_recording`](crate::Engine::finish_recording) waits
+    /// for the files.
     pub record: Option<PathBuf>,
-    /// Where sessions keep indexes at first: a folder or a URL. `None`: in the folder `_coscan`
+    /// Where sessions start out keeping indexes: a folder or a URL. `None`: in the folder `_coscan`
     /// beside the table's files.
     pub index_folder: Option<String>,
     /// Where operators put what they have no memory for; the engine makes a folder of its own in
@@ -80,7 +80,7 @@ pub struct EngineConfig {
 const CHUNK_BYTES_DEFAULT: u64 = 16 << 20;
 
 /// Below half a chunk there is nothing to schedule: the scan is one short read, which the page
-/// cache keeps anyway, and DataFusion's reader starts it without asking anybody.
+/// cache keeps anyway, and DataFusion's reader starts it without waiting for the scheduler.
 const SMALL_TABLE_BYTES_DEFAULT: u64 = 8 << 20;
 
 /// Loads outstanding per device. Two keep a disk busy while the first is turned into frames; more

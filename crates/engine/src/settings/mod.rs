@@ -3,7 +3,7 @@
 //! `table.rs` declares each of them, `values.rs` reads their values, and `docs/settings.md` is made
 //! from the table. Queries share reads only with queries of the same policy, storage model and
 //! chunk size.
-//! What an engine is built with, the defaults of sessions among it, says `config.rs`.
+//! `config.rs` declares what an engine is built with, including the defaults of its sessions.
 
 mod config;
 mod table;
@@ -49,7 +49,7 @@ pub struct Settings {
     pub smooth_policy: SmoothPolicy,
     /// When a smooth scan begins to morph.
     pub smooth_trigger: SmoothTrigger,
-    /// How many rows are estimated: until then the trigger `optimizer` and the path `switch` fetch
+    /// The estimated number of rows: up to it, the trigger `optimizer` and the path `switch` fetch
     /// rows one by one.
     pub smooth_estimate: u64,
     /// The time that the trigger `sla` keeps, in milliseconds.
@@ -65,7 +65,7 @@ pub struct Settings {
     pub(crate) merge_joins: bool,
     /// Whether operators above are shared with other queries.
     pub(crate) share_operators: bool,
-    /// Bytes of states of chunks that are kept. `None`: a part of the memory budget.
+    /// The most bytes of chunk states that are kept. `None`: a part of the memory budget.
     state_cache: Option<u64>,
     /// Where indexes are kept. `None`: beside their tables.
     pub(crate) index_folder: Option<NamedFolder>,
@@ -77,17 +77,18 @@ pub struct Settings {
     memory_default: u64,
     /// The folder for indexes that the engine was made with.
     folder_default: Option<String>,
-    /// What the session may change of what is not its own.
+    /// The rights of the session to change what is not its own.
     rights: Rights,
 }
 
 /// The paper's estimate for its switch scan [SmoothScan18 §7.7].
 const SMOOTH_ESTIMATE_DEFAULT: u64 = 32_000;
 
-/// What people at a dashboard wait for before they leave it.
+/// How long people at a dashboard wait before they leave it.
 const SMOOTH_SLA_MS_DEFAULT: u64 = 10_000;
 
-/// Regions above 16 MiB gained nothing in the paper (Figure 17), and it is the size of a chunk.
+/// In the paper, regions above 16 MiB gained nothing (Figure 17); 16 MiB is also the size of a
+/// chunk.
 const SMOOTH_REGION_MAX_DEFAULT: u64 = 16 << 20;
 
 /// States of all chunks of a thousand queries over a table of 300 chunks take some 60 MB.
@@ -144,7 +145,7 @@ impl Settings {
         (self.budget.limit() / STATE_CACHE_PART).min(STATE_CACHE_DEFAULT_MAX)
     }
 
-    /// From now on `coscan.memory` and `coscan.index_folder` are for those who have the right.
+    /// From now on, changing `coscan.memory` and `coscan.index_folder` needs these rights.
     pub(crate) fn hold_to(&mut self, rights: Rights) {
         self.rights = rights;
     }
@@ -159,7 +160,7 @@ impl Settings {
     }
 
     /// R3: a session that may not name files has the engine's folder or none, and is not told where
-    /// that is. What it is told can be SET.
+    /// the folder is. The value that is shown can be SET.
     fn folder_shown(&self) -> String {
         match &self.index_folder {
             None => String::new(),
@@ -168,8 +169,9 @@ impl Settings {
         }
     }
 
-    /// None is everyone's, like the engine's by its own word: who wrote its path would learn
-    /// whether that is right. A local folder that is not there would be made.
+    /// Every session may have no folder, and may have the engine's by the word `default`, but not
+    /// by its path: a session that wrote a path would learn whether it is right. A local folder
+    /// that does not exist would be made.
     fn check_folder(&self, value: &str) -> Result<()> {
         if value.is_empty() {
             return Ok(());
@@ -243,7 +245,7 @@ impl EngineConfig {
         configure(self, value).map_err(|refusal| refusal.of(name))
     }
 
-    /// That every value is one that SET would take.
+    /// Refuses values that an engine cannot have.
     pub(crate) fn check(&self) -> Result<()> {
         let checked = values::check_chunk_bytes(self.chunk_bytes);
         checked.map_err(|why| Refusal::Value(why).of("chunk_bytes"))?;

@@ -25,11 +25,11 @@ pub struct Setting {
     pub applies_to: &'static str,
     /// What it does.
     pub help: &'static str,
-    /// Changes a session's.
+    /// Changes a session's value.
     pub(super) set: Set<Settings>,
-    /// Shows a session's, as it could be set.
+    /// Shows a session's value, as it could be SET.
     pub(super) show: fn(&Settings) -> String,
-    /// Changes what sessions of an engine start with; these have a flag.
+    /// Changes the value that an engine's sessions start with. Settings that have this have a flag.
     pub(super) configure: Option<Set<EngineConfig>>,
 }
 

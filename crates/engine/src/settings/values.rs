@@ -1,7 +1,7 @@
 //! How are the values of settings written?
 //!
 //! Each function reads one kind of value, and says in a refusal what it could have been. SET, flags
-//! and [`EngineConfig`](crate::EngineConfig) read and check by the same ones.
+//! and [`EngineConfig`](crate::EngineConfig) use the same functions.
 //! Not here: which setting has which kind (`table.rs`).
 
 use std::str::FromStr;
@@ -17,7 +17,7 @@ type Refused = String;
 /// No bound but the memory budget.
 pub(super) const UNLIMITED: &str = "unlimited";
 
-/// A chunk smaller than a page makes no sense, and is work for all sessions.
+/// A chunk smaller than a page makes no sense, and makes work for all sessions.
 const CHUNK_BYTES_MIN: u64 = 4 << 10;
 const CHUNK_BYTES_MAX: u64 = 1 << 30;
 
@@ -27,8 +27,8 @@ const LABEL_CHARS_MAX: usize = 200;
 /// Less cannot hold one page of each column of any real table.
 const MEMORY_BYTES_MIN: u64 = 1 << 20;
 
-/// Whether an engine may be made with chunks of so many bytes. Who makes it may have them smaller
-/// than a session may.
+/// Whether an engine may be made with chunks of this size, which may be smaller than what a session
+/// may SET.
 pub(super) fn check_chunk_bytes(bytes: u64) -> Result<u64, Refused> {
     if (1..=CHUNK_BYTES_MAX).contains(&bytes) {
         Ok(bytes)
@@ -37,7 +37,7 @@ pub(super) fn check_chunk_bytes(bytes: u64) -> Result<u64, Refused> {
     }
 }
 
-/// A name out of those there are.
+/// One of the known names.
 pub(super) fn named<T: FromStr<Err = UnknownName>>(value: &str) -> Result<T, Refused> {
     value
         .trim()
@@ -71,7 +71,7 @@ pub(super) fn bytes_or_unlimited(value: &str) -> Result<Option<u64>, Refused> {
     }
 }
 
-/// A size that chunks may be meant to have.
+/// A target size of chunks that a session may SET.
 pub(super) fn chunk_bytes(value: &str) -> Result<u64, Refused> {
     let bytes = bytes(value)?;
     if (CHUNK_BYTES_MIN..=CHUNK_BYTES_MAX).contains(&bytes) {
@@ -81,10 +81,10 @@ pub(super) fn chunk_bytes(value: &str) -> Result<u64, Refused> {
     }
 }
 
-/// What stands for a degree of parallelism that is chosen while a query runs.
+/// The value for a degree of parallelism that is chosen while a query runs.
 pub(super) const AUTO: &str = "auto";
 
-/// A number of devices, or none: chosen while the query runs.
+/// A number of devices; `None`: chosen while the query runs.
 pub(super) fn parallelism(value: &str) -> Result<Option<u32>, Refused> {
     let value = value.trim();
     if value.eq_ignore_ascii_case(AUTO) {

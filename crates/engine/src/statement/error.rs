@@ -1,24 +1,23 @@
-//! Why a statement is refused for its form alone, before its meaning is looked at.
+//! Why is a statement refused for its form alone, before its meaning is examined?
 
-/// A statement that cannot be cut out of its text, or asks for more than parsing and planning may
-/// cost.
+/// A statement that cannot be cut out of its text, or would cost too much to parse or plan.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StatementError {
     /// A quote or a comment has no end.
     #[error("{what} that begins at line {line}, column {column} does not end")]
     Unended {
-        /// What it is.
+        /// What does not end.
         what: &'static str,
         /// The line it begins in, from 1.
         line: usize,
-        /// The character of the line, from 1.
+        /// The character of the line that it begins at, from 1.
         column: usize,
     },
-    /// Comments stand in comments, too deep.
+    /// Comments are nested too deep.
     #[error("comments are nested more than {max} deep")]
     CommentsNested {
-        /// How deep they may be.
+        /// How deep they may be nested.
         max: usize,
     },
     /// The statement has too many operators, names and keywords.
@@ -38,7 +37,7 @@ pub enum StatementError {
          split it, or use AND, OR, IN or UNION ALL, whose chains may be long"
     )]
     TooDeep {
-        /// What is deep.
+        /// What is too deep.
         what: &'static str,
         /// How deep it may be.
         max: usize,
@@ -53,7 +52,7 @@ pub enum StatementError {
         /// How many it may have.
         max: usize,
     },
-    /// The plan has too many nodes, counting what views and common table expressions stand for.
+    /// The plan has too many nodes, with views and common table expressions written out.
     #[error(
         "the statement is too complex: views and common table expressions written out, \
          its plan has more than {max} nodes"

@@ -1,15 +1,15 @@
-//! Statements before they have a meaning: cut out of a text, measured, parsed, and made shallow.
+//! How are statements cut out of a text, measured, parsed and made shallow, whatever they mean?
 //!
 //! One statement must not harm the process, whatever it is. Derived code (`Clone`, `Drop`, `Eq`)
 //! calls itself once for each level of a tree, the parser makes trees as deep as a chain of
-//! operators is long, and a stack that overflows is the end of the process. So, in this order:
+//! operators is long, and a stack overflow ends the process. So, in this order:
 //!
-//! 1. A scan reads the text and keeps nothing; the statement's *size* bounds its memory and the
+//! 1. A scan reads the text and keeps nothing. The statement's *size* bounds its memory and the
 //!    depth of its tree.
-//! 2. It is parsed on a stack that holds a tree of that depth.
-//! 3. There, too, long chains of AND, OR and UNION are balanced, and what is deep still is refused
-//!    and dropped.
-//! 4. It is planned, again on a large stack; and the plan, in which views and common table
+//! 2. The statement is parsed on a stack that holds a tree of that depth.
+//! 3. On that stack long chains of AND, OR and UNION are balanced, and a tree that stays deep is
+//!    refused and dropped.
+//! 4. The statement is planned, also on a large stack. The plan, in which views and common table
 //!    expressions are written out, is refused if it is deep or has too many nodes.
 //!
 //! T1: a syntax tree or plan that leaves this module is so shallow that a thread with 2 MiB of

@@ -1,11 +1,11 @@
 //! How deep and how large is a plan, with everything that it names written out?
 //!
-//! Depth adds up on the way from the root to a leaf: the optimizer merges projections, and puts the
-//! expressions of one into those of the other. So a view over a view over a view, each with a long
-//! expression, is as deep as all of them. A common table expression that is named twice is there
-//! twice: plans share nodes, optimizers don't.
+//! Depth adds up on the path from the root to a leaf, because the optimizer merges projections, and
+//! puts the expressions of one into those of the other. So a view over a view over a view, each
+//! with a long expression, is as deep as all of them together. A common table expression that is
+//! named twice counts twice: plans share nodes, optimizers don't.
 //!
-//! Runs on a large stack; goes no deeper than the limits.
+//! The walk runs on a large stack, and goes no deeper than the limits.
 
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion, TreeNodeVisitor};
 use datafusion::error::Result;
@@ -71,7 +71,7 @@ impl<'n> TreeNodeVisitor<'n> for Expressions<'_> {
     type Node = Expr;
 
     fn f_down(&mut self, expr: &'n Expr) -> Result<TreeNodeRecursion> {
-        // A column alone adds nothing.
+        // A column or a literal adds no level.
         if !matches!(expr, Expr::Column(_) | Expr::Literal(..)) {
             self.depth += 1;
             limit("expressions", self.depth, EXPRESSIONS_MAX)?;

@@ -1,4 +1,4 @@
-//! Parses and plans statements where their trees fit, whatever they are.
+//! How are statements parsed and planned on stacks that hold their trees, whatever they are?
 
 use std::sync::Arc;
 
@@ -17,8 +17,7 @@ use super::size::StatementSize;
 use super::split::StatementText;
 use super::stack::{OnStack, with_stack};
 
-/// Does what `parse` does with a statement's text, on a stack that holds any tree that may come of
-/// it.
+/// Runs `parse` on a statement's text, on a stack that holds any tree that the text may become.
 ///
 /// Trees that `parse` drops are dropped there. Those that it returns must have been through
 /// [`shape_statement`] or [`shape_datafusion`].
@@ -34,15 +33,15 @@ pub fn parse_statement<T>(
     Ok(with_stack(bytes, || parse(statement.text)))
 }
 
-/// Balances what can be balanced of a syntax tree.
+/// Balances the long chains of a syntax tree.
 ///
 /// # Errors
-/// [`StatementError::TooDeep`] if it is deep nevertheless.
+/// [`StatementError::TooDeep`] if the tree stays deep.
 pub fn shape_statement(statement: &mut Statement) -> Result<(), StatementError> {
     shape(statement)
 }
 
-/// The same for a statement of DataFusion's parser.
+/// Like [`shape_statement`], for a statement of DataFusion's parser.
 ///
 /// # Errors
 /// As [`shape_statement`].
@@ -71,7 +70,7 @@ pub fn shape_datafusion(statement: &mut DfStatement) -> Result<(), StatementErro
 /// Parses one statement in the session's dialect.
 ///
 /// # Errors
-/// What the parser says, and [`StatementError`].
+/// Errors of the parser, and [`StatementError`].
 pub(crate) fn parse_datafusion(
     state: &SessionState,
     statement: StatementText<'_>,
@@ -90,7 +89,7 @@ pub(crate) fn parse_datafusion(
 /// below the next. The plan is no deeper than the statement has terms.
 ///
 /// # Errors
-/// What the planner says, and [`StatementError`] if the plan is too deep or too large.
+/// Errors of the planner, and [`StatementError`] if the plan is too deep or too large.
 pub async fn plan_statement(
     state: &SessionState,
     statement: DfStatement,
@@ -104,15 +103,16 @@ pub async fn plan_statement(
     .await
 }
 
-/// Polls and drops a future where the plans that this module lets through can be optimized.
+/// Polls and drops a future on a stack on which the plans that this module lets through can be
+/// optimized.
 pub fn on_large_stack<F: Future>(work: F) -> impl Future<Output = F::Output> {
     OnStack::new(STACK_BYTES_MIN, work)
 }
 
-/// Counts what a statement's text, tree and plan take toward the session's memory.
+/// Takes the memory of a statement's text, tree and plan from the session's memory.
 ///
 /// # Errors
-/// `ResourcesExhausted` if there is not as much left.
+/// `ResourcesExhausted` if there is not so much left.
 pub fn reserve_statement(
     pool: &Arc<dyn MemoryPool>,
     statement: StatementText<'_>,
@@ -120,7 +120,8 @@ pub fn reserve_statement(
     let reservation = MemoryConsumer::new("SQL").register(pool);
     let bytes = statement.size.memory_bytes();
     if bytes <= ALWAYS_GIVEN {
-        // Where operators hold more than a lowered limit, queries that spill still begin.
+        // Taken even if operators hold more than a lowered limit, so that queries that spill still
+        // begin.
         reservation.grow(bytes);
     } else {
         reservation.try_grow(bytes)?;
@@ -128,5 +129,5 @@ pub fn reserve_statement(
     Ok(reservation)
 }
 
-/// What a statement that people write takes is counted, and never refused.
+/// Bytes that are counted, but never refused: statements that people write take no more.
 const ALWAYS_GIVEN: usize = 1 << 20;

@@ -1,15 +1,15 @@
-//! What is a text of SQL made of, piece by piece, without keeping any?
+//! Of which pieces does a text of SQL consist? They are found one by one, and none is kept.
 //!
 //! The parser's tokenizer makes 100 bytes of every semicolon and space, before anybody can say how
-//! many there are. This scan reads the same text, keeps nothing, and tells enough to cut it into
-//! statements and to bound what parsing costs.
+//! many there are. This scan reads the same text, keeps nothing, and finds enough to cut the text
+//! into statements and to bound what parsing costs.
 //!
 //! Not here: names, keywords, operators of several characters. Each character of an operator is a
-//! piece, so a count of pieces is never below the tokenizer's.
-//! Quotes and comments are the generic dialect's, which are PostgreSQL's and backticks. A test
-//! compares both, piece by piece, on random texts.
-//! Bounds: linear time, no memory. Comments nest `COMMENTS_MAX` deep: the tokenizer calls itself
-//! for what a comment holds.
+//! piece, so the number of pieces is never below the tokenizer's number of tokens. Quotes and
+//! comments are those of the generic dialect: PostgreSQL's, and backticks. A test compares the scan
+//! with the tokenizer on random texts, by semicolons and by numbers of pieces.
+//! Bounds: linear time, no memory. Comments nest `COMMENTS_MAX` deep, because the tokenizer calls
+//! itself for the contents of a comment.
 
 use super::error::StatementError;
 
@@ -41,7 +41,7 @@ pub(super) enum Kind {
     Symbol,
 }
 
-/// Reads a text from its begin to its end.
+/// Reads a text from its beginning to its end.
 pub(super) struct Scan<'a> {
     text: &'a str,
     at: usize,
@@ -74,7 +74,7 @@ impl<'a> Scan<'a> {
                 Kind::Comment
             }
             b'/' if self.peek(1) == Some(b'*') => self.comment()?,
-            // An operator of the generic dialect: no comment begins within it.
+            // `//` is an operator of the generic dialect: no comment begins within it.
             b'/' if self.peek(1) == Some(b'/') => {
                 self.at += 1;
                 self.one(Kind::Symbol)
@@ -118,8 +118,8 @@ impl<'a> Scan<'a> {
         StatementError::Unended { what, line, column }
     }
 
-    /// From a quote up to the one that ends it. A doubled quote is one within; so is one behind a
-    /// backslash, with `escapes`.
+    /// Reads from a quote up to the quote that ends it. A doubled quote does not end it, nor does,
+    /// with `escapes`, a quote behind a backslash.
     fn quoted(&mut self, quote: u8, escapes: bool, kind: Kind) -> Result<Kind, StatementError> {
         let start = self.at;
         self.at += 1;
@@ -137,7 +137,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// `q'[…]'`: up to the bracket and a quote.
+    /// `q'[…]'`: reads up to the closing bracket and the quote behind it.
     fn delimited(&mut self) -> Result<Kind, StatementError> {
         let start = self.at;
         let rest = &self.text[self.at + 1..];
@@ -165,10 +165,10 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// `r'…'`, `r'''…'''`: no escapes, no doubled quotes in the long form.
+    /// `r'…'`, `r'''…'''`: without escapes; the long form has no doubled quotes.
     fn raw(&mut self, quote: u8) -> Result<Kind, StatementError> {
         if self.peek(1) != Some(quote) || self.peek(2) != Some(quote) {
-            // An empty one is not a doubled quote.
+            // Two quotes are an empty string, not a doubled quote.
             if self.peek(1) == Some(quote) {
                 self.at += 2;
                 return Ok(Kind::Literal);
@@ -232,7 +232,7 @@ impl<'a> Scan<'a> {
         Kind::Literal
     }
 
-    /// A word, or the letter before a string that says how the string is written.
+    /// A word, or a string behind a letter that says how the string is written.
     fn word(&mut self, first: u8) -> Result<Kind, StatementError> {
         match (first.to_ascii_lowercase(), self.peek(1), self.peek(2)) {
             (b'e' | b'x', Some(b'\''), _) => {
@@ -267,7 +267,7 @@ impl<'a> Scan<'a> {
         Ok(Kind::Word)
     }
 
-    /// A comment, and those within.
+    /// A comment, with the comments within it.
     fn comment(&mut self) -> Result<Kind, StatementError> {
         let start = self.at;
         self.at += 2;
@@ -302,7 +302,7 @@ fn is_word_part(byte: u8) -> bool {
     is_word_start(byte) || byte.is_ascii_digit() || byte == b'$'
 }
 
-/// Comments within comments; nobody nests more than a few.
+/// How deep comments may be nested; nobody nests more than a few.
 const COMMENTS_MAX: usize = 32;
 
 #[cfg(test)]
@@ -323,7 +323,7 @@ mod tests {
         Ok(pieces)
     }
 
-    /// Where the tokenizer sees semicolons, in bytes.
+    /// The places of the semicolons that the tokenizer sees, in bytes, and its number of tokens.
     fn semicolons(text: &str) -> Option<(Vec<usize>, usize)> {
         let tokens = Tokenizer::new(&GenericDialect {}, text)
             .tokenize_with_location()

@@ -1,11 +1,11 @@
-//! Makes a syntax tree shallow where that changes nothing, and refuses it where it stays deep.
+//! How is a syntax tree made shallow where that changes nothing, and refused where it stays deep?
 //!
 //! The parser makes `a OR b OR c` left-deep, so a chain of 100,000 is a tree of depth 100,000. AND,
 //! OR and UNION are associative: a long chain of one of them becomes a balanced tree over the same
-//! operands in the same order, 17 deep. For the rest (`+` may overflow, `||` has types) the depth
-//! is limited. Short chains stay as they are, so that plans and names of columns do.
+//! operands in the same order, 17 deep. For other operators (`+` may overflow, `||` has types) the
+//! depth is limited. Short chains stay as they are, and so do their plans and names of columns.
 //!
-//! Runs on a stack that holds the tree ([`super::stack`]). Visiting goes no deeper than
+//! The visit runs on a stack that holds the tree ([`super::stack`]), and goes no deeper than
 //! `EXPRESSIONS_MAX`.
 
 use std::collections::{HashMap, VecDeque};
@@ -27,12 +27,12 @@ use super::limits::{
 /// Balances the long chains of a statement.
 ///
 /// # Errors
-/// [`StatementError::TooDeep`] if it is deep for another reason.
+/// [`StatementError::TooDeep`] if the statement is deep for another reason.
 pub(super) fn shape(statement: &mut Statement) -> Result<(), StatementError> {
     shape_part(statement)
 }
 
-/// The same for a part of one.
+/// Like [`shape`], for a part of a statement.
 pub(super) fn shape_part(statement: &mut impl VisitMut) -> Result<(), StatementError> {
     match statement.visit(&mut Shaper::default()) {
         ControlFlow::Continue(()) => Ok(()),
@@ -47,21 +47,22 @@ struct Shaper {
     factors: usize,
     /// The queries that the visit is in, the outermost first.
     queries: Vec<InQuery>,
-    /// What each common table expression stands for, written out. Of several of one name, the most.
+    /// By name: the size of a common table expression, written out; of several of one name, the
+    /// largest.
     tables: HashMap<String, WrittenOut>,
 }
 
-/// A query that is visited.
+/// A query that is being visited.
 #[derive(Default)]
 struct InQuery {
-    /// The names of its common table expressions whose queries are still to come; they come before
-    /// everything else.
+    /// The names of its common table expressions whose queries are not visited yet; they are
+    /// visited before everything else of the query.
     tables: VecDeque<String>,
     total: WrittenOut,
 }
 
-/// How large a query is when everything that it names is written out. The planner follows that, and
-/// two names in each of 40 common table expressions are 2^40 tables.
+/// How large a query is when everything that it names is written out. The planner writes it out,
+/// and two names in each of 40 common table expressions are 2^40 tables.
 #[derive(Clone, Copy, Default)]
 struct WrittenOut {
     tables: usize,
@@ -247,16 +248,16 @@ fn balance_expression(expr: &mut Expr) -> ControlFlow<StatementError> {
     nothing
 }
 
-/// Neighbours that compare one column with literals of one kind, as a list: `a = 1 OR a = 2` is `a
-/// IN (1, 2)`, and `a <> 1 AND a <> 2` is `a NOT IN (1, 2)`. DataFusion does the same, in time
-/// quadratic in their number.
+/// Merges neighbours that compare one column with literals of one kind into a list:
+/// `a = 1 OR a = 2` becomes `a IN (1, 2)`, and `a <> 1 AND a <> 2` becomes `a NOT IN (1, 2)`.
+/// DataFusion does the same, in time quadratic in their number.
 fn as_lists(operands: Vec<Expr>, op: &BinaryOperator) -> Vec<Expr> {
     let (comparison, negated) = match op {
         BinaryOperator::Or => (BinaryOperator::Eq, false),
         _ => (BinaryOperator::NotEq, true),
     };
     let mut merged: Vec<Expr> = Vec::new();
-    // The kind of literals in the list that is last of them, if it is one.
+    // The kind of literals in the last of `merged`, if that is a list made here.
     let mut open: Option<LiteralKind> = None;
     for operand in operands {
         let Expr::BinaryOp { left, op, right } = operand else {
@@ -314,7 +315,7 @@ fn is_column(expr: &Expr) -> bool {
     matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
 }
 
-/// By name: where the names stand in the text does not matter.
+/// Compares columns by name: where the names stand in the text does not matter.
 fn is_same_column(one: &Expr, other: &Expr) -> bool {
     fn parts(expr: &Expr) -> &[Ident] {
         match expr {
@@ -330,7 +331,7 @@ fn is_same_column(one: &Expr, other: &Expr) -> bool {
     one.len() == other.len() && one.iter().zip(other).all(same)
 }
 
-/// They are 64-bit integers.
+/// Numbers of at most so many digits are 64-bit integers.
 const INTEGER_DIGITS_MAX: usize = 18;
 
 /// Balances the chain of UNIONs of one kind that begins at `body`, if it is long.
@@ -402,7 +403,7 @@ fn balance_sets(body: &mut SetExpr) -> ControlFlow<StatementError> {
     nothing
 }
 
-/// Joins neighbours until one is left, in their order.
+/// Joins neighbours, in their order, until one operand is left.
 fn balanced<T>(mut operands: Vec<T>, join: impl Fn(T, T) -> T) -> Option<T> {
     while operands.len() > 1 {
         let mut pairs = Vec::with_capacity(operands.len().div_ceil(2));
@@ -444,8 +445,8 @@ mod tests {
         }
         for by in [" UNION ", " UNION ALL "] {
             let sql = chain(1_000, |i| format!("SELECT {i}"), by);
-            // Balanced, the right side of each is in brackets of its own when it is printed, or
-            // not: the order counts.
+            // A balanced tree may be printed with brackets around the right sides: only the order
+            // counts.
             let printed = shaped(&sql).unwrap().replace(['(', ')'], "");
             assert_eq!(printed, sql);
         }
@@ -466,12 +467,12 @@ mod tests {
         );
         let sql = format!("SELECT {}", chain(300, |i| format!("t.a <> {i}"), " AND "));
         assert_eq!(shaped(&sql).unwrap(), format!("SELECT t.a NOT IN ({list})"));
-        // Numbers of other types stay apart.
+        // Numbers that are not integers stay apart.
         let sql = format!("SELECT {}", chain(300, |i| format!("a = {i}.5"), " OR "));
         assert_eq!(shaped(&sql).unwrap(), sql);
     }
 
-    /// Common table expressions, each of which names the one before.
+    /// Common table expressions, each of which names the previous one.
     fn ctes(count: usize, from: &str) -> String {
         let one = |i: usize| {
             let before = from.replace("{}", &i.to_string());

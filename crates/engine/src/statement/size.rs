@@ -1,17 +1,17 @@
 //! What may parsing and planning a statement cost?
 //!
 //! *Terms* are the pieces that can make a syntax tree deeper: operators, names, keywords. A literal
-//! after a comma or a bracket cannot, so a list of a million of them has few terms. The number of
-//! terms bounds the depth of the tree that the parser makes, and with it the stack that cloning and
-//! dropping the tree take; the number of pieces bounds the memory.
+//! after a comma or a bracket cannot, so a list of a million literals has few terms. The number of
+//! terms bounds the depth of the tree that the parser makes, and thereby the stack that cloning and
+//! dropping the tree takes; the number of pieces bounds the memory.
 //!
-//! The parser counts its own depth in most places and stops at 50. Where it does not (types in
-//! types, INTERVAL before INTERVAL, EXPLAIN before EXPLAIN, brackets of patterns, subscripts in a
-//! row) the text is refused here.
+//! The parser counts its own depth in most places and stops at 50. Where it does not count (types
+//! in types, INTERVAL before INTERVAL, EXPLAIN before EXPLAIN, brackets of patterns, subscripts in
+//! a row) the text is refused here.
 //!
-//! And where the parser fails within `CAST(…)` it reads all of it again, as a call of a function
-//! named CAST. In 50 of them that are nested it would read the innermost 2^50 times; so nesting
-//! times length is limited, too.
+//! If the parser fails within `CAST(…)`, it reads all of it a second time, as a call of a function
+//! named CAST. In 50 nested CASTs it would read the innermost 2^50 times, so the length times the
+//! number of readings is limited, too.
 
 use super::error::StatementError;
 use super::limits::{
@@ -21,7 +21,7 @@ use super::limits::{
 };
 use super::scan::{Kind, Piece};
 
-/// The size of a statement's text, by what it may become.
+/// The size of a statement's text, counted by what its pieces may become.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StatementSize {
     /// Bytes of text.
@@ -30,18 +30,18 @@ pub struct StatementSize {
     pieces: usize,
     /// Pieces among them that may make the syntax tree deeper.
     terms: usize,
-    /// Literals of lists, which are no terms. A text in braces, `'{1,2}'`, may become one of as
-    /// many as it has commas.
+    /// Literals in lists, which are not terms. A text in braces, `'{1,2}'`, may become a list of as
+    /// many literals as it has commas.
     literals: usize,
     /// Characters of operators.
     operators: usize,
     /// Opening brackets.
     opened: usize,
-    /// The deepest that brackets stand in brackets, `<` of types included.
+    /// The deepest nesting of brackets, with CASEs and the `<` of types.
     brackets: usize,
-    /// The deepest that brackets stand in brackets that the parser may read twice.
+    /// The deepest nesting of brackets that the parser may read twice.
     retried: usize,
-    /// The longest row of symbols and subscripts, or of one word again and again.
+    /// The longest row of symbols and subscripts, or of repeats of one word.
     repeats: usize,
 }
 
@@ -57,26 +57,28 @@ impl StatementSize {
             .saturating_add(self.opened * BRACKET_BYTES)
     }
 
-    /// Whether it takes long to parse and plan, so that it should not hold up others.
+    /// Whether the statement takes long to parse and plan, so that it should not hold up others.
     #[must_use]
     pub fn is_large(self) -> bool {
         self.pieces.max(self.literals) > LARGE_PIECES
     }
 
-    /// Whether it takes long to plan, so that it should not hold up others: it is large, or may
-    /// chain operators.
+    /// Whether the statement takes long to plan, so that it should not hold up others: it is large,
+    /// or may chain operators.
     #[must_use]
     pub fn plans_long(self) -> bool {
         self.is_large() || self.operators > LARGE_OPERATORS
     }
 
-    /// The stack on which its syntax tree may be made, cloned and dropped, whatever it is.
+    /// The stack on which the syntax tree can be made, cloned and dropped, whatever the statement
+    /// is.
     pub(super) fn stack_bytes(self) -> usize {
         STACK_BYTES_MIN + self.terms * STACK_BYTES_PER_TERM
     }
 
     /// # Errors
-    /// [`StatementError::TooLong`] if its tree might not fit on any stack.
+    /// [`StatementError::TooLong`] if the tree might not fit on any stack;
+    /// [`StatementError::TooDeep`] for too many nested brackets, repeats or readings.
     pub(super) fn check(self) -> Result<(), StatementError> {
         let (terms, max) = (self.terms, TERMS_MAX);
         if terms > max {
@@ -104,28 +106,28 @@ impl StatementSize {
 pub(super) struct Sizing<'a> {
     size: StatementSize,
     before: Before,
-    /// Brackets open now: whether each is read twice where there is an error in it.
+    /// For each open bracket: whether it is read twice if there is an error in it.
     open: Vec<bool>,
     retried: usize,
-    /// CASEs open now.
+    /// The number of open CASEs.
     cases: usize,
     /// The last piece that is no space.
     last: &'a str,
-    /// Types open now: `ARRAY<ARRAY<`.
+    /// The number of open types: `ARRAY<ARRAY<`.
     types: usize,
-    /// The last word, and how often it has come in a row.
+    /// The last word, and how often it came in a row.
     word: (&'a str, usize),
     /// Symbols and subscripts since the last word, comma or value.
     symbols: usize,
     explains: usize,
 }
 
-/// What stands before a piece, as far as it matters.
+/// What comes before a piece, as far as it matters.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Before {
     /// A comma or an opening bracket.
     Separator,
-    /// A sign after one.
+    /// A sign after a comma or an opening bracket.
     Sign,
     #[default]
     Other,
@@ -139,14 +141,14 @@ impl<'a> Sizing<'a> {
         self.size.pieces += 1;
         let (terms, before) = match piece.kind {
             Kind::Space => (0, before),
-            // The generic dialect reads what such a comment holds.
+            // The generic dialect reads the contents of such a comment.
             Kind::Comment if body.starts_with("/*!") => {
                 self.size.pieces += body.len();
                 (body.len(), Before::Other)
             }
             Kind::Comment => (0, before),
             Kind::Comma => (0, Before::Separator),
-            // `a[1][1]` is deeper than `a`; brackets of the other kind have their own limit.
+            // `a[1][1]` is deeper than `a`; round brackets have a limit of their own.
             Kind::Open => (usize::from(body != "("), Before::Separator),
             Kind::Semicolon | Kind::Close => (0, Before::Other),
             Kind::Literal => (usize::from(before == Before::Other), Before::Other),
@@ -154,7 +156,7 @@ impl<'a> Sizing<'a> {
             Kind::Symbol if before == Before::Separator && matches!(body, "-" | "+") => {
                 (0, Before::Sign)
             }
-            // A sign that is not a literal's is an operator.
+            // A sign that does not belong to a literal is an operator.
             Kind::Word | Kind::Symbol => (1 + usize::from(before == Before::Sign), Before::Other),
         };
         self.size.opened += usize::from(piece.kind == Kind::Open);
@@ -168,7 +170,7 @@ impl<'a> Sizing<'a> {
         self.before = before;
     }
 
-    /// Counts what the parser may call itself for without counting.
+    /// Counts the nesting for which the parser may call itself without counting.
     fn nest(&mut self, kind: Kind, body: &'a str) {
         match kind {
             Kind::Space | Kind::Comment => return,
@@ -185,7 +187,7 @@ impl<'a> Sizing<'a> {
             _ => {}
         }
         let in_subscript = kind == Kind::Literal && self.last == "[";
-        // A comparison, and no type.
+        // That `<` was a comparison, and opened no type.
         self.types -= usize::from(kind == Kind::Literal && self.last == "<" && self.types > 0);
         self.last = body;
         match kind {
@@ -234,8 +236,8 @@ fn is_one_of(word: &str, words: &[&str]) -> bool {
 /// Words after which `<` opens a type.
 const TYPES_OF_TYPES: &[&str] = &["array", "struct", "map", "table", "union", "list", "nested"];
 
-/// Words before a bracket that have a grammar of their own, and may be functions to the parser,
-/// too.
+/// Words that have a grammar of their own before a bracket, and that the parser may read as
+/// functions, too.
 const READ_TWICE: &[&str] = &[
     "array",
     "box",

@@ -1,8 +1,8 @@
 //! Where does one statement end and the next begin?
 //!
-//! The text is cut at semicolons, where one in a string, a comment or a quoted name is no end; and
-//! it is cut, not printed again, so an error still points into what the user wrote.
-//! Bounds: nothing is kept of what is between statements, so 64 MiB of semicolons cost 64 MiB.
+//! The text is cut at semicolons, except those in a string, a comment or a quoted name. It is cut,
+//! not printed anew, so an error still points into what the user wrote.
+//! Bounds: nothing between statements is kept, so 64 MiB of semicolons cost 64 MiB.
 
 use super::error::StatementError;
 use super::scan::{Kind, Scan};
@@ -18,7 +18,7 @@ pub struct StatementText<'a> {
 }
 
 impl<'a> StatementText<'a> {
-    /// One statement that is known to be one.
+    /// A text that is known to be one statement.
     ///
     /// # Errors
     /// If a string, a comment or a quoted name does not end.
@@ -63,7 +63,8 @@ impl<'a> StatementTexts<'a> {
                 (start, sizing) = (None, Sizing::default());
                 continue;
             }
-            // A comment before a statement stays with it, for it may say what the parser is to do.
+            // A comment before a statement stays with it, because it may tell the parser what to
+            // do.
             start.get_or_insert(piece.start);
             empty = empty && matches!(piece.kind, Kind::Space | Kind::Comment);
             sizing.add(piece, self.text);
@@ -94,7 +95,7 @@ impl<'a> Iterator for StatementTexts<'a> {
     }
 }
 
-/// The first two words of a text that begins with two words; else nothing.
+/// The first two words of a text that begins with two words; otherwise at least one is empty.
 pub(crate) fn first_words(text: &str) -> [&str; 2] {
     let mut scan = Scan::new(text);
     let mut word = || {

@@ -1,22 +1,22 @@
-//! Work on a stack that is big enough for it, wherever it is asked for.
+//! How does work get a stack that is large enough, wherever it is asked for?
 //!
 //! Syntax trees, expressions and plans are cloned, compared and dropped by derived code, which
-//! calls itself once per level and looks at no limit. A thread of Tokio has 2 MiB. So parsing and
-//! planning run on a stack of their own, as large as the statement may need, which costs a few
-//! microseconds to make and memory only as far as it is used.
+//! calls itself once per level and checks no limit. A thread of Tokio has 2 MiB of stack. So
+//! parsing and planning run on a stack of their own, as large as the statement may need. Making it
+//! costs a few microseconds, and it takes memory only as far as it is used.
 //! Refused: threads with large stacks, which every embedder would have to set up.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Does `work` with at least `bytes` of stack.
+/// Runs `work` with at least `bytes` of stack.
 pub(crate) fn with_stack<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
     stacker::maybe_grow(bytes, bytes + SLACK_BYTES, work)
 }
 
 /// A future that is polled, and dropped, with at least so many bytes of stack.
 pub(crate) struct OnStack<F> {
-    /// `None` only while it is dropped.
+    /// `None` once the future is ready or being dropped.
     future: Option<Pin<Box<F>>>,
     bytes: usize,
 }
@@ -40,7 +40,7 @@ impl<F: Future> Future for OnStack<F> {
                 return Poll::Pending;
             };
             if polled.is_ready() {
-                // What it still holds goes here, too.
+                // What the future still holds is dropped on this stack, too.
                 *future = None;
             }
             polled
@@ -56,5 +56,5 @@ impl<F> Drop for OnStack<F> {
     }
 }
 
-/// Frames of the caller that may come before the check.
+/// Stack for the caller's frames that may come before the check.
 const SLACK_BYTES: usize = 64 << 10;

@@ -1,9 +1,9 @@
-//! The footers that DataFusion plans with, vouched for.
+//! The footers that DataFusion plans with, checked first.
 //!
 //! DataFusion reads footers with parquet's own reader, which a few crafted bytes can make ask for
-//! more memory than there is: a failed allocation aborts the process. So they are read here, by
-//! coscan-storage, whose checks come first, and DataFusion is given what was read, in the cache
-//! where it would have kept it itself.
+//! more memory than there is: a failed allocation aborts the process. So footers are read here, by
+//! coscan-storage, which checks them first. DataFusion is given the result in the cache where it
+//! would have kept its own.
 //! Not here: pages (`cscan/checked_reader.rs`), the footers of cooperative scans (`FileCache`, by
 //! the same reader).
 //! Bounds: [`AT_ONCE`] footers at a time; DataFusion's cache has its own limit.
@@ -63,7 +63,7 @@ pub(crate) async fn footer(
 /// Reads the footers of files that are not known yet, so that nobody else has to.
 ///
 /// # Errors
-/// Of the first file that has one.
+/// The error of the first file that has one.
 pub(crate) async fn read_ahead(
     state: &dyn Session,
     store: &Arc<dyn ObjectStore>,
@@ -83,7 +83,8 @@ pub(crate) async fn read_ahead(
         .await
 }
 
-/// What `decode` makes of a footer; a panic of parquet's or DataFusion's is an error of this file.
+/// What `decode` makes of a footer. A panic of parquet's or DataFusion's becomes an error of this
+/// file.
 ///
 /// # Errors
 /// `decode`'s.

@@ -1,8 +1,8 @@
 //! One table of files in several places.
 //!
 //! `-t lineitem=/disk1/li,/disk2/li`: each place is a file, a folder, a glob or a URL, all of one
-//! store, of one format and with the same columns, so that a row may lie in any of them. Who
-//! spreads a table over devices names it like that.
+//! store, of one format and with the same columns, so that a row may lie in any of them. A table
+//! that is spread over devices is named like this.
 //! Not here: what the files at one place are (`registration.rs`), which device a file is on
 //! (coscan-storage, `devices.rs`).
 
@@ -17,7 +17,7 @@ use futures::TryStreamExt;
 use object_store::ObjectMeta;
 
 /// The places that a text names: one, or several between commas. A file or folder whose own name
-/// has a comma is one place, and so is a URL, unless a path or URL begins behind the comma.
+/// has a comma is one place, and so is a URL, unless a path or URL begins behind each comma.
 pub(super) fn split(text: &str) -> Vec<&str> {
     let pieces: Vec<&str> = text.split(',').collect();
     let begins = |piece: &&str| piece.starts_with('/') || piece.contains("://");
@@ -59,10 +59,10 @@ impl Place {
     }
 }
 
-/// That all places are of one store.
+/// Checks that all places are of one store.
 ///
 /// # Errors
-/// Two that are not.
+/// If two are not.
 pub(super) fn of_one_store(places: &[&str], urls: &[ListingTableUrl]) -> Result<()> {
     let mut others = places.iter().zip(urls).skip(1);
     let store = urls.first().map(ListingTableUrl::object_store);
@@ -75,11 +75,11 @@ pub(super) fn of_one_store(places: &[&str], urls: &[ListingTableUrl]) -> Result<
     }
 }
 
-/// The schema that all places have, or why they are no one table.
+/// The schema that all places have.
 ///
 /// # Errors
-/// Two places of different formats, folders' columns or files' columns; both are named, in the last
-/// case by a file of each.
+/// If two places differ in format, in the folders' columns or in the files' columns. Both are
+/// named, in the last case by a file of each.
 pub(super) async fn agreed(state: &SessionState, places: &[Place]) -> Result<SchemaRef> {
     let [first, others @ ..] = places else {
         return refuse("no place is named".to_owned());
@@ -111,8 +111,8 @@ fn refuse<T>(reason: String) -> Result<T> {
     Err(DataFusionError::Configuration(reason))
 }
 
-/// How the columns of two schemas differ, if they do. Whether they may be NULL, and metadata, makes
-/// no difference.
+/// How the columns of two schemas differ, if they do. Whether columns may be NULL, and metadata,
+/// makes no difference.
 fn differ(a: &Schema, b: &Schema) -> Option<String> {
     for field in a.fields() {
         let name = field.name();

@@ -14,5 +14,5 @@ mod locations;
 mod parquet_format;
 pub(crate) mod registration;
 
-/// The schema of the tables that the engine makes of itself.
+/// The schema of the system tables, which describe the engine itself.
 pub(crate) const SYSTEM_SCHEMA: &str = "coscan";

@@ -1,10 +1,10 @@
 //! Which file of a table cannot be read, or does not fit the others?
 //!
-//! DataFusion's Parquet format says what is wrong with a footer or with two schemas, and not which
+//! DataFusion's Parquet format says what is wrong with a footer or with two schemas, but not which
 //! files they are from. This is that format, with errors that name the file: when a table is
 //! registered or declared, and when a query collects statistics. A schema that cannot be inferred
 //! is inferred again file by file; nothing else costs more. Footers are read by `footers.rs`, which
-//! vouches for them. Bounds that a NaN may lie beyond are left out of the statistics
+//! checks them. Bounds that a NaN may lie beyond are left out of the statistics
 //! (`read/prune/floats.rs`), once for a file and not in each plan.
 //! Not here: pages (`cscan/plain.rs`, `coscan-storage`).
 
@@ -60,11 +60,11 @@ impl CheckedParquet {
 
     fn named(&self, file: &ObjectMeta, error: DataFusionError) -> DataFusionError {
         if storage_error(&error).is_some() {
-            // So does this.
+            // A storage error names its file.
             return error;
         }
         match error {
-            // Names it itself.
+            // This error names its file.
             DataFusionError::ObjectStore(_) => error,
             error => bad(self.name(file), error.strip_backtrace()),
         }
@@ -84,8 +84,8 @@ impl CheckedParquet {
         })
     }
 
-    /// Why files have no common schema: the first that has none, or whose schema does not fit those
-    /// before.
+    /// Why files have no common schema: the error of the first file that has no schema, or whose
+    /// schema does not fit those of the files before it.
     async fn culprit(
         &self,
         state: &dyn Session,

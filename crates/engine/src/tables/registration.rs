@@ -1,10 +1,10 @@
 //! From a path, folder, glob or URL to a table, by name or by `CREATE EXTERNAL TABLE`.
 //!
-//! The files' format is known by their extension: Parquet if one has that or none has any; files of
-//! other extensions then are no part of the table. Nor are those in a folder whose names begin with
-//! `.` or `_` (Spark's `.x.parquet.crc` and `_metadata`, our `_coscan`). Folders named `key=value`
-//! become columns, of the type that all their values have. The schema is read once, when the table
-//! is registered; files are listed anew for every query.
+//! The files' extension tells their format: Parquet if any file has that extension, or if no file
+//! has one. Files of other extensions are then not part of the table. Nor are files in a folder
+//! whose names begin with `.` or `_` (Spark's `.x.parquet.crc` and `_metadata`, our `_coscan`).
+//! Folders named `key=value` become columns, of the type that all their values have. The schema is
+//! read once, when the table is registered; files are listed anew for every query.
 //! Not here: credentials (`object_stores/store_urls.rs`), which file cannot be read
 //! (`parquet_format.rs`).
 
@@ -68,7 +68,7 @@ pub(crate) async fn table_at(state: &SessionState, path: &str) -> Result<Arc<dyn
     Ok(Arc::new(ListingTable::try_new(config)?.with_cache(cache)))
 }
 
-/// The error with the place that it is about. Other kinds name their files themselves.
+/// Adds the place to a configuration error. Other kinds of errors name their files themselves.
 fn named(place: &str, error: DataFusionError) -> DataFusionError {
     match error {
         DataFusionError::Configuration(reason) => {
@@ -114,12 +114,12 @@ async fn place_at(state: &SessionState, path: &str) -> Result<Place> {
     })
 }
 
-/// Makes the table that `CREATE EXTERNAL TABLE … STORED AS PARQUET` declares: DataFusion's, but
-/// that a file that cannot be read is named, and that hidden files of local folders are no part of
-/// it.
+/// Makes the table that `CREATE EXTERNAL TABLE … STORED AS PARQUET` declares: DataFusion's table,
+/// except that a file that cannot be read is named, and that hidden files of local folders are not
+/// part of it.
 ///
 /// # Errors
-/// As DataFusion's.
+/// Those of DataFusion.
 pub(crate) async fn declared_table(
     state: &SessionState,
     command: &CreateExternalTable,
@@ -136,7 +136,7 @@ pub(crate) async fn declared_table(
         inner: format,
         store,
     };
-    // The session's own stays: it also writes, to any store.
+    // The session's own format stays as it is: it also writes, to any store.
     let mut state = state.clone();
     state.register_file_format(Arc::new(format), true)?;
     let mut command = command.clone();
@@ -149,8 +149,8 @@ pub(crate) async fn declared_table(
 /// A location of Parquet files as DataFusion is to read it: a local folder without its hidden
 /// files.
 ///
-/// One on another store stays as it is, for there DataFusion knows no globs; so does one whose
-/// files have no extension.
+/// A location on another store stays as it is, because DataFusion knows no globs there. So does one
+/// whose files have no extension.
 async fn without_hidden(state: &SessionState, location: &str) -> Result<String> {
     let url = ListingTableUrl::parse(location)?;
     let folder = format!("/{}", url.prefix());
@@ -160,13 +160,13 @@ async fn without_hidden(state: &SessionState, location: &str) -> Result<String> 
     let store = state.runtime_env().object_store(&url)?;
     match first_file(state, &url, store.as_ref()).await {
         Ok(file) if file.location.extension() != Some(PARQUET) => Ok(location.to_owned()),
-        // Or none is there yet.
+        // The first file is Parquet, or there is none yet.
         _ => Ok(format!("{folder}/{VISIBLE}.{PARQUET}")),
     }
 }
 
-/// The file whose extension says what all are: the first Parquet file, else the first of a format
-/// that is known, else the first.
+/// The file whose extension tells the format of all: the first Parquet file, else the first of a
+/// format that is known, else the first.
 ///
 /// Empty files do not count, as when the schema is inferred: they are markers of other tools. Nor
 /// do hidden ones in a folder.
@@ -178,7 +178,7 @@ async fn first_file(
     let on_web_server = matches!(url.scheme(), "http" | "https");
     let is_one = !url.is_collection() && url.get_glob().is_none();
     if on_web_server && is_one {
-        // DataFusion would list what is not there as a folder, which hardly any web server does.
+        // DataFusion would list a missing file as a folder, which hardly any web server can do.
         return match store.head(url.prefix()).await {
             Err(object_store::Error::NotFound { .. }) => Err(DataFusionError::Configuration(
                 "the server has no such file".to_owned(),
@@ -239,7 +239,7 @@ fn unlisted(error: &DataFusionError) -> DataFusionError {
     ))
 }
 
-/// A Parquet file in a folder below a folder, as seen from it.
+/// The path of a Parquet file in a folder below the URL's folder, relative to that.
 async fn below(url: &ListingTableUrl, store: &dyn ObjectStore) -> Result<Option<String>> {
     if url.get_glob().is_some() {
         return Ok(None);
@@ -255,7 +255,7 @@ async fn below(url: &ListingTableUrl, store: &dyn ObjectStore) -> Result<Option<
 }
 
 /// Whether a file in a folder is another tool's, or ours: its name, or that of a folder above it,
-/// begins with `.` or `_`. The `_` of a partition column is none.
+/// begins with `.` or `_`. The `_` of a partition column does not count.
 fn is_hidden(url: &ListingTableUrl, file: &object_store::path::Path) -> bool {
     let hidden =
         |name: &str| name.starts_with('.') || (name.starts_with('_') && !name.contains('='));

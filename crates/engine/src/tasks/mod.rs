@@ -1,10 +1,10 @@
 //! Tasks of queries, which run when it is their query's turn.
 //!
 //! Idea: Tokio runs tasks in the order in which they were woken, so a short query waits at each
-//! batch for a moment of every long one's tasks. Here a task asks the core before it runs
-//! ([`coscan_core::tasks`]); if it is not its turn it waits, and is woken by the one whose place it
-//! takes. Tasks that an operator of DataFusion's starts belong to the query whose task started
-//! them: [`install`] has all of a process's wrapped.
+//! batch for a moment of every long query's tasks. Here a task asks the core before it runs
+//! ([`coscan_core::tasks`]). If it is not its turn it waits, and the task whose place it takes
+//! wakes it. Tasks that an operator of DataFusion starts belong to the query whose task starts
+//! them: [`install`] has all tasks of a process wrapped.
 //!
 //! | file | what |
 //! |---|---|
@@ -12,7 +12,7 @@
 //! | `expected.rs` | what a plan is expected to take |
 //! | `scheduled.rs` | the future that runs in turn |
 //!
-//! Not here: who is next (the core); threads that decode, which have their own queue.
+//! Not here: which task is next (the core); decode threads, which have their own queue.
 //! Cancel safety: a task that is dropped gives its place to the next.
 
 mod expected;
@@ -34,9 +34,9 @@ use parking_lot::Mutex;
 
 pub use scheduled::Scheduled;
 
-/// Where levels end: 5 ms, then ten times as much each time, so that what is alike is in one. Of
-/// what arrives at once nobody knows how long it takes, so a burst costs a short query the first
-/// level of all that came before; hence 5 ms.
+/// Where levels end: 5 ms, then ten times as much for each next level, so that similar queries are
+/// in one level. Nobody knows how long queries take that arrive at once, so in a burst a short
+/// query waits for the first level of all queries that came earlier; hence 5 ms.
 const LEVEL_ENDS_NS: [u64; 5] = [
     5_000_000,
     50_000_000,
@@ -44,12 +44,13 @@ const LEVEL_ENDS_NS: [u64; 5] = [
     5_000_000_000,
     50_000_000_000,
 ];
-/// How many levels are short queries', for whom there are workers beyond the cores: up to 50 ms.
+/// How many levels, up to 50 ms, belong to short queries, for which there are workers beyond the
+/// cores.
 const SHORT_LEVELS: usize = 2;
 /// How many times as much a level gets as the next one below.
 const RATIO: u64 = 4;
-/// An expected use counts up to where half a second's level begins: behind all that is short, and
-/// no further, for expectations of joins are wrong by any factor.
+/// An expected use counts up to where the level of half a second begins: the query is then behind
+/// all short ones, but no further, because expectations of joins are wrong by any factor.
 const EXPECTED_MAX_NS: u64 = 500_000_000;
 
 thread_local! {
@@ -67,11 +68,11 @@ pub struct TaskQueue {
 #[derive(Debug)]
 struct Inner {
     core: Tasks,
-    /// Of tasks that wait.
+    /// The wakers of waiting tasks.
     wakers: HashMap<TaskId, Waker>,
 }
 
-/// A query, as far as its tasks go.
+/// A query, as far as its tasks are concerned.
 #[derive(Debug)]
 pub struct QueryTasks {
     queue: Arc<TaskQueue>,
@@ -79,7 +80,8 @@ pub struct QueryTasks {
 }
 
 impl TaskQueue {
-    /// No queries. `workers` threads run their tasks, those of long ones at most `cores`.
+    /// A queue without queries. `workers` threads run their tasks, at most `cores` of them tasks of
+    /// long queries.
     #[must_use]
     pub fn new(cores: usize, workers: usize) -> Arc<Self> {
         let core = Tasks::new(Config {
@@ -115,7 +117,7 @@ impl TaskQueue {
         self.numbers.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Whether a task runs now; if not, `waker` is woken when it may.
+    /// Whether a task may run now; if not, `waker` is woken when it may.
     fn enter(&self, query: QueryId, task: TaskId, waker: &Waker) -> bool {
         let mut inner = self.inner.lock();
         let turn = inner.core.enter(query, task);
@@ -124,25 +126,25 @@ impl TaskQueue {
             Turn::Wait => inner.wakers.insert(task, waker.clone()),
         };
         drop(inner);
-        // To drop a waker may drop a task.
+        // Dropping a waker may drop a task, which takes the lock.
         drop(before);
         turn == Turn::Run
     }
 
-    /// A task has run; `again`: it wants to.
+    /// Ends a task's turn; `again`: the task wants to run again.
     fn leave(&self, query: QueryId, task: TaskId, ran: Duration, again: bool) {
         let ran = u64::try_from(ran.as_nanos()).unwrap_or(u64::MAX);
         let mut inner = self.inner.lock();
         let next = inner.core.leave(query, task, ran, again);
         let waker = next.and_then(|next| inner.wakers.remove(&next));
         drop(inner);
-        // One without a waker is about to be polled.
+        // A task without a waker is about to be polled.
         if let Some(waker) = waker {
             waker.wake();
         }
     }
 
-    /// A task is dropped.
+    /// Removes a task that is dropped.
     fn give_up(&self, task: TaskId) {
         let mut inner = self.inner.lock();
         let next = inner.core.give_up(task);
@@ -162,7 +164,8 @@ impl QueryTasks {
         Scheduled::new(Arc::clone(self), future)
     }
 
-    /// The query is going to run this plan: what that is expected to take decides who waits for it.
+    /// Announces that the query will run this plan. Its expected time decides which queries wait
+    /// for it.
     pub fn expect(&self, plan: &dyn ExecutionPlan) {
         let ns = expected::expected_ns(plan);
         self.queue.inner.lock().core.expect(self.id, ns);
@@ -181,25 +184,25 @@ impl Drop for QueryTasks {
     }
 }
 
-/// Sets the query of this thread back to what it was.
+/// Restores the query of this thread when dropped.
 struct Restored(Option<Arc<QueryTasks>>);
 
 impl Drop for Restored {
     fn drop(&mut self) {
         let inner = CURRENT.replace(self.0.take());
-        // Not within the cell: it may be the last that has it.
+        // Dropped outside the cell: this may be the last reference to the query.
         drop(inner);
     }
 }
 
-/// As [`QueryTasks::expect`], of the query that this thread works for, if it does.
+/// As [`QueryTasks::expect`], for the query that this thread works for, if there is one.
 pub(crate) fn expect_of_current(plan: &dyn ExecutionPlan) {
     if let Some(query) = CURRENT.with_borrow(Clone::clone) {
         query.expect(plan);
     }
 }
 
-/// The future, run when it is the turn of the query that this thread works for, if it does.
+/// The future, run when it is the turn of the query that this thread works for, if there is one.
 pub(crate) fn in_turn<T: 'static>(future: BoxFuture<'static, T>) -> BoxFuture<'static, T> {
     match CURRENT.with_borrow(Clone::clone) {
         Some(query) => query.schedule(future).boxed(),
@@ -207,9 +210,8 @@ pub(crate) fn in_turn<T: 'static>(future: BoxFuture<'static, T>) -> BoxFuture<'s
     }
 }
 
-/// From now on all tasks that DataFusion starts in this process belong to the query whose task
-/// starts them. Where somebody has set a tracer of tasks before, only what a query's own futures do
-/// is in turn.
+/// Makes all tasks that DataFusion starts in this process belong to the query whose task starts
+/// them. If another tracer of tasks is set already, only a query's own futures run in turn.
 pub fn install() {
     struct Tracer;
 

@@ -1,9 +1,9 @@
 //! A future that runs when it is its query's turn.
 //!
-//! It runs for at most [`BATCHES_MAX`] batches: Tokio lets a task go on for 128 calls that could
-//! have waited, and others would wait for as many batches. A task that has used its budget up is
-//! woken by Tokio when a worker finds nothing else to do, or every 61 tasks; here it is ready at
-//! once, and the core says when it goes on.
+//! It runs for at most [`BATCHES_MAX`] batches. Tokio lets a task go on for 128 calls that could
+//! have waited, and other tasks would wait for as many batches. Tokio wakes a task that has used up
+//! its budget when a worker finds nothing else to do, or every 61 tasks. Here such a task is ready
+//! at once, and the core says when it goes on.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,9 +18,9 @@ use tokio::task::coop::{has_budget_remaining, poll_proceed};
 
 use super::QueryTasks;
 
-/// Batches that a task may work on before the next one has its turn.
+/// Batches that a task may process before the next task has its turn.
 const BATCHES_MAX: usize = 8;
-/// What Tokio gives a task each time, at most: 128. Outside of a task there is no limit.
+/// More than Tokio gives a task each time, which is 128. Outside of a task there is no limit.
 const TOKIO_BUDGET_MAX: usize = 256;
 
 /// A future that runs when it is its query's turn.
@@ -102,7 +102,7 @@ fn leave_budget(cx: &mut Context<'_>) {
     while budget < TOKIO_BUDGET_MAX && spend(cx) {
         budget += 1;
     }
-    // A unit that is dropped unspent sets the budget back to what it was before.
+    // Dropping a unit unspent restores the budget that was there before the unit was taken.
     drop(first);
     for _ in BATCHES_MAX..budget {
         spend(cx);
@@ -127,7 +127,7 @@ impl<T> Drop for Scheduled<T> {
     }
 }
 
-/// A turn; it ends when this is dropped, by a panic too.
+/// A turn. It ends when this is dropped, also by a panic.
 struct TurnTaken<'a> {
     query: &'a QueryTasks,
     task: TaskId,
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
     use crate::tasks::TaskQueue;
 
-    /// Lets others run, and wants to go on.
+    /// Lets other tasks run, then wants to go on.
     async fn yields() {
         let mut has = false;
         poll_fn(|cx| {
@@ -178,7 +178,7 @@ mod tests {
         .await;
     }
 
-    /// Works for so long, so many times.
+    /// Works `times` times, for `each` at a time.
     fn work(times: usize, each: Duration, done: &Arc<AtomicUsize>) -> BoxFuture<'static, ()> {
         let done = Arc::clone(done);
         async move {
@@ -208,14 +208,15 @@ mod tests {
         let tasks: Vec<_> = tasks
             .map(|query| spawn(query, work(10_000, each, &long)))
             .collect();
-        // By then the first ones are no short ones any more.
+        // By then the first queries are long ones.
         while long.load(Ordering::SeqCst) < 500 {
             tokio::time::sleep(each).await;
         }
         let before = long.load(Ordering::SeqCst);
         spawn(&queue.begin(), work(10, each, &short)).await.unwrap();
         let meanwhile = long.load(Ordering::SeqCst) - before;
-        // One that runs, one in five in turn, and what runs before and after it is looked at.
+        // A long task that runs already, one turn in five, and what runs around the two looks at
+        // the counter.
         assert!(meanwhile < 10, "{meanwhile}");
         tasks.iter().for_each(JoinHandle::abort);
     }

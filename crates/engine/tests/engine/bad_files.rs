@@ -38,7 +38,7 @@ fn write(path: &Path, from: i64) {
     common::write_with(path, schema, &[batch], properties);
 }
 
-/// Spoils the page of column s in row group 3.
+/// Damages the page of column s in row group 3.
 fn damage(path: &Path) {
     let reader =
         SerializedFileReader::new(fs::File::open(path).expect("opened")).expect("a footer");
@@ -51,7 +51,7 @@ fn damage(path: &Path) {
     fs::write(path, bytes).expect("written");
 }
 
-/// An engine that leaves tables as small as these to DataFusion's reader.
+/// An engine that leaves tables of this size to DataFusion's reader.
 fn small_tables() -> EngineConfig {
     EngineConfig {
         small_table_bytes: EngineConfig::default().small_table_bytes,
@@ -134,7 +134,7 @@ async fn a_damaged_page_fails_only_the_scans_that_need_it() {
         &[("t", &path)],
     )
     .await;
-    // At once: those that need the page fail, the others do not notice.
+    // At once: queries that need the page fail, the others are not affected.
     let needs = failure(&session, "SELECT count(*) FROM t WHERE s LIKE '%7%'");
     let (error, keys, others) = tokio::join!(
         needs,
@@ -221,7 +221,7 @@ async fn a_damaged_page_of_a_small_table_is_named_too() {
     ] {
         assert_eq!(rows(&session, sql).await, [expected], "{sql}");
     }
-    // An error that is none of a file's stays as it is.
+    // An error that is not about a file stays as it is.
     let error = failure(&session, "SELECT 1 / (k - k) FROM t WHERE k < 10").await;
     assert!(storage_error(&error).is_none(), "{error}");
     assert!(error.to_string().contains("Divide by zero"), "{error}");

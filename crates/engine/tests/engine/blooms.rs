@@ -1,6 +1,6 @@
-//! Promised: bloom filters prune the chunks of row groups in which a value cannot be, as far as
-//! plain DataFusion prunes row groups by them; they are read only for predicates that ask for
-//! values, can be switched off, and never change an answer, damaged or not.
+//! Promised: bloom filters prune the chunks of row groups that cannot hold a value, as far as plain
+//! DataFusion prunes row groups by them. They are read only for predicates that ask for values, can
+//! be switched off, and never change an answer, damaged or not.
 
 use std::fs;
 use std::path::Path;
@@ -26,7 +26,7 @@ fn write(path: &Path, filters: bool) {
         Field::new("m", DataType::Decimal128(12, 2), false),
         Field::new("n", DataType::Int64, false),
     ]);
-    // 7919 and the number of rows have no common factor: each key once.
+    // 7919 and the number of rows have no common factor, so each key occurs once.
     let keys = || (0..ROWS).map(|row| row * 7919 % ROWS);
     let columns: Vec<ArrayRef> = vec![
         Arc::new(Int64Array::from_iter(
@@ -56,7 +56,7 @@ async fn table(filters: bool) -> (tempfile::TempDir, Session) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("t.parquet");
     write(&path, filters);
-    // A row group has about this size, and becomes one chunk.
+    // A row group has about this size and becomes one chunk.
     let config = EngineConfig {
         chunk_bytes: 160 << 10,
         ..config()
@@ -65,7 +65,7 @@ async fn table(filters: bool) -> (tempfile::TempDir, Session) {
     (folder, session)
 }
 
-/// Row groups of which plain DataFusion reads something, by its own metrics.
+/// The row groups from which plain DataFusion reads something, by its own metrics.
 async fn groups_of_plain(folder: &Path, sql: &str) -> u64 {
     let plain = plain(&[("t", &folder.join("t.parquet"))]).await;
     let text = plain_rows(&plain, &format!("EXPLAIN ANALYZE {sql}")).await;
@@ -109,7 +109,7 @@ async fn row_groups_are_pruned_as_plain_datafusion_does() {
         }
     }
     assert!(pruned_somewhere >= 4, "{pruned_somewhere}");
-    // No filter is read for what it cannot answer, or when it is switched off.
+    // No filter is read for a predicate that it cannot answer, or when filters are switched off.
     let requests = || session.engine().metrics().io_requests;
     rows(&session, "SELECT sum(n), count(k) FROM t").await;
     let before = requests();

@@ -1,6 +1,6 @@
-//! Promised: where several indexes answer a query the one with the fewest entries for it is asked,
-//! whatever the form of its conjuncts; of equals the one with the narrowest form; one that turns
-//! out to be damaged is left out; rows are plain DataFusion's in any case.
+//! Promised: where several indexes serve a query, the one with the fewest entries for it is used,
+//! whatever the form of its conjuncts; of equals the one whose conjuncts have the narrowest form. A
+//! damaged index is left out. Rows are plain DataFusion's in any case.
 
 use std::fs;
 use std::path::Path;
@@ -16,10 +16,10 @@ use crate::common::{self, rows};
 use crate::indexes::run;
 use crate::predicates::{metric, rows_of_explain};
 
-/// Of one file; several leaves of an index.
+/// Rows of one file; they take several leaves of an index.
 const ROWS: i32 = 20_000;
 
-/// `few` has two values, `many` has one a row, in an order that is not the rows'.
+/// `few` has two values, `many` has one per row, in an order that is not the rows'.
 fn write(path: &Path, first: i32) {
     let all = || first..first + ROWS;
     let columns: Vec<ArrayRef> = vec![
@@ -49,7 +49,7 @@ async fn table() -> (TempDir, Session) {
     (folder, session)
 }
 
-/// The index that the query asks; its rows are those of a full scan.
+/// The index that the query uses; checks that its rows are those of a full scan.
 async fn used(session: &Session, sql: &str) -> String {
     session.set("coscan.access_path", "full").unwrap();
     let expected = rows(session, sql).await;
@@ -65,7 +65,7 @@ const EQUAL_AND_RANGE: &str = "SELECT id FROM t WHERE few = 1 AND many >= 500 AN
 #[tokio::test(flavor = "multi_thread")]
 async fn the_fewest_entries_decide() {
     let (_folder, session) = table().await;
-    // By their form = is the narrowest.
+    // By form, `=` is the narrowest conjunct.
     let text = session.explain(EQUAL_AND_RANGE).await.unwrap();
     assert!(text.contains("SmoothScan: index=by_few,"), "{text}");
     assert!(text.contains("or index=by_many,"), "{text}");
@@ -77,7 +77,7 @@ async fn the_fewest_entries_decide() {
     for (condition, index) in [
         ("few = 1 AND many >= 500 AND many < 520", "by_many"),
         ("few = 1 AND many > 90000", "by_many"),
-        // As many leaves of either.
+        // Both indexes have as many leaves for this.
         ("few IN (0, 1) AND many > 500", "by_few"),
         ("many = 70 AND few >= 0", "by_many"),
         ("few >= 0 AND many >= 0", "by_few"),
@@ -88,7 +88,7 @@ async fn the_fewest_entries_decide() {
     }
 }
 
-/// A scan in the order of an index keeps to it.
+/// A scan in the order of an index stays with that index.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_order_that_an_index_gives_is_kept() {
     let (_folder, session) = table().await;
@@ -121,7 +121,8 @@ async fn a_damaged_candidate_is_left_out() {
     assert!(states[1].starts_with("broken"), "{states:?}");
 }
 
-/// An index that covers other files than the first by form is no candidate beside it.
+/// An index that covers other files than the index with the narrowest form is no candidate beside
+/// it.
 #[tokio::test(flavor = "multi_thread")]
 async fn candidates_cover_the_same_files() {
     let (folder, session) = table().await;
@@ -137,7 +138,8 @@ async fn candidates_cover_the_same_files() {
     assert_eq!(used(&session, EQUAL_AND_RANGE).await, "by_many");
 }
 
-/// Positions are those of the index that is asked: two may cover the same files in another order.
+/// Row positions are those of the index that is used: two indexes may cover the same files in
+/// another order.
 #[tokio::test(flavor = "multi_thread")]
 async fn candidates_may_number_rows_otherwise() {
     let folder = tempfile::tempdir().unwrap();
@@ -146,7 +148,7 @@ async fn candidates_may_number_rows_otherwise() {
     run(&session, "CREATE INDEX by_many ON t (many)")
         .await
         .unwrap();
-    // It comes before the other in the folder, and after it in the index that is refreshed.
+    // The new file comes before the other in the folder, but after it in the refreshed index.
     write(&folder.path().join("0.parquet"), ROWS);
     run(&session, "REFRESH INDEX by_many").await.unwrap();
     run(&session, "CREATE INDEX by_few ON t (few)")

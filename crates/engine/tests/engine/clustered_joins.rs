@@ -1,7 +1,7 @@
-//! Promised: a join of two tables by what both are sorted by is done chunk by chunk, without a hash
-//! table of either, and gives plain DataFusion's rows: for every kind of join, under every policy,
-//! with keys over many chunks and files on both sides, with chunks that are pruned or have no row
-//! left, and where an order is not there.
+//! Promised: a join of two tables by the columns that both are sorted by is done chunk by chunk,
+//! without a hash table of either, and gives plain DataFusion's rows: for every kind of join, under
+//! every policy, with keys over many chunks and files on both sides, with chunks that are pruned or
+//! have no row left, and where the order is missing.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ impl Tables {
         self.folder.path().join(table).join("")
     }
 
-    /// Writes rows with these keys, in this order, as so many files.
+    /// Writes rows with these keys, in this order, as `files` files.
     fn write(&self, table: &str, keys: &[Option<i64>], files: usize, group_rows: usize) {
         for (file, keys) in keys.chunks(keys.len().div_ceil(files).max(1)).enumerate() {
             let batch = batch(keys, file as i64);
@@ -84,14 +84,14 @@ fn batch(keys: &[Option<i64>], seed: i64) -> RecordBatch {
     RecordBatch::try_new(schema(fields), columns).unwrap()
 }
 
-/// Two rows of every third key, one of the others, none of every fifth.
+/// Two rows of every third key, one row of the others, none of every fifth.
 fn of_o(keys: i64) -> Vec<Option<i64>> {
     let times = |key: i64| usize::from(key % 5 != 0) * (1 + usize::from(key % 3 == 0));
     let of = |key: i64| std::iter::repeat_n(Some(key), times(key));
     (0..keys).flat_map(of).collect()
 }
 
-/// Up to five rows of each key, none of some.
+/// Up to five rows of each key; some keys have none.
 fn of_l(keys: i64) -> Vec<Option<i64>> {
     let of = |key: i64| std::iter::repeat_n(Some(key), (key * 7 % 6) as usize);
     (0..keys).flat_map(of).collect()
@@ -255,7 +255,7 @@ async fn what_stands_above_gets_its_rows_divided_and_sorted() {
         "SELECT count(*), sum(l_quantity), max(o_totalprice) FROM orders JOIN lineitem ON o_orderkey = l_orderkey",
     ] {
         let expected = plain_rows(&plain, sql).await;
-        // With customer, orders is joined to it first, and what comes out is no scan.
+        // With customer, orders is joined to customer first, and the result is not a scan.
         let clustered = !sql.contains("customer");
         assert_eq!(is_clustered(&session, sql).await, clustered, "{sql}");
         assert_eq!(rows(&session, sql).await, expected, "{sql}");
@@ -405,7 +405,7 @@ proptest! {
     }
 }
 
-/// A query of which the columns that are summed are named `v` and `w`.
+/// A query whose summed columns are named `v` and `w`.
 fn summed(sql: &str) -> String {
     let (_, from) = sql.split_once(" FROM ").unwrap();
     let is_join = sql.contains(" JOIN ") && !sql.contains("IS NULL");

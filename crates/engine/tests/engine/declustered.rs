@@ -1,7 +1,7 @@
 //! Promised: files in several places are one table, whose rows are plain DataFusion's over all of
-//! them; places that do not fit each other are refused by name. Each device has its own queue and
-//! meters, by its number or by configuration. One that fails fails the queries that need it, with
-//! its name, and one that is slow slows no other down.
+//! them. Places that do not fit together are refused by name. Each device has its own queue and
+//! meters, by its number or by configuration. A device that fails makes the queries fail that need
+//! it, with its name; a slow device slows no other down.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::common::{self, collect, config, plain_rows, rows, session};
 
 const ROWS: i64 = 20_000;
 
-/// A file of so many row groups, whose keys begin at `from`.
+/// Writes a file of several row groups, whose keys begin at `from`.
 pub(crate) fn write(path: &Path, from: i64) {
     std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
     let schema = common::schema(vec![
@@ -35,7 +35,7 @@ pub(crate) fn write(path: &Path, from: i64) {
     common::write(path, schema, &[batch], 2000);
 }
 
-/// Three folders with a file or two each.
+/// Three folders with one or two files each.
 pub(crate) fn three() -> TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     write(&folder.path().join("a/1.parquet"), 0);
@@ -52,7 +52,7 @@ pub(crate) fn places(folder: &Path, names: &[&str]) -> String {
     places.collect::<Vec<_>>().join(",")
 }
 
-/// Devices named as the folders, each as slow as told.
+/// Devices named as the folders, each limited to its given rate.
 pub(crate) fn devices(folder: &Path, names: &[(&str, Option<u64>)]) -> Vec<NamedDevice> {
     let device = |(name, rate): &(&str, Option<u64>)| NamedDevice {
         name: (*name).to_owned(),
@@ -200,7 +200,7 @@ async fn each_device_has_its_meters_and_a_number_tells_disks_apart() {
     }
 }
 
-/// `t` lies on three devices, the second of which fails as told.
+/// `t` is on three devices; the second fails by the rules of the returned `Faulty`.
 pub(crate) async fn with_faulty(folder: &Path) -> (Session, Arc<Faulty>) {
     let engine = Engine::new(EngineConfig {
         chunk_bytes: 16 << 10,

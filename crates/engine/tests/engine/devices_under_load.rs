@@ -1,7 +1,7 @@
-//! Promised: with many queries at once, a device that disappears fails those that need what it did
-//! not give, with its name, and no others; one that is a hundred times slower than the others is
-//! asked from the first moment; rows are right with more devices than workers and with more workers
-//! than devices, and nothing is left of the workers when queries have ended.
+//! Promised: with many queries at once, a device that disappears makes only those queries fail that
+//! need what it did not deliver, with its name. A device that is a hundred times slower than the
+//! others is asked from the first moment. Rows are right with more devices than workers and with
+//! more workers than devices, and no worker is left when queries have ended.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use futures::future::join_all;
 use crate::common::{collect, config, plain_rows, rows, session};
 use crate::declustered::{QUERIES, devices, places, three, with_faulty, write};
 
-/// Needs all devices; another statement for each number.
+/// A query that needs all devices; a different statement for each number.
 fn needs_all(number: usize) -> String {
     format!(
         "SELECT count(x), min(k) FROM t WHERE x % 2 < {}",
@@ -22,7 +22,7 @@ fn needs_all(number: usize) -> String {
     )
 }
 
-/// Needs nothing of the second device.
+/// A query that needs nothing from the second device.
 fn spares_it(number: usize) -> String {
     format!("{} AND (k < 20000 OR k >= 3000000)", needs_all(number))
 }
@@ -36,7 +36,7 @@ async fn outcome(session: &Session, sql: String) -> Result<Vec<String>, String> 
 async fn a_device_that_disappears_under_load_fails_who_needs_it_and_comes_back() {
     let folder = three();
     let (session, device) = with_faulty(folder.path()).await;
-    // A few reads are answered, late enough for all queries to be under way.
+    // A few reads are answered, but so late that all queries are under way by then.
     device.add(Rule {
         when: When::Always,
         fault: Fault::Stall(Duration::from_millis(20)),
@@ -89,7 +89,7 @@ async fn a_device_a_hundred_times_slower_is_asked_from_the_first_moment() {
     session.register("t", &all).await.expect("registered");
     assert_eq!(rows(&session, &needs_all(0)).await, ["80000|0"]);
     let loads = session.engine().trace();
-    // Four files of as many chunks each, of which the second and the third are on the slow device.
+    // Four files with equally many chunks; the second and the third are on the slow device.
     let chunks = 1 + loads.iter().map(|load| load.chunk).max().expect("loads");
     let is_slow = |chunk: u32| (1..3).contains(&(chunk * 4 / chunks));
     let per_device = EngineConfig::default().loads_max;
@@ -117,7 +117,7 @@ async fn devices_and_workers_may_be_few_or_many() {
     for (count, partitions, decode_threads, parallelism, memory) in [
         (12, 1, 1, None, 512),
         (12, 2, 1, Some(3), 512),
-        // Room for one worker's chunks.
+        // Memory for the chunks of one worker.
         (12, 2, 2, None, 96),
         (2, 16, 4, None, 512),
         (2, 8, 4, Some(8), 512),

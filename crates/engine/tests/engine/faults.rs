@@ -1,6 +1,6 @@
-//! Promised: a device that fails, gives too little or does not answer fails the queries that need
-//! what it did not give, with an error that names the file, the row group and the column; other
-//! queries get their rows, and when the device is well again so do those.
+//! Promised: a device that fails, delivers too little or does not answer makes the queries fail
+//! that need what it did not deliver, with an error that names the file, the row group and the
+//! column. Other queries get their rows, and when the device works again so do the failed ones.
 
 use std::io;
 use std::path::Path;
@@ -40,16 +40,16 @@ fn write(path: &Path, from: i64) {
     common::write(path, schema, &[batch.expect("a batch")], 2000);
 }
 
-/// Two files behind a device that fails as told, and a session that knows their footers.
+/// Two files behind a device with configurable faults, and a session that knows their footers.
 struct World {
     folder: tempfile::TempDir,
     device: Arc<Faulty>,
     session: Session,
 }
 
-/// Needs the second file.
+/// A query that needs the second file.
 const STRUCK: &str = "SELECT count(x), min(k) FROM t WHERE x % 2 < 2";
-/// Needs the first file only.
+/// A query that needs only the first file.
 const SPARED: &str = "SELECT count(x), min(k) FROM t WHERE x % 2 < 2 AND k < 20000";
 
 impl World {
@@ -74,7 +74,7 @@ impl World {
         let path = folder.path().join("");
         let table = session.register("t", path.to_str().expect("UTF-8")).await;
         table.expect("registered");
-        // Opens the files. The statistics say that all rows count, so that nothing else is read.
+        // Opens the files. The statistics prove that all rows count, so nothing else is read.
         let all = rows(&session, "SELECT count(*) FROM t WHERE k >= 0").await;
         assert_eq!(all, ["40000"]);
         Self {
@@ -84,7 +84,7 @@ impl World {
         }
     }
 
-    /// Reads of the second file fail from now on.
+    /// From now on reads of the second file fail.
     fn strike(&self, fault: Fault, times: u64) {
         let file = self.folder.path().join("b.parquet");
         let file = object_store::path::Path::from_absolute_path(file).expect("a path");
@@ -99,7 +99,7 @@ impl World {
         assert_eq!(rows(&self.session, SPARED).await, [format!("{ROWS}|0")]);
     }
 
-    /// Waits until no scan is left: streams that were given up go when their tasks do.
+    /// Waits until no scan is left: the scans of cancelled streams end with their tasks.
     async fn ended(&self) {
         let ended = async {
             let engine = self.session.engine();

@@ -1,6 +1,6 @@
-//! Promised: where few rows of a chunk pass the predicate, a lone query decodes the other columns
-//! at these rows only, and EXPLAIN ANALYZE says of how many; where no row passes, not at all. The
-//! rows are plain DataFusion's, in its order where there is one.
+//! Promised: where few rows of a chunk pass the predicate, a query that runs alone decodes the
+//! other columns only at these rows, and EXPLAIN ANALYZE says at how many; where no row passes, it
+//! does not decode them at all. The rows are plain DataFusion's, in its order if there is one.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -39,8 +39,8 @@ fn write(path: &Path) {
     common::write(path, schema, &[batch], GROUP_ROWS);
 }
 
-/// Chunks of some pages of a row group, or one of all row groups; in batches of which a few rows
-/// touch few.
+/// A session whose chunks are some pages of a row group, or all row groups in one. Batches are so
+/// small that few rows touch few of them.
 async fn session(path: &Path, chunk_bytes: u64) -> Session {
     let config = EngineConfig {
         chunk_bytes,
@@ -54,7 +54,7 @@ async fn session(path: &Path, chunk_bytes: u64) -> Session {
 const PARTS: u64 = 16 << 10;
 const JOINED: u64 = 64 << 20;
 
-/// What a query alone on its engine decodes, in bytes.
+/// How many bytes a query that is alone on its engine decodes.
 async fn decoded(path: &Path, sql: &str) -> u64 {
     let session = session(path, JOINED).await;
     rows(&session, sql).await;
@@ -83,7 +83,7 @@ async fn explain_analyze_says_how_many_rows_were_picked() {
     for (predicate, picked) in [
         ("k % 9973 = 5", 7),
         ("k % 99991 = 60001", 0),
-        // Too many: whole batches are decoded.
+        // Too many rows: whole batches are decoded.
         ("k % 10 = 5", 0),
     ] {
         let sql = format!("EXPLAIN ANALYZE SELECT name FROM t WHERE {predicate}");
@@ -103,17 +103,17 @@ async fn rows_are_plain_datafusions() {
     for chunk_bytes in [PARTS, JOINED] {
         for sql in [
             "SELECT * FROM t WHERE k = 77",
-            // About as many as are few.
+            // About the largest share of rows that counts as few.
             "SELECT * FROM t WHERE k % 64 = 5",
             "SELECT * FROM t WHERE k % 60 = 5",
             "SELECT name, k + x FROM t WHERE k % 1000 < 2 AND x > 100",
-            // Few in the first batches of a chunk, many in a later one, and the other way round.
+            // Few rows in the first batches of a chunk and many in a later one, and the reverse.
             "SELECT note, x FROM t WHERE k % 500 = 3 OR x BETWEEN 15000 AND 27000",
             "SELECT note, k FROM t WHERE (x < 9000 OR x > 19000) AND (x < 30000 OR k % 500 = 3)",
-            // One run of rows across batches.
+            // One run of rows that crosses batches.
             "SELECT name FROM t WHERE x BETWEEN 8100 AND 8300",
             // A conjunct that fails on rows that another one excludes; an output column that the
-            // conjuncts had; none that they lacked.
+            // conjuncts read, too; a query whose conjuncts read all of its columns.
             "SELECT name FROM t WHERE k > 59000 AND 100 / (k - 77) >= 0 AND x % 7 = 1",
             "SELECT name, note FROM t WHERE name LIKE '%77 has%' AND note IS NOT NULL",
             "SELECT name FROM t WHERE name LIKE '%777 has%'",

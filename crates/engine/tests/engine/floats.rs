@@ -1,5 +1,5 @@
-//! Promised: NaN of either sign, -0, infinities and NULL in floating-point columns are in the
-//! answer wherever they are for DataFusion without any pruning and without statistics, whatever
+//! Promised: rows with NaN of either sign, -0, infinities and NULL in floating-point columns are in
+//! the answer wherever DataFusion without any pruning and without statistics has them, whatever
 //! reads the files: cooperative scans of every policy and access path, DataFusion's reader for
 //! small tables, and plans without cooperative scans.
 
@@ -22,7 +22,7 @@ use tempfile::TempDir;
 use crate::common::{self, plain_rows_in_order, rows_in_order};
 use crate::indexes::run;
 
-/// What a file's numbers are drawn from.
+/// Draws one of a file's numbers.
 fn numbers(random: &mut StdRng, kind: usize, row: usize) -> Option<f64> {
     let awkward = [
         f64::NAN,
@@ -36,23 +36,23 @@ fn numbers(random: &mut StdRng, kind: usize, row: usize) -> Option<f64> {
     let odd = awkward.choose(random).copied();
     let sorted = row as f64 / 16.0;
     match kind {
-        // Bounds 1 and 2, and sometimes what is beyond them.
+        // Bounds 1 and 2, and sometimes a number beyond them.
         0 if random.random_range(0..40) == 0 => odd,
         0 => Some(1.0 + f64::from(random.random_range(0..5)) / 4.0),
-        // One number, or NaN, and never NULL.
+        // One number or NaN, never NULL.
         1 if random.random_range(0..600) == 0 => Some(f64::NAN),
         1 => Some(2.0),
-        // Zeros of one sign in a row group, mostly.
+        // Mostly zeros of one sign in a row group.
         2 if random.random_range(0..200) == 0 => None,
         2 => Some(if (row / 300).is_multiple_of(2) {
             -0.0
         } else {
             0.0
         }),
-        // In order, here and there with a hole.
+        // In order, with a gap here and there.
         3 if random.random_range(0..100) == 0 => odd.filter(|_| random.random_range(0..2) == 0),
         3 => Some(sorted),
-        // NaN and NULL alone in some row groups.
+        // Only NaN and NULL in some row groups.
         _ if (row / 200).is_multiple_of(3) => [Some(f64::NAN), None].choose(random).copied()?,
         _ => Some(f64::from(random.random_range(-60..60))),
     }
@@ -119,7 +119,7 @@ fn table(seed: u64) -> Table {
     }
 }
 
-/// DataFusion with nothing that looks at statistics, filters or bounds.
+/// DataFusion without statistics, filters or bounds.
 async fn oracle(path: &Path) -> SessionContext {
     let mut config = SessionConfig::new()
         .with_target_partitions(2)
@@ -202,7 +202,7 @@ fn condition(random: &mut StdRng, depth: u32) -> String {
     );
     let (a, b, c) = (constant(random), constant(random), constant(random));
     match random.random_range(0..if depth == 0 { 10 } else { 14 }) {
-        // In parentheses: IS DISTINCT FROM takes all that follows.
+        // In parentheses, because IS DISTINCT FROM takes everything that follows.
         0..=4 => format!("({column} {op} {a})"),
         5 => format!("({a} {op} {column})"),
         6 => format!("{column} BETWEEN {a} AND {b}"),
@@ -218,8 +218,8 @@ fn condition(random: &mut StdRng, depth: u32) -> String {
     }
 }
 
-/// A query, and how many of its rows are compared: those of a sort are in order, and without a
-/// LIMIT for the oracle.
+/// A query. For a sort also how many of its rows are compared, in order; the oracle's query has no
+/// LIMIT.
 fn query(random: &mut StdRng) -> (String, Option<usize>) {
     let condition = condition(random, 2);
     let column = one(random, &["f", "g", "h"]);
@@ -261,7 +261,7 @@ fn query(random: &mut StdRng) -> (String, Option<usize>) {
     }
 }
 
-/// -0 and 0 are one value: which of them comes first is nobody's promise.
+/// -0 and 0 are one value: which of them comes first is not promised.
 fn unsigned(rows: Vec<String>) -> Vec<String> {
     let rows = rows.into_iter();
     rows.map(|row| row.replace("-0.0", "0.0")).collect()
@@ -312,7 +312,7 @@ async fn many_random_queries_over_floats() {
     }
 }
 
-/// The issue's own words.
+/// NaN is above all other numbers, whichever reader, file or row group it is in.
 #[tokio::test(flavor = "multi_thread")]
 async fn nan_is_above_all_wherever_it_is() {
     let folder = tempfile::tempdir().unwrap();
@@ -348,7 +348,7 @@ async fn nan_is_above_all_wherever_it_is() {
     }
 }
 
-/// Bounds count where no NaN can be asked for.
+/// Bounds prune where no NaN can be asked for.
 #[tokio::test(flavor = "multi_thread")]
 async fn ranges_and_values_still_prune() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,6 +1,6 @@
-//! Promised: a folder is a table of its Parquet files, whatever other tools left beside them; one
-//! whose files lie further down says so. By `CREATE EXTERNAL TABLE` too, and there too a file that
-//! is no Parquet is named.
+//! Promised: a folder is a table of its Parquet files, whatever other tools leave beside them. A
+//! folder whose files are in subfolders gives an error that says so. `CREATE EXTERNAL TABLE` does
+//! the same, and it too names a file that is not Parquet.
 
 use std::fs;
 use std::path::Path;
@@ -23,8 +23,8 @@ fn write(path: &Path, from: i64) {
     common::write(path, schema, &[batch.expect("a batch")], 500);
 }
 
-/// What Spark, macOS, people and we leave beside Parquet files. Some come first when files are
-/// listed, some end in `.parquet`.
+/// Files that Spark, macOS, people and Coscan leave beside Parquet files. Some come first in a
+/// listing, some end in `.parquet`.
 fn litter(folder: &Path) {
     for name in [
         ".part-0.parquet.crc",
@@ -43,7 +43,7 @@ fn litter(folder: &Path) {
     fs::write(folder.join("_coscan/i.parquet"), "no Parquet").expect("written");
 }
 
-/// A folder of three partitions by `_day`, each with a file.
+/// A folder of three partitions by `_day`, each with one file.
 fn partitions() -> TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     for day in 1..=3 {
@@ -68,7 +68,7 @@ async fn a_folder_is_its_parquet_files() {
     let session = session(config(), &[("t", folder.path())]).await;
     let sql = "SELECT count(*), max(k) FROM t";
     assert_eq!(rows(&session, sql).await, ["1000|999"]);
-    // What is added later is seen, with the same eyes.
+    // A file that is added later is seen, under the same rules.
     write(&folder.path().join("part-1.parquet"), 5000);
     fs::write(folder.path().join(".part-1.parquet"), "no Parquet").expect("written");
     assert_eq!(rows(&session, sql).await, ["2000|5999"]);
@@ -146,7 +146,7 @@ async fn a_declared_folder_is_its_parquet_files() {
         declared.unwrap_or_else(|error| panic!("{columns}: {error}"));
         let sql = "SELECT count(*), max(k) FROM t";
         assert_eq!(rows(&session, sql).await, ["1000|999"], "{columns}");
-        // What is added later is seen, with the same eyes.
+        // A file that is added later is seen, under the same rules.
         let (later, hidden) = ("part-1.parquet", ".part-1.parquet");
         write(&folder.path().join(later), 5000);
         fs::write(folder.path().join(hidden), "no Parquet").expect("written");

@@ -1,5 +1,5 @@
-//! Promised: a DataFusion session of somebody else gets cooperative scans by `with_coscan`, and
-//! keeps its own runtime: memory pool, object stores, files; its scans share reads with the
+//! Promised: a DataFusion session that the user made gets cooperative scans by `with_coscan`. It
+//! keeps its own runtime: memory pool, object stores, files. Its scans share reads with the
 //! engine's other sessions.
 
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use url::Url;
 use crate::common::{self, config, plain_rows, rows, session};
 
 const ROWS: i64 = 40_000;
-/// More than a sum needs, less than a group for each row.
+/// More than a sum needs, less than a group per row needs.
 const FOREIGN_BYTES: usize = 256 << 10;
 
 fn file(path: &std::path::Path) {
@@ -38,7 +38,7 @@ fn file(path: &std::path::Path) {
     common::write(path, schema, &[batch.expect("a batch")], 5000);
 }
 
-/// A session that knows nothing of us, but for `with_coscan`.
+/// A session that has nothing of Coscan but `with_coscan`.
 async fn foreign(engine: &Engine, path: &std::path::Path) -> SessionContext {
     let store = InMemory::new();
     let object = object_store::path::Path::from("t.parquet");
@@ -85,12 +85,12 @@ async fn a_foreign_session_has_our_scans_and_its_own_memory() {
         let expected = ["13333|266646667|value 9997"];
         assert_eq!(plain_rows(&context, &sql).await, expected, "{table}");
     }
-    // The local file is in memory now, for our own sessions too.
+    // The local file is now in memory, also for the engine's own sessions.
     let read = ours.engine().metrics().io_bytes;
     let sql = "SELECT count(*), sum(k), max(s) FROM local WHERE k % 3 = 2";
     assert_eq!(rows(&ours, sql).await.len(), 1);
     assert_eq!(ours.engine().metrics().io_bytes, read);
-    // Operators draw on the session's own pool: what it refuses, ours grants.
+    // Operators draw on the session's own pool: it refuses memory that the engine's pool grants.
     let sql = "SELECT count(*) FROM (SELECT s, count(*) FROM local GROUP BY s)";
     context
         .sql("SET datafusion.execution.batch_size = 1024")

@@ -1,6 +1,6 @@
-//! Promised: aggregates of queries that run at once work on a chunk once for all of them, and what
-//! they left is remembered; yet every query gives plain DataFusion's rows, whatever the table, the
-//! grouping, the predicates, whoever else runs, is cancelled or fails.
+//! Promised: aggregates of queries that run at once work on a chunk once for all of them, and their
+//! states are remembered. Yet every query gives plain DataFusion's rows, whatever the table, the
+//! grouping and the predicates, and whichever other queries run, are cancelled or fail.
 
 use std::fs;
 use std::path::PathBuf;
@@ -33,8 +33,8 @@ impl Table {
     }
 }
 
-/// Rows of an awkward table: few groups and many, nulls, decimals at the edge of their type, floats
-/// that are not numbers.
+/// Rows of an awkward table: columns of few values and of many, nulls, decimals at the edge of
+/// their type, floats that are not numbers.
 fn batch(from: i64, rows: i64, wide: bool) -> RecordBatch {
     let each = |f: &dyn Fn(i64) -> Option<i64>| -> Vec<Option<i64>> {
         (from..from + rows).map(f).collect()
@@ -135,7 +135,7 @@ fn batch(from: i64, rows: i64, wide: bool) -> RecordBatch {
     RecordBatch::try_new(schema(fields), columns).unwrap()
 }
 
-/// Files with all columns, with fewer, and with no row.
+/// Files with all columns, with fewer columns, and without rows.
 fn table() -> Table {
     let table = Table {
         folder: tempfile::tempdir().unwrap(),
@@ -160,7 +160,7 @@ async fn sessions(count: usize, config: EngineConfig, table: &Table) -> Vec<Sess
     (0..count).map(|_| engine.session()).collect()
 }
 
-/// The chunks of the table that a query without a predicate works on.
+/// How many chunks of the table a query without a predicate works on.
 async fn chunks(session: &Session) -> u64 {
     let plan = rows(session, "EXPLAIN ANALYZE SELECT count(*), sum(many) FROM t").await;
     let plan = plan.join("\n");
@@ -178,7 +178,7 @@ const GROUPED: &str = "SELECT g, h, count(*), sum(p), avg(q), min(d), max(many),
 #[tokio::test(flavor = "multi_thread")]
 async fn a_chunk_is_worked_on_once_for_all_who_want_it() {
     let table = table();
-    // The first chunk comes when all queries have begun.
+    // The first chunk arrives after all queries have begun.
     let config = EngineConfig {
         latency: std::time::Duration::from_millis(100),
         ..common::config()
@@ -255,7 +255,7 @@ async fn whole_aggregates_over_one_partition_are_shared_too() {
 async fn what_a_query_left_is_remembered_until_its_file_changes() {
     let table = table();
     let session = sessions(1, common::config(), &table).await.remove(0);
-    // What is kept of the whole query would hide what is remembered of chunks.
+    // A kept result of the whole query would hide the remembered states of chunks.
     session.set("coscan.share_operators", "off").unwrap();
     let sql = format!("{GROUPED} WHERE many > 5000 GROUP BY g, h");
     let ask = async || {
@@ -272,12 +272,12 @@ async fn what_a_query_left_is_remembered_until_its_file_changes() {
     );
     assert_eq!(again.decode_bytes, first.decode_bytes);
     assert!(again.fragment_states_remembered > first.fragment_states_remembered);
-    // A file more costs its own chunks.
+    // An added file costs only its own chunks.
     let added = batch(30_000, 1_000, true);
     common::write(&table.file("4.parquet"), added.schema(), &[added], 2_000);
     let more = ask().await;
     assert_eq!(more.fragment_jobs, again.fragment_jobs + 1);
-    // A file replaced is another file.
+    // A replaced file is another file.
     let changed = batch(40_000, 9_000, true);
     fs::remove_file(table.file("0.parquet")).unwrap();
     common::write(
@@ -288,7 +288,7 @@ async fn what_a_query_left_is_remembered_until_its_file_changes() {
     );
     let replaced = ask().await;
     assert!(replaced.fragment_jobs > more.fragment_jobs);
-    // Switched off for a session.
+    // The state cache is switched off for a session.
     session.set("coscan.state_cache", "0").unwrap();
     let off = ask().await;
     assert!(off.fragment_jobs > replaced.fragment_jobs);
@@ -301,7 +301,7 @@ async fn a_query_fails_only_for_its_own_rows() {
     let table = table();
     let sessions = sessions(6, common::config(), &table).await;
     let plain = plain(&[("t", &table.path())]).await;
-    // q is zero in some rows; only the first query admits them.
+    // q is zero in some rows; only the second query excludes them.
     let failing = "SELECT g, sum(many / arrow_cast(q * 100, 'Int64')) FROM t GROUP BY g";
     let fine = failing.replace("GROUP BY", "WHERE q > 0 GROUP BY");
     let expected = plain_rows(&plain, &fine).await;
@@ -377,7 +377,7 @@ async fn five_hundred_queries_of_one_class_at_once() {
     let before = sessions[0].engine().metrics();
     let asked = sessions.iter().enumerate().map(async |(n, session)| {
         session.set("coscan.state_cache", "0").unwrap();
-        // Each works on its chunks; that whole queries are shared is not in question here.
+        // Each query works on its chunks; sharing of whole queries is not tested here.
         session.set("coscan.share_operators", "off").unwrap();
         assert_eq!(rows(session, &sql(n)).await, expected[n % 10]);
     });
@@ -392,8 +392,8 @@ async fn five_hundred_queries_of_one_class_at_once() {
     );
 }
 
-/// Two classes, with members of each that fail and that are cancelled, one a millisecond: rows are
-/// right, the core is told nothing that it refuses, and is told of jobs.
+/// Two classes of queries. Each has members that fail and members that are cancelled, one per
+/// millisecond. Rows are right, and the core is told of jobs and of nothing that it refuses.
 #[tokio::test(flavor = "multi_thread")]
 async fn members_come_and_go_every_millisecond() {
     let table = table();
@@ -464,7 +464,7 @@ async fn members_come_and_go_every_millisecond() {
 async fn as_many_groups_as_rows_go_to_the_plain_aggregate() {
     let table = table();
     let session = sessions(1, common::config(), &table).await.remove(0);
-    // The table is sorted by `id`.
+    // The table is sorted by `id`: without this setting the aggregate would use that order.
     session.set("coscan.ordered_aggregates", "off").unwrap();
     let plain = plain(&[("t", &table.path())]).await;
     for sql in [
@@ -475,7 +475,7 @@ async fn as_many_groups_as_rows_go_to_the_plain_aggregate() {
         assert_eq!(rows(&session, sql).await, plain_rows(&plain, sql).await);
         let first = session.engine().metrics();
         assert!(first.fragment_chunks_given_back > before.fragment_chunks_given_back);
-        // Known from then on.
+        // The engine remembers this, so the second run begins no job.
         assert_eq!(rows(&session, sql).await, plain_rows(&plain, sql).await);
         let second = session.engine().metrics();
         assert_eq!(second.fragment_jobs, first.fragment_jobs);
@@ -605,8 +605,8 @@ async fn ask(world: &World) {
     };
     let sessions = sessions(world.queries.len(), config, &table).await;
     let plain = plain(&[("t", &table.path())]).await;
-    // In several partitions DataFusion answers `max` from statistics, and NULL where one file lacks
-    // the column; in one it reads.
+    // In several partitions DataFusion answers `max` from statistics, and gives NULL where one file
+    // lacks the column; in one partition it reads.
     let partitions = format!(
         "SET datafusion.execution.target_partitions = {}",
         world.partitions

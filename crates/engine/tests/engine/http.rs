@@ -1,6 +1,6 @@
 //! Promised: a Parquet file on a web server that answers range requests is a table, read
-//! cooperatively; a file that is not there, a server that cannot list folders and one that dies in
-//! the middle of an answer are errors that name the URL.
+//! cooperatively. A missing file, a server that cannot list folders and a server that dies in the
+//! middle of an answer give errors that name the URL.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -47,7 +47,7 @@ struct Server {
 #[derive(Clone, Copy)]
 enum Life {
     Well,
-    /// Half of one answer is still to come.
+    /// One more answer breaks off after its first half.
     Dying,
     Dead,
 }
@@ -63,7 +63,7 @@ impl Server {
         thread::spawn(move || {
             for connection in listener.incoming().flatten() {
                 let (bytes, life) = (Arc::clone(&bytes), Arc::clone(&shared));
-                // It ends with the connection, however the client leaves it.
+                // The thread ends with the connection, however the client leaves it.
                 thread::spawn(move || serve(connection, &bytes, &life));
             }
         });
@@ -74,8 +74,8 @@ impl Server {
         format!("{}/data/x.parquet", self.url)
     }
 
-    /// The next answer breaks off after half of its bytes, and is the last. HEAD is answered still,
-    /// so that a query can be planned.
+    /// The next answer to GET breaks off after half of its bytes, and is the last. HEAD is still
+    /// answered, so that a query can be planned.
     fn die(&self) {
         *self.life.lock().expect("no panic") = Life::Dying;
     }
@@ -172,7 +172,7 @@ async fn what_a_web_server_does_not_have_is_named() {
     write(&path);
     let server = Server::start(&path);
     let session = session(config(), &[]).await;
-    // It lists no folders, either.
+    // The server cannot list folders, either.
     for (place, why) in [
         ("data/none.parquet", "no such file"),
         ("data/", "name one file"),
@@ -191,7 +191,7 @@ async fn a_web_server_that_dies_is_named() {
     write(&path);
     let server = Server::start(&path);
     let session = session(small_chunks(), &[("t", Path::new(&server.file()))]).await;
-    // Less patient than by default: two minutes.
+    // Less patience than the default of two minutes.
     let hasty = ObjectOptions {
         request_timeout: Duration::from_millis(500),
         attempts_max: 2,

@@ -1,6 +1,6 @@
-//! Promised: a stream that is not read any more holds no frame, no page and no right to decode, and
-//! when it is read on it gives plain DataFusion's rows, each once: whole scans, few rows, unions,
-//! joins, and scans by an index.
+//! Promised: a stream that is not read holds no frame, no page and no right to decode. When it is
+//! read on, it gives plain DataFusion's rows, each once: whole scans, few rows, unions, joins, and
+//! index scans.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -72,7 +72,7 @@ async fn streams_that_are_not_read_hold_nothing_and_go_on() {
     let whole = [
         "SELECT * FROM t",
         "SELECT name, x FROM t WHERE k % 3 = 1",
-        // Few in each chunk, so that rows are put aside and picked.
+        // Few rows in each chunk, so that rows are put aside and picked.
         "SELECT name, x FROM t WHERE k % 70 = 3",
         "SELECT x FROM t WHERE k < 50000 UNION ALL SELECT k FROM t",
         "SELECT a.name, b.x FROM t a JOIN t b ON a.k = b.x WHERE b.k % 5 = 1",
@@ -93,11 +93,11 @@ async fn streams_that_are_not_read_hold_nothing_and_go_on() {
         streams.push((sql, first, stream));
     }
     nothing_is_held(&session).await;
-    // Others have the memory meanwhile.
+    // Other queries take the memory meanwhile.
     rows(&session, "SET coscan.access_path = 'full'").await;
     rows(&session, "SELECT max(name), sum(x), min(k) FROM t").await;
     for (sql, first, stream) in streams {
-        // One more, and silence again.
+        // Each stream reads one more batch, then is silent.
         let schema = stream.schema();
         let mut stream = stream.boxed();
         let second = stream.next().await.transpose().unwrap();

@@ -1,4 +1,4 @@
-//! Promised: an index that fails after it has named rows, whatever the access path, costs time:
+//! Promised: an index that fails after it has named rows costs only time, whatever the access path:
 //! each row is given once, in order where an order was asked for.
 
 use std::fs;
@@ -33,7 +33,7 @@ async fn table() -> (TempDir, PathBuf, PathBuf) {
     (folder, path, data.unwrap())
 }
 
-/// The settings under which rows are fetched one by one first, or never.
+/// Settings under which rows are first fetched one by one, or never.
 const WAYS: [&[(&str, &str)]; 7] = [
     &[("access_path", "index")],
     &[("access_path", "sort")],
@@ -61,7 +61,7 @@ async fn a_later_leaf_is_damaged() {
     let good = fs::read(&data).unwrap();
     let mut random = StdRng::seed_from_u64(41);
     let mut broke = 0;
-    // In the second to the fourth of ten leaves; the footer is behind them all.
+    // The damage is in the second to the fourth of ten leaves; the footer is behind all leaves.
     for round in 0..6 {
         let mut bad = good.clone();
         let at = good.len() * (12 + 5 * round) / 100 + random.random_range(0..100);
@@ -107,7 +107,7 @@ fn config() -> EngineConfig {
     }
 }
 
-/// The index is cut short, or another one takes its place, while a query goes through it.
+/// While a query reads the index, it is cut short or replaced by another index.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_index_changes_under_a_query() {
     let sql = "SELECT k, id FROM t WHERE k >= 0";

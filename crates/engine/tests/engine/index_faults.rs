@@ -1,7 +1,7 @@
-//! Promised: a build that fails, is given up, or meets another one leaves the old state or the new
-//! one; nothing of it is taken for an index, and little of it is left; the next build works.
-//! Columns that change their type or go, in a file or in the table's declaration, cost an index's
-//! use and no rows.
+//! Promised: a build that fails, is given up, or meets another build leaves the old state or the
+//! new one. Nothing of it is taken for an index, little of it is left, and the next build works. If
+//! columns change their type or disappear, in a file or in the table's declaration, an index may be
+//! unusable, but no rows are lost.
 
 use std::fmt;
 use std::fs;
@@ -30,23 +30,23 @@ use tokio::sync::Notify;
 use crate::common::{self, memory_comes_back, plain, plain_rows, rows};
 use crate::indexes::{Layout, batch, run, session, table, write};
 
-/// What a store does to one request.
+/// What a store does with one request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
-    /// Says that it failed.
+    /// Reports that the request failed.
     Fails,
-    /// Does it, and says that it failed.
+    /// Carries the request out and reports that it failed.
     Lies,
     /// Never answers.
     Hangs,
 }
 
-/// A store that does something to one of the requests to come.
+/// A store that applies a fault to one later request.
 #[derive(Debug)]
 struct Faulty {
     inner: InMemory,
     fault: Mutex<Fault>,
-    /// Requests until then.
+    /// Requests before that one.
     left: AtomicI64,
     hangs: Notify,
 }
@@ -66,7 +66,7 @@ impl Faulty {
         self.left.store(after, Ordering::SeqCst);
     }
 
-    /// Nothing more happens; whether it has.
+    /// Switches the fault off; returns whether it has happened.
     fn disarm(&self) -> bool {
         self.left.swap(i64::MAX, Ordering::SeqCst) < 0
     }
@@ -90,7 +90,7 @@ impl Faulty {
         })
     }
 
-    /// Objects whose name ends so.
+    /// How many objects' names end with `end`.
     async fn count(&self, end: &str) -> usize {
         let objects: Vec<ObjectMeta> = self.inner.list(None).try_collect().await.unwrap();
         let names = objects.iter().map(|object| object.location.as_ref());
@@ -172,7 +172,7 @@ async fn session_on(store: &Arc<Faulty>, table: &Path) -> Session {
 
 const QUERY: &str = "SELECT id, s FROM t WHERE k BETWEEN 10 AND 40";
 
-/// Waits until something is so, which it soon is.
+/// Waits until a condition holds, which it soon does.
 async fn soon(what: &str, mut so: impl AsyncFnMut() -> bool) {
     for _ in 0..500 {
         if so().await {
@@ -203,7 +203,8 @@ async fn every_request_of_a_build_may_fail_or_hang() {
                 (errors > 1) == (fault != Fault::Hangs),
                 "{fault:?}: {errors}"
             );
-            // Who is given up while the manifest is on its way cannot know.
+            // A build that is given up while the manifest is on its way cannot know whether it
+            // arrives.
             let most = usize::from(fault == Fault::Hangs);
             assert!(litter <= most, "{fault:?}, refresh: {refresh}: {litter}");
         }
@@ -255,7 +256,7 @@ async fn one_fault(fault: Fault, after: i64, refresh: bool, context: &str) -> Ou
     }
     assert!(met || matches!(outcome, Some(Ok(_))), "{context}");
 
-    // Whoever was there, and whoever comes, finds the old state or the new one.
+    // The session that was there, and a later session, find the old state or the new one.
     let later = session_on(&store, &path).await;
     let state = "SELECT files || ' ' || state FROM coscan.indexes";
     let found = rows(&later, state).await;
@@ -286,7 +287,7 @@ async fn one_fault(fault: Fault, after: i64, refresh: bool, context: &str) -> Ou
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 
-    // And the next one does what this one should have done.
+    // The next build does what this one should have done.
     let again = if found.is_empty() {
         "CREATE INDEX i ON t (k)"
     } else {
@@ -344,8 +345,8 @@ async fn a_build_can_be_given_up_at_any_time() {
             }
         }
         assert!(given_up > 3, "{sql}: given up {given_up} times");
-        // Who gave up hears of what came into being when it builds the next time, and others when
-        // they look.
+        // The session that gave up learns of the index when it builds the next time; other sessions
+        // learn of it when they look.
         let exists = "CREATE INDEX IF NOT EXISTS i ON t (k)";
         assert!(run(&session, exists).await.unwrap().is_empty());
         let later = self::session(&table, common::config()).await;
@@ -395,14 +396,15 @@ async fn of_two_builds_at_once_one_wins() {
     assert_eq!(one.unwrap().len() + other.unwrap().len(), 1);
     assert_eq!(files(), 2);
 
-    // Both may refresh; what is there then is one's or the other's.
+    // Both may refresh; the index is then one of the two.
     let sql = "REFRESH INDEX i";
     let (one, other) = tokio::join!(run(&a, sql), run(&b, sql));
     one.unwrap();
     other.unwrap();
     let later = session(&table, config()).await;
     for session in [&a, &b, &later] {
-        // Who finds its data gone scans, and uses the other's from then on.
+        // A session whose index data is gone scans, and from then on uses the other session's
+        // index.
         assert_eq!(rows(session, QUERY).await, expected);
         assert_eq!(
             rows(session, "SELECT state FROM coscan.indexes").await,
@@ -423,7 +425,7 @@ async fn of_two_builds_at_once_one_wins() {
     assert!(rows(&a, "SHOW INDEXES").await.is_empty());
     run(&a, "CREATE INDEX i ON t (k)").await.unwrap();
 
-    // Within an engine the second is told at once.
+    // Within one engine the second build is refused at once.
     let both = tokio::join!(run(&a, sql), run(&a, sql));
     let refused = match both {
         (Ok(_), Err(refused)) | (Err(refused), Ok(_)) => refused.to_string(),
@@ -435,7 +437,7 @@ async fn of_two_builds_at_once_one_wins() {
     );
 }
 
-/// A file of the columns id and, if there are keys, k.
+/// Writes a file of the column id and, if there are keys, the column k.
 fn write_keys(path: &Path, keys: Option<ArrayRef>) {
     let rows = keys.as_ref().map_or(500, |keys| keys.len());
     let id: ArrayRef = Arc::new(Int64Array::from_iter_values(0..rows as i64));
@@ -453,7 +455,7 @@ fn numbers() -> impl Iterator<Item = i32> {
     (0..20_000).map(|n| n * 7919 % 2003)
 }
 
-/// A folder of one file that has them as its keys.
+/// A folder with one file whose keys are the numbers.
 fn folder_of_numbers() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let keys = Int32Array::from_iter_values(numbers());
@@ -461,7 +463,7 @@ fn folder_of_numbers() -> TempDir {
     folder
 }
 
-/// The statement that makes a table of such a folder, with keys of this type.
+/// The statement that declares a table of such a folder, with keys of the type `declared`.
 fn declare(name: &str, declared: &str, folder: &Path) -> String {
     let place = folder.display();
     format!(
@@ -495,7 +497,8 @@ async fn a_column_may_change_its_type_or_go() {
         "SELECT id, k FROM t WHERE k BETWEEN 5 AND 12",
         "SELECT count(*) FROM t WHERE k > 500",
     ];
-    // In one file: who knows the table as it was sees it so; a column that is not there is NULL.
+    // One file changes: a session with the old table sees the old columns; a missing column is
+    // NULL.
     for change in &changes {
         write_keys(&two, change.clone());
         for sql in queries {
@@ -507,7 +510,8 @@ async fn a_column_may_change_its_type_or_go() {
         run(&old, "REFRESH INDEX i").await.unwrap();
         assert_eq!(rows(&old, "SELECT files FROM coscan.indexes").await, ["2"]);
     }
-    // In all: a later session has another table, and the index serves it when it was refreshed.
+    // All files change: a later session has another table, which the index serves once it was
+    // refreshed.
     for change in changes {
         write_keys(&one, change.clone());
         write_keys(&two, change.clone());
@@ -544,8 +548,8 @@ async fn a_column_may_change_its_type_or_go() {
     }
 }
 
-/// The files are what they were, and their table is declared with another type than the index has
-/// keys of.
+/// The files stay the same, but their table is declared with another type than that of the index's
+/// keys.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_column_may_be_declared_of_another_type() {
     let folder = folder_of_numbers();
@@ -591,7 +595,7 @@ async fn a_column_may_be_declared_of_another_type() {
     }
 }
 
-/// Two tables of one engine are the same files, and only one of them has the index's type.
+/// Two tables of one engine have the same files, and only one of them has the index's type.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_index_is_left_alone_where_its_column_has_another_type() {
     let folder = folder_of_numbers();
@@ -613,7 +617,7 @@ async fn an_index_is_left_alone_where_its_column_has_another_type() {
         let states = rows(&session, "SELECT state FROM coscan.indexes").await;
         assert_eq!(states, ["ready"]);
     }
-    // REFRESH makes it one of the type that its table has then.
+    // REFRESH gives the index the type that its table has at that time.
     run(&session, "DROP TABLE t").await.unwrap();
     run(&session, &declare("t", "VARCHAR", &path))
         .await
@@ -633,7 +637,7 @@ async fn an_index_is_left_alone_where_its_column_has_another_type() {
     assert_eq!(states, ["ready"]);
 }
 
-/// The manifest in a folder, as versions wrote it that did not say the type of the keys.
+/// Changes a folder's manifest to the form of versions that do not write the keys' type.
 fn forget_the_type(folder: &Path, index: &str) {
     let path = folder.join(format!("_coscan/{index}.index.json"));
     let text = fs::read_to_string(&path).unwrap();
@@ -645,7 +649,7 @@ fn forget_the_type(folder: &Path, index: &str) {
         .filter(|line| !line.trim().starts_with("\"key\":"));
     let kept: Vec<&str> = kept.copied().collect();
     assert_eq!(kept.len() + 1, lines.len(), "{text}");
-    // The checksum is that of the compact text.
+    // The checksum covers the compact text.
     let compact: String = kept
         .iter()
         .map(|line| line.trim().replace("\": ", "\":"))
@@ -659,8 +663,8 @@ fn forget_the_type(folder: &Path, index: &str) {
     fs::write(&path, older).unwrap();
 }
 
-/// A table of another type asks first, before anybody knows the type of an index whose manifest
-/// does not say it.
+/// A table of another type asks first, while nobody knows the keys' type of an index whose manifest
+/// lacks it.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_old_index_is_whole_for_the_tables_of_its_type() {
     let folder = tempfile::tempdir().unwrap();
@@ -683,7 +687,7 @@ async fn an_old_index_is_whole_for_the_tables_of_its_type() {
     let count = |table: &str, key: &str| format!("SELECT count(*) FROM {table} WHERE k = {key}");
     let expected = [numbers().filter(|key| *key == 77).count().to_string()];
     let (own, other) = (count("t", "77"), count("u", "'77'"));
-    // Nobody has asked yet.
+    // No query has used the index yet.
     assert!(by_index(&session.explain(&other).await.unwrap()));
     for _ in 0..2 {
         assert_eq!(rows(&session, &other).await, expected);
@@ -694,7 +698,7 @@ async fn an_old_index_is_whole_for_the_tables_of_its_type() {
         let states = rows(&session, "SELECT state FROM coscan.indexes").await;
         assert_eq!(states, ["ready"]);
     }
-    // Damage is still seen for what it is.
+    // Damage is still recognised as damage.
     let data = fs::read_dir(folder.path().join("_coscan")).unwrap();
     let data = data.map(|entry| entry.unwrap().path());
     for file in data.filter(|path| path.extension().is_some_and(|e| e == "index")) {

@@ -1,6 +1,6 @@
-//! Promised: ORDER BY the indexed column, up or down, needs no sort, whatever the memory, and gives
-//! plain DataFusion's rows in their order; of rows with one key any may come first. With a LIMIT
-//! little is read.
+//! Promised: ORDER BY the indexed column, ascending or descending, needs no sort, whatever the
+//! memory, and gives plain DataFusion's rows in their order; rows with the same key may come in any
+//! order. With a LIMIT little is read.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::indexes::run;
 const ROWS: i32 = 20_000;
 const PAGE_ROWS: usize = 64;
 
-/// Keys are everywhere in the table, each about five times; the last one's rows lie far apart.
+/// Each key occurs about five times, anywhere in the table; the last key's rows are far apart.
 fn write(path: &Path) {
     let keys = || (0..ROWS).map(|n| n * 7919 % 4_001);
     let batch = RecordBatch::try_from_iter_with_nullable([
@@ -122,7 +122,7 @@ async fn a_merge_join_needs_no_sort() {
             format!("SELECT a.k, a.id, b.id FROM t a JOIN t b ON a.k = b.k WHERE {a} AND {b}"),
             0,
         ),
-        // The key of the other side is no column.
+        // The key of the other side is an expression, not a column.
         (
             format!(
                 "SELECT a.k, a.id, b.id FROM t a JOIN t b ON a.k = CAST(b.id AS INT) WHERE {a} AND {b}"
@@ -153,8 +153,8 @@ async fn the_last_rows_cost_no_more_than_the_first() {
         let sql = format!("SELECT k, id FROM t WHERE k >= 0 ORDER BY k {direction} LIMIT 3");
         assert_eq!(rows_in_order(&session, &sql).await.len(), 3);
         let read = session.engine().metrics().pages_read - before;
-        // The rows of a leaf are found before the first is given, 16 rows at a time, some beyond
-        // it.
+        // All rows of a leaf are found before the first is given, 16 rows at a time, and some rows
+        // beyond the leaf.
         assert!((1..2 * leaf_rows).contains(&read), "{direction}: {read}");
     }
 }

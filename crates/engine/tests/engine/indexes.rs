@@ -1,7 +1,8 @@
-//! Promised: whatever access path, policy, trigger, page layout and memory, a query by an index
-//! gives plain DataFusion's rows, each once, in order where an order was asked for; files that
-//! changed or came after the index was built are scanned; a damaged index is noticed and costs
-//! time, not rows; indexes outlive their session, and what cannot be indexed is refused by name.
+//! Promised: whatever the access path, policy, trigger, page layout and memory, a query by an index
+//! gives plain DataFusion's rows, each once, in order where an order was asked for. Files that
+//! changed or came after the index was built are scanned. A damaged index is noticed and costs
+//! time, not rows. Indexes outlive their session, and columns that cannot be indexed are refused by
+//! name.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -36,7 +37,7 @@ pub(crate) fn schema() -> SchemaRef {
     ])
 }
 
-/// Rows of which `clustered` are in the order of k.
+/// Random rows; if `clustered`, in the order of k.
 pub(crate) fn batch(random: &mut StdRng, first: i64, rows: usize, clustered: bool) -> RecordBatch {
     let mut keys: Vec<i32> = (0..rows).map(|_| random.random_range(0..1000)).collect();
     if clustered {
@@ -73,12 +74,12 @@ pub(crate) fn batch(random: &mut StdRng, first: i64, rows: usize, clustered: boo
     RecordBatch::try_new(schema(), columns).unwrap()
 }
 
-/// How a file's pages lie.
+/// How a file's pages are laid out.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Layout {
     /// Every column's pages begin at the same rows.
     Aligned,
-    /// Pages of a number of bytes, so each column's begin elsewhere.
+    /// Pages of a number of bytes, so that each column's pages begin at other rows.
     Ragged,
     /// No page index: the row group is the page.
     NoPageIndex,
@@ -104,7 +105,7 @@ pub(crate) struct Table {
     pub(crate) path: PathBuf,
 }
 
-/// A table of three files, each of another layout and one of them clustered.
+/// A table of three files, each with another layout and one of them clustered.
 pub(crate) fn table(seed: u64) -> Table {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("t");
@@ -269,7 +270,7 @@ async fn an_index_outlives_its_session() {
 async fn what_cannot_be_indexed_is_refused_by_name() {
     let table = table(4);
     let session = session(&table, common::config()).await;
-    // The view's k is the table's id: an index on it would be one on the table's k.
+    // The view's k is the table's id: an index on it would be an index on the table's k.
     run(&session, "CREATE VIEW v AS SELECT id AS k FROM t")
         .await
         .unwrap();
@@ -290,7 +291,7 @@ async fn what_cannot_be_indexed_is_refused_by_name() {
     }
 }
 
-/// The index's data file.
+/// The path of the index's data file.
 fn data_file(table: &Table) -> PathBuf {
     let files = fs::read_dir(table.path.join("_coscan")).unwrap();
     let mut files = files.map(|file| file.unwrap().path());
@@ -373,7 +374,7 @@ async fn a_dense_answer_ends_as_a_cooperative_scan() {
     };
     let session = common::session(config, &[("t", &path)]).await;
     run(&session, "CREATE INDEX i ON t (k)").await.unwrap();
-    // Elastic asks what pages cost, which on a busy machine is anybody's guess.
+    // Elastic estimates what pages cost, which is unpredictable on a busy machine.
     session.set("coscan.smooth_policy", "greedy").unwrap();
     let sql = "SELECT * FROM t WHERE k >= 0";
     let left = metric(&session, sql, "pages_left_to_full_scan").await;
@@ -381,7 +382,7 @@ async fn a_dense_answer_ends_as_a_cooperative_scan() {
     assert!(left > 400 && read < 200, "{left} left, {read} read");
 }
 
-/// A list of ten thousand keys became a disjunction of as many terms, which overflowed the stack.
+/// A list of ten thousand keys as a disjunction of as many terms would overflow the stack.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_long_list_of_keys_is_answered_by_the_index() {
     let folder = tempfile::tempdir().unwrap();
@@ -412,7 +413,7 @@ async fn a_long_list_of_keys_is_answered_by_the_index() {
             "{column}"
         );
     }
-    // Keys that lie close together are in few leaves: of 15 here.
+    // Keys that are close together are in few of the index's 15 leaves.
     let few: Vec<String> = (0..100).map(|n| (20_000 + n).to_string()).collect();
     let sql = format!("SELECT * FROM t WHERE id IN ({})", few.join(","));
     assert_eq!(metric(&session, &sql, "index_leaves").await, 1);
@@ -433,7 +434,7 @@ async fn indexes_are_kept_in_the_folder_that_a_session_names() {
     assert!(!table.path.join("_coscan").exists());
     assert!(named.join("i.index.json").exists());
 
-    // Another engine knows of it when the folder is named, be it after the table was.
+    // Another engine finds the index once the folder is named, even after the table was.
     let other = session(&table, common::config()).await;
     assert!(rows(&other, "SHOW INDEXES").await.is_empty());
     let set = format!("SET coscan.index_folder = '{name}'");
@@ -452,8 +453,8 @@ async fn indexes_are_kept_in_the_folder_that_a_session_names() {
     let configured = session(&table, config).await;
     assert_eq!(rows(&configured, "SHOW INDEXES").await.len(), 1);
 
-    // Of two of one name the one in the folder that is named is meant; it is refreshed where it is,
-    // whatever is named.
+    // Of two indexes with one name, the one in the named folder is meant. An index is refreshed in
+    // its own folder, whichever folder is named.
     run(&other, "SET coscan.index_folder = ''").await.unwrap();
     run(&other, "REFRESH INDEX i").await.unwrap();
     run(&other, "CREATE INDEX i ON t (s)").await.unwrap();
@@ -494,8 +495,8 @@ async fn an_index_is_refreshed_on_its_own_table_only() {
     assert!(!second.path.join("_coscan").exists());
 }
 
-/// One file, a folder, a pattern, several places, a folder of a partition: what was built over it
-/// is found by whoever names it so.
+/// One file, a folder, a pattern, several places, a folder of a partition: an index that was built
+/// over it is found by every session that names it this way.
 #[tokio::test(flavor = "multi_thread")]
 async fn indexes_of_external_tables_are_found() {
     let folder = tempfile::tempdir().unwrap();
@@ -552,7 +553,7 @@ async fn indexes_of_external_tables_are_found() {
         run(&later, "DROP INDEX i").await.unwrap();
         assert_eq!(fs::read_dir(&beside).unwrap().count(), 0, "{location}");
     }
-    // A named folder is looked through again.
+    // A named folder is searched anew for a new table.
     let named = folder.path().join("indexes");
     let config = || EngineConfig {
         index_folder: Some(named.to_str().unwrap().to_owned()),
@@ -578,7 +579,7 @@ async fn a_build_tells_how_far_it_is() {
         &[batch(&mut random, 0, 40_000, false)],
         Layout::Aligned,
     );
-    // Chunks come one after the other, a few milliseconds apart.
+    // Chunks arrive one after the other, a few milliseconds apart.
     let config = EngineConfig {
         chunk_bytes: 32 << 10,
         latency: Duration::from_millis(5),
@@ -660,7 +661,7 @@ async fn a_refresh_keeps_the_entries_of_files_that_are_still_there() {
             assert!(found.is_sorted_by_key(|k| k.parse::<i32>().unwrap()));
         }
     };
-    // One before all others and one after them. The old ones' columns are not read.
+    // One file before all others and one after them. The old files' columns are not read.
     let added = add("-1.parquet") + add("9.parquet");
     let config = EngineConfig {
         record_trace: true,
@@ -679,20 +680,20 @@ async fn a_refresh_keeps_the_entries_of_files_that_are_still_there() {
         "{loaded} rows of {added} new ones"
     );
     check(5).await;
-    // Once more, with one that comes between them; and with nothing new.
+    // Refresh with a file that comes between the others; then with no new file.
     add("1a.parquet");
     refresh(&refresher).await;
     check(6).await;
     refresh(&refresher).await;
     check(6).await;
-    // One goes, or changes: nothing is kept.
+    // A file is removed, or changes: nothing of the old index is kept.
     fs::remove_file(table.path.join("9.parquet")).unwrap();
     refresh(&session(&table, common::config()).await).await;
     check(5).await;
     add("0.parquet");
     refresh(&session(&table, common::config()).await).await;
     check(5).await;
-    // Damage is noticed, and nothing is kept.
+    // Damage is noticed, and nothing of the old index is kept.
     add("8.parquet");
     for file in fs::read_dir(table.path.join("_coscan")).unwrap() {
         let path = file.unwrap().path();
@@ -754,7 +755,7 @@ async fn a_join_that_wants_few_keys_asks_the_index() {
         // A few dozen keys, each in one page.
         let entries = metric(&session, queries[0], "index_entries").await;
         assert!((1..60).contains(&entries), "{threshold}: {entries}");
-        // Not a list of keys of one column: the scan is what it was.
+        // The filter is not a list of keys of one column, so the scan stays as it is.
         let shown = rows_of_explain(&session, queries[7]).await;
         assert!(shown.contains("CScan") && !shown.contains("index_entries"));
     }

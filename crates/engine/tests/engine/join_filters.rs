@@ -1,6 +1,7 @@
-//! Promised: a join's dynamic filter is evaluated in the scan where that saves columns, and left to
-//! the join where it saves none; the query's own conjuncts always are, however many there are. What
-//! is left to joins may change in the midst of a chunk of which few rows pass.
+//! Promised: a join's dynamic filter is evaluated in the scan where that saves decoding columns,
+//! and left to the join where it saves none. The query's own conjuncts are always evaluated in the
+//! scan, however many there are. The choice may change in the middle of a chunk of which few rows
+//! pass.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use crate::common::{self, config, plain, plain_rows, rows};
 use crate::predicates::rows_of_explain;
 
 const ROWS: i64 = 60_000;
-/// More distinct keys than DataFusion makes a list of (150), fewer than `ROWS`, from the whole
+/// More distinct keys than DataFusion puts into a list (150), fewer than `ROWS`, from the whole
 /// range of keys.
 const BUILD_ROWS: i64 = 2_000;
 
@@ -33,7 +34,7 @@ fn write(path: &Path, keys: impl Iterator<Item = i64> + Clone) {
     common::write(path, schema, &[batch], 10_000);
 }
 
-/// How many rows the scan of `probe` gave its parent.
+/// How many rows the scan of `probe` gave to its parent.
 async fn rows_of_the_scan(session: &Session, sql: &str) -> String {
     let text = rows_of_explain(session, sql).await;
     let mut lines = text.lines();
@@ -52,7 +53,7 @@ async fn hash_look_ups_are_made_where_they_save_columns() {
         folder.path().join("probe.parquet"),
         folder.path().join("build.parquet"),
     );
-    // 7919 is a prime: each key once, in no order.
+    // 7919 is a prime: each key occurs once, in no order.
     write(&probe, (0..ROWS).map(|i| i * 7919 % ROWS));
     write(&build, (0..BUILD_ROWS).map(|i| i * (ROWS / BUILD_ROWS)));
     let tables = [("probe", probe.as_path()), ("build", build.as_path())];
@@ -105,7 +106,7 @@ async fn few_rows_of_a_chunk_need_not_know_the_same_columns() {
     let columns = [7919, 104_729, 1_299_709, 15_485_863].map(|by| Arc::new(column(by)) as ArrayRef);
     let batch = RecordBatch::try_new(Arc::clone(&schema), columns.to_vec()).expect("a batch");
     common::write(&path("probe"), schema, &[batch], 200_000);
-    // One key in a thousand; and nearly all, so that looking them up does not pay.
+    // `few` has one key in a thousand; `most` has nearly all, so that lookups do not pay.
     write(&path("few"), (0..1_000_003).filter(|k| k % 1000 == 3));
     write(&path("most"), (0..1_000_003).filter(|x| x % 100 != 0));
     let (probe, few, most) = (path("probe"), path("few"), path("most"));

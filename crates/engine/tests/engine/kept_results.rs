@@ -1,5 +1,5 @@
-//! Promised: what a shared operator gave is kept for queries to come, as long as there is memory,
-//! and a query that asks the same of the same files does no work; yet it gives plain DataFusion's
+//! Promised: the output of a shared operator is kept for later queries as long as there is memory,
+//! and a query that asks the same of the same files does no work. Yet it gives plain DataFusion's
 //! rows, and never those of another version of a file.
 
 use coscan::{EngineConfig, Session};
@@ -8,7 +8,7 @@ use futures::StreamExt;
 use crate::common::{self, config, memory_comes_back, rows, rows_in_order};
 use crate::shared_operators::{REPORT, metrics, plain_tpch, tpch_sessions as sessions, write};
 
-/// What an engine has done: bytes decoded and read, chunk jobs.
+/// The work that an engine has done: bytes decoded and read, chunk jobs.
 fn work(session: &Session) -> [u64; 3] {
     let now = metrics(session);
     [now.decode_bytes, now.io_bytes, now.fragment_jobs]
@@ -128,7 +128,7 @@ async fn what_is_kept_goes_when_memory_is_short() {
     }
     let kept = metrics(session).operators_retained_bytes;
     assert!(kept > 0 && kept <= (96 << 20) / 16, "{kept}");
-    // A sort of the whole table wants the memory.
+    // A sort of the whole table needs the memory.
     let all = "SELECT l_orderkey FROM (SELECT * FROM lineitem ORDER BY l_comment, l_orderkey) \
          WHERE l_orderkey < 0";
     assert!(rows(session, all).await.is_empty());

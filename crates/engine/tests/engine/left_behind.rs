@@ -1,6 +1,7 @@
-//! Promised: what a killed process has left goes with the next one that looks there, and nothing
-//! else: drafts of indexes by their lock files, and folders of spilled rows (`coscan-cli`'s tests
-//! kill a process). What is spilled goes where the configuration says, and with the engine.
+//! Promised: what a killed process leaves is removed by the next process that looks there, and
+//! nothing else is: drafts of indexes by their lock files, and folders of spilled rows
+//! (`coscan-cli`'s tests kill a process). Spilled rows go where the configuration says, and are
+//! removed with the engine.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -21,7 +22,7 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// A table of keys 0 .. 999, and the folder beside it.
+/// A table of keys 0 .. 999, and its folder.
 fn table() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let schema = common::schema(vec![Field::new("k", DataType::Int64, false)]);
@@ -45,8 +46,8 @@ async fn drafts_of_dead_builds_go_and_nothing_else() {
         .unwrap();
 
     let write = |name: &str| fs::write(indexes.join(name), "x").unwrap();
-    // Killed while it wrote; killed when its manifest was in place; at work; and what nobody has
-    // locked.
+    // A build that was killed while it wrote; one that was killed after its manifest was in place;
+    // one at work; and files that nobody has locked.
     for name in ["d-1-2.index", "d-1-2.index#1", "d-1-2.index.lock"] {
         write(name);
     }
@@ -80,7 +81,7 @@ async fn drafts_of_dead_builds_go_and_nothing_else() {
         rows(&first, "SELECT 10").await
     );
     drop(held);
-    // A manifest that cannot be read may name anything.
+    // A manifest that cannot be read may name any file.
     fs::write(indexes.join("x.index.json"), "{").unwrap();
     let _third = session(config(), &[("t", folder.path())]).await;
     assert!(indexes.join("l-1-2.index").exists());
@@ -124,7 +125,7 @@ async fn what_is_spilled_goes_where_the_configuration_says_and_with_the_engine()
         used.iter().all(|path| path.starts_with(base.path())),
         "{used:?}"
     );
-    // Another engine of the same place lives beside it.
+    // Another engine can use the same place at the same time.
     let two = engine(base.path()).unwrap();
     assert_eq!(names(base.path()).len(), 2);
     drop((session, one));

@@ -1,6 +1,6 @@
 //! Promised: decoded arrays take as few bytes as their values need, whatever statistics say or do
-//! not say, and no query sees it: rows are plain DataFusion's where batches of a column come in
-//! different widths, at the edges of each width, with nulls, of nothing but nulls, with fragments
+//! not say, and no query notices. Rows are plain DataFusion's where batches of a column have
+//! different widths, at the edges of each width, with nulls, with nothing but nulls, with fragments
 //! and without.
 
 use std::path::Path;
@@ -17,13 +17,13 @@ use proptest::sample::select;
 
 use crate::common::{self, config, plain, plain_rows, rows};
 
-/// What a stretch of rows holds.
+/// The values of a stretch of rows.
 #[derive(Clone, Copy, Debug)]
 enum Stretch {
-    /// Values of so many bits, and their edges.
+    /// Values of this many bits, and their extremes.
     Bits(u32),
     Nulls,
-    /// One value beyond, the rest of 8 bits.
+    /// One value of this many bits among values of 8 bits.
     Outlier(u32),
 }
 
@@ -33,7 +33,7 @@ struct World {
     rows: usize,
     group_rows: usize,
     batch_rows: usize,
-    /// Distinct strings.
+    /// How many distinct strings there are.
     strings: usize,
     statistics: bool,
     small_digits: bool,
@@ -69,7 +69,7 @@ fn world() -> impl Strategy<Value = World> {
         )
 }
 
-/// Row `n` of a stretch, if it is not null: at an edge, or somewhere within.
+/// Row `n` of a stretch, if it is not null: an extreme value or one in between.
 fn value(stretch: Stretch, n: usize) -> Option<i64> {
     let mixed = (n as i64).wrapping_mul(0x9e37_79b9_7f4a_7c15u64 as i64);
     let of = |bits: u32| {
@@ -195,7 +195,7 @@ async fn compare(world: &World) {
         session.set("coscan.share_fragments", share).unwrap();
         session.set("coscan.state_cache", "0").unwrap();
         for sql in QUERIES {
-            // Sums that leave their type are DataFusion's to refuse.
+            // DataFusion decides whether sums that overflow their type are refused.
             let Ok(expected) = tried(&plain, sql).await else {
                 continue;
             };
@@ -216,7 +216,7 @@ async fn tried(
     Ok(plain_rows(plain, sql).await)
 }
 
-/// What is kept is counted as it is kept.
+/// Kept arrays are counted by the bytes that they take.
 #[tokio::test]
 async fn kept_bytes_are_those_of_the_values() {
     let folder = tempfile::tempdir().unwrap();
@@ -242,6 +242,6 @@ async fn kept_bytes_are_those_of_the_values() {
     let (small, wide) = (kept("small").await, kept("wide").await);
     let rows_max = rows_max as u64;
     assert!((rows_max..2 * rows_max).contains(&small), "{small}");
-    // Batches that are shorter than others have room for as many values.
+    // A batch that is shorter than others has room for as many values as they have.
     assert!((8 * rows_max..12 * rows_max).contains(&wide), "{wide}");
 }

@@ -1,6 +1,6 @@
 //! Promised: a table on S3 is registered by its URL with the credentials of the environment,
-//! scanned cooperatively, shared between queries, seen anew when an object changes; what is not
-//! there or not allowed is an error that names the URL.
+//! scanned cooperatively, shared between queries, and read anew when an object changes. A missing
+//! or forbidden object is an error that names the URL.
 
 use std::fs;
 use std::path::Path;
@@ -32,8 +32,8 @@ fn write(path: &Path, from: i64) {
     common::write(path, schema, &[batch.expect("a batch")], 3000);
 }
 
-/// Set for the process that does the work: it finds the server by the variables that the AWS tools
-/// know.
+/// Set for the child process that does the work: it finds the server by the variables that the AWS
+/// tools use.
 const BUCKET: &str = "COSCAN_TEST_BUCKET";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -43,7 +43,7 @@ async fn a_table_on_s3_end_to_end() {
     }
     let package = concat!(env!("CARGO_MANIFEST_DIR"), "/../storage/tests/s3-server");
     let server = S3Server::start(package.as_ref(), &std::env::temp_dir());
-    // The environment of a process cannot be changed safely while it runs; another one is given it
+    // The environment of a running process cannot be changed safely, so a child process gets it
     // from the start.
     let again = Command::new(std::env::current_exe().expect("this program"))
         .args([
@@ -96,7 +96,7 @@ async fn on_s3(bucket: &Path) {
     for (sql, found) in queries.iter().zip([a, b, c, d]) {
         assert_eq!(found, plain_rows(&local, sql).await, "{sql}");
     }
-    // Four queries, one read: the files' bytes once, and their footers.
+    // Four queries, one read: each file's bytes once, and the footers.
     let bytes: u64 = ["0.parquet", "1.parquet"]
         .iter()
         .map(|name| fs::metadata(folder.join(name)).expect("there").len())
@@ -111,14 +111,14 @@ async fn on_s3(bucket: &Path) {
         devices.iter().any(|name| name.contains("s3://bucket")),
         "{devices:?}"
     );
-    // An object is replaced, one is added, one goes.
+    // One object is replaced, one is added, one is removed.
     write(&folder.join("1.parquet"), 90_000);
     write(&folder.join("2.parquet"), 300_000);
     let sql = "SELECT count(*), min(k), max(k), count(s) FROM t";
     assert_eq!(rows(&session, sql).await, ["90000|0|329999|90000"]);
     fs::remove_file(folder.join("0.parquet")).expect("removed");
     assert_eq!(rows(&session, sql).await, ["60000|90000|329999|60000"]);
-    // What is not there, and a bucket that is not.
+    // A missing object, and a missing bucket.
     for url in ["s3://bucket/nothing/", "s3://another/table/"] {
         let error = session.register("u", url).await.expect_err(url);
         assert!(error.to_string().contains(url), "{error}");

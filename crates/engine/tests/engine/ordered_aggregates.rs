@@ -1,7 +1,7 @@
-//! Promised: GROUP BY what a table is sorted by is done in its order, without a hash table,
-//! whatever order its chunks come in, and gives plain DataFusion's rows: under every policy, with
-//! groups over many chunks and files, with NULL, with chunks that are pruned or have no row left,
-//! and where the order turns out not to be there. An order that was declared and is false is an
+//! Promised: GROUP BY the columns that a table is sorted by is done in that order, without a hash
+//! table, whatever order its chunks arrive in, and gives plain DataFusion's rows: under every
+//! policy, with groups over many chunks and files, with NULL, with chunks that are pruned or have
+//! no row left, and where the order turns out to be missing. A false declaration of an order is an
 //! error that says where.
 
 use std::path::{Path, PathBuf};
@@ -107,7 +107,7 @@ fn config() -> EngineConfig {
     }
 }
 
-/// A session that does everything itself.
+/// A session that shares no work with other queries.
 async fn alone(path: &Path) -> Session {
     let session = common::session(config(), &[("t", path)]).await;
     set_alone(&session);
@@ -120,7 +120,7 @@ fn set_alone(session: &Session) {
     }
 }
 
-/// What EXPLAIN ANALYZE shows of the ordered aggregate, summed over partitions.
+/// A metric that EXPLAIN ANALYZE shows of the ordered aggregate, summed over partitions.
 async fn shown(session: &Session, sql: &str, name: &str) -> u64 {
     let plan = rows_in_order(session, &format!("EXPLAIN ANALYZE {sql}")).await;
     let line = plan.iter().flat_map(|row| row.lines());
@@ -163,7 +163,7 @@ const QUERIES: [&str; 14] = [
 #[tokio::test(flavor = "multi_thread")]
 async fn rows_are_plain_datafusion_s_under_every_policy() {
     let table = Table::new();
-    // Out of the order of their names; groups that begin in one file end in the next.
+    // The files are not in the order of their names; groups that begin in one file end in the next.
     let mut all = ascending(0, 2400);
     let (a, b) = (all.len() / 3 + 1, all.len() * 2 / 3 + 2);
     write(&table.file("2.parquet"), &all[..a], 512);
@@ -229,14 +229,14 @@ async fn it_is_taken_where_the_key_has_many_values_and_stands_in_sequence() {
     let session = alone(&few.path()).await;
     assert!(!is_ordered(&session, sql).await);
 
-    // One row group is in sequence by every column, and its rows are in no order.
+    // A single row group is always in sequence by every column, but its rows are in no order.
     let one = Table::new();
     let keys: Vec<Option<i64>> = (0..20_000).map(|n| Some(n * 7919 % 20_000)).collect();
     write(&one.file("0.parquet"), &keys, 20_000);
     let session = alone(&one.path()).await;
     assert!(!is_ordered(&session, sql).await);
 
-    // Not compressed, each row takes a bit.
+    // Uncompressed, each row takes a bit.
     let yes_or_no = Table::new();
     let keys: BooleanArray = (0..20_000).map(|n| Some(n > 11_000)).collect();
     let values = Int64Array::from_iter_values(0..20_000);
@@ -312,7 +312,8 @@ async fn what_stands_above_gets_its_rows_divided_and_sorted() {
 #[tokio::test(flavor = "multi_thread")]
 async fn groups_may_be_as_long_as_many_chunks() {
     let table = Table::new();
-    // Between groups of a row or two, one of 9,000 rows, over files too, and one of NULL.
+    // Between groups of one or two rows: one group of 9,000 rows, over several files, and one of
+    // NULL.
     let mut keys: Vec<Option<i64>> = vec![None; 3000];
     keys.extend((0..4000).map(Some));
     keys.extend(std::iter::repeat_n(Some(4000), 9000));
@@ -362,7 +363,8 @@ async fn tables_that_descend_are_in_order_too() {
 #[tokio::test(flavor = "multi_thread")]
 async fn rows_that_are_mixed_within_chunks_go_by_hash() {
     let table = Table::new();
-    // Row groups stand in sequence, their rows do not: in some from the first, in others late.
+    // Row groups are in sequence, but their rows are not: in some from the first on, in others
+    // late.
     let mut keys = ascending(0, 4000);
     for (at, group) in keys.chunks_mut(500).enumerate() {
         match at % 3 {
@@ -411,7 +413,7 @@ async fn a_declared_order_that_is_false_is_an_error_that_says_where() {
         let stream = session.sql(sql).await.unwrap();
         common::collect(stream).await.unwrap_err().to_string()
     };
-    // Between row groups, as their bounds say.
+    // The order is false between row groups, as their bounds show.
     let table = Table::new();
     let mut keys = ascending(0, 1000);
     let end = keys.len();
@@ -421,7 +423,7 @@ async fn a_declared_order_that_is_false_is_an_error_that_says_where() {
     assert!(error.contains("0.parquet: row group"), "{error}");
     assert!(error.contains("order of k that was declared"), "{error}");
 
-    // Within a row group.
+    // The order is false within a row group.
     let table = Table::new();
     let mut keys = ascending(0, 1000);
     keys.swap(1200, 1205);
@@ -430,13 +432,13 @@ async fn a_declared_order_that_is_false_is_an_error_that_says_where() {
     assert!(error.contains("0.parquet: row group"), "{error}");
     assert!(error.contains("order of k that was declared"), "{error}");
 
-    // As the file itself says.
+    // The file itself declares the false order.
     let table = Table::new();
     write_sorted(&table.file("0.parquet"), &batch(&keys), 500);
     let error = failed(&table, None).await;
     assert!(error.contains("order of k that was declared"), "{error}");
 
-    // What is true is believed, and done in any order of chunks.
+    // A true declaration is believed, and chunks are taken in any order.
     let table = Table::new();
     write(&table.file("0.parquet"), &ascending(0, 3000), 500);
     let session = common::session(config(), &[]).await;
@@ -453,8 +455,8 @@ async fn a_declared_order_that_is_false_is_an_error_that_says_where() {
     }
 }
 
-/// The rows of `batch`, written by a writer that says of each row group that it is sorted by its
-/// first column.
+/// Writes the rows of `batch` with a writer that declares each row group to be sorted by its first
+/// column.
 fn write_sorted(path: &Path, batch: &RecordBatch, group_rows: usize) {
     let properties = WriterProperties::builder()
         .set_max_row_group_row_count(Some(group_rows))
@@ -490,7 +492,7 @@ async fn row_groups_that_are_sorted_each_by_itself_are_no_lie() {
         );
     }
 
-    // In sequence they are believed.
+    // Row groups in sequence are believed.
     let table = Table::new();
     write_sorted(&table.file("0.parquet"), &batch(&ascending(0, 3000)), 500);
     let session = alone(&table.path()).await;
@@ -571,7 +573,7 @@ async fn who_needs_an_order_does_not_get_the_groups_of_who_does_not() {
         table.path().display()
     );
     rows(&session, &declare).await;
-    // What is in memory comes first.
+    // Chunks that are in memory come first.
     rows(&session, "SELECT max(k), sum(v) FROM t WHERE k > 4000").await;
     let grouped = "SELECT k, sum(v) AS total FROM t GROUP BY k";
     let in_any = format!("SELECT count(*), sum(total) FROM ({grouped})");
@@ -652,7 +654,7 @@ async fn queries_that_run_at_once_share_what_they_can() {
     }
 }
 
-/// A sorted table in files and row groups of random sizes, perhaps not sorted within.
+/// A sorted table in files and row groups of random sizes; rows within may be unsorted.
 #[derive(Clone, Debug)]
 struct Random {
     steps: Vec<i64>,

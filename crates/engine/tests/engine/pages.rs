@@ -1,6 +1,6 @@
 //! Promised: a row group that is cut into chunks is pruned chunk by chunk, as far as its page index
-//! tells, for several ranges at once and also while a dynamic filter narrows; proofs hold per
-//! chunk; files without a page index, with nulls in runs, and with pages that do not end where the
+//! allows, for several ranges at once and also while a dynamic filter narrows. Proofs hold per
+//! chunk. Files without a page index, with nulls in runs, and with pages that do not end where the
 //! chunks do give plain DataFusion's rows. (Random queries: `predicates.rs`.)
 
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::predicates::metric;
 
 const ROWS: i64 = 100_000;
 
-/// One row group. k ascends; n ascends and is null in runs of 5000; x is random; s is as k, with
+/// One row group. k ascends; n ascends and is null in runs of 5000; x is random; s is like k, with
 /// pages of other sizes.
 fn write(path: &Path, statistics: EnabledStatistics, offset_index: bool) {
     let schema = common::schema(vec![
@@ -113,7 +113,7 @@ async fn chunks_of_one_row_group_are_pruned_by_its_page_index() {
     let (all, none) = chunks(&session, "SELECT sum(x) FROM t").await;
     assert!(all >= 40 && none == 0, "{all} chunks");
     // The share of the row group that each query wants, in percent, and in how many ranges. A range
-    // costs up to two chunks more, for those into which pages reach that are not its own.
+    // costs up to two more chunks: neighbours into which the range's pages reach.
     let shares = [
         (1, 1),
         (2, 3),
@@ -134,14 +134,13 @@ async fn chunks_of_one_row_group_are_pruned_by_its_page_index() {
         assert_eq!(wanted + pruned, all, "{sql}");
         assert!((1..=most).contains(&wanted), "{wanted} of {all}: {sql}");
     }
-    // Runs of nulls: half of the chunks hold nothing but nulls, but for those across the runs'
-    // ends.
+    // n is null in runs: half of the chunks hold only nulls, except those at the ends of the runs.
     let (wanted, _) = chunks(&session, "SELECT sum(x) FROM t WHERE n >= 0").await;
     assert!(
         (all / 2..=all / 2 + 20).contains(&wanted),
         "{wanted} of {all}"
     );
-    // No index, no pruning inside the row group.
+    // Without a page index nothing inside the row group is pruned.
     let (_folder, session) = table(EnabledStatistics::Chunk, true).await;
     let (wanted, pruned) = chunks(&session, QUERIES[0]).await;
     assert!(wanted >= 40 && pruned == 0, "{wanted} of {pruned}");
@@ -150,8 +149,8 @@ async fn chunks_of_one_row_group_are_pruned_by_its_page_index() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_conjunct_is_proved_for_the_chunks_inside_a_range() {
     let (_folder, session) = table(EnabledStatistics::Page, true).await;
-    // Only the chunks at the range's two ends read k at all: those it ends in, and those into which
-    // a page of these reaches.
+    // Only chunks at the two ends of the range read k: those in which it begins or ends, and those
+    // into which a page of these reaches.
     let sql = "SELECT count(*), sum(x) FROM t WHERE k >= 20500 AND k < 70500";
     assert_eq!(
         rows(
@@ -173,8 +172,8 @@ async fn a_conjunct_is_proved_for_the_chunks_inside_a_range() {
     let (x, k) = (resident("x").await, resident("k").await);
     assert!(x >= 20, "{x} chunks with x");
     assert!((1..=4).contains(&k), "{k} chunks with k");
-    // A column with nulls proves nothing where the nulls are, and where their pages reach into the
-    // chunk.
+    // A column with nulls proves nothing for chunks with nulls, and for chunks into which pages
+    // with nulls reach.
     let sql = "SELECT count(*) FROM t WHERE n >= 0";
     assert_eq!(rows(&session, sql).await, ["50000"]);
 }
@@ -199,7 +198,7 @@ async fn a_dynamic_filter_withdraws_chunks_of_a_row_group() {
     )
     .await;
     // The first chunks fill the heap with the smallest keys, or with larger ones that still exclude
-    // what is larger.
+    // all larger keys.
     let withdrawn = metric(&session, sql, "chunks_withdrawn").await;
     assert!(withdrawn > all / 4, "{withdrawn} of {all}");
     let stream = session.sql(sql).await.expect("planned");

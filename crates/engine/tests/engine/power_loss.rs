@@ -1,6 +1,6 @@
-//! Promised: when power fails, at whatever step and whatever was not synced then is lost, an index
-//! is the old one or the new one, what a statement reported done is done, and rows are right. The
-//! same holds for a process that is killed, and for two of them on one folder.
+//! Promised: when power fails, at whatever step and whatever unsynced data is then lost, an index
+//! is the old one or the new one, a statement that was reported done is done, and rows are right.
+//! The same holds for a process that is killed, and for two such processes on one folder.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -21,7 +21,7 @@ use tempfile::TempDir;
 use crate::common::{self, plain, plain_rows, rows};
 use crate::indexes::{Layout, batch, run, write};
 
-/// What becomes of names that were not synced: contents that were not are lost in any case.
+/// What happens to names that were not synced; contents that were not synced are lost in any case.
 #[derive(Clone, Copy, Debug)]
 enum Names {
     Lost,
@@ -32,17 +32,17 @@ enum Names {
 enum Change {
     Made(PathBuf),
     FolderMade(PathBuf),
-    /// From, to, and a copy of what was there.
+    /// From, to, and a copy of the file that was at the target.
     Renamed(PathBuf, PathBuf, Option<PathBuf>),
-    /// The name, and a copy.
+    /// The name, and a copy of the file.
     Removed(PathBuf, PathBuf),
 }
 
-/// A disk that forgets what was not synced.
+/// A disk that forgets everything that was not synced.
 #[derive(Debug)]
 struct Forgetful {
     state: Mutex<State>,
-    /// Where copies are.
+    /// The folder of the copies.
     attic: TempDir,
 }
 
@@ -52,7 +52,7 @@ struct State {
     left: Option<usize>,
     calls: usize,
     changes: Vec<Change>,
-    /// Bytes that are synced, by inode, of files that were made here.
+    /// How many bytes of each file made here are synced, by inode.
     synced: HashMap<u64, u64>,
 }
 
@@ -76,7 +76,7 @@ impl Forgetful {
         })
     }
 
-    /// A call is made, unless power has failed.
+    /// Counts a call, unless power has failed.
     fn call(&self) -> io::Result<parking_lot::MutexGuard<'_, State>> {
         let mut state = self.state.lock();
         match &mut state.left {
@@ -98,7 +98,7 @@ impl Forgetful {
         copy
     }
 
-    /// Power fails now; afterwards the folder is what a new process finds.
+    /// Power fails now; afterwards the folder is in the state that a new process finds.
     fn lose(&self, folder: &Path, names: Names) {
         let mut state = self.state.lock();
         state.left = Some(0);
@@ -233,8 +233,8 @@ fn add(folder: &Path, name: &str, seed: u64) {
     write(&folder.join("t").join(name), &[rows], Layout::Aligned);
 }
 
-/// One statement during which power fails after so many calls. Whether it failed before the
-/// statement had ended.
+/// Runs one statement during which power fails after `after` calls. Returns whether it failed
+/// before the statement had ended.
 async fn one_loss(statement: &str, after: usize, names: Names) -> bool {
     let context = format!("{statement}, power fails after {after}, names {names:?}");
     let folder = tempfile::tempdir().unwrap();
@@ -259,7 +259,7 @@ async fn one_loss(statement: &str, after: usize, names: Names) -> bool {
     let session = session_on(Arc::clone(&disk), folder.path()).await;
     let outcome = run(&session, statement).await;
     let failed = disk.has_failed();
-    // What goes on behind the statement's back meets a dead disk.
+    // Work that continues after the statement meets a dead disk.
     disk.lose(folder.path(), names);
     if outcome.is_ok() {
         old = new;
@@ -300,7 +300,7 @@ async fn power_may_fail_at_any_step() {
 /// The folder that a child works in.
 const FOLDER: &str = "COSCAN_TEST_KILLED_FOLDER";
 
-/// What is killed.
+/// The process that is killed.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "a child of another test"]
 async fn a_child_that_works_until_it_is_killed() {
@@ -317,7 +317,7 @@ async fn a_child_that_works_until_it_is_killed() {
             "DROP INDEX IF EXISTS i",
             "CREATE INDEX IF NOT EXISTS i ON t (k)",
         ] {
-            // Another process may have dropped or built it.
+            // Another process may have dropped or built the index.
             let _ = run(&session, statement).await;
             let options = RewriteOptions {
                 replace: true,
@@ -351,7 +351,7 @@ async fn kill_and_look(rounds: u64, children: usize) {
     let table = folder.path().join("t").join("");
     let mut random = StdRng::seed_from_u64(7);
     let expected = plain_rows(&plain(&[("t", &table)]).await, QUERY).await;
-    // The child's copy of the file has the same rows, once.
+    // With the child's copy of the file in the table, every row is there twice.
     let twice: Vec<String> = expected
         .iter()
         .flat_map(|row| [row.clone(), row.clone()])
@@ -381,7 +381,7 @@ async fn kill_and_look(rounds: u64, children: usize) {
             let after = rows(&session, "SELECT state FROM coscan.indexes").await;
             assert_eq!(after, states, "round {round}: broken");
         }
-        // The next process finds nothing in its way.
+        // Nothing stands in the way of the next process.
         run(&session, "CREATE INDEX IF NOT EXISTS i ON t (k)")
             .await
             .unwrap();

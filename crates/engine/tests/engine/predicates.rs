@@ -1,6 +1,6 @@
 //! Promised: whatever the predicate and the projection, over files with nulls, NaN, missing columns
-//! and columns in another order or type, a cooperative scan gives plain DataFusion's rows;
-//! conjuncts that statistics prove are not even read.
+//! and columns in another order or type, a cooperative scan gives plain DataFusion's rows.
+//! Conjuncts that statistics prove are not even read.
 
 use crate::common;
 use std::path::Path;
@@ -21,7 +21,7 @@ use rand::{Rng, SeedableRng};
 const SEEDS: u64 = 12;
 const QUERIES_PER_SEED: usize = 40;
 
-/// The table that the files are parts of.
+/// The declaration of the table that the files belong to.
 const TABLE: &str =
     "(k BIGINT, a INT, b BIGINT, f DOUBLE, s VARCHAR, d DATE, m DECIMAL(12, 2), o BOOLEAN)";
 
@@ -44,7 +44,7 @@ fn file(random: &mut StdRng, path: &Path, first_key: i64) -> i64 {
         })
         .collect();
     let base = random.random_range(-50..50);
-    // Values that drift and nulls that come in runs, so that the pages of a row group differ.
+    // Values drift and nulls come in runs, so that the pages of a row group differ.
     let drift = random.random_range(0..3) * 30;
     let runs = random.random_range(30..300);
     let is_null = move |row: i32, random: &mut StdRng| match runs % 2 {
@@ -112,7 +112,7 @@ fn file(random: &mut StdRng, path: &Path, first_key: i64) -> i64 {
     if random.random_bool(0.5) {
         columns.push(("b", Arc::new(Int64Array::from(wide))));
     } else {
-        // Narrower in the file than in the table: must be cast.
+        // The column is narrower in the file than in the table and must be cast.
         let narrow = wide.iter().map(|v| i32::try_from(*v).expect("small"));
         columns.push(("b", Arc::new(Int32Array::from_iter_values(narrow))));
     }
@@ -135,7 +135,7 @@ fn file(random: &mut StdRng, path: &Path, first_key: i64) -> i64 {
     key
 }
 
-/// Row groups, pages and indexes of any kind.
+/// Writer properties with any row groups, pages and indexes.
 fn properties(random: &mut StdRng) -> WriterProperties {
     let statistics = [
         EnabledStatistics::Page,
@@ -313,7 +313,7 @@ fn clustered(path: &Path) {
     common::write(path, schema, &[batch], 10_000);
 }
 
-/// A number that EXPLAIN ANALYZE shows of the scan.
+/// A metric that EXPLAIN ANALYZE shows of the scan.
 pub(crate) async fn metric(session: &Session, sql: &str, name: &str) -> u64 {
     let text = rows_of_explain(session, sql).await;
     let key = format!("{name}=");
@@ -338,7 +338,7 @@ pub(crate) async fn metric(session: &Session, sql: &str, name: &str) -> u64 {
 }
 
 pub(crate) async fn rows_of_explain(session: &Session, sql: &str) -> String {
-    // Where the result is kept there is nothing to see.
+    // With a kept result the plan would show no work.
     session.set("coscan.state_cache", "0").expect("a setting");
     common::rows_in_order(session, &format!("EXPLAIN ANALYZE {sql}"))
         .await
@@ -362,11 +362,11 @@ async fn a_range_on_the_clustering_key_costs_at_its_ends_only() {
     )
     .await;
     assert!(all >= 10, "{all} chunks");
-    // Proved for every chunk: nothing is read.
+    // The predicate is proved for every chunk: nothing is read.
     let sql = "SELECT count(*) FROM t WHERE k >= 0";
     assert_eq!(rows(&session, sql).await, ["100000"]);
     assert_eq!(metric(&session, sql, "bytes_read").await, 0);
-    // Half of the table, cut inside a row group: k is read of one row group, x of five and a half.
+    // Half of the table, cut inside a row group: k is read in one row group, x in five and a half.
     let sql = "SELECT count(*), sum(x) FROM t WHERE k >= 45000";
     let pruned = metric(&session, sql, "chunks_pruned").await;
     assert!(pruned > 0, "nothing pruned");

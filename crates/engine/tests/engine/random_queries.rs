@@ -1,6 +1,6 @@
 //! Promised: whatever the table's pages, the predicate, the access path, policy, trigger, memory,
 //! order and limit, a query by an index gives plain DataFusion's rows, each once, in order where an
-//! order was asked for. What fails is shrunk to the settings and queries that matter.
+//! order was asked for. A failing case is shrunk to the settings and queries that matter.
 
 use coscan::EngineConfig;
 use proptest::prelude::*;
@@ -9,7 +9,7 @@ use proptest::sample::select;
 use crate::common::{self, plain, plain_rows_in_order, rows_in_order};
 use crate::indexes::{PATHS, indexed, table};
 
-/// A table, an engine, and what it is asked.
+/// A table, an engine, and the queries.
 #[derive(Clone, Debug)]
 struct World {
     table: u64,
@@ -161,8 +161,8 @@ async fn ask(world: &World) {
     }
 }
 
-/// Rows come in the order that was asked for, and with a limit they are the first ones; those of
-/// one key are in any order.
+/// Rows come in the order that was asked for; with a limit they are the first ones. Rows with the
+/// same key may come in any order.
 fn check_order(found: &[String], in_order: &[String], columns: &str, order: &str, context: &str) {
     let Some(column) = order.split_whitespace().nth(2) else {
         return;

@@ -1,4 +1,4 @@
-//! Promised: pages that a scan by an index reads by themselves take little of the memory, by every
+//! Promised: pages that an index scan reads by themselves take little of the memory, under every
 //! access path, however large they are.
 
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::indexes::run;
 const ROWS: i64 = 100_000;
 const MEMORY: u64 = 16 << 20;
 
-/// Eight columns that do not compress, 6.4 MB; `k` is everywhere in the table.
+/// Eight columns that do not compress, 6.4 MB; the values of `k` are scattered over the table.
 fn write(path: &Path, page_rows: usize) {
     let column = |factor: i64| -> ArrayRef {
         let mixed = move |n: i64| (n * 7_919 + factor).wrapping_mul(0x5851_f42d_4c95_7f2d) >> 3;
@@ -50,7 +50,7 @@ async fn pages_on_their_way_are_few_beside_memory() {
         let session = common::session(small, &[("t", &path)]).await;
         let plain = plain(&[("t", &path)]).await;
         run(&session, "CREATE INDEX i ON t (k)").await.unwrap();
-        // Row by row it takes a request each.
+        // Access path `index` takes a request per row, so it reads fewer rows.
         for (access_path, keys) in [
             ("sort", ROWS / 2),
             ("index", ROWS / 200),
@@ -72,8 +72,8 @@ async fn pages_on_their_way_are_few_beside_memory() {
             };
             assert!(found == expected, "{access_path}, {page_rows}");
             assert!(most > 0, "{access_path}, {page_rows}: no pages were read");
-            // An eighth, or a job for each of the four streams if that is more, and what reads of
-            // whole sectors bring besides.
+            // An eighth of the memory, or one job for each of the four streams if that is more,
+            // plus the rest of the sectors that are read.
             assert!(most <= MEMORY / 4, "{access_path}, {page_rows}: {most}");
         }
         memory_comes_back(&session).await;

@@ -1,7 +1,7 @@
-//! Promised: a file that is written over in the middle of a scan fails the queries that still need
-//! it, with an error that names it; one that is replaced by a rename, so that the old file still
-//! can be read, gives the rows of the version that was planned, all of them. Queries that need
-//! other files of the table are not harmed, and the next query sees the new version.
+//! Promised: a file that is overwritten in the middle of a scan makes the queries fail that still
+//! need it, with an error that names it. A file that is replaced by a rename, so that the old file
+//! can still be read, gives all rows of the version that was planned. Queries that need other files
+//! of the table are not harmed, and the next query sees the new version.
 
 use std::fs;
 use std::path::Path;
@@ -37,8 +37,8 @@ fn write(path: &Path, from: i64) {
     common::write(path, schema, &[batch.expect("a batch")], 500);
 }
 
-/// An engine that leaves tables as small as these to DataFusion's reader, which reads a row group
-/// when it gets to it.
+/// An engine that leaves tables of this size to DataFusion's reader, which reads a row group only
+/// when it needs it.
 fn small_tables() -> EngineConfig {
     EngineConfig {
         small_table_bytes: EngineConfig::default().small_table_bytes,
@@ -48,7 +48,7 @@ fn small_tables() -> EngineConfig {
     }
 }
 
-/// Reads a small table of which one file is replaced after the first rows.
+/// Reads a small table, of which one file is replaced after the first rows.
 async fn small_and_replaced(session: &Session, name: &str, replace: impl AsyncFnOnce()) {
     let sql = "SELECT k, x FROM t";
     assert!(
@@ -146,17 +146,17 @@ async fn replaced_in_the_middle(policy: Policy, model: StorageModel, how: How) {
     write(&folder.path().join("b.parquet"), 1_000_000);
     let aside = tempfile::tempdir().expect("a folder");
     let new = aside.path().join("new.parquet");
-    // Longer than the coarsest file system clock we know of: DataFusion's caches know versions by
-    // size and time only.
+    // Longer than a tick of the coarsest file system clock that is known: DataFusion's caches tell
+    // versions apart only by size and time.
     tokio::time::sleep(std::time::Duration::from_millis(12)).await;
     write(&new, 2_000_000);
     let slow = EngineConfig {
         policy,
         model,
-        // Some seconds for each file.
+        // Each file takes some seconds.
         bandwidth: Some(50_000),
         chunk_bytes: 16 << 10,
-        // A batch is a part of a chunk, so that the first comes long before the last.
+        // A batch is a part of a chunk, so that the first batch comes long before the last.
         batch_rows: 512,
         ..config()
     };
@@ -166,7 +166,7 @@ async fn replaced_in_the_middle(policy: Policy, model: StorageModel, how: How) {
     assert!(first.num_rows() > 0);
     let spared = session.sql("SELECT count(*), count(x) FROM t WHERE k >= 1000000");
     let spared = tokio::spawn(collect(spared.await.expect("planned")));
-    // The scan is in the middle of both files.
+    // The scan is in the middle of both files now.
     match how {
         How::Renamed => fs::rename(&new, folder.path().join("a.parquet")).expect("renamed"),
         How::Overwritten => {
@@ -184,7 +184,7 @@ async fn replaced_in_the_middle(policy: Policy, model: StorageModel, how: How) {
     let about = format!("{policy:?} {model:?} {how:?}");
     match (how, outcome) {
         (How::Renamed, Ok(rows)) => assert_eq!(i64::try_from(rows), Ok(2 * ROWS), "{about}"),
-        // Also when the old file had been closed meanwhile.
+        // This also holds if the old file had been closed in the meantime.
         (_, Err(error)) => assert!(
             matches!(storage_error(&error), Some(StorageError::Replaced { file }) if file.ends_with("a.parquet"))
                 && error.to_string().contains("a.parquet"),

@@ -1,5 +1,5 @@
-//! Promised: a file that another one took the place of is another version, whatever kept its size
-//! and modification time (`cp -p`, `rsync -t`, `mv`): counts, bounds, rows and indexes are the new
+//! Promised: a file that replaces another one is another version, even if a tool keeps its size and
+//! modification time (`cp -p`, `rsync -t`, `mv`): counts, bounds, rows and indexes are the new
 //! file's, in every session that knew the old one.
 
 use std::fs::{self, File};
@@ -16,7 +16,7 @@ use parquet::file::properties::WriterProperties;
 use crate::common::{self, rows};
 use crate::indexes::run;
 
-/// A file of these numbers, with so much ballast in its footer.
+/// A file of these numbers, with this many bytes of ballast in its footer.
 fn file_of(numbers: std::ops::Range<i64>, ballast: usize) -> Vec<u8> {
     let column: ArrayRef = Arc::new(Int64Array::from_iter_values(numbers));
     let batch = RecordBatch::try_from_iter([("v", column)]).unwrap();
@@ -30,7 +30,7 @@ fn file_of(numbers: std::ops::Range<i64>, ballast: usize) -> Vec<u8> {
     writer.into_inner().unwrap()
 }
 
-/// Two files of one size.
+/// Two files of the same size.
 fn twins() -> (Vec<u8>, Vec<u8>) {
     let old = file_of(0..100, 2000);
     let twin = (0..4000).map(|ballast| file_of(1000..1090, ballast));
@@ -38,7 +38,7 @@ fn twins() -> (Vec<u8>, Vec<u8>) {
     (old, twin.unwrap())
 }
 
-/// Puts the bytes in the file's place, with its times.
+/// Replaces the file by these bytes, with the given times.
 fn replace(path: &Path, bytes: &[u8], by_rename: bool, time: SystemTime) {
     let other = path.with_extension("other");
     let written = if by_rename { other.as_path() } else { path };

@@ -1,6 +1,6 @@
 //! Promised: limits and orders hold, a dropped query leaves nothing behind, settings are the
-//! session's own and refuse nonsense, small tables are planned as DataFusion does, system tables
-//! show what runs.
+//! session's own and refuse invalid values, small tables are planned as DataFusion plans them,
+//! system tables show what runs.
 
 use crate::common;
 use std::path::Path;
@@ -18,7 +18,7 @@ use futures::StreamExt;
 
 const ROWS: i64 = 60_000;
 
-/// Keys ascending over two files, a few row groups each.
+/// Keys ascending over two files, with a few row groups each.
 fn write(folder: &Path) {
     let schema = common::schema(vec![
         Field::new("k", DataType::Int64, false),
@@ -110,7 +110,7 @@ async fn a_declared_order_is_delivered() {
     assert_eq!(rows_in_order(&session, sql).await, expected);
     let top = rows_in_order(&session, "SELECT k FROM t ORDER BY k LIMIT 3").await;
     assert_eq!(top, ["0", "1", "2"]);
-    // An order that nobody counts on would keep scans from sharing.
+    // An order that no operator relies on would keep scans from sharing.
     for sql in [
         "SELECT count(s), max(k) FROM t WHERE k % 7 <> 1",
         "SELECT k, s FROM t WHERE k < 500",
@@ -119,7 +119,7 @@ async fn a_declared_order_is_delivered() {
         let plan = session.explain(sql).await.expect("a plan");
         assert!(!plan.contains("delivery=ordered"), "{sql}: {plan}");
     }
-    // Which rows a limit takes depends on it, whatever is done with them.
+    // The order decides which rows a limit takes, whatever is done with them afterwards.
     for (limit, sum) in [("LIMIT 3", "3"), ("LIMIT 3 OFFSET 2", "9")] {
         let sql = format!("SELECT sum(k) FROM (SELECT k FROM t ORDER BY k {limit})");
         assert_eq!(rows(&session, &sql).await, [sum], "{sql}");
@@ -189,7 +189,7 @@ async fn a_dropped_query_ends_its_scan_and_system_tables_show_it_while_it_runs()
         );
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    // Before the first batch, and in the middle of a join.
+    // Dropped before the first batch, and in the middle of a join.
     drop(
         session
             .sql("SELECT count(*) FROM t a JOIN t b USING (s)")
@@ -349,7 +349,7 @@ async fn a_plan_runs_again_and_says_so_when_it_cannot() {
         .expect("a second beside it");
     assert!(error.to_string().contains("reset_plan_states"), "{error}");
     drop(first);
-    // One partition after the other: together all rows, each once.
+    // Partitions are read one after the other: together they give all rows, each once.
     let mut rows = 0;
     for partition in 0..plan.output_partitioning().partition_count() {
         let mut stream = plan.execute(partition, context.task_ctx()).expect("opened");
@@ -407,8 +407,8 @@ async fn the_memory_limit_moves_while_queries_run() {
         );
     }
     assert_eq!(session.engine().memory().limit(), 12 << 20);
-    // Sorts hold memory and scans run while the limit falls and rises. Scans do not mind; a sort
-    // may spill, or be refused where it cannot (in its last merge), and then says so.
+    // Sorts hold memory and scans run while the limit falls and rises. Scans are not affected. A
+    // sort may spill, or be refused where it cannot spill (in its last merge), and then says so.
     let sorts = async {
         for _ in 0..3 {
             let stream = other.sql(sorted).await.expect("planned");
@@ -438,7 +438,7 @@ async fn the_memory_limit_moves_while_queries_run() {
         metrics.frame_bytes + metrics.decoded_bytes <= 16 << 20,
         "I3: {metrics:?}"
     );
-    // The least there can be is enough for small chunks.
+    // The smallest possible limit is enough for small chunks.
     set("1MiB").await;
     let some = rows(&other, "SELECT k FROM t WHERE k % 2 = 0").await;
     assert_eq!(i64::try_from(some.len()), Ok(ROWS / 2));

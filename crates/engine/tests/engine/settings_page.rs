@@ -1,5 +1,5 @@
-//! Promise: `docs/settings.md` says what the table of settings says, and each default there is the
-//! one that sessions have.
+//! Promised: `docs/settings.md` says what the table of settings says, and each default there is the
+//! default of sessions.
 //!
 //! To write the page after a change: `COSCAN_WRITE_PAGES=1 cargo test --release -p coscan --test
 //! engine -- settings_page`.
@@ -64,7 +64,7 @@ async fn defaults_are_those_that_sessions_have() {
     let session = Session::open().expect("an engine");
     for setting in SETTINGS {
         let name = setting.name;
-        // Of the memory budget, not a constant.
+        // The default follows from the memory budget; it is not a constant.
         if ["memory", "state_cache"].contains(&name) {
             continue;
         }

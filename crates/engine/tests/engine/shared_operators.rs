@@ -1,7 +1,7 @@
-//! Promised: a query that arrives while another does the same work takes what that gives, and the
-//! work is done once; yet every query gives plain DataFusion's rows, whoever else runs, is
-//! cancelled, fails or reads slowly, and whatever memory there is. What is not surely the same is
-//! never shared.
+//! Promised: a query that arrives while another one does the same work takes that query's output,
+//! and the work is done once. Yet every query gives plain DataFusion's rows, whichever other
+//! queries run, are cancelled, fail or read slowly, and whatever the memory. Work that is not
+//! provably the same is never shared.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -35,7 +35,7 @@ pub(crate) const REPORT: &str = "SELECT n_name, count(*), sum(l_extendedprice * 
 const WIDE: &str = "SELECT l_orderkey, l_linenumber, l_comment, o_comment, o_clerk FROM lineitem \
      JOIN orders ON l_orderkey = o_orderkey WHERE l_quantity > 3";
 
-/// An engine on which the first chunk comes when all queries of a test have begun.
+/// An engine on which the first chunk arrives after all queries of a test have begun.
 fn slow_start() -> EngineConfig {
     EngineConfig {
         latency: Duration::from_millis(300),
@@ -53,12 +53,12 @@ pub(crate) async fn tpch_sessions(count: usize, config: EngineConfig) -> Vec<Ses
     (0..count).map(|_| engine.session()).collect()
 }
 
-/// Those that share operators in flight, and keep nothing.
+/// Sessions that share operators in flight and keep nothing.
 async fn sessions(count: usize, config: EngineConfig) -> Vec<Session> {
     let sessions = tpch_sessions(count, config).await;
     for session in &sessions {
         session.set("coscan.share_operators", "on").unwrap();
-        // What is remembered of chunks would hide who worked.
+        // Remembered states of chunks would hide which query worked.
         session.set("coscan.state_cache", "0").unwrap();
     }
     sessions
@@ -68,7 +68,7 @@ pub(crate) fn metrics(session: &Session) -> EngineMetrics {
     session.engine().metrics()
 }
 
-/// Nothing is left of any run.
+/// Waits until nothing is left of any run.
 async fn all_is_over(session: &Session) {
     memory_comes_back(session).await;
     let left = async {
@@ -203,12 +203,12 @@ async fn what_is_not_surely_the_same_is_not_shared() {
         sessions[2].set(setting, value).unwrap();
         let asked = sessions.iter().map(|session| rows(session, stamp));
         join_all(asked).await;
-        // The two that are alike do share.
+        // The two queries that are alike share.
         assert_eq!(metrics(&sessions[0]).operators_joined, 1, "{setting}");
     }
 }
 
-/// A table of two columns: keys ascending, and the file that they are from.
+/// Writes a table of two columns: ascending keys, and a word that says which file a row is from.
 pub(crate) fn write(path: &Path, rows: i64, word: &str) {
     let schema = common::schema(vec![
         Field::new("k", DataType::Int64, false),
@@ -236,7 +236,8 @@ async fn another_version_of_a_file_is_another_table() {
     let other = session.engine().session();
     other.set("coscan.share_operators", "on").unwrap();
     let (first, second) = tokio::join!(collect(first), rows(&other, sql));
-    // The first either still reads what it was planned on or says that it has gone.
+    // The first query either still reads the files that it was planned on, or says that they are
+    // gone.
     if let Ok(rows) = first {
         assert!(rows.iter().all(|row| row.starts_with("old")), "{rows:?}");
     }
@@ -261,7 +262,7 @@ async fn the_switch_leaves_plans_as_they_are() {
                 .map(|line| line.trim_matches(['|', ' ']).to_owned());
             let lines = lines.map(|line| line.replace("physical_plan | ", ""));
             let lines = lines.filter(|line| line.contains("Exec") && !line.contains("SharedExec"));
-            // What the engine counts in names of dynamic filters differs.
+            // Names of dynamic filters contain numbers that the engine counts, which differ.
             lines
                 .map(|line| line.split(", ").next().unwrap().to_owned())
                 .collect()
@@ -269,7 +270,7 @@ async fn the_switch_leaves_plans_as_they_are() {
         assert_eq!(nodes(&shared), nodes(&without), "{shared}\n{without}");
         assert!(!without.contains("SharedExec"), "{without}");
     }
-    // Nothing of a scan alone is work above it, and cheap plans are left alone.
+    // A scan alone has no work above it to share, and cheap plans are left alone.
     for sql in [
         "SELECT * FROM lineitem",
         "SELECT k FROM lineitem WHERE l_tax > 0 LIMIT 3",
@@ -325,7 +326,7 @@ async fn a_host_that_goes_leaves_its_satellites_running() {
     let expected = plain_tpch(WIDE).await;
     let sessions = sessions(3, slow_start()).await;
     let mut host = sessions[0].sql(WIDE).await.unwrap();
-    // It has arrived when it was polled, whether or not there is a batch.
+    // The query has arrived once it was polled, whether or not there is a batch.
     let polled = tokio::time::timeout(Duration::from_millis(50), host.next()).await;
     assert!(polled.is_err(), "the first chunk takes longer");
     let others = tokio::spawn({
@@ -356,9 +357,9 @@ async fn a_host_that_fails_fails_the_others_with_its_cause() {
     write(&path, rows_all, "a word");
     let late = rows_all - 5;
     for sql in [
-        // Before anything was given: satellites try for themselves.
+        // The error comes before any output: satellites run the work themselves.
         format!("SELECT s, sum(7 / (k - {late})) FROM t GROUP BY s"),
-        // After the first batches.
+        // The error comes after the first batches.
         format!("SELECT a.k, 7 / (b.k - {late}) FROM t a JOIN t b ON a.k = b.k"),
     ] {
         let session = common::session(slow_start(), &[("t", &path)]).await;
@@ -383,7 +384,7 @@ async fn a_host_that_fails_fails_the_others_with_its_cause() {
         assert!(metrics.operators_joined >= 5, "{sql}: {metrics:?}");
         assert!(metrics.operators_failed > 0, "{sql}: {metrics:?}");
         all_is_over(&session).await;
-        // The engine is none the worse.
+        // The engine works as before.
         let again = rows(&session, "SELECT count(*) FROM t GROUP BY s").await;
         assert_eq!(again, [rows_all.to_string()]);
     }
@@ -395,14 +396,14 @@ async fn who_reads_slowly_holds_nobody_up_for_long_and_misses_nothing() {
     let sessions = sessions(
         4,
         EngineConfig {
-            // Little is retained.
+            // Little output is retained.
             memory_bytes: Some(48 << 20),
             ..slow_start()
         },
     )
     .await;
     for session in &sessions {
-        // Many batches: what is read ahead of the slow one must not be all.
+        // Many batches: those read ahead of the slow consumer must not be all of them.
         session
             .set("datafusion.execution.batch_size", "256")
             .unwrap();
@@ -438,12 +439,12 @@ async fn five_hundred_identical_queries_at_once() {
         assert_eq!(found, expected);
     }
     let metrics = metrics(&sessions[0]);
-    // Planning all of them may take longer than the query.
+    // Planning all queries may take longer than running one.
     assert!(metrics.operators_joined > 250, "{metrics:?}");
     all_is_over(&sessions[0]).await;
 }
 
-/// Queries of which many have parts in common.
+/// Queries, many of which have parts in common.
 fn mix() -> Vec<String> {
     let mut mix = vec![REPORT.to_owned(), WIDE.to_owned()];
     for limit in [1, 3, 1_000] {
@@ -488,7 +489,7 @@ fn lacks_memory(error: &DataFusionError) -> bool {
     matches!(error.find_root(), DataFusionError::ResourcesExhausted(_))
 }
 
-/// Sessions that ask what is in the mix, now and then going before the end or reading slowly.
+/// Sessions that ask queries of the mix; sometimes they stop before the end or read slowly.
 /// `refusals`: a query may be refused memory.
 async fn churn(
     config: EngineConfig,
@@ -512,7 +513,7 @@ async fn churn(
         tokio::spawn(async move {
             let mut draw = StdRng::seed_from_u64(seed * 1_000 + number as u64);
             for _ in 0..asked_each {
-                // A few are in fashion.
+                // A few queries are asked more often than others.
                 let fashion = draw.random_range(1..=mix.len());
                 let sql = mix[..fashion].choose(&mut draw).unwrap();
                 let mut rows = session.sql(sql).await.unwrap();
@@ -587,7 +588,7 @@ async fn queries_that_read_each_others_runs_crosswise_end() {
     let (a, b) = (join(&one, &other), join(&other, &one));
     let (expected_a, expected_b) = (plain_tpch(&a).await, plain_tpch(&b).await);
     for hash in ["true", "false"] {
-        // A run retains less than an aggregate gives.
+        // A run retains less than an aggregate outputs.
         let sessions = sessions(
             8,
             EngineConfig {

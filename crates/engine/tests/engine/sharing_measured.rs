@@ -1,6 +1,6 @@
 //! What do shared operators cost a query that is alone, and what do they save queries that are
-//! alike? Not a promise: a measurement, run by hand. It prints processor time, which other
-//! processes disturb less than the clock, and time on the clock.
+//! alike? Not a promise but a measurement, run by hand. It prints processor time, which other
+//! processes disturb less than elapsed time, and elapsed time.
 //!
 //! `COSCAN_MEASURE_SCALE=1 cargo test --release -p coscan --test engine -- --ignored --nocapture
 //! sharing_measured`
@@ -16,7 +16,7 @@ use crate::common::{tpch, tpch_tables};
 
 const REPEATS: usize = 7;
 
-/// Joins with more rows than are retained, and with their aggregate.
+/// Joins with more rows than are retained, and the same with an aggregate.
 const JOINS: [(&str, &str); 3] = [
     (
         "wide join",
@@ -34,7 +34,7 @@ const JOINS: [(&str, &str); 3] = [
     ),
 ];
 
-/// Of all threads that there are; those of the pools live as long as their engine.
+/// The processor time of all threads that exist; threads of the pools live as long as their engine.
 fn processor_seconds() -> f64 {
     let threads = fs::read_dir("/proc/self/task").expect("Linux");
     let spent = threads.filter_map(|thread| {
@@ -44,7 +44,7 @@ fn processor_seconds() -> f64 {
     spent.sum::<f64>() / 1e9
 }
 
-/// The middle of seconds that asking took: of the processor, and on the clock.
+/// Seconds that the queries took, of the processor and elapsed; the median counts.
 #[derive(Clone, Default)]
 struct Took(Vec<(f64, f64)>);
 
@@ -119,7 +119,7 @@ async fn what_sharing_costs_and_saves() {
             let mut took = [Took::default(), Took::default()];
             ask(&sessions[..count], sql, "off").await;
             for repeat in 0..repeats {
-                // Whoever is first may find things warmer or colder.
+                // The run that is first may find caches warmer or colder, so the runs alternate.
                 for turn in 0..2 {
                     let on = (repeat + turn) % 2;
                     let share = ["off", "on"][on];

@@ -1,8 +1,8 @@
-//! Promise: a repartition whose batches are spilled ends, and gives every row.
+//! Promised: a repartition whose batches are spilled ends, and gives every row.
 //!
 //! Readers of spilled batches wait for ever when two tasks of a repartition spill at once into
-//! files that hold more than one batch, and the other outputs are not read meanwhile
-//! (apache/datafusion#24883). Which tasks meet is chance, so it is tried many times; with
+//! files that hold more than one batch while the other outputs are not read
+//! (apache/datafusion#24883). Which tasks meet is chance, so the test tries many times; with
 //! DataFusion's own default of the option that `with_coscan` sets, one of the first tries hangs.
 
 use std::sync::Arc;
@@ -23,13 +23,13 @@ use futures::TryStreamExt;
 use crate::common::{config, schema};
 
 const TRIES: usize = 10;
-/// What one try may take; it takes a fraction of a second.
+/// The most that one try may take; it normally takes a fraction of a second.
 const PATIENCE: Duration = Duration::from_secs(60);
 const PARTITIONS: usize = 4;
 const BATCHES: i64 = 20;
 const BATCH_ROWS: i64 = 1_000;
 
-/// Reads one output after the other; returns the rows of all.
+/// Reads the outputs one after the other; returns how many rows all of them have.
 async fn read_in_turn(context: Arc<TaskContext>) -> usize {
     let columns = schema(vec![Field::new("k", DataType::Int64, false)]);
     let batch = |n: i64| {
@@ -55,7 +55,7 @@ async fn read_in_turn(context: Arc<TaskContext>) -> usize {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn spilled_repartitions_end() {
     let session = Engine::new(config()).expect("an engine").session();
-    // Nothing fits: every batch is spilled.
+    // Nothing fits into memory: every batch is spilled.
     let runtime = RuntimeEnvBuilder::new()
         .with_memory_pool(Arc::new(GreedyMemoryPool::new(1)))
         .build_arc()

@@ -1,5 +1,5 @@
 //! Promised: no statement overflows a stack. Chains of 100,000 terms are answered or refused with
-//! an error that says so, a list of a million literals works, and the time is in proportion to the
+//! an error that says so, a list of a million literals works, and the time is proportional to the
 //! length.
 
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use coscan::{Engine, EngineConfig, Session};
 use futures::TryStreamExt;
 
-/// What a statement answers, as text, on a thread whose stack is Tokio's.
+/// A statement's answer, as text, on a thread with a stack of Tokio's size.
 fn answer(session: &Session, sql: &str) -> Result<String, String> {
     std::thread::scope(|scope| {
         let work = || {
@@ -39,7 +39,8 @@ fn answer(session: &Session, sql: &str) -> Result<String, String> {
 fn chains_are_answered_or_refused_on_small_stacks() {
     let session = Engine::new(EngineConfig::default()).unwrap().session();
     let table = "(SELECT value AS x FROM generate_series(1, 10))";
-    // Just allowed: run and dropped on threads of 2 MiB. Then far beyond.
+    // First lengths that are just allowed: run and dropped on threads of 2 MiB. Then one far
+    // beyond.
     for n in [190, 990, 100_000] {
         for (name, sql) in chains(n, table) {
             let said = answer(&session, &sql);
@@ -59,7 +60,7 @@ fn chains_are_answered_or_refused_on_small_stacks() {
     assert!(two.contains('2'), "{two}");
 }
 
-/// How long it takes until a statement is answered with that, at best: the machine may be busy.
+/// The least time until a statement has this answer; the least, because the machine may be busy.
 fn least_time(session: &Session, sql: &str, answered: &str) -> Duration {
     let times = (0..3).map(|_| {
         let begun = Instant::now();
@@ -70,7 +71,7 @@ fn least_time(session: &Session, sql: &str, answered: &str) -> Duration {
     times.min().unwrap()
 }
 
-/// Ten times as many terms take about ten times as long, where quadratic is a hundred.
+/// Ten times as many terms take about ten times as long; quadratic time would be a hundred times.
 #[test]
 fn time_is_in_proportion_to_the_length_up_to_a_million() {
     let session = Engine::new(EngineConfig::default()).unwrap().session();

@@ -1,5 +1,5 @@
-//! The shortest way through everything: a file is registered, scanned cooperatively, filtered,
-//! summed.
+//! Promised: the shortest path through all layers works: a file is registered, scanned
+//! cooperatively, filtered, summed.
 
 use crate::common;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! A table of `pg_catalog` that is made row by row.
+//! A table of `pg_catalog` that is built row by row.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -95,7 +95,7 @@ pub(super) fn schema(columns: Columns) -> SchemaRef {
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
-/// The rows, each with a cell for each column.
+/// The rows as a batch. A row has one cell for each column.
 pub(super) fn batch(columns: Columns, rows: &[Vec<Cell>]) -> Result<RecordBatch> {
     let arrays = columns
         .iter()

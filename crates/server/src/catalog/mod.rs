@@ -1,15 +1,15 @@
 //! `pg_catalog`, and the functions clients expect, added to one connection's session.
 //!
-//! One model of what there is ([`model`]) is behind all of it: the tables that list databases,
-//! schemas, relations and columns ([`rows`]), PostgreSQL's own types and functions and the tables
-//! of what Coscan has not ([`tables`]), and the functions from names to oids and back
-//! ([`functions`]). Clients' queries are planned and run on these like any other.
+//! All of it reads one model of the existing objects ([`model`]): the tables that list databases,
+//! schemas, relations and columns ([`rows`]), PostgreSQL's own types and functions and the empty
+//! tables about what Coscan does not have ([`tables`]), and the functions from names to oids and
+//! back ([`functions`]). Clients' queries of these are planned and run like any other.
 //!
-//! Sessions may share their catalogs, so `pg_catalog` is not registered there: it would keep each
-//! session alive in a cycle. The session sees its catalogs through [`Overlay`] instead, with
-//! `pg_catalog` on top and what lies below untouched.
+//! Sessions may share their catalogs, so `pg_catalog` is not registered there: a cycle of
+//! references would keep each session alive. Instead, the session sees its catalogs through an
+//! [`Overlay`], which adds `pg_catalog` and leaves everything below it as it is.
 //!
-//! Not here: making clients' queries plannable; that is the parser's rewriting (`dialect`).
+//! Not here: making clients' queries plannable, which is the parser's rewriting (`dialect`).
 
 mod functions;
 mod grid;
@@ -47,7 +47,7 @@ pub(crate) struct PgCatalog {
     shipped: Arc<Shipped>,
     read: Arc<Read>,
     functions: Vec<ScalarUDF>,
-    /// Made for the first session.
+    /// Built for the first session.
     bounded: OnceLock<Vec<ScalarUDF>>,
 }
 
@@ -86,7 +86,7 @@ impl PgCatalog {
             shipped: Arc::clone(&self.shipped),
             board: Arc::clone(&board),
         });
-        // Set once, right here; the model is shared with nobody else yet.
+        // The cell is set only here, while nobody else shares the model.
         let _ = model.pg.set(Arc::downgrade(&pg));
 
         let overlay = Arc::new(Overlay {
@@ -95,7 +95,7 @@ impl PgCatalog {
             pg,
         });
         let mut builder = SessionStateBuilder::new_from_existing(state);
-        // Not by `with_config`, which would have the default schema made anew.
+        // `with_config` is not used: it would create the default schema anew.
         if let Some(config) = builder.config() {
             config.set_extension(Arc::clone(&board));
         }

@@ -4,9 +4,10 @@
 //! and nothing is kept.
 //!
 //! M1: an oid is a hash of the object's name in the range that PostgreSQL gives to users' objects,
-//! so it is the same on every connection and after a restart. Of two names with one hash the
-//! alphabetically later takes the next free oid.
-//! M2: what PostgreSQL fixes (`pg_catalog`, `public`, `pg_class`) has PostgreSQL's oid.
+//! so it is the same on every connection and after a restart. If two names have the same hash, the
+//! alphabetically later one takes the next free oid.
+//! M2: an object whose oid is fixed in PostgreSQL (`pg_catalog`, `public`, `pg_class`) has that
+//! oid.
 
 use std::collections::HashSet;
 use std::sync::{Arc, OnceLock, Weak};
@@ -26,7 +27,7 @@ pub(super) struct Model {
     pub(super) user: String,
     /// Whether there is an `information_schema`, which DataFusion keeps out of its catalogs.
     pub(super) describes_itself: bool,
-    /// `pg_catalog` itself, which it lists without owning it.
+    /// `pg_catalog` itself, which the model lists without owning it.
     pub(super) pg: Arc<OnceLock<Weak<dyn SchemaProvider>>>,
 }
 
@@ -43,7 +44,7 @@ pub(super) struct Relation {
     pub(super) name: String,
 }
 
-/// What is known of a relation by opening it.
+/// What opening a relation tells.
 pub(super) struct Opened {
     pub(super) schema: SchemaRef,
     pub(super) is_view: bool,
@@ -124,7 +125,7 @@ impl Model {
         self.below.catalog(&self.database)?.schema(name)
     }
 
-    /// `None` if the relation has gone meanwhile.
+    /// `None` if the relation has been dropped meanwhile.
     pub(super) async fn open(&self, relation: &Relation) -> Result<Option<Opened>> {
         let Some(schema) = self.schema(&relation.namespace.name) else {
             return Ok(None);
@@ -132,7 +133,7 @@ impl Model {
         let Some(table) = schema.table(&relation.name).await? else {
             return Ok(None);
         };
-        // A stream says that it is a view, and has no query.
+        // A streaming table reports the type of a view, and has no query.
         let is_view = match relation.namespace.name.as_str() {
             INFORMATION_SCHEMA => true,
             PG_CATALOG => VIEWS.contains(&relation.name.as_str()),
@@ -148,13 +149,15 @@ impl Model {
         }))
     }
 
-    /// The text of a view's query. `None` for anything else, and where opening it has to wait.
+    /// The text of a view's query. `None` for any other relation, and if opening the view would
+    /// wait.
     pub(super) fn definition(&self, relation: &Relation) -> Option<String> {
         self.open(relation).now_or_never()?.ok()??.definition
     }
 }
 
-/// The relation that a name means: of that schema, or else the first of the search path.
+/// The relation that a name means: in the schema that the name gives, else in the first schema of
+/// the search path that has it.
 pub(super) fn named<'a>(
     relations: &'a [Relation],
     name: &str,
@@ -188,7 +191,8 @@ fn query_of(create: &str) -> String {
     }
 }
 
-/// The words of a name: what is quoted as it is, what is not in lower case. `None` if it is none.
+/// The words of a name: quoted ones as they are, others in lower case. `None` if `name` is
+/// malformed.
 fn words(name: &str) -> Option<Vec<String>> {
     let mut words = vec![];
     let mut rest = name.trim().chars().peekable();
@@ -225,7 +229,7 @@ struct Oids(HashSet<i32>);
 
 impl Oids {
     fn of(&mut self, words: &[&str]) -> i32 {
-        // FNV-1a: short, and fixed for ever.
+        // FNV-1a: short, and never changes.
         let mut hash = 0xcbf2_9ce4_8422_2325_u64;
         for byte in words.iter().flat_map(|word| word.bytes().chain([0])) {
             hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
@@ -238,7 +242,7 @@ impl Oids {
     }
 }
 
-/// The views among PostgreSQL's own.
+/// The relations of `pg_catalog` that are views.
 const VIEWS: &[&str] = &[
     "pg_matviews",
     "pg_replication_slots",
@@ -255,10 +259,10 @@ const VIEWS: &[&str] = &[
 pub(super) const PG_CATALOG: &str = "pg_catalog";
 /// PostgreSQL's first oid of users' objects (`FirstNormalObjectId`).
 const FIRST: i32 = 16_384;
-/// Oids are signed here; half of PostgreSQL's is enough for a while.
+/// Oids are signed here, so only half of PostgreSQL's range is used.
 const RANGE: u64 = (i32::MAX - FIRST) as u64;
 
-/// Clients write some of these as numbers, and descriptions refer to them.
+/// Clients write some of these oids as numbers, and descriptions refer to them.
 const FIXED: &[(&str, i32)] = &[
     ("pg_aggregate", 2600),
     ("pg_am", 2601),

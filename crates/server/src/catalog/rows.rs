@@ -1,8 +1,8 @@
-//! The rows of the tables of `pg_catalog` that tell of this server: databases, schemas, relations,
+//! The rows of the tables of `pg_catalog` that describe this server: databases, schemas, relations,
 //! columns, the one role, settings.
 //!
-//! Columns are PostgreSQL 16's. What it would say of something that Coscan does not have is said
-//! here as by a PostgreSQL that does not use it; `dialect/facts.rs` counts on that.
+//! The columns are those of PostgreSQL 16. A column about something that Coscan does not have holds
+//! what it holds in a PostgreSQL that does not use it; `dialect/facts.rs` relies on that.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::model::{Model, PG_CATALOG};
 use crate::encode::{modifier, pg_type};
 use crate::settings::Board;
 
-/// Such a table.
+/// A table whose rows describe this server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Told {
     Attribute,
@@ -123,7 +123,8 @@ fn namespaces(model: &Model) -> Vec<Vec<Cell>> {
         .collect()
 }
 
-/// Strings compare by their bytes here, so of PostgreSQL's collations there are those that do.
+/// Strings compare by their bytes here, so of PostgreSQL's collations only those that do are
+/// listed.
 fn collation((oid, name, provider, encoding, locale): Collation) -> Vec<Cell> {
     let locale: Cell = locale.map(str::to_owned).into();
     vec![
@@ -174,7 +175,7 @@ async fn classes(model: &Model) -> Result<Vec<Vec<Cell>>> {
             0.into(),
             0.into(),
             0.into(),
-            // Never counted, as PostgreSQL says it.
+            // PostgreSQL's value for rows that were never counted.
             (-1).into(),
             0.into(),
             0.into(),
@@ -271,7 +272,7 @@ async fn tables(model: &Model, views: bool) -> Result<Vec<Vec<Cell>>> {
     Ok(rows)
 }
 
-/// `pg_type`'s length, by value, alignment and storage.
+/// What `pg_type` says of a type's length, passing by value, alignment and storage.
 fn layout(pg_type: &Type) -> (i32, bool, &'static str, &'static str) {
     match *pg_type {
         Type::BOOL | Type::CHAR => (1, true, "c", "p"),
@@ -286,10 +287,11 @@ fn layout(pg_type: &Type) -> (i32, bool, &'static str, &'static str) {
     }
 }
 
-/// The one role, as which a client connects, owns everything: PostgreSQL's first superuser.
+/// The oid of PostgreSQL's first superuser: the one role, as which a client connects, and which
+/// owns everything.
 pub(super) const OWNER: i32 = 10;
 const UTF8: i32 = 6;
-/// `pg_catalog`'s.
+/// The schema `pg_catalog`.
 const CATALOG: i32 = 11;
 const DEFAULT_TABLESPACE: i32 = 1663;
 const DEFAULT_COLLATION: i32 = 100;

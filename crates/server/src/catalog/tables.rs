@@ -6,8 +6,8 @@
 //! | PostgreSQL's own, shipped by datafusion-pg-catalog | `pg_type`, `pg_proc`, `pg_operator`, … |
 //! | none | what Coscan does not have (`dialect/facts.rs`, `EMPTY`) |
 //!
-//! Of `pg_type` the types of PostgreSQL's catalog tables and domains are left out: there is no
-//! such table or domain here.
+//! The types of PostgreSQL's catalog tables and the domains are left out of `pg_type`: there are no
+//! such tables or domains here.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ use super::rows::Told;
 use crate::dialect::{EMPTY, TABLES};
 use crate::settings::Board;
 
-/// PostgreSQL's own rows and the columns of the tables without any, shared by all connections.
+/// PostgreSQL's own rows, and the columns of the tables without rows, shared by all connections.
 #[derive(Debug)]
 pub(super) struct Shipped {
     tables: Vec<(&'static str, Arc<dyn TableProvider>)>,
@@ -109,7 +109,7 @@ impl Shipped {
     }
 }
 
-/// What has no rows and was not shipped either, with PostgreSQL 16's columns.
+/// The tables without rows that were not shipped either, with PostgreSQL 16's columns.
 const BARE: &[(&str, Columns)] = &[
     (
         "pg_ts_config_map",
@@ -133,7 +133,7 @@ const BARE: &[(&str, Columns)] = &[
     ),
 ];
 
-/// Columns that are arrays or vectors in PostgreSQL, and were shipped as text.
+/// Makes lists of the columns that are arrays or vectors in PostgreSQL and were shipped as text.
 fn with_vectors(schema: &SchemaRef) -> SchemaRef {
     let fields = schema.fields().iter().map(|field| {
         let element = match field.name().as_str() {
@@ -150,8 +150,8 @@ fn with_vectors(schema: &SchemaRef) -> SchemaRef {
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
-/// The columns that are `"char"` in PostgreSQL are marked as such, and those of grants and options
-/// are lists.
+/// Marks the columns that are `"char"` in PostgreSQL, and makes lists of those of grants and
+/// options.
 fn marked(table: &str, schema: &SchemaRef) -> SchemaRef {
     let letters: &[&str] = match table {
         "pg_type" => &[
@@ -178,13 +178,13 @@ fn marked(table: &str, schema: &SchemaRef) -> SchemaRef {
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
-/// Grants to roles, and options. Coscan has neither.
+/// Whether a column holds grants to roles, or options. Coscan has neither.
 fn is_grants(column: &str) -> bool {
     column.ends_with("acl") || matches!(column, "proconfig" | "spcoptions")
 }
 
-/// The rows with their columns of grants empty: they were shipped as text, and name roles of
-/// PostgreSQL's.
+/// The rows with NULL in their columns of grants, which were shipped as text and name PostgreSQL's
+/// roles.
 fn without_grants(schema: &SchemaRef, batch: &RecordBatch) -> Result<RecordBatch> {
     let columns = schema.fields().iter().zip(batch.columns());
     let columns = columns.map(|(field, column)| {
@@ -198,8 +198,9 @@ fn without_grants(schema: &SchemaRef, batch: &RecordBatch) -> Result<RecordBatch
     Ok(RecordBatch::try_new(Arc::clone(schema), columns)?)
 }
 
-/// Without what scripts make when a PostgreSQL database is set up: its information schema, its
-/// system views, `PL/pgSQL`. Those have no oids of their own, and Coscan has not got them.
+/// The rows without the objects that scripts create when a PostgreSQL database is set up: its
+/// information schema, its system views, `PL/pgSQL`. Those have no fixed oids, and Coscan does not
+/// have them.
 fn of_genesis(batch: &RecordBatch, oid: &str) -> Result<RecordBatch> {
     let oids = batch
         .column_by_name(oid)
@@ -215,7 +216,7 @@ fn of_genesis(batch: &RecordBatch, oid: &str) -> Result<RecordBatch> {
 /// PostgreSQL's `FirstUnpinnedObjectId`.
 const FIRST_UNPINNED: i32 = 12_000;
 
-/// Without row types and domains, and without arrays of them.
+/// The types without row types and domains, and without arrays of these.
 fn kept_types(batch: &RecordBatch) -> Result<RecordBatch> {
     let column = |name: &str| {
         batch
@@ -301,7 +302,7 @@ impl PartitionStream for ToldStream {
     }
 }
 
-/// What datafusion-pg-catalog lists of its own accord: nothing.
+/// What datafusion-pg-catalog is given to list: nothing.
 #[derive(Debug, Clone)]
 struct Nothing;
 

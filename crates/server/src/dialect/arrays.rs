@@ -1,4 +1,4 @@
-//! Arrays as PostgreSQL writes them: as text in braces, and made of rows.
+//! Arrays in PostgreSQL's spellings: as text in braces, and made of a subquery's rows.
 //!
 //! | from | to |
 //! |---|---|
@@ -61,8 +61,8 @@ impl VisitorMut for Arrays {
     }
 }
 
-/// Whether ANY or ALL stands in an expression. One that is compared with an array is written
-/// twice, so one in the other would grow without bound.
+/// Whether an expression contains ANY or ALL. An expression that is compared with an array is
+/// written twice, so nested ones would grow without bound.
 fn has_any(expr: &Expr) -> bool {
     let found = visit_expressions(expr, |inner| match inner {
         Expr::AnyOp { .. } | Expr::AllOp { .. } => ControlFlow::Break(()),
@@ -107,7 +107,7 @@ fn collected(query: &Query) -> Option<Expr> {
     Some(call("coalesce", vec![rows, call("make_array", vec![])]))
 }
 
-/// `ARRAY[…]` of an array's text; `None` if it is not one, or one of arrays.
+/// `ARRAY[…]` of an array's text; `None` if it is not an array, or an array of arrays.
 fn literal(array: &str) -> Option<Expr> {
     let elem = elements(array)?
         .into_iter()
@@ -119,7 +119,8 @@ fn literal(array: &str) -> Option<Expr> {
     Some(Expr::Array(Array { elem, named: true }))
 }
 
-/// The elements of an array as text: `{a,"b c",NULL}`. `None` if it is not one of one dimension.
+/// The elements of an array as text: `{a,"b c",NULL}`. `None` if it is not an array of one
+/// dimension.
 pub(crate) fn elements(array: &str) -> Option<Vec<Option<String>>> {
     let inside = array.trim().strip_prefix('{')?.strip_suffix('}')?;
     if inside.trim().is_empty() {
@@ -163,10 +164,10 @@ pub(crate) fn elements(array: &str) -> Option<Vec<Option<String>>> {
     }
 }
 
-/// `as_array(text, x)`: the array that a text shows, of elements of the type of `x`.
+/// `as_array(text, x)`: the array that a text spells, with elements of the type of `x`.
 pub(crate) const AS_ARRAY: &str = "as_array";
-/// `subscripts(array, dimension)`: 1, 2, … as an array, one for each element; none of a dimension
-/// but the first, since arrays have no other.
+/// `subscripts(array, dimension)`: an array of 1, 2, …, one number for each element. It is empty
+/// for any dimension but the first, because arrays have no other.
 pub(crate) const SUBSCRIPTS: &str = "subscripts";
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ pub(super) fn call(name: &str, arguments: Vec<Expr>) -> Expr {
     })
 }
 
-/// The arguments of a call of plain expressions.
+/// The arguments of a call, if they are all plain expressions.
 pub(super) fn arguments(function: &Function) -> Option<Vec<&Expr>> {
     let FunctionArguments::List(list) = &function.args else {
         return None;
@@ -86,7 +86,7 @@ pub(super) fn is_placeholder(expr: &Expr) -> bool {
     matches!(expr, Expr::Value(value) if matches!(value.value, Value::Placeholder(_)))
 }
 
-/// The expression of a column of the result, if it is one.
+/// The expression of a result's column; `None` if the item is not a single expression.
 pub(super) fn item_expr(item: &SelectItem) -> Option<&Expr> {
     match item {
         SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr),
@@ -102,7 +102,7 @@ pub(super) fn item_expr_mut(item: &mut SelectItem) -> Option<&mut Expr> {
     }
 }
 
-/// What columns of a table are qualified by: its alias, or the last word of its name.
+/// The qualifier of a table's columns: its alias, or the last word of its name.
 pub(super) fn qualifier(factor: &TableFactor) -> Option<String> {
     let (alias, name) = match factor {
         TableFactor::Table { alias, name, .. } => (alias, Some(name)),
@@ -119,7 +119,7 @@ pub(super) fn qualifier(factor: &TableFactor) -> Option<String> {
     }
 }
 
-/// Whether an aggregate stands in the expression, outside of its subqueries.
+/// Whether the expression contains an aggregate outside of its subqueries.
 pub(super) fn aggregates(expr: &Expr) -> bool {
     let mut found = false;
     each_call(expr, &mut |function| {
@@ -130,7 +130,7 @@ pub(super) fn aggregates(expr: &Expr) -> bool {
     found
 }
 
-/// Shows `seen` every call in an expression, those in subqueries excepted.
+/// Shows `seen` every call in an expression, except those in subqueries.
 fn each_call(expr: &Expr, seen: &mut impl FnMut(&Function)) {
     if let Expr::Function(function) = expr {
         seen(function);
@@ -189,8 +189,8 @@ pub(super) fn children(expr: &Expr) -> Vec<&Expr> {
     }
 }
 
-/// How the names of the aggregates begin that PostgreSQL or DataFusion have, and ours. A scalar
-/// function that is taken for one costs a simplification only.
+/// How the names of aggregates begin: PostgreSQL's, DataFusion's and ours. A scalar function that
+/// is taken for an aggregate only costs a simplification.
 const AGGREGATES: &[&str] = &[
     "any_value",
     "approx_",

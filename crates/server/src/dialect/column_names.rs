@@ -1,10 +1,10 @@
 //! Names of a result's columns.
 //!
-//! DataFusion wants each column of a projection to have a name of its own and calls an expression
-//! by its text; PostgreSQL calls it by its function or type, or `?column?`, as often as it likes.
-//! Each column without a name is given PostgreSQL's followed by [`MARK`] and its position, which
-//! no statement can refer to, so ORDER BY and GROUP BY mean what they meant; [`on_the_wire`] drops
-//! the mark where a result is described.
+//! DataFusion wants every column of a projection to have a name of its own, and names an expression
+//! by its text. PostgreSQL names it by its function or type, or `?column?`, and lets names repeat.
+//! Each column without a name is given PostgreSQL's name followed by [`MARK`] and its position. No
+//! statement can refer to that name, so ORDER BY and GROUP BY mean what they meant. [`on_the_wire`]
+//! drops the mark where a result is described.
 
 use std::collections::HashSet;
 
@@ -16,8 +16,8 @@ use std::ops::ControlFlow;
 
 use super::ast::last_word;
 
-/// Stands between PostgreSQL's name of a column and what makes it unique: the unit separator,
-/// which no name has.
+/// Separates PostgreSQL's name of a column from what makes it unique: the unit separator, which no
+/// name contains.
 pub(super) const MARK: char = '\u{1f}';
 
 /// The name as PostgreSQL has it.
@@ -25,7 +25,7 @@ pub(crate) fn on_the_wire(name: &str) -> &str {
     name.split(MARK).next().unwrap_or(name)
 }
 
-/// Names the columns of a query's result, and keeps those of its subqueries apart.
+/// Names the columns of a query's result, and makes the names within its subqueries unique.
 pub(super) fn unique(statement: &mut Statement) {
     match statement {
         Statement::Query(query)
@@ -39,7 +39,7 @@ pub(super) fn unique(statement: &mut Statement) {
             .for_each(|query| name_all(&mut query.body)),
         _ => {}
     }
-    // Columns of a table that is made keep their names, or are refused.
+    // The columns of a new table keep their names; if names repeat, the statement is refused.
     if !matches!(
         statement,
         Statement::CreateTable(_) | Statement::CreateView(_)
@@ -81,7 +81,7 @@ fn name_all(body: &mut SetExpr) {
 
 fn is_column(expr: &Expr) -> bool {
     match expr {
-        // A function without parentheses.
+        // `current_schema` is a function without parentheses.
         Expr::Identifier(word) => {
             word.quote_style.is_some() || !word.value.eq_ignore_ascii_case("current_schema")
         }
@@ -102,8 +102,8 @@ fn keep_apart(body: &mut SetExpr) {
     }
 }
 
-/// Of columns that DataFusion would call the same, all but the first are renamed; and those that a
-/// wildcard beside them brings in again.
+/// Renames columns to which DataFusion would give the same name, all but the first, and columns
+/// that a wildcard beside them contains, too.
 fn keep_columns_apart(select: &mut Select) {
     let wildcards: Vec<Option<String>> = select
         .projection

@@ -2,10 +2,10 @@
 //!
 //! Coscan has tables and views, and no sequences, constraints, policies, triggers, inheritance,
 //! enums, domains or row types. The tables of `pg_catalog` that list those exist with PostgreSQL's
-//! columns and have no rows; the columns that would speak of them always say that there are none.
-//! The catalog serves the tables by these lists (`catalog/tables.rs`), and `folding.rs` uses the
-//! same lists to drop what can then never be reached, so the two cannot disagree. A test reads
-//! each table and holds every fact against it.
+//! columns and have no rows; the columns about them always say that there are none. The catalog
+//! serves the tables by these lists (`catalog/tables.rs`), and `folding.rs` uses the same lists to
+//! drop what can never be reached, so the two cannot disagree. A test checks every fact against the
+//! rows of its table.
 
 /// What is known of a column of a table of `pg_catalog`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

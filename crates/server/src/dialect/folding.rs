@@ -1,13 +1,13 @@
-//! What a query of the catalog can never reach is dropped before it is planned.
+//! Drops what a query of the catalog can never reach, before the query is planned.
 //!
 //! Clients ask for everything PostgreSQL could have: the sequence behind a column, the policies of
 //! a table, the fields of a row type, in subqueries that DataFusion has no plan for. By `facts.rs`
 //! such a subquery has no rows, or stands in the branch of a CASE that no row takes. Dropping it
 //! leaves the rows as they are (D1) and a query that can be planned.
 //!
-//! A query is empty if a table that it reads by inner joins is, or if its condition is false, and
-//! no aggregate makes a row out of nothing. Then its condition becomes `false`, and what
-//! DataFusion may not plan in its columns becomes NULL, which no row will show.
+//! A query is empty if a table that it reads by inner joins is empty, or if its condition is false,
+//! and if no aggregate makes a row of an empty input. Then its condition becomes `false`, and the
+//! parts of its columns that DataFusion may not plan become NULL, which no row will show.
 //!
 //! Not here: anything about tables outside `pg_catalog`.
 
@@ -45,7 +45,7 @@ impl VisitorMut for Folding {
         if orders_by_aggregate(query) {
             return ControlFlow::Continue(());
         }
-        // Of a recursive query nothing is known: it reads itself.
+        // Nothing is known of a recursive query: it reads itself.
         if let Some(with) = query.with.as_ref().filter(|with| !with.recursive) {
             for cte in &with.cte_tables {
                 if self.query_is_empty(&cte.query) {
@@ -115,7 +115,7 @@ impl Folding {
     }
 
     fn query_is_empty(&self, query: &Query) -> bool {
-        // A name that the query gives anew is not the one that is known.
+        // A name that this query's WITH redefines is not the name of an empty query.
         let renames = query.with.as_ref().is_some_and(|with| {
             let mut names = with.cte_tables.iter().map(|cte| &cte.alias.name.value);
             names.any(|name| self.empty.contains(&name.to_lowercase()))
@@ -140,7 +140,7 @@ impl Folding {
                 let mut columns = select.projection.iter().filter_map(item_expr);
                 select.having.is_some() || columns.any(aggregates)
             }
-            // ROLLUP and its like have a row for all, of nothing too.
+            // ROLLUP and its like make a row for the total, even of an empty input.
             GroupByExpr::Expressions(keys, with) => !with.is_empty() || !keys.iter().all(is_key),
             GroupByExpr::All(_) => true,
         };
@@ -186,13 +186,14 @@ impl Folding {
     }
 }
 
-/// Whether an aggregate that makes a row of nothing stands where only its query shows it.
+/// Whether the query orders by an aggregate, which makes a row of an empty input although the
+/// SELECT does not show it.
 fn orders_by_aggregate(query: &Query) -> bool {
     let keys = query.order_by.as_ref().map(|order| &order.kind);
     matches!(keys, Some(OrderByKind::Expressions(keys)) if keys.iter().any(|key| aggregates(&key.expr)))
 }
 
-/// Whether rows of one value of it are a group, and there is no other.
+/// Whether a part of GROUP BY is a plain key: one group for each value, and no others.
 fn is_key(expr: &Expr) -> bool {
     match expr {
         Expr::Rollup(_) | Expr::Cube(_) | Expr::GroupingSets(_) => false,
@@ -205,7 +206,7 @@ fn is_key(expr: &Expr) -> bool {
 struct Expressions<'a> {
     folding: &'a Folding,
     scope: &'a Scope,
-    /// How many subqueries deep: what stands in them is theirs, and has been folded.
+    /// How many subqueries deep. Expressions in subqueries are not ours, and are already folded.
     depth: usize,
 }
 
@@ -271,7 +272,7 @@ impl Expressions<'_> {
 
     fn folded_call(&self, function: &datafusion::sql::sqlparser::ast::Function) -> Option<Expr> {
         match last_word(&function.name)?.as_str() {
-            // ARRAY(SELECT …) that no pass could make an aggregate of, or one of no rows.
+            // An ARRAY(SELECT …) that is not rewritten as an aggregate: empty if its query is.
             "array" => match &function.args {
                 FunctionArguments::Subquery(query) if self.folding.query_is_empty(query) => {
                     Some(call("make_array", vec![]))
@@ -291,7 +292,7 @@ impl Expressions<'_> {
         }
     }
 
-    /// Whether a query is one aggregate over no rows, of which only `count` would not be NULL.
+    /// Whether a query is a single `array_agg` over no rows, which is NULL.
     fn collects_nothing(&self, query: &Query) -> bool {
         let SetExpr::Select(select) = query.body.as_ref() else {
             return false;
@@ -308,7 +309,7 @@ impl Expressions<'_> {
                     .any(|from| self.folding.tables_are_empty(from) || self.unnests_null(from)))
     }
 
-    /// `FROM unnest(column)` of a column of the query around it that is always NULL.
+    /// Whether this is `FROM unnest(column)` of an outer query's column that is always NULL.
     fn unnests_null(&self, from: &TableWithJoins) -> bool {
         let arguments = match &from.relation {
             TableFactor::UNNEST { array_exprs, .. } => array_exprs.iter().collect(),
@@ -359,7 +360,7 @@ impl Expressions<'_> {
                         }
                         None
                     }
-                    // No function is oid 0 in PostgreSQL, and its name is a dash.
+                    // In PostgreSQL oid 0 is no function, and a dash is its name.
                     (Fact::Procedure, None) if is_number(right, "0") => {
                         *right = text("-");
                         None
@@ -404,8 +405,8 @@ impl Expressions<'_> {
     }
 }
 
-/// Stands for `unnest(column) AS name` beside tables without rows. DataFusion does not plan one of
-/// a column of a table beside it.
+/// A table without rows in place of `unnest(column) AS name`. DataFusion does not plan an `unnest`
+/// of a column of a table in the same FROM.
 fn without_rows(factor: &TableFactor) -> Option<TableFactor> {
     let is_unnest = match factor {
         TableFactor::UNNEST { .. } => true,
@@ -447,7 +448,7 @@ fn is_null(expr: &Expr) -> bool {
     matches!(expr, Expr::Value(value) if value.value == Value::Null)
 }
 
-/// Whether the expression is a function's oid by its name.
+/// Whether the expression looks up a function's oid by its name.
 fn is_procedure(expr: &Expr) -> bool {
     matches!(expr, Expr::Function(function)
     if last_word(&function.name).is_some_and(|name| {
@@ -455,7 +456,7 @@ fn is_procedure(expr: &Expr) -> bool {
     }))
 }
 
-/// What DataFusion may have no plan for, of tables without rows.
+/// Whether DataFusion may have no plan for an expression of a query without rows.
 fn is_unplannable(expr: &Expr) -> bool {
     match expr {
         Expr::Subquery(_)

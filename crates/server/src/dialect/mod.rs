@@ -11,7 +11,7 @@
 //! | `oids` | `'t'::regclass`, `oid::regtype::text` | functions that ask the catalog |
 //! | `tableoid` | `c.tableoid` of a table of `pg_catalog` | that table's oid |
 //! | `folding` | what the catalog's model can never hold (`facts.rs`) | `NULL`, `false`, no rows |
-//! | `subqueries` | correlated scalar subqueries | the same, held to one row |
+//! | `subqueries` | correlated scalar subqueries | the same, with an error for a second row |
 //!
 //! D1: rows do not change: a pass may only replace a construct by an equal one.
 
@@ -56,7 +56,7 @@ pub(crate) fn parse_postgres(sql: &str) -> Result<Vec<Statement>, ParserError> {
 
 /// Rewrites a statement that was read elsewhere.
 pub(crate) fn rewrite(statement: &mut Statement) {
-    // First, for the names are of what the client wrote.
+    // First, because the names come from the text that the client wrote.
     column_names::unique(statement);
     let mut spelling = spelling::Spelling::default();
     let _ = statement.visit(&mut spelling);
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_users_own_tables_are_left_alone() {
-        // A table may be called as one of the catalog's columns or values suggest.
+        // A user's table may have a name or columns like those of the catalog.
         let sql = "SELECT t.typtype = 'd' AS a FROM mine.pg_types t";
         assert_eq!(rewritten(sql), sql);
     }

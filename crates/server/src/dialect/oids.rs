@@ -1,4 +1,4 @@
-//! Casts to PostgreSQL's names of oids (`regclass`, `regtype`, …): a name in, an oid out, or the
+//! Casts to PostgreSQL's oid alias types (`regclass`, `regtype`, …): from a name to an oid, or the
 //! other way round.
 //!
 //! `'people'::regclass` becomes `regclass_oid('people')`, and `….::regclass::text` becomes
@@ -13,7 +13,7 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::ast::{call, is_placeholder, null};
 
-/// What an oid is of.
+/// The kind of object that an oid identifies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum OidKind {
     Class,
@@ -106,7 +106,7 @@ impl VisitorMut for Oids {
     }
 }
 
-/// Columns of a result are shown by name.
+/// Rewrites the columns of a result that are such casts to show the name.
 fn shown(body: &mut SetExpr) {
     match body {
         SetExpr::SetOperation { left, right, .. } => {
@@ -133,7 +133,7 @@ fn shown(body: &mut SetExpr) {
     }
 }
 
-/// The kind and the operand, if the expression is a cast to a name of oids.
+/// The kind and the operand, if the expression is a cast to an oid alias type.
 fn oid_cast(expr: &Expr) -> Option<(OidKind, &Expr)> {
     match expr {
         Expr::Nested(inner) => oid_cast(inner),
@@ -144,7 +144,7 @@ fn oid_cast(expr: &Expr) -> Option<(OidKind, &Expr)> {
     }
 }
 
-/// A parameter is a name: nothing else says what type it has.
+/// Casts a parameter to text, as it is a name: nothing else says what type it has.
 fn argument(named: Expr) -> Expr {
     if !is_placeholder(&named) {
         return named;

@@ -58,7 +58,7 @@ pub(crate) fn written_parameters(sql: &str) -> Written {
     found
 }
 
-/// The longest type that is known here: `timestamp(3) with time zone[]`.
+/// The number of tokens in the longest type known here: `timestamp(3) with time zone[]`.
 const TYPE_TOKENS_MAX: usize = 12;
 
 fn named(data_type: &DataType) -> Option<Type> {

@@ -14,14 +14,14 @@ use super::facts::{Fact, fact};
 /// A table of the catalog that a SELECT reads.
 struct Read {
     table: String,
-    /// Whether an outer join may have made a row of it, of NULLs.
+    /// Whether an outer join may have made rows in which its columns are NULL.
     outer: bool,
 }
 
-/// The tables of the catalog that a SELECT reads, by what their columns are qualified with.
+/// The tables of the catalog that a SELECT reads, by the qualifier of their columns.
 pub(super) struct Scope {
     read: HashMap<String, Read>,
-    /// How many tables and subqueries it reads, of the catalog or not.
+    /// How many tables and subqueries the SELECT reads, of the catalog or not.
     factors: usize,
 }
 
@@ -32,7 +32,8 @@ impl Scope {
             factors: 0,
         };
         for from in &select.from {
-            // From the last join on: whether it, or one after it, makes rows of what is left of it.
+            // From the last join to the first. `outer`: a later join may put NULLs for all to its
+            // left.
             let mut outer = false;
             for join in from.joins.iter().rev() {
                 let (keeps_left, keeps_right) = match &join.join_operator {
@@ -62,30 +63,31 @@ impl Scope {
         }
     }
 
-    /// The catalog's table that a name stands for, if each row is one of it.
+    /// The catalog's table that a name stands for, unless an outer join may put NULLs for it.
     pub(super) fn table(&self, name: &str) -> Option<&str> {
         let read = self.read.get(&name.to_lowercase())?;
         (!read.outer).then_some(read.table.as_str())
     }
 
-    /// The catalog's table, if nothing else is read.
+    /// The catalog's table, if nothing else is read and no outer join may put NULLs for it.
     pub(super) fn only_table(&self) -> Option<&str> {
         let read = self.read.values().next()?;
         (self.factors == 1 && !read.outer).then_some(read.table.as_str())
     }
 
-    /// What is known of a column.
+    /// The fact that holds for a column in every row.
     pub(super) fn fact(&self, expr: &Expr) -> Option<Fact> {
         let (fact, outer) = self.known(expr)?;
         (!outer || fact == Fact::Null).then_some(fact)
     }
 
-    /// What is known of a column where it is not NULL.
+    /// The fact that holds for a column wherever it is not NULL.
     pub(super) fn fact_or_null(&self, expr: &Expr) -> Option<Fact> {
         Some(self.known(expr)?.0)
     }
 
-    /// A column without qualifier is of the only table, or else ambiguous.
+    /// The fact about a column, and whether an outer join may put NULLs for it. A column without a
+    /// qualifier belongs to the only catalog table; if there are several it is ambiguous.
     fn known(&self, expr: &Expr) -> Option<(Fact, bool)> {
         let (read, column) = match expr {
             Expr::Nested(inner) => return self.known(inner),
@@ -105,7 +107,7 @@ impl Scope {
     }
 }
 
-/// The table's name in `pg_catalog`, if it is there.
+/// The table's name, if it is qualified with `pg_catalog`.
 pub(super) fn catalog_table(name: &ObjectName) -> Option<String> {
     let words: Vec<_> = name.0.iter().filter_map(ObjectNamePart::as_ident).collect();
     match words[..] {

@@ -1,7 +1,7 @@
-//! Spellings that mean what a plainer one means.
+//! Replaces spellings by plainer ones of the same meaning.
 //!
-//! Functions and operators live in one namespace here, so their qualifier says nothing. Strings
-//! are compared byte by byte, as in PostgreSQL's collation `C`: COLLATE says nothing either.
+//! Functions and operators live in one namespace here, so a qualifier adds nothing. Strings are
+//! compared byte by byte, as in PostgreSQL's collation `C`, so COLLATE adds nothing either.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -18,7 +18,7 @@ use super::facts::is_catalog_table;
 pub(super) struct Spelling {
     /// Whether a table of `pg_catalog` is named.
     pub(super) reads_catalog: bool,
-    /// Names that WITH gives, which come before those of tables.
+    /// The names that WITH gives, which take precedence over those of tables.
     given: HashSet<String>,
 }
 
@@ -109,11 +109,11 @@ impl VisitorMut for Spelling {
     }
 }
 
-/// `like_pattern(pattern, escape)`: the pattern with a backslash as what escapes in it, which is
-/// all that DataFusion's LIKE knows.
+/// `like_pattern(pattern, escape)`: the pattern with a backslash as its escape character, the only
+/// one that DataFusion's LIKE knows.
 pub(crate) const LIKE_PATTERN: &str = "like_pattern";
 
-/// Functions of one namespace have no qualifier, whatever their schema is called.
+/// Drops a function's qualifier, whatever it is: all functions are in one namespace.
 fn unqualify(name: &mut ObjectName) {
     if name.0.len() > 1
         && let Some(last) = name.0.pop()
@@ -122,7 +122,7 @@ fn unqualify(name: &mut ObjectName) {
     }
 }
 
-/// Keywords that are functions under another name.
+/// Renames keywords that are functions of another name.
 fn rename(function: &mut Function) {
     let name = match last_word(&function.name).as_deref() {
         Some("current_user" | "current_role" | "user" | "session_user") => "session_user",

@@ -1,10 +1,11 @@
 //! Correlated scalar subqueries that have no aggregate: `(SELECT u.x FROM u WHERE u.k = t.k)`.
 //!
-//! DataFusion decorrelates aggregates only, because nothing else is sure to give one row. Such a
-//! subquery is made one by `only_value`, which gives the one value it was fed and fails on a
-//! second, as PostgreSQL fails on a second row.
+//! DataFusion decorrelates only aggregates, because nothing else is sure to give one row. Such a
+//! subquery is made an aggregate by `only_value`, which returns the one value that it was fed and
+//! fails on a second, as PostgreSQL fails on a second row.
 //!
-//! Subqueries of one run (not correlated) are left to DataFusion, which checks their rows itself.
+//! Subqueries that are not correlated run once and are left to DataFusion, which checks their rows
+//! itself.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -24,7 +25,8 @@ impl VisitorMut for Subqueries {
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         if let Expr::Subquery(query) = expr {
             let mut seen = Qualifiers::default();
-            // Read only: both visitors have a `visit`.
+            // The call names its trait because both visitor traits have a `visit`. This one only
+            // reads.
             let _ = Visit::visit(query.as_ref(), &mut seen);
             if seen.used.iter().any(|used| !seen.read.contains(used)) {
                 compare_once(query, &seen.read);
@@ -61,10 +63,10 @@ fn hold_to_one_row(query: &mut Query) {
     *item = SelectItem::UnnamedExpr(call(ONLY_VALUE, vec![value]));
 }
 
-/// Leaves an outer column in the one comparison `inner = outer`: elsewhere in the condition the
-/// inner column stands for it, which is the same in every row that passes. DataFusion decorrelates
-/// subqueries by such comparisons alone. Subqueries in the condition are left alone: the inner
-/// column's name may mean another there.
+/// Leaves an outer column only in the one comparison `inner = outer`. Elsewhere in the condition
+/// the inner column replaces it, because the two are equal in every row that passes. DataFusion
+/// decorrelates subqueries by such comparisons alone. Subqueries within the condition are left
+/// alone: there the inner column's name may mean another column.
 fn compare_once(query: &mut Query, read: &HashSet<String>) {
     let SetExpr::Select(select) = query.body.as_mut() else {
         return;
@@ -162,9 +164,9 @@ impl VisitorMut for Replace<'_> {
     }
 }
 
-/// The tables that a query and its subqueries read, and those that qualify columns. One that is
-/// used and not read is of a query around it; columns without a qualifier are taken for the
-/// query's own.
+/// The tables that a query and its subqueries read, and the qualifiers of the columns that they
+/// use. A qualifier that is used and not read belongs to a query around this one. Columns without a
+/// qualifier are taken for the query's own.
 #[derive(Default)]
 struct Qualifiers {
     read: HashSet<String>,
@@ -190,5 +192,5 @@ impl Visitor for Qualifiers {
     }
 }
 
-/// `only_value(x)`: the value of the one row, NULL of none, an error of more.
+/// `only_value(x)`: the value of the only row; NULL if there is no row, an error if there are more.
 pub(crate) const ONLY_VALUE: &str = "only_value";

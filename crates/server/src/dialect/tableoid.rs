@@ -1,7 +1,7 @@
 //! `tableoid`, PostgreSQL's hidden column: in each row of a table of `pg_catalog`, the table's oid.
 //!
-//! `c.tableoid` becomes the oid of the table that `c` stands for, so the tables have no such column
-//! that `SELECT *` would show. Of a table that an outer join may fill with NULLs nothing is
+//! `c.tableoid` becomes the oid of the table that `c` stands for, so the tables need no such
+//! column, which `SELECT *` would show. A table that an outer join may fill with NULLs is not
 //! rewritten.
 //! Not here: users' tables, whose files may have a column of that name.
 
@@ -16,7 +16,7 @@ use super::ast::{call, text};
 use super::oids::OidKind;
 use super::scope::Scope;
 
-/// Visits inner queries before those around them, whose columns they may name, too.
+/// Visits inner queries before the queries around them, whose columns inner queries may name, too.
 pub(super) struct TableOid;
 
 impl VisitorMut for TableOid {
@@ -70,7 +70,7 @@ fn in_select(select: &mut Select) {
 
 struct Replace {
     scope: Scope,
-    /// How many subqueries deep: a name without a table is theirs there.
+    /// How many subqueries deep. In a subquery, a column without a table's name is the subquery's.
     depth: usize,
 }
 
@@ -95,7 +95,7 @@ impl VisitorMut for Replace {
     }
 }
 
-/// The oid that stands for a column `tableoid`; `own`: one without a table's name counts, too.
+/// The oid in place of a column `tableoid`. `own`: a column without a table's name counts, too.
 fn oid_of(scope: &Scope, expr: &Expr, own: bool) -> Option<Expr> {
     let table = match expr {
         Expr::CompoundIdentifier(words) => match words.as_slice() {

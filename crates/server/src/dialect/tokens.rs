@@ -1,12 +1,12 @@
-//! Words of PostgreSQL's that sqlparser does not know, replaced by words of one meaning with them
-//! before it reads the statement.
+//! Replaces words of PostgreSQL's that sqlparser does not know by words of the same meaning, before
+//! sqlparser reads the statement.
 
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 
 use super::column_names::MARK;
 
-/// Whether a column in COPY's list of those to quote stands for every column.
+/// Whether a column in COPY's list of columns to quote stands for every column.
 pub(crate) fn is_every_column(name: &str) -> bool {
     name.chars().eq([MARK])
 }
@@ -23,8 +23,8 @@ pub(super) fn replace(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
-/// `FORCE_QUOTE *` and `FORCE QUOTE *`, behind `TO STDOUT`: the star becomes a column that no table
-/// has. The query before may have a column of that name to multiply.
+/// `FORCE_QUOTE *` and `FORCE QUOTE *` after `TO STDOUT`: the star becomes a column that no table
+/// has. The query, which comes first, may multiply a column of that name.
 fn quote_every_column(tokens: &mut Vec<TokenWithSpan>) {
     let mut depth = 0;
     let target = tokens.iter().position(|token| {
@@ -41,7 +41,7 @@ fn quote_every_column(tokens: &mut Vec<TokenWithSpan>) {
     let written: Vec<usize> = (target..tokens.len())
         .filter(|at| !is_space(&tokens[*at].token))
         .collect();
-    // From the last on, for replacing one moves what follows.
+    // From the last to the first, because a replacement moves the tokens after it.
     for at in written.windows(3).rev() {
         let [before, quote, star] = [at[0], at[1], at[2]].map(|at| &tokens[at].token);
         if *star != Token::Mul {

@@ -115,7 +115,7 @@ pub(crate) fn cell_writer(array: &ArrayRef, binary: bool) -> Result<CellWriter, 
             );
             let range = move |row| {
                 let offsets = list.value_offsets();
-                // Offsets of an array that exists are not negative.
+                // The offsets of a valid array are not negative.
                 (
                     index(i64::from(offsets[row])),
                     index(i64::from(offsets[row + 1])),
@@ -367,7 +367,7 @@ fn put_element(element: &[u8], out: &mut BytesMut) {
     out.put_u8(b'"');
 }
 
-/// Writes a value behind its length in bytes.
+/// Writes a value, preceded by its length in bytes.
 pub(crate) fn with_length(
     out: &mut BytesMut,
     write: impl FnOnce(&mut BytesMut) -> fmt::Result,

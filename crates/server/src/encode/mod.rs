@@ -1,4 +1,4 @@
-//! Arrow columns as PostgreSQL values: which type a column is called, and how its cells are
+//! Arrow columns as PostgreSQL values: which type a column is announced as, and how its cells are
 //! written.
 //!
 //! arrow-pg's encoder is not used: it writes NULL intervals as zero, fails on decimals beyond 96

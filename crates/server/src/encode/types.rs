@@ -21,8 +21,8 @@ pub(crate) struct Column {
     modifier: i32,
 }
 
-/// The columns of a result in the formats that a Bind message asked for: none is text for all, one
-/// is for all, else one for each.
+/// The columns of a result in the formats that a Bind message asks for: with no format all are
+/// text, one format is for all, more are one for each column.
 pub(crate) fn columns(schema: &Schema, formats: &[i16]) -> Result<Vec<Column>, Failure> {
     let fields = schema.fields();
     if formats.len() > 1 && formats.len() != fields.len() {
@@ -131,7 +131,7 @@ fn list_type(data_type: &DataType) -> Option<Type> {
     Some(array_of(&element).unwrap_or(Type::TEXT_ARRAY))
 }
 
-/// `pg_type.typlen`: a width, or -1.
+/// `pg_type.typlen`: the width in bytes, or -1 if it varies.
 fn size(pg_type: &Type) -> i16 {
     match *pg_type {
         Type::BOOL | Type::CHAR => 1,

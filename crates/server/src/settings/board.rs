@@ -1,12 +1,12 @@
-//! What a query can see of the connection's settings, and wish for.
+//! How does a query read the connection's settings, and how does it ask to change one?
 //!
-//! `current_setting()` and `pg_settings` read here what the connection has put up; `set_config()`
-//! leaves its wish, which the connection carries out when the statement has run, with all that SET
-//! would refuse.
+//! `current_setting()` and `pg_settings` read the values that the connection has put up here.
+//! `set_config()` leaves a wish, which the connection carries out when the statement has run; what
+//! SET would refuse is refused.
 //!
-//! A statement that fails on one thread may still run on another, and wish for something a moment
-//! later. So each wish comes with the turn in which its statement was planned; a failure begins the
-//! next turn, in which wishes of those before it are not heard (B1).
+//! A statement that fails on one thread may still run on another, and leave a wish a moment later.
+//! So each wish comes with the turn in which its statement was planned. A failure begins the next
+//! turn, in which wishes of earlier turns are not heard (B1).
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -52,17 +52,17 @@ impl Board {
         found.next().map(|(_, value)| value.clone())
     }
 
-    /// The turn for what is planned now.
+    /// The turn of a statement that is planned now.
     pub(crate) fn turn(&self) -> u64 {
         locked(&self.wishes).turn
     }
 
-    /// False if it is too much to keep (`WISHES_BYTES_MAX`).
+    /// Leaves a wish. False if there is no room for it (`WISHES_BYTES_MAX`).
     #[must_use]
     pub(crate) fn want(&self, turn: u64, name: &str, value: &str, local: bool) -> bool {
         let mut wishes = locked(&self.wishes);
         if wishes.turn != turn {
-            // B1: nobody hears it.
+            // B1: the wish is not heard.
             return true;
         }
         let wishes = &mut wishes.wanted;
@@ -81,7 +81,7 @@ impl Board {
         std::mem::take(&mut locked(&self.wishes).wanted)
     }
 
-    /// Forgets what was wished for, and what statements that were planned up to now will wish for.
+    /// Drops all wishes, and ignores those that statements planned up to now will leave (B1).
     pub(crate) fn give_up(&self) {
         let mut wishes = locked(&self.wishes);
         wishes.wanted.clear();
@@ -89,10 +89,10 @@ impl Board {
     }
 }
 
-/// A panic elsewhere leaves whole values behind.
+/// A lock that a panic has poisoned is taken all the same: the values behind it are whole.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Names and values of one statement's wishes together.
+/// The bytes of the names and values of one statement's wishes together.
 const WISHES_BYTES_MAX: usize = 1 << 14;

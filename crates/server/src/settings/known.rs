@@ -16,10 +16,10 @@ pub(crate) enum Rule {
     Kept,
     /// Only these values, in lower case, all of which mean the default.
     Fixed(&'static [&'static str]),
-    /// What the server is, not what it should do.
+    /// The value describes the server, and cannot be set.
     ReadOnly,
     Timeout,
-    /// How the client's socket is watched.
+    /// A keepalive setting of the client's socket.
     Keepalive,
     TimeZone,
     SearchPath,
@@ -43,10 +43,10 @@ const fn reported(name: &'static str, default: &'static str, rule: Rule) -> Know
     }
 }
 
-/// What `server_version` says. Clients choose their catalog queries by it, and drivers refuse to
-/// talk to what they cannot parse.
+/// The value of `server_version`. Clients choose their catalog queries by it, and drivers refuse to
+/// talk to a version that they cannot parse.
 pub(crate) const SERVER_VERSION: &str = concat!("16.6 (Coscan ", env!("CARGO_PKG_VERSION"), ")");
-/// What `version()` says. `SQLAlchemy` insists on the first word.
+/// The answer of `version()`. `SQLAlchemy` insists on the first word.
 pub(crate) const VERSION: &str =
     concat!("PostgreSQL 16.6 (Coscan ", env!("CARGO_PKG_VERSION"), ")");
 

@@ -1,8 +1,8 @@
-//! Settings that last to the end of a transaction, and those that functions ask for.
+//! Settings that last to the end of a transaction, and settings that functions ask for.
 //!
-//! SET LOCAL notes what a setting is before it changes it, and the transaction's end sets it back,
-//! whichever way it ends. Outside of a transaction it does nothing. A plain SET in the transaction
-//! lasts.
+//! SET LOCAL keeps the old value of a setting before it changes it, and the end of the transaction
+//! restores the value, whether it commits or rolls back. Outside of a transaction SET LOCAL does
+//! nothing. A plain SET in the transaction lasts.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use datafusion::prelude::SessionContext;
 use super::{Settings, entry, find};
 use crate::failure::Failure;
 
-/// What each setting was: `None` for the default.
+/// The old value of each setting: `None` for the default.
 pub(super) type Local = BTreeMap<String, Option<String>>;
 
 impl Settings {
@@ -33,18 +33,18 @@ impl Settings {
         Ok(reports)
     }
 
-    /// What a statement that was given up wished for is not carried out.
+    /// Drops the wishes of a statement that was given up.
     pub(crate) fn forget_wishes(&self) {
         self.board.wishes();
     }
 
-    /// What a statement that failed wished for is not carried out, nor what it wishes for from now
-    /// on: some of it may still run.
+    /// Drops the wishes of a statement that failed, and those that it leaves from now on: parts of
+    /// it may still run.
     pub(crate) fn give_up_wishes(&self) {
         self.board.give_up();
     }
 
-    /// What a setting is, for [`Settings::end_transaction`] to restore.
+    /// Keeps a setting's value for [`Settings::end_transaction`] to restore.
     pub(super) fn remember(&mut self, session: &SessionContext, name: &str) -> Result<(), Failure> {
         let now = if name.contains('.') {
             entry(session.state().config().options(), name)?
@@ -55,12 +55,12 @@ impl Settings {
         Ok(())
     }
 
-    /// What is set from here on lasts.
+    /// Drops the old value of a setting: what is set from here on lasts.
     pub(super) fn forget(&mut self, name: &str) {
         self.local.remove(name);
     }
 
-    /// Undoes what SET LOCAL did: all of it, whatever fails.
+    /// Restores all settings that SET LOCAL changed, even if one of them fails.
     pub(crate) async fn end_transaction(
         &mut self,
         session: &SessionContext,

@@ -1,14 +1,15 @@
 //! SET, SHOW and RESET: PostgreSQL's settings, which the connection keeps, and the session's own.
 //!
 //! A dotted name (`coscan.policy`, `datafusion.execution.batch_size`) belongs to the session's
-//! configuration and is set there. Any other is PostgreSQL's: a few have an effect, those that only
-//! tune what Coscan does not have are kept and shown, those that would change how values look are
-//! refused unless they ask for what we do anyway. A name that nobody knows is an error.
+//! configuration and is set there. Any other name is PostgreSQL's. A few of these settings have an
+//! effect. Those that only tune what Coscan does not have are kept and shown. Those that would
+//! change how values look are refused, unless they ask for the form that values have anyway. An
+//! unknown name is an error.
 //!
-//! C1: what concerns others is for those who have the right (`coscan::Rights`), however it is SET
-//! or RESET.
-//! C2: `RESET ALL` and `DISCARD ALL` are the session's: `coscan.memory`, which all sessions share,
-//! goes back to what the engine was made with only if it is named.
+//! C1: a setting that affects others needs the right (`coscan::Rights`), however it is SET or
+//! RESET.
+//! C2: `RESET ALL` and `DISCARD ALL` reset the session's settings only: `coscan.memory`, which all
+//! sessions share, goes back to what the engine was made with only if it is named.
 
 mod board;
 mod known;
@@ -36,19 +37,19 @@ pub(crate) use self::known::VERSION;
 
 /// One connection's settings.
 pub(crate) struct Settings {
-    /// What differs from the defaults in `KNOWN`, by name.
+    /// The settings of `KNOWN` that differ from their defaults, by name.
     changed: BTreeMap<&'static str, String>,
     /// The session's configuration as the factory made it: what RESET goes back to.
     initial: Arc<ConfigOptions>,
-    /// Those that are set, by name.
+    /// The timeouts that are set, by name.
     timeouts: BTreeMap<&'static str, Duration>,
     keepalive: Keepalive,
     /// Who connected, for `session_authorization`.
     user: String,
-    /// C1.
+    /// What the session may do (C1).
     rights: Rights,
     board: Arc<Board>,
-    /// What SET LOCAL changed in this transaction, and what it was (`local.rs`).
+    /// The settings that SET LOCAL changed in this transaction, with their old values (`local.rs`).
     local: Local,
 }
 
@@ -63,7 +64,7 @@ pub(crate) struct Shown {
 }
 
 impl Settings {
-    /// Whether the session may name files of the server, and so be told of them.
+    /// Whether the session may name files of the server, and so may be told where they are.
     pub(crate) fn may_name_files(&self) -> bool {
         self.rights.files
     }
@@ -85,7 +86,7 @@ impl Settings {
         settings
     }
 
-    /// Shows queries what is set.
+    /// Puts the current values up for queries to read.
     fn put_up(&self, session: &SessionContext) {
         let values = KNOWN
             .iter()
@@ -98,7 +99,7 @@ impl Settings {
         self.timeouts.get("statement_timeout").copied()
     }
 
-    /// How long the client may say nothing, in a transaction or outside of one.
+    /// How long the client may be idle, in a transaction or outside of one.
     pub(crate) fn idle_timeout(&self, in_transaction: bool) -> Option<Duration> {
         let name = if in_transaction {
             "idle_in_transaction_session_timeout"
@@ -108,12 +109,12 @@ impl Settings {
         self.timeouts.get(name).copied()
     }
 
-    /// How the client's socket is watched.
+    /// The keepalive settings of the client's socket.
     pub(crate) fn keepalive(&self) -> Keepalive {
         self.keepalive
     }
 
-    /// What the client is told when it connects.
+    /// The settings that the client is told when it connects.
     pub(crate) fn reports(&self, session: &SessionContext) -> Vec<(&'static str, String)> {
         KNOWN
             .iter()
@@ -165,7 +166,7 @@ impl Settings {
         }
     }
 
-    /// `SET name = values`. `local`: to the end of the transaction, if there is one.
+    /// `SET name = values`. `local` is set for SET LOCAL, and says whether there is a transaction.
     async fn assign(
         &mut self,
         session: &SessionContext,
@@ -289,7 +290,7 @@ impl Settings {
             .then(|| (known.name, self.value(session, known))))
     }
 
-    /// Gives the number that it is now; 0 stands for the default.
+    /// Sets a keepalive setting. Returns the number that it is now; 0 stands for the default.
     fn set_keepalive(&mut self, name: &str, value: &str) -> Result<u32, Failure> {
         let of_seconds = || {
             let time = duration(value).filter(|time| time.subsec_nanos() == 0)?;
@@ -318,7 +319,7 @@ impl Settings {
         Ok(number)
     }
 
-    /// Sets everything back. Answers what the client has to be told.
+    /// Resets all settings. Returns what the client has to be told.
     pub(crate) async fn reset_all(
         &mut self,
         session: &SessionContext,
@@ -340,7 +341,7 @@ impl Settings {
         Ok(reports)
     }
 
-    /// What SHOW shows: one setting, or with `all` every one.
+    /// The rows of SHOW: one setting, or all of them for `all`.
     pub(crate) fn show(&self, session: &SessionContext, name: &str) -> Result<Vec<Shown>, Failure> {
         let state = session.state();
         let options = state.config().options();
@@ -425,7 +426,8 @@ fn invalid(name: &str, value: &str) -> Failure {
     )
 }
 
-/// Every option, under the name by which it is set: extensions may or may not say their prefix.
+/// Every option, under the name by which it is set: an extension's keys may or may not have its
+/// prefix.
 fn entries(options: &ConfigOptions) -> Vec<ConfigEntry> {
     let mut entries = options.entries();
     entries.retain(|entry| entry.key.starts_with("datafusion."));
@@ -479,7 +481,7 @@ async fn restore(
     if let Some(value) = value {
         return configure(session, name, &value).await;
     }
-    // An option that had no value cannot be set to none through text.
+    // Through text, an option without a value cannot be set back to none.
     let reset = datafusion::logical_expr::ResetVariable {
         variable: name.to_owned(),
     };
@@ -491,7 +493,7 @@ async fn restore(
         .map_err(Failure::from)
 }
 
-/// The first schema of a search path that exists, as unqualified names resolve in one only.
+/// The first schema of a search path that exists, because unqualified names resolve in one only.
 fn first_schema(session: &SessionContext, path: &str) -> Option<String> {
     let state = session.state();
     let catalog = state

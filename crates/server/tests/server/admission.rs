@@ -1,5 +1,6 @@
-//! Promised: without the password nobody gets in; TLS works where offered; nothing listens beyond
-//! loopback unprotected; there is a limit on connections, and cancel requests pass it.
+//! Promised: without the password nobody gets in; TLS works where it is offered; nothing listens
+//! beyond loopback unprotected; there is a limit on connections, from which cancel requests are
+//! exempt.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,6 +1,6 @@
-//! Promised: what clients ask the catalog is answered as recorded, query by query
-//! (`catalog_queries/*.slt`), from a model that agrees with itself: every fact that queries are
-//! simplified by holds, oids are the same on every connection, and each table can be read.
+//! Promised: the catalog answers clients' queries as recorded, query by query
+//! (`catalog_queries/*.slt`), from a model that agrees with itself: every fact by which queries are
+//! simplified holds, oids are the same on every connection, and each table can be read.
 //!
 //! A file holds what one client sends, recorded against PostgreSQL 15 and with its parameters
 //! filled in: `query`, the text, `----`, and the rows as PostgreSQL's text with `|` between
@@ -61,7 +61,7 @@ async fn replay(file: &str) {
             Ok(rows) => rows.join("\n"),
             Err(error) => format!("ERROR {error:?}"),
         };
-        // Most queries leave the order of some rows open.
+        // Most queries leave the order of some rows undefined.
         let sorted = |text: &str| {
             let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
             lines.sort_unstable();
@@ -151,7 +151,7 @@ async fn the_catalog_holds_no_more_than_it_says() {
         let rows = client.simple_query(&format!("SELECT * FROM {table}")).await;
         rows.unwrap_or_else(|error| panic!("{table}: {error:?}"));
     }
-    // In words of its own, so that no fact is used to prove itself.
+    // These queries are written so that no fact is used to prove itself.
     for (sql, expected) in [
         (
             "SELECT DISTINCT relkind || '' FROM pg_class ORDER BY 1",
@@ -191,7 +191,7 @@ async fn the_catalog_holds_no_more_than_it_says() {
             "0",
         ),
         ("SELECT count(*) FROM (SELECT * FROM pg_attrdef) c", "0"),
-        // What columns say must lead somewhere.
+        // The oids in columns must lead somewhere.
         (
             "SELECT count(*) FROM pg_attribute a LEFT JOIN pg_type t ON a.atttypid = t.oid WHERE t.oid IS NULL",
             "0",
@@ -213,8 +213,8 @@ async fn the_catalog_holds_no_more_than_it_says() {
     }
 }
 
-/// Wrong before: datafusion-postgres made correlated subqueries NULL and took the first of many
-/// rows.
+/// Correlated subqueries keep their values, and a second row is an error. (datafusion-postgres
+/// makes them NULL, and takes the first of many rows.)
 #[tokio::test]
 async fn subqueries_give_their_rows() {
     let server = TestServer::start().await;
@@ -266,7 +266,7 @@ async fn subqueries_give_their_rows() {
              LEFT JOIN pg_class c ON c.oid = -p.id LEFT JOIN pg_attribute a ON a.attrelid = c.oid",
             "NULL|NULL|NULL,NULL|NULL|NULL,NULL|NULL|NULL",
         ),
-        // A row of nothing.
+        // An aggregate makes a row of an empty input.
         ("SELECT (SELECT count(*) FROM pg_sequence)", "0"),
         (
             "SELECT (SELECT 7 FROM pg_sequence HAVING count(*) = 0)",
@@ -281,7 +281,7 @@ async fn subqueries_give_their_rows() {
              UNION ALL SELECT 2) ORDER BY 1",
             "1,2,3",
         ),
-        // Names that WITH gives.
+        // Names that WITH gives are not the catalog's.
         (
             "WITH pg_class AS (SELECT 7 AS relkind) SELECT relkind FROM pg_class",
             "7",
@@ -349,7 +349,7 @@ async fn columns_have_postgres_names() {
         assert_eq!(found.join(","), names, "{sql}");
         client.query(&statement, &[]).await.unwrap();
     }
-    // Names are for show: what a statement means does not change by them.
+    // Names are only shown: they do not change what a statement means.
     let rows = answers(&client, "SELECT id::text FROM people ORDER BY id DESC")
         .await
         .unwrap();
@@ -434,7 +434,7 @@ async fn settings_are_read_and_set_by_functions() {
     ] {
         assert!(client.simple_query(sql).await.is_err(), "{sql}");
     }
-    // To the end of the transaction only, whichever way it ends.
+    // The setting lasts to the end of the transaction only, whether it commits or rolls back.
     for end in ["COMMIT", "ROLLBACK"] {
         client
             .batch_execute(
@@ -465,7 +465,7 @@ async fn settings_are_read_and_set_by_functions() {
     );
 }
 
-/// What a client makes the rewriting do is in proportion to what it sends.
+/// The work of rewriting a statement is in proportion to the statement's length.
 #[tokio::test]
 async fn rewriting_does_not_grow_without_bound() {
     let server = TestServer::start().await;
@@ -491,7 +491,7 @@ async fn rewriting_does_not_grow_without_bound() {
         "SELECT current_setting(NULL), set_config(NULL, NULL, NULL), like_pattern('a', '')".to_owned(),
         "SELECT as_array('{', 1), as_array(1), subscripts(1), only_value(1), regclass_name('x', 1)".to_owned(),
     ] {
-        // Answered or refused, and the connection lives on.
+        // The statement is answered or refused, and the connection lives on.
         let _ = client.simple_query(&sql).await;
         client.simple_query("SELECT 1").await.unwrap_or_else(|error| panic!("{sql:.200}: {error:?}"));
     }

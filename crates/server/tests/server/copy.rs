@@ -98,7 +98,7 @@ async fn binary_copies_are_postgres_own() {
     ]
     .concat();
     assert_eq!(copied(&client, sql).await, expected);
-    // Clients read a row, or the end, behind the head of the first message.
+    // Clients read a row, or the end, after the head in the first message.
     let first = pin!(client.copy_out(sql).await.unwrap()).try_next().await;
     assert_eq!(first.unwrap().unwrap().len(), 19 + 2 + 4 + 4 + 4 + 7);
     let none = "COPY (SELECT 1 WHERE false) TO STDOUT (FORMAT binary)";
@@ -154,7 +154,7 @@ async fn a_copy_that_fails_leaves_the_connection_usable() {
     );
 }
 
-/// A copy of what never ends can only be read if it is streamed.
+/// A COPY of endless rows can only be read if it is streamed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_copy_ends_by_cancel_and_by_time_out() {
     let server = TestServer::start().await;

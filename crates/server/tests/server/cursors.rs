@@ -1,7 +1,7 @@
 //! Promised: clients that stop (cursors of which one row was fetched, clients that do not read
 //! their socket) hold neither frames nor the right to decode, and a scan beside them takes its time
 //! and no more; when they go on, they get the rest of their rows, each once (I5, I8). Rows that
-//! wait for them are on disk, also those of the batch in which they have stopped (S6).
+//! wait for them are on disk, including those of the batch in which they have stopped (S6).
 
 use std::path::Path;
 use std::pin::pin;
@@ -19,7 +19,7 @@ use crate::common::TestServer;
 const ROWS: usize = 240_000;
 const CURSORS: usize = 16;
 
-/// Chunks of 4,000 rows; few at a time fit in decode, and not all in memory.
+/// An engine with chunks of 4,000 rows: few at a time fit in decode, and not all in memory.
 async fn engine(folder: &Path) -> Engine {
     let config = EngineConfig {
         memory_bytes: Some(48 << 20),
@@ -80,7 +80,7 @@ async fn nothing_is_held(engine: &Engine) {
     }
 }
 
-/// A scan of the whole table, beside whoever is there.
+/// The time of a scan of the whole table, beside whoever else is there.
 async fn scan(server: &TestServer) -> Duration {
     let client = server.connect().await;
     let begun = Instant::now();
@@ -113,11 +113,11 @@ async fn idle_cursors_hold_nothing_and_go_on() {
         (client, first)
     });
     let cursors = join_all(cursors).await;
-    // While they are fresh, those who wait take their places; afterwards nobody has to.
+    // While the cursors are fresh, scans that wait take their places; later no scan has to.
     let fresh = scan(&server).await;
     nothing_is_held(&engine).await;
     let beside = scan(&server).await;
-    // A second for each of sixty chunks, two at a time, would be thirty.
+    // At a second for each of sixty chunks, two at a time, a scan would take thirty seconds.
     for took in [fresh, beside] {
         assert!(
             took < 4 * alone + Duration::from_secs(8),
@@ -149,7 +149,7 @@ async fn clients_that_do_not_read_hold_nothing_and_go_on() {
     let clients = (0..6).map(|_| async {
         let (client, connection) = server.config().connect(NoTls).await.unwrap();
         let mut connection = Box::pin(connection);
-        // More than the buffers of the sockets take.
+        // The rows are more than the sockets' buffers take.
         let sql = "SELECT * FROM t UNION ALL SELECT * FROM t UNION ALL SELECT * FROM t";
         {
             let query = pin!(client.simple_query_raw(sql));
@@ -171,7 +171,7 @@ async fn clients_that_do_not_read_hold_nothing_and_go_on() {
     );
     drop(stopped);
 
-    // One that pauses and reads on.
+    // A client that pauses and reads on.
     let (client, connection) = server.config().connect(NoTls).await.unwrap();
     let paused = tokio::spawn(async move {
         let mut connection = Box::pin(connection);
@@ -212,7 +212,7 @@ async fn the_batch_in_which_a_client_stops_goes_to_disk_and_comes_back() {
     socket.write_all(&large_query()).await.unwrap();
     let on_disk = || engine.runtime().disk_manager.used_disk_space();
     let begun = Instant::now();
-    // It holds what a connection and its statement may hold, and no rows.
+    // The operators' memory is what a connection and its statement may hold, without rows.
     while on_disk() == 0 || engine.metrics().operator_bytes > 2 << 20 {
         assert!(begun.elapsed() < Duration::from_secs(20), "S6: in memory");
         tokio::time::sleep(Duration::from_millis(20)).await;

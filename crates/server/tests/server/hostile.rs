@@ -1,5 +1,5 @@
 //! Promised: no statement, message or socket of one client ends the server or keeps others out.
-//! What is too much is refused with an error that says so, and the connection lives on; what a
+//! What is too much is refused with an error that says so, and the connection lives on. What a
 //! client makes the server hold is counted and bounded.
 
 use std::cell::Cell;
@@ -21,8 +21,8 @@ use coscan_server::{Server, ServerConfig, ServerError};
 
 const MANY: usize = 100_000;
 
-/// Chains that the parser makes left-deep, and others that it or the planner follow by calling
-/// themselves.
+/// Chains that the parser makes left-deep, and others that the parser or the planner follows by
+/// recursion.
 fn chains() -> Vec<(&'static str, String, &'static [&'static str])> {
     const ANSWERED: &[&str] = &[];
     const COMPLEX: &[&str] = &["54001"];
@@ -225,7 +225,7 @@ async fn others_are_served_while_a_long_statement_is_planned() {
     }
 }
 
-/// A server whose sessions share so much memory.
+/// A server whose sessions share this much memory.
 async fn limited(bytes: usize) -> (TestServer, Arc<dyn MemoryPool>) {
     let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(bytes));
     let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::clone(&pool));
@@ -321,7 +321,7 @@ async fn functions_that_make_much_of_little_are_refused() {
     lives(&client).await;
 }
 
-/// The most memory that the process had so far.
+/// The most memory that the process has had so far.
 fn peak_bytes() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status
@@ -345,7 +345,7 @@ async fn what_a_client_makes_the_server_hold_is_counted_and_refused() {
 
     let text = format!("SELECT '{}'", "x".repeat(40 << 20));
     assert_eq!(state(client.simple_query(&text).await), "53200");
-    // What follows such a message cannot be told from it.
+    // What follows such a message cannot be told apart from it.
     assert!(client.simple_query("SELECT 1").await.is_err());
 
     let client = server.connect().await;
@@ -393,7 +393,7 @@ async fn messages_are_read_ahead_up_to_a_bound() {
     let mut query = LONG.as_bytes().to_vec();
     query.push(0);
     socket.write_all(&message(b'Q', &query)).await.unwrap();
-    // An unnamed statement of a megabyte, again and again.
+    // An unnamed statement of a megabyte, many times.
     let mut parse = vec![b'\0'];
     parse.resize(1 << 20, b' ');
     parse.extend([0, 0, 0]);
@@ -422,7 +422,7 @@ async fn strangers_keep_nobody_out() {
     let mut strangers = Vec::new();
     for number in 0..400 {
         let mut socket = TcpStream::connect(server.addr).await.unwrap();
-        // Some say nothing, some begin.
+        // Half of the clients say nothing, half send a startup message.
         if number % 2 == 0 {
             socket.write_all(STARTUP).await.unwrap();
         }
@@ -473,7 +473,8 @@ async fn plain_text_behind_a_request_for_tls_is_refused() {
         }
         let mut answer = [0];
         let read = tokio::time::timeout(Duration::from_secs(5), tls.read(&mut answer)).await;
-        // `R`: what came in plain text, from whoever, was taken for the client's.
+        // If nothing came through TLS, `R` would mean that plain text, from whoever, was taken for
+        // it.
         assert_eq!(matches!(read, Ok(Ok(1))), served, "{read:?} {answer:?}");
     }
 }
@@ -500,8 +501,8 @@ async fn tls_can_be_required() {
     assert!(matches!(bound, Err(ServerError::TlsWithoutCertificate)));
 }
 
-/// Lists that are entered for what planning them takes: some are answered, the others refused, and
-/// the process keeps to the memory and what is left to what is not accounted.
+/// Lists that are entered for the memory that planning them takes: some are answered, the others
+/// refused. The process keeps to its memory and what is left for what is not accounted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_long_lists_at_once_keep_to_the_memory() {
     const MEMORY: usize = 512 << 20;

@@ -1,8 +1,8 @@
-//! Promised: the time-outs end what their names say and nothing else.
-//! `idle_in_transaction_session_timeout` a session that says nothing in a transaction,
-//! `idle_session_timeout` one that says nothing outside; `statement_timeout` each FETCH and each
-//! Execute by itself, with the time between them uncounted, and the statement of a client that does
-//! not read; keepalive settings reach the socket.
+//! Promised: each timeout ends what its name says, and nothing else.
+//! `idle_in_transaction_session_timeout` ends a session that says nothing in a transaction,
+//! `idle_session_timeout` one that says nothing outside of one. `statement_timeout` ends each FETCH
+//! and each Execute by itself, without the time between them, and the statement of a client that
+//! does not read. Keepalive settings reach the socket.
 
 use std::pin::pin;
 use std::time::{Duration, Instant};
@@ -46,7 +46,7 @@ async fn who_says_nothing_in_a_transaction_is_sent_away_with_its_cursors() {
             .batch_execute("SET idle_in_transaction_session_timeout = '300ms'")
             .await
             .unwrap();
-        // Outside of a transaction it does not count, nor does a statement's own time.
+        // Time outside of a transaction does not count, nor does a statement's own time.
         sleep(700).await;
         client.batch_execute("BEGIN").await.unwrap();
         let busy = "SELECT count(*) FROM endless WHERE n < 0";
@@ -73,7 +73,7 @@ async fn who_says_nothing_outside_of_one_is_sent_away_by_another_setting() {
     sleep(700).await;
     client.batch_execute("COMMIT").await.unwrap();
     ends_with(ended, "57P05").await;
-    // Neither ends anybody by default, and 0 is none.
+    // By default neither timeout ends a session, and 0 is no timeout.
     let (client, _ended) = connect(&server).await;
     client
         .batch_execute("SET idle_session_timeout = 5000; SET idle_session_timeout = 0")
@@ -149,7 +149,7 @@ async fn a_statement_timeout_ends_what_a_client_does_not_read() {
         _ = &mut connection => panic!("the connection ended"),
     }
     let query = pin!(client.simple_query_raw("SELECT n FROM endless"));
-    // Long enough to be heard, not long enough to be read.
+    // Long enough for the query to arrive, not long enough for its rows to be read.
     let both = join(&mut connection, query);
     assert!(
         tokio::time::timeout(Duration::from_millis(50), both)
@@ -190,8 +190,7 @@ async fn keepalive_settings_are_heard_and_checked() {
         let set = client.batch_execute(&format!("SET {wrong}")).await;
         assert_eq!(state(set), "22023", "{wrong}");
     }
-    // The server's socket has a timer for probes (2), which the system shows where it is Linux's
-    // own.
+    // The server's socket has a timer for probes (2), which the system shows if it is Linux itself.
     let port = format!(":{:04X} ", server.addr.port());
     // While something is not acknowledged the socket has another timer.
     for attempt in 0..200 {

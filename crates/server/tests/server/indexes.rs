@@ -1,6 +1,6 @@
 //! Promised: statements about indexes answer with their tag, in both protocols, alone and among
-//! others, which run in order; `SHOW INDEXES` answers rows; where an index is kept is not for
-//! clients to say.
+//! others, which run in order; `SHOW INDEXES` returns rows; clients cannot say where an index is
+//! kept.
 
 use std::process::Command;
 
@@ -33,7 +33,7 @@ async fn server(folder: &tempfile::TempDir) -> TestServer {
     TestServer::start_with_rights(&engine, rights).await
 }
 
-/// What a text of statements answers: rows as their cells, the ends of statements as `.`.
+/// The answers to a text of statements: rows as their cells, the ends of statements as `.`.
 async fn answers(client: &tokio_postgres::Client, sql: &str) -> Vec<String> {
     let messages = client.simple_query(sql).await.unwrap();
     let shown = messages.iter().filter_map(|message| match message {
@@ -84,7 +84,8 @@ async fn statements_about_indexes_run_in_order_with_others() {
         ".", "count:", "0", ".",
     ];
     assert_eq!(found, expected);
-    // What cannot be read keeps all from running; what fails keeps those after it from running.
+    // A text that cannot be parsed is not run at all; after a failure, the rest of the text is not
+    // run.
     let unread = client
         .simple_query("CREATE INDEX i ON t (k); SELEC 1")
         .await;

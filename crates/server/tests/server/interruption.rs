@@ -80,7 +80,7 @@ async fn a_timeout_stops_execution_not_only_planning() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_vanishes_takes_its_query_along() {
     let server = TestServer::start().await;
-    // One that waits for its first row, one that has stopped reading.
+    // One client waits for its first row, one has stopped reading.
     for sql in [
         "SELECT count(*) FROM (SELECT n FROM endless WHERE n < 0)",
         "SELECT n FROM endless",
@@ -149,8 +149,8 @@ async fn stopping_an_idle_server_is_immediate() {
 #[tokio::test]
 async fn clients_are_let_in_while_every_query_thread_is_busy() {
     let server = TestServer::start().await;
-    // Rejects every pair: the join hands nothing out, and yields only after each batch of b, which
-    // takes a second or more.
+    // The filter rejects every pair: the join hands nothing out, and yields only after each batch
+    // of b, which takes a second or more.
     let sql = LONG.replace("= 3", "= 9").replacen("2000000", "40000", 1);
     let stuck = (0..4).map(|_| async {
         let client = server.connect().await;

@@ -1,6 +1,6 @@
 //! Promised: a client that may not name the server's files is not told where they are (R3 of
 //! docs/design/rights.md): not by settings, system tables, the catalog, definitions of tables or
-//! EXPLAIN. One that may is.
+//! EXPLAIN. A client that may name files is told.
 
 use std::path::Path;
 
@@ -43,7 +43,7 @@ async fn rows(client: &Client, sql: &str) -> Vec<String> {
     rows.collect()
 }
 
-/// Everything that the statements show, and all tables that tell of the server.
+/// Everything that the statements show, and all tables that describe the server.
 async fn told(client: &Client) -> Vec<String> {
     let mut told = vec![];
     for sql in SHOWING {
@@ -59,8 +59,8 @@ async fn told(client: &Client) -> Vec<String> {
     told
 }
 
-/// An engine whose tables and indexes are in `folder`: one scanned in chunks, one declared by SQL
-/// with a secret, one small enough for DataFusion's reader.
+/// An engine whose tables and indexes are in `folder`: one table is scanned in chunks, one is
+/// declared by SQL with a secret, one is small enough for DataFusion's reader.
 async fn engine(folder: &Path) -> Engine {
     let place = folder.to_str().unwrap();
     let config = EngineConfig {
@@ -99,7 +99,7 @@ async fn run(session: &coscan::Session, sql: &str) {
 async fn strangers_are_not_told_where_files_are() {
     let folder = tempfile::tempdir().unwrap();
     let engine = engine(folder.path()).await;
-    // What every path of the server's here has in it.
+    // Every path of the server contains this name.
     let above = folder.path().file_name().unwrap().to_str().unwrap();
     for (writes, engine_settings) in [(false, false), (true, true)] {
         let rights = Rights {

@@ -10,7 +10,7 @@ use futures::{TryStreamExt, pin_mut};
 use tokio_postgres::SimpleQueryMessage;
 use tokio_postgres::types::{FromSql, Type};
 
-/// A value's bytes as they came.
+/// A value's bytes as they were sent.
 struct Raw(Vec<u8>);
 
 impl<'a> FromSql<'a> for Raw {

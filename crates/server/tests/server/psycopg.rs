@@ -1,6 +1,6 @@
 //! Promised: what programs do with psycopg works: queries in both formats, parameters, errors by
-//! class, cancel, settings of a connection (`psycopg_client.py`). Skipped where psycopg is not
-//! installed, in the benches' environment (`lab/arena/setup.sh`) or the system's.
+//! class, cancel, settings of a connection (`psycopg_client.py`). Skipped if psycopg is installed
+//! neither in the benches' environment (`lab/arena/setup.sh`) nor in the system's.
 
 use std::path::PathBuf;
 use std::process::Command;

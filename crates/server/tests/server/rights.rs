@@ -1,7 +1,7 @@
-//! Promised: docs/design/rights.md. Its table is read here: each row has statements, which run with
-//! every combination of the server's options; those without an option that the row names are
-//! refused with its name, and another session sees what the row says. What a session makes is its
-//! own, is counted, and goes with it. Statements hidden in others change nothing.
+//! Promised: docs/design/rights.md. Its table is read here. Each row has statements, which run with
+//! every combination of the server's options: without an option that the row names, they are
+//! refused with the option's name, and another session sees what the row says. What a session makes
+//! is its own, is counted, and goes with the session. Statements hidden in others change nothing.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,7 @@ use tokio_postgres::{Client, SimpleQueryMessage};
 
 use crate::common::{TestServer, state};
 
-/// Statements for each row of the page, under the row's first cell. `{}` is the folder of the test.
+/// Statements for each row of the page, by the row's first cell. `{}` is the folder of the test.
 const CASES: &[(&str, &[&str])] = &[
     (
         "SELECT, EXPLAIN, SHOW",
@@ -217,7 +217,7 @@ const FLAGS: [&str; 3] = ["--allow-writes", "--allow-files", "--allow-engine-set
 /// A row of the page.
 struct Row {
     statement: String,
-    /// The options that it needs; `None`: no option allows it.
+    /// The options that the statement needs; `None`: no option allows it.
     needs: Option<Vec<&'static str>>,
     /// `yes`, `no` or `not supported`.
     others_see: String,
@@ -333,7 +333,7 @@ impl World {
         session.set("coscan.memory", "default").unwrap();
     }
 
-    /// What others see: names, rows, settings, indexes, files.
+    /// What other sessions see: names, rows, settings, indexes, files.
     async fn seen(&self, other: &Client) -> Vec<String> {
         let mut seen = vec![];
         for sql in [
@@ -448,7 +448,7 @@ async fn every_row_of_the_page_holds_with_every_combination_of_options() {
     }
 }
 
-/// Runs the statements of a text; one that is copied out stands alone.
+/// Runs the statements of a text; a COPY is alone in its text.
 async fn carry_out(client: &Client, sql: &str) -> Result<(), tokio_postgres::Error> {
     if !sql.contains("TO STDOUT") {
         return client.batch_execute(sql).await;
@@ -478,7 +478,7 @@ async fn nothing_is_refused_in_the_users_own_process() {
     }
 }
 
-/// Statements that reach what they may not by some detour; what they answer is not promised.
+/// Statements that try a detour to what they may not reach. Their answers are not promised.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn statements_in_disguise_change_nothing() {
     let world = World::new().await;
@@ -575,14 +575,14 @@ async fn what_a_session_makes_is_its_own_is_counted_and_goes_with_it() {
         assert_eq!(rows(&one, sql).await.unwrap().len(), at_one, "{sql}");
         assert_eq!(rows(&other, sql).await.unwrap().len(), 0, "{sql}");
     }
-    // The other's own, of the same name.
+    // The other session's own table, of the same name.
     other
         .batch_execute("CREATE TABLE own AS SELECT 1 AS x")
         .await
         .unwrap();
     assert_eq!(rows(&other, "SELECT x FROM own").await.unwrap(), ["1"]);
 
-    // Rows are counted as they come, and no longer once they have gone.
+    // Rows are counted as they come, until they go.
     one.batch_execute("INSERT INTO own SELECT a + 10000, b FROM own")
         .await
         .unwrap();
@@ -632,8 +632,7 @@ async fn what_sessions_make_has_a_limit_and_leaves_the_rest_to_queries() {
     let rows_of = |name: &str, count: u32| {
         format!("CREATE TABLE {name} AS SELECT value AS a FROM generate_series(1, {count})")
     };
-    // What a statement reserves is given back by its task, which ends a moment after its client
-    // hears.
+    // A statement's task gives its memory back a moment after the client is told of the end.
     let given_back = async |most: u64| {
         let begun = Instant::now();
         while world.engine.metrics().operator_bytes > most {
@@ -641,7 +640,7 @@ async fn what_sessions_make_has_a_limit_and_leaves_the_rest_to_queries() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    // 8 MB of the 16 that a quarter of the memory is.
+    // 8 MB of 16 MB, which are a quarter of the memory.
     one.batch_execute(&rows_of("own", 1_000_000)).await.unwrap();
     let held = 9 << 20;
     given_back(held).await;
@@ -654,7 +653,7 @@ async fn what_sessions_make_has_a_limit_and_leaves_the_rest_to_queries() {
     assert_eq!(refused.code().code(), "53200", "{refused}");
     assert!(refused.message().contains("table own"), "{refused}");
     given_back(held).await;
-    // Nor row by row.
+    // Inserting the rows in portions is refused, too.
     other
         .batch_execute("CREATE TABLE own (a bigint)")
         .await
@@ -674,7 +673,7 @@ async fn what_sessions_make_has_a_limit_and_leaves_the_rest_to_queries() {
         rows(&one, "SELECT count(*) FROM own").await.unwrap(),
         ["1000000"]
     );
-    // Names cost, too.
+    // Names cost memory, too.
     let filler = "1 + ".repeat(200);
     let mut views = 0;
     let ended = loop {

@@ -126,7 +126,7 @@ async fn settings_come_with_the_connection() {
         state(client.simple_query(crate::common::LONG).await),
         "57014"
     );
-    // RESET goes back to what the session was made with.
+    // RESET restores what the session was made with.
     client.batch_execute("RESET coscan.policy").await.unwrap();
     assert_eq!(show(&client, "coscan.policy").await, "relevance");
 

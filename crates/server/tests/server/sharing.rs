@@ -1,5 +1,5 @@
 //! Promised: what queries of several connections have in common is done once: joins, aggregates and
-//! whole queries, also where the server has changed their plans to make joins give way.
+//! whole queries, even if the server has changed their plans to make joins give way.
 
 use coscan::{Engine, EngineConfig};
 use tokio_postgres::SimpleQueryMessage;
@@ -55,7 +55,7 @@ async fn a_join_that_another_client_has_asked_for_is_not_done_again() {
     assert_eq!(answers[0].len(), 7);
     assert_eq!(answers[0][0], ["0", "7142", "178553571"]);
     assert!(answers.iter().all(|answer| *answer == answers[0]));
-    // The whole query, its aggregate, the join, the input of its hash table.
+    // The operators: the whole query, its aggregate, the join, the input of its hash table.
     assert_eq!(after[0].operators_hosted, 4);
     assert_eq!((after[2].operators_hosted, after[2].operators_late), (4, 2));
     assert_eq!(after[2].decode_bytes, after[0].decode_bytes);

@@ -1,10 +1,10 @@
 //! Bloom filters of row groups, read when a query asks for them.
 //!
-//! They only save work, so whatever goes wrong (a damaged filter, a failed read) means no filter,
-//! and the read that then needs the data says what is wrong. Old writers give a filter's place
-//! without its length; then its header is read first.
-//! Not here: what a filter concludes (the engine). They are not kept: a filter takes up to a
-//! megabyte per row group and column, and the queries that use them read little else.
+//! Filters only save work, so any problem (a damaged filter, a failed read) means no filter; the
+//! read that then needs the data reports the problem. Old writers record a filter's offset without
+//! its length: then the filter's header is read first.
+//! Not here: what a filter concludes (the engine). Filters are not kept: one takes up to a megabyte
+//! per row group and column, and the queries that use them read little else.
 //! Bounds: two reads per call; filters above `FILTER_BYTES_MAX` are left out.
 
 use std::ops::Range;
@@ -20,7 +20,7 @@ use super::TableFile;
 /// No writer makes filters as large as the format allows (128 MiB): one for ten million distinct
 /// values takes 16 MiB.
 const FILTER_BYTES_MAX: u64 = 16 << 20;
-/// What parquet reads of a filter whose length is not known.
+/// What parquet reads of a filter of unknown length.
 const HEADER_BYTES: u64 = 20;
 
 impl TableFile {
@@ -49,7 +49,8 @@ impl TableFile {
         let size = self.version().size;
         ranges.retain(|r| r.end <= size && r.end - r.start <= FILTER_BYTES_MAX && !r.is_empty());
         ranges.sort_unstable_by_key(|range| (range.start, range.end));
-        // Filters do not overlap in any sound file; in another, those that do are left out.
+        // Filters do not overlap in a sound file; in a damaged one, those that overlap are left
+        // out.
         ranges.dedup_by(|next, kept| next.start < kept.end);
         if ranges.is_empty() {
             return;
@@ -63,7 +64,7 @@ impl TableFile {
     fn parse(&self, parts: &Parts, (row_group, leaf): (usize, usize)) -> Option<Sbbf> {
         let column = self.metadata().row_group(row_group).column(leaf);
         match Sbbf::read_from_column_chunk(column, parts) {
-            // An empty one would be asked for its first block.
+            // A filter without blocks is dropped: a lookup in it would ask for its first block.
             Ok(filter) => filter.filter(|filter| filter.num_blocks() > 0),
             Err(error) => {
                 log::debug!("{}: a bloom filter is left out: {error}", self.name());
@@ -73,7 +74,7 @@ impl TableFile {
     }
 }
 
-/// The file, of which only some parts are there; it notes which others are asked for.
+/// A file of which only some parts are in memory; it notes which other parts are asked for.
 #[derive(Default)]
 struct Parts {
     have: Vec<(Range<u64>, Bytes)>,

@@ -1,8 +1,9 @@
-//! Memory of what is known of files and tables, in the budget.
+//! The memory of metadata about files and tables, counted in the budget.
 //!
 //! Footers, page indexes, chunk maps and the core's own records live as long as somebody holds
-//! them. Each carries a charge, which the budget loses when it is dropped, whoever drops it last.
-//! Not here: what goes when there is too much of it (`files.rs`, `versions.rs`), the limit
+//! them. Each carries a charge; dropping the record's last owner removes the charge from the
+//! budget.
+//! Not here: what is dropped when metadata takes too much (`files.rs`, `versions.rs`), the limit
 //! (`budget.rs`).
 
 use std::sync::Arc;
@@ -48,10 +49,10 @@ impl Drop for Charge {
     }
 }
 
-/// What a chunk map takes in memory, about.
+/// About how many bytes a chunk map takes in memory.
 pub(crate) fn bytes_of_map(chunks: &FileChunks) -> u64 {
     // A list is three words, a range two; each list is an allocation of its own, which costs two
-    // more.
+    // more words.
     const LIST: usize = 5 * 8;
     const RANGE: usize = 2 * 8;
     let of_chunk = |chunk: &crate::parquet::FileChunk| {
@@ -65,8 +66,8 @@ pub(crate) fn bytes_of_map(chunks: &FileChunks) -> u64 {
     (own + shared) as u64
 }
 
-/// What a chunk takes in the core and in the pool, about: its records, and the bytes of each of its
-/// columns.
+/// About how many bytes a chunk takes in the core and in the pool: its records, and the byte count
+/// of each of its columns.
 pub(crate) fn bytes_of_chunk(columns: usize) -> u64 {
     256 + 8 * columns as u64
 }

@@ -9,12 +9,12 @@ pub struct ColumnRequest {
     pub name: String,
     /// The arrow field to decode to.
     pub field: FieldRef,
-    /// Whole batches come in as few bytes as the values of each need ([`crate::narrowest`]), so
-    /// their types may differ. What is picked has the field's type.
+    /// Each whole batch comes in as few bytes per value as its values need ([`crate::narrowest`]),
+    /// so the types of batches may differ. Picked rows have the field's type.
     pub narrow: bool,
 }
 
-/// What arrays are asked for: equal for requests that the same arrays serve.
+/// Which arrays are asked for: equal for requests that the same arrays serve.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ArrayKey {
     pub(crate) name: String,
@@ -23,7 +23,7 @@ pub(crate) struct ArrayKey {
 }
 
 impl ColumnRequest {
-    /// A column as arrays of the field's very type.
+    /// A request for arrays of exactly the field's type.
     #[must_use]
     pub fn exact(field: FieldRef) -> Self {
         Self {

@@ -1,7 +1,7 @@
-//! Which column of the core is a root column?
+//! Which of the core's columns does a root column belong to?
 //!
-//! A table's columns are fixed when it is made: every file of it has the same (`TableKey`). So they
-//! are known without the pool's lock.
+//! A table's columns are fixed when the table is made: every file of it has the same columns
+//! (`TableKey`). So they are known without the pool's lock.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -41,7 +41,7 @@ impl TableColumns {
         &self.names
     }
 
-    /// How many the core knows.
+    /// How many columns the core knows.
     pub(crate) fn count(&self) -> u16 {
         match self.model {
             StorageModel::Nsm => 1,
@@ -49,7 +49,7 @@ impl TableColumns {
         }
     }
 
-    /// The core's column of a root column.
+    /// The core's column that a root column belongs to.
     pub(crate) fn id(&self, name: &str) -> Option<ColumnId> {
         let at = self
             .names
@@ -78,7 +78,8 @@ impl TableColumns {
         chunks.collect()
     }
 
-    /// The own byte ranges of a segment, ascending: under nsm of all columns.
+    /// The byte ranges of a segment, without shared extents, ascending. Under nsm a segment has all
+    /// columns.
     pub(crate) fn ranges(&self, file: &TableFile, at: usize, column: ColumnId) -> Vec<Range<u64>> {
         let chunk = &file.chunks().chunks[at];
         let mut ranges: Vec<Range<u64>> = match self.model {

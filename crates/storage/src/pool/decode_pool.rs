@@ -1,12 +1,14 @@
 //! Threads that decode, and nothing else.
 //!
-//! Decoding is long and CPU-bound: on the threads that drive I/O it would leave the device idle, on
-//! those that run queries it would keep other queries waiting for longer than a batch.
-//! Pages that a query waits for go before batches of chunks, which are read ahead: behind the
-//! batches of several scans a few rows would wait for most of what they take.
-//! A job that panics costs its thread nothing; who waits for [`DecodePool::run`] gets the error.
+//! Decoding is long and CPU-bound: on the threads that drive I/O it would leave the device idle; on
+//! the threads that run queries it would delay other queries for longer than a batch takes.
+//! Pages that a query waits for are decoded ahead of chunk batches, which are read ahead: behind
+//! the batches of several scans, a few rows would spend most of their time waiting.
+//! A job that panics does not cost its thread; the caller that waits for [`DecodePool::run`] gets
+//! the error.
 //! Bounds: a fixed number of threads; the queue holds at most one job per segment in decode, and
-//! the pages that are asked for; of [`PAGES_FIRST`] and one jobs one is a chunk's, if one waits.
+//! the pages that are asked for; of [`PAGES_FIRST`] + 1 consecutive jobs one is a chunk's, if one
+//! waits.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,8 +25,8 @@ use crate::{Result, StorageError};
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// So many jobs of pages may go before a chunk's that waits: those of a point query, but not those
-/// of a scan by an index that reads page after page.
+/// So many page jobs may run ahead of a waiting chunk job: enough for a point query, too few for an
+/// index scan that reads page after page.
 const PAGES_FIRST: usize = 4;
 
 #[derive(Default)]
@@ -37,7 +39,7 @@ struct Queue {
 struct Jobs {
     pages: VecDeque<Job>,
     chunks: VecDeque<Job>,
-    /// Jobs of pages that have been begun while a chunk's waited, since the last of those was.
+    /// Page jobs begun ahead of waiting chunk jobs, counted from the last chunk job that was begun.
     gone_first: usize,
     closed: bool,
 }
@@ -84,8 +86,8 @@ impl DecodePool {
         self.queue.filled.notify_one();
     }
 
-    /// Queues work at once; the future gives what came of it. Dropped before its turn, the work is
-    /// not begun. `place` names it if it panics.
+    /// Queues work at once; the future gives its result. If the future is dropped before the job's
+    /// turn, the work is not begun. `place` names the work in the error of a panic.
     pub(crate) fn run<T: Send + 'static>(
         &self,
         place: impl FnOnce() -> String + Send + 'static,
@@ -96,7 +98,7 @@ impl DecodePool {
         answered
     }
 
-    /// The same for pages that a query waits for, which go first.
+    /// As [`DecodePool::run`], for pages that a query waits for: they go ahead of chunk batches.
     pub(crate) fn run_pages<T: Send + 'static>(
         &self,
         place: impl FnOnce() -> String + Send + 'static,
@@ -109,7 +111,7 @@ impl DecodePool {
     }
 }
 
-/// A job, and the future of its answer.
+/// A job, and the future of its result.
 fn answering<T: Send + 'static>(
     place: impl FnOnce() -> String + Send + 'static,
     work: impl FnOnce() -> Result<T> + Send + 'static,
@@ -155,7 +157,7 @@ fn work(queue: &Queue) {
                 queue.filled.wait(&mut jobs);
             }
         };
-        // Jobs answer for their own panics; whatever one lets through must not cost the thread.
+        // Jobs catch their own panics; a panic that still escapes must not end the thread.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(job)) {
             panicked("a decode thread".to_owned(), &*panic);
         }

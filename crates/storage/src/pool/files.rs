@@ -1,10 +1,10 @@
 //! Parquet files at one version: where they are, what their footers say, how they fall into chunks.
 //!
-//! Footers are kept in memory that the budget counts, and go, least recently used first, when there
-//! is too much of them and nobody uses them. Sessions with different chunk sizes share the footer
-//! and have a chunk map each.
+//! Footers are kept in memory that the budget counts. When they take too much, footers that nobody
+//! uses are dropped, least recently used first. Sessions with different chunk sizes share the
+//! footer and have a chunk map each.
 //! Bounds: footers are read `FOOTERS_AT_ONCE` at a time; beyond `MemoryBudget::metadata_bytes_max`
-//! and `CACHED_FILES` only files in use are kept, and one version of each.
+//! and `CACHED_FILES` only files in use are kept, and only one version of each.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
@@ -22,9 +22,9 @@ use crate::device::{Device, Devices, FileVersion};
 use crate::memory::MemoryBudget;
 use crate::{FileChunks, RangeRead, Result, StorageError, read_footer};
 
-/// Enough to hide a store's latency, few enough not to flood it.
+/// Enough to hide a store's latency, few enough not to flood the store.
 const FOOTERS_AT_ONCE: usize = 32;
-/// Without a budget, and for keys and such: a bound on what idle tables cost.
+/// The bound on cached files without a budget, and on what the budget does not count, such as keys.
 const CACHED_FILES: usize = 16_384;
 
 /// A Parquet file at one version, with its parsed footer and its chunk map.
@@ -41,7 +41,7 @@ pub struct TableFile {
     described: Arc<BTreeSet<String>>,
     /// Its root columns by name.
     by_name: Vec<usize>,
-    /// What the footer and its page indexes take; those of one version share it.
+    /// What the footer and its page indexes take; shared by all chunk maps of one file version.
     footer: Arc<Charge>,
     /// What its chunk map takes.
     map: Charge,
@@ -68,7 +68,7 @@ impl TableFile {
         &self.key.version
     }
 
-    /// What is known of it, in bytes.
+    /// The bytes of its footer, page indexes and chunk map.
     pub(crate) fn bytes_known(&self) -> u64 {
         self.footer.bytes() + self.map.bytes()
     }
@@ -121,14 +121,14 @@ impl TableFile {
     /// Reads ranges of its data.
     ///
     /// # Errors
-    /// The device's; what did not come is named by row group and column too.
+    /// The device's. An error about bytes also names their row group and column.
     pub(crate) async fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let answer = self.device.read(self.version(), ranges).await;
         answer.map_err(|error| self.placed(ranges, error))
     }
 
-    /// Adds to an error about bytes what they were to be. Errors about the file as a whole stay as
-    /// they are.
+    /// Adds to an error about bytes the row group and column that they belong to. Errors about the
+    /// file as a whole stay as they are.
     fn placed(&self, wanted: &[Range<u64>], error: StorageError) -> StorageError {
         let (StorageError::Read { range, .. }
         | StorageError::ShortRead { range, .. }
@@ -136,7 +136,8 @@ impl TableFile {
         else {
             return error;
         };
-        // A device may speak of the pages around, which begin in another column.
+        // The range in the error may be wider than the range asked for (whole device pages) and so
+        // may begin in another column.
         let range = range.clone();
         let error = match self.device.label() {
             Some(device) => StorageError::OnDevice {
@@ -223,7 +224,7 @@ impl TableFile {
     }
 }
 
-/// A file in one map of chunks.
+/// A file with one of its chunk maps.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     file: FileKey,
@@ -233,7 +234,7 @@ struct Key {
 /// The files that are kept.
 #[derive(Debug, Default)]
 struct Known {
-    /// With when each was used last.
+    /// Each file with the time of its last use.
     files: BTreeMap<Arc<Key>, (Arc<TableFile>, u64)>,
     by_use: BTreeMap<u64, Arc<Key>>,
     uses: u64,
@@ -265,7 +266,7 @@ impl Known {
         Some(file)
     }
 
-    /// The file in another map of chunks.
+    /// The same file under any chunk size: its footer is known.
     fn footer_of(&self, file: &FileKey) -> Option<&Arc<TableFile>> {
         let first = Key {
             file: file.clone(),
@@ -275,7 +276,7 @@ impl Known {
         (key.file == *file).then_some(known)
     }
 
-    /// Forgets files that nobody uses, least recently used first, while there is too much.
+    /// Forgets files that nobody uses, least recently used first, while the files take too much.
     fn drop_idle(&mut self, mut bytes: u64) {
         let idle = |key: &Arc<Key>| {
             let known = self.files.get(key);
@@ -303,7 +304,7 @@ impl Known {
 pub struct FileCache {
     devices: Arc<Devices>,
     known: Mutex<Known>,
-    /// What is known is counted here.
+    /// The budget that counts what is known of files.
     memory: OnceLock<Arc<MemoryBudget>>,
     /// The descriptions of the schemas of files that are in use.
     schemas: Mutex<HashSet<Arc<BTreeSet<String>>>>,
@@ -361,13 +362,13 @@ impl FileCache {
         known.footer_of(&key).map(|file| Arc::clone(&file.metadata))
     }
 
-    /// From now on the budget counts what is known of files. One budget per cache: the first stays.
+    /// From this call on the budget counts what is known of files. One budget per cache: the first
+    /// one stays.
     pub(crate) fn count_in(&self, memory: &Arc<MemoryBudget>) {
         self.memory.get_or_init(|| Arc::clone(memory));
     }
 
-    /// Lets go of what is known of files and tables, as far as there is too much of it and nobody
-    /// uses it.
+    /// Drops what is known of files and tables that nobody uses, as far as it exceeds its bound.
     fn trim(&self) {
         let excess = || {
             self.memory
@@ -444,13 +445,13 @@ impl FileCache {
 }
 
 impl FileCache {
-    /// Files of one schema share its description.
+    /// Lets files of one schema share its description.
     fn interned(&self, mut file: TableFile) -> TableFile {
         let mut schemas = self.schemas.lock();
         if let Some(known) = schemas.get(&file.described) {
             file.described = Arc::clone(known);
         } else {
-            // Few folders have as many schemas; of those that are gone nothing stays.
+            // Few folders have many schemas; descriptions that no file uses are dropped here.
             schemas.retain(|known| Arc::strong_count(known) > 1);
             schemas.insert(Arc::clone(&file.described));
         }
@@ -458,8 +459,8 @@ impl FileCache {
     }
 }
 
-/// Queries that still read another version hold it themselves, as long as the device gives it to
-/// them.
+/// Forgets all other versions of a file. Queries that still read another version hold that version
+/// themselves, for as long as the device serves it.
 fn forget_other_versions(known: &mut Known, file: &FileKey) {
     let first = Key {
         file: FileKey {
@@ -512,7 +513,7 @@ impl TableFile {
         });
     }
 
-    /// A file of so many columns and chunks that only its maps exist of.
+    /// A file of so many columns and chunks: its metadata and chunk map exist, its bytes do not.
     #[allow(clippy::unwrap_used, reason = "tests: a failure should panic")]
     pub(super) fn imagined(columns: u64, chunks: u64) -> Arc<Self> {
         use parquet::file::metadata::FileMetaData;

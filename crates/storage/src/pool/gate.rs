@@ -1,16 +1,17 @@
 //! How many chunks are being decoded at once?
 //!
-//! A chunk in decode costs memory that no frame accounts for: decompressed pages, dictionaries, a
-//! window of arrays, for each column. With 64 connections of two streams each that would be more
+//! A chunk in decode costs memory that no frame accounts for: decompressed pages, dictionaries and
+//! a window of arrays, for each column. With 64 connections of two streams each that would be more
 //! than all frames together, and no faster on a few cores. So a consumer passes a gate before it
-//! works on a chunk. A chunk that is open already costs next to nothing more, for its decode is
-//! shared: consumers of the same chunk pass together. Estimates are low where readers of one chunk
-//! are far apart, for all arrays between them are kept; so nobody passes either while the arrays
-//! that are read exceed the capacity themselves. Who waits takes the passes of consumers that do
-//! not come back (`place.rs`), so that those who stop reading hold nobody up (I8).
-//! Bounds: the open chunks' estimates stay within the capacity, but one chunk may always be open,
-//! and nobody waits while no chunk closes for longer than `PATIENCE`: consumers that read, but
-//! slowly, are not waited for longer.
+//! works on a chunk. Another consumer of a chunk that is already open costs almost nothing, because
+//! decode is shared: consumers of the same chunk pass together. The estimate is too low where
+//! readers of one chunk are far apart, because all arrays between them are kept; so nobody passes
+//! either while the arrays that are read exceed the capacity by themselves. A waiting consumer
+//! takes the passes of consumers that do not come back (`place.rs`), so that consumers that stop
+//! reading hold nobody up (I8).
+//! Bounds: the open chunks' estimates stay within the capacity, but one chunk may always be open. A
+//! waiting consumer is let in once no chunk has closed for `PATIENCE`: it does not wait longer for
+//! consumers that read slowly.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,7 +32,7 @@ const IN_DECODE: u64 = 4;
 /// each, half a megabyte of arrays.
 pub(crate) const COLUMN_BYTES: u64 = 2 << 20;
 
-/// Nobody waits longer while no chunk closes.
+/// How long a consumer waits at most while no chunk closes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A chunk of one of the process's pools.
@@ -87,7 +88,7 @@ impl Gate {
         loop {
             let closed = self.closed.notified();
             tokio::pin!(closed);
-            // Registered before the look, so that a chunk that closes in between is not missed.
+            // Registered before `try_enter`, so that a chunk that closes in between is not missed.
             closed.as_mut().enable();
             if self.try_enter(key, bytes, false) {
                 return;
@@ -113,8 +114,8 @@ impl Gate {
         let mut open = self.open.lock();
         let (leases, held) = open.chunks.get(&key).copied().unwrap_or_default();
         let more = bytes.saturating_sub(held);
-        // A limit that grows is seen by the next who asks, and by those who wait when a chunk
-        // closes or their patience ends.
+        // A higher limit is seen by the next caller, and by waiting callers when a chunk closes or
+        // their patience ends.
         let capacity = self.memory.limit() / IN_DECODE;
         let full = open.bytes + more > capacity || self.memory.read_array_bytes() > capacity;
         if leases == 0 && !force && open.bytes > 0 && full {
@@ -165,7 +166,7 @@ mod tests {
         drop((first, again));
         let second = waiting.await.unwrap();
         assert!(begun.elapsed() < PATIENCE);
-        // Nobody leaves: the next is let in all the same, later.
+        // Nobody leaves: the next consumer is still let in, but later.
         let begun = tokio::time::Instant::now();
         drop(gate.enter(key(2), 8).await);
         assert!(begun.elapsed() >= PATIENCE);

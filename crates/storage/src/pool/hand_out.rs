@@ -1,10 +1,10 @@
 //! How does a consumer get the next chunk of its scan?
 //!
-//! Idea: a consumer that asks has a claim, the core's answers go to whoever has one, and a call
-//! that is dropped gives up its claim, or passes its answer on.
-//! Not here: which chunk (coscan-core), what the consumer holds then (`place.rs`).
-//! C1: `next_chunk` is cancel safe: a chunk that was handed out to a consumer that no longer waits
-//! goes to the next one that asks.
+//! Idea: a consumer that asks has a claim, and the core's answers go to whichever consumer has one.
+//! A call that is dropped gives up its claim, or passes its answer on.
+//! Not here: which chunk (coscan-core), what the consumer then holds (`place.rs`).
+//! C1: `next_chunk` is cancel safe: a chunk that was handed to a call that was dropped goes to the
+//! next consumer that asks.
 //! C2: every chunk of a scan is handed out once, or withdrawn, or the scan fails.
 
 use std::future::poll_fn;
@@ -21,7 +21,7 @@ use super::state::{Answer, Handed};
 use crate::{Result, StorageError};
 
 impl Scan {
-    /// As [`Scan::next_chunk`], for a lease to be made or one that goes on.
+    /// As [`Scan::next_chunk`], for a new lease or for one that resumes after a lapse.
     pub(crate) async fn next_place(self: &Arc<Self>) -> Result<Option<Kept>> {
         let begun = Instant::now();
         let mut claim = Claim {
@@ -44,7 +44,7 @@ impl Scan {
         Ok(taken.kept.take())
     }
 
-    /// The chunk is for whichever consumer asks next.
+    /// Gives the chunk to whichever consumer asks next.
     pub(crate) fn hand_on(&self, kept: Kept) {
         let handed = kept.hand_on();
         self.inner().with_state(|pool, effects| {
@@ -102,7 +102,7 @@ impl Scan {
     }
 }
 
-/// A chunk on its way to a consumer; goes to another if the call is cancelled.
+/// A chunk on its way to a consumer; it goes to another consumer if the call is cancelled.
 struct Taken<'a> {
     scan: &'a Scan,
     kept: Option<Kept>,
@@ -116,7 +116,7 @@ impl Drop for Taken<'_> {
     }
 }
 
-/// A consumer's place in the queue; given up when the call is cancelled.
+/// A consumer's place in the queue; it is given up when the call is cancelled.
 struct Claim<'a> {
     scan: &'a Scan,
     active: bool,
@@ -137,7 +137,7 @@ impl Drop for Claim<'_> {
                 return;
             }
             if scan.answers.len() > scan.claims {
-                // Its answer is here already: somebody else may have it (C1).
+                // The answer to this claim is already queued: another consumer may take it (C1).
                 effects.wakers.append(&mut scan.wakers);
             } else {
                 Inner::log(pool.handle(Event::RequestWithdrawn { scan: id }, effects));

@@ -1,10 +1,10 @@
 //! Which thread waits for a device?
 //!
-//! Each device has one of its own: a device that holds its thread up, against its contract (D4),
-//! holds up its own loads and no others. One more is for what waits for no device, such as the
-//! tick.
+//! Each device has a thread of its own: a device that blocks its thread, against its contract (D4),
+//! delays its own loads and no others. One more thread is for tasks that wait for no device, such
+//! as the tick.
 //! Not here: the loads themselves (`load.rs`).
-//! Bounds: a thread per device that something was loaded from, and one.
+//! Bounds: one thread per device that something was loaded from, and one more.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -29,12 +29,12 @@ impl IoThreads {
         })
     }
 
-    /// Carries out what waits for no device.
+    /// Runs a task that waits for no device.
     pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.common.spawn(task);
     }
 
-    /// Carries out what waits for this device.
+    /// Runs a task that waits for this device.
     pub(super) fn spawn_on(
         &self,
         device: DeviceId,
@@ -44,7 +44,8 @@ impl IoThreads {
         match known.map_or_else(|| self.start(device), Ok) {
             Ok(thread) => thread.spawn(task),
             Err(error) => {
-                // Better behind others than not at all.
+                // A task on the common thread may be delayed by others; that is better than not
+                // running it.
                 log::warn!("device {} has no thread of its own: {error}", device.0);
                 self.common.spawn(task);
             }
@@ -89,7 +90,7 @@ impl OneThread {
 
 impl Drop for OneThread {
     fn drop(&mut self) {
-        // A runtime must not be waited for where async code runs, and this may be dropped there.
+        // Waiting for a runtime is forbidden inside async code, and this may be dropped there.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }

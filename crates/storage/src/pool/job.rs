@@ -1,15 +1,17 @@
-//! One consumer's work on a chunk serves other scans too: what the core is told of a chunk job.
+//! How does one consumer's work on a chunk (a chunk job) serve other scans, and what is the core
+//! told?
 //!
-//! Idea: the scan whose consumer holds the chunk leads, the others join: the core hands the chunk
-//! to none of them while the job runs, and counts it as done with for those whom the job served.
+//! Idea: the scan whose consumer holds the chunk leads, the others join. The core hands the chunk
+//! to none of them while the job runs, and counts it as done for the scans that the job served.
 //! Not here: who joins, and what the job does (the engine); what a job means to the core
 //! (`docs/design/abm.md`, "Chunk jobs").
-//! Bounds: the pool's lock is taken once at the job's begin and once at its end; O(members) each.
+//! Bounds: the pool's lock is taken once when the job begins and once when it ends; O(members)
+//! each.
 //! J1: however a job ends, each scan that joined and was not served is given the chunk back, unless
-//! it is over. J2: a chunk that the core has handed to a scan, and that no consumer has taken, goes
-//! with the job; a consumer that has taken it keeps it, and its scan does not join. J3: what the
-//! core cannot count is withdrawn from the scan instead: chunks without bytes, jobs whose lease has
-//! lapsed, chunks that a consumer has taken.
+//! the scan is over. J2: a chunk that the core has handed to a scan and that no consumer has taken
+//! is taken back, and the scan joins; a consumer that has taken the chunk keeps it, and its scan
+//! does not join. J3: what the core cannot count is withdrawn from the scan instead: chunks without
+//! bytes, jobs whose lease has lapsed, chunks that a consumer has taken.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,23 +24,24 @@ use super::lease::ChunkLease;
 use super::place::Place;
 use super::state::{Answer, Effects, JobTrace, State};
 
-/// A chunk job, as the core knows it. It ends by being dropped, which is to come before that of the
-/// lease: once the lease is gone, the leader is done with the chunk, served or not.
+/// A chunk job, as the core knows it. Dropping it ends it. Drop it before the lease: once the lease
+/// is dropped, the leader is done with the chunk, served or not.
 pub struct ChunkJob {
     place: Arc<Place>,
-    /// The scans that it works for to the core's knowledge, the leader included. Empty if the core
-    /// was not told.
+    /// The scans that the core knows the job works for, the leader included. Empty if the core was
+    /// not told of the job.
     joined: BTreeSet<ScanId>,
     served: BTreeSet<ScanId>,
     begun: Instant,
-    /// That of the leader, which may end before the job.
+    /// The leader's label; the leader may end before the job.
     label: Arc<str>,
 }
 
 impl ChunkLease {
-    /// Begins a job on the chunk that works for these scans too, all over the same table, unordered
-    /// and different from the lease's. Their consumers are not handed the chunk any more, whether a
-    /// scan joins or not; but a consumer that has taken it keeps it.
+    /// Begins a job on the chunk that also works for these scans. All of them are unordered, over
+    /// the lease's table, and different from the lease's scan. Their consumers are not handed the
+    /// chunk from now on, whether their scan joins or not; a consumer that has already taken it
+    /// keeps it.
     #[must_use]
     pub fn begin_job(&self, members: &[ScanId]) -> ChunkJob {
         let place = Arc::clone(self.own().place());
@@ -58,22 +61,22 @@ impl ChunkLease {
         }
     }
 
-    /// Ends the scan, though the lease lives on: its query is over, but what the consumer does with
-    /// the chunk is for others.
+    /// Ends the scan while the lease lives on: its query is over, but the consumer still works on
+    /// the chunk for other scans.
     pub fn end_scan(&self) {
         self.own().place().scan.end();
     }
 }
 
 impl ChunkJob {
-    /// Whether the chunk is given back to this scan, to be handed out by it, if the job does not
-    /// serve it.
+    /// Whether the chunk is given back to this scan, which then hands it out itself, if the job
+    /// does not serve it.
     #[must_use]
     pub fn gives_back_to(&self, scan: ScanId) -> bool {
         self.joined.contains(&scan)
     }
 
-    /// What the job found has reached this scan's query.
+    /// The job's result has reached this scan's query.
     pub fn serve(&mut self, scan: ScanId) {
         self.served.insert(scan);
     }
@@ -141,7 +144,8 @@ impl std::fmt::Debug for ChunkJob {
 }
 
 impl State {
-    /// Tells the core of a job; gives those who take part to its knowledge, the leader included.
+    /// Tells the core of a job; returns the scans that the core then counts in it, the leader
+    /// included.
     fn begin_job(
         &mut self,
         place: &Place,
@@ -167,11 +171,11 @@ impl State {
                 joined.extend(joining.iter().copied().chain([leader]));
             }
             Inner::log(begun);
-            // Otherwise a consumer would take an answer from before the job, end, and ask for no
-            // chunk that the job gives back.
+            // Without this a consumer would take an answer queued before the job, end, and not ask
+            // for the chunk that the job may give back.
             asking.extend(self.forget_exhausted(&joining));
         }
-        // Not earlier: these events may hand the chunk to somebody who joins.
+        // Not earlier: these requests may hand the chunk to a scan that joins.
         for scan in asking {
             Inner::log(self.handle(Event::ChunkRequested { scan }, effects));
         }
@@ -186,8 +190,8 @@ impl State {
         joined
     }
 
-    /// Takes a chunk back that was handed to a scan and that no consumer has taken; false if there
-    /// is none. `asking` gets the scan if a consumer that waits for an answer needs another.
+    /// Takes back a chunk that was handed to a scan and that no consumer has taken; false if there
+    /// is none. Adds the scan to `asking` if one of its waiting consumers needs another answer.
     fn take_back(&mut self, id: ScanId, chunk: ChunkId, asking: &mut Vec<ScanId>) -> bool {
         let held = self.abm.holds(id, chunk);
         let Some(scan) = self.scans.get_mut(&id).filter(|_| held) else {
@@ -204,9 +208,9 @@ impl State {
         true
     }
 
-    /// Drops the untaken answers that say that these scans are exhausted: a job may give them a
-    /// chunk back, or has done so. Gives the scans whose consumers wait for another answer, once
-    /// for each.
+    /// Drops the queued answers that say that these scans are exhausted: a job may give them a
+    /// chunk back, or has done so. Returns the scans whose consumers wait for another answer, once
+    /// per answer.
     fn forget_exhausted(&mut self, scans: &[ScanId]) -> Vec<ScanId> {
         let mut asking = Vec::new();
         for id in scans {
@@ -223,7 +227,7 @@ impl State {
         asking
     }
 
-    /// The scan need not be handed these chunks any more.
+    /// Tells the core that the scan does not need these chunks.
     pub(crate) fn withdraw(&mut self, id: ScanId, chunks: ChunkSet, effects: &mut Effects) {
         let Some(scan) = self.scans.get_mut(&id) else {
             return;

@@ -1,19 +1,20 @@
-//! A chunk in a consumer's hands: its frames are pinned, its arrays are had column by column, batch
-//! by batch.
+//! A chunk in a consumer's hands: its frames are pinned, and its arrays are read column by column,
+//! batch by batch.
 //!
 //! A consumer that does not come back for long loses the memory, not the chunk (`place.rs`). When
-//! it comes, what is left of the chunk is a scan of its own, of one chunk, for which the core loads
-//! and hands out as for any other; the arrays go on with the batch that is asked for. So a batch of
-//! a lease is the same whenever it is asked for, and the scan it came from hands the chunk to
-//! nobody else.
+//! it comes back, a new scan of this one chunk is announced for what is left. The core loads and
+//! hands out the chunk for that scan as for any other; the arrays continue with the batch that is
+//! asked for. So a batch of a lease is the same whenever it is asked for, and the scan that the
+//! lease came from hands the chunk to nobody else.
 //!
-//! L1: the frames of the leased columns stay in memory until the lease is dropped, or lapses. L2: a
-//! segment is decoded once for all leases that overlap in time, and for later ones while memory is
-//! plentiful and the frame is resident. Where nobody else wants the memory that holds for all;
-//! where arrays take the place of frames, for what another scan wants and for chunks that have been
-//! wanted before, for what is read once and no more would only take the place of what is read
-//! again. Who comes back late decodes the rest for itself, unless another's arrays are there. L3: a
-//! chunk's batches depend on its file, its rows and their number per batch alone.
+//! L1: the frames of the leased columns stay in memory until the lease is dropped or lapses. L2: a
+//! segment is decoded once for all leases that overlap in time, and for later leases while memory
+//! is plentiful and the frame is resident. While there is memory that nothing else needs, later
+//! leases share every segment. Where arrays displace frames, they share only columns that another
+//! scan wants and chunks that were not loaded for this scan alone: arrays that are read only once
+//! would displace data that is read repeatedly. A consumer that comes back late decodes the rest
+//! for itself, unless another reader's arrays are still in memory. L3: a chunk's batches depend
+//! only on its file, its rows and their number per batch.
 
 use std::collections::BTreeSet;
 use std::future::poll_fn;
@@ -35,17 +36,17 @@ use crate::{Batches, Result, SegmentDecoder, StorageError};
 /// A chunk handed to one consumer of a scan. Dropping it releases the chunk.
 pub struct ChunkLease {
     own: Kept,
-    /// Once the first place has lapsed: the one for what is left.
+    /// After the first place has lapsed: the place for what is left.
     again: Mutex<Option<Kept>>,
-    /// Columns beyond the scan's, which whoever comes back needs too.
+    /// Columns beyond the scan's, which a consumer that comes back needs too.
     sure_of: Mutex<BTreeSet<String>>,
     pub(crate) batches: Batches,
     batch_rows: usize,
-    /// When the core was told last that the consumer goes on.
+    /// When the core was last told that the consumer makes progress.
     progress_told: Mutex<Instant>,
 }
 
-/// How often a consumer that goes on is reported within the length of a turn.
+/// How often a consumer's progress is reported within the length of a turn.
 const PROGRESS_PER_TURN: u32 = 4;
 
 /// Rows per batch unless the consumer says otherwise: DataFusion's default.
@@ -163,15 +164,15 @@ impl ChunkLease {
         Ok(Some(arrays.collect()))
     }
 
-    /// Makes sure of these columns, which need not be those of the scan: false if one of them is
-    /// not in memory. What is made sure of can be had by [`ChunkLease::batch`] as long as the lease
-    /// lives.
+    /// Secures these columns, which need not be the scan's: false if one of them is not in memory.
+    /// After `true`, [`ChunkLease::batch`] can read them as long as the lease lives.
     pub fn make_sure_of(&self, columns: &[ColumnRequest]) -> bool {
         let place = self.latest();
         let sure = place.step(|work| {
             let own = |c: &&ColumnRequest| !work.by_column.contains_key(&c.key());
             let missing: Vec<&ColumnRequest> = columns.iter().filter(own).collect();
-            // All or none: a reader that never reads would keep what others have passed.
+            // All or none: a reader that never reads would keep batches that all others have
+            // passed.
             let there = place.scan.inner().with_state(|state, _| {
                 let root = |name: &str| self.info().file.column(name);
                 missing.iter().all(|column| {
@@ -193,7 +194,7 @@ impl ChunkLease {
         sure
     }
 
-    /// A place that has not lapsed when this is asked, for a consumer that came too late so many
+    /// A place that has not lapsed when this is called, for a consumer that came too late `tries`
     /// times. Cancel safe.
     pub(crate) async fn place(&self, mut tries: u32) -> Result<Arc<Place>> {
         loop {
@@ -207,20 +208,21 @@ impl ChunkLease {
             let scan = own.scan.again(own.chunk, &more, tries)?;
             let gone = || StorageError::Internal("a scan of one chunk has none".to_owned());
             let kept = scan.next_place().await?.ok_or_else(gone)?;
-            // Another call may have been faster; either will do.
+            // A concurrent call may have stored a place already; either place will do.
             let before = self.again.lock().replace(kept);
             drop(before);
             tries += 1;
         }
     }
 
-    /// The place it has now, lapsed or not.
+    /// The current place, lapsed or not.
     pub(crate) fn latest(&self) -> Arc<Place> {
         let again = self.again.lock();
         Arc::clone(again.as_ref().unwrap_or(&self.own).place())
     }
 
-    /// The core counts the chunk as in work only while the consumer goes on.
+    /// Reports progress: the core counts the chunk as in work only while the consumer makes
+    /// progress.
     pub(crate) fn tell_progress(&self, place: &Place) {
         let told = *self.progress_told.lock();
         let inner = place.scan.inner();
@@ -237,8 +239,8 @@ impl ChunkLease {
         });
     }
 
-    /// The readers of the columns, those of batch `at` on if they are new; `None` for columns that
-    /// the file lacks.
+    /// The readers of the columns; new readers begin at batch `at` or earlier. `None` for columns
+    /// that the file lacks.
     fn readers(
         &self,
         place: &Place,
@@ -254,8 +256,9 @@ impl ChunkLease {
             {
                 return Ok(Some(reader));
             }
-            // Whoever reads on after a lapse does not need what it has had, and for whoever goes
-            // back to what is dropped all before is gone.
+            // A consumer that resumes after a lapse does not need the batches that it has had; a
+            // consumer that goes back to dropped batches begins at `at`, because nothing earlier is
+            // left.
             let resumed = !std::ptr::eq(place, Arc::as_ptr(self.own.place()));
             let first = if resumed || known.is_some() { at } else { 0 };
             let Some(reader) = self.reader(place, column, first)? else {
@@ -273,8 +276,8 @@ impl ChunkLease {
         readers.collect()
     }
 
-    /// A reader of the column's decoded segment from batch `first` on, which is shared with whoever
-    /// has it; `None` if the file lacks the column.
+    /// A reader of the column's decoded segment from batch `first` on. The segment is shared with
+    /// its other readers. `None` if the file lacks the column.
     fn reader(
         &self,
         place: &Place,
@@ -299,7 +302,8 @@ impl ChunkLease {
             let segment = self.begin(state, place, root, column, first)?;
             let late = || StorageError::Internal("a new segment has its first batch".to_owned());
             let reader = segment.join(first).ok_or_else(late)?;
-            // What lacks its first batches is of no use to newcomers: its readers alone hold it.
+            // A segment without its first batches is useless to new readers: only its own readers
+            // hold it.
             if first == 0
                 && let Some(table) = state.tables.get_mut(&place.scan.table().table)
             {
@@ -325,7 +329,7 @@ impl ChunkLease {
             .map(|(_, segment)| Arc::clone(segment))
     }
 
-    /// Whether another scan than the place's wants one of these columns of the chunk.
+    /// Whether a scan other than the place's wants one of these columns of the chunk.
     #[allow(clippy::unused_self)] // It is about the lease's chunk.
     pub(crate) fn others_want(
         &self,
@@ -379,7 +383,8 @@ impl ChunkLease {
         ))
     }
 
-    /// What makes a decoder of the column, with the bytes it needs, in batches of so many rows.
+    /// The closure that makes a decoder of the column from the bytes in memory, in batches of
+    /// `batch_rows` rows.
     pub(crate) fn decoder(
         &self,
         state: &State,

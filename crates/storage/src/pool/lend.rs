@@ -41,7 +41,8 @@ impl Lender for Inner {
     fn drop_stalled(self: Arc<Self>, bytes: u64) {
         self.with_state(|state, effects| {
             let budget = state.abm.budget_bytes();
-            // They are garbage, and garbage goes first, the oldest of it before.
+            // Frames that only stalled scans need count as garbage, and the core evicts garbage
+            // first, the oldest first: lowering the budget for a moment evicts them.
             let bytes = bytes.min(state.abm.stalled_bytes());
             let less = state.abm.used_bytes().saturating_sub(bytes).min(budget);
             for bytes in [less, budget] {
@@ -79,8 +80,8 @@ impl Lender for Inner {
 }
 
 impl State {
-    /// Ends a scan that would wait for ever for a chunk that cannot fit; its consumers are told
-    /// why.
+    /// Fails a scan that would wait for ever for a chunk that cannot fit; its consumers get the
+    /// reason.
     fn fail_too_large(
         &mut self,
         id: ScanId,
@@ -100,7 +101,7 @@ impl State {
         Inner::log(self.handle(Event::ChunksWithdrawn { scan: id, chunks }, effects));
     }
 
-    /// Counts the frames that only stalled scans need, if that was long ago.
+    /// Counts the frames that only stalled scans need, if the last count is old.
     pub(crate) fn recount_stalled(&mut self) {
         if self.stalled_counted_at.elapsed() > STALLED_RECOUNTED {
             self.count_stalled();
@@ -112,12 +113,13 @@ impl State {
         self.stalled_counted_at = Instant::now();
     }
 
-    /// To be called when a scan came or went.
+    /// Call this when a scan begins or ends.
     pub(crate) fn count_largest_load(&mut self) {
         let largest = self.scans.values().filter_map(|scan| scan.largest);
         self.largest_load_bytes = largest.map(|largest| largest.bytes).max().unwrap_or(0);
     }
 }
 
-/// Counting looks at all frames that may go; scans stall after some hundred milliseconds.
+/// Counting looks at every frame that may be evicted; a scan stalls only after some hundred
+/// milliseconds.
 const STALLED_RECOUNTED: Duration = Duration::from_millis(50);

@@ -1,4 +1,4 @@
-//! Carrying out a load: one request per run of neighbouring ranges, and word to the core as columns
+//! Carrying out a load: one request per run of neighbouring ranges; the core is told as columns
 //! arrive.
 //!
 //! Columns arrive in the order the core lists them (increasing size, [CoopScans07 §6.2]), but
@@ -23,7 +23,7 @@ use crate::panics::panicked;
 /// Ranges that are read with one request.
 #[derive(Debug, PartialEq, Eq)]
 struct Run {
-    /// (file range, whose it is), ascending.
+    /// (file range, the target that it belongs to), ascending.
     ranges: Vec<(Range<u64>, Target)>,
 }
 
@@ -67,7 +67,7 @@ type Buffers = Vec<(Range<u64>, Bytes)>;
 /// A load under way.
 #[derive(Default)]
 struct Progress {
-    /// How many ranges each target still waits for, and what it has.
+    /// How many ranges each target still waits for, and the buffers that have arrived.
     targets: BTreeMap<Target, (usize, Buffers)>,
 }
 
@@ -125,7 +125,7 @@ impl Inner {
                 }
             })
             .collect();
-        // Targets without bytes are complete at once.
+        // Targets without bytes are complete from the start.
         self.report(job, &mut progress);
         while let Some((run, answer)) = reads.next().await {
             match answer {
@@ -165,7 +165,7 @@ impl Inner {
         Some(Plan { file, targets })
     }
 
-    /// Takes in complete targets; tells the core of segments that have all they need.
+    /// Stores complete targets as frames; tells the core of segments that are whole.
     fn report(self: &Arc<Self>, job: &LoadJob, progress: &mut Progress) {
         let complete: Vec<Target> = progress
             .targets
@@ -214,8 +214,7 @@ impl Inner {
         });
     }
 
-    /// Gives up on targets, and with them on every segment being loaded that cannot become whole
-    /// without them.
+    /// Gives up on targets, and on every loading segment that cannot become whole without them.
     fn fail(
         self: &Arc<Self>,
         job: &LoadJob,
@@ -240,8 +239,8 @@ impl Inner {
                     continue;
                 }
                 state.forget(job.table, Some(chunk), Target::Segment(column));
-                // With its segment a load gives up the extents that it brought, so all who wait for
-                // them fail too.
+                // A load that gives up a segment also gives up the segment's extents, so every
+                // segment that waits for those extents fails too.
                 for extent in state.pending_extents(job.table, chunk, column) {
                     state.forget(job.table, None, Target::Extent(extent));
                     queue.extend(waiting_for(state, job.table, extent));
@@ -266,7 +265,7 @@ impl Inner {
     }
 }
 
-/// Moves segments that have all their extents to the frames; gives them by chunk.
+/// Moves segments that have all their extents to the frames; returns their columns by chunk.
 fn settle(table: &mut TableState) -> BTreeMap<ChunkId, Vec<ColumnId>> {
     let mut settled: BTreeMap<ChunkId, Vec<ColumnId>> = BTreeMap::new();
     let incomplete = std::mem::take(&mut table.incomplete);
@@ -316,8 +315,8 @@ mod tests {
         let devices = Devices::default();
         let options = LocalOptions {
             engine: LocalEngine::Positional,
-            // Once it hangs it never answers, so how short this is decides nothing; before, the
-            // time has to do for a read.
+            // A device that hangs never answers, so after that the length of the timeout does not
+            // matter; until then it must be long enough for a read.
             read_timeout: Duration::from_secs(2),
             ..LocalOptions::default()
         };

@@ -4,9 +4,9 @@
 //! file whose columns begin their pages at the same rows (`coscan rewrite` writes such files) it is
 //! a page of each column; in files by other writers it is the run between two rows at which all
 //! needed columns begin a page; without a page index it is the row group. No page spans two chunks,
-//! so that a chunk in memory serves all its pages.
-//! Pages are numbered in the order of their rows' positions: a file's position is what the index
-//! that names rows gives it.
+//! so a chunk in memory serves all its pages.
+//! Pages are numbered in the order of their rows' positions. The index that names the rows assigns
+//! each file its position.
 //! Not here: reading (`pool/page_read.rs`), which pages to read (coscan-core's `smooth`).
 //! Bounds: pure; 40 bytes a page.
 //! P1: the pages of a map partition the rows of its chunks.
@@ -61,16 +61,16 @@ pub struct PagePiece {
 #[derive(Clone, Debug, Default)]
 pub struct PageMap {
     pages: Vec<TablePage>,
-    /// For each block of `1 << block_bits` positions from 0 on, how many pages begin before the
-    /// block does; and of all blocks together.
+    /// For each block of `1 << block_bits` positions, counted from position 0: how many pages begin
+    /// before the block. The last entry counts all pages.
     begun: Vec<u32>,
     block_bits: u32,
 }
 
 impl PageMap {
     /// The pages of the chunks of `table`. `columns` names the columns that are needed of a chunk;
-    /// `None` for a chunk that nothing is needed of, which is one page. `first_row` gives the
-    /// position of a file's first row; files' positions must not overlap.
+    /// `None` means that no column of the chunk is needed: then each piece of it is one page.
+    /// `first_row` gives the position of a file's first row; files' positions must not overlap.
     pub fn new<'a>(
         table: &TableView,
         columns: impl Fn(usize) -> Option<&'a [String]>,
@@ -102,11 +102,12 @@ impl PageMap {
         Self::of(pages)
     }
 
-    /// Of pages in ascending positions.
+    /// A map of these pages, which ascend by position.
     fn of(pages: Vec<TablePage>) -> Self {
         let end = pages.last().map_or(0, |page| page.positions().end);
-        // A block has the positions of a page, about: a position is found by looking at a page or
-        // two. Rounded up: where all pages but the last are equal a block is a page.
+        // A block has about as many positions as an average page: a lookup examines one or two
+        // pages. Rounded up: where all pages but the last have the same size, a power of two, a
+        // block is one page.
         let block_bits = end.div_ceil((pages.len() as u64).max(1)).max(1).ilog2();
         let blocks = (end >> block_bits) + 1;
         let mut begun = Vec::new();
@@ -208,8 +209,8 @@ impl PageLayout for PageMap {
     }
 }
 
-/// The rows of a piece at which all these root columns begin a page, its first row and its end
-/// included.
+/// The rows of a piece at which all these root columns begin a page; the piece's first row and its
+/// end are included.
 fn cuts(metadata: &ParquetMetaData, piece: &Piece, columns: &[usize]) -> Vec<u64> {
     let inside = |row: &u64| piece.rows.start < *row && *row < piece.rows.end;
     let mut common: Option<Vec<u64>> = None;
@@ -233,7 +234,7 @@ fn cuts(metadata: &ParquetMetaData, piece: &Piece, columns: &[usize]) -> Vec<u64
     cuts
 }
 
-/// The leaves of these root columns.
+/// The leaf columns of these root columns.
 fn leaves_of<'a>(
     metadata: &'a ParquetMetaData,
     columns: &'a [usize],
@@ -242,8 +243,9 @@ fn leaves_of<'a>(
     (0..schema.num_columns()).filter(|leaf| columns.contains(&schema.get_column_root_idx(*leaf)))
 }
 
-/// The bytes that decoding these rows of a root column needs: its dictionary and every page that
-/// holds one of the rows. Ascending, not empty; of a row group without page index the whole column.
+/// The byte ranges that decoding these rows of a root column needs: its dictionary and every page
+/// that holds one of the rows. Ascending, not empty. Without a page index: the whole column of the
+/// row group.
 #[must_use]
 pub fn bytes_of_rows(metadata: &ParquetMetaData, column: usize, piece: &Piece) -> Vec<Range<u64>> {
     let group = metadata.row_group(piece.row_group);

@@ -1,14 +1,15 @@
-//! How a smooth scan reads pages: from a chunk that is in memory, from one that is on its way, or
-//! by themselves.
+//! How does a smooth scan read pages: from a chunk that is in memory, from a chunk whose load is
+//! under way, or by themselves?
 //!
 //! Every read is announced to the core as a page request [CoopScans07 §7.1]. A chunk that is in
-//! memory is pinned while its pages are looked at; for one whose load is under way we wait, for its
-//! bytes come anyway; else the pages are read here, in one scatter-gather request, and the core
-//! counts them in favour of loading the chunk meanwhile.
+//! memory is pinned while its pages are read. If the chunk's load is under way, the request waits
+//! for it, because the bytes come anyway. Otherwise the pages are read here, in one scatter-gather
+//! request, and meanwhile the core counts the request in favour of loading the chunk.
 //! Not here: which pages (coscan-core's `smooth`), what is done with their rows (the engine).
-//! Bounds: the bytes read here count in the memory budget until they are dropped; who asks bounds
+//! Bounds: the bytes read here count in the memory budget until they are dropped; the caller bounds
 //! how many (`MemoryBudget::page_bytes`).
-//! R1: a request is told to the core once and taken back once, however the call ends. Cancel safe.
+//! R1: a request is announced to the core once and taken back once, however the call ends. Cancel
+//! safe.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -26,7 +27,7 @@ use super::{BufferPool, ChunkInfo, ColumnRequest, Inner, TableFile, TableView};
 use crate::device::footprint;
 use crate::{FileChunk, Piece, Result, SegmentDecoder, StorageError};
 
-/// What there is of each root column, with its places in the file.
+/// The bytes in memory of each root column, with their file ranges.
 type Buffers = BTreeMap<usize, Vec<(Range<u64>, Bytes)>>;
 
 /// Pages to read.
@@ -49,7 +50,7 @@ pub struct PageBytes {
     buffers: Buffers,
     bytes_read: u64,
     requests: u64,
-    /// Keeps the chunk in memory if the bytes are its.
+    /// Keeps the chunk in memory if the bytes belong to it.
     ticket: Option<Ticket>,
     memory: Counted,
 }
@@ -58,8 +59,8 @@ impl BufferPool {
     /// Reads pages of one chunk. Cancel safe.
     ///
     /// # Errors
-    /// What the device says, or what became of the load that was to bring them; `Internal` for a
-    /// chunk that is not there.
+    /// The device's errors, or the error of the load that was to bring the pages; `Internal` for a
+    /// chunk that is not in the table.
     pub async fn read_pages(&self, table: &TableView, request: &PageRequest) -> Result<PageBytes> {
         let info = table.chunks.get(request.chunk).ok_or_else(|| {
             StorageError::Internal("a page of a chunk that is not there".to_owned())
@@ -96,7 +97,7 @@ impl BufferPool {
         Ok(pages)
     }
 
-    /// Notes that pages were read, if the pool records that.
+    /// Records that pages were read, if the pool keeps a trace.
     fn trace_pages(&self, table: &TableView, info: &ChunkInfo, pieces: &[Piece]) {
         if !self.inner.config.record_trace {
             return;
@@ -119,10 +120,10 @@ impl BufferPool {
 }
 
 impl BufferPool {
-    /// Reads pages of a file that is no table of this pool, such as an index. Cancel safe.
+    /// Reads pages of a file that is not a table of this pool, such as an index. Cancel safe.
     ///
     /// # Errors
-    /// What the device says.
+    /// The device's errors.
     pub async fn read_apart(
         &self,
         file: &Arc<TableFile>,
@@ -164,7 +165,7 @@ impl PageBytes {
                     }
                     let from = wanted.start.max(range.start) - range.start;
                     let to = wanted.end.min(range.end) - range.start;
-                    // What is in memory has a length that fits.
+                    // A buffer in memory has a length that fits `usize`.
                     let at = |offset: u64| usize::try_from(offset).unwrap_or(usize::MAX);
                     crc.update(&bytes[at(from)..at(to)]);
                 }
@@ -179,7 +180,7 @@ impl PageBytes {
         &self.pieces
     }
 
-    /// Whether the bytes are those of a chunk that was in memory or on its way.
+    /// Whether the bytes belong to a chunk that was in memory or loading.
     #[must_use]
     pub fn from_buffer(&self) -> bool {
         self.ticket.is_some()
@@ -207,7 +208,7 @@ impl PageBytes {
             }
         }
         wanted.sort_by_key(|(range, root)| (range.start, range.end, *root));
-        // Pieces of one row group share the dictionary, and pages that straddle them.
+        // Pieces of one row group share the dictionary and the pages that straddle two pieces.
         wanted.dedup();
         let mut apart: Vec<(Range<u64>, usize)> = Vec::with_capacity(wanted.len());
         for (mut range, root) in wanted {
@@ -234,9 +235,9 @@ impl PageBytes {
         Ok(())
     }
 
-    /// Rows of piece number `piece` of the given columns, an array each: those `wanted`, counted
-    /// from the piece's first (ascending, not empty, not touching), or all. Columns that the file
-    /// lacks are null.
+    /// The rows of piece number `piece` of the given columns, one array per column: the rows
+    /// `wanted`, counted from the piece's first (ascending, not empty, not touching), or all rows.
+    /// Columns that the file lacks are null.
     ///
     /// # Errors
     /// `BadPage` if a column cannot be decoded; `ShutDown`.
@@ -329,7 +330,7 @@ impl Ticket {
                 .filter_map(|name| core.column(name))
                 .collect();
             let id = PageRequestId(state.pages.next);
-            // It must be known here before the core acts for it.
+            // The request must be in `slots` before the core acts on it.
             state.pages.slots.insert(id, PageSlot::Queued);
             let asked = state.handle(
                 Event::PageRequested {
@@ -353,7 +354,7 @@ impl Ticket {
         })
     }
 
-    /// True once the chunk serves the pages, false if they are to be read by themselves.
+    /// True once the chunk serves the pages; false if they must be read by themselves.
     async fn wait(&self) -> Result<bool> {
         poll_fn(|cx| {
             let mut state = self.pool.state.lock();
@@ -373,7 +374,7 @@ impl Ticket {
         .await
     }
 
-    /// The bytes that the chunk has of these root columns.
+    /// The chunk's bytes of these root columns.
     fn frames(
         &self,
         table: &TableView,
@@ -419,7 +420,7 @@ impl Drop for Ticket {
     }
 }
 
-/// Bytes that the budget knows of.
+/// Bytes that the budget counts until this is dropped.
 struct Counted {
     pool: Arc<Inner>,
     bytes: u64,

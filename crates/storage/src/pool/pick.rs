@@ -1,15 +1,15 @@
-//! Single rows of a chunk in hand, for a scan that needs few of them and is the only one that needs
+//! Single rows of a leased chunk, for a scan that needs few rows and is the only one that needs
 //! their columns.
 //!
-//! Idea: pages without a wanted row are not decompressed, and of the others only the wanted values
-//! are decoded. What is decoded so is of no use to anyone else; so nothing is picked from columns
-//! that another scan wants or that are decoded already. While memory is plentiful decoded arrays
-//! stay for the next query, what is picked does not; so picking ends once its work on a chunk adds
-//! up to a part of what decoding all of it takes: who does not know how often he will need
-//! something rents for a while, then buys.
-//! Bounds: the caller bounds the rows; the pages of [`PICKED_ROWS`] of them and a dictionary per
-//! column meanwhile.
-//! P1: the rows are those that `batch` gives at the same places.
+//! Idea: pages without a wanted row are not decompressed, and of the other pages only the wanted
+//! values are decoded. Values decoded this way serve nobody else, so nothing is picked from columns
+//! that another scan wants or that are decoded already. While memory is plentiful, decoded arrays
+//! stay for the next query and picked values do not. So picking ends once the work of picking from
+//! a chunk reaches a part of what decoding all of it takes: when it is unknown how often something
+//! is needed, rent first, then buy.
+//! Bounds: the caller bounds the rows; meanwhile in memory are the pages of [`PICKED_ROWS`] rows
+//! and a dictionary per column.
+//! P1: picked rows equal the rows that `batch` gives at the same places.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -27,10 +27,11 @@ use super::{ChunkLease, ColumnRequest};
 use crate::{Result, StorageError, without_pages};
 
 impl ChunkLease {
-    /// Rows of the chunk, an array per column: those `wanted`, counted from its first (ascending,
-    /// not empty, not touching). Columns that the file lacks are null. `None` where whole batches
-    /// cost no more: another scan wants one of the columns or has decoded it, or so much was picked
-    /// of this chunk already that arrays which stay would have been cheaper.
+    /// Rows of the chunk, one array per column: the rows `wanted`, counted from the chunk's first
+    /// (ascending, not empty, not touching). Columns that the file lacks are null. `None` where
+    /// whole batches cost no more: another scan wants one of the columns, a column is already
+    /// decoded, or so much of this chunk was picked already that arrays which stay would be
+    /// cheaper.
     ///
     /// Cancel safe.
     ///
@@ -77,13 +78,13 @@ impl ChunkLease {
             };
             answers.push(shared.decode.run(place, work));
         }
-        // All are submitted before the first is waited for.
+        // All jobs are submitted before the first is waited for.
         let picked = try_join_all(answers).await?;
         place.in_time();
         Ok(Some(picked))
     }
 
-    /// A decoder for each column that the file has, if rows are to be picked.
+    /// A decoder for each column that the file has; `None` if rows are not to be picked.
     fn pickers(
         &self,
         place: &Place,
@@ -108,7 +109,8 @@ impl ChunkLease {
         })
     }
 
-    /// Whether picking is still cheaper than arrays that stay for the next query; counts it, if so.
+    /// Whether picking is still cheaper than arrays that stay for the next query. If so, counts the
+    /// batches that it touches.
     fn may_pick(&self, state: &mut State, place: &Place, wanted: &[Range<usize>]) -> bool {
         if !place.scan.inner().shared.memory.keeps_arrays() {
             return true;
@@ -133,8 +135,8 @@ impl ChunkLease {
         may
     }
 
-    /// Whether another scan wants one of these columns of the chunk, or somebody has decoded it:
-    /// [`ChunkLease::pick`] would refuse.
+    /// Whether another scan wants one of these columns of the chunk, or one of them is decoded
+    /// already: then [`ChunkLease::pick`] returns `None`.
     #[must_use]
     pub fn is_shared(&self, columns: &[ColumnRequest]) -> bool {
         let place = self.latest();
@@ -153,17 +155,17 @@ impl ChunkLease {
     }
 }
 
-/// While memory is plentiful, the batches that rows were picked from may add up to one in so many
-/// of the chunk. Processor time of queries over wide columns of TPC-H lineitem, SF 1, whole columns
-/// against picked rows: 300 and 100 ms with rows in one of thirty batches, 560 and 310 in about
-/// half of them, 310 and 260 in all. The next such query takes 10 ms where the columns were
-/// decoded; so rows in most batches are not picked.
+/// While memory is plentiful, the batches that rows are picked from may add up to this part of the
+/// chunk, as a divisor. Processor time of queries over wide columns of TPC-H lineitem, SF 1, whole
+/// columns against picked rows: 300 and 100 ms with rows in one of thirty batches, 560 and 310 ms
+/// in about half of them, 310 and 260 ms in all. The next such query takes 10 ms if the columns are
+/// decoded, so rows in most batches are not picked.
 const PICKED_PART: usize = 2;
 
-/// Rows that are picked at once: the pages that they are in, decompressed, are in memory together.
+/// Rows that are picked at once: their decompressed pages are in memory together.
 const PICKED_ROWS: usize = 1024;
 
-/// A column that is being picked; counted while it is.
+/// A column that is being picked; it is counted while this exists.
 struct Picking(Arc<AtomicUsize>);
 
 impl Picking {

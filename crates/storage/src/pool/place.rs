@@ -1,18 +1,18 @@
 //! What does a consumer hold while it works on a chunk, and when is that taken back?
 //!
 //! Idea: a consumer that does not come back (an idle cursor, a client that does not read, an input
-//! that a merge does not need yet) keeps its chunk, but not the memory: the place *lapses*. The
-//! core unpins the frames, the pass for the gate is free, the decoded arrays are dropped. A
-//! consumer that comes back gets a place of its own for what is left (`lease.rs`), and reads on
-//! where it stopped.
-//! Not here: how it is asked for anew (`lease.rs`), what a lapse means to the core
+//! that a merge does not need yet) keeps its chunk, but not the memory: its place *lapses*. The
+//! core unpins the frames, the gate's pass is given back, the decoded arrays are dropped. A
+//! consumer that comes back gets a new place for what is left (`lease.rs`), and continues where it
+//! stopped.
+//! Not here: how the new place is asked for (`lease.rs`), what a lapse means to the core
 //! (`docs/design/abm.md`).
-//! Bounds: `lapse_after` of silence, doubled with each try of a consumer that comes, but never in
-//! time; `WANTED_AFTER` while somebody waits at the gate. Time that a consumer waits for decode
-//! is no silence.
-//! P1: one event ends a place: lapsed, then released, or released alone; or the end of a job that
-//! gives the chunk back (`job.rs`). P2: who works on a place
-//! does so under its lock, so it never lapses in the middle of a step.
+//! Bounds: a place lapses after `lapse_after` of silence, doubled with each try of a consumer that
+//! comes back, but always too late; after `WANTED_AFTER` while somebody waits at the gate. Time
+//! that a consumer waits for decode is not silence.
+//! P1: a place ends with one of: a lapse and then a release; a release alone; the end of a job that
+//! gives the chunk back (`job.rs`). P2: work on a place is done under its lock, so a place never
+//! lapses in the middle of a step.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -40,7 +40,7 @@ pub(crate) struct Place {
     /// Its position in the scan's table.
     pub(crate) index: usize,
     pub(crate) origin: LoadOrigin,
-    /// False for chunks that were handed out without bytes: the core does not know of them.
+    /// False for chunks that are handed out without bytes: the core does not know of them.
     pub(crate) known: bool,
     stay: Mutex<Stay>,
 }
@@ -50,30 +50,30 @@ struct Stay {
     here: bool,
     /// `None` until the gate is passed, and after a lapse.
     work: Option<Work>,
-    /// When the consumer was seen last.
+    /// When the consumer last used the place.
     used: Instant,
-    /// How often the consumer came too late just now.
+    /// How often in a row the consumer came back too late.
     tries: u32,
-    /// The chunk is not this consumer's any more.
+    /// A job has given the chunk back to the scan: it is not this consumer's.
     given_back: bool,
 }
 
 /// What a consumer works with.
 pub(crate) struct Work {
-    /// Its places in decoded segments.
+    /// Its readers of decoded segments.
     pub(crate) readers: Vec<Reader>,
     pub(crate) by_column: BTreeMap<ArrayKey, usize>,
-    /// Rows that are being picked for it: columns on their way.
+    /// How many columns are being picked for it.
     pub(crate) picking: Arc<AtomicUsize>,
     /// The right to decode.
     _pass: Pass,
 }
 
-/// How far a consumer came with the arrays of a batch.
+/// How far a consumer got with the arrays of a batch.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     Done,
-    /// The place has lapsed meanwhile.
+    /// The place has lapsed in the meantime.
     Lapsed,
 }
 
@@ -103,7 +103,7 @@ impl Place {
         Arc::new(place)
     }
 
-    /// Waits for the right to decode. A place that lapses meanwhile does without. Cancel safe.
+    /// Waits for the right to decode. A place that lapses meanwhile does not get it. Cancel safe.
     pub(crate) async fn enter(&self) {
         if !self.stay.lock().here {
             return;
@@ -137,17 +137,17 @@ impl Place {
         stay.work.as_mut().map(step)
     }
 
-    /// Whether there is something to work with.
+    /// Whether the place has not lapsed and has passed the gate.
     pub(crate) fn is_here(&self) -> bool {
         self.step(|_| ()).is_some()
     }
 
-    /// The consumer has what it came for.
+    /// The consumer got its data before the place lapsed: its tries are counted from zero.
     pub(crate) fn in_time(&self) {
         self.stay.lock().tries = 0;
     }
 
-    /// Fills `arrays` with batch `at`; `readers` are the places in [`Work::readers`].
+    /// Fills `arrays` with batch `at`; `readers` are indexes into [`Work::readers`].
     pub(crate) fn poll_arrays(
         &self,
         cx: &Context<'_>,
@@ -181,7 +181,7 @@ impl Place {
         polled.unwrap_or(Poll::Ready(Ok(Step::Lapsed)))
     }
 
-    /// The chunk goes back to the scan with the event that `tell` tells.
+    /// Gives the chunk back to the scan; `tell` tells the core with the event of its choice.
     pub(crate) fn give_back(&self, tell: impl FnOnce(&mut State, &mut Effects)) {
         let work = {
             let mut stay = self.stay.lock();
@@ -192,7 +192,7 @@ impl Place {
         self.let_go(work, tell);
     }
 
-    /// The consumer is done.
+    /// The consumer is done with the chunk.
     fn end(&self) {
         let (work, given_back) = {
             let mut stay = self.stay.lock();
@@ -212,7 +212,7 @@ impl Place {
         drop(work);
         self.scan.inner().with_state(|state, effects| {
             tell(state, effects);
-            // Keep what others use; keep the rest only while there is room for it.
+            // Keep segments that others use; keep the rest only while memory allows.
             if worked
                 && let Some(table) = state.tables.get_mut(&self.scan.table().table)
                 && let Some(list) = table.decoded.get_mut(&self.chunk)
@@ -245,8 +245,8 @@ impl Lapses for Place {
             match &stay.work {
                 Some(work) if work.waits() => stay.used = now,
                 Some(_) => {}
-                // At the gate it is woken only when another chunk closes, or when the gate has no
-                // more patience.
+                // At the gate the consumer is woken only when another chunk closes, or when the
+                // gate's patience ends.
                 None => patience += PATIENCE,
             }
             if now.saturating_duration_since(stay.used) < patience {
@@ -264,11 +264,11 @@ impl Lapses for Place {
     }
 }
 
-/// A place with the consumer's right to it. Dropping it releases the chunk.
+/// A place with the consumer's right to it. Dropping this releases the chunk.
 pub(crate) struct Kept {
     place: Arc<Place>,
     watch: Option<Watch>,
-    /// The chunk is another's.
+    /// The chunk was handed to another consumer.
     handed_on: bool,
 }
 
@@ -287,11 +287,11 @@ impl Kept {
         &self.place
     }
 
-    /// The consumer does not want it after all: what another is to be handed.
+    /// For a consumer that does not want the chunk: returns what another consumer is to be handed.
     pub(crate) fn hand_on(mut self) -> Handed {
         let mut stay = self.place.stay.lock();
         let lapsed = !stay.here;
-        // It does not lapse any more.
+        // The old place must not lapse from here on.
         stay.here = false;
         let work = stay.work.take();
         drop(stay);

@@ -1,13 +1,13 @@
-//! What a pool's core hears and decides, written down while it happens, to be replayed (`coscan sim
-//! replay`).
+//! A log of what a pool's core hears and decides, written while it happens, to be replayed (`coscan
+//! sim replay`).
 //!
 //! Idea: lines (`coscan_core::log`) are collected under the pool's lock, where events have an
 //! order, and handed in blocks to a thread that writes them, so that queries never wait for the
-//! disk that the log is on.
+//! disk of the log.
 //! Not here: the format, the replay (coscan-core, coscan-sim).
-//! Bounds: `BLOCKS_MAX` blocks wait to be written. When the disk is slower than that, or full,
-//! recording stops with one warning: a log with a hole cannot be replayed, one that was cut off
-//! can. Costs nothing when off: a pool without a recorder has no thread and formats nothing.
+//! Bounds: at most `BLOCKS_MAX` blocks wait to be written. When the disk is too slow for that, or
+//! full, recording stops with one warning: a log with a hole cannot be replayed, a log that was cut
+//! off can. Costs nothing when off: a pool without a recorder has no thread and formats nothing.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -19,7 +19,7 @@ use std::thread::JoinHandle;
 
 use coscan_core::{AbmConfig, Action, Event, EventError, Time, log as format};
 
-/// Where pools write their logs: one log per pool, for a log is of one core.
+/// Where pools write their logs: one log per pool, because a log describes one core.
 ///
 /// Cheap to clone. Goes into [`super::PoolConfig::recorder`].
 #[derive(Clone)]
@@ -31,7 +31,7 @@ pub struct Recorder {
 type Sink = Box<dyn Write + Send>;
 
 impl Recorder {
-    /// Records to a file, which is created when the first pool is; the second pool's log is `path`
+    /// Records to a file, which is created with the first pool; the second pool's log is `path`
     /// with `.1` added, and so on. (A process has a pool for each policy and storage model that is
     /// used.)
     #[must_use]
@@ -46,8 +46,8 @@ impl Recorder {
         })
     }
 
-    /// Records to whatever `open` gives for each pool, which are numbered from 0. It is written in
-    /// blocks, from a thread of its own.
+    /// Records each pool to the sink that `open` returns for the pool's number (from 0). A thread
+    /// of its own writes the sink, in blocks.
     #[must_use]
     pub fn new(open: impl Fn(usize) -> io::Result<Sink> + Send + Sync + 'static) -> Self {
         Self {
@@ -56,7 +56,7 @@ impl Recorder {
         }
     }
 
-    /// Begins the next pool's log. None, with a warning, if it cannot be opened.
+    /// Begins the next pool's log. Logs a warning and gives None if the log cannot be opened.
     pub(crate) fn begin(&self, config: &AbmConfig) -> Option<Recording> {
         let pool = self.pools.fetch_add(1, Ordering::Relaxed);
         let recording = (self.open)(pool).and_then(|sink| Recording::new(sink, config));
@@ -121,7 +121,7 @@ impl Recording {
         if self.blocks.is_none() {
             return;
         }
-        // A String takes everything.
+        // Writing to a String cannot fail.
         let _ = write(&mut self.lines);
         if self.lines.len() >= BLOCK_BYTES {
             self.hand_over();
@@ -137,7 +137,7 @@ impl Recording {
         let block = std::mem::replace(&mut self.lines, String::with_capacity(BLOCK_BYTES * 5 / 4));
         match blocks.try_send(block) {
             Ok(()) => {}
-            // The writer has said why.
+            // The writer has already logged why.
             Err(TrySendError::Disconnected(_)) => self.stop(),
             Err(TrySendError::Full(_)) => {
                 log::warn!("recording stops: the disk of the log is too slow");
@@ -151,7 +151,7 @@ impl Recording {
         self.lines = String::new();
     }
 
-    /// Closes the log; the thread given back ends once everything is written.
+    /// Closes the log; the returned thread ends once everything is written.
     pub(crate) fn finish(mut self) -> Option<JoinHandle<()>> {
         self.close();
         self.writer.take()

@@ -1,11 +1,11 @@
-//! What if the core, or what carries its actions out, panics?
+//! What if the core, or the code that carries out its actions, panics?
 //!
-//! The panic may have left the state half changed, so none of it is believed any more: the pool
-//! goes on with an empty core and empty tables. Scans and page requests of before fail with
-//! `Panicked`; what their owners still say of them is not passed on to a core that never knew them.
-//! Queries that begin later register their tables anew and are served as ever.
-//! Refused: going on with the state as it is (rows could be lost), passing the panic on (it would
-//! hang all who wait for the pool, and abort the process where it met a `drop`).
+//! The panic may leave the state half changed, so none of it is trusted: the pool continues with an
+//! empty core and empty tables. Scans and page requests of the old core fail with `Panicked`; their
+//! owners' later events are not passed on to the new core, which never knew them. Queries that
+//! begin later register their tables anew and are served as usual.
+//! Refused: continuing with the state as it is (rows could be lost), passing the panic on (it would
+//! hang all who wait for the pool, and abort the process where it meets a `drop`).
 //! X1 (`panics.rs`): all who wait are woken, with an error.
 
 use std::task::Poll;
@@ -15,7 +15,7 @@ use coscan_core::{Abm, PageRequestId, ScanId, TableId};
 use super::state::{Effects, Epoch, State};
 use crate::{Result, StorageError};
 
-/// What work under the pool's lock gives when it panicked.
+/// The result of work under the pool's lock that panicked.
 pub(crate) trait OnPanic {
     fn panicked(error: StorageError) -> Self;
 }
@@ -43,7 +43,7 @@ impl<T> OnPanic for Poll<Result<T>> {
 }
 
 impl State {
-    /// Begins anew with this core.
+    /// Restarts the pool's state with this core.
     pub(crate) fn restart(&mut self, abm: Abm, error: &StorageError, effects: &mut Effects) {
         self.abm = abm;
         self.epoch = Epoch::begin(
@@ -60,7 +60,7 @@ impl State {
         self.degrees.forget();
         self.untaken.clear();
         self.load_error = None;
-        // A log from here on would not replay.
+        // A log that continued after the restart could not be replayed.
         self.recording = None;
         for scan in self.scans.values_mut() {
             scan.failure.get_or_insert_with(|| error.clone());
@@ -71,7 +71,7 @@ impl State {
         self.count_largest_load();
     }
 
-    /// The error for a table that is not there.
+    /// The error for an unknown table.
     pub(crate) fn unknown_table(&self, table: TableId) -> StorageError {
         let unknown = || StorageError::Internal(format!("table {} is not registered", table.0));
         self.epoch.error_of(table).cloned().unwrap_or_else(unknown)
@@ -132,7 +132,7 @@ mod tests {
                 let text = error.to_string();
                 assert!(text.contains("a panic: I2: a bug"), "{policy:?}: {text}");
             }
-            // What they still hold, and say, is of no consequence.
+            // What the old scans still hold, and the events they send, must have no effect.
             holding.withdraw(&[1]);
             drop((job, lease, holding, view));
             device.heal();

@@ -28,7 +28,7 @@ impl BufferPool {
     ///
     /// # Errors
     /// `ChunkTooLarge` if a chunk can never fit into memory; `Internal` for parts that overlap or
-    /// name chunks that are not there.
+    /// name chunks that the table lacks.
     pub fn scan(&self, request: ScanRequest) -> Result<Scan> {
         let ScanRequest {
             table,
@@ -96,8 +96,8 @@ impl BufferPool {
 }
 
 impl Scan {
-    /// A scan of what is left of a chunk of this one that has lapsed, with more columns, for its
-    /// consumer, who came too late so many times.
+    /// A scan of what is left of a lapsed chunk of this scan, with `more` columns, for the same
+    /// consumer, which came too late `tries` times.
     ///
     /// # Errors
     /// As [`BufferPool::scan`].
@@ -127,7 +127,8 @@ impl Scan {
         Ok(Arc::new(scan))
     }
 
-    /// Gives chunks back that are not needed any more. Those already handed out are not affected.
+    /// Tells the core that chunks are not needed. Chunks that are already handed out are not
+    /// affected.
     pub fn withdraw(&self, positions: &[usize]) {
         let chunks: ChunkSet = positions
             .iter()
@@ -172,7 +173,8 @@ impl Scan {
         self.id
     }
 
-    /// The scan is over. Whoever still holds a chunk of it may work on; the core does not know.
+    /// Ends the scan. A consumer that still holds one of its chunks may work on; the core does not
+    /// know of that.
     pub(crate) fn end(&self) {
         self.inner.with_state(|pool, effects| {
             let Some(gone) = pool.scans.remove(&self.id) else {

@@ -1,10 +1,10 @@
-//! Who holds memory, and has to give it back if its consumer does not come?
+//! Which consumers hold memory that is taken back when they are silent?
 //!
-//! Idea: whatever pins frames or holds a pass for a consumer is on a list; the pool's clock and
-//! those who wait at the gate go through it.
-//! Not here: what silence is, and what is given back (`place.rs`; the engine's reads of single
-//! pages).
-//! Bounds: an entry for each chunk in a consumer's hands, and for each read of pages under way.
+//! Idea: whatever pins frames or holds a pass for a consumer is on a list. The pool's clock and
+//! consumers that wait at the gate go through the list.
+//! Not here: what counts as silence, and what is given back (`place.rs`; the engine's reads of
+//! single pages).
+//! Bounds: one entry for each chunk in a consumer's hands, and for each page read under way.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -17,34 +17,34 @@ use super::BufferPool;
 /// Silence after which a place (`place.rs`) lapses while somebody waits at the gate.
 pub(crate) const WANTED_AFTER: Duration = Duration::from_millis(100);
 
-/// A consumer whose tries were all in vain waits at most two to the power of this times as long as
-/// the first.
+/// The patience for a consumer that keeps coming too late grows at most to two to the power of this
+/// times the first.
 pub(crate) const DOUBLINGS_MAX: u32 = 6;
 
 /// Something that holds memory for a consumer.
 pub trait Lapses: Send + Sync {
-    /// Gives the memory back if the consumer has been silent for long: for
-    /// [`super::PoolConfig::lapse_after`], or for `wanted_after` if somebody waits for it.
+    /// Gives the memory back if the consumer has been silent for
+    /// [`super::PoolConfig::lapse_after`], or for `wanted_after` if somebody waits for the memory.
     fn lapse_if_silent(&self, now: Instant, wanted_after: Option<Duration>);
 }
 
-/// By number.
+/// The list's entries, by number.
 type Entries = BTreeMap<u64, Weak<dyn Lapses>>;
 
-/// All that may lapse in a process.
+/// Everything in a process that may lapse.
 #[derive(Default)]
 pub(crate) struct Watched {
     list: Mutex<(u64, Entries)>,
 }
 
-/// An entry of the list. It leaves when this is dropped.
+/// An entry of the list. Dropping it removes the entry.
 pub struct Watch {
     list: Arc<Watched>,
     number: u64,
 }
 
 impl BufferPool {
-    /// Has this asked, as long as the entry lives, whether its consumer is silent.
+    /// Puts `it` on the list of what may lapse, for as long as the returned entry lives.
     #[must_use]
     pub fn watch(&self, it: Weak<dyn Lapses>) -> Watch {
         Watched::enter(&self.inner.shared.watched, it)
@@ -63,7 +63,7 @@ impl Watched {
         }
     }
 
-    /// Lets those lapse whose consumers are silent. Not to be called under a lock.
+    /// Makes every entry lapse whose consumer is silent. Must not be called under a lock.
     pub(crate) fn lapse_silent(&self, wanted_after: Option<Duration>) {
         let all: Vec<Weak<dyn Lapses>> = self.list.lock().1.values().cloned().collect();
         let now = Instant::now();

@@ -1,4 +1,4 @@
-//! What a pool does at this moment, for system tables, metrics and traces.
+//! What is a pool doing at this moment? For system tables, metrics and traces.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
@@ -21,12 +21,11 @@ pub struct ScanRow {
     pub chunks_left: u64,
     /// Chunks in its consumers' hands.
     pub chunks_held: u64,
-    /// Chunks handed to consumers that have not come back for so long that their memory was taken
-    /// back.
+    /// Chunks handed to consumers that were silent for so long that the memory was taken back.
     pub chunks_lapsed: u64,
     /// Chunks that jobs of other scans work on for it.
     pub chunks_in_jobs: u64,
-    /// Chunks not handed out that are in memory or on their way.
+    /// Chunks not handed out that are in memory or loading.
     pub chunks_coming: u64,
     /// Consumers that wait for a chunk.
     pub waiting: u32,
@@ -38,7 +37,7 @@ pub struct ScanRow {
     pub metrics: ScanMetrics,
 }
 
-/// A chunk with something in memory or on its way: a row of `coscan.chunks`.
+/// A chunk with something in memory or loading: a row of `coscan.chunks`.
 #[derive(Clone, Debug)]
 pub struct ChunkRow {
     /// The table's id in its pool.
@@ -49,7 +48,7 @@ pub struct ChunkRow {
     pub file: String,
     /// Columns in memory.
     pub resident: Vec<String>,
-    /// Columns on their way.
+    /// Columns that are loading.
     pub loading: Vec<String>,
     /// Columns that are being read.
     pub pinned: Vec<String>,
@@ -62,13 +61,13 @@ pub struct ChunkRow {
 pub struct PoolSnapshot {
     /// Running scans.
     pub scans: Vec<ScanRow>,
-    /// Chunks with something in memory or on its way.
+    /// Chunks with something in memory or loading.
     pub chunks: Vec<ChunkRow>,
-    /// Tables that it knows, those of replaced files included as long as they are in use.
+    /// Tables that the pool knows. Those of replaced files count as long as they are in use.
     pub tables: usize,
     /// Bytes of frames, loads under way included.
     pub used_bytes: u64,
-    /// What it may hold.
+    /// The bytes it may hold.
     pub budget_bytes: u64,
 }
 
@@ -79,12 +78,12 @@ pub struct PoolMetrics {
     pub sched_ns: u64,
     /// Events the core handled.
     pub events: u64,
-    /// The longest that anybody held the pool's lock, and so held all queries up. Nanoseconds.
+    /// The longest time that the pool's lock was held, during which all queries wait. Nanoseconds.
     pub lock_ns_max: u64,
 }
 
 impl BufferPool {
-    /// What runs and what is in memory.
+    /// The running scans and the chunks in memory.
     #[must_use]
     pub fn snapshot(&self) -> PoolSnapshot {
         let state = self.inner.state.lock();
@@ -139,7 +138,7 @@ impl BufferPool {
         }
     }
 
-    /// For how many scans each device reads a chunk now.
+    /// For how many scans each device is reading a chunk now.
     #[must_use]
     pub fn workers(&self) -> BTreeMap<DeviceId, usize> {
         let state = self.inner.state.lock();
@@ -180,8 +179,8 @@ impl BufferPool {
         trace.map_or_else(Vec::new, |trace| trace.jobs.clone())
     }
 
-    /// The pages that were read by themselves since the pool was made, in that order, if it records
-    /// them.
+    /// The pages that were read by themselves since the pool was made, in the order of their reads,
+    /// if the pool records them.
     #[must_use]
     pub fn page_trace(&self) -> Vec<PageTrace> {
         let state = self.inner.state.lock();

@@ -1,8 +1,8 @@
 //! What does a scan ask for, and what does it need of the core?
 //!
-//! Worked out from the files that the query holds, before the pool's lock is taken: it takes a step
-//! per chunk and column of the table, and whoever holds the lock for so long holds up every other
-//! query.
+//! This is worked out from the files that the query holds, before the pool's lock is taken: it
+//! takes a step per chunk and column of the table, and holding the lock for that long would delay
+//! every other query.
 //! Not here: whether the memory suffices meanwhile (`../memory/budget.rs`).
 //! Bounds: O(chunks × columns wanted + shared extents).
 
@@ -38,10 +38,10 @@ pub struct ScanRequest {
     pub consumers: usize,
     /// Chunks must come in ascending order of their position.
     pub ordered: bool,
-    /// From how many devices it may read at a time, at least 1. None: as many as suit all that
-    /// runs (`degree.rs`).
+    /// From how many devices the scan may read at a time, at least 1. None: as many as suit all
+    /// running scans (`degree.rs`).
     pub devices_max: Option<u32>,
-    /// What traces and `coscan.scans` call it.
+    /// The scan's name in traces and in `coscan.scans`.
     pub label: Arc<str>,
 }
 
@@ -58,10 +58,11 @@ pub(super) struct Spec {
 }
 
 impl Spec {
-    /// Of a scan of these parts, where a chunk may take `budget` bytes.
+    /// The spec of a scan of these parts, where a chunk may take at most `budget` bytes.
     ///
     /// # Errors
-    /// `ChunkTooLarge`: it would be waited for for ever. `Internal` for a chunk that is not there.
+    /// `ChunkTooLarge` if a chunk never fits: the scan would wait for it for ever. `Internal` for a
+    /// chunk that is not in the table.
     pub(super) fn new(table: &TableView, parts: &[ScanPart], budget: u64) -> Result<Self> {
         let mut spec = Self::default();
         for (number, part) in parts.iter().enumerate() {
@@ -120,11 +121,12 @@ impl Spec {
     }
 }
 
-/// What some columns of a file's chunks take in memory.
+/// The bytes in memory of some columns of a file's chunks.
 struct FileBytes {
     file: Arc<TableFile>,
     roots: Vec<usize>,
-    /// Of each chunk, the extents that it shares with others; empty where there are none.
+    /// For each chunk, the bytes of the extents that it shares with others; empty if no chunk
+    /// shares any.
     shared: Vec<u64>,
 }
 
@@ -144,7 +146,7 @@ impl FileBytes {
         let mut shared = Vec::new();
         let chunks = file.chunks();
         if !chunks.shared.is_empty() {
-            // What begins and what ends at each chunk.
+            // For each chunk, the shared bytes that begin at it and those that end before it.
             let mut steps = vec![(0, 0); chunks.chunks.len() + 1];
             for extent in &chunks.shared {
                 if roots.binary_search(&extent.column).is_ok() {
@@ -192,14 +194,14 @@ mod tests {
 
     const CHUNKS: u64 = 6400;
 
-    /// How long the lock is held at a time: to make a table of the file, to begin a scan of all of
-    /// it. The least of a few tries, for the machine may be busy.
+    /// How long the lock is held at a time: to make a table of the file, and to begin a scan of all
+    /// of it. The least of a few tries, because the machine may be busy.
     fn locked_ns(file: &Arc<TableFile>, model: StorageModel) -> [u64; 2] {
         let columns: Vec<String> = file.column_names().map(str::to_owned).collect();
         let mut least = [u64::MAX; 2];
         for _ in 0..4 {
             let files = FileCache::new(Arc::new(Devices::default()));
-            // Loads fail at once, for there is no such file.
+            // Loads fail at once, because there is no such file.
             let shared = PoolShared::new(files, MemoryBudget::new(1 << 40), 1).unwrap();
             let config = PoolConfig {
                 policy: Policy::Relevance,
@@ -235,8 +237,8 @@ mod tests {
         for model in [StorageModel::Nsm, StorageModel::Dsm] {
             let (few, many) = (locked_ns(&narrow, model), locked_ns(&wide, model));
             println!("{model:?}, 3 and 300 columns: table and scan {few:?}, {many:?} ns");
-            // The core adds the new chunks' columns up, once. A scan finds nothing that depends on
-            // columns.
+            // The core sums up the new chunks' columns once. Nothing that a scan does under the
+            // lock depends on the number of columns.
             assert!(many[0] < 60 * few[0], "table: {many:?} against {few:?}");
             assert!(many[1] < 15 * few[1], "scan: {many:?} against {few:?}");
         }
@@ -264,7 +266,7 @@ mod tests {
             let spec = Spec::new(&table, parts, budget)?;
             Ok(spec.largest.map(|largest| (largest.chunk.0, largest.bytes)))
         };
-        // Pages that the extent touches: 53,248 bytes.
+        // The extent touches pages of 53,248 bytes in total.
         let both = part(&[0, 1, 2, 3], &["c0", "c1"]);
         let answer: Result<_> = largest(std::slice::from_ref(&both), u64::MAX);
         assert_eq!(answer.unwrap(), Some((1, 2 * 8192 + 53_248)));

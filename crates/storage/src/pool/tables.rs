@@ -1,8 +1,8 @@
 //! Which chunks does a query over these files see?
 //!
 //! Queries that planned different subsets of a folder (partition pruning, a file that was added
-//! meanwhile) must still share, so a core table is a folder with one schema, grows as files show
-//! up, and a query's [`TableView`] names its chunks in it.
+//! meanwhile) must still share. So a core table is a folder with one schema; it grows as files
+//! appear, and a query's [`TableView`] names the query's chunks in it.
 //! Not here: the core table (`state/core_table.rs`).
 
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::Result;
 impl BufferPool {
     /// The chunks of these files. Registers files that are new to the pool.
     ///
-    /// What takes a step per chunk and column is done without the pool's lock.
+    /// Work that takes a step per chunk and column is done without the pool's lock.
     ///
     /// # Errors
     /// `Internal` if the files have different target chunk sizes.
@@ -83,7 +83,7 @@ impl BufferPool {
     }
 }
 
-/// The chunks of files whose first chunks have these ids.
+/// The chunks of files whose first chunks have the ids `bases`.
 fn infos(files: &[Arc<TableFile>], bases: &[u32]) -> Arc<[ChunkInfo]> {
     let chunks = files.iter().zip(bases).flat_map(|(file, &base)| {
         let count = u32::try_from(file.chunks().chunks.len()).unwrap_or(u32::MAX);
@@ -107,7 +107,7 @@ pub struct ChunkInfo {
 }
 
 impl ChunkInfo {
-    /// Its number in its table: the same for all views of the table.
+    /// The chunk's number in its table: the same in all views of the table.
     #[must_use]
     pub fn id(&self) -> ChunkId {
         self.chunk
@@ -133,7 +133,7 @@ pub struct TableView {
     pub(crate) table: TableId,
     pub(crate) chunks: Arc<[ChunkInfo]>,
     pub(crate) columns: TableColumns,
-    /// Keeps the table (`versions.rs`).
+    /// Keeps the table alive (`versions.rs`).
     pub(crate) _user: Arc<()>,
 }
 
@@ -144,7 +144,7 @@ impl TableView {
         &self.chunks
     }
 
-    /// The table that the chunks are of: views with the same number, of the same pool, share
+    /// The table that the chunks belong to: views of the same pool with the same number share
     /// chunks.
     #[must_use]
     pub fn table(&self) -> TableId {

@@ -19,7 +19,7 @@ use parquet::file::metadata::ParquetMetaData;
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
 use proptest::prelude::*;
 
-/// All that a test file depends on.
+/// Everything that determines a test file.
 #[derive(Clone, Debug)]
 pub(crate) struct Shape {
     pub(crate) seed: u64,
@@ -30,7 +30,7 @@ pub(crate) struct Shape {
     pub(crate) dictionary: bool,
     pub(crate) v2: bool,
     pub(crate) compression: u8,
-    /// No offset index if false.
+    /// Without an offset index if false.
     pub(crate) index: bool,
 }
 
@@ -52,7 +52,7 @@ impl Shape {
             |(seed, rows, (row_group_rows, page_rows, page_bytes), flags)| Self {
                 seed,
                 rows,
-                // Not more than 60 row groups, or the test is slow.
+                // At most 60 row groups, or the test is slow.
                 row_group_rows: row_group_rows.max(rows / 60 + 1),
                 page_rows,
                 page_bytes,
@@ -119,7 +119,7 @@ impl File {
         Arc::clone(&self.batch.schema().fields()[column])
     }
 
-    /// The rows of a chunk of a column, as they were written.
+    /// The rows of a column in a chunk, as they were written.
     pub(crate) fn rows_of(
         &self,
         metadata: &ParquetMetaData,
@@ -165,7 +165,7 @@ pub(crate) fn part(bytes: &Bytes, range: &Range<u64>) -> Bytes {
     bytes.slice(range.start as usize..range.end as usize)
 }
 
-/// The own and shared ranges of a segment, each as a buffer of its own.
+/// The own and the shared ranges of a segment, each in a buffer of its own.
 pub(crate) fn buffers_of(
     bytes: &Bytes,
     map: &FileChunks,

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
 
-/// The S3 server, on loopback, until it is dropped. Key `test`, secret `test-secret`, one bucket
+/// The S3 server on loopback; dropping this stops it. Key `test`, secret `test-secret`, one bucket
 /// named `bucket`.
 pub(crate) struct S3Server {
     process: Child,
@@ -57,7 +57,7 @@ impl S3Server {
 
 impl Drop for S3Server {
     fn drop(&mut self) {
-        // Its input ends with this; killing only makes sure.
+        // Dropping this closes the server's input, which ends it; killing it only makes sure.
         self.process.kill().unwrap();
         self.process.wait().unwrap();
     }

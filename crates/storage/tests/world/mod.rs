@@ -1,5 +1,5 @@
-//! What the tests of the buffer pool share: a file, a pool over devices that can fail, consumers
-//! that count and sum.
+//! The common parts of the buffer pool's tests: a file, a pool over devices that can fail,
+//! consumers that count and sum.
 #![allow(dead_code)] // Every test binary uses its own part.
 
 use std::sync::Arc;
@@ -31,10 +31,10 @@ pub(crate) struct Setup {
     pub(crate) bytes: u64,
 }
 
-/// How a file falls into chunks.
+/// How a file is divided into chunks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Layout {
-    /// 12 row groups, a chunk each.
+    /// 12 row groups, one chunk each.
     RowGroups,
     /// One row group, cut between pages: chunks share pages and dictionaries.
     Pages,
@@ -98,7 +98,7 @@ pub(crate) async fn setup_as(
     let shared = PoolShared::new(cache, MemoryBudget::new(memory), 2).unwrap();
     let location = Path::from_absolute_path(&path).unwrap();
     let version: FileVersion = faulty.stat(&location).await.unwrap();
-    // One row group a chunk, or a row group in about 15.
+    // One row group per chunk, or one row group in about 15 chunks.
     let chunk_bytes = if layout == Layout::RowGroups {
         1
     } else {

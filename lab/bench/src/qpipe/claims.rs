@@ -1,6 +1,6 @@
-//! Does it show what the paper shows?
+//! Does the run show what the paper shows?
 //!
-//! Each claim is decided by points of one run alone. One that no point decides is not there.
+//! Each claim is decided by points of one run alone. A claim that no point decides is left out.
 
 use coscan_study::{Claim, Source};
 
@@ -25,7 +25,7 @@ pub(crate) fn claims(points: &[Point]) -> Vec<Claim> {
     claims
 }
 
-/// Eight clients, a fifth of a scan apart.
+/// The bytes that eight clients save when they begin a fifth of a scan apart.
 fn bytes_saved(points: &[Point], variant: Variant) -> Option<Claim> {
     let fifth = |point: &&Point| point.interarrival.is_some_and(|i| (i - 0.2).abs() < 1e-9);
     let mut of = of(points, SCANS, variant);
@@ -40,8 +40,8 @@ fn bytes_saved(points: &[Point], variant: Variant) -> Option<Claim> {
             "shared scans alone"
         }
     );
-    // The buffer serves queries that follow each other closely without any sharing: what eight by
-    // themselves read says how much of it that is.
+    // The buffer serves queries that follow each other closely without any sharing. What eight
+    // queries read by themselves shows how much of the saving that is.
     let alone = 1.0 - ours.io_bytes as f64 / ours.demand_bytes.max(1) as f64;
     let evidence = format!(
         "{:.0} %; of each by itself {:.0} %",
@@ -51,8 +51,9 @@ fn bytes_saved(points: &[Point], variant: Variant) -> Option<Claim> {
     Some(claim(SCANS, text, "63 %", evidence, saved >= 0.63))
 }
 
-/// While the second query finds the first at work, and is so far behind it that the buffer alone
-/// does not serve both: the paper's baseline is no slower where they begin at once, either.
+/// The speed-up at points where the second query finds the first at work and is so far behind it
+/// that the buffer alone does not serve both. Where they begin at once, the paper's baseline is no
+/// slower either.
 fn speed_up(points: &[Point], figure: &str, what: &str) -> Option<Claim> {
     let open = |point: &&Point| {
         let kept = point.buffer_bytes as f64 / point.touched_bytes.max(1) as f64;
@@ -69,7 +70,8 @@ fn speed_up(points: &[Point], figure: &str, what: &str) -> Option<Claim> {
     Some(claim(figure, text, "2", ours, least >= 2.0))
 }
 
-/// At every time between the two, and also over shared scans and fragments alone.
+/// The least speed-up at every time between the two, over isolated queries and over shared scans
+/// and fragments alone.
 fn no_loss(points: &[Point], figure: &str, what: &str) -> Option<Claim> {
     let all = of(points, figure, SHARED).filter(|point| point.what == what);
     let ratios = all.flat_map(|point| {
@@ -89,7 +91,7 @@ fn throughput(points: &[Point]) -> Option<Claim> {
         "{} clients: at least 2.2 times the throughput with nothing shared",
         shared.clients
     );
-    // Of the baseline the paper has a curve and no number.
+    // For the baseline the paper has a curve and no number.
     let paper = "2 (over DBMS X)";
     Some(claim(THROUGHPUT, text, paper, factor(ratio), ratio >= 2.2))
 }
@@ -158,7 +160,7 @@ fn names<'a>(points: &'a [Point], figure: &str) -> Vec<&'a str> {
     names
 }
 
-/// The least and the largest; None of none.
+/// The least and the largest value; None if there is no value.
 fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     values.fold(None, |range, value| match range {
         None => Some((value, value)),

@@ -1,13 +1,13 @@
-//! On what is it measured, and are the rows the same?
+//! On what is each point measured, and are the rows the same?
 //!
 //! Idea: a ground is what an experiment's points have in common: tables, queries, the buffer, and
-//! how long each query takes alone. Everything else stands in a point's clients and variants.
-//! Variants take turns within a repeat, so that a slow minute of the machine hits all of them.
+//! how long each query takes alone. Everything else is in a point's clients and variants. Variants
+//! take turns within a repeat, so that a slow minute of the machine hits all of them.
 //!
 //! G1: a query's rows are the same whenever it is asked, in every variant, and the same as plain
 //! DataFusion's; else the run fails.
 //! G2: every run has an engine of its own with nothing in memory.
-//! G3: nothing runs beside the clients while they are measured.
+//! G3: nothing else runs while the clients are measured.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,18 +26,18 @@ use crate::error::{BenchError, Result};
 use crate::progress::{OnProgress, Progress};
 use crate::results::mean;
 
-/// A query: which of TPC-H's it is, and its statement.
+/// A query: its name in TPC-H, and its statement.
 #[derive(Clone, Debug)]
 pub(crate) struct Query {
     pub(crate) name: String,
     pub(crate) sql: String,
 }
 
-/// What is to be measured: who asks, in which variants.
+/// What is to be measured: which clients ask, in which variants.
 pub(crate) struct Case {
-    /// With what stands fast before it is measured.
+    /// The point, with everything that is known before it is measured.
     pub(crate) point: Point,
-    /// Asks are places in the list of queries.
+    /// The clients; labels of asks are indexes into the list of queries.
     pub(crate) clients: Vec<Client>,
     pub(crate) variants: Vec<Variant>,
 }
@@ -46,24 +46,24 @@ pub(crate) struct Case {
 pub(crate) struct Ground<'a> {
     options: &'a QpipeOptions,
     on_progress: &'a OnProgress,
-    /// In progress and errors.
+    /// The experiment's name in progress and errors.
     title: String,
     tables: Vec<TableFile>,
     settings: Vec<(&'static str, &'static str)>,
     pub(crate) queries: Vec<Query>,
     touched_bytes: u64,
     buffer_bytes: u64,
-    /// By name.
+    /// How each query runs alone, by name.
     alone: BTreeMap<String, Alone>,
-    /// By query: who gave it, and the rows.
+    /// By query: what answered it first (plain DataFusion or a variant), and the rows.
     answers: Vec<Option<(String, Answer)>>,
 }
 
-/// A query with nothing beside it and nothing in memory.
+/// A query measured with nothing beside it and nothing in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Alone {
     time: Duration,
-    /// From the device.
+    /// Bytes read from the device.
     bytes: u64,
 }
 
@@ -76,8 +76,8 @@ struct Outcome {
 }
 
 impl<'a> Ground<'a> {
-    /// Has plain DataFusion answer the queries, finds out what they read at all, of which the
-    /// buffer may be a part, and how long each takes alone.
+    /// Lets plain DataFusion answer the queries; finds out what they read in all, of which the
+    /// buffer may be a fraction, and how long each takes alone.
     pub(crate) async fn new(
         options: &'a QpipeOptions,
         on_progress: &'a OnProgress,
@@ -118,8 +118,9 @@ impl<'a> Ground<'a> {
         Ok(())
     }
 
-    /// What is read if every query is asked once and everything is kept. It also spares the first
-    /// query that is timed the pages of code and allocator that a process's first one pays for.
+    /// The bytes that are read if every query is asked once and everything is kept. This run also
+    /// pays for the pages of code and of the allocator that a process's first query needs, so that
+    /// no timed query does.
     async fn read_all(&mut self) -> Result<u64> {
         self.begin("what is read", self.queries.len());
         let config = ArenaConfig {
@@ -138,7 +139,7 @@ impl<'a> Ground<'a> {
         Ok(arena.counters().io_bytes)
     }
 
-    /// The first query of each name stands for it.
+    /// Measures the first query of each name alone; it stands for all queries of the name.
     async fn each_alone(&self) -> Result<BTreeMap<String, Alone>> {
         let mut first: BTreeMap<&str, &Query> = BTreeMap::new();
         for query in &self.queries {
@@ -164,20 +165,20 @@ impl<'a> Ground<'a> {
         Ok(alone)
     }
 
-    /// Mean seconds that the queries take alone.
+    /// The mean time that a query takes alone, in seconds.
     pub(crate) fn alone_s(&self) -> f64 {
         let queries = self.queries.iter();
         mean(queries.map(|query| self.alone[&query.name].time.as_secs_f64()))
     }
 
-    /// What the clients' queries read, each by itself.
+    /// The bytes that the clients' queries read, each by itself.
     fn demand_bytes(&self, clients: &[Client]) -> Result<u64> {
         let asks = clients.iter().flat_map(|client| &client.asks);
         let bytes = asks.map(|ask| Ok(self.alone[&self.queries[place(ask)?].name].bytes));
         bytes.sum()
     }
 
-    /// That query, without a thought.
+    /// Asks that query without thinking.
     pub(crate) fn ask(&self, query: usize) -> Ask {
         Ask::new(query.to_string(), &self.queries[query].sql)
     }
@@ -211,7 +212,7 @@ impl<'a> Ground<'a> {
     }
 
     async fn once(&mut self, variant: Variant, clients: &[Client]) -> Result<Outcome> {
-        // G2.
+        // An engine for this run alone (G2).
         let arena = Arc::new(self.arena(variant).await?);
         let (before, cpu_before) = (arena.counters(), cpu::process_time());
         let start = Instant::now();
@@ -230,7 +231,7 @@ impl<'a> Ground<'a> {
         Ok(Outcome { done, ..outcome })
     }
 
-    /// G1.
+    /// Compares an answer with the query's first one (G1).
     fn compare(&mut self, query: usize, by: &str, answer: Answer) -> Result<()> {
         let Some((reference, expected)) = &self.answers[query] else {
             self.answers[query] = Some((by.to_owned(), answer));
@@ -276,14 +277,14 @@ impl<'a> Ground<'a> {
     }
 }
 
-/// The place of what is asked in the list of queries, which is its label.
+/// The index of an ask's query in the list of queries, read from its label.
 fn place(ask: &Ask) -> Result<usize> {
     let place = ask.label.parse();
     place.map_err(|_| BenchError::WorkerLost("a client"))
 }
 
-/// The repeat with the median time, of an even number the shorter of the two in the middle; None
-/// of none.
+/// The repeat with the median time; of an even number of repeats the shorter of the two in the
+/// middle. None if there is no repeat.
 fn measured(mut point: Point, mut outcomes: Vec<Outcome>) -> Option<Point> {
     outcomes.sort_by_key(|outcome| outcome.total);
     point.total_min_s = outcomes.first()?.total.as_secs_f64();
@@ -300,7 +301,8 @@ fn measured(mut point: Point, mut outcomes: Vec<Outcome>) -> Option<Point> {
     Some(point)
 }
 
-/// The paper shares between queries in flight: nothing is kept for those to come.
+/// The paper shares between queries in flight, so nothing is kept for later queries.
 const STATE_CACHE_OFF: (&str, &str) = ("coscan.state_cache", "0");
-/// A query is timed alone so often; the median counts, since interarrival times are parts of it.
+/// How often a query is timed alone. The median counts, because interarrival times are given as
+/// parts of it.
 const ALONE_RUNS: usize = 3;

@@ -1,12 +1,12 @@
 //! What do many clients of TPC-H's queries gain?
 //!
 //! Figure 12: the same queries, dealt to more and more clients. Figure 13: ten clients that think
-//! before each. Open arrivals: the same queries come at 1.5 times the rate at which isolated
-//! execution answered the most clients, whether the ones before are answered or not.
-//! Dealing the same queries keeps throughputs comparable: one client with four queries of its own
-//! would have other work than twelve.
-//! Source: [QPipe05 §5.3, Figures 12 and 13]; we differ: thoughts and gaps between arrivals are
-//! drawn, exponential, so that clients do not march in step.
+//! before each query. Open arrivals: the same queries arrive at 1.5 times the rate at which
+//! isolated execution answered the most clients, whether earlier ones are answered or not. Dealing
+//! the same queries keeps throughputs comparable: one client with four queries of its own would
+//! have other work than twelve clients.
+//! Source: [QPipe05 §5.3, Figures 12 and 13]; we differ: think times and gaps between arrivals are
+//! drawn from an exponential distribution, so that clients do not march in step.
 
 use std::time::Duration;
 
@@ -63,7 +63,8 @@ pub(crate) async fn run(
     Ok(())
 }
 
-/// Of open arrivals alone only what their rate follows from.
+/// The cases of Figure 12. If only open arrivals are measured: just the case that their rate
+/// follows from.
 fn throughput(options: &QpipeOptions, ground: &Ground<'_>, most: usize) -> Vec<Case> {
     let (clients, variants) = if options.wants(THROUGHPUT) {
         (options.clients.clone(), vec![ISOLATED, SHARED])
@@ -133,7 +134,7 @@ fn point(figure: &str, clients: usize, ground: &Ground<'_>) -> Point {
     }
 }
 
-/// The queries, dealt to so many clients in turn.
+/// The queries, dealt in turn to so many clients.
 fn dealt(ground: &Ground<'_>, clients: usize, mut ask: impl FnMut(Ask) -> Ask) -> Vec<Client> {
     let mut dealt = vec![Client::default(); clients];
     for query in 0..ground.queries.len() {

@@ -1,10 +1,10 @@
-//! `QPipe`'s experiments on the engine: what do queries in flight save that share scans, fragments
-//! and operators?
+//! `QPipe`'s experiments on the engine: what do queries in flight save when they share scans,
+//! fragments and operators?
 //!
-//! Idea: the same queries, asked by the same clients at the same times, of engines that differ in
-//! what is shared and in nothing else. Only queries in flight share: no state or result is kept
-//! for queries to come (`coscan.state_cache` is 0 in every variant), and every run begins with an
-//! engine that has nothing in memory.
+//! Idea: the same clients ask the same queries at the same times of engines that differ only in
+//! what is shared. Only queries in flight share: no state or result is kept for later queries
+//! (`coscan.state_cache` is 0 in every variant), and every run begins with an engine that has
+//! nothing in memory.
 //!
 //! | file | question |
 //! |---|---|
@@ -49,7 +49,7 @@ use results::QpipeResults;
 /// What can be measured, by the paper's numbers of figures.
 pub const FIGURES: [&str; 7] = ["8", "9", "10", "11", "12", "13", "open"];
 
-/// What is run.
+/// The options of a run.
 #[derive(Clone, Debug)]
 pub struct QpipeOptions {
     /// Some of [`FIGURES`].
@@ -60,11 +60,11 @@ pub struct QpipeOptions {
     pub wisconsin: Vec<(String, PathBuf)>,
     /// TPC-H's scale factor.
     pub scale: f64,
-    /// What queries, their parameters, thoughts and arrivals are drawn from.
+    /// The seed of queries, their parameters, think times and arrivals.
     pub seed: u64,
     /// `nsm` or `dsm`.
     pub model: String,
-    /// The buffer: bytes, or a fraction of what an experiment's queries read at all.
+    /// The buffer: bytes, or a fraction of what an experiment's queries read in all.
     pub buffer: Share,
     /// The device's limit in bytes per second.
     pub bandwidth: Option<u64>,
@@ -72,13 +72,13 @@ pub struct QpipeOptions {
     pub latency: Duration,
     /// The size of a chunk in bytes on disk.
     pub chunk_bytes: u64,
-    /// Partitions of each query; at least 2, for with one nothing is joined by merging.
+    /// Partitions of each query; at least 2, because with one partition no join merges.
     pub partitions: usize,
-    /// How many clients Figure 12 has; most of them ask when arrivals are open.
+    /// The numbers of clients in Figure 12; open arrivals take their rate from the largest.
     pub clients: Vec<usize>,
-    /// Queries of each client, if there are as many clients as Figure 12 has at most.
+    /// Queries of each client when there are as many clients as Figure 12 has at most.
     pub queries: usize,
-    /// Sets of parameters of each query of the mix; 0: drawn for each time it is asked.
+    /// Sets of parameters of each query of the mix; 0: parameters are drawn each time.
     pub sets: usize,
     /// Times between arrivals in figures 8 to 11, as parts of the time that the query takes alone.
     pub interarrivals: Vec<f64>,
@@ -152,7 +152,7 @@ pub fn tpch_tables() -> impl Iterator<Item = Table> {
 }
 
 /// How the tables are made: with about as many chunks as in the other papers' experiments, so that
-/// a quarter of a small table is still a choice of chunks.
+/// a quarter of a small table still leaves a choice of chunks.
 #[must_use]
 pub fn generate(scale: f64) -> Generate {
     Generate {
@@ -167,8 +167,8 @@ pub fn generate(scale: f64) -> Generate {
 /// Cancel safety: dropping the future cancels all queries.
 ///
 /// # Errors
-/// A table is missing or cannot be read, a query fails, or [`BenchError::Mismatch`] if its rows are
-/// not those that another run of it, or plain DataFusion, gave.
+/// A table is missing or cannot be read, a query fails, or [`BenchError::Mismatch`] if a query's
+/// rows differ from those that another run of it, or plain DataFusion, gave.
 pub async fn run(options: &QpipeOptions, on_progress: OnProgress) -> Result<QpipeResults> {
     // Names are checked before anything is measured.
     reads_whole_rows(&options.model)?;
@@ -206,7 +206,7 @@ pub async fn run(options: &QpipeOptions, on_progress: OnProgress) -> Result<Qpip
     Ok(results)
 }
 
-/// The least of [`QpipeOptions::partitions`].
+/// The least value of [`QpipeOptions::partitions`].
 const PARTITIONS_MIN: usize = 2;
 
 pub(crate) const SCANS: &str = "8";
@@ -228,8 +228,8 @@ mod tests {
     use super::*;
     use crate::tpch;
 
-    /// At scale 0.01 behind a device on which a query takes some tenths of a second: times mean
-    /// nothing, and what is counted would be the same if the machine stood still for a moment.
+    /// At scale 0.01 behind a device on which a query takes some tenths of a second. Times mean
+    /// nothing; what is counted would be the same if the machine stood still for a moment.
     async fn small(root: &Path, figures: &[&str]) -> QpipeResults {
         let mut options = QpipeOptions {
             figures: figures.iter().map(|figure| (*figure).to_owned()).collect(),
@@ -262,7 +262,7 @@ mod tests {
         results.points.iter().filter(of).collect()
     }
 
-    /// That rows are equal is promised by the run itself (G1), plain DataFusion's among them.
+    /// The run itself checks that rows are equal (G1), also with plain DataFusion's.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn scans_and_pairs_share_and_answer_the_same() {
         let root = tempfile::tempdir().unwrap();

@@ -1,9 +1,9 @@
 //! What does a second query gain, some time after the first?
 //!
-//! Figure 9: two times TPC-H Q4, orders and lineitem in the order of their key and merged. Figure
-//! 11: the same with a hash join. Figure 10: two joins of the Wisconsin benchmark's three tables by
-//! sorting and merging, which differ in what they want of the small one.
-//! The paper's two Q4 are the same query. Two that want different months stand beside them: what
+//! Figure 9: TPC-H Q4 twice, with orders and lineitem in the order of their key and merged. Figure
+//! 11: the same with a hash join. Figure 10: two sort-merge joins of the Wisconsin benchmark's
+//! three tables, which want different rows of the small one.
+//! The paper's two Q4 are the same query. Beside them stand two that want different months: what
 //! they have in common is below their joins, so they share less.
 //! Source: [QPipe05 §5.1.2, §5.2.1, §5.2.2, Figures 9 to 11].
 
@@ -33,13 +33,13 @@ pub(crate) struct Pair {
 enum Queries {
     /// Q4 twice.
     Same,
-    /// Q4 with parameters drawn twice.
+    /// Q4 twice, with parameters drawn for each.
     Drawn,
-    /// The Wisconsin benchmark's.
+    /// The Wisconsin benchmark's queries.
     Wisconsin,
 }
 
-/// With an order declared that the plan is to keep rather than sort anew.
+/// Settings with which the plan keeps a declared order rather than sorting anew.
 const MERGED_IN_ORDER: &[(&str, &str)] = &[
     ("datafusion.optimizer.prefer_hash_join", "false"),
     ("datafusion.optimizer.prefer_existing_sort", "true"),
@@ -150,7 +150,8 @@ fn q4_tables(options: &QpipeOptions, pair: &Pair) -> Result<Vec<TableFile>> {
     Ok(tables)
 }
 
-/// So many clients, each with the next query and so many seconds after the one before.
+/// So many clients, each with the next query and each starting so many seconds after the one
+/// before.
 pub(crate) fn one_after_the_other(
     ground: &Ground<'_>,
     clients: usize,

@@ -1,4 +1,4 @@
-//! What one run of `QPipe`'s experiments says, in the form in which it is kept.
+//! The results of one run of `QPipe`'s experiments, in the form in which they are kept.
 //!
 //! Idea: the JSON file is the interface, as in [`crate::results`]. Units: seconds, bytes.
 
@@ -19,7 +19,7 @@ pub struct QpipeResults {
     pub scale: f64,
     /// Rows of the Wisconsin benchmark's two large tables; 0 if they were not read.
     pub wisconsin_rows: u32,
-    /// What queries, thoughts and arrivals were drawn from.
+    /// The seed of queries, think times and arrivals.
     pub seed: u64,
     /// Storage model: `nsm` or `dsm`.
     pub model: String,
@@ -31,7 +31,7 @@ pub struct QpipeResults {
     pub chunk_bytes: u64,
     /// Partitions of each query.
     pub partitions: usize,
-    /// Sets of parameters of each query of the mix; 0: drawn for each.
+    /// Sets of parameters of each query of the mix; 0: parameters are drawn each time.
     pub sets: usize,
     /// `coscan.state_cache` in all variants: only queries in flight share.
     pub state_cache_bytes: u64,
@@ -44,7 +44,7 @@ pub struct QpipeResults {
     pub machine: Machine,
     /// What was measured.
     pub points: Vec<Point>,
-    /// What it must show.
+    /// The claims that the run must show.
     pub claims: Vec<Claim>,
 }
 
@@ -55,17 +55,17 @@ pub struct Point {
     pub figure: String,
     /// Who asks what, in words.
     pub what: String,
-    /// Clients, which ask one query after the other each.
+    /// How many clients; each asks one query after the other.
     pub clients: usize,
     /// `shared`, `operators off`, `scans` or `isolated`.
     pub variant: String,
-    /// Seconds between two clients' first queries; of open arrivals the mean.
+    /// Seconds between two clients' first queries; for open arrivals the mean.
     pub interarrival_s: Option<f64>,
-    /// The same over `alone_s`.
+    /// `interarrival_s` over `alone_s`.
     pub interarrival: Option<f64>,
     /// Mean seconds that a client thinks before each query.
     pub think_s: Option<f64>,
-    /// Seconds that a query takes alone, with an empty buffer; of a mix the mean over its queries.
+    /// Seconds that a query takes alone, with an empty buffer; for a mix the mean over its queries.
     pub alone_s: f64,
     /// The buffer.
     pub buffer_bytes: u64,
@@ -75,8 +75,8 @@ pub struct Point {
     pub demand_bytes: u64,
     /// Queries altogether.
     pub queries: usize,
-    /// From the beginning, which is the first arrival, to the last answer. The figures of this
-    /// point are those of the repeat with the median of it.
+    /// From the beginning, which is the first arrival, to the last answer. The point's other
+    /// figures are those of the repeat with the median total time.
     pub total_s: f64,
     /// The shortest repeat.
     pub total_min_s: f64,
@@ -90,7 +90,7 @@ pub struct Point {
     pub p50_s: f64,
     /// 95th percentile of the latencies, by nearest rank.
     pub p95_s: f64,
-    /// The last client's latency, of two.
+    /// The last client's latency, if there are two clients.
     pub second_s: Option<f64>,
     /// Requests to the device.
     pub io_requests: u64,
@@ -98,15 +98,15 @@ pub struct Point {
     pub io_bytes: u64,
     /// Bytes of arrays made by decoding.
     pub decode_bytes: u64,
-    /// Operators of which a query took what another's run gave.
+    /// Operators whose output a query took from another query's run.
     pub satellites: u64,
     /// Processor time, user and system.
     pub cpu_s: f64,
 }
 
 impl Point {
-    /// Sets what follows from the latencies, which are in the order of clients, and from
-    /// `total_s`.
+    /// Computes what follows from `total_s` and from the latencies, which are in the order of
+    /// clients.
     pub(crate) fn summarize(&mut self, latencies: &[f64]) {
         let mut sorted = latencies.to_vec();
         sorted.sort_by(f64::total_cmp);

@@ -1,7 +1,7 @@
 //! What do overlapping scans read?
 //!
-//! Clients ask TPC-H Q6 once each, one after the other has begun. Each has parameters of its own,
-//! so that no two want the same rows: what they have in common is the scan.
+//! Each client asks TPC-H Q6 once, some time after the client before it. Each query has parameters
+//! of its own, so that no two want the same rows: what they have in common is the scan.
 //! Source: [QPipe05 §5.1.1, Figure 8].
 
 use super::ground::{Case, Ground, Query};

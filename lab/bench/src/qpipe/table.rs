@@ -1,5 +1,5 @@
-//! The run on a terminal: a row for each place of a figure, the variants beside each other, and
-//! what became of the claims.
+//! The run on a terminal: a row for each case of a figure, the variants side by side, and the
+//! outcome of the claims.
 
 use super::claims::beside;
 use super::results::{Point, QpipeResults};
@@ -46,7 +46,7 @@ pub fn render(results: &QpipeResults) -> String {
     let mut rows: Vec<Vec<String>> = Vec::new();
     let mut last = None;
     for point in &results.points {
-        // A place is where all variants of a case are: shown once, with the first of them.
+        // A row shows all variants of a case; it is made at the case's isolated point.
         if point.variant != ISOLATED.name {
             continue;
         }
@@ -106,7 +106,7 @@ fn place(point: &Point) -> String {
     }
 }
 
-/// What was measured on.
+/// What the run was measured on.
 fn about(results: &QpipeResults) -> String {
     let device = results.bandwidth.map(quantities::rate);
     format!(

@@ -19,7 +19,7 @@ pub(crate) const SHARED: Variant = Variant {
     operators: true,
 };
 
-/// The same with `coscan.share_operators` off.
+/// As [`SHARED`], with `coscan.share_operators` off.
 pub(crate) const NO_OPERATORS: Variant = Variant {
     name: "operators off",
     operators: false,
@@ -33,7 +33,7 @@ pub(crate) const SCANS_ALONE: Variant = Variant {
     ..NO_OPERATORS
 };
 
-/// Nothing but what is left in the buffer: the paper's baseline.
+/// Nothing is shared but what is left in the buffer: the paper's baseline.
 pub(crate) const ISOLATED: Variant = Variant {
     name: "isolated",
     policy: "normal",

@@ -1,9 +1,9 @@
 //! What is in the Wisconsin benchmark's tables?
 //!
 //! Rows of thirteen integers and three texts of 52 characters. unique1 is a permutation of the row
-//! numbers, drawn from a seed; unique2 counts the rows; the others follow from these two. There
-//! are two large tables and a small one of a tenth. A table is made once and kept; its folder's
-//! name says what it was made of.
+//! numbers, drawn from a seed; unique2 counts the rows; the other columns follow from these two.
+//! There are two large tables and a small one with a tenth of their rows. A table is made once and
+//! kept; its folder's name says what it was made from.
 //! Source: [QPipe05 §5], after `DeWitt`'s benchmark; we differ: at scale factor 1 the large tables
 //! have a fourth of the paper's rows, as TPC-H's have, and `SplitMix64` draws the permutation.
 
@@ -26,14 +26,14 @@ pub struct Table {
     pub name: &'static str,
     /// Rows.
     pub rows: u32,
-    /// What its permutation is drawn from.
+    /// The seed of its permutation.
     seed: u64,
 }
 
-/// What follows from (unique1, unique2).
+/// A value that follows from (unique1, unique2).
 type Of<T> = fn(i32, i32) -> T;
 
-/// Integers of a row, by their names.
+/// The integers of a row, by name.
 const INTEGERS: [(&str, Of<i32>); 13] = [
     ("unique1", |one, _| one),
     ("unique2", |_, two| two),
@@ -49,7 +49,7 @@ const INTEGERS: [(&str, Of<i32>); 13] = [
     ("evenonepercent", |one, _| one % 100 * 2),
     ("oddonepercent", |one, _| one % 100 * 2 + 1),
 ];
-/// Texts of a row, and what their first characters follow from.
+/// The texts of a row, and what their first characters follow from.
 const TEXTS: [(&str, Of<String>); 3] = [
     ("stringu1", |one, _| letters(one)),
     ("stringu2", |_, two| letters(two)),
@@ -59,9 +59,9 @@ const TEXTS: [(&str, Of<String>); 3] = [
 ];
 const TEXT_BYTES: usize = 52;
 
-/// Two joins of three tables whose sorts and merges of the large ones are the same, and whose
-/// wishes of the small one differ. The second join is by another column, so that what the first
-/// gives is sorted anew.
+/// Two joins of three tables. Both sort and merge the large tables in the same way, and want
+/// different rows of the small one. The second join is by another column, so the first join's
+/// output is sorted anew.
 pub(crate) const QUERIES: [&str; 2] = [
     "select s.ten, count(*) as n, sum(j.b) as b, min(j.t) as t from \
      (select big1.unique1 as a, big2.unique2 as b, big1.stringu1 as t from big1 join big2 \
@@ -76,7 +76,7 @@ pub(crate) const QUERIES: [&str; 2] = [
 const ROWS_PER_SCALE: f64 = 2e6;
 const LAYOUT_VERSION: u32 = 1;
 const BATCH_ROWS: usize = 8 << 10;
-/// As many chunks of a large table as TPC-H's have, roughly.
+/// Roughly as many chunks as TPC-H's large tables have.
 const CHUNKS: usize = 256;
 
 /// Rows of the large tables at a scale factor.
@@ -98,10 +98,10 @@ pub fn tables(scale: f64) -> [Table; 3] {
 }
 
 impl Table {
-    /// Its file below `root`, made now if it is not there. `on_rows` hears how many rows have been
-    /// made.
+    /// The table's file below `root`, made now if it is missing. `on_rows` is told how many rows
+    /// have been made.
     ///
-    /// It is cancel safe: a file that was begun is removed.
+    /// Cancel safe: an unfinished file is removed.
     ///
     /// # Errors
     /// The disk refuses.
@@ -130,7 +130,7 @@ impl Table {
         Ok(path)
     }
 
-    /// Its rows: the same each time.
+    /// The table's rows: the same each time.
     fn batches(&self) -> impl Iterator<Item = RecordBatch> + Send + use<> {
         let schema = schema();
         let unique1 = self.permutation();
@@ -154,7 +154,7 @@ impl Table {
         })
     }
 
-    /// 0 to `rows`, shuffled.
+    /// The numbers from 0 to `rows`, shuffled.
     fn permutation(&self) -> Vec<i32> {
         let mut random = Random::new(self.seed);
         let mut all: Vec<i32> = (0..self.rows.cast_signed()).collect();
@@ -174,7 +174,7 @@ fn schema() -> SchemaRef {
     Arc::new(Schema::new(fields.collect::<Vec<Field>>()))
 }
 
-/// Seven letters that count in base 26, the last one fastest.
+/// Seven letters that count in base 26; the last letter changes fastest.
 fn letters(number: i32) -> String {
     let mut rest = number.unsigned_abs();
     let mut letters = ['A'; 7];

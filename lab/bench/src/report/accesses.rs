@@ -1,7 +1,7 @@
-//! When was which chunk read, and for whom? The paper's Figure 4: one panel per policy, all on the
-//! same axes.
+//! When was which chunk read, and for which query? The paper's Figure 4: one panel per policy, all
+//! on the same axes.
 //!
-//! Idea: a scan that runs alone draws a slanted line; sixteen of them draw sixteen. What a policy
+//! Idea: a scan that runs alone draws a slanted line; sixteen scans draw sixteen. What a policy
 //! does to that picture is what it does to the device.
 
 use std::fmt::Write as _;
@@ -11,7 +11,7 @@ use super::frame::{Frame, begin};
 use crate::results::{CoopResults, PolicyResults};
 use coscan_quantities as quantities;
 
-/// All panels, under each other, as one picture.
+/// All panels, one below the other, as one picture.
 pub(super) fn figure(results: &CoopResults) -> String {
     let policies = results.policies_in_order();
     let classes = results.classes();
@@ -107,7 +107,7 @@ fn panel(
     );
 }
 
-/// The table's chunks; from the traces where the file doesn't say.
+/// How many chunks the table has; derived from the traces if the file does not say.
 fn chunks(results: &CoopResults) -> u32 {
     let seen = results
         .policies

@@ -61,7 +61,7 @@ impl Scale {
         }
     }
 
-    /// The pixel of `value`, held inside the picture.
+    /// The pixel of `value`; values outside the domain are clamped to its ends.
     pub(super) fn at(&self, value: f64) -> f64 {
         let (low, high) = self.domain;
         let value = if value.is_finite() {

@@ -1,4 +1,4 @@
-//! What all pictures begin with: the plot's edges, grids, ticks and labels.
+//! The parts that all pictures begin with: the plot's edges, grids, ticks and labels.
 //!
 //! Not here: where values lie and which get a tick (`axis.rs`).
 
@@ -15,7 +15,7 @@ pub(super) struct Frame {
     pub(super) bottom: f64,
 }
 
-/// A picture's beginning, with what it shows in words.
+/// A picture's beginning; `about` says in words what it shows.
 pub(super) fn begin(width: f64, height: f64, about: &str) -> String {
     format!(r#"<svg viewBox="0 0 {width} {height}" role="img" aria-label="{about}">"#)
 }
@@ -34,7 +34,7 @@ impl Frame {
         );
     }
 
-    /// Lines at ticks about `spacing` pixels apart, from top to bottom.
+    /// Vertical grid lines at ticks about `spacing` pixels apart.
     pub(super) fn x_grid(&self, out: &mut String, x: &Scale, spacing: f64) {
         for tick in x.ticks(spacing) {
             let at = x.at(tick);
@@ -42,7 +42,7 @@ impl Frame {
         }
     }
 
-    /// The same from left to right.
+    /// Horizontal grid lines at ticks about `spacing` pixels apart.
     pub(super) fn y_grid(&self, out: &mut String, y: &Scale, spacing: f64) {
         for tick in y.ticks(spacing) {
             let at = y.at(tick);
@@ -63,7 +63,7 @@ impl Frame {
         }
     }
 
-    /// One of them.
+    /// One tick's value below the plot.
     pub(super) fn x_tick(&self, out: &mut String, at: f64, label: &str) {
         text(out, "tick", "middle", at, self.bottom + 17.0, label);
     }
@@ -82,13 +82,13 @@ impl Frame {
         }
     }
 
-    /// What the horizontal axis is.
+    /// The label of the horizontal axis.
     pub(super) fn x_label(&self, out: &mut String, label: &str) {
         let middle = f64::midpoint(self.left, self.right);
         text(out, "label", "middle", middle, self.bottom + 39.0, label);
     }
 
-    /// What the vertical axis is, at `x`.
+    /// The label of the vertical axis, at `x`.
     pub(super) fn y_label(&self, out: &mut String, x: f64, label: &str) {
         let middle = f64::midpoint(self.top, self.bottom);
         let _ = write!(

@@ -1,8 +1,9 @@
-//! Who computed what for whom? The chunk jobs of a run: over time, and from query to query.
+//! Which query computed what for which query? The chunk jobs of a run: over time, and from query to
+//! query.
 //!
-//! Idea: a job belongs to no query, but one began it and others were served by it. Over time the
-//! marks show when a chunk was worked on and for how many; from query to query the dots show how
-//! much of a query's work others did, which is what it was spared.
+//! Idea: a job belongs to no query, but one query began it and others were served by it. Over time
+//! the marks show when a chunk was worked on and for how many queries. From query to query the dots
+//! show how much of a query's work others did, which is what it was spared.
 //! Not here: which chunk was read when (`accesses.rs`).
 
 use std::collections::BTreeMap;
@@ -13,7 +14,7 @@ use super::frame::{Frame, begin};
 use crate::results::{CoopResults, PolicyResults};
 use coscan_quantities as quantities;
 
-/// Marks of jobs: up to so many queries served, and how thick.
+/// Marks of jobs: up to how many queries served, and how thick the mark is.
 const MARKS: [(usize, f64); 4] = [(1, 1.6), (4, 3.2), (16, 5.0), (usize::MAX, 7.0)];
 
 /// Both pictures of one run, side by side.
@@ -99,7 +100,8 @@ fn over_time(out: &mut String, results: &CoopResults, policy: &PolicyResults) {
 }
 
 fn from_query_to_query(out: &mut String, results: &CoopResults, policy: &PolicyResults) {
-    // By when they came, so that what ran at the same time is near the diagonal.
+    // In the order of their starts, so that queries that ran at the same time are near the
+    // diagonal.
     let mut order: Vec<usize> = (0..policy.queries.len()).collect();
     order.sort_by(|a, b| {
         policy.queries[*a]

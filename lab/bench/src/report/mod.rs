@@ -1,9 +1,9 @@
 //! A run as one page that a person can read, keep and send: `report.html`.
 //!
-//! Idea: one file, no script, nothing fetched: it opens from a mail in ten years. Pictures are
-//! inline SVG, colours follow the reader's light or dark theme. Everything on the page comes from
-//! [`CoopResults`], so any JSON file can be drawn; a [`Picture`] of the other half of Coscan, scans
-//! by an index, may go with it. Their own page is `smooth.rs`.
+//! Idea: one file, no script, nothing fetched: it still opens from a mail in ten years. Pictures
+//! are inline SVG; colours follow the reader's light or dark theme. Everything on the page comes
+//! from [`CoopResults`], so any JSON file can be drawn. A [`Picture`] of the other half of Coscan,
+//! index scans, may be added. Their own page is `smooth.rs`.
 //! Not here: measuring (`coop.rs`) and the terminal's table (`table.rs`).
 //! Source: the pictures of [CoopScans07 Figures 4, 5, Table 2].
 
@@ -26,7 +26,7 @@ use crate::smooth::picture::Picture;
 use crate::table::{BASELINE, class_latency, factor, figures};
 use coscan_quantities as quantities;
 
-/// What the page says beside the measurements.
+/// What the page says besides the measurements.
 #[derive(Clone, Debug, Default)]
 pub struct Notes {
     /// The command that made the run.
@@ -107,7 +107,7 @@ pub fn render(results: &CoopResults, picture: Option<&Picture>, notes: &Notes) -
     page
 }
 
-/// The page's beginning. `classes` of queries have colours of their own.
+/// The page's beginning. Each of the `classes` of queries has a colour of its own.
 fn head(title: &str, classes: &[String]) -> String {
     let mut page = String::with_capacity(512 << 10);
     // Writing to a string cannot fail, here and below.
@@ -123,7 +123,7 @@ fn head(title: &str, classes: &[String]) -> String {
     page
 }
 
-/// What was asked, of what.
+/// Which queries were asked, and of what.
 fn opening(page: &mut String, results: &CoopResults) {
     let model = match results.model.as_str() {
         "nsm" => "row groups read whole (nsm)",
@@ -158,7 +158,7 @@ fn opening(page: &mut String, results: &CoopResults) {
     );
 }
 
-/// Relevance beside normal in three numbers, whichever way they point.
+/// Relevance compared with normal in three numbers, whichever of them is better.
 fn tiles(page: &mut String, results: &CoopResults) {
     let (Some(ours), Some(base)) = (
         results.policies.get(BASELINE),
@@ -290,7 +290,7 @@ fn table(results: &CoopResults) -> String {
     out
 }
 
-/// NaN stands for "no such query".
+/// One row of the table. NaN means "no such query".
 fn row(
     out: &mut String,
     name: &str,
@@ -338,7 +338,7 @@ fn how_compared(results: &CoopResults) -> String {
     )
 }
 
-/// How it was run, how to run it again, whose experiment it is, and the page's end.
+/// How the run was made, how to repeat it, whose experiment it is, and the page's end.
 fn closing(page: &mut String, notes: &Notes, last_paragraph: &str, source: &str) {
     page.push_str("<section><h2>How this was run</h2>\n");
     for paragraph in notes

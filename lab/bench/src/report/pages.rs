@@ -1,10 +1,10 @@
 //! Which page was read when? [SmoothScan18 Figure 14]: a row of panels per query, a panel per
 //! access path.
 //!
-//! Idea: all panels of a query have the same axes, so that what takes long is wide and what jumps
-//! is scattered. Colours say how much was read at once, which is what a smooth scan changes while
-//! it runs.
-//! Bounds: a mark per half pixel, however many reads there were.
+//! Idea: all panels of a query have the same axes, so that a slow path is wide and a path that
+//! jumps is scattered. Colours say how much was read at once, which is what a smooth scan changes
+//! while it runs.
+//! Bounds: at most one mark per half pixel, however many reads there were.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -56,7 +56,7 @@ pub(super) fn sections(page: &mut String, picture: &Picture) {
     }
 }
 
-/// The panels of a query, beside each other.
+/// The panels of a query, side by side.
 fn figure(picture: &Picture, query: &PicturedQuery) -> String {
     let longest = query.paths.iter().filter_map(end).fold(0.0, f64::max);
     let panel = (ALL.right - ALL.left + GAP) / query.paths.len().max(1) as f64 - GAP;
@@ -84,7 +84,7 @@ fn figure(picture: &Picture, query: &PicturedQuery) -> String {
     out
 }
 
-/// What was read, from the largest reads to the smallest: a page must not hide behind a chunk.
+/// Marks of what was read; the largest reads are drawn first, so that no page hides behind a chunk.
 fn marks(out: &mut String, path: &PicturedPath, x: &Scale, y: &Scale) {
     for style in [READ_CHUNK, READ_PAGES, READ_PAGE] {
         let mut marks: BTreeSet<(i64, i64, i64)> = BTreeSet::new();
@@ -141,7 +141,7 @@ fn half_pixels(pixels: f64) -> i64 {
     (pixels * 2.0).round() as i64
 }
 
-/// The styles of reads, as the palette names them.
+/// The names of the read styles in the palette.
 const READ_CHUNK: &str = "read-chunk";
 const READ_PAGES: &str = "read-pages";
 const READ_PAGE: &str = "read-page";
@@ -152,7 +152,7 @@ const LEGEND: &str = "<ul class=\"legend\"><li><i style=\"background:var(--read-
 
 const WIDTH: f64 = 1080.0;
 const HEIGHT: f64 = 330.0;
-/// Around all panels.
+/// The frame around all panels.
 const ALL: Frame = Frame {
     left: 62.0,
     right: WIDTH - 12.0,

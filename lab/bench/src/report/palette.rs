@@ -1,9 +1,9 @@
 //! Which colour means what, on light and on dark paper?
 //!
-//! Idea: two families that colour-blind eyes tell apart (blue: FAST, orange: SLOW), and in each
+//! Idea: two families of hues that colour-blind eyes tell apart (blue: FAST, orange: SLOW). In each
 //! family the strength grows with the range: the query that reads everything stands out most.
-//! Policies have hues of their own, and `relevance` the strongest; so have access paths, with
-//! `smooth`, and what is read at once. Colours are custom properties, so a page follows the
+//! Policies have hues of their own, `relevance` the strongest; access paths too, `smooth` the
+//! strongest; and so have the sizes of reads. Colours are custom properties, so a page follows the
 //! reader's theme by itself.
 
 use std::fmt::Write as _;
@@ -11,8 +11,8 @@ use std::fmt::Write as _;
 /// Light paper and dark paper.
 type Pair = (&'static str, &'static str);
 
-/// The style sheet's part that depends on which classes were run: `--class-0` and so on, in the
-/// order of `classes`.
+/// The part of the style sheet that depends on which classes were run: `--class-0` and so on, in
+/// the order of `classes`.
 pub(super) fn properties(classes: &[String]) -> String {
     let (mut light, mut dark) = (String::new(), String::new());
     for (index, class) in classes.iter().enumerate() {
@@ -38,7 +38,7 @@ pub(super) fn properties(classes: &[String]) -> String {
     format!(":root{{{light}}}@media(prefers-color-scheme:dark){{:root{{{dark}}}}}")
 }
 
-/// The custom property of a policy; unknown ones share one.
+/// The name of a policy's custom property; unknown policies share one.
 pub(super) fn policy(name: &str) -> &str {
     let name = name.replace('+', "-");
     POLICIES
@@ -47,7 +47,7 @@ pub(super) fn policy(name: &str) -> &str {
         .map_or("other", |(known, _)| known)
 }
 
-/// `part` of the way from one colour to the other, in sRGB.
+/// The colour at `part` of the way between two colours, in sRGB.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Between two bytes.
 fn blend((from, to): (u32, u32), part: f64) -> String {
     let channel = |shift: u32| {

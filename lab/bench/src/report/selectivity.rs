@@ -1,8 +1,9 @@
 //! How long does a query take by each access path, from no row of the table to all of them?
 //! [SmoothScan18 Figure 15]
 //!
-//! Selectivities stand at equal distances, for 0 is one of them; times are logarithmic, for an
-//! index scan may take a thousand times as long as the best path. What was given up is not drawn.
+//! Selectivities are at equal distances, because 0 is one of them; times are logarithmic, because
+//! an index scan may take a thousand times as long as the best path. Queries that were given up are
+//! not drawn.
 
 use std::fmt::Write as _;
 

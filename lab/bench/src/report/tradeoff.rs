@@ -1,4 +1,4 @@
-//! Does a policy buy throughput with latency? One point per policy, the nearer to the lower left
+//! Does a policy buy throughput with latency? One point per policy; the nearer to the lower left,
 //! the better.
 
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ use super::frame::{Frame, begin};
 use crate::results::CoopResults;
 use coscan_quantities as quantities;
 
-/// Average stream time over average normalized latency, both from 0.
+/// Average stream time against average normalized latency; both axes begin at 0.
 pub(super) fn figure(results: &CoopResults) -> String {
     let policies = results.policies_in_order();
     let max = |value: fn(&crate::results::PolicyResults) -> f64| {
@@ -69,8 +69,8 @@ pub(super) fn figure(results: &CoopResults) -> String {
     out
 }
 
-/// The first place around a point that no other point's label or dot is near: right, above, below,
-/// left.
+/// Where a point's label goes: the first place of right, above, below, left that no other point's
+/// label or dot is near.
 fn label_place(points: &[(f64, f64)], index: usize) -> (&'static str, f64, f64) {
     let (x, y) = points[index];
     let near = |dx: f64, dy: f64| {
@@ -80,7 +80,7 @@ fn label_place(points: &[(f64, f64)], index: usize) -> (&'static str, f64, f64) 
             other != index && (point.0 - (x + dx)).abs() < 76.0 && (point.1 - (y + dy)).abs() < 15.0
         })
     };
-    // Of points in one place the later one's label is below.
+    // Of points in one place the later point's label is below.
     let again = points[..index]
         .iter()
         .any(|point| (point.0 - x).abs() < 76.0 && (point.1 - y).abs() < 15.0);

@@ -1,9 +1,10 @@
 //! Are these the rows that the query asked for?
 //!
-//! A row becomes a number, and numbers are added up and xored, so that the order of rows does not
-//! matter and a row that is lost, there twice or changed does. What it has to be is known without
-//! any file or engine: the table's rows are drawn from its seed again. Cheap (a multiplication per
-//! value), because it is part of the time that is measured, the same for every access path.
+//! Each row becomes a number, and the numbers are summed and xored. So the order of rows does not
+//! matter, but a row that is lost, doubled or changed does. The expected checksum is known without
+//! any file or engine: the table's rows are drawn again from its seed. The checksum is cheap (a
+//! multiplication per value), because it is part of the measured time, the same for every access
+//! path.
 
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Int32Type};
@@ -11,7 +12,7 @@ use arrow::datatypes::{DataType, Int32Type};
 use super::data::{COLUMNS, KEY, Spec};
 use crate::random::Random;
 
-/// A set of rows as three numbers.
+/// A set of rows, as three numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Checksum {
     pub(crate) rows: u64,
@@ -19,14 +20,14 @@ pub(crate) struct Checksum {
     xor: u64,
 }
 
-/// Rows as they come: their checksum, and whether their keys ascend.
+/// Checks rows as they arrive: their checksum, and whether their keys ascend.
 pub(crate) struct Checker {
     weights: [u64; COLUMNS],
     checksum: Checksum,
-    /// The last key, where keys must ascend.
+    /// The last key, if keys must ascend.
     last: Option<i32>,
     ordered: bool,
-    /// Kept for its memory.
+    /// Kept to reuse its memory.
     hashes: Vec<u64>,
 }
 
@@ -46,7 +47,7 @@ impl Checksum {
         }
     }
 
-    /// What is different from what was expected, in words; None if nothing is.
+    /// The first difference from the expected checksum, in words; None if there is none.
     pub(crate) fn difference(&self, expected: &Self) -> Option<String> {
         if self.rows != expected.rows {
             return Some(format!("{} rows instead of {}", self.rows, expected.rows));
@@ -56,7 +57,7 @@ impl Checksum {
 }
 
 impl Checker {
-    /// Nothing yet. `ordered`: keys have to ascend.
+    /// A checker that has taken nothing. `ordered`: keys must ascend.
     pub(crate) fn new(ordered: bool) -> Self {
         Self {
             weights: weights(),
@@ -70,7 +71,7 @@ impl Checker {
     /// Takes rows.
     ///
     /// # Errors
-    /// What is wrong with them, in words: they are not the table's columns, or out of order.
+    /// A description of the problem: the columns are not the table's, or keys are out of order.
     pub(crate) fn take(&mut self, batch: &RecordBatch) -> Result<(), String> {
         hash(batch, &self.weights, &mut self.hashes)?;
         for hash in &self.hashes {
@@ -97,7 +98,7 @@ impl Checker {
 pub(crate) fn expected(spec: &Spec, bounds: &[u32]) -> Vec<Checksum> {
     let mut ascending = bounds.to_vec();
     ascending.sort_unstable();
-    // Each row belongs to the first bound above its key and to all after that one.
+    // Each row counts for the first bound above its key and for all larger bounds.
     let mut parts = vec![Checksum::default(); ascending.len() + 1];
     let weights = weights();
     let mut hashes = Vec::new();
@@ -138,14 +139,14 @@ fn hash(
         }
     }
     for hash in hashes {
-        // Sums of weighted values say nothing about rows until they are mixed: values could move
-        // between rows.
+        // A weighted sum alone says nothing about rows: values could move between rows unnoticed.
+        // Mixing each row's sum prevents that.
         *hash = Random::new(*hash).next_u64();
     }
     Ok(())
 }
 
-/// Odd, so that no two values of a column weigh the same.
+/// Odd weights, so that no two values of a column weigh the same.
 fn weights() -> [u64; COLUMNS] {
     let mut random = Random::new(0);
     [(); COLUMNS].map(|()| random.next_u64() | 1)
@@ -198,7 +199,7 @@ mod tests {
                 .unwrap()
                 .contains("not the same")
         );
-        // Every column has the same values as before, in other rows.
+        // Every column keeps its values, but those of c8 are in other rows.
         let mut columns = all.columns().to_vec();
         let others = UInt32Array::from_iter_values((0..100_000).map(|row| (row + 1) % 100_000));
         columns[7] = take(&columns[7], &others, None).unwrap();

@@ -1,11 +1,10 @@
 //! The table of the micro-benchmark: ten integer columns, of which the second is indexed.
 //!
 //! c1 counts the rows in the order of their insertion; c2 to c10 are uniform over 0 to 100,000,
-//! drawn from a seed, so every run and every machine has the same rows and `c2 < x` holds for a
+//! drawn from a seed. So every run and every machine has the same rows, and `c2 < x` holds for a
 //! known share of them, scattered over all pages. Pages are aligned (`coscan_rewrite`) and not
-//! compressed: random integers hardly shrink, and bytes that all pages have alike let the device's
-//! price of a page be stated. A table is made once and kept; its folder's name says what it was
-//! made of.
+//! compressed: random integers hardly shrink, and with equal bytes per page the device's price of a
+//! page can be stated. A table is made once and kept; its folder's name says what it was made from.
 //! Source: [SmoothScan18 §7.3].
 
 use std::fs::File;
@@ -29,7 +28,7 @@ pub struct Spec {
     pub rows: u32,
     /// Rows of a page.
     pub page_rows: usize,
-    /// What the values are drawn from.
+    /// The seed of the values.
     pub seed: u64,
     /// How the indexed column's values lie.
     pub keys: Keys,
@@ -53,7 +52,7 @@ pub struct Table {
     pub path: PathBuf,
     /// Bytes of the file.
     pub bytes: u64,
-    /// Runs of rows that can be read by themselves.
+    /// How many runs of rows can be read by themselves.
     pub pages: u64,
     /// Mean bytes on disk of a page over all columns.
     pub page_bytes: u64,
@@ -66,12 +65,12 @@ pub const KEY: usize = 1;
 /// c2 to c10 have so many values, from 0 on.
 pub const VALUES: u32 = 100_001;
 
-/// Which part of the rows are dense in [`Keys::Skewed`]: one in so many.
+/// The dense part of the rows in [`Keys::Skewed`]: one row in so many.
 const DENSE_ONE_IN: u32 = 100;
 
-/// In the folder's name: files of another layout are not taken for these.
+/// Part of the folder's name, so that files of another layout are not taken for these.
 const LAYOUT_VERSION: u32 = 1;
-/// What is drawn at a time: large enough that drawing is all the work.
+/// Rows that are drawn at a time: enough that drawing is nearly all the work.
 const BATCH_ROWS: u32 = 64 << 10;
 
 impl Spec {
@@ -93,10 +92,10 @@ impl Spec {
         ))
     }
 
-    /// The table below `root`, made now if it is not there yet. `on_rows` hears how many rows have
-    /// been made.
+    /// The table below `root`, made now if it is missing. `on_rows` is told how many rows have been
+    /// made.
     ///
-    /// It is cancel safe: a file that was begun is removed.
+    /// Cancel safe: an unfinished file is removed.
     ///
     /// # Errors
     /// The disk refuses.
@@ -129,7 +128,7 @@ impl Spec {
         Ok(())
     }
 
-    /// The figures of its file.
+    /// Reads the table's figures from its file.
     fn table(&self, path: PathBuf) -> Result<Table> {
         let of_file = |error| BenchError::io(&path, error);
         let file = File::open(&path).map_err(of_file)?;
@@ -152,11 +151,11 @@ impl Spec {
         })
     }
 
-    /// Its rows, in order: the same each time.
+    /// The table's rows, in order: the same each time.
     pub(crate) fn batches(&self) -> impl Iterator<Item = RecordBatch> + Send + use<> {
         let (rows, keys, schema) = (self.rows, self.keys, schema());
-        // A stream of numbers of its own for each column: they don't depend on how many rows are
-        // drawn at a time.
+        // Each column has a random sequence of its own, so its values do not depend on how many
+        // rows are drawn at a time.
         let mut seeds = Random::new(self.seed);
         let mut columns: Vec<Random> = (KEY..COLUMNS)
             .map(|_| Random::new(seeds.next_u64()))
@@ -167,7 +166,7 @@ impl Spec {
             let first = Int32Array::from_iter_values(numbers.map(u32::cast_signed));
             let dense = match keys {
                 Keys::Uniform => 0,
-                // Rows of this batch that are in the first hundredth.
+                // How many rows of this batch are in the first hundredth.
                 Keys::Skewed => (rows / DENSE_ONE_IN).saturating_sub(from) as usize,
             };
             let drawn = columns.iter_mut().enumerate().map(|(column, random)| {
@@ -192,7 +191,7 @@ pub(crate) fn schema() -> SchemaRef {
     Arc::new(Schema::new(Vec::from_iter((1..=COLUMNS).map(field))))
 }
 
-/// The x for which `c2 < x` holds for so many percent of the rows, as nearly as there are values.
+/// The x for which `c2 < x` holds for this percentage of the rows, as nearly as the values allow.
 #[must_use]
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Clamped.
 pub fn bound(percent: f64) -> u32 {
@@ -221,7 +220,7 @@ mod tests {
         let table = SPEC.ensure(root.path(), |rows| told = rows).await.unwrap();
         assert_eq!(told, 150_000);
         assert_eq!(table.pages, 74);
-        // 2,048 rows of ten integers, the last page a little short.
+        // 2,048 rows of ten integers; the last page is a little short.
         assert!((81_000..83_000).contains(&table.page_bytes), "{table:?}");
         let again = SPEC.ensure(root.path(), |_| panic!("made again")).await;
         assert_eq!(again.unwrap(), table);

@@ -13,12 +13,12 @@ use super::measure::{Bench, Case, DeviceKind, Expected, Median, select};
 use crate::error::Result;
 use crate::progress::{OnProgress, Progress};
 
-/// What an experiment is run on.
+/// The options of an experiment.
 #[derive(Clone, Debug)]
 pub struct ExperimentOptions {
-    /// The table. Which keys it has is the experiment's to say.
+    /// The table. The experiment decides which keys it has.
     pub spec: Spec,
-    /// What is read from.
+    /// The device that is read from.
     pub device: DeviceKind,
     /// The engine's memory in bytes.
     pub memory_bytes: u64,
@@ -74,7 +74,7 @@ impl Run<'_> {
         }
     }
 
-    /// Measures cases in turns.
+    /// Measures the cases; they take turns.
     pub(crate) async fn measure(&self, cases: &[Case]) -> Result<Vec<Median>> {
         let steps = cases.len() * self.bench.repeats;
         (self.on_progress)(Progress::begun(self.name, steps));

@@ -1,12 +1,12 @@
-//! The experiments beside the selectivities: what each shows, in one run.
+//! The experiments besides the selectivities: what each shows, in one run.
 //!
 //! | experiment | question | source |
 //! |---|---|---|
 //! | `skew` | does a scan go back to single pages where results become rare? | Figure 20 |
-//! | `cache` | what does it cost if rows that wait for their turn do not fit into memory? | Figure 22 |
+//! | `cache` | what does it cost if rows waiting for their turn exceed the memory? | Figure 22 |
 //! | `cliff` | how much dearer is one row more? | Figure 25 |
 //! | `model` | does the cost model say what is measured? | Figure 24 |
-//! | `together` | what do concurrent queries by an index read, with and without a shared buffer? | ours |
+//! | `together` | what do concurrent index scans read, with and without a shared buffer? | ours |
 //!
 //! Source: [SmoothScan18 §7.4 to §7.7].
 
@@ -45,7 +45,7 @@ impl Experiment {
         }
     }
 
-    /// The table that it is run on.
+    /// The table that the experiment is run on.
     #[must_use]
     pub fn spec(self, options: &ExperimentOptions) -> Spec {
         let keys = match self {
@@ -58,7 +58,7 @@ impl Experiment {
         }
     }
 
-    /// Runs it on a table that [`Spec::ensure`] made of [`Self::spec`].
+    /// Runs the experiment on a table that [`Spec::ensure`] made of [`Self::spec`].
     ///
     /// # Errors
     /// As [`super::run::run`].
@@ -174,8 +174,8 @@ impl Run<'_> {
                 ordered(&label(*cap), &value)
             })
             .collect();
-        // Regions of one page never become a scan, so every entry of the index is checked, and a
-        // page is named by each of its rows.
+        // Regions of one page never become a scan. So every index entry is checked, and a page is
+        // named by each of its rows.
         let settings = [
             ("access_path", "smooth"),
             ("smooth_policy", "selectivity_increase"),
@@ -228,7 +228,7 @@ impl Run<'_> {
     }
 
     async fn cliff(&self) -> Result<Figures> {
-        // The rows of 8 values and a half are estimated: the ninth is more than that.
+        // The estimate is the rows of 8.5 values: the ninth value exceeds it.
         let rows = f64::from(self.spec.rows);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         // Below the table's rows.
@@ -349,9 +349,9 @@ impl Run<'_> {
     }
 }
 
-/// What the model says of a smooth scan that knows what pages cost: where results are too rare for
-/// pages between them to pay, it stays in mode 1, fetching each page that holds some; else it is in
-/// mode 2 for all pages (eq. 16 to 27).
+/// The model's cost of a smooth scan that knows what pages cost. Where results are too rare for the
+/// pages between them to pay, the scan stays in mode 1 and fetches each page that holds results;
+/// otherwise it is in mode 2 for all pages (eq. 16 to 27).
 fn smooth_cost(model: &CostModel, selectivity: f64) -> f64 {
     let shape = model.shape();
     let pages = shape.pages as f64;
@@ -367,9 +367,9 @@ fn smooth_cost(model: &CostModel, selectivity: f64) -> f64 {
     }
 }
 
-/// What fetching a page takes on average where this share of the pages is fetched, at random: a
-/// jump, as in the paper, or what lies since the page before where that is cheaper, for then the
-/// device reads on. The distance to the page before is geometric.
+/// The mean time to fetch a page where this share of the pages is fetched, at random: a jump, as in
+/// the paper; or the pages since the last fetched one, where reading them is cheaper, because the
+/// device then reads on. The distance to the last fetched page is geometric.
 fn fetch_s(model: &CostModel, density: f64) -> f64 {
     let mut farther = 1.0;
     let mut seconds = 0.0;
@@ -382,8 +382,8 @@ fn fetch_s(model: &CostModel, density: f64) -> f64 {
     seconds + farther * model.random
 }
 
-/// How many entries were found to be of pages that were read, and what part of the query's time all
-/// checks took, as the operator measured it. Nothing where no entry was checked.
+/// How many entries named pages that were already read, and which part of the query's time all
+/// checks took, as the operator measured it. No part if no entry was checked.
 fn checks_of_pages(median: &Median) -> Figure {
     let mut figure = Figure::measured(SINGLE_PAGES, median);
     let checks = median.of.metric("index_entries_seen");
@@ -403,11 +403,11 @@ fn percent(bound: u32) -> String {
 
 const ELASTIC: &str = "smooth, elastic";
 const UNLIMITED: &str = "unlimited";
-/// Figure 22's other price: the Page ID cache where it is asked most.
+/// Figure 22's other price: the Page ID cache in the case in which it is asked most.
 const SINGLE_PAGES: &str = "page by page, in any order";
-/// The least memory of Figure 22.
+/// The least memory in Figure 22.
 const CACHE_PERCENT: f64 = 2.5;
-/// Memory in which all rows have room, over the table's size on disk.
+/// Memory that holds all rows, as a multiple of the table's size on disk.
 const IN_MEMORY: u64 = 4;
 /// Queries up to this value have more rows than switch scan's estimate: 0.009 % of the rows, as in
 /// the paper.
@@ -449,7 +449,7 @@ mod tests {
         figures
     }
 
-    /// That each runs, and that its rows are right (M1, M4); times mean nothing at this size.
+    /// Each experiment runs, and its rows are right (M1, M4). Times mean nothing at this size.
     #[tokio::test(flavor = "multi_thread")]
     async fn every_experiment_shows_its_figures() {
         for (experiment, points, claims) in [
@@ -468,7 +468,8 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn memory_of_the_result_cache_is_kept() {
-        // A batch of rows, 330 kB, is kept whatever the memory: a fortieth of this table is more.
+        // One batch of rows, 330 kB, is kept whatever the limit: a fortieth of this table is more
+        // than that.
         let mut options = options();
         options.spec.rows = 1_000_000;
         let figures = figures(Experiment::Cache, &options).await;
@@ -478,7 +479,7 @@ mod tests {
         assert!(over.holds, "{over:?}");
         let spills = |label| figures.figure(label, "spills").unwrap();
         assert!(spills(UNLIMITED) < 1.0);
-        // All entries but the first of each page.
+        // All entries but the first of each page are checked.
         let checks = figures.figure(SINGLE_PAGES, "page_checks").unwrap();
         assert!(checks > 900_000.0, "{checks}");
         assert!(figures.figure(SINGLE_PAGES, "page_checks_ratio").unwrap() > 0.0);
@@ -517,10 +518,10 @@ mod tests {
         let close = |a: f64, b: f64| (a - b).abs() < 1e-9;
         assert!(close(fetch_s(&model, 1.0), 1.0));
         assert!(close(fetch_s(&model, 1e-12), 10.0));
-        // One, two, three … nine pages on, or a jump.
+        // The page is one to nine pages on, or the device jumps.
         let half: f64 = (1..10).map(|k: i32| f64::from(k) * 0.5_f64.powi(k)).sum();
         assert!(close(fetch_s(&model, 0.5), half + 10.0 * 0.5_f64.powi(9)));
-        // A jump that costs a page is a page.
+        // Where a jump costs as much as a page, every page costs that.
         let flat = CostModel {
             random: 1.0,
             ..model

@@ -1,4 +1,4 @@
-//! What an experiment shows: figures, and claims with their evidence.
+//! The results of an experiment: figures, and claims with their evidence.
 //!
 //! Idea: the JSON file is the interface, as in [`crate::results`]. A figure's name ends in its
 //! unit: `_s` seconds, `_bytes`, `_ratio`; without one it is a count.
@@ -17,13 +17,13 @@ use coscan_quantities as quantities;
 pub struct Figures {
     /// Its name.
     pub experiment: String,
-    /// What it was run on, in words: table, device, memory, repeats.
+    /// What the experiment was run on, in words: table, device, memory, repeats.
     pub about: String,
     /// The names of the figures, in the order in which they are shown.
     pub columns: Vec<String>,
     /// What was measured.
     pub points: Vec<Figure>,
-    /// What it must show.
+    /// The claims that the experiment must show.
     pub claims: Vec<Claim>,
     /// The machine.
     pub machine: Machine,
@@ -32,11 +32,11 @@ pub struct Figures {
 /// One case.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
-    /// What it is.
+    /// The case's label.
     pub label: String,
-    /// Its figures by name; one that is missing could not be measured.
+    /// The case's figures by name; a figure that is missing could not be measured.
     pub figures: BTreeMap<String, f64>,
-    /// Why it failed, if it did; a query that was given up has neither time nor error.
+    /// Why the case failed, if it did; a query that was given up has neither time nor error.
     pub error: Option<String>,
 }
 
@@ -62,8 +62,8 @@ impl Figures {
         }
     }
 
-    /// Adds a claim about a ratio that is to be at most so much; one that could not be measured
-    /// does not hold.
+    /// Adds a claim that a ratio is at most `most`. A claim whose ratio could not be measured does
+    /// not hold.
     pub(crate) fn at_most(&mut self, text: impl Into<String>, ratio: Option<f64>, most: f64) {
         self.claims.push(Claim {
             text: text.into(),
@@ -72,7 +72,7 @@ impl Figures {
         });
     }
 
-    /// The same, of a ratio that is to be at least so much.
+    /// Adds a claim that a ratio is at least `least`, likewise.
     pub(crate) fn at_least(&mut self, text: impl Into<String>, ratio: Option<f64>, least: f64) {
         self.claims.push(Claim {
             text: text.into(),
@@ -88,7 +88,7 @@ impl Figures {
         point.figures.get(name).copied()
     }
 
-    /// One figure of a case over that of another.
+    /// A figure of one case over the same figure of another.
     pub(crate) fn ratio(&self, label: &str, over: &str, name: &str) -> Option<f64> {
         Some(self.figure(label, name)? / self.figure(over, name)?)
     }

@@ -1,14 +1,14 @@
 //! How long does one query take from an empty buffer, and what does it read?
 //!
-//! Idea: everything that differs between two measurements stands in their [`Case`]s. Each is
+//! Idea: everything that differs between two measurements is in their [`Case`]s. Each case is
 //! measured in an engine of its own; local reads bypass the system's cache. Cases take turns within
 //! a repeat, so that a slow minute of the machine hits all of them, and the median counts.
 //!
 //! M1: the rows of every case are those that were asked for, in the order that was asked for; else
 //! the run fails.
-//! M2: a query that takes longer than the limit, or fails, is reported as such, and not repeated;
+//! M2: a query that takes longer than the limit, or fails, is reported as such and not repeated;
 //! the run goes on.
-//! M3: nothing runs beside a query while it is measured.
+//! M3: nothing else runs while a query is measured.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -28,23 +28,24 @@ use super::data::{COLUMNS, Table};
 use crate::error::{BenchError, Result};
 use crate::progress::{OnProgress, Progress};
 
-/// What is read from.
+/// The device that is read from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceKind {
     /// The machine's own device, as it is.
     Plain,
-    /// The same, made to jump as a disk does: a page by itself costs ten times a page in sequence.
-    /// A page of a columnar file is a request per column, so each pays its part of the nine.
+    /// The machine's own device, made to jump as a disk does: a page by itself costs ten times a
+    /// page in sequence. A page of a columnar file takes a request per column, so each request pays
+    /// its part of the nine.
     Disk {
         /// Bytes per second.
         bandwidth: u64,
-        /// Time added to each request. None: such that a page by itself costs ten times a page in
-        /// sequence.
+        /// Time added to each request. None: so much that a page by itself costs ten times a page
+        /// in sequence.
         latency: Option<Duration>,
     },
 }
 
-/// The share of a page's price that a jump is, over the page in sequence [SmoothScan18 §7.1].
+/// What a jump costs, in pages read in sequence [SmoothScan18 §7.1].
 const JUMP_PAGES: u64 = 9;
 
 impl DeviceKind {
@@ -57,7 +58,7 @@ impl DeviceKind {
         }
     }
 
-    /// What the device is held to.
+    /// The bandwidth that the device is held to.
     pub(crate) fn bandwidth(self) -> Option<u64> {
         match self {
             Self::Plain => None,
@@ -65,7 +66,7 @@ impl DeviceKind {
         }
     }
 
-    /// What each request is charged, for a table whose pages have so many bytes over all columns.
+    /// The time added to each request, for a table whose pages have so many bytes over all columns.
     pub(crate) fn latency(self, page_bytes: u64) -> Duration {
         match self {
             Self::Plain => Duration::ZERO,
@@ -81,10 +82,10 @@ impl DeviceKind {
     }
 }
 
-/// A query, how it is run, and what it has to answer.
+/// A query, how it is run, and what it must answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Case {
-    /// What it is called in results and errors.
+    /// The case's label in results and errors.
     pub(crate) label: String,
     pub(crate) sql: String,
     /// Settings of the session, by their names after `coscan.`.
@@ -94,21 +95,21 @@ pub(crate) struct Case {
     pub(crate) answer: Expected,
 }
 
-/// What a query has to answer.
+/// What a query must answer.
 #[derive(Clone, Debug)]
 pub(crate) enum Expected {
-    /// These rows of the micro-benchmark's table; with their keys ascending, if they were asked for
-    /// in that order.
+    /// These rows of the micro-benchmark's table; with ascending keys if they were asked for in
+    /// that order.
     Rows { checksum: Checksum, ordered: bool },
-    /// What other cases answered: few rows, which are kept ([`Measured::answer`]).
+    /// The same as other cases: few rows, which are kept ([`Measured::answer`]).
     Kept,
 }
 
-/// What is measured on.
+/// What all cases are measured on.
 pub(crate) struct Bench {
     /// Names and files of the tables.
     pub(crate) tables: Vec<(String, PathBuf)>,
-    /// Of the device, if it is held to one.
+    /// The device's bandwidth, if it is held to one.
     pub(crate) bandwidth: Option<u64>,
     /// Added to each request.
     pub(crate) latency: Duration,
@@ -116,50 +117,51 @@ pub(crate) struct Bench {
     pub(crate) limit: Duration,
     /// How often a case is measured; at least once.
     pub(crate) repeats: usize,
-    /// Whether it is recorded what is read when; the table must be one file.
+    /// Whether reads are recorded with their times; the table must then be one file.
     pub(crate) traced: bool,
 }
 
 /// One case, once.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Measured {
-    /// From the query's text to its last row. None: it was given up, or failed.
+    /// From the query's text to its last row. None if the query was given up or failed.
     pub(crate) time: Option<Duration>,
     pub(crate) error: Option<String>,
     pub(crate) rows: u64,
-    /// To devices, the index file's included.
+    /// Requests to devices, the index file's included.
     pub(crate) requests: u64,
-    /// That devices delivered.
+    /// Bytes that devices delivered.
     pub(crate) bytes: u64,
     /// The plan's metrics by name, summed over its operators; times in nanoseconds.
     pub(crate) operators: BTreeMap<String, u64>,
-    /// The rows, of [`Expected::Kept`].
+    /// The rows, for [`Expected::Kept`].
     pub(crate) answer: Vec<RecordBatch>,
-    /// What was read of the table when, if the bench is traced; until it ended or was given up.
+    /// What was read of the table and when, if the bench is traced; until the query ended or was
+    /// given up.
     pub(crate) reads: Vec<Read>,
 }
 
 /// Neighbouring rows of the table that were read together.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Read {
-    /// Since the query was planned: when the load of a chunk was begun, and when pages had been
+    /// Since the query was planned. For a chunk: when its load began. For pages: when they had been
     /// read.
     pub(crate) time: Duration,
-    /// Counted from the table's first.
+    /// Rows, counted from the table's first.
     pub(crate) rows: Range<u64>,
-    /// By a cooperative scan, as a chunk; else as pages.
+    /// True for a chunk of a cooperative scan, false for pages.
     pub(crate) chunk: bool,
 }
 
 /// A case over its repeats.
 #[derive(Clone, Debug)]
 pub(crate) struct Median {
-    /// The repeat with the median time; of an even number, the shorter of the two in the middle. If
-    /// one did not end, that one.
+    /// The repeat with the median time; of an even number, the shorter of the two in the middle. A
+    /// repeat that did not end counts instead.
     pub(crate) of: Measured,
     /// The shortest repeat.
     pub(crate) min: Option<Duration>,
-    /// The longest; None if it did not end.
+    /// The longest repeat; None if it did not end.
     pub(crate) max: Option<Duration>,
     pub(crate) repeats: usize,
 }
@@ -170,16 +172,16 @@ impl Measured {
         self.operators.get(name).copied().unwrap_or(0)
     }
 
-    /// Pages that were read, by the index or in whole chunks by the scan that took over from it.
+    /// Pages that were read by the index, or in whole chunks by the scan that took over from it.
     pub(crate) fn pages(&self) -> u64 {
         self.metric("pages_read") + self.metric("pages_of_full_scan")
     }
 }
 
 impl Median {
-    /// None of none.
+    /// None if nothing was measured.
     pub(crate) fn new(mut measured: Vec<Measured>) -> Option<Self> {
-        // What did not end took longest, and is what counts.
+        // A repeat that did not end is sorted last and is the one that counts.
         measured.sort_by_key(|once| once.time.unwrap_or(Duration::MAX));
         let repeats = measured.len();
         let (min, max) = (measured.first()?.time, measured.last()?.time);
@@ -195,14 +197,14 @@ impl Median {
         })
     }
 
-    /// Seconds; None if it did not end.
+    /// The median time in seconds; None if that repeat did not end.
     pub(crate) fn seconds(&self) -> Option<f64> {
         self.of.time.map(|time| time.as_secs_f64())
     }
 }
 
 impl Bench {
-    /// On the micro-benchmark's table.
+    /// A bench on the micro-benchmark's table.
     pub(crate) fn new(table: &Table, device: DeviceKind, limit: Duration, repeats: usize) -> Self {
         Self {
             tables: vec![(TABLE.to_owned(), table.path.clone())],
@@ -214,7 +216,7 @@ impl Bench {
         }
     }
 
-    /// Makes an index if it is not there, with all the memory and the device as it is.
+    /// Makes an index if it is missing, with all the memory and without limits on the device.
     pub(crate) async fn make_index(&self, table: &str, column: &str) -> Result<()> {
         let session = self.open(EngineConfig::default()).await?;
         let failed = |error| BenchError::engine(format!("making the index on {column}"), error);
@@ -225,7 +227,7 @@ impl Bench {
         Ok(())
     }
 
-    /// The same for the micro-benchmark's key, as a phase of its own.
+    /// Makes the index on the micro-benchmark's key, as a phase of its own.
     pub(crate) async fn index(&self, on_progress: &OnProgress) -> Result<()> {
         on_progress(Progress::begun("index", 1));
         self.make_index(TABLE, "c2").await?;
@@ -233,8 +235,8 @@ impl Bench {
         Ok(())
     }
 
-    /// Runs the first case for nothing: the first query of a process also pays for pages of code
-    /// and allocator that no later one does.
+    /// Runs the first case without measuring it: a process's first query also pays for pages of
+    /// code and of the allocator; later queries do not.
     pub(crate) async fn warm_up(&self, cases: &[Case]) -> Result<()> {
         if let Some(first) = cases.first() {
             self.once(first).await?;
@@ -242,7 +244,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Every case as often as there are repeats, taking turns.
+    /// Runs every case as often as there are repeats; cases take turns.
     pub(crate) async fn measure(
         &self,
         cases: &[Case],
@@ -251,7 +253,7 @@ impl Bench {
         let mut measured: Vec<Vec<Measured>> = cases.iter().map(|_| Vec::new()).collect();
         for _ in 0..self.repeats {
             for (case, measured) in cases.iter().zip(&mut measured) {
-                // M2.
+                // M2: a case that did not end is not repeated.
                 if measured.iter().all(|once| once.time.is_some()) {
                     measured.push(self.once(case).await?);
                 }
@@ -261,7 +263,7 @@ impl Bench {
         Ok(measured.into_iter().filter_map(Median::new).collect())
     }
 
-    /// The case once, from nothing in memory.
+    /// Runs the case once, with nothing in memory.
     pub(crate) async fn once(&self, case: &Case) -> Result<Measured> {
         let session = self.session(case.memory_bytes).await?;
         case.set_up(&session)?;
@@ -288,14 +290,14 @@ impl Bench {
         Ok(measured)
     }
 
-    /// A session of a new engine of so much memory, with the tables.
+    /// A session of a new engine with so much memory, with the tables.
     pub(crate) async fn session(&self, memory_bytes: u64) -> Result<Session> {
         let config = EngineConfig {
-            // Access paths are compared, not what is remembered of them.
+            // Access paths are compared, so nothing may be remembered between them.
             share_fragments: false,
             share_operators: false,
             memory_bytes: Some(memory_bytes),
-            // Every scan is to be read by the engine's own devices, however little it needs.
+            // The engine's own devices must read every scan, however little it needs.
             small_table_bytes: 0,
             bandwidth: self.bandwidth,
             latency: self.latency,
@@ -326,7 +328,7 @@ pub(crate) fn select(bound: u32, order_by: bool) -> String {
 }
 
 impl Case {
-    /// Sets a session to what the case says.
+    /// Applies the case's settings to a session.
     pub(crate) fn set_up(&self, session: &Session) -> Result<()> {
         for (name, value) in &self.settings {
             let set = session.set(&format!("coscan.{name}"), value);
@@ -335,7 +337,7 @@ impl Case {
         Ok(())
     }
 
-    /// M1.
+    /// The error of a case whose rows are wrong (M1).
     fn mismatch(&self, difference: String) -> BenchError {
         BenchError::Mismatch {
             query: "the query".to_owned(),
@@ -347,7 +349,7 @@ impl Case {
     }
 }
 
-/// Takes all rows. The plan is there as soon as it was made.
+/// Reads all rows of a case and checks them. `plan` is set as soon as the plan is made.
 pub(crate) async fn answer(
     session: &Session,
     case: &Case,
@@ -379,7 +381,7 @@ pub(crate) async fn answer(
     Ok(())
 }
 
-/// What an engine has recorded, in the order of time.
+/// The reads that an engine has recorded, in the order of time.
 fn reads(engine: &Engine) -> Vec<Read> {
     let read = |time_ns, rows, chunk| Read {
         time: Duration::from_nanos(time_ns),

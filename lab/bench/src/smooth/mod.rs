@@ -1,5 +1,5 @@
-//! The smooth scan's benchmarks: one table, one indexed column; every selectivity by every access
-//! path, and the paper's other experiments.
+//! The smooth scan's benchmarks on one table with one indexed column: every selectivity by every
+//! access path, and the paper's other experiments.
 //!
 //! | file | question |
 //! |---|---|

@@ -1,14 +1,14 @@
 //! Which page is read when, by each access path? The paper's Figure 14.
 //!
-//! Idea: two queries on one table, one that wants few rows and one that wants many: an index scan
+//! Idea: two queries on one table, one that wants few rows and one that wants many. An index scan
 //! is right for the first and a full scan for the second, and a smooth scan is not told which it
-//! is. What is drawn is what the engine recorded while they ran: the loads of cooperative scans and
-//! the pages that were read by themselves.
+//! is. The picture shows what the engine recorded while they ran: the loads of cooperative scans
+//! and the pages that were read by themselves.
 //! Not here: drawing (`report/pages.rs`).
-//! Bounds: the full and the smooth scan run first, and the others are given up after [`PATIENCE`]
-//! times as long.
-//! Source: [SmoothScan18 §7.2, Figure 14]; we differ: the table is the micro-benchmark's, its query
-//! is the one of §7.3.
+//! Bounds: the full and the smooth scan run first; the others are given up after [`PATIENCE`] times
+//! as long.
+//! Source: [SmoothScan18 §7.2, Figure 14]; we differ: the table is the micro-benchmark's, and its
+//! query is the one of §7.3.
 
 use std::time::Duration;
 
@@ -20,12 +20,12 @@ use super::measure::{Bench, Case, DeviceKind, Expected, Measured, Read, TABLE, s
 use crate::error::Result;
 use crate::progress::{OnProgress, Progress};
 
-/// What is pictured.
+/// The options of a picture.
 #[derive(Clone, Copy, Debug)]
 pub struct PictureOptions {
     /// The table.
     pub spec: Spec,
-    /// What is read from.
+    /// The device that is read from.
     pub device: DeviceKind,
     /// The engine's memory in bytes.
     pub memory_bytes: u64,
@@ -42,7 +42,7 @@ pub struct Picture {
     pub page_rows: u64,
     /// Bytes of a page.
     pub page_bytes: u64,
-    /// What the device was held to, in bytes per second; none if it was not.
+    /// What the device was held to, in bytes per second; none if it was not held.
     pub bandwidth: Option<u64>,
     /// Seconds added to each request.
     pub latency_s: f64,
@@ -55,7 +55,7 @@ pub struct Picture {
 pub struct PicturedQuery {
     /// Rows of its result.
     pub rows: u64,
-    /// The same, in percent of the table's.
+    /// Rows of its result, in percent of the table's.
     pub selectivity: f64,
     /// In the order of [`PICTURED`].
     pub paths: Vec<PicturedPath>,
@@ -64,38 +64,39 @@ pub struct PicturedQuery {
 /// What one path read.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PicturedPath {
-    /// As `coscan.access_path` names it.
+    /// The path's name in `coscan.access_path`.
     pub path: String,
-    /// Until the last row. None if it was given up or failed.
+    /// Time until the last row. None if the query was given up or failed.
     pub time_s: Option<f64>,
     /// Why it failed, if it did.
     pub error: Option<String>,
-    /// Reads in the order of time: when, first page, pages, whether it is a chunk of a cooperative
-    /// scan.
+    /// Reads in the order of time: when, first page, number of pages, whether it is a chunk of a
+    /// cooperative scan.
     pub reads: Vec<(f64, u32, u32, bool)>,
 }
 
 /// The paths of the picture, in the paper's order.
 pub const PICTURED: [&str; 4] = ["full", "index", "sort", "smooth"];
 
-/// Full and smooth scan: no query makes them slow, so they say how long is worth waiting for.
+/// Full and smooth scan run first: no query makes them slow, so they show how long to wait for the
+/// other paths.
 const FIRST: [&str; 2] = ["full", "smooth"];
 
-/// The others are given up after so many times what the slower of those took: more would not fit
-/// beside them.
+/// The other paths are given up after so many times the time of the slower of the first two: a
+/// longer panel would not fit beside them.
 pub const PATIENCE: u32 = 3;
 
-/// However fast those are.
+/// The least patience, however fast the first two are.
 const PATIENCE_MIN: Duration = Duration::from_millis(250);
 
-/// Results of the two queries per page of the table: few pages hold one, and nearly all do.
+/// Results per page of the table for the two queries: few pages hold one; nearly all do.
 const ROWS_PER_PAGE: [f64; 2] = [0.05, 4.0];
 
-/// A table has about so many chunks: enough to see the order in which they are read.
+/// About so many chunks per table: enough to see the order in which they are read.
 const CHUNKS: u64 = 32;
-/// What a chunk is at most, and by default.
+/// The largest chunk, which is also the engine's default.
 const CHUNK_BYTES_MAX: u64 = 16 << 20;
-/// What it is at least.
+/// The smallest chunk.
 const CHUNK_BYTES_MIN: u64 = 64 << 10;
 
 /// Runs the queries on a table that [`Spec::ensure`] made; makes the index if it is not there.
@@ -183,7 +184,7 @@ fn pictured(path: &str, once: Measured, page_rows: u64) -> PicturedPath {
     let read = |read: &Read| {
         let first = read.rows.start / page_rows;
         let end = read.rows.end.div_ceil(page_rows);
-        // To a tenth of a millisecond: there are thousands of them.
+        // Rounded to a tenth of a millisecond: there are thousands of reads.
         let time = (read.time.as_secs_f64() * 1e4).round() / 1e4;
         (time, narrow(first), narrow(end - first), read.chunk)
     };
@@ -203,7 +204,7 @@ mod tests {
     use super::*;
     use crate::smooth::data::Keys;
 
-    /// Pages by how often they were read, all reads together.
+    /// The pages of all reads, ascending; a page that was read twice is there twice.
     fn pages(path: &PicturedPath) -> Vec<u32> {
         let mut pages: Vec<u32> = path
             .reads
@@ -245,8 +246,8 @@ mod tests {
             assert_eq!(paths, PICTURED);
             let full = &query.paths[0];
             assert!(full.reads.iter().all(|(_, _, _, chunk)| *chunk));
-            // The others may be given up on a busy machine, so these run without the picture's
-            // patience.
+            // On a busy machine the other paths may be given up, so they run here without the
+            // picture's patience.
             let bound = bound(rows_per_page * 100.0 / 500.0);
             let checksum = expected(&options.spec, &[bound])[0];
             let mut seen = Vec::new();
@@ -262,13 +263,13 @@ mod tests {
             let named: BTreeSet<u32> = pages(sort).into_iter().collect();
             assert_eq!(named.len(), pages(sort).len(), "no page is read twice");
             assert!(named.len() as u64 <= query.rows && !named.is_empty());
-            // Chunks without results may be ruled out by their statistics.
+            // Statistics may rule out chunks without results.
             let scanned: BTreeSet<u32> = pages(full).into_iter().collect();
             assert!(scanned.is_superset(&named));
             assert!(index.reads.iter().all(|read| read.2 == 1 && !read.3));
             assert_eq!(pages(index).into_iter().collect::<BTreeSet<_>>(), named);
-            // Pages that it reads by themselves are read once, and between them and its chunks it
-            // reads all that hold results.
+            // The smooth scan reads no page by itself twice. Together with its chunks it reads all
+            // pages that hold results.
             let read: BTreeSet<u32> = pages(smooth).into_iter().collect();
             assert!(read.is_superset(&named));
             let singly = smooth.reads.iter().filter(|read| !read.3);

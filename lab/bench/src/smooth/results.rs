@@ -1,4 +1,4 @@
-//! What one run of the micro-benchmark says, in the form in which it is kept.
+//! The results of one run of the micro-benchmark, in the form in which they are kept.
 //!
 //! Idea: the JSON file is the interface, as in [`crate::results`]. Units: seconds, bytes; a
 //! selectivity is in percent.
@@ -18,15 +18,15 @@ pub struct SmoothResults {
     pub device: String,
     /// What was measured, in the order of [`SmoothResults::point`]'s arguments.
     pub points: Vec<Point>,
-    /// What the table's values were drawn from.
+    /// The seed of the table's values.
     pub seed: u64,
     /// Bytes of the table's file.
     pub table_bytes: u64,
-    /// Its pages: runs of rows.
+    /// The table's pages: runs of rows.
     pub pages: u64,
     /// Mean bytes of a page over all columns.
     pub page_bytes: u64,
-    /// What the device was held to, in bytes per second; none if it was not.
+    /// What the device was held to, in bytes per second; none if it was not held.
     pub bandwidth: Option<u64>,
     /// Seconds added to each request.
     pub latency_s: f64,
@@ -36,7 +36,7 @@ pub struct SmoothResults {
     pub limit_s: f64,
     /// The machine.
     pub machine: Machine,
-    /// Which page was read when, if it was asked for.
+    /// Which page was read when, if the picture was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub picture: Option<Picture>,
 }
@@ -53,13 +53,14 @@ pub struct Point {
     /// From the query's text to its last row: the median of the repeats. None if it was given up or
     /// failed.
     pub time_s: Option<f64>,
-    /// Pages that were read by an index, in the repeat that `time_s` is of; so are the others.
+    /// Pages that were read by an index. This and the other figures are of the repeat whose time is
+    /// `time_s`.
     pub pages_read: u64,
     /// Requests to devices, the index file's included.
     pub requests: u64,
     /// Bytes that devices delivered.
     pub bytes: u64,
-    /// Rows of the result; where the query did not end, those until then.
+    /// Rows of the result; if the query did not end, the rows until then.
     pub rows: u64,
     /// Whether it was given up because it took too long.
     pub limit: bool,
@@ -131,7 +132,7 @@ impl SmoothResults {
 }
 
 impl Machine {
-    /// This one.
+    /// The machine that runs this.
     #[must_use]
     pub fn here() -> Self {
         let about = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();

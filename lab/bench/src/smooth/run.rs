@@ -11,7 +11,7 @@ use super::results::{Machine, Point, SmoothResults};
 use crate::error::Result;
 use crate::progress::{OnProgress, Progress};
 
-/// What is run.
+/// The options of a run.
 #[derive(Clone, Debug)]
 pub struct SmoothOptions {
     /// The table.
@@ -20,9 +20,10 @@ pub struct SmoothOptions {
     pub selectivities: Vec<f64>,
     /// Access paths, as `coscan.access_path` names them.
     pub paths: Vec<String>,
-    /// Whether rows are asked for in the order of the key: either, or both one after the other.
+    /// Whether rows are asked for in the order of the key: one of the two, or both one after the
+    /// other.
     pub order_by: Vec<bool>,
-    /// What is read from.
+    /// The device that is read from.
     pub device: DeviceKind,
     /// The engine's memory in bytes: small, so that little of the table is kept.
     pub memory_bytes: u64,
@@ -184,7 +185,7 @@ mod tests {
     async fn rows_that_were_not_asked_for_fail_the_run() {
         let root = tempfile::tempdir().unwrap();
         let table = SPEC.ensure(root.path(), |_| ()).await.unwrap();
-        // As many rows with other values: what a path that mixes pages up would give.
+        // As many rows with other values: what a path that mixes up pages would return.
         let other = SmoothOptions {
             spec: Spec { seed: 3, ..SPEC },
             ..options()
@@ -219,7 +220,8 @@ mod tests {
         };
         assert!(point.limit && point.time_s.is_none() && point.repeats == 1);
         assert_eq!(results.device, "disk");
-        // Ten requests for a page of 20 KiB, which takes 0.2 s in sequence: nine times that in all.
+        // A page is ten requests and 20 KiB, which takes 0.2 s in sequence: the requests add nine
+        // times that in all.
         assert!(
             (0.17..0.21).contains(&results.latency_s),
             "{}",

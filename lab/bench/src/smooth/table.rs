@@ -1,4 +1,4 @@
-//! The run on a terminal: a row per selectivity, a column per access path, and what became of the
+//! The run on a terminal: a row per selectivity, a column per access path, and the outcome of the
 //! promises.
 
 use std::fmt::Write as _;
@@ -42,7 +42,7 @@ pub fn render(results: &SmoothResults) -> String {
     text
 }
 
-/// What was measured on.
+/// What the run was measured on.
 pub(crate) fn device(results: &SmoothResults) -> String {
     let held = match results.bandwidth {
         Some(bandwidth) => format!(

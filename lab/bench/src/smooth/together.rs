@@ -1,8 +1,8 @@
-//! What do concurrent queries by an index read, mixed with full scans?
+//! What do concurrent index scans read, mixed with full scans?
 //!
-//! Idea: the same queries, each in an engine of its own with all the memory, one after the other,
-//! so that nothing is shared and nothing is evicted by others; then at once in one engine. What
-//! devices delivered is compared.
+//! Idea: the same queries run first each in an engine of its own with all the memory, one after the
+//! other, so that nothing is shared and no query evicts another's data. Then all run at once in one
+//! engine. What devices delivered is compared.
 //! M4: every query answers together what it answered alone.
 
 use std::time::{Duration, Instant};
@@ -16,11 +16,11 @@ use super::measure::{Case, Expected, Measured, TABLE, answer};
 use crate::answer::Answer;
 use crate::error::{BenchError, Result};
 
-/// Queries by the index.
+/// How many index scans there are.
 const SELECTIVE: u32 = 16;
-/// Values that each of them asks for, of 100,001.
+/// How many values each of them asks for, of 100,001.
 const WIDTH: u32 = 10;
-/// Full scans beside them.
+/// How many full scans run beside them.
 const FULL: u32 = 4;
 
 /// Requests, bytes and time of some queries.
@@ -81,7 +81,7 @@ const SELECTIVE_ALONE: &str = "16 by the index, each in an engine of its own";
 const FULL_ALONE: &str = "4 full scans, each in an engine of its own";
 const MIXED: &str = "all 20 at once in one engine";
 
-/// All columns of the rows of ten values of the key, added up.
+/// Sums over all columns, for the rows of ten values of the key.
 fn selective(run: &Run<'_>, number: u32) -> Case {
     let from = number * (VALUES / SELECTIVE);
     let sums = (1..=COLUMNS).map(|column| format!("sum(c{column})"));
@@ -94,7 +94,7 @@ fn selective(run: &Run<'_>, number: u32) -> Case {
     )
 }
 
-/// All columns of half of the rows, by a column without an index.
+/// Sums over all columns for half of the rows, filtered by a column without an index.
 fn full(run: &Run<'_>, number: u32) -> Case {
     let sums = (1..=COLUMNS).map(|column| format!("sum(c{column})"));
     let sums = sums.collect::<Vec<_>>().join(", ");
@@ -116,7 +116,7 @@ fn case(run: &Run<'_>, label: String, sql: String) -> Case {
     }
 }
 
-/// Each by itself, one after the other.
+/// Runs each case by itself, one after the other.
 async fn alone(run: &Run<'_>, cases: &[Case]) -> Result<(Cost, Vec<Answer>)> {
     let (mut cost, mut answers) = (Cost::default(), Vec::new());
     for case in cases {
@@ -132,7 +132,7 @@ async fn alone(run: &Run<'_>, cases: &[Case]) -> Result<(Cost, Vec<Answer>)> {
     Ok((cost, answers))
 }
 
-/// All at once, in one engine.
+/// Runs all cases at once, in one engine.
 async fn together(run: &Run<'_>, cases: &[Case], expected: &[Answer]) -> Result<Cost> {
     let session = run.bench.session(run.options.memory_bytes).await?;
     let engine = session.engine();
@@ -149,7 +149,7 @@ async fn together(run: &Run<'_>, cases: &[Case], expected: &[Answer]) -> Result<
     let time = begun.elapsed();
     let after = engine.metrics();
     for ((case, answer), expected) in cases.iter().zip(&answers).zip(expected) {
-        // M4.
+        // M4: the answer is the same as alone.
         if let Some(difference) = answer.difference(expected) {
             return Err(BenchError::Mismatch {
                 query: case.label.clone(),

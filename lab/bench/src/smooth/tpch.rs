@@ -1,7 +1,7 @@
 //! Does a smooth scan make TPC-H's queries robust?
 //!
-//! Five queries whose predicate on an indexed column is from 1 to 98 % of the rows: by a full scan,
-//! by an index scan and by a smooth scan.
+//! Five queries whose predicate on an indexed column leaves 1 to 98 % of the rows: each by a full
+//! scan, an index scan and a smooth scan.
 //! Indexes: `l_shipdate` and the keys that these queries join by, as in the paper, and
 //! `o_orderdate`, which is what Q4 filters by. Lineitem and orders are rewritten so that pages
 //! begin at the same rows in every column (`coscan_rewrite`).
@@ -22,15 +22,15 @@ use crate::progress::{OnProgress, Progress};
 use crate::tpch::{self, Generate, Table};
 use coscan_quantities as quantities;
 
-/// What is run.
+/// The options of a run.
 #[derive(Clone, Debug)]
 pub struct TpchOptions {
     /// TPC-H's scale factor.
     pub scale: f64,
     /// The engine's memory in bytes.
     pub memory_bytes: u64,
-    /// What is read from: the machine's own device, or that held to a bandwidth and a latency per
-    /// request.
+    /// The device that is read from: the machine's own, or that one held to a bandwidth and a
+    /// latency per request.
     pub device: DeviceKind,
     /// How often each query is measured; at least once.
     pub repeats: usize,
@@ -71,7 +71,7 @@ const INDEXED: [(&str, &str); 6] = [
     ("orders", "o_orderkey"),
     ("part", "p_partkey"),
 ];
-/// What the queries read, and whether it is large enough to be rewritten.
+/// The tables that the queries read, and whether each is large enough to be rewritten.
 const TABLES: [(Table, bool); 6] = [
     (Table::Lineitem, true),
     (Table::Orders, true),
@@ -80,7 +80,7 @@ const TABLES: [(Table, bool); 6] = [
     (Table::Supplier, false),
     (Table::Nation, false),
 ];
-/// Of the generated files; what is rewritten has its own.
+/// The row groups of generated files; rewritten files have their own size.
 const ROW_GROUP_BYTES: u64 = 16 << 20;
 
 /// Runs the queries on tables below `root`, made now if they are not there.
@@ -148,7 +148,7 @@ fn figures(options: &TpchOptions) -> Figures {
     )
 }
 
-/// What the paper promises of a query. An index scan that was given up took the limit at least.
+/// Adds the paper's claims about a query. An index scan that was given up took at least the limit.
 fn claims(figures: &mut Figures, name: &str, limit: Duration) {
     let time = |path: &str| figures.figure(&format!("{name}, {path}"), "time_s");
     let (full, index, smooth) = (time("full"), time("index"), time("smooth"));
@@ -171,7 +171,7 @@ fn claims(figures: &mut Figures, name: &str, limit: Duration) {
     }
 }
 
-/// An index scan is a mistake where it takes so many times as long as the full scan.
+/// An index scan is a mistake where it takes so many times the full scan's time.
 const MISTAKE: f64 = 6.0;
 
 fn same_rows(cases: &[Case], medians: &[Median]) -> Result<()> {
@@ -243,7 +243,7 @@ mod tests {
 
     use super::*;
 
-    /// That the queries run and answer the same by every path; times mean nothing at this size.
+    /// The queries run and answer the same by every path. Times mean nothing at this size.
     #[tokio::test(flavor = "multi_thread")]
     async fn queries_answer_the_same_by_every_path() {
         let root = tempfile::tempdir().unwrap();

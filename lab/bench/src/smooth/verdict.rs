@@ -1,20 +1,20 @@
 //! Is a smooth scan as good as was promised?
 //!
-//! Each promise is checked at every point that it speaks of, with and without ORDER BY apart, and
-//! is shown with the point that is nearest to breaking it.
+//! Each promise is checked at every point that it is about, apart with and without ORDER BY. It is
+//! shown with the point that is nearest to breaking it.
 
 use std::fmt;
 
 use super::results::SmoothResults;
 
-/// A promise, and what became of it.
+/// A promise and its outcome.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
     /// What was promised.
     pub promise: &'static str,
     /// With ORDER BY.
     pub order_by: bool,
-    /// The most that a ratio may be.
+    /// The most that the ratio may be.
     pub at_most: f64,
     /// The point with the largest ratio; None if there was no point to judge by.
     pub worst: Option<Worst>,
@@ -23,7 +23,7 @@ pub struct Verdict {
 /// A point at which a smooth scan is compared.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Worst {
-    /// In percent.
+    /// The selectivity in percent.
     pub selectivity: f64,
     /// The smooth scan's time over the other's; infinite if it did not end and the other did.
     pub ratio: f64,
@@ -31,14 +31,14 @@ pub struct Worst {
     pub other: &'static str,
 }
 
-/// What is promised.
+/// A promise about the smooth scan's time.
 struct Promise {
     text: &'static str,
-    /// Only of queries with ORDER BY.
+    /// Whether it is only about queries with ORDER BY.
     ordered_only: bool,
-    /// From this selectivity on, in percent.
+    /// The least selectivity that it is about, in percent.
     from: f64,
-    /// Below this one.
+    /// Selectivities from this one on are excluded.
     below: f64,
     at_most: f64,
     /// The path to compare with; None: the best of all others.
@@ -84,14 +84,14 @@ const PROMISES: [Promise; 4] = [
 const SMOOTH: &str = "smooth";
 
 impl Verdict {
-    /// Whether the promise was kept; None if nothing was measured that could tell.
+    /// Whether the promise was kept; None if nothing that could tell was measured.
     #[must_use]
     pub fn kept(&self) -> Option<bool> {
         self.worst.map(|worst| worst.ratio <= self.at_most)
     }
 }
 
-/// The verdicts on a run, first those without ORDER BY. There are none if no smooth scan was
+/// The verdicts on a run; those without ORDER BY come first. There are none if no smooth scan was
 /// measured.
 #[must_use]
 pub fn verdicts(results: &SmoothResults) -> Vec<Verdict> {
@@ -120,7 +120,7 @@ pub fn verdicts(results: &SmoothResults) -> Vec<Verdict> {
     verdicts
 }
 
-/// A smooth scan beside another path, or beside the best other one.
+/// Compares a smooth scan with another path, or with the best of the others.
 fn compared(
     results: &SmoothResults,
     order_by: bool,

@@ -1,9 +1,9 @@
 //! Which constants do the queries of a workload have?
 //!
-//! TPC-H's substitution parameters; or, if they are to be distinct, such that no two queries have
-//! a constant in common but discounts, of which TPC-H has eleven, and quantities: nothing that one
-//! query computes is another's then.
-//! The order of what is drawn is part of the format (`lab/arena/README.md`).
+//! TPC-H's substitution parameters; or, if constants are to be distinct, values such that no two
+//! queries have a constant in common, so that no query computes anything of another's. Excepted are
+//! discounts, of which TPC-H has eleven, and quantities.
+//! The order of the draws is part of the format (`lab/arena/README.md`).
 
 use std::collections::BTreeSet;
 
@@ -15,19 +15,19 @@ use crate::random::Random;
 #[derive(Debug)]
 pub(super) struct Constants {
     distinct: bool,
-    /// Those that queries have had, if they are to be distinct.
+    /// The dates of the queries drawn so far, if constants are to be distinct.
     dates: BTreeSet<Date>,
 }
 
-/// Those of FAST, TPC-H Q6.
+/// The constants of FAST, TPC-H Q6.
 #[derive(Debug)]
 pub(super) struct Fast {
-    /// The first day of shipment, and the one after the last.
+    /// The first day of shipment, and the day after the last.
     pub(super) first: Date,
     pub(super) end: Date,
     /// The least and the largest discount, in hundredths.
     pub(super) discounts: (u64, u64),
-    /// All quantities are below it.
+    /// All quantities are below this one.
     pub(super) quantity: u64,
 }
 
@@ -45,7 +45,7 @@ impl Fast {
     }
 }
 
-/// The last day of shipment in TPC-H Q1. Draws delta.
+/// The last day of shipment in TPC-H Q1. Draws the parameter DELTA.
 pub(super) fn last_of_tpch(random: &mut Random) -> Date {
     Date::new(1998, 12, 1).minus(60 + random.below(61))
 }
@@ -58,7 +58,8 @@ impl Constants {
         }
     }
 
-    /// FAST's. Of distinct ones two dates, two discounts and quantity are drawn.
+    /// The constants of FAST. If they are to be distinct, two dates, two discounts and the quantity
+    /// are drawn.
     pub(super) fn fast(&mut self, random: &mut Random) -> Result<Fast> {
         if self.distinct {
             let first = self.date(random, Date::new(1993, 1, 1), 1500)?;
@@ -75,7 +76,7 @@ impl Constants {
         Ok(Fast::of_tpch(random))
     }
 
-    /// SLOW's: the last day of shipment.
+    /// The constant of SLOW: the last day of shipment.
     pub(super) fn slow(&mut self, random: &mut Random) -> Result<Date> {
         if self.distinct {
             return self.date(random, Date::new(1996, 1, 1), 1000);
@@ -83,7 +84,7 @@ impl Constants {
         Ok(last_of_tpch(random))
     }
 
-    /// One of the `days` days from `first` on that no query has had.
+    /// One of the `days` days from `first` on that no query has.
     fn date(&mut self, random: &mut Random, first: Date, days: u64) -> Result<Date> {
         if (0..days).all(|day| self.dates.contains(&first.plus(day))) {
             return Err(BenchError::Dates {

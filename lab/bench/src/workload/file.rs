@@ -1,11 +1,11 @@
-//! The form in which a workload is handed on: what `coscan bench workload` writes and
-//! `lab/arena/peers.py` runs. `lab/arena/README.md` describes it.
+//! The form in which a workload is passed on: `coscan bench workload` writes it and
+//! `lab/arena/peers.py` runs it. `lab/arena/README.md` describes it.
 
 use serde::{Deserialize, Serialize};
 
 use super::{KEY, Query, Workload};
 
-/// What a workload file says that it is.
+/// The name of the format in a workload file.
 pub const FORMAT: &str = "coscan-workload";
 /// The version of the format.
 pub const VERSION: u32 = 1;
@@ -19,7 +19,7 @@ pub struct WorkloadFile {
     pub version: u32,
     /// SPEED-SIZE.
     pub mix: String,
-    /// What it was drawn from.
+    /// The seed that it was drawn from.
     pub seed: u64,
     /// Seconds between two streams' starts.
     pub delay_s: f64,
@@ -67,7 +67,7 @@ pub struct QueryFile {
 }
 
 impl Workload {
-    /// The form that every engine is asked by, so that all are asked the same.
+    /// The workload in the form in which every engine gets it, so that all are asked the same.
     #[must_use]
     pub fn dump(&self) -> WorkloadFile {
         let spec = &self.spec;
@@ -110,7 +110,7 @@ impl Workload {
     }
 }
 
-/// `value` with so many decimals.
+/// `value` rounded to so many decimals.
 fn rounded(value: f64, decimals: usize) -> f64 {
     format!("{value:.decimals$}").parse().unwrap_or(value)
 }

@@ -5,8 +5,8 @@
 //! (TPC-H Q6) or SLOW (TPC-H Q1 with extra arithmetic), over a contiguous part of the table of a
 //! given size at a random place.
 //!
-//! Idea: a workload is a pure function of its specification and seed. Whatever Coscan is asked,
-//! another engine can be asked too: `coscan bench workload` writes it down, and `lab/arena` runs
+//! Idea: a workload is a pure function of its specification and seed. Another engine can be asked
+//! whatever Coscan is asked: `coscan bench workload` writes the workload down, and `lab/arena` runs
 //! it.
 //!
 //! | file | question |
@@ -19,11 +19,11 @@
 //! W1: a range holds its percentage of the key space (rounded down, at least one key) and lies
 //! inside it.
 //! W2: the first k streams do not depend on how many follow.
-//! W3: all sums but SLOW's extra ones are of decimals, hence exact; those of floats depend on the
-//! order of the rows in their last digits, and whoever compares results must allow for it. The text
+//! W3: all sums but SLOW's extra ones are of decimals, hence exact. The last digits of sums of
+//! floats depend on the order of the rows, and a comparison of results must allow for it. The text
 //! means the same in `DuckDB`, `DataFusion` and `PostgreSQL`'s dialect.
 //! Source: [CoopScans07 §5.1, §5.2.1]; we differ: TPC-H's substitution parameters are drawn for
-//! each query, so that no engine gains from having seen the very same query before.
+//! each query, so that no engine gains from having seen the very same query.
 
 mod constants;
 mod date;
@@ -171,7 +171,7 @@ impl FromStr for Mix {
     }
 }
 
-/// Everything that a workload follows from.
+/// Everything that determines a workload.
 #[derive(Clone, Debug)]
 pub struct WorkloadSpec {
     /// Which queries are drawn.
@@ -182,7 +182,7 @@ pub struct WorkloadSpec {
     pub queries: usize,
     /// How long after its predecessor each stream starts.
     pub delay: Duration,
-    /// What all random choices follow from.
+    /// The seed of all random choices.
     pub seed: u64,
     /// The clustering key's smallest and largest value.
     pub keys: RangeInclusive<i64>,
@@ -190,7 +190,7 @@ pub struct WorkloadSpec {
     pub slow_arithmetic: u32,
     /// The name under which the table is registered.
     pub table: String,
-    /// Whether no two queries have a date in common, so that nothing that one computes is
+    /// Whether no two queries have a date in common, so that no query computes anything of
     /// another's.
     pub distinct: bool,
 }
@@ -200,24 +200,24 @@ pub struct WorkloadSpec {
 pub struct Query {
     /// Its speed and size.
     pub class: Class,
-    /// The clustering keys it reads. The statement has no such condition if that is the whole
-    /// table.
+    /// The clustering keys it reads. The statement has no condition on them if they are the whole
+    /// table's.
     pub keys: RangeInclusive<i64>,
     /// The statement.
     pub sql: String,
 }
 
-/// What every stream asks.
+/// The queries of all streams.
 #[derive(Clone, Debug)]
 pub struct Workload {
     /// `streams[s][q]`: the q-th query of stream s.
     pub streams: Vec<Vec<Query>>,
-    /// What it was drawn from.
+    /// The specification that it was drawn from.
     pub spec: WorkloadSpec,
 }
 
 impl Workload {
-    /// Draws the workload that `spec` stands for.
+    /// Draws the workload that `spec` describes.
     ///
     /// # Errors
     /// [`BenchError::Dates`] if there are not as many dates as distinct queries need.
@@ -250,7 +250,7 @@ impl Workload {
         classes
     }
 
-    /// The first query of each class: what stands for the class when it is measured alone.
+    /// The first query of each class, which represents the class when it is measured alone.
     #[must_use]
     pub fn representatives(&self) -> Vec<&Query> {
         let first = |class| {
@@ -292,7 +292,7 @@ impl WorkloadSpec {
         })
     }
 
-    /// W1. The arithmetic is in 128 bits: keys may span all of i64.
+    /// Draws a range (W1). The arithmetic is in 128 bits, because keys may span all of i64.
     #[allow(clippy::cast_possible_truncation)] // The result lies inside `keys`.
     fn range(&self, percent: u8, random: &mut Random) -> RangeInclusive<i64> {
         let (first, last) = (i128::from(*self.keys.start()), i128::from(*self.keys.end()));
@@ -304,7 +304,7 @@ impl WorkloadSpec {
     }
 }
 
-/// TPC-H Q6; `line` stands before each condition.
+/// TPC-H Q6; `line` precedes each condition.
 fn fast(constants: &Fast, table: &str, condition: &str, line: &str) -> String {
     let Fast {
         first,
@@ -333,7 +333,7 @@ fn decimal(text: &str) -> String {
 
 /// TPC-H Q1 and `terms` sums of square roots.
 ///
-/// No optimizer can save them: each root has an argument of its own, and a square root has no
+/// No optimizer can save the roots: each has an argument of its own, and a square root has no
 /// cheaper form.
 fn slow(last: Date, table: &str, condition: &str, terms: u32) -> String {
     let mut extra = String::new();
@@ -359,7 +359,7 @@ fn slow(last: Date, table: &str, condition: &str, terms: u32) -> String {
 
 /// TPC-H lineitem is written in the order of this column.
 pub const KEY: &str = "l_orderkey";
-/// Terms beyond these are not written: planning them would cost more than computing them.
+/// Terms beyond this number are not written: planning them would cost more than computing them.
 pub const ARITHMETIC_TERMS_MAX: u32 = 1024;
 const TABLE_2_PERCENTS: [u8; 4] = [1, 10, 50, 100];
 const SPEED_LETTERS_MAX: usize = 16;
@@ -415,7 +415,7 @@ mod tests {
         }
     }
 
-    /// Published results name seeds: whoever changes this makes them incomparable.
+    /// Published results name seeds: a change to what a seed draws makes them incomparable.
     #[test]
     fn draws_what_was_drawn_for_published_results() {
         let plain = WorkloadSpec {

@@ -3,10 +3,10 @@
 //!
 //! Idea: TPC-H 1, 4, 6, 8, 12, 13, 14 and 19 are the queries that read much of lineitem or orders
 //! and give few rows. Each client draws its queries, and each query its substitution parameters
-//! (TPC-H 2.4.x.3). With sets, a query has so many sets of parameters for all clients: dashboards,
-//! whose users look at the same few pictures. All clients begin at once.
-//! W3 as in `mod.rs`. The order of what is drawn, and the text, are part of the format: results
-//! that are compared name a seed.
+//! (TPC-H 2.4.x.3). With sets, each query has a fixed number of parameter sets for all clients:
+//! like dashboards, whose users look at the same few pictures. All clients begin at once.
+//! W3 as in `mod.rs`. The order of the draws, and the text, are part of the format: results that
+//! are compared name a seed.
 
 use serde::Serialize;
 
@@ -16,7 +16,7 @@ use super::file::{FORMAT, VERSION};
 use super::{decimal, fast};
 use crate::random::Random;
 
-/// Everything that such a workload follows from.
+/// Everything that determines such a workload.
 #[derive(Clone, Copy, Debug)]
 pub struct WholeSpec {
     /// How many clients there are.
@@ -25,7 +25,7 @@ pub struct WholeSpec {
     pub queries: usize,
     /// Sets of parameters of each query; 0: parameters are drawn for each.
     pub sets: usize,
-    /// What all random choices follow from.
+    /// The seed of all random choices.
     pub seed: u64,
 }
 
@@ -53,8 +53,8 @@ struct Asked {
 }
 
 impl WholeSpec {
-    /// Draws the sets, if there are any; then for each query of each client which it is, and its
-    /// parameters or its set.
+    /// Draws the sets, if there are any. Then draws, for each query of each client, which query it
+    /// is and its parameters or its set.
     #[must_use]
     pub fn draw(&self) -> WholeFile {
         let mut random = Random::new(self.seed);
@@ -89,13 +89,13 @@ impl WholeSpec {
     }
 }
 
-/// What the queries read.
+/// The tables that the queries read.
 pub(crate) const TABLES: [&str; 7] = [
     "customer", "lineitem", "nation", "orders", "part", "region", "supplier",
 ];
 
 impl WholeFile {
-    /// Names and statements, the clients' first queries before their second ones.
+    /// Names and statements in turn: all clients' first queries before their second ones.
     pub(crate) fn in_turn(&self) -> Vec<(&'static str, &str)> {
         let most = self.streams.iter().map(|client| client.queries.len()).max();
         let turn = |at: usize| {
@@ -109,7 +109,7 @@ impl WholeFile {
     }
 }
 
-/// By name: draws a query.
+/// Draws a query of one kind.
 type Draw = fn(&mut Random) -> String;
 const QUERIES: [(&str, Draw); 8] = [
     ("Q1", q1),
@@ -122,7 +122,8 @@ const QUERIES: [(&str, Draw); 8] = [
     ("Q19", q19),
 ];
 
-/// TPC-H 4.2.3: what the generator of data draws from, in its order. Nations with their regions.
+/// TPC-H 4.2.3: the lists that the data generator draws from, in its order. Nations with their
+/// regions.
 const NATIONS: [(&str, &str); 25] = [
     ("ALGERIA", "AFRICA"),
     ("ARGENTINA", "AMERICA"),
@@ -160,14 +161,14 @@ const WORDS: [[&str; 4]; 2] = [
     ["special", "pending", "unusual", "express"],
     ["packages", "requests", "accounts", "deposits"],
 ];
-/// Size, boxes and largest size of Q19's three ways.
+/// The container size, container types and largest part size of Q19's three alternatives.
 const CONTAINERS: [(&str, [&str; 4], u32); 3] = [
     ("SM", ["CASE", "BOX", "PACK", "PKG"], 5),
     ("MED", ["BAG", "BOX", "PKG", "PACK"], 10),
     ("LG", ["CASE", "BOX", "PACK", "PKG"], 15),
 ];
 
-/// A place below `length`.
+/// A random index below `length`.
 fn index(random: &mut Random, length: usize) -> usize {
     usize::try_from(random.below(length as u64)).unwrap_or(0)
 }
@@ -184,7 +185,7 @@ fn q1(random: &mut Random) -> String {
     )
 }
 
-/// TPC-H Q4, its parameters drawn.
+/// TPC-H Q4 with drawn parameters.
 pub(crate) fn q4(random: &mut Random) -> String {
     let month = random.below(58);
     let (first, end) = (
@@ -199,7 +200,7 @@ pub(crate) fn q4(random: &mut Random) -> String {
     )
 }
 
-/// TPC-H Q6, its parameters drawn.
+/// TPC-H Q6 with drawn parameters.
 pub(crate) fn q6(random: &mut Random) -> String {
     fast(&Fast::of_tpch(random), "lineitem", "", "\n")
 }
@@ -300,7 +301,7 @@ mod tests {
         spec.draw()
     }
 
-    /// Published results name seeds: whoever changes this makes them incomparable.
+    /// Published results name seeds: a change to what a seed draws makes them incomparable.
     #[test]
     fn draws_what_was_drawn_for_published_results() {
         for (file, expected) in [

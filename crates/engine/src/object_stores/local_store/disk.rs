@@ -1,9 +1,9 @@
-//! What does a durable change of a folder take, call by call?
+//! Which calls does a durable change of a folder take?
 //!
-//! Every step after which power may fail is a call of [`Disk`], so that a test can lose what was
-//! not synced at each of them.
-//! D1: `replace` and `remove` return when the change survives a power loss; before, the old state
-//! or the new one does.
+//! Every step after which power may fail is a call of [`Disk`], so that a test can lose, at each of
+//! them, what was not synced.
+//! D1: `put_in_place` and `remove` return when the change survives a power loss; until then, either
+//! the old state or the new one survives.
 
 use std::fmt::Debug;
 use std::fs::{self, File, OpenOptions};
@@ -12,50 +12,50 @@ use std::path::{Path, PathBuf};
 
 /// The calls that change folders and files. Contents are written to the file itself.
 pub trait Disk: Send + Sync + Debug {
-    /// A new file.
+    /// Creates a new file.
     ///
     /// # Errors
     /// What the file system says; `AlreadyExists`.
     fn create(&self, path: &Path) -> io::Result<File>;
 
-    /// What was written to the file is there after a power loss, if its name is.
+    /// Makes what was written to the file survive a power loss, if its name does.
     ///
     /// # Errors
     /// What the file system says.
     fn sync(&self, file: &File, path: &Path) -> io::Result<()>;
 
-    /// The file gets another name; who had that has none.
+    /// Gives the file another name. A file that has that name loses it.
     ///
     /// # Errors
     /// What the file system says.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
-    /// The file gets a second name.
+    /// Gives the file a second name.
     ///
     /// # Errors
     /// What the file system says; `AlreadyExists`.
     fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
 
-    /// The name goes.
+    /// Removes a name.
     ///
     /// # Errors
     /// What the file system says.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
-    /// A new folder.
+    /// Creates a new folder.
     ///
     /// # Errors
     /// What the file system says; `AlreadyExists`.
     fn create_folder(&self, path: &Path) -> io::Result<()>;
 
-    /// The names in the folder are what they are now after a power loss.
+    /// Makes the names in the folder, as they are now, survive a power loss.
     ///
     /// # Errors
     /// What the file system says.
     fn sync_folder(&self, path: &Path) -> io::Result<()>;
 }
 
-/// The operating system's.
+/// The operating system's folders and files.
 #[derive(Debug)]
 pub struct SystemDisk;
 
@@ -100,7 +100,7 @@ impl Disk for SystemDisk {
     }
 }
 
-/// A file under a name that nobody looks for, to be put in place.
+/// Creates a file, to be put in place, under a name that nobody looks for.
 pub(super) fn stage(disk: &dyn Disk, target: &Path) -> io::Result<(File, PathBuf)> {
     for number in 1_u64.. {
         // Listings leave such names out, here and in `object_store`.
@@ -119,8 +119,8 @@ pub(super) fn stage(disk: &dyn Disk, target: &Path) -> io::Result<(File, PathBuf
     Err(io::ErrorKind::AlreadyExists.into())
 }
 
-/// A staged file gets its name (D1). On an error it has that name or is gone; or, if it is not
-/// known whether the name survives a power loss, it has it now.
+/// Gives a staged file its name (D1). After an error the file has that name or is gone. If all that
+/// is unknown is whether the name survives a power loss, the file has it now.
 pub(super) fn put_in_place(
     disk: &dyn Disk,
     file: &File,
@@ -133,7 +133,7 @@ pub(super) fn put_in_place(
             return disk.rename(staged, target);
         }
         disk.link(staged, target)?;
-        // Litter at worst.
+        // If this fails, the staged name is litter at worst.
         let _ = disk.remove(staged);
         Ok(())
     });
@@ -144,13 +144,13 @@ pub(super) fn put_in_place(
     disk.sync_folder(folder_of(target))
 }
 
-/// The file is gone (D1).
+/// Removes the file (D1).
 pub(super) fn remove(disk: &dyn Disk, path: &Path) -> io::Result<()> {
     disk.remove(path)?;
     disk.sync_folder(folder_of(path))
 }
 
-/// The folder, and those above it, are there.
+/// Makes sure that the folder, and those above it, exist.
 pub(super) fn make_folders(disk: &dyn Disk, folder: &Path) -> io::Result<()> {
     match disk.create_folder(folder) {
         Ok(()) => {}
@@ -158,7 +158,7 @@ pub(super) fn make_folders(disk: &dyn Disk, folder: &Path) -> io::Result<()> {
             make_folders(disk, folder_of(folder))?;
             disk.create_folder(folder)?;
         }
-        // Made by somebody else meanwhile, who may not have synced it.
+        // Another process has made it meanwhile, and may not have synced it.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         Err(error) => return Err(error),
     }

@@ -1,13 +1,13 @@
-//! Local files as an object store: when are two files the same version, and when is a write there
-//! to stay?
+//! Local files as an object store: when are two files the same version, and when is a write
+//! durable?
 //!
-//! It is `object_store`'s local store but for two things. *Versions*: that one tells a file by
-//! size, modification time and inode, and DataFusion's caches by size and time alone, which `cp
-//! -p`, `rsync -t` and `mv` keep. Here a file's time is that of its last change (ctime), which no
-//! program sets, and its tag names inode, size and both times; so whoever compares any of them sees
-//! another file. What else changes that time (chmod, a new hard link, a rename) makes a version
-//! too: caches then read once more. *Writes*: they are synced, file and folder, before they are
-//! reported (`disk.rs`).
+//! It is `object_store`'s local store, with two differences. *Versions*: that store tells files
+//! apart by size, modification time and inode, and DataFusion's caches do by size and time alone,
+//! which `cp -p`, `rsync -t` and `mv` keep. Here a file's time is that of its last change (ctime),
+//! which no program sets, and its tag names inode, size and both times; so whoever compares any of
+//! them sees another file. Other changes of that time (chmod, a new hard link, a rename) make a
+//! version, too: caches then read once more. *Writes*: they are synced, file and folder, before
+//! they are reported (`disk.rs`).
 //! Not here: reading data, which devices do (`coscan_storage::device`); they know the same
 //! versions.
 
@@ -43,19 +43,19 @@ pub struct LocalStore {
     disk: Arc<dyn Disk>,
 }
 
-/// Files of a listing that are looked at in one go.
+/// Files of a listing whose versions are looked up in one call.
 const LISTED_AT_ONCE: usize = 256;
 /// Deletions under way at once.
 const DELETED_AT_ONCE: usize = 10;
 
 impl LocalStore {
-    /// The operating system's files.
+    /// A store of the operating system's files.
     #[must_use]
     pub fn new() -> Self {
         Self::on(Arc::new(SystemDisk))
     }
 
-    /// Changes are made by this disk, which a test may break.
+    /// A store whose changes are made by this disk, which a test may break.
     #[must_use]
     pub fn on(disk: Arc<dyn Disk>) -> Self {
         Self {
@@ -64,7 +64,7 @@ impl LocalStore {
         }
     }
 
-    /// The listing with versions of ours; files that are gone by now are left out.
+    /// The listing with our versions; files that are gone by now are left out.
     fn restamped(
         &self,
         listed: BoxStream<'static, Result<ObjectMeta>>,
@@ -102,7 +102,7 @@ impl ObjectStore for LocalStore {
         let replaces = match options.mode {
             PutMode::Overwrite if options.attributes.is_empty() => true,
             PutMode::Create if options.attributes.is_empty() => false,
-            // It says that it does not do that.
+            // The inner store answers that it does not do that.
             _ => return self.inner.put_opts(location, payload, options).await,
         };
         let target = self.inner.path_to_filesystem(location)?;
@@ -214,7 +214,7 @@ impl fmt::Display for LocalStore {
     }
 }
 
-/// The folder, and those above it, are there, and will be after a power loss.
+/// Makes sure that the folder, and those above it, exist and survive a power loss.
 pub(crate) fn make_folder(path: &FsPath) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
@@ -251,7 +251,7 @@ fn restamp(inner: &LocalFileSystem, listed: Vec<Result<ObjectMeta>>) -> Vec<Resu
     listed.into_iter().filter_map(stamp).collect()
 }
 
-/// What a file is now.
+/// The metadata of a file as it is now.
 fn meta(location: &Path, metadata: &Metadata) -> ObjectMeta {
     let version = local_version(location, metadata);
     ObjectMeta {
@@ -263,7 +263,7 @@ fn meta(location: &Path, metadata: &Metadata) -> ObjectMeta {
     }
 }
 
-/// The tag of a file that was put there.
+/// The tag of a file that was just written.
 fn tag_of(target: &FsPath) -> Result<PutResult> {
     let metadata = std::fs::metadata(target).map_err(|error| failed(target, error))?;
     Ok(PutResult {

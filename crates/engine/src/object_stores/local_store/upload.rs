@@ -17,7 +17,7 @@ use tokio::runtime::Handle;
 use super::disk::{self, Disk};
 use super::{blocking, failed, tag_of};
 
-/// An upload. Dropped, it is aborted.
+/// An upload. Dropping it aborts it.
 pub(super) struct Upload {
     disk: Arc<dyn Disk>,
     file: Arc<File>,

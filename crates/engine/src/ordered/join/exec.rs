@@ -1,7 +1,7 @@
 //! The plan node: two cooperative scans and the join of their tables.
 //!
-//! It stands in the place of a hash join and of what divided its inputs, and keeps them: for tables
-//! that turn out to be in no sequence, and because what it gives is what they give.
+//! The node replaces a hash join and the nodes that partition its inputs, and keeps them: they run
+//! if the tables turn out to be in no sequence, and they return the same rows.
 //! Not here: which joins become this node (`recognise.rs`), what a partition does (`stream.rs`).
 
 use std::fmt;
@@ -29,7 +29,7 @@ use super::together::Together;
 use crate::read::scan::Executions;
 use crate::resources::Resources;
 
-/// Two cooperative scans, and the join of their tables done chunk by chunk of one of them.
+/// Two cooperative scans and the join of their tables, computed chunk by chunk of one of them.
 pub(crate) struct ClusteredJoinExec {
     plan: Arc<JoinPlan>,
     resources: Weak<Resources>,
@@ -39,8 +39,8 @@ pub(crate) struct ClusteredJoinExec {
 }
 
 impl ClusteredJoinExec {
-    /// The node that stands for a join; `None` if it cannot be done so, or gives its rows in an
-    /// order that something above needs.
+    /// The node that replaces a join; `None` if the join cannot be computed chunk by chunk, or
+    /// returns its rows in an order that something above needs.
     pub(in crate::ordered) fn of(
         node: &Arc<dyn ExecutionPlan>,
         order_counts: bool,
@@ -53,7 +53,7 @@ impl ClusteredJoinExec {
     fn new(plan: JoinPlan, resources: Weak<Resources>) -> Self {
         let partitions = plan.driver.scan.partitions.len();
         let properties = PlanProperties::new(
-            // Rows come as the chunks of the driving table do.
+            // Rows come in the order in which the chunks of the driving table come.
             EquivalenceProperties::new(plan.original.schema()),
             Partitioning::UnknownPartitioning(partitions),
             EmissionType::Incremental,
@@ -71,7 +71,7 @@ impl ClusteredJoinExec {
         }
     }
 
-    /// What stood in the plan; it gives the same rows.
+    /// The plan that this node replaces; it returns the same rows.
     pub(crate) fn original(&self) -> &Arc<dyn ExecutionPlan> {
         &self.plan.original
     }
@@ -138,7 +138,7 @@ impl ExecutionPlan for ClusteredJoinExec {
         if children.len() != 2 {
             return internal_err!("a ClusteredJoinExec has two children");
         }
-        // What runs once, as a hash join does, is made anew.
+        // A node that runs only once, such as a hash join, is made anew.
         let original = reset_plan_states(Arc::clone(&self.plan.original))?;
         // Children are visited from left to right.
         let mut scans = children.into_iter();
@@ -157,7 +157,7 @@ impl ExecutionPlan for ClusteredJoinExec {
             .resources
             .upgrade()
             .and_then(|resources| Self::of(&original, false, &resources));
-        // Scans of another kind: the plan as it would be without us.
+        // If the new scans are of another kind, the original plan stays.
         Ok(clustered.unwrap_or(original))
     }
 

@@ -21,13 +21,13 @@ impl PartialOrd for Key {
 
 impl Ord for Key {
     fn cmp(&self, other: &Self) -> Ordering {
-        // Values of one type, none of them a float, have an order.
+        // The values are of one type, which is not a float, so they have an order.
         self.0.partial_cmp(&other.0).unwrap_or(Ordering::Equal)
     }
 }
 
 impl Key {
-    /// Whether all keys are between two, which they may be themselves, and none is NULL.
+    /// Whether all keys are from `low` to `high`, both included, and none is NULL.
     ///
     /// # Errors
     /// If they are not of the same type.
@@ -39,7 +39,7 @@ impl Key {
         Ok(!outside)
     }
 
-    /// The rows of a batch that have the key, and the others, each if there are any.
+    /// The rows of a batch with this key, and the other rows; `None` for a part without rows.
     ///
     /// # Errors
     /// As [`Key::are_between`].
@@ -92,7 +92,7 @@ pub(super) fn within(
     })
 }
 
-/// Whether keys from one to another, which may be among them, may be in an interval.
+/// Whether keys from `low` to `high`, both included, may be in an interval.
 pub(super) fn meets(low: &Key, high: &Key, from: &Bound<Key>, to: &Bound<Key>) -> bool {
     let begins = match from {
         Bound::Included(from) => high >= from,

@@ -1,18 +1,18 @@
-//! Which keys of a clustered join are complete on the side that drives it?
+//! Which keys of a clustered join are complete on the driving side?
 //!
-//! The chunks of the driving table stand in sequence by the join's key and come in any order. Each
-//! key belongs to the chunk whose bounds it is in; keys between two chunks, which only the other
-//! table can have, belong to the chunk before them. Only where one chunk ends with the key that the
-//! next begins with does a key belong to several: rows with it are kept aside until all chunks that
-//! may have it have come.
+//! The chunks of the driving table are in sequence by the join's key and come in any order. Each
+//! key belongs to the chunk whose bounds contain it. Keys between two chunks, which only the other
+//! table can have, belong to the chunk before them. A key belongs to several chunks only if it is a
+//! border: one chunk ends with the key that the next one begins with. Rows with such a key are kept
+//! aside until all chunks that may have it have come.
 //!
-//! Idea: a chunk that comes completes one interval of keys: its own, with a border at either end if
-//! it is the last of that border's chunks. The intervals of all chunks cover all keys, each key
-//! once, so who joins the rows of both tables interval by interval joins each row once.
-//! Not here: the other table, what a join does, and the order of chunks: all are the driver's.
+//! Idea: a chunk that comes completes one interval of keys: its own, with the border at either end
+//! if it is the last of that border's chunks to come. The intervals of all chunks cover all keys,
+//! each key once, so joining the rows of both tables interval by interval joins each row once.
+//! Not here: the other table, the join itself, and the order of chunks: all are the caller's.
 //! Bounds: O(chunks) memory, O(parts) for each chunk.
-//! KEY-I1: each key is in exactly one interval that is given out. KEY-I2: a part is given back
-//! once, with the interval that its key is in. KEY-I3: when all chunks have come no part is kept.
+//! KEY-I1: each key is in exactly one returned interval. KEY-I2: a part is returned once, with the
+//! interval that contains its key. KEY-I3: when all chunks have come no part is kept.
 //! Source: [Zukowski09 §7.5.2], Cooperative Merge Join; we differ: one table's chunks are the
 //! joined table's.
 
@@ -20,7 +20,7 @@ use std::ops::Bound;
 
 /// The keys of the driving table of one join.
 ///
-/// `K` is a key, `P` what is kept of the rows of a chunk that have a border's key.
+/// `K` is a key, `P` is what is kept of a chunk's rows with a border's key.
 #[derive(Debug)]
 pub(super) struct KeyRanges<K, P> {
     chunks: Vec<Chunk<K>>,
@@ -32,7 +32,7 @@ pub(super) struct KeyRanges<K, P> {
 struct Chunk<K> {
     low: K,
     high: K,
-    /// The border at its low end, and the one at its high end; the same if it has one key only.
+    /// The borders at its low and its high end; the same border if the chunk has only one key.
     low_border: Option<usize>,
     high_border: Option<usize>,
     has_come: bool,
@@ -41,36 +41,36 @@ struct Chunk<K> {
 /// A key that several chunks may have.
 #[derive(Debug)]
 struct Border<P> {
-    /// Of how many chunks it waits for.
+    /// How many of its chunks have not come.
     missing: usize,
     parts: Vec<P>,
 }
 
-/// Keys of which all rows of the driving table are there.
+/// Keys for which all rows of the driving table have come.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Complete<K, P> {
-    /// Where they begin.
+    /// Where the interval begins.
     pub(super) from: Bound<K>,
-    /// Where they end.
+    /// Where the interval ends.
     pub(super) to: Bound<K>,
-    /// What was kept of the rows that have a border's key.
+    /// The parts that were kept of rows with a border's key.
     pub(super) parts: Vec<P>,
 }
 
-/// What was asked cannot be.
+/// Why a call is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum KeyRangeError {
-    /// The chunk ends above where the next one begins, or begins above its own end.
+    /// The chunk ends above the beginning of the next one, or begins above its own end.
     #[error("chunk {0} does not end where the next one begins, or before")]
     Overlaps(usize),
-    /// The chunk is none of the table's, or has come already.
+    /// The chunk is not one of the table's, or has come already.
     #[error("chunk {0} is not awaited")]
     NotAwaited(usize),
 }
 
 impl<K: Ord + Clone, P> KeyRanges<K, P> {
-    /// The chunks in the order of their keys, each by its least and its greatest key; none has
-    /// come.
+    /// The chunks in the order of their keys, each given by its least and its greatest key. None of
+    /// them has come.
     ///
     /// # Errors
     /// If they are in no sequence.
@@ -87,7 +87,7 @@ impl<K: Ord + Clone, P> KeyRanges<K, P> {
                     return Err(KeyRangeError::Overlaps(at - 1));
                 }
                 if before.high == low {
-                    // A chunk of one key may be in the middle of a border.
+                    // A chunk of one key may lie in the middle of a border.
                     let known = before.low_border.filter(|_| before.low == low);
                     let border = known.unwrap_or_else(|| {
                         borders.push(Border {
@@ -116,15 +116,15 @@ impl<K: Ord + Clone, P> KeyRanges<K, P> {
         })
     }
 
-    /// Whether rows of the chunk with its least key, and with its greatest, are to be kept aside.
+    /// Whether rows with the chunk's least key, and with its greatest key, must be kept aside.
     pub(super) fn borders_of(&self, chunk: usize) -> (bool, bool) {
         self.chunks.get(chunk).map_or((false, false), |chunk| {
             (chunk.low_border.is_some(), chunk.high_border.is_some())
         })
     }
 
-    /// The keys that may be complete when the chunk has come, whatever came before; the bounds
-    /// belong to it.
+    /// The keys that may be complete when the chunk has come, whatever came earlier; both bounds
+    /// are included.
     pub(super) fn reach_of(&self, chunk: usize) -> (Bound<K>, Bound<K>) {
         let low = self.chunks.get(chunk).filter(|_| chunk > 0);
         let high = self.chunks.get(chunk + 1);
@@ -136,9 +136,9 @@ impl<K: Ord + Clone, P> KeyRanges<K, P> {
         )
     }
 
-    /// A chunk was worked on, or will never be; of its rows with a border's key, those at its low
-    /// end and those at its high end are given, where there is such a border. Gives the keys that
-    /// are complete thereby, if any.
+    /// A chunk was processed, or never will be. `low_parts` and `high_parts` are its rows with a
+    /// border's key, at its low and at its high end, where it has such a border. Returns the keys
+    /// that are complete thereby, if any.
     ///
     /// # Errors
     /// If the chunk is not awaited.
@@ -196,7 +196,7 @@ impl<K: Ord + Clone, P> KeyRanges<K, P> {
         Ok((!is_empty).then_some(Complete { from, to, parts }))
     }
 
-    /// Whether every chunk has come: nothing is kept then.
+    /// Whether every chunk has come; then no part is kept.
     pub(super) fn is_complete(&self) -> bool {
         self.left == 0
     }
@@ -206,10 +206,10 @@ impl<K: Ord + Clone, P> KeyRanges<K, P> {
         self.borders.iter().map(|border| border.parts.len()).sum()
     }
 
-    /// Whether the books are right.
+    /// Checks the invariants.
     ///
     /// # Panics
-    /// If they are not, with the number of the invariant.
+    /// If one is violated, with its number.
     #[cfg(test)]
     pub(super) fn check(&self) {
         for (at, border) in self.borders.iter().enumerate() {

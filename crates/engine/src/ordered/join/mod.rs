@@ -1,9 +1,9 @@
-//! The cooperative clustered merge join: two tables that are clustered on the key that they are
-//! joined by, interval of keys by interval, in whatever order the chunks of one of them come.
+//! The cooperative clustered merge join: it joins two tables that are clustered on the join key,
+//! one interval of keys at a time, in whatever order the chunks of one table come.
 //!
 //! | file | question |
 //! |---|---|
-//! | `recognise.rs` | which joins can be done so, and which table drives? |
+//! | `recognise.rs` | which joins can be computed so, and which table drives? |
 //! | `exec.rs` | the plan node |
 //! | `stream.rs` | one partition: chunk after chunk of the driving table |
 //! | `together.rs` | what do the partitions share: which keys are complete? |

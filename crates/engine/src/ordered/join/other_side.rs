@@ -1,14 +1,15 @@
 //! The rows of a clustered join's other table with keys in an interval.
 //!
-//! The chunks that may have such rows are read when they are asked for: a scan of exactly these,
-//! by which the buffer manager knows that they are wanted and shares what others read. A chunk of
-//! this table may serve several chunks of the driving one, so a few stay as they are, decoded.
-//! Cancel safety: a reader that is dropped while a chunk comes takes it along; the next reader that
-//! needs the chunk reads it.
-//! Bounds: [`KEPT_BEYOND_PARTITIONS`] chunks more than there are partitions, and while rows are
-//! looked for those that they are in; a chunk that nobody can need any more goes at once.
-//! JOIN-I2: a row is found by who asks for its key, however often its chunk is read.
-//! JOIN-I3: keys of a chunk are within its bounds, or it is said which are not.
+//! The chunks that may have such rows are read on demand, by a scan of exactly these chunks. So the
+//! buffer manager knows that they are wanted and shares what other scans read. A chunk of this
+//! table may serve several chunks of the driving table, so a few chunks are kept decoded.
+//! Cancel safety: a reader that is dropped while a chunk comes loses the chunk; the next reader
+//! that needs the chunk reads it.
+//! Bounds: [`KEPT_BEYOND_PARTITIONS`] chunks more than there are partitions, and during a search
+//! the chunks that it needs; a chunk that no chunk of the driving table can need is dropped at
+//! once.
+//! JOIN-I2: whoever asks for a row's key finds the row, however often its chunk is read.
+//! JOIN-I3: the keys of a chunk are within its bounds, or an error names the chunk.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Bound;
@@ -32,7 +33,7 @@ pub(super) struct OtherSide {
     execution: Arc<Execution>,
     running: Arc<Running>,
     chunks: Vec<OtherChunk>,
-    /// Held while chunks are read: what one reads another may need.
+    /// Held while chunks are read: a chunk that one partition reads may be needed by another.
     decoded: Mutex<Decoded>,
     kept_max: usize,
 }
@@ -44,22 +45,22 @@ pub(super) struct OtherChunk {
     pub(super) high: Key,
 }
 
-/// Who asks.
+/// The partition that asks for rows.
 pub(super) struct Asks<'a> {
     pub(super) partition: usize,
     pub(super) batch_rows: usize,
     pub(super) memory: &'a Arc<dyn MemoryPool>,
-    /// Chunks that were read for it.
+    /// Counts the chunks that are read for the partition.
     pub(super) chunks_read: &'a Count,
     pub(super) computing: &'a Time,
 }
 
-/// What is decoded, by position in [`OtherSide::chunks`].
+/// The decoded chunks, by position in [`OtherSide::chunks`].
 struct Decoded {
     rows: HashMap<usize, DecodedChunk>,
-    /// The chunks, the one that was used last at the end.
+    /// The positions of the decoded chunks, the most recently used one at the end.
     used: VecDeque<usize>,
-    /// For each chunk, how many chunks of the driving table may need it yet.
+    /// How many chunks of the driving table may still need each chunk.
     needed: Vec<usize>,
 }
 
@@ -69,7 +70,8 @@ struct DecodedChunk {
 }
 
 impl OtherSide {
-    /// Nothing was read; `reaches`: the keys that each chunk of the driving table may ask for.
+    /// No chunk is decoded. `reaches` are the keys that each chunk of the driving table may ask
+    /// for.
     pub(super) fn new(
         plan: Arc<JoinPlan>,
         execution: Arc<Execution>,
@@ -137,7 +139,7 @@ impl OtherSide {
         Ok(found)
     }
 
-    /// A chunk of the driving table that may have asked for these keys is done.
+    /// Releases the keys that a finished chunk of the driving table may have asked for.
     pub(super) async fn release(&self, from: &Bound<Key>, to: &Bound<Key>) {
         let mut decoded = self.decoded.lock().await;
         for (at, chunk) in self.chunks.iter().enumerate() {
@@ -150,7 +152,7 @@ impl OtherSide {
         }
     }
 
-    /// Reads chunks that are not decoded, of those that are needed now.
+    /// Reads the chunks `missing`: those of the chunks `needed` that are not decoded.
     async fn read(
         &self,
         missing: &[usize],
@@ -160,7 +162,7 @@ impl OtherSide {
     ) -> Result<()> {
         let chunks: Vec<usize> = missing.iter().map(|at| self.chunks[*at].chunk).collect();
         for chunk in &chunks {
-            // Somebody may have read it before, or was dropped while it came.
+            // The chunk may be claimed: by an earlier read, or by a reader that was dropped.
             self.running.claims.give_back(*chunk);
         }
         let run = Run::new(&chunks, &self.running.pipelines, 1, false);
@@ -236,7 +238,7 @@ impl OtherSide {
 }
 
 impl OtherChunk {
-    /// Whether it may have keys in an interval.
+    /// Whether the chunk may have keys in an interval.
     fn meets(&self, from: &Bound<Key>, to: &Bound<Key>) -> bool {
         meets(&self.low, &self.high, from, to)
     }
@@ -253,7 +255,7 @@ impl Decoded {
         self.rows.remove(&at);
     }
 
-    /// Forgets what was not used for longest, down to so many, but for those that are needed.
+    /// Drops the least recently used chunks until `down_to` are left, but none of those `needed`.
     fn make_way(&mut self, down_to: usize, needed: &[usize]) {
         let mut at = 0;
         while self.rows.len() > down_to && at < self.used.len() {
@@ -267,6 +269,6 @@ impl Decoded {
     }
 }
 
-/// A partition needs a chunk of the other table, or two at their border, for several chunks of the
-/// driving table one after the other.
+/// A partition needs a chunk of the other table, or two at their border, for several successive
+/// chunks of the driving table.
 const KEPT_BEYOND_PARTITIONS: usize = 1;

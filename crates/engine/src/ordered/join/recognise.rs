@@ -1,12 +1,12 @@
-//! Which joins can be done chunk by chunk, in the order of their tables?
+//! Which joins can be computed chunk by chunk, in the order of their tables?
 //!
-//! Hash joins of two cooperative scans of which the footers prove, for one pair of columns that
-//! must be equal, that row groups stand in sequence on both sides, without NULL. The scan of more
-//! rows drives: its chunks are what is joined, with the rows of the other one that have their keys.
-//! Not here: whether the chunks that are left when the files are open stand in sequence
-//! (`together.rs`), what the plan around needs (`order_aggregates.rs`).
-//! Not joined so: NOT IN with its NULLs, marks, limits within the join, and what has to give its
-//! rows in order.
+//! Hash joins of two cooperative scans whose footers prove, for one pair of columns that must be
+//! equal, that the row groups of both sides are in sequence, without NULL. The scan of more rows
+//! drives: its chunks are joined with the rows of the other scan that have their keys.
+//! Not here: whether the chunks that remain when the files are open are in sequence
+//! (`together.rs`), what the surrounding plan needs (`order_aggregates.rs`).
+//! Not joined so: NOT IN with its NULLs, mark joins, limits within the join, and joins that must
+//! return their rows in order.
 //! Bounds: O(row groups) for each pair of columns; reads nothing.
 
 use std::sync::Arc;
@@ -29,14 +29,14 @@ use super::super::sequence::{Found, sequence};
 use crate::read::scan::{Delivery, ScanPlan};
 use crate::resources::Resources;
 
-/// A join that can be done chunk by chunk.
+/// A join that can be computed chunk by chunk.
 pub(super) struct JoinPlan {
-    /// The scan whose chunks are joined, and the other one.
+    /// The scan whose chunks are joined, and the other scan.
     pub(super) driver: Side,
     pub(super) other: Side,
     /// Whether the driver is the join's left input.
     pub(super) left_drives: bool,
-    /// What the plan has without us, a hash join; it gives the same rows.
+    /// The original plan, a hash join; it returns the same rows.
     pub(super) original: Arc<dyn ExecutionPlan>,
 }
 
@@ -45,14 +45,14 @@ pub(super) struct JoinPlan {
 pub(super) struct Side {
     /// The column that the table is clustered by.
     pub(super) column: Arc<str>,
-    /// Its position in what the scan gives.
+    /// The position of the column in the scan's output.
     pub(super) at: usize,
-    /// Rows without a partner are given out, too.
+    /// Rows without a partner are returned, too.
     pub(super) is_preserved: bool,
     /// The scan, in shared delivery.
     pub(super) scan: Arc<ScanPlan>,
     pub(super) scan_metrics: ExecutionPlanMetricsSet,
-    /// The scan, as it would stand in the plan.
+    /// The scan, as it stands in the original plan.
     pub(super) input: Arc<dyn ExecutionPlan>,
 }
 
@@ -67,10 +67,10 @@ impl JoinPlan {
         }
     }
 
-    /// The join of some rows of the driver with some of the other side.
+    /// The join of some rows of the driver with some rows of the other side.
     ///
     /// # Errors
-    /// If they are not what the scans give: a bug.
+    /// If the rows are not what the scans return: a bug.
     pub(super) fn of_rows(
         &self,
         driver: Vec<RecordBatch>,
@@ -102,8 +102,8 @@ impl JoinPlan {
     }
 }
 
-/// The join that `node` is, if it can be done chunk by chunk. `order_counts`: if it gives its rows
-/// in some order, something above needs it.
+/// The join that `node` is, if it can be computed chunk by chunk. `order_counts`: if `node` returns
+/// its rows in some order, something above needs that order.
 pub(super) fn recognise(
     node: &Arc<dyn ExecutionPlan>,
     order_counts: bool,
@@ -145,7 +145,7 @@ pub(super) fn recognise(
         };
         let partitions = partitions.max(driver.scan.partitions.len());
         for side in [&mut driver, &mut other] {
-            // A file group is a partition of the plan, which has no meaning where every partition
+            // A file group is a partition of the plan. That has no meaning where every partition
             // takes whichever chunk comes next.
             side.scan = Arc::new(ScanPlan {
                 delivery: Delivery::Shared,
@@ -163,8 +163,8 @@ pub(super) fn recognise(
     None
 }
 
-/// Whether rows of the left and of the right input are given out that have no partner; `None` if it
-/// is not a join that is done here.
+/// Whether rows of the left and of the right input that have no partner are returned; `None` for a
+/// type of join that is not computed here.
 fn preserved(join_type: JoinType) -> Option<(bool, bool)> {
     Some(match join_type {
         JoinType::Inner | JoinType::LeftSemi | JoinType::RightSemi => (false, false),
@@ -175,7 +175,7 @@ fn preserved(join_type: JoinType) -> Option<(bool, bool)> {
     })
 }
 
-/// The first node below that does not only spread or gather rows.
+/// The first node below that does not only repartition or merge rows.
 fn scan_below(mut node: &Arc<dyn ExecutionPlan>) -> &Arc<dyn ExecutionPlan> {
     loop {
         if let Some(repartition) = node.downcast_ref::<RepartitionExec>() {
@@ -190,8 +190,8 @@ fn scan_below(mut node: &Arc<dyn ExecutionPlan>) -> &Arc<dyn ExecutionPlan> {
     }
 }
 
-/// A side of the join, and how many rows its table has; `None` if it is no scan of a table that is
-/// clustered by the column.
+/// A side of the join, and how many rows its table has; `None` if it is not a scan of a table that
+/// is clustered by the column.
 fn side(
     input: &Arc<dyn ExecutionPlan>,
     at: usize,

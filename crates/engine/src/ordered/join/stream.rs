@@ -1,13 +1,14 @@
-//! One partition of a clustered join: chunk after chunk of the driving table, whichever the buffer
-//! manager hands out.
+//! One partition of a clustered join: it processes one chunk of the driving table after the other,
+//! whichever the buffer manager hands out.
 //!
-//! The rows of a chunk are taken in; those with a key that chunks beside it may have are kept aside
-//! for who brings the last of these. Then the rows of the other table with the keys that are
-//! complete are fetched, and `DataFusion`'s hash join joins the two. No chunk is held meanwhile.
-//! Cancel safety: a stream that is dropped takes the rows in its hands with it; the execution gives
-//! no more of its keys.
-//! Bounds: the rows of one chunk, those of the other table with the same keys, and a hash table of
-//! the one or the other.
+//! The rows of a chunk are taken in. Rows with a key that neighbouring chunks may have are kept
+//! aside for the stream that brings the last of these chunks. Then the rows of the other table with
+//! the complete keys are fetched, and `DataFusion`'s hash join joins both. No chunk is held
+//! meanwhile.
+//! Cancel safety: a stream that is dropped takes its current rows with it; the execution returns no
+//! more rows with their keys.
+//! Bounds: the rows of one chunk, the rows of the other table with the same keys, and a hash table
+//! of one of the two.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -60,9 +61,9 @@ struct Partition {
 
 enum At {
     Start,
-    /// Chunk by chunk.
+    /// The join runs chunk by chunk.
     Working(Box<Working>),
-    /// As without us.
+    /// The original plan runs.
     Otherwise(SendableRecordBatchStream),
     Finished,
 }
@@ -71,7 +72,7 @@ struct Working {
     standing: Arc<InSequence>,
     chunks: ByChunk,
     taken: Taken,
-    /// Positions of chunks that dynamic filters have ruled out.
+    /// Positions of chunks that dynamic filters ruled out.
     ruled_out: VecDeque<usize>,
     joining: Option<Joining>,
     memory: MemoryReservation,
@@ -80,17 +81,18 @@ struct Working {
 /// The rows of a chunk of the driving table.
 #[derive(Default)]
 struct Taken {
-    /// Those that are nobody else's business.
+    /// Rows with keys that no other chunk can have.
     own: Vec<RecordBatch>,
-    /// Those with the first key and with the last one, where chunks beside it may have it too.
+    /// Rows with the chunk's first key and with its last key, where neighbouring chunks may have it
+    /// too.
     low: Vec<RecordBatch>,
     high: Vec<RecordBatch>,
 }
 
-/// A join that gives its rows.
+/// A join whose rows are being returned.
 struct Joining {
     rows: SendableRecordBatchStream,
-    /// The chunk that it was for.
+    /// The position of the chunk that is joined.
     place: usize,
 }
 
@@ -129,7 +131,7 @@ impl Batches for Partition {
 impl Partition {
     async fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         loop {
-            // On an error it is finished.
+            // After an error the partition is finished.
             match std::mem::replace(&mut self.at, At::Finished) {
                 At::Start => self.at = self.start().await?,
                 At::Working(mut working) => {
@@ -200,8 +202,9 @@ impl Partition {
         })))
     }
 
-    /// Does the next thing; false if there is none. Chunks without rows are seen to between others:
-    /// those that are not read before the first, those that are ruled out as it is heard.
+    /// Does the next step; false if there is none. Chunks without rows are processed between
+    /// others: chunks that are not read ahead of the first one, ruled-out chunks as soon as they
+    /// are known.
     async fn work(&mut self, working: &mut Working) -> Result<bool> {
         let without_rows = working.ruled_out.pop_front();
         let without_rows = without_rows.or_else(|| working.standing.take_unread());
@@ -242,7 +245,7 @@ impl Partition {
         Ok(true)
     }
 
-    /// Takes in rows of the chunk at a position.
+    /// Takes in rows of the chunk at position `place`.
     fn take(&self, working: &mut Working, place: usize, rows: RecordBatch) -> Result<()> {
         let standing = &working.standing;
         let (low, high) = standing.bounds_of(place);
@@ -268,7 +271,7 @@ impl Partition {
         Ok(())
     }
 
-    /// All rows of the chunk at a position are taken in: joins what is complete now.
+    /// Ends the chunk at position `place`: joins the rows of the keys that are complete now.
     async fn join(&mut self, working: &mut Working, place: usize) -> Result<()> {
         let Taken { own, low, high } = std::mem::take(&mut working.taken);
         let keep = |rows: RecordBatch| {
@@ -325,7 +328,7 @@ impl Partition {
 }
 
 impl Working {
-    /// The chunk at a position is done.
+    /// Releases the memory and the keys of the chunk at position `place`, which is done.
     async fn release(&mut self, place: usize) {
         self.memory.free();
         let (from, to) = self.standing.reach_of(place);

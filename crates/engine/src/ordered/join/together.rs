@@ -1,13 +1,13 @@
-//! What do the partitions of one clustered join share: do the tables stand in sequence, and which
-//! keys are complete?
+//! What do the partitions of one clustered join share: are the tables in sequence, and which keys
+//! are complete?
 //!
-//! When the files are open, the bounds of the chunks that are wanted are looked at. If those of the
-//! driving table stand in no sequence, or those of the other one are not known, the execution runs
-//! the plan that was replaced. Chunks of the driving table that meet no chunk of the other are not
-//! read if rows without a partner do not count.
-//! JOIN-I1: every chunk of the driving table that is wanted comes once, with or without rows; when
-//! all have, no row is kept. The last stream of an execution looks.
-//! Bounds: for each chunk the rows of two keys, which are kept until the chunks beside it have
+//! When the files are open, the bounds of the wanted chunks are examined. If those of the driving
+//! table are in no sequence, or those of the other table are not known, the execution runs the
+//! original plan. Chunks of the driving table that meet no chunk of the other table are not read if
+//! rows without a partner are not returned.
+//! JOIN-I1: every wanted chunk of the driving table comes once, with rows or without; when all have
+//! come, no row is kept. The last stream of an execution checks this.
+//! Bounds: for each chunk the rows of two keys, which are kept until the neighbouring chunks have
 //! come.
 
 use std::collections::HashMap;
@@ -31,7 +31,7 @@ use super::other_side::{OtherChunk, OtherSide};
 use super::recognise::{JoinPlan, Side};
 use crate::read::scan::{Execution, Run, Running};
 
-/// One execution.
+/// What the partitions of one execution share.
 pub(super) struct Together {
     pub(super) plan: Arc<JoinPlan>,
     pub(super) driver: Arc<Execution>,
@@ -40,24 +40,24 @@ pub(super) struct Together {
     streams: AtomicUsize,
 }
 
-/// How the tables stand.
+/// Whether the tables are in sequence.
 #[derive(Clone)]
 pub(super) enum Standing {
     InSequence(Arc<InSequence>),
     InNone,
 }
 
-/// The chunks that are wanted of both tables.
+/// The wanted chunks of both tables.
 pub(super) struct InSequence {
     plan: Arc<JoinPlan>,
     running: Arc<Running>,
-    /// What the streams take chunks of the driving table from.
+    /// The run from which the streams take chunks of the driving table.
     pub(super) run: Arc<Run>,
-    /// By position in the sequence.
+    /// The chunk at each position of the sequence.
     chunks: Vec<DriverChunk>,
-    /// By chunk: its position in the sequence.
+    /// The position of each chunk in the sequence.
     places: HashMap<usize, usize>,
-    /// Positions of chunks that need not be read, and that nobody has seen to.
+    /// Positions of chunks that need not be read and that no stream has taken.
     unread: Mutex<Vec<usize>>,
     keys: Mutex<KeyRanges<Key, Kept>>,
     pub(super) other: OtherSide,
@@ -70,7 +70,7 @@ struct DriverChunk {
     high: Key,
 }
 
-/// Rows that have a border's key, and the memory that they take.
+/// Rows with a border's key, and the memory that they take.
 pub(super) struct Kept {
     pub(super) rows: RecordBatch,
     pub(super) _memory: MemoryReservation,
@@ -91,11 +91,11 @@ impl Together {
         }
     }
 
-    /// How the tables stand; the first caller opens their files. Cancel safe: another caller then
-    /// does.
+    /// Whether the tables are in sequence. The first caller opens their files. Cancel safe: another
+    /// caller then opens them.
     ///
     /// # Errors
-    /// The same for all: of [`Execution::running`].
+    /// The same for all callers: those of [`Execution::running`].
     pub(super) async fn standing(&self) -> Result<Standing> {
         self.standing
             .get_or_init(|| {
@@ -118,7 +118,7 @@ impl Together {
         };
         let bounds = chunks.iter();
         let bounds = bounds.map(|chunk| (chunk.low.clone(), chunk.high.clone()));
-        // Chunks that no interval can be given to: they overlap.
+        // Chunks that overlap cannot be given intervals.
         let Ok(keys) = KeyRanges::new(bounds.collect()) else {
             return Ok(Standing::InNone);
         };
@@ -131,7 +131,8 @@ impl Together {
         let (read, unread): (Vec<usize>, Vec<usize>) =
             (0..chunks.len()).partition(|place| is_read(&chunks[*place]));
         for place in &unread {
-            // Dynamic filters may rule them out, too: then nobody is to hear of it.
+            // A dynamic filter may rule the chunk out, too: the claim keeps streams from hearing of
+            // that.
             running.claims.claim(chunks[*place].chunk);
         }
         let read: Vec<usize> = read.iter().map(|place| chunks[*place].chunk).collect();
@@ -160,10 +161,10 @@ impl Together {
         })))
     }
 
-    /// A stream has had all that there is; the last one looks whether that is so.
+    /// Ends a stream. The last one checks that all chunks have come.
     ///
     /// # Errors
-    /// If rows are kept still: a bug.
+    /// If rows are still kept: a bug.
     pub(super) fn stream_ended(&self, standing: &InSequence) -> Result<()> {
         let left = self.streams.fetch_sub(1, Ordering::AcqRel) - 1;
         let keys = standing.keys.lock();
@@ -176,15 +177,15 @@ impl Together {
 }
 
 impl InSequence {
-    /// A chunk that need not be read, by its position in the sequence; it is the caller's now.
+    /// Takes a chunk that need not be read; returns its position in the sequence.
     pub(super) fn take_unread(&self) -> Option<usize> {
         self.unread.lock().pop()
     }
 
-    /// Where a chunk stands in the sequence.
+    /// The position of a chunk in the sequence.
     ///
     /// # Errors
-    /// If it is not wanted: a bug.
+    /// If the chunk is not wanted: a bug.
     pub(super) fn place_of(&self, chunk: usize) -> Result<usize> {
         match self.places.get(&chunk) {
             Some(place) => Ok(*place),
@@ -192,27 +193,27 @@ impl InSequence {
         }
     }
 
-    /// The bounds of the keys of the chunk at a position.
+    /// The least and the greatest key of the chunk at a position.
     pub(super) fn bounds_of(&self, place: usize) -> (&Key, &Key) {
         let chunk = &self.chunks[place];
         (&chunk.low, &chunk.high)
     }
 
-    /// Whether rows with the first of these bounds, and with the last, are to be kept aside.
+    /// Whether rows with the first of these keys, and with the last, must be kept aside.
     pub(super) fn borders_of(&self, place: usize) -> (bool, bool) {
         self.keys.lock().borders_of(place)
     }
 
-    /// The keys that may have been complete when the chunk at a position had come.
+    /// The keys that may be complete when the chunk at a position has come.
     pub(super) fn reach_of(&self, place: usize) -> (Bound<Key>, Bound<Key>) {
         self.keys.lock().reach_of(place)
     }
 
-    /// The chunk at a position was worked on, or will not be. Gives what is complete now, if
-    /// anything.
+    /// The chunk at a position was processed, or never will be. Returns the keys that are complete
+    /// now, if any.
     ///
     /// # Errors
-    /// If it came before: a bug.
+    /// If the chunk has come already: a bug.
     pub(super) fn came(
         &self,
         place: usize,
@@ -230,8 +231,8 @@ impl InSequence {
     }
 }
 
-/// The chunks that are wanted of the driving table, from the least key to the greatest; `None` if
-/// they stand in no sequence, or there are none.
+/// The wanted chunks of the driving table, from the least key to the greatest; `None` if they are
+/// in no sequence, or there are none.
 fn driver_chunks(running: &Running, side: &Side) -> Result<Option<Vec<DriverChunk>>> {
     let Some(wanted) = wanted(running, &side.scan, side.at)? else {
         return Ok(None);
@@ -253,7 +254,7 @@ fn driver_chunks(running: &Running, side: &Side) -> Result<Option<Vec<DriverChun
     Ok((!chunks.is_empty()).then_some(chunks))
 }
 
-/// The chunks that are wanted of the other table; `None` if it is not known which keys they have.
+/// The wanted chunks of the other table; `None` if their keys are not known.
 fn other_chunks(running: &Running, side: &Side) -> Result<Option<Vec<OtherChunk>>> {
     let Some(wanted) = wanted(running, &side.scan, side.at)? else {
         return Ok(None);
@@ -271,7 +272,7 @@ fn other_chunks(running: &Running, side: &Side) -> Result<Option<Vec<OtherChunk>
     Ok(Some(chunks))
 }
 
-/// The bounds of the keys of a chunk, none of which is NULL.
+/// The bounds of a chunk's keys; `None` if they are not known or some key is NULL.
 fn bounds_of(wanted: &Wanted, file: usize, at: usize) -> Option<(Key, Key)> {
     let bounds = &wanted.bounds[file][at];
     let (low, high) = bounds.values.clone().filter(|_| bounds.nulls == Some(0))?;

@@ -1,13 +1,13 @@
 //! Which operators of a plan may be shared with other queries?
 //!
-//! The whole query, aggregates, sorts, joins and the inputs of hash-join builds, if their subtree
-//! has a key (`node.rs`, `scan.rs`), if all that its nodes get from others while they run (dynamic
-//! filters, results of subqueries) is made in it, and if its scans read more than
-//! `coscan.small_table_bytes`. Of operators with nothing between them but nodes that hardly work,
-//! the upper one is shared.
-//! Not here: how (`crate::operators`).
-//! I9: what has no key is never shared; so are queries whose options differ, but for those in
-//! `IGNORED`.
+//! The whole query, aggregates, sorts, joins and the inputs of hash-join builds. Their subtree must
+//! have a key (`node.rs`, `scan.rs`). All that its nodes get from other nodes at run time (dynamic
+//! filters, results of subqueries) must be made in it. Its scans must read more than
+//! `coscan.small_table_bytes`. If only nodes that hardly work are between two operators, the upper
+//! one is shared.
+//! Not here: how operators are shared (`crate::operators`).
+//! I9: an operator without a key is never shared. Operators of queries whose options differ are not
+//! shared either, unless only options in `IGNORED` differ.
 
 mod node;
 mod scan;
@@ -29,7 +29,7 @@ use crate::operators::{Coordinator, OperatorKey, OwnerCell, SharedExec, SharedOp
 use crate::resources::Resources;
 use crate::settings::Settings;
 
-/// Options that no row depends on.
+/// Options on which no row depends.
 const IGNORED: [&str; 2] = ["coscan.label", "coscan.memory"];
 
 /// The rule's name.
@@ -93,18 +93,18 @@ struct Wrapping<'a> {
     query: u64,
     options: Arc<str>,
     cheap_bytes: u64,
-    /// 0: nothing is kept, nor taken that is.
+    /// 0: no run is kept, and no kept run is read.
     keep_bytes_max: u64,
 }
 
-/// What stands over a node.
+/// What stands above a node.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Above {
-    /// It is the whole query.
+    /// Nothing: the node is the whole query.
     Root,
-    /// A shared operator, and nothing that works between.
+    /// A shared operator, with no node that works in between.
     Shared,
-    /// It is the input of a hash table.
+    /// A hash join that builds its hash table from the node's rows.
     HashBuild,
     Nothing,
 }
@@ -147,7 +147,7 @@ impl Wrapping<'_> {
         })))
     }
 
-    /// The node, with what is below it wrapped.
+    /// The node, with the operators below it wrapped.
     fn children(
         &self,
         noted: Noted,
@@ -173,7 +173,7 @@ impl Wrapping<'_> {
     }
 }
 
-/// Whether a node merges partitions and does nothing else. As the last of a query it is its own:
+/// Whether a node merges partitions and does nothing else. As the root of a query it is not shared:
 /// whoever runs the query may merge as the client asks for rows.
 fn is_merge(node: &Arc<dyn ExecutionPlan>) -> bool {
     node.is::<CoalescePartitionsExec>() && node.fetch().is_none()

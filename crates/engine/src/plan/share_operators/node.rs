@@ -1,8 +1,8 @@
 //! What does a subtree of a plan compute?
 //!
-//! A key for each node on the list below, from what it does and the keys of its inputs. Columns are
-//! named by position: outputs of joins repeat names.
-//! I9: nodes that are not on the list have no key, nor has what stands on them.
+//! Each node on the list below has a key, made of what the node does and the keys of its inputs.
+//! Columns are named by position, because outputs of joins repeat names.
+//! I9: a node that is not on the list has no key, and neither has any node above it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -38,27 +38,27 @@ use crate::ordered::{ClusteredJoinExec, OrderedAggregateExec};
 /// A node of a plan, and what is known of the subtree below it.
 pub(super) struct Noted {
     pub(super) node: Arc<dyn ExecutionPlan>,
-    /// Those of the node that may be wrapped.
+    /// The children that may be wrapped.
     pub(super) children: Vec<Noted>,
     /// What the subtree computes.
     pub(super) key: Option<Arc<PlanKey>>,
-    /// If it is one that is shared by itself.
+    /// The kind, if the node is shared wherever it stands.
     pub(super) kind: Option<OperatorKind>,
-    /// It hardly does anything.
+    /// The node does hardly any work.
     pub(super) is_thin: bool,
-    /// There is an operator in the subtree that is shared by itself.
+    /// The subtree has an operator that is shared wherever it stands.
     pub(super) works: bool,
-    /// What the subtree's scans read.
+    /// Bytes that the subtree's scans read.
     pub(super) cost_bytes: u64,
-    /// What is used in the subtree that nodes give each other while they run, and not made in it
-    /// so far as it is known.
+    /// What nodes of the subtree get from other nodes at run time, without results of subqueries
+    /// that are made in the subtree.
     used: Vec<Elsewhere>,
     /// The dynamic filters that are made in the subtree.
     made: BTreeSet<u64>,
 }
 
 impl Noted {
-    /// Whether all that is used in the subtree is made in it.
+    /// Whether all that the subtree gets at run time is made in it.
     pub(super) fn is_closed(&self) -> bool {
         self.used.iter().all(|used| match used {
             Elsewhere::Filter(id) => self.made.contains(id),
@@ -74,7 +74,7 @@ impl Noted {
         }
     }
 
-    /// Subqueries are named by number: of two sets of them it could not be told which is meant.
+    /// A subquery is named by its number, which does not tell to which of two sets it belongs.
     fn is_ambiguous(&self) -> bool {
         let subqueries = |used: &&Elsewhere| matches!(used, Elsewhere::Subqueries(_));
         self.used.iter().filter(subqueries).count() > 1
@@ -100,10 +100,10 @@ pub(super) fn note(node: &Arc<dyn ExecutionPlan>) -> Noted {
         .made
         .extend(made.iter().filter_map(|expr| expr.expression_id()));
     if node.is::<RecursiveQueryExec>() {
-        // It executes what is below it several times.
+        // A recursive query executes the plan below it several times.
         return noted;
     }
-    // These do what the plan had without them.
+    // These nodes compute what the plans that they replace compute.
     if let Some(fragment) = node.downcast_ref::<FragmentExec>() {
         return noted_instead(node, fragment.partial());
     }
@@ -115,7 +115,8 @@ pub(super) fn note(node: &Arc<dyn ExecutionPlan>) -> Noted {
     };
     if let Some(original) = by_chunk {
         let mut noted = noted_instead(node, original);
-        // The same rows, but neither divided nor in order as those of the original may be.
+        // The rows are those of the original, but neither partitioned nor ordered as the original
+        // may have them.
         let key = noted.key.take();
         noted.key = key.map(|key| Arc::new(PlanKey::new(node.name().to_owned(), vec![key])));
         return noted;
@@ -160,7 +161,7 @@ pub(super) fn note(node: &Arc<dyn ExecutionPlan>) -> Noted {
     noted
 }
 
-/// What is known of a node that stands in the place of another.
+/// What is known of a node that replaces another.
 fn noted_instead(node: &Arc<dyn ExecutionPlan>, original: &Arc<dyn ExecutionPlan>) -> Noted {
     Noted {
         node: Arc::clone(node),
@@ -174,7 +175,7 @@ fn kind(node: &Arc<dyn ExecutionPlan>) -> Option<OperatorKind> {
     if let Some(aggregate) = node.downcast_ref::<AggregateExec>() {
         let single = aggregate.group_expr().is_true_no_grouping();
         return match aggregate.mode() {
-            // What remains of a chunk or a partition is merged above.
+            // The states of a chunk or a partition are merged above.
             AggregateMode::Partial | AggregateMode::PartialReduce => None,
             _ if single => Some(OperatorKind::SingleAggregate),
             _ => Some(OperatorKind::Aggregate),
@@ -203,7 +204,7 @@ fn is_thin(node: &Arc<dyn ExecutionPlan>) -> bool {
         || node.is::<CooperativeExec>()
 }
 
-/// Writes what a node does with its inputs; `None`: it is not on the list.
+/// Writes what a node does with its inputs; `None` if the node is not on the list.
 fn write(writer: &mut KeyWriter, node: &Arc<dyn ExecutionPlan>) -> Option<()> {
     writer.word(node.name());
     writer.word(&format!("{:?}", node.fetch()));
@@ -320,7 +321,8 @@ fn write_filter(writer: &mut KeyWriter, filter: Option<&JoinFilter>) -> Option<(
 }
 
 fn write_aggregate(writer: &mut KeyWriter, aggregate: &AggregateExec) -> Option<()> {
-    // A final aggregate speaks of the columns that the partial one had, but for its groups.
+    // A final aggregate's functions refer to the columns of the partial aggregate's input, but its
+    // groups to those of its own input.
     let of_functions = aggregate.input_schema();
     let of_groups = aggregate.input().schema();
     let group = aggregate.group_expr();

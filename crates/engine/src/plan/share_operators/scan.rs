@@ -1,9 +1,9 @@
-//! What does a scan of Parquet files give?
+//! Which rows does a scan of Parquet files return?
 //!
-//! The rows of certain versions of certain files that satisfy a predicate, projected, in a certain
-//! split over partitions. How the rows are found does not matter, but for the order that an index
-//! gives.
-//! I9: a scan with an adapter of somebody else's between its files and its table has no key.
+//! The rows of certain versions of certain files that satisfy a predicate, projected and split over
+//! partitions in a certain way. How the rows are found does not matter, except for the order that
+//! an index gives.
+//! I9: a scan with a foreign adapter between its files and its table has no key.
 
 use std::fmt::Write as _;
 
@@ -16,14 +16,15 @@ use crate::cscan::CScanSource;
 use crate::fragment::{Elsewhere, KeyWriter};
 use crate::plan::swap_scans::needed_bytes;
 
-/// What a scan gives.
+/// The key of a scan.
 pub(super) struct ScanKey {
     pub(super) text: String,
-    /// What it gets from other nodes of its plan.
+    /// What the scan gets from other nodes of its plan.
     pub(super) from_elsewhere: Vec<Elsewhere>,
 }
 
-/// About how many bytes a scan reads, and its key if it has one. `None`: no scan of Parquet files.
+/// About how many bytes a scan reads, and its key if it has one; `None` if it is no scan of Parquet
+/// files.
 pub(super) fn scan(node: &DataSourceExec) -> Option<(u64, Option<ScanKey>)> {
     let ours = node.data_source().as_ref().downcast_ref::<CScanSource>();
     if let Some(ours) = ours {
@@ -64,7 +65,7 @@ fn key(config: &FileScanConfig, source: &ParquetSource, order: &str) -> Option<S
         Some(filter) => writer.expr(&filter, schema)?,
         None => writer.word("no filter"),
     }
-    // Expressions are bounded before files come, of which there may be many.
+    // Expressions are written, and their length is bounded, ahead of the files, which may be many.
     let mut text = String::new();
     for group in &config.file_groups {
         text.clear();
@@ -80,7 +81,7 @@ fn key(config: &FileScanConfig, source: &ParquetSource, order: &str) -> Option<S
     })
 }
 
-/// A part of a version of a file, and what its path says of its rows.
+/// A part of a version of a file, and the values that its path gives to its rows.
 fn file(part: &PartitionedFile, text: &mut String) -> Option<()> {
     let version = FileVersion::from(&part.object_meta);
     let range = part.range.as_ref().map(|range| (range.start, range.end));

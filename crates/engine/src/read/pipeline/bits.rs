@@ -1,6 +1,6 @@
-//! Bits of some rows put where those rows are.
+//! How are bits of selected rows put at the positions of these rows?
 //!
-//! Bounds: a word of 64 rows at a time; words without a bit to put cost a few instructions.
+//! Bounds: one word of 64 rows at a time; a word that gets no set bit costs a few instructions.
 
 use arrow::array::BooleanArray;
 use arrow::buffer::BooleanBuffer;
@@ -31,7 +31,7 @@ pub(super) fn scatter(before: &BooleanArray, after: &BooleanArray) -> BooleanArr
     BooleanArray::from(BooleanBuffer::new(words.into(), 0, before.len()))
 }
 
-/// The lowest bits of `bits`, put where `mask` has bits (the instruction PDEP).
+/// The lowest bits of `bits`, put at the set bits of `mask` (the instruction PDEP).
 fn deposit(mut bits: u64, mask: u64) -> u64 {
     if mask == u64::MAX {
         return bits;
@@ -70,7 +70,7 @@ mod tests {
             let after = arrow::compute::filter(&wanted, &before).unwrap();
             let after = after.as_any().downcast_ref::<BooleanArray>().unwrap();
             prop_assert_eq!(scatter(&before, after), wanted.clone());
-            // Of slices, whose first bit is not a word's.
+            // Slices whose first bit is not the first bit of a word.
             let at = rows.len() / 3;
             let rest = rows.len() - at;
             let (before, wanted) = (before.slice(at, rest), wanted.slice(at, rest));

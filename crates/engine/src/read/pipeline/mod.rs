@@ -1,17 +1,18 @@
-//! From a batch of a chunk's columns to rows of the scan.
+//! How does a batch of a chunk's columns become rows of the scan?
 //!
-//! A pipeline is made once per file and set of conjuncts still to be evaluated. Conjuncts run in
-//! the query's order, each over the columns it names only; those columns are asked for when their
-//! conjunct's turn comes, so a chunk in which no row passes the first conjunct never decodes the
-//! others' columns nor the projection's. What passed is filtered once, at the end, unless a
-//! conjunct can fail on rows that an earlier one excludes (a division, a cast): then it sees only
-//! the rows that are left, as in a row filter of the Parquet reader.
-//! Columns come in the form in which they are kept (`compact.rs`), which may be another in the next
+//! A pipeline is made once per file and set of conjuncts that are still to be evaluated. Conjuncts
+//! run in the query's order. Each is evaluated over the columns that it names, and these are
+//! fetched when its turn comes: a chunk in which no row passes the first conjunct decodes neither
+//! the other conjuncts' columns nor the projection's. The columns are filtered to the selected rows
+//! once, at the end, unless a conjunct can fail on rows that an earlier conjunct excludes (a
+//! division, a cast): such a conjunct sees only the rows that are left, as in a row filter of the
+//! Parquet reader.
+//! Columns arrive in the form in which they are kept (`compact.rs`), which may differ from batch to
 //! batch. Comparisons take them as they are; for other expressions they are widened.
 //! Not here: where the columns come from (`stream.rs`, `probe/`), which conjuncts are left
 //! (`prune/`).
 //! I1: a row leaves the pipeline iff every conjunct of the query is true for it; order is kept.
-//! Dynamic filters are hints of operators above, which check for themselves.
+//! Dynamic filters are only hints: the operators above that made them check every row themselves.
 
 mod bits;
 pub(crate) mod routed;
@@ -46,46 +47,48 @@ use super::integers::Comparison;
 use crate::read::prune::is_float;
 use bits::scatter;
 
-/// What is done with each batch of a chunk.
+/// The steps that turn each batch of a chunk into rows.
 pub(crate) struct Pipeline {
     /// The conjuncts to evaluate, in order.
     pub(crate) steps: Vec<Step>,
     /// The output expressions.
     pub(crate) output: Step,
-    /// The columns of all of them, each once; none if the chunk's number of rows says it all.
+    /// The columns of all steps and the output, each once; none if the chunk's number of rows is
+    /// enough.
     pub(crate) columns: Vec<ColumnRequest>,
 }
 
-/// Expressions and the columns they are over.
+/// Expressions, and the columns that they name.
 pub(crate) struct Step {
     exprs: Vec<Arc<dyn PhysicalExpr>>,
     /// Positions in [`Pipeline::columns`], in the order of `schema`.
     pub(crate) columns: Vec<usize>,
     schema: SchemaRef,
-    /// What a conjunct compares, if it can be done in the width that columns are kept in.
+    /// The conjunct as a comparison, if it can be evaluated in the width that columns are kept in.
     comparison: Option<Comparison>,
-    /// Cannot fail, and costs about what filtering a column does: may be evaluated for rows that
-    /// are already excluded.
+    /// The expressions cannot fail, and cost about as much as filtering a column: they may be
+    /// evaluated for rows that are already excluded.
     harmless: bool,
-    /// The output needs no column but those of this step and the steps before.
+    /// The output needs no column but those of this step and of earlier steps.
     saves_no_column: bool,
-    /// What a dynamic filter that is not harmless has done so far.
+    /// How many rows passed a dynamic filter that is not `harmless`.
     looked_up: Passing,
 }
 
-/// How many rows came to look-ups, and how many passed.
+/// How many rows a dynamic filter looked up, and how many of them passed.
 #[derive(Default)]
 struct Passing {
     rows: AtomicUsize,
     passed: AtomicUsize,
-    /// Batches that were let through without a look.
+    /// Batches that came while look-ups did not pay: one in `SAMPLED_ONE_IN` was looked up all the
+    /// same.
     skipped: AtomicUsize,
 }
 
-/// After so many rows it is judged whether look-ups pay.
+/// The number of rows after which it is judged whether look-ups pay.
 const JUDGED_AFTER: usize = 1 << 16;
 
-/// Of batches that are let through without a look, one in so many is looked at.
+/// While look-ups do not pay, one batch in so many is looked up all the same.
 const SAMPLED_ONE_IN: usize = 32;
 
 impl Passing {
@@ -94,8 +97,8 @@ impl Passing {
         self.passed.fetch_add(passed, Ordering::Relaxed);
     }
 
-    /// Whether the next batch is let through: three of four rows pass, and the join looks them up
-    /// again.
+    /// Whether the next batch is let through without look-ups: more than three of four rows pass,
+    /// and the join looks the rows up itself.
     fn lets_through(&self) -> bool {
         let rows = self.rows.load(Ordering::Relaxed);
         let passed = self.passed.load(Ordering::Relaxed);
@@ -108,7 +111,7 @@ impl Passing {
     }
 }
 
-/// Which rows of a batch are left.
+/// The rows of a batch that are selected.
 #[derive(Clone)]
 pub(crate) enum Selection {
     All,
@@ -116,22 +119,23 @@ pub(crate) enum Selection {
     Some(BooleanArray),
 }
 
-/// Which conjuncts are left to their operators, by step: decided when its turn comes first, so that
-/// batches that are looked at with the same choices have the same columns fetched.
+/// Per step: whether its conjunct is left to the operator that made it. This is decided when the
+/// step first has its turn, so that all batches examined with the same choices fetch the same
+/// columns.
 #[derive(Default)]
 pub(crate) struct Choices(BTreeMap<usize, bool>);
 
-/// A batch that the conjuncts have looked at.
+/// A batch whose conjuncts have been evaluated.
 pub(crate) struct Examined {
     /// Those of [`Pipeline::columns`] that were fetched.
     columns: Vec<Option<ArrayRef>>,
     pub(crate) selection: Selection,
 }
 
-/// Rows of a batch that go out, but not all of their columns are there.
+/// The selected rows of a batch, of which some output columns are still missing.
 pub(crate) struct Found {
     mask: BooleanArray,
-    /// Per column of the output: these rows of it, if a conjunct had it.
+    /// Per column of the output: its values at the selected rows, if a conjunct fetched the column.
     known: Vec<Option<ArrayRef>>,
 }
 
@@ -147,13 +151,13 @@ impl Selection {
 }
 
 impl Found {
-    /// Whether the same columns are known of both.
+    /// Whether the same output columns are known in both.
     pub(crate) fn knows_as(&self, other: &Self) -> bool {
         let mut both = self.known.iter().zip(&other.known);
         both.all(|(one, other)| one.is_some() == other.is_some())
     }
 
-    /// Where they are in the batch: ascending, not touching.
+    /// The selected rows as ranges of the batch: ascending, not touching.
     pub(crate) fn ranges(&self) -> impl Iterator<Item = Range<usize>> + '_ {
         let slices = self.mask.values().set_slices();
         slices.map(|(start, end)| start..end)
@@ -162,11 +166,11 @@ impl Found {
 
 /// Where the columns of a batch come from.
 pub(crate) trait Columns: Send + Sync {
-    /// The arrays of these columns, all of them with all rows of the batch.
+    /// The arrays of these columns, each with all rows of the batch.
     fn fetch(&self, requests: Vec<ColumnRequest>) -> BoxFuture<'_, Result<Vec<ArrayRef>>>;
 
-    /// The same with these rows of the batch only; `None` where that is no cheaper, because others
-    /// want all of them.
+    /// The arrays of these columns, with the wanted rows only; `None` where that is no cheaper,
+    /// because other consumers want all rows.
     fn fetch_rows(
         &self,
         _requests: Vec<ColumnRequest>,
@@ -176,17 +180,17 @@ pub(crate) trait Columns: Send + Sync {
     }
 }
 
-/// Rows are picked out by the decoder if at most one in so many is wanted: skipping a few costs
-/// more than decoding them.
+/// The decoder picks out the wanted rows if they are at most one in so many: skipping a few rows
+/// costs more than decoding them.
 const PICKED_ONE_IN: usize = 16;
 
 impl Pipeline {
-    /// The rows of a batch that are selected and that every conjunct is true for, projected to
-    /// `schema`, and which they are. Columns are fetched when their step comes, and only while rows
-    /// are left. `computing` times what is done with them.
+    /// The selected rows of a batch for which every conjunct is true, projected to `schema`, and
+    /// the selection of these rows. A step's columns are fetched when its turn comes, and only
+    /// while rows are left. `computing` times the work on the columns.
     ///
     /// # Errors
-    /// What fetching says and what an expression fails with.
+    /// Errors of `source` and of the expressions.
     pub(crate) async fn rows(
         &self,
         source: &dyn Columns,
@@ -217,8 +221,8 @@ impl Pipeline {
         Ok((self.gather(&[found], arrays, schema)?, examined.selection))
     }
 
-    /// Which of the selected rows of a batch every conjunct is true for, and the columns that had
-    /// to be fetched to know.
+    /// The selected rows of a batch for which every conjunct is true, and the columns that were
+    /// fetched to find them.
     ///
     /// # Errors
     /// As [`Pipeline::rows`].
@@ -247,7 +251,7 @@ impl Pipeline {
         Ok(Examined { columns, selection })
     }
 
-    /// The rows of a batch that was examined, from whole columns.
+    /// The rows of an examined batch, from whole columns.
     ///
     /// # Errors
     /// As [`Pipeline::rows`].
@@ -270,14 +274,14 @@ impl Pipeline {
             .project(arrays, rows, &examined.selection, schema)
     }
 
-    /// Whether the output needs columns that no conjunct had, for some row.
+    /// Whether rows are left and the output needs columns that no conjunct fetched.
     pub(crate) fn lacks_output(&self, examined: &Examined) -> bool {
         let mut output = self.output.columns.iter();
         !matches!(examined.selection, Selection::None)
             && output.any(|column| examined.columns[*column].is_none())
     }
 
-    /// What is kept of a batch until the rest of the output's columns is there.
+    /// The part of a batch to keep until the output's other columns are there.
     ///
     /// # Errors
     /// If a column cannot be filtered.
@@ -309,7 +313,7 @@ impl Pipeline {
     /// The missing columns at the selected rows, gathered from whole-column arrays.
     ///
     /// # Errors
-    /// What fetching says.
+    /// Errors of `source` and of filtering.
     pub(crate) async fn fetch_found(
         &self,
         source: &dyn Columns,
@@ -321,8 +325,8 @@ impl Pipeline {
         Ok(arrays.collect::<Result<_, _>>()?)
     }
 
-    /// The output for the rows found in some batches; `missing` are the columns that they lacked,
-    /// at all these rows.
+    /// The output for the selected rows of several batches. `missing` holds the columns that the
+    /// batches lack, at all these rows.
     ///
     /// # Errors
     /// What an expression fails with.
@@ -350,7 +354,7 @@ impl Pipeline {
         self.output.project(arrays, rows, &Selection::All, schema)
     }
 
-    /// A step's columns; those that an earlier step had are not asked for again.
+    /// A step's columns; a column that an earlier step fetched is not fetched twice.
     async fn fetch(
         &self,
         columns: &mut [Option<ArrayRef>],
@@ -461,14 +465,14 @@ impl ColumnList<'_> {
 }
 
 impl Step {
-    /// Whether this is a dynamic filter that the operator that made it should rather apply alone: a
-    /// join's hash look-ups cost here what its own probe costs, and are made only where they may
-    /// save columns and rule out rows. What is `harmless` is cheap, and stays, but for lists of
-    /// floating-point keys: they compare bits, and the join that made them takes -0 for 0.
-    /// `decided`: what this said before, which holds but for such lists.
+    /// Whether this step is a dynamic filter that its operator should rather apply alone. A join's
+    /// hash look-ups cost here what the join's own probe costs, so they are made only where they
+    /// may save columns and rule out rows. A `harmless` filter is cheap and stays, except for lists
+    /// of floating-point keys: a list compares bits, but the join that made it treats -0 as 0.
+    /// `decided` is the first answer for this step, which is kept except for such lists.
     ///
     /// # Errors
-    /// If the filter as it is now does not fit the columns: a bug.
+    /// If the filter's current expression does not fit the columns: a bug.
     fn is_left_to_its_operator(&self, decided: Option<bool>) -> Result<bool> {
         let [expr] = self.exprs.as_slice() else {
             return Ok(false);
@@ -573,7 +577,7 @@ impl Step {
         self.mask_of(&self.input(columns, rows)?)
     }
 
-    /// What the expressions are evaluated over.
+    /// The batch that the expressions are evaluated over: the columns, widened to the plan's types.
     fn input(&self, columns: &[ArrayRef], rows: usize) -> Result<RecordBatch> {
         let wanted = self.schema.fields().iter();
         let columns = columns.iter().zip(wanted);
@@ -597,7 +601,7 @@ impl Step {
         Ok(mask.unwrap_or_else(|| BooleanArray::from(BooleanBuffer::new_set(rows))))
     }
 
-    /// The mask of a dynamic filter as it is now.
+    /// The mask of a dynamic filter's current expression.
     fn looked_up(
         &self,
         filter: &Arc<dyn PhysicalExpr>,
@@ -614,7 +618,7 @@ impl Step {
     }
 }
 
-/// What the expressions of a step compare, if they are one comparison.
+/// The comparison that a step makes, if its expressions are one comparison.
 fn comparison_of(exprs: &[Arc<dyn PhysicalExpr>], schema: &Schema) -> Option<Comparison> {
     match exprs {
         [expr] => Comparison::of(expr.as_ref(), schema),
@@ -622,12 +626,13 @@ fn comparison_of(exprs: &[Arc<dyn PhysicalExpr>], schema: &Schema) -> Option<Com
     }
 }
 
-/// One array of several of a column, which may be kept in different forms: as the plan wants it.
+/// One array of a column from several, which may be kept in different forms. Several are widened to
+/// the type that the plan wants; a single one stays as it is.
 fn joined(arrays: &[&ArrayRef], wanted: &DataType) -> Result<ArrayRef> {
     if let [one] = arrays {
         return Ok(Arc::clone(one));
     }
-    // Short keys may not suffice for two dictionaries.
+    // The keys of one dictionary may be too short to number the values of two.
     let wide = arrays.iter().map(|array| widen(array, wanted));
     let wide = wide.collect::<Result<Vec<_>>>()?;
     let wide: Vec<&dyn Array> = wide.iter().map(AsRef::as_ref).collect();
@@ -653,12 +658,13 @@ fn batch(schema: &SchemaRef, columns: Vec<ArrayRef>, rows: usize) -> Result<Reco
     )?)
 }
 
-/// A filter that is used for several columns.
+/// A filter that is applied to several columns.
 fn filter_of(mask: &BooleanArray) -> FilterPredicate {
     FilterBuilder::new(mask).optimize().build()
 }
 
-/// Comparisons and logic over columns and literals: cheap, and they fail for no row.
+/// Whether the expression has only comparisons and logic over columns and literals: such an
+/// expression is cheap, and fails for no row.
 fn harmless(expr: &Arc<dyn PhysicalExpr>) -> bool {
     let mut harmless = true;
     let walked = expr.apply(|node| {
@@ -693,7 +699,7 @@ fn harmless(expr: &Arc<dyn PhysicalExpr>) -> bool {
     harmless && walked.is_ok()
 }
 
-/// Whether floating-point values are looked up in a list of it.
+/// Whether the expression looks up floating-point values in a list.
 fn lists_floats(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> bool {
     let may_be_float = |column: &Column| {
         let field = schema.fields().get(column.index());

@@ -1,10 +1,10 @@
-//! The look-ups of a join that was built in partitions.
+//! How is the dynamic filter of a join that was built in partitions evaluated?
 //!
 //! Such a join pushes `CASE hash(keys) % n WHEN 0 THEN … WHEN 1 THEN … ELSE … END` into the scan of
 //! its probe side. DataFusion's CASE interleaves the branches' results value by value, which costs
-//! more than the look-ups (a quarter of all processor time of the TPC-H mix in memory); here each
-//! branch sees its rows, and its bits are put where they are.
-//! I1: the same mask as the expression's own, NULL as false.
+//! more than the look-ups (a quarter of all processor time of the TPC-H mix in memory). Here each
+//! branch is evaluated over its own rows only, and its bits are put at the positions of these rows.
+//! I1: the mask equals the expression's own, with NULL as false.
 
 use arrow::array::{Array, AsArray, BooleanArray, RecordBatch, UInt64Array};
 use arrow::buffer::BooleanBuffer;
@@ -19,10 +19,10 @@ use datafusion::physical_expr::expressions::{BinaryExpr, CaseExpr, Literal};
 
 use super::bits::scatter;
 
-/// The mask of `expr` if it is such a CASE.
+/// The mask of `expr`; `None` if it is not such a CASE.
 ///
 /// # Errors
-/// What a branch fails with.
+/// Errors of the branches.
 pub(super) fn mask(expr: &dyn PhysicalExpr, input: &RecordBatch) -> Result<Option<BooleanArray>> {
     let Some(case) = expr.downcast_ref::<CaseExpr>() else {
         return Ok(None);
@@ -75,7 +75,7 @@ pub(super) fn mask(expr: &dyn PhysicalExpr, input: &RecordBatch) -> Result<Optio
     ))
 }
 
-/// The partition of each row; `None` if the expression is another.
+/// The partition of each row; `None` if the expression is not `hash % n`.
 fn routes(expr: &dyn PhysicalExpr, input: &RecordBatch) -> Result<Option<Vec<u64>>> {
     let Some(modulo) = expr.downcast_ref::<BinaryExpr>() else {
         return Ok(None);

@@ -2,14 +2,14 @@
 //!
 //! Row groups far above the target size are cut into chunks between pages, and the page index has
 //! bounds and null counts of every page. A chunk's bounds are those of all pages that hold one of
-//! its rows. Pages of different columns begin at different rows, so the pages of a column may reach
-//! beyond the chunk: bounds then are wider than the chunk's own, which is still true of every row
-//! of it. Null counts have no such slack: they are given only where they are certain (no page has
-//! nulls, every page is all nulls, or the pages end where the chunk does).
-//! Not here: what is concluded from it (`prune/`); whole row groups.
+//! its rows. Pages of different columns begin at different rows, so a column's pages may reach
+//! beyond the chunk. Its bounds are then wider than the chunk's own, but they still hold for each
+//! of its rows. Null counts have no such slack: a count is given only where it is certain (no page
+//! has nulls, every page is all nulls, or the pages begin and end where the chunk does).
+//! Not here: what is concluded from the statistics (`prune/`); whole row groups.
 //! Bounds: O(pages) per column and question.
-//! I1: what is not known is null, and concludes nothing: files without a column index, pages
-//! without bounds or null counts.
+//! I1: an unknown bound or count is null, and nothing is concluded from it. They are unknown in
+//! files without a column index, and for pages without bounds or null counts.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use super::floats::is_nan;
 
-/// Parts of row groups as the containers of a pruning predicate.
+/// Parts of row groups, as the containers of a pruning predicate.
 pub(crate) struct PartStatistics<'a> {
     metadata: &'a ParquetMetaData,
     schema: &'a Schema,
@@ -77,8 +77,8 @@ impl<'a> PartStatistics<'a> {
         StatisticsConverter::try_new(&column.name, self.schema, parquet).ok()
     }
 
-    /// For each part, what `judge` makes of the column's pages that hold rows of it; `Null` where
-    /// there is no page index.
+    /// For each part, the answer of `judge` to the column's pages in the part's row group; `None`
+    /// where there is no page index.
     fn each<T>(
         &self,
         converter: &StatisticsConverter<'_>,
@@ -111,7 +111,8 @@ impl<'a> PartStatistics<'a> {
         let bounds = self.each(&converter, Some(end), |pages, values, part| {
             pages.bound(values?, part, end)
         });
-        // The values' own type: of a dictionary's, not the dictionary.
+        // The type of the values: for a dictionary column that of its values, not of the
+        // dictionary.
         let data_type = bounds.iter().flatten().next()?.data_type();
         let none = ScalarValue::try_from(&data_type).ok()?;
         let bounds = bounds
@@ -136,7 +137,7 @@ impl<'a> Pages<'a> {
             .map(|page| page.first_row_index.unsigned_abs())
             .collect();
         rows.push(metadata.row_group(row_group).num_rows().unsigned_abs());
-        // A column without bounds of its own may come as an index of another length.
+        // The page index of a column without bounds may have another length.
         let nulls = converter
             .data_page_null_counts(columns, offsets, [&row_group])
             .ok()
@@ -176,8 +177,8 @@ impl<'a> Pages<'a> {
         self.nulls(page) == Some(self.rows[page + 1] - self.rows[page])
     }
 
-    /// The least or greatest value of the part's pages; `None` if it has none but nulls, or a page
-    /// does not say.
+    /// The least or greatest value of the part's pages; `None` if all their values are NULL, or if
+    /// the bound of a page is missing or NaN.
     fn bound(&self, values: &ArrayRef, part: &Piece, end: End) -> Option<ScalarValue> {
         let mut bound: Option<ScalarValue> = None;
         for page in self.of(part).filter(|page| !self.is_all_null(*page)) {

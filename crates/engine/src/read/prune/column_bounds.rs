@@ -1,8 +1,8 @@
 //! What do statistics say of one column, row group by row group or chunk by chunk?
 //!
-//! For who asks how chunks stand to each other, where `prune/` asks each by itself.
-//! I1: as for proofs: what is not certain is not said. Bounds may be wider than the values, a null
-//! count is the very number; columns whose order statistics do not know have neither.
+//! Callers relate chunks to each other by these bounds; `prune/` judges each chunk by itself.
+//! I1: only what is certain is stated, as in a proof. Bounds may be wider than the values; a null
+//! count is exact. A column whose type is not `ordered` has neither.
 
 use arrow::array::Array;
 use arrow::datatypes::Schema;
@@ -17,11 +17,11 @@ use super::{Nulls, RowGroupStatistics, ordered};
 /// What is known of a column in some rows.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ColumnBounds {
-    /// The least and the greatest value that there may be.
+    /// The least and the greatest value that the rows can have.
     pub(crate) values: Option<(ScalarValue, ScalarValue)>,
     pub(crate) nulls: Option<u64>,
     pub(crate) rows: u64,
-    /// The row group, if these are not all of its rows.
+    /// The row group that holds these rows, if it has other rows too.
     pub(crate) part_of: Option<usize>,
 }
 
@@ -40,7 +40,7 @@ impl ColumnBounds {
         self.nulls == Some(self.rows)
     }
 
-    /// Of these rows and those together.
+    /// The bounds of both sets of rows together.
     fn and(self, other: Self) -> Self {
         let rows = self.rows + other.rows;
         let nulls = self.nulls.zip(other.nulls).map(|(a, b)| a + b);
@@ -90,7 +90,7 @@ pub(crate) fn of_row_groups(
     };
     fill(&mut bounds, &statistics, column);
     if parquet.column(leaf).max_def_level() == 0 {
-        // There can be none, and some writers do not count them then.
+        // A required column has no nulls, and some writers do not count them there.
         for bounds in &mut bounds {
             bounds.nulls = Some(0);
         }
@@ -103,7 +103,7 @@ pub(crate) fn of_row_groups(
     bounds
 }
 
-/// The same, by chunk.
+/// What is known of a column of a file, by chunk.
 pub(crate) fn of_chunks(
     metadata: &ParquetMetaData,
     chunks: &[FileChunk],
@@ -124,7 +124,7 @@ pub(crate) fn of_chunks(
                 _ => None,
             };
             bounds.push(own);
-            // Where the row group's bounds do not count, its pages' do not either.
+            // If the row group's bounds cannot be trusted, neither can those of its pages.
             if group.values.is_some() {
                 parts.push((at, part));
             }
@@ -175,8 +175,8 @@ fn fill<S: PruningStatistics>(bounds: &mut [ColumnBounds], statistics: &S, colum
     }
 }
 
-/// Whether the bounds of a column in a row group were taken in the type's own order: those of old
-/// writers may not have been.
+/// Whether the bounds of a column in a row group follow the type's own order; old writers may have
+/// used another.
 fn in_the_type_s_order(group: &RowGroupMetaData, leaf: usize) -> bool {
     let statistics = group.column(leaf).statistics();
     statistics.is_some_and(|statistics| !statistics.is_min_max_deprecated())

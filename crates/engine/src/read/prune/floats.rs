@@ -1,14 +1,15 @@
 //! May the bounds of a floating-point column say that a predicate holds for no row?
 //!
-//! Parquet's bounds ignore NaN, and DataFusion orders NaN above every number, or below if its sign
-//! bit is set. So a row group of the bounds 1 and 2 may hold rows of `f > 50`, and bounds tell
-//! nothing. They do where the predicate holds for no NaN: of `f = 3` or `f BETWEEN 3 AND 4` no row
-//! is a NaN, and every other value is within the bounds. `f > 50` holds for no NaN below the
-//! numbers, so the lower bound counts.
-//! Not here: what is concluded from bounds (`prune/`); DataFusion's own scans (`float_scans.rs`).
-//! N1: a bound of a column counts only if the predicate holds for no row in which the column is a
-//! NaN beyond it. N2: a bound that is NaN is no bound: some writers compare with the first value.
-//! Zeros need no care: -0 equals 0 in every comparison.
+//! Parquet's bounds ignore NaN, and DataFusion orders NaN above every number, or below every number
+//! if its sign bit is set. So a row group with the bounds 1 and 2 may hold rows of `f > 50`, and
+//! its bounds say nothing. They count if the predicate is true for no NaN: no row of `f = 3` or
+//! `f BETWEEN 3 AND 4` is a NaN, and every other value is within the bounds. `f > 50` is true for
+//! no NaN below the numbers, so the lower bound counts.
+//! Not here: what is concluded from bounds (`prune/`); DataFusion's own scans
+//! (`plan/float_bounds.rs`).
+//! N1: a bound of a column counts only if the predicate is true for no row in which the column is a
+//! NaN beyond that bound. N2: a bound that is NaN is no bound: some writers compare with the first
+//! value, which may be NaN. Zeros need no care: -0 equals 0 in every comparison.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -26,7 +27,7 @@ use datafusion::physical_expr::expressions::{
 };
 use datafusion::physical_expr::utils::collect_columns;
 
-/// Something about the two ends of a column's values.
+/// A flag for each of the two ends of a column's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ends {
     pub(crate) low: bool,
@@ -43,14 +44,14 @@ impl Ends {
         high: true,
     };
 
-    /// Both count.
+    /// Whether both flags are set.
     pub(crate) fn both(self) -> bool {
         self == Self::BOTH
     }
 }
 
 /// The floating-point columns of a predicate, by position, and which of their bounds count for it
-/// (N1). Dynamic filters in it count for nothing: take a snapshot first.
+/// (N1). No bound counts because of a dynamic filter: pass a snapshot of the predicate.
 pub(crate) fn bounds_that_count(
     predicate: &Arc<dyn PhysicalExpr>,
     schema: &Schema,
@@ -93,11 +94,11 @@ pub(crate) fn is_nan(value: &ScalarValue) -> bool {
     }
 }
 
-/// For which NaN an expression is certainly not true.
+/// The NaN values for which an expression is certainly not true.
 enum Excluded {
-    /// For whatever: it is never true.
+    /// All values: the expression is never true.
     Everything,
-    /// By column: for one below (`low`), above (`high`) all numbers.
+    /// By column: a NaN below (`low`) or above (`high`) all numbers.
     Of(BTreeMap<usize, Ends>),
 }
 
@@ -111,7 +112,7 @@ impl Excluded {
         }
     }
 
-    /// Of `a AND b`.
+    /// What `a AND b` excludes.
     fn and(self, other: Self) -> Self {
         let (Self::Of(mut all), Self::Of(other)) = (self, other) else {
             return Self::Everything;
@@ -124,7 +125,7 @@ impl Excluded {
         Self::Of(all)
     }
 
-    /// Of `a OR b`.
+    /// What `a OR b` excludes.
     fn or(self, other: Self) -> Self {
         let mut all = match (self, other) {
             (Self::Everything, one) | (one, Self::Everything) => return one,
@@ -215,7 +216,7 @@ fn one(column: usize, ends: Ends) -> Excluded {
     Excluded::Of(BTreeMap::from([(column, ends)]))
 }
 
-/// The floating-point column that this is, perhaps as a floating-point number of another size.
+/// The floating-point column that the expression is, perhaps cast to another floating-point type.
 fn float_column(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Option<usize> {
     let cast = expr.downcast_ref::<CastExpr>();
     let cast = cast.map(|cast| (cast.expr(), cast.cast_type()));
@@ -232,22 +233,22 @@ fn float_column(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Option<usize> 
     is_float_column(schema, column).then_some(column)
 }
 
-/// A comparison with it, and with NULL, is never true for NaN as one with a NaN may be.
+/// Whether the expression is a literal other than NaN. A comparison with NaN may be true for a NaN.
 fn is_number_or_null(expr: &Arc<dyn PhysicalExpr>) -> bool {
     let literal = expr.downcast_ref::<Literal>();
     literal.is_some_and(|literal| !is_nan(literal.value()))
 }
 
-/// Statistics of which bounds are left out that do not count (N1, N2).
+/// Statistics without the bounds that do not count (N1, N2).
 pub(crate) struct CountingBounds<'a, S> {
     pub(crate) inner: &'a S,
     pub(crate) schema: &'a Schema,
-    /// Of the predicate that is asked about.
+    /// The bounds that count for the predicate being judged.
     pub(crate) counting: &'a BTreeMap<usize, Ends>,
 }
 
 impl<S> CountingBounds<'_, S> {
-    /// `None` for a column that has no NaN.
+    /// Which bounds of the column count; `None` if its type has no NaN.
     fn ends(&self, column: &Column) -> Option<Ends> {
         let position = self.schema.index_of(&column.name).ok()?;
         is_float_column(self.schema, position).then(|| {
@@ -291,7 +292,7 @@ impl<S: PruningStatistics> PruningStatistics for CountingBounds<'_, S> {
     }
 }
 
-/// The array with NULL for NaN.
+/// The array with NULL in place of every NaN.
 fn numbers(array: ArrayRef) -> ArrayRef {
     fn without<T: ArrowPrimitiveType>(
         array: &ArrayRef,
@@ -349,7 +350,7 @@ mod tests {
         Arc::new(BinaryExpr::new(a, op, b))
     }
 
-    /// (low, high) of f.
+    /// Whether the bounds of `f` count: (low, high).
     fn ends(predicate: &Arc<dyn PhysicalExpr>) -> (bool, bool) {
         let ends = bounds_that_count(predicate, &schema())[&0];
         (ends.low, ends.high)
@@ -407,7 +408,7 @@ mod tests {
         assert!(counting[&1].both());
         assert!(!counting[&0].low && counting[&0].high);
         assert!(!counting.contains_key(&2));
-        // NaN as an integer is none.
+        // A NaN that is cast to an integer is not a NaN.
         let whole = of("f", Operator::Eq, 3_i64);
         assert_eq!(ends(&whole), (false, false));
         let other = of("i", Operator::Eq, 3_i64);
@@ -424,7 +425,7 @@ mod tests {
         let terms = terms(&chain, Operator::Or);
         assert_eq!(terms.len(), 20_001);
         drop(terms);
-        // Dropping it recurses, which is not what is tested here.
+        // Dropping the chain recurses, which this test is not about.
         std::mem::forget(chain);
     }
 

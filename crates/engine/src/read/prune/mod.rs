@@ -1,20 +1,20 @@
 //! Which chunks can hold no row of the answer, and which conjuncts hold for all rows of a chunk?
 //!
-//! Both questions are asked of statistics: the row groups', and for a chunk that is a part of a row
-//! group also its pages' (`chunk_bounds.rs`). *Pruning* is DataFusion's own: `PruningPredicate`
-//! proves that a conjunction is true for no row. *Proving* turns it around, as DataFusion does for
-//! its "fully matched" row groups, but for each conjunct by itself: if `NOT c OR x IS NULL` is true
-//! for no row, then c is true for every row, need not be evaluated, and its columns need not be
-//! read. A range on the column by which a table is clustered so costs something at its two ends
-//! only.
-//! A chunk is pruned, or a conjunct proved for it, when that is so for each of its row groups, or
-//! for the part that it is.
-//! Not here: when dynamic filters are looked at again (`dynamic.rs`); which bounds of
-//! floating-point columns count (`floats.rs`).
-//! I1: a proof holds for every row. Statistics may be bounds only (truncated), which is enough;
-//! they ignore NaN, so no floating-point column takes part in proofs; they may be missing, and a
-//! missing null count is not zero; a comparison with NULL takes no part; and row groups written by
-//! old writers, whose bounds may have been taken in another order than the type's, prove nothing.
+//! Both questions are answered from statistics: those of the row groups, and for a chunk that is a
+//! part of a row group also those of its pages (`chunk_bounds.rs`). *Pruning* is DataFusion's own:
+//! `PruningPredicate` proves that a conjunction is true for no row. *Proving* turns this around, as
+//! DataFusion does for its "fully matched" row groups, but for each conjunct by itself: if
+//! `NOT c OR x IS NULL` is true for no row, then c is true for every row. Then c need not be
+//! evaluated, and its columns need not be read. A range on the column by which a table is clustered
+//! therefore costs something at its two ends only.
+//! A chunk is pruned, or a conjunct is proved for it, if this holds for each of its row groups, or
+//! for the part of a row group that the chunk is.
+//! Not here: when dynamic filters are judged again (`dynamic.rs`); which bounds of floating-point
+//! columns count (`floats.rs`).
+//! I1: a proof holds for every row. Statistics may be truncated bounds, which are enough. They
+//! ignore NaN, so no floating-point column takes part in proofs. They may be missing, and a missing
+//! null count is not zero. A comparison with NULL takes no part. Row groups of old writers, whose
+//! bounds may follow another order than the type's, prove nothing.
 
 pub(crate) mod bloom;
 mod chunk_bounds;
@@ -105,8 +105,8 @@ pub(crate) fn judge(
     verdicts
 }
 
-/// For each of `which` of the chunks of a file, whether the predicate may be true for some row of
-/// it.
+/// For each chunk in `which`, whether the predicate may be true for some of its rows. `which` holds
+/// positions in `chunks`, the chunks of the file.
 pub(crate) fn may_match(
     metadata: &ParquetMetaData,
     chunks: &[FileChunk],
@@ -133,7 +133,7 @@ fn all_of(count: usize) -> u64 {
     }
 }
 
-/// How a null count that was not written is read.
+/// How a missing null count is read.
 #[derive(Clone, Copy, PartialEq)]
 enum Nulls {
     /// As zero: what old writers meant, and what DataFusion prunes by.
@@ -142,7 +142,7 @@ enum Nulls {
     AsWritten,
 }
 
-/// A file and how to ask its statistics.
+/// A file, and what is needed to judge its chunks by statistics.
 struct Judge<'a> {
     metadata: &'a ParquetMetaData,
     chunks: &'a [FileChunk],
@@ -151,8 +151,8 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    /// For each of these chunks, false if statistics exclude that the predicate is true for any row
-    /// of it.
+    /// For each of these chunks: false if statistics prove that the predicate is true for none of
+    /// its rows.
     fn may_hold(
         &self,
         predicate: &Arc<dyn PhysicalExpr>,
@@ -160,7 +160,7 @@ impl Judge<'_> {
         chunks: &[usize],
     ) -> Vec<bool> {
         let mut wanted = vec![true; chunks.len()];
-        // As it is now, for all that is asked about it here.
+        // One snapshot of the predicate, for all questions about it here.
         let Ok(predicate) = snapshot_physical_expr(Arc::clone(predicate)) else {
             return wanted;
         };
@@ -199,7 +199,8 @@ impl Judge<'_> {
         wanted
     }
 
-    /// What the statistics say, as far as they count; `None` if they cannot be used.
+    /// The verdict on each container, from the bounds that count; `None` if the statistics cannot
+    /// be used.
     fn ask<S: PruningStatistics>(
         &self,
         pruning: &PruningPredicate,
@@ -218,8 +219,7 @@ impl Judge<'_> {
         verdicts.ok()
     }
 
-    /// Whether the bounds of the columns of `expr` in this chunk were taken in the type's own
-    /// order.
+    /// Whether the statistics of the columns of `expr` in this chunk are [`trustworthy`].
     fn trusts(&self, expr: &Arc<dyn PhysicalExpr>, chunk: &FileChunk) -> bool {
         let metadata = self.metadata;
         chunk.pieces.iter().all(|piece| {
@@ -229,7 +229,8 @@ impl Judge<'_> {
     }
 }
 
-/// True for every row for which `expr` is not true, if no column of it is NULL there.
+/// `NOT expr OR x IS NULL`, with every column x of `expr`: true for every row for which `expr` is
+/// not true.
 fn negation(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Option<Arc<dyn PhysicalExpr>> {
     let mut columns: Vec<ColumnExpr> = collect_columns(expr).into_iter().collect();
     columns.sort_by_key(ColumnExpr::index);
@@ -244,8 +245,8 @@ fn negation(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Option<Arc<dyn Phy
     PhysicalExprSimplifier::new(schema).simplify(negated).ok()
 }
 
-/// Whether a proof may be tried at all: comparisons of columns with values that are not NULL, of
-/// types whose order statistics know (I1).
+/// Whether a proof may be tried: `expr` only compares columns with values that are not NULL, and
+/// the columns' types are [`ordered`] (I1).
 fn provable(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> bool {
     let mut understood = true;
     let walked = expr.apply(|node| {
@@ -301,8 +302,8 @@ pub(crate) fn ordered(data_type: &DataType) -> bool {
         )
 }
 
-/// Whether the bounds of the columns of `expr` in this row group were taken in the type's own
-/// order.
+/// Whether the bounds of the columns of `expr` in this row group follow the type's own order, and
+/// come with null counts.
 fn trustworthy(
     expr: &Arc<dyn PhysicalExpr>,
     group: &RowGroupMetaData,

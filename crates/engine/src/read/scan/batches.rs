@@ -1,4 +1,4 @@
-//! A stream of record batches that are found one after the other.
+//! How do batches that are found one after the other become a stream?
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -10,13 +10,13 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::future::BoxFuture;
 use futures::{StreamExt, stream};
 
-/// Finds batches. Dropping it cancels what it does.
+/// A source of batches. Dropping it cancels its work.
 pub(crate) trait Batches: Send + 'static {
     /// The next batch; `None` at the end. Boxed: the compiler cannot prove the nested futures
     /// `Send` for every lifetime at once.
     fn next(&mut self) -> BoxFuture<'_, Result<Option<RecordBatch>>>;
 
-    /// Hears how many rows went out.
+    /// The metrics that count the rows that go out.
     fn baseline(&self) -> &BaselineMetrics;
 }
 

@@ -1,7 +1,7 @@
-//! The rows of one partition of a cooperative scan, chunk by chunk.
+//! How does one partition of a cooperative scan work off its chunks?
 //!
-//! Cancel safety: dropping it drops the chunk in hand and its share of the scan; the last one ends
-//! the scan.
+//! Cancel safety: dropping [`ByChunk`] drops the chunk in hand and the partition's share of the
+//! scan; the last share ends the scan.
 //! Not here: what is done with the rows (`stream.rs`, `ordered/`).
 //! Bounds: one chunk, and one batch of its columns at a time.
 //! I1: every row of every chunk handed out goes through the chunk's pipeline exactly once, unless
@@ -22,33 +22,33 @@ use super::metrics::PartitionMetrics;
 use crate::error::external;
 use crate::read::pipeline::Pipeline;
 
-/// See the file's header.
+/// The rows of one partition, chunk by chunk.
 pub(crate) struct ByChunk {
     execution: Arc<Execution>,
     partition: usize,
-    /// What it works off, if not what the plan says.
+    /// The runs that it works off, if not the plan's.
     runs: Option<Vec<Arc<Run>>>,
     batch_rows: usize,
     metrics: PartitionMetrics,
     at: At,
-    /// How many of the chunks ruled out by dynamic filters were already withdrawn from the present
-    /// scan.
+    /// How many of the chunks ruled out by dynamic filters were already withdrawn from the scan of
+    /// the current run.
     withdrawn: usize,
 }
 
-/// What has happened.
+/// What has happened in a partition.
 pub(crate) enum News {
-    /// A chunk is in hand: what comes is of it.
+    /// A chunk is in hand: the rows that follow are from it.
     Begun,
     /// Rows, in the order of the chunk.
     Rows(Vec<RecordBatch>),
-    /// All rows of the chunk in hand have come.
+    /// All rows of the chunk in hand have been returned.
     Ended(usize),
-    /// Chunks that nobody will work on: dynamic filters have ruled them out.
+    /// Chunks that dynamic filters have ruled out, claimed here so that no other worker takes them.
     RuledOut(Vec<usize>),
 }
 
-/// Where it is.
+/// Where the partition is in its runs.
 #[allow(clippy::large_enum_variant)] // One a stream, most of the time in a chunk.
 enum At {
     Start,
@@ -66,12 +66,12 @@ enum At {
         batch: usize,
         few: FewRows,
     },
-    /// All rows have come.
+    /// All rows have been returned, or there was an error.
     Finished,
 }
 
 impl ByChunk {
-    /// The partition's rows; of these runs rather than those the plan gives it, if there are any.
+    /// The rows of a partition, from `runs` if there are any, otherwise from the plan's runs.
     pub(crate) fn new(
         execution: Arc<Execution>,
         runs: Option<Vec<Arc<Run>>>,
@@ -90,14 +90,14 @@ impl ByChunk {
         }
     }
 
-    /// What happens next; `None` when all rows have come, or after an error. `computing` times what
-    /// is done with columns.
+    /// What happens next; `None` when all rows have been returned, or after an error. `computing`
+    /// times the work on columns.
     ///
     /// # Errors
     /// As [`Execution::running`]; if a chunk cannot be read, decoded or evaluated.
     pub(crate) async fn next(&mut self, computing: &Time) -> Result<Option<News>> {
         loop {
-            // On an error it is finished.
+            // An error leaves the partition finished.
             match std::mem::replace(&mut self.at, At::Finished) {
                 At::Start => {
                     let begun = Instant::now();
@@ -141,7 +141,7 @@ impl ByChunk {
         }
     }
 
-    /// The open execution, unless all rows have come.
+    /// The open execution; `None` if it is not open yet, or if all rows have been returned.
     pub(crate) fn running(&self) -> Option<&Arc<Running>> {
         match &self.at {
             At::Between { running, .. } | At::In { running, .. } => Some(running),
@@ -157,14 +157,14 @@ impl ByChunk {
         }
     }
 
-    /// No more rows are wanted.
+    /// Finishes the partition: no more rows are wanted.
     pub(crate) fn end(&mut self) {
         self.shown();
         self.at = At::Finished;
     }
 
-    /// Gives the chunk in hand back, as if nobody had worked on it, and says which it is; `None` if
-    /// none is.
+    /// Gives the chunk in hand back, as if it had not been worked on, and returns its number;
+    /// `None` if no chunk is in hand.
     pub(crate) fn give_back(&mut self) -> Option<usize> {
         match std::mem::replace(&mut self.at, At::Finished) {
             At::In {
@@ -186,7 +186,7 @@ impl ByChunk {
         }
     }
 
-    /// Between two chunks: the next one of this run, or the next run, or the end.
+    /// Takes the next chunk of this run, or moves on to the next run, or finishes the partition.
     async fn between(&mut self, running: Arc<Running>, run: usize) -> Result<Option<News>> {
         let Some(current) = self.run(&running, run) else {
             return Ok(None);
@@ -232,7 +232,7 @@ impl ByChunk {
         Ok(Some(News::Begun))
     }
 
-    /// Number `run` of what the partition works off.
+    /// The partition's run number `run`.
     fn run(&self, running: &Running, run: usize) -> Option<Arc<Run>> {
         let own = self.runs.as_deref();
         let runs = own.unwrap_or_else(|| running.runs(self.partition));
@@ -245,8 +245,8 @@ impl ByChunk {
         }
     }
 
-    /// Withdraws what dynamic filters have ruled out; gives those chunks of it that nobody works on
-    /// nor has worked on.
+    /// Withdraws the chunks that dynamic filters have ruled out; claims and returns those of them
+    /// that no worker has claimed.
     fn withdraw(&mut self, running: &Running, scan: &Scan) -> Vec<usize> {
         let Some(dynamic) = &running.dynamic else {
             return Vec::new();
@@ -268,7 +268,7 @@ impl ByChunk {
         lease.map_err(external)
     }
 
-    /// The rows that may go out after one more batch of a chunk, or after its last one, projected.
+    /// The projected rows that may go out after one more batch of a chunk, or after its last batch.
     async fn process(
         &self,
         lease: &ChunkLease,
@@ -294,7 +294,7 @@ impl ByChunk {
         }
     }
 
-    /// Shows what was done so far.
+    /// Reports what was done so far to the metrics.
     fn shown(&self) {
         if let At::Between { running, run } | At::In { running, run, .. } = &self.at {
             self.report(running, *run);
@@ -304,7 +304,7 @@ impl ByChunk {
 
 impl Drop for ByChunk {
     fn drop(&mut self) {
-        // Cancelled or failed in the middle: what was done is shown all the same.
+        // If it is cancelled or fails in the middle, what was done is reported all the same.
         self.shown();
     }
 }

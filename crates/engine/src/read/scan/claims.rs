@@ -1,13 +1,13 @@
 //! Who works on a chunk for an execution?
 //!
-//! A chunk's rows are counted once for a query, whoever counts them: a stream of the query that was
-//! handed the chunk, or a chunk job that another query began. Whoever it is claims the chunk first;
-//! who comes second leaves it alone.
-//! I5: a chunk is worked on for an execution by exactly one of those who claim it.
+//! A chunk's rows are counted once for a query, by a stream of the query that was handed the chunk,
+//! or by a chunk job that another query began. Each such worker claims the chunk first; a worker
+//! whose claim fails leaves the chunk alone.
+//! I5: a chunk is worked on for an execution by exactly one of the workers that claim it.
 
 use parking_lot::Mutex;
 
-/// The chunks that somebody works on or has worked on, for one execution.
+/// The chunks that a worker has claimed, for one execution.
 pub(crate) struct Claims {
     claimed: Mutex<Vec<bool>>,
 }
@@ -20,7 +20,7 @@ impl Claims {
         }
     }
 
-    /// Claims a chunk; false if somebody has it.
+    /// Claims a chunk; false if it is claimed already.
     pub(crate) fn claim(&self, chunk: usize) -> bool {
         self.claimed
             .lock()
@@ -28,12 +28,12 @@ impl Claims {
             .is_some_and(|claimed| !std::mem::replace(claimed, true))
     }
 
-    /// Whether somebody has the chunk.
+    /// Whether the chunk is claimed.
     pub(crate) fn is_claimed(&self, chunk: usize) -> bool {
         self.claimed.lock().get(chunk).copied().unwrap_or(true)
     }
 
-    /// Gives a chunk back that was claimed and of which no row was counted.
+    /// Gives back a claimed chunk of which no row was counted.
     pub(crate) fn give_back(&self, chunk: usize) {
         if let Some(claimed) = self.claimed.lock().get_mut(chunk) {
             *claimed = false;

@@ -38,13 +38,13 @@ struct State {
 struct WatchedFile {
     file: Arc<TableFile>,
     plan: Arc<FilePlan>,
-    /// The file's conjuncts that hold a dynamic filter, together.
+    /// The conjunction of the file's conjuncts that contain a dynamic filter.
     predicate: Arc<dyn PhysicalExpr>,
     /// Chunks that are not ruled out, with their positions in the file.
     alive: Vec<(usize, usize)>,
 }
 
-/// A sweep that took t is not repeated before 20 t.
+/// After a sweep that took t, the next sweep waits at least 20 t.
 const SWEEP_SHARE: u32 = 20;
 
 impl DynamicPruner {
@@ -91,8 +91,8 @@ impl DynamicPruner {
         })
     }
 
-    /// The chunks ruled out since `seen` of them were known; sweeps first if a filter has changed
-    /// and it is time.
+    /// The chunks ruled out beyond the first `seen` of them. Sweeps first if a filter has changed
+    /// and a sweep is due.
     pub(crate) fn ruled_out(&self, seen: usize) -> Vec<usize> {
         let mut state = self.state.lock();
         let changed = state
@@ -107,7 +107,7 @@ impl DynamicPruner {
         state.dead.get(seen..).unwrap_or(&[]).to_vec()
     }
 
-    /// The chunk is being worked on or done: it needs no judging any more.
+    /// Stops judging a chunk that is being worked on or is done.
     pub(crate) fn consumed(&self, chunk: usize) {
         for file in &mut self.state.lock().files {
             if let Ok(position) = file.alive.binary_search_by_key(&chunk, |(chunk, _)| *chunk) {

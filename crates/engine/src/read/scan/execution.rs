@@ -1,10 +1,10 @@
-//! One execution of a cooperative scan: what its streams share.
+//! What do the streams of one execution of a cooperative scan share?
 //!
 //! The first stream that is polled opens the files (their footers are cached), judges every chunk,
-//! groups those wanted by the columns that are still needed of them, and announces the scan to the
-//! buffer manager. The other streams wait for that. When the last stream is dropped the scan ends,
-//! wherever it was.
-//! Not here: what is done with a chunk (`stream.rs`, `pipeline.rs`).
+//! groups the wanted chunks by the columns that are still needed of them, and announces the scan to
+//! the buffer manager. The other streams wait for that. When the last stream is dropped the scan
+//! ends, wherever it is.
+//! Not here: what is done with a chunk (`stream.rs`, `pipeline/`).
 //! I1: every chunk that is not pruned is in exactly one run.
 
 use std::collections::HashMap;
@@ -39,10 +39,10 @@ pub(crate) struct Execution {
     remembers: Option<Arc<dyn Remembers>>,
 }
 
-/// Somebody who knows what is to be known of some chunks, so that they need not be read.
+/// Remembers results of chunks, which then need not be read.
 pub(crate) trait Remembers: Send + Sync {
-    /// Whether this chunk need not be read; asked once for each chunk that is wanted, in the
-    /// table's order.
+    /// Whether this chunk need not be read. Called once for each wanted chunk, in the table's
+    /// order.
     ///
     /// # Errors
     /// If the chunk's file does not fit the plan: a bug.
@@ -54,18 +54,18 @@ pub(crate) struct Running {
     pub(crate) table: TableView,
     /// The files, in the plan's order.
     pub(crate) files: Vec<Arc<TableFile>>,
-    /// The schema of what comes out.
+    /// The schema of the output.
     pub(crate) schema: SchemaRef,
-    /// Per chunk of `table`, what to do with it; `None` for those that are not wanted.
+    /// Per chunk of `table`: its pipeline; `None` if the chunk is not wanted.
     pub(crate) pipelines: Vec<Option<Arc<Pipeline>>>,
-    /// Per chunk of `table` that is wanted: what its file's rows go through.
+    /// Per chunk of `table`: what statistics left to be done with it; `None` if they excluded it.
     pub(crate) judged: Vec<Option<Judged>>,
-    /// Who works on which chunk.
+    /// Which chunks a worker has claimed.
     pub(crate) claims: Claims,
-    /// Per partition, what it works off, one after the other. Partitions may share a run.
+    /// Per partition: the runs that it works off, one after the other. Partitions may share a run.
     runs: Vec<Vec<Arc<Run>>>,
     pub(crate) dynamic: Option<DynamicPruner>,
-    /// Rows that may still be produced, under a limit and shared delivery.
+    /// Rows that the limit still allows; `None` without a limit, or if delivery is not shared.
     rows_left: Option<AtomicUsize>,
     pub(crate) pool: BufferPool,
     label: Arc<str>,
@@ -86,7 +86,7 @@ pub(crate) struct Run {
     consumers: usize,
     ordered: bool,
     scan: OnceCell<Arc<Scan>>,
-    /// What the metrics of the plan have heard of already.
+    /// The part of the scan's metrics that the plan's metrics contain.
     reported: Mutex<ScanMetrics>,
 }
 
@@ -100,7 +100,7 @@ impl Execution {
         }
     }
 
-    /// The same, of which chunks that somebody remembers are left out.
+    /// The same execution without the chunks that `remembers` knows.
     pub(crate) fn with_memory(self, remembers: Arc<dyn Remembers>) -> Self {
         Self {
             remembers: Some(remembers),
@@ -108,12 +108,11 @@ impl Execution {
         }
     }
 
-    /// The open execution; the first caller opens it. Cancel safe: another caller then opens it
-    /// instead.
+    /// The open execution; the first caller opens it. Cancel safe: if that caller is cancelled,
+    /// another caller opens it instead.
     ///
     /// # Errors
-    /// The same for all streams: a file that cannot be opened or is no longer the one that was
-    /// planned on.
+    /// The same for all streams: a file that cannot be opened, or that changed after planning.
     pub(crate) async fn running(&self) -> Result<Arc<Running>> {
         self.running
             .get_or_init(|| {
@@ -211,19 +210,19 @@ impl Execution {
 }
 
 impl Running {
-    /// What partition `partition` works off.
+    /// The runs of a partition, in order.
     pub(crate) fn runs(&self, partition: usize) -> &[Arc<Run>] {
         self.runs.get(partition).map_or(&[], Vec::as_slice)
     }
 
-    /// The file of a chunk, a position in [`Running::files`].
+    /// The position in [`Running::files`] of a chunk's file.
     pub(crate) fn file_of(&self, chunk: usize) -> usize {
         let file = &self.table.chunks()[chunk].file;
         let known = self.files.iter().position(|known| Arc::ptr_eq(known, file));
         known.unwrap_or_default()
     }
 
-    /// Takes up to `rows` from what the limit leaves, and says how many.
+    /// Takes up to `rows` of the rows that the limit still allows, and returns how many it took.
     pub(crate) fn take_rows(&self, rows: usize) -> usize {
         let Some(left) = &self.rows_left else {
             return rows;
@@ -236,14 +235,14 @@ impl Running {
         before.min(rows)
     }
 
-    /// Whether the limit leaves no row.
+    /// Whether the limit allows no more rows.
     pub(crate) fn limit_reached(&self) -> bool {
         self.rows_left
             .as_ref()
             .is_some_and(|left| left.load(Ordering::Relaxed) == 0)
     }
 
-    /// The scan of a run, announced when its first consumer comes.
+    /// The scan of a run; its first consumer announces it to the buffer manager.
     ///
     /// # Errors
     /// If the buffer manager refuses it: a chunk that does not fit in memory.
@@ -266,7 +265,7 @@ impl Running {
 }
 
 impl Run {
-    /// What the run's scan has done since the last call, whoever of its consumers called.
+    /// What the run's scan has done since any of its consumers last called this.
     pub(crate) fn news(&self) -> Option<ScanMetrics> {
         let now = self.scan.get()?.metrics();
         let before = std::mem::replace(&mut *self.reported.lock(), now);
@@ -305,7 +304,7 @@ fn chunks_of(table: &TableView, files: &[Arc<TableFile>]) -> Vec<Vec<usize>> {
     chunks
 }
 
-/// What is to be done with each chunk of a file that is wanted.
+/// Sets `pipelines` and `judged` for each wanted chunk of a file.
 fn make_pipelines(
     file_plan: &Arc<FilePlan>,
     verdicts: &Verdicts,
@@ -334,8 +333,8 @@ fn make_pipelines(
     Ok(())
 }
 
-/// Chunks that are enough for the limit: some of which every row counts. `None` if there is no
-/// limit or they do not suffice.
+/// Chunks whose rows suffice for the limit, because every row of them passes the predicate. `None`
+/// if there is no limit, if delivery is not shared, or if these chunks do not suffice.
 fn limited(
     plan: &ScanPlan,
     table: &TableView,
@@ -363,7 +362,7 @@ fn limited(
     (rows >= limit as u64).then_some(enough)
 }
 
-/// What each partition works off.
+/// The runs of each partition.
 fn runs_of(
     plan: &ScanPlan,
     files: &[Arc<TableFile>],

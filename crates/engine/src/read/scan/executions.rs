@@ -1,7 +1,8 @@
-//! The executions of one plan, one after the other.
+//! Which execution of a plan does a stream belong to?
 //!
-//! Streams of one execution share it and keep it alive; the plan does not, so that the last stream
-//! to go ends the scan, however long the plan lives.
+//! The executions of a plan come one after the other. The streams of an execution share it and keep
+//! it alive. The plan does not, so the last stream that is dropped ends the scan, however long the
+//! plan lives.
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use parking_lot::Mutex;
 pub(crate) struct Executions<E> {
     make: Box<dyn Fn() -> E + Send + Sync>,
     partitions: usize,
-    /// The execution of which not all partitions are open yet.
+    /// The execution whose partitions are not all open yet.
     opening: Mutex<Option<Opening<E>>>,
 }
 
@@ -57,7 +58,7 @@ impl<E: Send + Sync + 'static> Executions<E> {
         if let Some(Opening { execution, .. }) = current.as_ref()
             && again
         {
-            // The one reference left is ours: no stream of it lives any more.
+            // If the only reference is the one here, no stream of that execution is alive.
             if Arc::strong_count(execution) > 1 {
                 return Err(exec_datafusion_err!(
                     "a plan with a cooperative scan was executed again while its execution was being started; \

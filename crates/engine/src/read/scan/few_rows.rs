@@ -1,13 +1,13 @@
-//! If few rows of a chunk pass the conjuncts, does a lone scan decode whole columns for them?
+//! How does a scan avoid decoding whole columns for few rows of a chunk?
 //!
-//! Idea: the conjuncts look at the whole chunk first; what they find is put aside. If that is
-//! little at the end of the chunk, the other columns are decoded at these rows only. Where another
-//! scan wants them too, their decode is shared instead, batch by batch (`ChunkLease::pick`
-//! decides). As soon as it is too much for that, the columns are decoded batch by batch as ever,
-//! and nothing was wasted but the wait.
+//! Idea: the conjuncts are evaluated over the whole chunk first, and the rows that pass are put
+//! aside. If they are few at the end of the chunk, the other columns are decoded at these rows
+//! only. Where another scan wants these columns too, their decode is shared instead, batch by batch
+//! (`ChunkLease::pick` decides). As soon as the rows are too many for that, the columns are decoded
+//! batch by batch as usual, and nothing was wasted but the wait.
 //! Not here: the conjuncts (`pipeline/`), the decode (coscan-storage).
-//! Bounds: puts aside at most one in [`FEW_ONE_IN`] of a chunk's rows, and no more than a limit
-//! asks for beyond one batch.
+//! Bounds: at most one in [`FEW_ONE_IN`] of a chunk's rows is put aside, and at most one batch more
+//! than a limit asks for.
 //! I1: rows leave in the chunk's order, each once.
 
 use std::ops::Range;
@@ -22,34 +22,34 @@ use super::lease_batch::LeaseBatch;
 use crate::error::external;
 use crate::read::pipeline::{Choices, Found, Pipeline, Selection};
 
-/// Rows are few if they are at most one in so many of the chunk's.
+/// Rows are few if they are at most one in so many of the chunk's rows.
 const FEW_ONE_IN: usize = 64;
 
-/// A batch of a chunk in hand, and what makes rows of it.
+/// A batch of the chunk in hand, and the pipeline that makes rows of it.
 pub(crate) struct BatchWork<'a> {
     pub(crate) source: LeaseBatch<'a>,
     pub(crate) pipeline: &'a Pipeline,
-    /// Of the rows.
+    /// The schema of the rows.
     pub(crate) schema: &'a SchemaRef,
-    /// Times what is done with the columns.
+    /// Times the work on the columns.
     pub(crate) computing: &'a Time,
 }
 
 /// The rows of a chunk that were put aside.
 pub(crate) struct FewRows {
-    /// By batch. The same columns are known of all.
+    /// By batch. The same output columns are known in all of them.
     found: Vec<(usize, Found)>,
-    /// Those of the batches put aside.
+    /// The choices made for these batches.
     choices: Choices,
     rows: usize,
-    /// With more rows than this they are not few; 0 once they are not.
+    /// The most rows that count as few; 0 once no rows of this chunk are put aside.
     rows_max: usize,
-    /// With so many there is no point in looking for more first.
+    /// The number of rows at which the search for more stops: the limit.
     enough: usize,
 }
 
 impl FewRows {
-    /// Nothing found yet in a chunk of these batches, under a limit or none.
+    /// No row is put aside yet, in a chunk of these batches, under a limit or none.
     pub(crate) fn of(batches: &Batches, limit: Option<usize>) -> Self {
         Self {
             found: Vec::new(),
@@ -60,7 +60,7 @@ impl FewRows {
         }
     }
 
-    /// The rows that may go out once this batch of the chunk was looked at.
+    /// Evaluates the conjuncts over this batch of the chunk, and returns the rows that may go out.
     ///
     /// # Errors
     /// As [`Pipeline::rows`].
@@ -87,8 +87,8 @@ impl FewRows {
             let kept = pipeline.found(&examined, rows)?;
             let may_wait = match self.found.first() {
                 Some((_, first)) => first.knows_as(&kept),
-                // Who reads along with others must not fall behind them: arrays that all have
-                // passed are dropped.
+                // A scan that shares its decode with others must not fall behind them: arrays are
+                // dropped when all have passed them.
                 None => !source.lease.is_shared(&pipeline.missing(&kept)),
             };
             if may_wait {
@@ -111,7 +111,7 @@ impl FewRows {
         Ok(out)
     }
 
-    /// What was put aside, of the chunk in hand.
+    /// The rows that were put aside, with all columns of the output.
     ///
     /// # Errors
     /// As [`Pipeline::rows`].
@@ -134,7 +134,7 @@ impl FewRows {
         Ok(vec![work.pipeline.gather(&found, arrays, work.schema)?])
     }
 
-    /// The same from whole batches.
+    /// The rows that were put aside, from whole columns of their batches.
     async fn whole(&mut self, work: &BatchWork<'_>) -> Result<Vec<RecordBatch>> {
         let mut out = Vec::with_capacity(self.found.len());
         self.rows = 0;
@@ -150,7 +150,7 @@ impl FewRows {
         Ok(out)
     }
 
-    /// Where they are in the chunk: ascending, not touching.
+    /// The rows that were put aside, as ranges of the chunk: ascending, not touching.
     fn ranges(&self, batches: &Batches) -> Vec<Range<usize>> {
         let mut ranges: Vec<Range<usize>> = Vec::new();
         for (batch, found) in &self.found {

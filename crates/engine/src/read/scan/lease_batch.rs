@@ -1,4 +1,4 @@
-//! A batch of a chunk in hand: the columns that a pipeline asks for, as its lease gives them.
+//! How does a pipeline get the columns of a batch of the chunk in hand? From the chunk's lease.
 
 use std::time::Instant;
 
@@ -11,16 +11,16 @@ use futures::future::BoxFuture;
 use crate::error::external;
 use crate::read::pipeline::Columns;
 
-/// See the file's header.
+/// A batch of a leased chunk.
 pub(crate) struct LeaseBatch<'a> {
     pub(crate) lease: &'a ChunkLease,
     pub(crate) batch: usize,
-    /// How long was waited for decode.
+    /// The time spent waiting for decode.
     pub(crate) waited: &'a Time,
 }
 
 impl LeaseBatch<'_> {
-    /// Waits for decode.
+    /// Awaits `decode`, and adds the time to `waited`.
     pub(crate) async fn timed<T>(&self, decode: impl Future<Output = T>) -> T {
         let begun = Instant::now();
         let decoded = decode.await;

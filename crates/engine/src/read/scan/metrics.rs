@@ -1,4 +1,4 @@
-//! What `EXPLAIN ANALYZE` shows of a cooperative scan.
+//! What does `EXPLAIN ANALYZE` show of a cooperative scan?
 
 use coscan_core::LoadOrigin;
 use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder, Time};
@@ -59,7 +59,7 @@ impl PartitionMetrics {
         self.withdrawn.add(chunks);
     }
 
-    /// Adds what the run's scan has done since anyone reported it.
+    /// Adds what the run's scan has done since the last report of any partition.
     pub(crate) fn report(&self, run: &Run) {
         let Some(news) = run.news() else { return };
         let add = |count: &Count, n: u64| count.add(usize::try_from(n).unwrap_or(usize::MAX));

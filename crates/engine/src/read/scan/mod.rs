@@ -6,13 +6,13 @@
 //! | `execution.rs` | what do the streams of one execution share? |
 //! | `executions.rs` | which execution of a plan does a stream belong to? |
 //! | `claims.rs` | who works on which chunk, for an execution? |
-//! | `by_chunk.rs` | one partition: chunk after chunk, batch after batch |
-//! | `stream.rs` | the same as a stream of rows |
+//! | `by_chunk.rs` | how does one partition work off chunk after chunk, batch after batch? |
+//! | `stream.rs` | how do the rows of one partition become a stream? |
 //! | `batches.rs` | what does DataFusion poll? |
 //! | `lease_batch.rs` | how does a pipeline get the columns of a batch? |
-//! | `few_rows.rs` | how are the few rows that are left put together over batches? |
+//! | `few_rows.rs` | how are the few rows that pass collected over the batches of a chunk? |
 //! | `positions.rs` | where in its table is a batch of a chunk? |
-//! | `dynamic.rs` | which chunks does a dynamic filter rule out meanwhile? |
+//! | `dynamic.rs` | which chunks does a dynamic filter rule out while the scan runs? |
 //! | `metrics.rs` | what does EXPLAIN ANALYZE show? |
 
 mod batches;

@@ -1,7 +1,7 @@
 //! Where in its table is a batch of a chunk?
 //!
 //! A row's position is its number within its file plus the position that the file's first row was
-//! given. Indexes name rows by it.
+//! given. Indexes refer to rows by their positions.
 
 use coscan_storage::Batches;
 use coscan_storage::pool::ChunkInfo;
@@ -14,7 +14,7 @@ pub(crate) struct Positions {
 }
 
 impl Positions {
-    /// Where the file of a chunk begins at `first_row`.
+    /// The positions of a chunk's batches, if its file begins at position `first_row`.
     pub(crate) fn of(info: &ChunkInfo, first_row: u64, batches: &Batches) -> Self {
         let groups = info.file.metadata().row_groups();
         let pieces = &info.file.chunks().chunks[info.file_chunk].pieces;

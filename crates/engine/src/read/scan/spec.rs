@@ -22,10 +22,11 @@ use crate::settings::Settings;
 /// How chunks reach the partitions of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Delivery {
-    /// Every partition takes whichever chunk comes next: nobody above minds where a row comes from.
+    /// Every partition takes whichever chunk comes next: no operator above depends on which
+    /// partition a row comes from.
     Shared,
-    /// Every partition gets the chunks of its own files, in any order: the files' split over
-    /// partitions means something.
+    /// Every partition gets the chunks of its own files, in any order: an operator above depends on
+    /// how the files are split over partitions.
     Partitioned,
     /// Every partition gets the chunks of its own files in the files' order.
     Ordered,
@@ -40,11 +41,11 @@ pub(crate) struct ScanPlan {
     pub(crate) table: TablePlan,
     /// Distinct files, in the order of first appearance. Ranges are dropped.
     pub(crate) files: Vec<PartitionedFile>,
-    /// Per partition, which parts of which of `files` are its own, in order.
+    /// Per partition: the parts of `files` that are its own, in order.
     pub(crate) partitions: Vec<Vec<FilePart>>,
-    /// The schema of what comes out.
+    /// The schema of the output.
     pub(crate) schema: SchemaRef,
-    /// Rows that suffice.
+    /// The number of rows that suffice.
     pub(crate) limit: Option<usize>,
     /// Longest IN list that is used for pruning.
     pub(crate) in_list_max: usize,
@@ -61,13 +62,13 @@ pub(crate) struct ScanPlan {
 pub(crate) struct FilePart {
     /// Position in [`ScanPlan::files`].
     pub(crate) file: usize,
-    /// Where the row groups begin.
+    /// The bytes in which the row groups begin.
     pub(crate) range: Range<u64>,
 }
 
 impl ScanPlan {
-    /// The plan of a scan that `plan/swap_scans.rs` found to be understood. `None` if its files are
-    /// not each covered exactly once.
+    /// The plan of a scan that `plan/swap_scans.rs` accepted. `None` if its files are not each
+    /// covered exactly once.
     ///
     /// # Errors
     /// If the projection or an option is invalid.
@@ -101,8 +102,8 @@ impl ScanPlan {
         }))
     }
 
-    /// The plan for some of the files, in as many partitions; `None` if it is none of them. Without
-    /// a limit: who splits a scan sees to it.
+    /// The plan for the wanted files, in as many partitions; `None` if no file is wanted. It has no
+    /// limit: the caller that splits the scan applies it.
     pub(crate) fn only(&self, wanted: impl Fn(&PartitionedFile) -> bool) -> Option<Self> {
         let kept: Vec<usize> = (0..self.files.len())
             .filter(|file| wanted(&self.files[*file]))
@@ -126,7 +127,7 @@ impl ScanPlan {
         })
     }
 
-    /// The plan of one stream that reads the same columns of the same files, whatever is in them.
+    /// The plan of one stream that reads the same columns of the same files, with all rows.
     ///
     /// # Errors
     /// If the projection is invalid.
@@ -151,8 +152,8 @@ impl ScanPlan {
     }
 }
 
-/// Sessions with a runtime of their own list local files by a store that knows less of their
-/// versions than ours does.
+/// Completes the version of a local file. Sessions with a runtime of their own list local files by
+/// a store that knows less of their versions than Coscan's store.
 fn know_in_full(file: &mut PartitionedFile) {
     let listed = FileVersion::from(&file.object_meta);
     if let Some(version) = known_in_full(&listed) {

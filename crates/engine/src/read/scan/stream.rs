@@ -1,7 +1,7 @@
-//! One partition of a cooperative scan as a stream of rows.
+//! How do the rows of one partition of a cooperative scan become a stream?
 //!
-//! Cancel safety: dropping the stream drops the chunk it holds and its share of the scan; the last
-//! one ends the scan.
+//! Cancel safety: dropping the stream drops the chunk in hand and the stream's share of the scan;
+//! the last share ends the scan.
 //! Not here: chunk after chunk, batch after batch (`by_chunk.rs`).
 //! Bounds: one batch of output beside what `by_chunk.rs` holds.
 
@@ -28,7 +28,7 @@ pub(crate) fn open(
     open_runs(execution, None, partition, batch_rows, metrics)
 }
 
-/// The stream of one partition over these runs rather than those the plan gives it.
+/// The stream of one partition, over `runs` if there are any, otherwise over the plan's.
 pub(crate) fn open_runs(
     execution: Arc<Execution>,
     runs: Option<Vec<Arc<Run>>>,
@@ -51,7 +51,7 @@ pub(crate) fn open_runs(
 struct Partition {
     rows: ByChunk,
     baseline: BaselineMetrics,
-    /// Rows on their way out; `None` once everything is in it and it was finished.
+    /// Rows on their way out; `None` once all of them went out.
     output: Option<LimitedBatchCoalescer>,
     /// All rows are in the output, or no more can come.
     is_finished: bool,
@@ -85,7 +85,7 @@ impl Partition {
         }
     }
 
-    /// One step further. On an error the partition is finished.
+    /// Takes one step. On an error the partition is finished.
     async fn step(&mut self) -> Result<()> {
         self.is_finished = true;
         match self.rows.next(self.baseline.elapsed_compute()).await? {

@@ -1,4 +1,4 @@
-//! What the engine's tests share: data, engines, rows that can be compared.
+//! The common parts of the engine's tests: data, engines, rows that can be compared.
 // Every test binary uses its own part, as a module of its own.
 #![allow(dead_code, unreachable_pub)]
 
@@ -18,7 +18,7 @@ use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 
-/// An engine for tests: everything is cooperative, chunks are small.
+/// The configuration of engines for tests: all scans are cooperative, chunks are small.
 pub fn config() -> EngineConfig {
     EngineConfig {
         memory_bytes: Some(512 << 20),
@@ -72,8 +72,8 @@ pub async fn rows_in_order(session: &Session, sql: &str) -> Vec<String> {
         .unwrap_or_else(|error| panic!("{sql}: {error}"))
 }
 
-/// Operators hold no memory, or soon will not: those of a query that ended early are dropped by
-/// tasks of their own.
+/// Waits until operators hold no memory: tasks of their own drop the operators of a query that
+/// ended early.
 pub async fn memory_comes_back(session: &Session) {
     let come = async {
         while session.engine().metrics().operator_bytes > 0 {
@@ -164,7 +164,7 @@ pub fn tpch(scale: f64) -> PathBuf {
     if root.exists() {
         return root;
     }
-    // Made under another name: tests in other processes see all of it or nothing.
+    // Made under another name, so that tests in other processes see all of it or nothing.
     let making = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     macro_rules! table {
         ($name:literal, $generator:ident, $arrow:ident, $parts:literal, $group_rows:literal) => {
@@ -196,7 +196,7 @@ pub fn tpch(scale: f64) -> PathBuf {
     table!("supplier", SupplierGenerator, SupplierArrow, 1, 1_000);
     table!("nation", NationGenerator, NationArrow, 1, 25);
     table!("region", RegionGenerator, RegionArrow, 1, 5);
-    // A rename that finds another process's data there fails, and that data is as good.
+    // The rename fails if another process's data is there already; that data is as good.
     let _ = fs::rename(making.keep(), &root);
     root
 }

@@ -1,6 +1,6 @@
 //! Small Parquet files of awkward kinds: every encoding, compression and page version that the
-//! writer can make, dictionaries, nulls, nested columns, with page indexes and bloom filters and
-//! without.
+//! writer can make, dictionaries, nulls, nested columns; with and without page indexes and bloom
+//! filters.
 
 use std::sync::Arc;
 

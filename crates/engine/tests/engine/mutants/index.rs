@@ -1,4 +1,4 @@
-//! Mutants of indexes and manifests, damaged, or crafted so that their checksums agree.
+//! Mutants of indexes and manifests: damaged, or crafted so that their checksums agree.
 
 use std::fs;
 use std::ops::Range;
@@ -8,7 +8,7 @@ use super::files::files;
 use super::random::Random;
 use super::scan::{caught, check_panics, engine, note_panics, rows, say, wrong};
 
-/// Served by the index on `i`, or `s3`.
+/// Queries that the index on `i`, or on `s3`, serves.
 const QUERIES: [&str; 4] = [
     "SELECT id FROM m WHERE i BETWEEN 100 AND 300",
     "SELECT count(*) FROM m WHERE i = 7 OR i > 900",
@@ -30,7 +30,7 @@ pub(crate) fn run(seeds: Range<u64>) {
             let mut random = Random(seed);
             let (what, crafted) = mutate(&kept, &mut random);
             say(&format!("mutant {seed} {what}"));
-            // Manifests are cached by the engine.
+            // A new engine, because engines cache manifests.
             let session = engine(false);
             let path = table.to_str().expect("UTF-8");
             caught("registering", session.register("m", path))
@@ -40,8 +40,8 @@ pub(crate) fn run(seeds: Range<u64>) {
             for (sql, right) in &right {
                 match caught(sql, rows(&session, sql)).await {
                     Ok(rows) if rows == *right => {}
-                    // An index that was built to mislead may name too few rows, but none that do
-                    // not match.
+                    // An index that was crafted to mislead may name too few rows, but never rows
+                    // that do not match.
                     Ok(rows) if crafted && is_part(&rows, right, sql) => outcome = "fewer rows",
                     Ok(rows) => wrong(&format!("{sql}: {} rows, not {}", rows.len(), right.len())),
                     Err(error) if error.contains("panicked") => wrong(&error),
@@ -51,7 +51,8 @@ pub(crate) fn run(seeds: Range<u64>) {
             let refreshed = caught("REFRESH", rows(&session, "REFRESH INDEX by_i")).await;
             if refreshed.is_ok() {
                 for (sql, right) in &right[..3] {
-                    // One that misleads, and covers all files as they are, has nothing to refresh.
+                    // An index that misleads and covers all files in their current state has
+                    // nothing to refresh.
                     match caught(sql, rows(&session, sql)).await {
                         Ok(rows) if rows == *right => {}
                         Ok(rows) if crafted && is_part(&rows, right, sql) => {}
@@ -70,7 +71,7 @@ fn is_part(rows: &[String], right: &[String], sql: &str) -> bool {
     sql.contains("count(") || rows.iter().all(|row| right.binary_search(row).is_ok())
 }
 
-/// The rows of each query.
+/// Makes the indexes; returns the right rows of each query.
 async fn make_indexes(table: &Path) -> Vec<(&'static str, Vec<String>)> {
     let session = engine(false);
     session
@@ -110,7 +111,7 @@ fn restore(folder: &Path, kept: &[(PathBuf, Vec<u8>)]) {
     }
 }
 
-/// What was done, and whether checksums agree with it.
+/// Changes a file; returns what was done and whether checksums agree with it.
 fn mutate(kept: &[(PathBuf, Vec<u8>)], random: &mut Random) -> (String, bool) {
     let (path, bytes) = &kept[random.at(kept.len())];
     let mut bytes = bytes.clone();
@@ -189,8 +190,7 @@ fn seal(bytes: &mut Vec<u8>) {
     *bytes = format!("{}\"crc32\": {crc}\n}}", &text[..end]).into_bytes();
 }
 
-/// A manifest whose checksums of the data are those of these bytes, where leaves are in the places
-/// of the index that was built.
+/// A manifest whose checksums agree with `data`, with the leaves where the built index has them.
 fn agreeing(manifest: &[u8], data: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(manifest).into_owned();
     let number = |name: &str| -> usize {
@@ -208,7 +208,7 @@ fn agreeing(manifest: &[u8], data: &[u8]) -> Vec<u8> {
         &format!("\"tail_crc32\": {known}"),
         &format!("\"tail_crc32\": {tail}"),
     );
-    // One leaf: 240 rows.
+    // There is one leaf, of 240 rows.
     let at = text.find("\"leaves_crc32\": [").expect("leaves") + "\"leaves_crc32\": [".len();
     let end = at + text[at..].find(']').expect("their end");
     let leaf = crc32fast::hash(&data[4..leaves_end]);

@@ -1,15 +1,15 @@
 //! Promised: a file that was damaged or crafted gives an error, or the rows that plain DataFusion
 //! reads from it; never a panic that is not an error, an abort, a hang, or another row.
 //!
-//! The mutants of a run of seeds are looked at by a child process with a bound on its memory,
-//! because a failed allocation or an overflowed stack takes the process with it. What the child was
-//! at when it died, its seed, is printed; it alone is run by
+//! A child process with a bound on its memory reads the mutants of a range of seeds, because a
+//! failed allocation or an overflowed stack ends the process. If the child dies, the seed that it
+//! was working on is printed; this command runs that seed alone:
 //!
 //! ```text
 //! COSCAN_MUTANTS=SEED..SEED+1 cargo test --release -p coscan --test engine -- --exact mutants::child --ignored --nocapture
 //! ```
 //!
-//! A hundred thousand (`COSCAN_MUTANTS_COUNT` of them, from `COSCAN_MUTANTS_FIRST` on):
+//! A hundred thousand mutants (`COSCAN_MUTANTS_COUNT` of them, from `COSCAN_MUTANTS_FIRST` on):
 //!
 //! ```text
 //! cargo test --release -p coscan --test engine -- --exact mutants::a_hundred_thousand --ignored --nocapture
@@ -30,8 +30,8 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-/// Memory that a child may map: what its budget takes, what plain DataFusion takes of such files,
-/// and the program. Far below what a crafted count asks for.
+/// Memory that a child may map: its budget, what plain DataFusion takes for such files, and the
+/// program. Far below what a crafted count asks for.
 const ADDRESS_SPACE_KIB: u64 = 6 << 20;
 
 /// A mutant takes milliseconds; the child itself gives a query 20 s.
@@ -40,7 +40,7 @@ const SILENCE_MAX: Duration = Duration::from_secs(120);
 /// A child keeps the footers of all its mutants.
 const MUTANTS_PER_CHILD: u64 = 2000;
 
-/// What became of mutants.
+/// How often mutants had each outcome.
 type Outcomes = BTreeMap<String, u64>;
 
 /// Runs the mutants of these seeds in children.
@@ -65,7 +65,7 @@ fn run(kind: &str, seeds: Range<u64>) -> Outcomes {
     outcomes
 }
 
-/// Runs one child; gives the last seed that it had begun, and what went wrong with it.
+/// Runs one child; returns the last seed that it began, and what went wrong with it.
 fn child_of(kind: &str, seeds: Range<u64>, outcomes: &mut Outcomes) -> (u64, Option<String>) {
     let program = std::env::current_exe().expect("this program");
     let limited = format!("ulimit -v {ADDRESS_SPACE_KIB}; exec \"$0\" \"$@\"");
@@ -140,7 +140,7 @@ fn child_of(kind: &str, seeds: Range<u64>, outcomes: &mut Outcomes) -> (u64, Opt
     )
 }
 
-/// What a child does.
+/// The work of a child.
 #[test]
 #[ignore = "run by the tests below"]
 fn child() {
@@ -164,7 +164,7 @@ fn number(variable: &str, otherwise: u64) -> u64 {
 fn a_few_thousand_files() {
     let outcomes = run("scan", 0..number("COSCAN_MUTANTS_COUNT", 2500));
     println!("{outcomes:#?}");
-    // Most mutants are refused; if none gave rows, or all did, they would not be worth much.
+    // Most mutants are refused. If none gave rows, or all did, they would not test much.
     let rows: u64 = outcomes
         .iter()
         .filter(|(kind, _)| kind.contains("rows"))

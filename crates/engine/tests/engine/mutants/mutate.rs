@@ -1,5 +1,5 @@
-//! What a seed makes of a Parquet file: bytes changed anywhere, or the metadata taken apart,
-//! changed and written again, so that the file agrees with itself again as far as its lengths go.
+//! What does a seed make of a Parquet file? Either bytes are changed anywhere, or the metadata is
+//! taken apart, changed and written again, so that the lengths in the file agree with each other.
 
 use super::random::Random;
 use super::thrift::{STRUCT, Value, varint};
@@ -7,9 +7,9 @@ use super::thrift::{STRUCT, Value, varint};
 /// A changed file.
 pub(crate) struct Mutant {
     pub(crate) bytes: Vec<u8>,
-    /// What was done; for people.
+    /// What was done, for a reader.
     pub(crate) what: String,
-    /// The metadata may say other things of the data than hold: pruning by it is nobody's fault.
+    /// The metadata may contradict the data: wrong pruning by it is not an error of the engine.
     pub(crate) lies: bool,
 }
 
@@ -55,7 +55,7 @@ fn footer_of(bytes: &[u8]) -> Value {
         .0
 }
 
-/// Puts another footer behind `data_bytes` bytes of the file.
+/// Writes another footer behind the first `data_bytes` bytes of the file.
 fn put_footer(bytes: &mut Vec<u8>, data_bytes: usize, footer: &Value) {
     bytes.truncate(data_bytes);
     let footer = footer.bytes();
@@ -174,7 +174,7 @@ fn edit_footer(bytes: &mut Vec<u8>, random: &mut Random) -> String {
     format!("footer: {}", edits.join(", "))
 }
 
-/// A row count that agrees with itself everywhere in the footer.
+/// Sets a row count consistently everywhere in the footer.
 fn agreeing_rows(bytes: &mut Vec<u8>, random: &mut Random) -> String {
     let mut footer = footer_of(bytes);
     let start = footer_start(bytes);
@@ -216,7 +216,7 @@ fn without_index(footer: &mut Value) -> &'static str {
     ", no page index"
 }
 
-/// Changes a column or offset index, which is then written behind the data.
+/// Changes a column index or offset index, which is then written behind the data.
 fn edit_page_index(bytes: &mut Vec<u8>, random: &mut Random) -> String {
     let mut footer = footer_of(bytes);
     let mut end = footer_start(bytes);
@@ -258,7 +258,7 @@ fn edit_page(bytes: &mut Vec<u8>, random: &mut Random) -> String {
     let length = int(metadata, 7).unwrap() as usize;
     let mut chunk = bytes[start..start + length].to_vec();
 
-    // The pages, of which one is changed.
+    // Reads the pages, of which one is changed.
     let mut pages = Vec::new();
     let mut page_at = 0;
     while page_at < chunk.len()
@@ -275,7 +275,7 @@ fn edit_page(bytes: &mut Vec<u8>, random: &mut Random) -> String {
     let body = page_at + header_bytes;
     let mut what;
     if random.below(3) == 0 {
-        // A number far beyond what is there, where the page's own counts may be.
+        // A number far beyond the data's size, where the page's own counts may be.
         let place = body + random.at(page_bytes.min(40));
         let mut number = Vec::new();
         varint(&mut number, random.number(1 << 40) as u64);
@@ -309,7 +309,7 @@ fn edit_page(bytes: &mut Vec<u8>, random: &mut Random) -> String {
     format!("column {at} of group {group}, {what}")
 }
 
-/// A schema that is deep, wide, or says something else.
+/// Makes the schema deep or wide, or changes what it says.
 fn edit_schema(bytes: &mut Vec<u8>, random: &mut Random) -> String {
     let mut footer = footer_of(bytes);
     let start = footer_start(bytes);
@@ -347,7 +347,7 @@ fn edit_schema(bytes: &mut Vec<u8>, random: &mut Random) -> String {
     what
 }
 
-/// Parts of another file's footer.
+/// Copies parts of another file's footer.
 fn transplant(bytes: &mut Vec<u8>, other: &[u8], random: &mut Random) -> String {
     let mut footer = footer_of(bytes);
     let mut other = footer_of(other);

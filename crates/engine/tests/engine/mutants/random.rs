@@ -1,4 +1,4 @@
-//! Numbers that a seed decides.
+//! Random numbers that a seed determines.
 
 /// splitmix64.
 pub(crate) struct Random(pub(crate) u64);
@@ -12,7 +12,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// Below `end`, which is not 0.
+    /// A number below `end`, which is not 0.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.next() % end
     }
@@ -22,7 +22,7 @@ impl Random {
         self.below(length.max(1) as u64) as usize
     }
 
-    /// Numbers at which programs break, or near `known`.
+    /// Numbers that often break programs, or numbers near `known`.
     pub(crate) fn number(&mut self, known: i64) -> i64 {
         const EDGES: [i64; 18] = [
             0,

@@ -19,7 +19,7 @@ use super::mutate::mutate;
 use super::random::Random;
 use crate::common::{collect, config};
 
-/// What is asked of each mutant.
+/// The queries that are asked of each mutant.
 const QUERIES: [&str; 7] = [
     "SELECT * FROM m",
     "SELECT count(*) FROM m",
@@ -30,14 +30,14 @@ const QUERIES: [&str; 7] = [
     "SELECT count(s1), max(id) FROM m WHERE s3 = 'text 3 17' OR id < 45",
 ];
 
-/// A query of 240 rows takes milliseconds, in a debug build on a busy machine too.
+/// A query of 240 rows takes milliseconds, even in a debug build on a busy machine.
 const HANG: Duration = Duration::from_secs(20);
 
-/// Where our own code panicked, while plain DataFusion did not read.
+/// Panics of Coscan's own code, without those that occur while plain DataFusion reads.
 static PANICS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 static PLAIN: AtomicBool = AtomicBool::new(false);
 
-/// Notes panics instead of printing all.
+/// Records panics instead of printing them all.
 pub(crate) fn note_panics() {
     std::panic::set_hook(Box::new(|panic| {
         let place = panic
@@ -59,7 +59,7 @@ pub(crate) fn say(line: &str) {
     let _ = out.flush();
 }
 
-/// Fails the child: what is wrong is for the parent.
+/// Fails the child; the parent reports what is wrong.
 pub(crate) fn wrong(what: &str) -> ! {
     say(&format!("WRONG {what}"));
     std::process::exit(3);
@@ -72,7 +72,7 @@ pub(crate) fn check_panics() {
     }
 }
 
-/// A small engine, cooperative or with tables so small that DataFusion's reader has them.
+/// A small engine: cooperative, or one that leaves tables of this size to DataFusion's reader.
 pub(crate) fn engine(plain: bool) -> Session {
     let config = EngineConfig {
         memory_bytes: Some(256 << 20),
@@ -103,8 +103,8 @@ pub(crate) fn run(seeds: Range<u64>) {
             let path = folder.path().join(format!("{seed}.parquet"));
             fs::write(&path, &mutant.bytes).expect("written");
             let session = &sessions[usize::from(random.below(3) == 0)];
-            // Where the metadata lies, pruning finds other rows than are there, and each reader
-            // prunes at its own places.
+            // Where the metadata contradicts the data, pruning drops other rows than it should, and
+            // each reader prunes in its own places.
             for setting in ["pruning", "enable_page_index", "bloom_filter_on_read"] {
                 let name = format!("datafusion.execution.parquet.{setting}");
                 let value = if mutant.lies { "false" } else { "true" };
@@ -151,7 +151,7 @@ async fn look_at(session: &Session, path: &Path, lies: bool, random: &mut Random
     outcome
 }
 
-/// The kind of an error; panics that are not Parquet's are wrong.
+/// The kind of an error; a panic that is not Parquet's is wrong.
 fn refused(error: &str) -> String {
     let place = error.contains("mutant") || error.contains(".parquet");
     if error.contains("panicked") {
@@ -171,7 +171,7 @@ fn refused(error: &str) -> String {
     .to_owned()
 }
 
-/// What the future gives, in time and without a panic.
+/// The future's result; fails if the future panics or takes too long.
 pub(crate) async fn caught<T>(what: &str, future: impl Future<Output = T>) -> T {
     let future = tokio::time::timeout(HANG, AssertUnwindSafe(future).catch_unwind());
     match future.await {

@@ -1,7 +1,7 @@
 //! Parquet's metadata as a tree that can be edited and written again: Thrift's compact protocol
 //! without any meaning.
 
-/// A value. What is written is what was read, unless somebody changed it.
+/// A value. It is written as it was read, unless it was changed.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value {
     Bool(bool),
@@ -10,8 +10,8 @@ pub(crate) enum Value {
     Int(u8, i64),
     Double([u8; 8]),
     Binary(Vec<u8>),
-    /// The type of the elements, how many more or fewer the header claims than there are, and those
-    /// there are.
+    /// The type of the elements, how many more (or fewer) elements the header claims than there
+    /// are, and the elements.
     List(u8, i64, Vec<Value>),
     Struct(Vec<(i16, Value)>),
 }
@@ -20,7 +20,7 @@ pub(crate) const LIST: u8 = 9;
 pub(crate) const STRUCT: u8 = 12;
 
 impl Value {
-    /// The struct that `bytes` begin with, and how long it is.
+    /// The struct at the beginning of `bytes`, and its length.
     pub(crate) fn read(bytes: &[u8]) -> Option<(Self, usize)> {
         let mut at = 0;
         let value = structure(bytes, &mut at, 0)?;
@@ -48,7 +48,7 @@ impl Value {
 
     fn write(&self, out: &mut Vec<u8>) {
         match self {
-            // As an element of a list; in a struct it is in the field's header.
+            // As an element of a list; in a struct the value is in the field's header.
             Value::Bool(value) => out.push(if *value { 1 } else { 2 }),
             Value::Byte(value) => out.push(*value),
             Value::Int(_, value) => varint(out, ((value << 1) ^ (value >> 63)) as u64),
@@ -89,7 +89,7 @@ impl Value {
         }
     }
 
-    /// How many values there are in it, itself counted.
+    /// How many values it holds, itself included.
     pub(crate) fn count(&self) -> usize {
         1 + match self {
             Value::List(_, _, elements) => elements.iter().map(Value::count).sum::<usize>(),
@@ -98,7 +98,7 @@ impl Value {
         }
     }
 
-    /// The value at this place, counted as `count` does.
+    /// The value at this place, in the order in which `count` counts.
     pub(crate) fn nth(&mut self, place: usize) -> Option<&mut Value> {
         if place == 0 {
             return Some(self);
@@ -144,7 +144,7 @@ impl Value {
         }
     }
 
-    /// Sets a number in a field that may not be there yet.
+    /// Sets a number in a field, which is added if it is missing.
     pub(crate) fn set(&mut self, id: i16, value: i64) {
         if let Some(known) = self.field(id) {
             *known = Value::Int(6, value);

@@ -26,7 +26,8 @@ pub(super) fn register(session: &SessionContext) {
     }));
 }
 
-/// The text of an array as one of elements like the second argument. An array stays as it is.
+/// `as_array(text, x)`: turns the text of an array into an array whose elements have the type of
+/// `x`. An argument that is an array stays as it is.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct AsList {
     signature: Signature,
@@ -43,7 +44,8 @@ impl ScalarUDFImpl for AsList {
 
     fn return_type(&self, given: &[DataType]) -> Result<DataType> {
         match given {
-            // What it is compared as is decided by the comparison: 1 is not 1.5 cut off.
+            // The comparison decides the common type: casting the array to integers would cut 1.5
+            // to 1.
             [array, _] if array.is_list() => Ok(array.clone()),
             [_, DataType::Null] => Ok(DataType::new_list(DataType::Utf8, true)),
             [_, element] => Ok(DataType::new_list(element.clone(), true)),
@@ -70,8 +72,8 @@ impl ScalarUDFImpl for AsList {
         }
     }
 
-    /// A constant array stays one, whatever it is compared with: the comparison becomes a list, and
-    /// the array is not written out for every row.
+    /// Reads a constant array when the query is planned, whatever it is compared with: the
+    /// comparison becomes an IN list, and the array is not written out for every row.
     fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
         let [Expr::Literal(array, _), value] = args.as_slice() else {
             return Ok(ExprSimplifyResult::Original(args));
@@ -79,7 +81,8 @@ impl ScalarUDFImpl for AsList {
         let target = self.return_type(&[array.data_type(), info.get_data_type(value)?])?;
         Ok(match constant(array, &target) {
             Ok(array) => ExprSimplifyResult::Simplified(Expr::Literal(array, None)),
-            // An error of the row that is compared, if there is one.
+            // The error is left to execution: it belongs to a row that is compared, if there is
+            // one.
             Err(_) => ExprSimplifyResult::Original(args),
         })
     }
@@ -89,7 +92,7 @@ fn constant(array: &ScalarValue, target: &DataType) -> Result<ScalarValue> {
     ScalarValue::try_from_array(&lists(&array.to_array()?, target)?, 0)
 }
 
-/// The arrays that texts, or arrays, stand for.
+/// The arrays that the texts spell, or the arrays as given, with `target`'s element type.
 fn lists(array: &ArrayRef, target: &DataType) -> Result<ArrayRef> {
     let lists: ArrayRef = match array.as_string_opt::<i32>() {
         Some(texts) => Arc::new(read(texts)?),
@@ -129,7 +132,7 @@ fn read(texts: &StringArray) -> Result<ListArray> {
     )?)
 }
 
-/// 1, 2, … for each element of an array.
+/// `subscripts(array, dimension)`: 1, 2, …, one number for each element of an array.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Subscripts {
     signature: Signature,

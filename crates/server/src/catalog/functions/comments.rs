@@ -1,6 +1,6 @@
 //! Comments on PostgreSQL's own objects: `obj_description`, from the rows of `pg_description`.
 //!
-//! What a server of Coscan's has of its own has no comments.
+//! Coscan's own objects have no comments.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,7 +14,8 @@ use super::Take::{Number, Text};
 use super::function::{Function, Give, Optional, text};
 use crate::catalog::model::fixed_oid;
 
-/// By the oids of the object and of the table of `pg_catalog` that lists it.
+/// By the object's oid: the oid of the table of `pg_catalog` that lists the object, and the
+/// comment.
 pub(super) type Comments = HashMap<i32, Vec<(i32, String)>>;
 
 pub(super) fn functions(known: &Known) -> Vec<Function> {
@@ -24,7 +25,7 @@ pub(super) fn functions(known: &Known) -> Vec<Function> {
         let all = row.oid(0).and_then(|oid| comments.get(&oid));
         let table = row.text(1).map(fixed_oid);
         let found = all.into_iter().flatten().find(|(listed, _)| {
-            // Without a table it is any that lists an object of this oid, as in PostgreSQL.
+            // Without a table any that lists an object of this oid will do, as in PostgreSQL.
             table.is_none_or(|table| table == Some(*listed))
         });
         Ok(text(found.map(|(_, comment)| comment.as_str())))

@@ -1,10 +1,10 @@
 //! Defaults of functions' arguments, read from what `pg_proc.proargdefaults` keeps: PostgreSQL's
 //! text of expression trees.
 //!
-//! Only constants occur among PostgreSQL's own functions, some in a cast that is not written. A
-//! type that is not known here is an empty text, and a test says so if one comes.
+//! The defaults of PostgreSQL's own functions are all constants, some within an implicit cast. A
+//! constant of an unknown type is read as an empty text; a test fails if there is one.
 
-/// What follows DEFAULT.
+/// The text after DEFAULT.
 pub(super) type Default = String;
 
 /// The constants of `({CONST …} {FUNCEXPR … :args ({CONST …}) …})`, as PostgreSQL writes them.
@@ -30,7 +30,7 @@ fn written(constant: &str) -> Default {
         .map(|(bytes, _)| bytes.split_whitespace())
         .into_iter()
         .flatten()
-        // They are signed there.
+        // The text shows bytes as signed numbers.
         .filter_map(|byte| byte.parse::<i16>().ok())
         .map(|byte| byte.to_le_bytes()[0])
         .collect();
@@ -46,7 +46,7 @@ fn written(constant: &str) -> Default {
             Some(Ok(value)) => shown(value, "text"),
             _ => Default::new(),
         },
-        // Empty ones: no element, no digit.
+        // Of these types only empty values are known: no element, no digit.
         JSONB if bytes.len() == 8 => shown("{}", "jsonb"),
         TEXTS if bytes.get(4..8) == Some(&[0; 4]) => shown("{}", "text[]"),
         NUMERIC if bytes.len() == 6 => match bytes.get(LENGTH_BYTES..) {

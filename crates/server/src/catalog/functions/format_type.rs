@@ -11,7 +11,7 @@ use super::function::oids_by_name;
 /// The types of `pg_type`.
 pub(super) struct Types {
     names: HashMap<i32, String>,
-    /// Of an array, its elements' type.
+    /// The element type of each array type.
     elements: HashMap<i32, i32>,
     oids: HashMap<String, i32>,
     arrays: HashMap<i32, i32>,
@@ -56,7 +56,7 @@ impl Types {
         if let Some(element) = name.strip_suffix("[]") {
             return self.arrays.get(&self.oid(element)?).copied();
         }
-        // A precision does not make another type.
+        // A precision does not change the type.
         let (word, rest) = match name.split_once('(') {
             Some((word, rest)) => (word, rest.split_once(')').map_or("", |(_, rest)| rest)),
             None => (name, ""),
@@ -70,7 +70,7 @@ impl Types {
             .or_else(|| self.oids.get(&word).copied())
     }
 
-    /// `format_type`: the standard's name with what the modifier says.
+    /// `format_type`: the standard's name, with the length or precision that the modifier holds.
     pub(super) fn format(&self, oid: i32, modifier: i32) -> String {
         if oid == 0 {
             return "-".to_owned();
@@ -116,7 +116,7 @@ const BIT: i32 = 1560;
 const VARBIT: i32 = 1562;
 const NUMERIC: i32 = 1700;
 
-/// Types that the standard calls otherwise than `pg_type` does.
+/// Types whose name in the standard differs from their name in `pg_type`.
 const STANDARD: &[(i32, &str)] = &[
     (16, "boolean"),
     (18, "\"char\""),
@@ -133,11 +133,11 @@ const STANDARD: &[(i32, &str)] = &[
     (TIMETZ, "time with time zone"),
     (BIT, "bit"),
     (VARBIT, "bit varying"),
-    // A keyword.
+    // Quoted, because it is a keyword.
     (2276, "\"any\""),
 ];
 
-/// Further spellings of them.
+/// Further names of these types.
 const ALIASES: &[(&str, i32)] = &[
     ("int", 23),
     ("char", BPCHAR),

@@ -1,4 +1,4 @@
-//! A scalar function of PostgreSQL's, by its arguments, its result and what it does with a row.
+//! A scalar function of PostgreSQL: its arguments, its result and how it computes a row.
 
 use std::cell::OnceCell;
 use std::fmt;
@@ -21,20 +21,20 @@ use datafusion::scalar::ScalarValue;
 
 use crate::catalog::model::{Model, Relation};
 
-/// What an argument is taken as.
+/// The type that an argument is cast to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Take {
     /// A number or its digits.
     Number,
     Text,
     Bool,
-    /// A number stays one, anything else is text.
+    /// A number stays a number; anything else becomes text.
     NumberOrText,
-    /// As it comes.
+    /// The argument's own type.
     Any,
 }
 
-/// What a function answers.
+/// The type of a function's result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Give {
     Oid,
@@ -84,7 +84,7 @@ impl Row<'_> {
         numbers.is_valid(self.row).then(|| numbers.value(self.row))
     }
 
-    /// An oid: numbers above the signed range are the negative ones here.
+    /// An oid. Oids are signed here: a number above the signed range becomes a negative one.
     pub(super) fn oid(&self, index: usize) -> Option<i32> {
         let number = self.number(index)?;
         i32::try_from(number)
@@ -105,7 +105,7 @@ impl Row<'_> {
     }
 }
 
-/// The function to put in its place when a statement is planned, if it is another.
+/// Gives the function that takes this one's place when a statement is planned; `None` keeps it.
 type Binding = Arc<dyn Fn() -> Option<Function> + Send + Sync>;
 
 type Body = Arc<dyn Fn(&Row<'_>) -> Result<ScalarValue> + Send + Sync>;
@@ -114,7 +114,7 @@ type Body = Arc<dyn Fn(&Row<'_>) -> Result<ScalarValue> + Send + Sync>;
 pub(super) struct Function {
     name: &'static str,
     takes: &'static [Take],
-    /// How many of the arguments may be left out, or any number may follow.
+    /// Which arguments may be left out or repeated.
     optional: Optional,
     gives: Give,
     body: Body,
@@ -128,7 +128,7 @@ pub(super) enum Optional {
     Last(usize),
     /// `has_…_privilege(user, …)`.
     First,
-    /// The last may be repeated, or left out.
+    /// The last argument may be left out, or repeated any number of times.
     Repeated,
 }
 
@@ -155,7 +155,7 @@ impl Function {
         self
     }
 
-    /// Run once for each row, and not before the query runs.
+    /// Makes the function volatile: it runs once for each row, and never while a query is planned.
     pub(super) fn volatile(mut self) -> Self {
         self.signature = Signature::user_defined(Volatility::Volatile);
         self
@@ -255,7 +255,7 @@ impl ScalarUDFImpl for Function {
             .iter()
             .map(|argument| {
                 let array = argument.to_array(rows)?;
-                // A bare NULL is left as one by the coercion.
+                // The coercion leaves a bare NULL without a type.
                 if array.data_type() == &DataType::Null {
                     return Ok(cast(&array, &DataType::Utf8)?);
                 }
@@ -294,7 +294,7 @@ impl fmt::Debug for Function {
     }
 }
 
-/// Within one session a name is one function.
+/// Within one session a name identifies one function.
 impl PartialEq for Function {
     fn eq(&self, other: &Self) -> bool {
         self.name == other.name
@@ -321,7 +321,7 @@ pub(super) fn boolean(value: Option<bool>) -> ScalarValue {
     ScalarValue::Boolean(value)
 }
 
-/// The first column of a batch that has the name.
+/// The oid and the text in the column `name` of every row that has both.
 pub(super) fn oids_by_name<'a>(
     batch: &'a datafusion::arrow::record_batch::RecordBatch,
     name: &str,
@@ -338,7 +338,7 @@ pub(super) fn oids_by_name<'a>(
         .filter_map(|(oid, name)| Some((oid?, name?)))
 }
 
-/// In quotes, unless it would be read as itself without them.
+/// The name in quotes, unless it reads as itself without them.
 pub(super) fn quoted(name: &str) -> String {
     let plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
         && name

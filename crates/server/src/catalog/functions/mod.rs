@@ -1,8 +1,8 @@
 //! PostgreSQL's functions about its catalog and session, for one connection.
 //!
-//! A function about what Coscan does not have answers what PostgreSQL answers where there is none:
-//! NULL for a comment, a default or a sequence. One whose answer is not known (the size of a table)
-//! answers NULL too, and never an invented number.
+//! A function about objects that Coscan does not have answers as PostgreSQL does where there are
+//! none: NULL for a comment, a default or a sequence. Where the answer is not known (the size of a
+//! table) it is NULL too, never an invented number.
 
 mod arrays;
 mod comments;
@@ -32,7 +32,7 @@ use super::tables::Shipped;
 use crate::dialect::LIKE_PATTERN;
 use crate::settings::Board;
 
-/// What the functions know.
+/// What the functions read.
 #[derive(Clone)]
 pub(super) struct Known {
     pub(super) model: Model,
@@ -43,7 +43,7 @@ pub(super) struct Known {
     pub(super) pid: i32,
 }
 
-/// What is made of the shipped tables when a session asks for the first time, for all sessions.
+/// What is derived from the shipped tables when a session first asks, for all sessions.
 #[derive(Default)]
 pub(super) struct Read {
     signatures: OnceLock<HashMap<i32, Signature>>,
@@ -70,7 +70,7 @@ pub(super) fn register(session: &SessionContext, known: &Known) {
 
 use Take::{Bool, Number, NumberOrText, Text};
 
-/// Functions about what there is none of, and about what nobody counted.
+/// Functions about objects that Coscan does not have, and about amounts that are not counted.
 fn nothing() -> Vec<Function> {
     let no_text = |name, takes, left| {
         Function::new(name, takes, Give::Text, |_: &Row<'_>| {
@@ -111,7 +111,7 @@ fn nothing() -> Vec<Function> {
     ]
 }
 
-/// Functions of their arguments alone.
+/// Functions whose result depends on their arguments alone.
 fn plain() -> Vec<Function> {
     vec![
         Function::new("pg_encoding_to_char", &[Number], Give::Text, |row| {
@@ -127,7 +127,7 @@ fn plain() -> Vec<Function> {
             });
             Ok(ScalarValue::Int64(code))
         }),
-        // PostgreSQL's own, which are nowhere else.
+        // The tablespaces are PostgreSQL's own, which have no location.
         Function::new("pg_tablespace_location", &[Number], Give::Text, |row| {
             Ok(text(row.number(0).map(|_| "")))
         }),
@@ -153,7 +153,7 @@ fn plain() -> Vec<Function> {
         Function::new("pg_is_other_temp_schema", &[Number], Give::Bool, |row| {
             Ok(boolean(row.number(0).map(|_| false)))
         }),
-        // Sessions have no schema of their own.
+        // Sessions have no temporary schema.
         Function::new("pg_my_temp_schema", &[], Give::Oid, |_| Ok(oid(Some(0)))),
     ]
 }
@@ -166,7 +166,8 @@ fn quote_literal(text: &str) -> String {
     )
 }
 
-/// A pattern of LIKE in which a backslash escapes instead of `escape`; of `None` nothing does.
+/// The LIKE pattern, with a backslash as its escape character in place of `escape`. `None`: the
+/// pattern escapes nothing.
 fn like_pattern(pattern: &str, escape: Option<char>) -> String {
     let mut out = String::with_capacity(pattern.len());
     let mut rest = pattern.chars();
@@ -187,12 +188,12 @@ fn like_pattern(pattern: &str, escape: Option<char>) -> String {
     out
 }
 
-/// Bytes with a unit, each unit used up to ten thousand of it.
+/// Bytes in the smallest unit that gives a number below 10,240, or in the largest unit.
 fn size_pretty(bytes: i64) -> String {
     const UNITS: &[&str] = &["bytes", "kB", "MB", "GB", "TB", "PB"];
     let (mut amount, mut unit) = (i128::from(bytes), 0);
     while amount.abs() >= 10 * 1024 && unit + 1 < UNITS.len() {
-        // Rounded to the nearest, halves away from zero.
+        // Rounds to the nearest number, halves away from zero.
         let half = if amount < 0 { -512 } else { 512 };
         amount = (amount + half) / 1024;
         unit += 1;
@@ -200,7 +201,7 @@ fn size_pretty(bytes: i64) -> String {
     format!("{amount} {}", UNITS[unit])
 }
 
-/// A list of the session's own making.
+/// A list of texts.
 fn texts(values: &[String]) -> ScalarValue {
     let values: Vec<_> = values
         .iter()

@@ -1,5 +1,5 @@
-//! From names to oids and back: `regclass` and its like, `to_regclass`, `pg_get_userbyid`, and what
-//! is visible.
+//! From names to oids and back: `regclass` and its like, `to_regclass`, `pg_get_userbyid`, and
+//! whether an object is visible.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::catalog::rows::OWNER;
 use crate::catalog::tables::Shipped;
 use crate::dialect::OidKind;
 
-/// Names and oids of everything, as they are now.
+/// The names and oids of all objects, as they are now.
 #[derive(Clone)]
 struct Names {
     model: Model,
@@ -91,7 +91,7 @@ fn to_function(kind: OidKind) -> &'static str {
     }
 }
 
-/// What shows an object to people.
+/// Functions that describe an object in text: signatures, types, role names, view definitions.
 fn shown(names: &Names) -> Vec<Function> {
     let (by_id, types, views) = (names.clone(), Arc::clone(&names.types), names.clone());
     let of_function = |name, pick: fn(&Signature) -> &str| {
@@ -141,7 +141,8 @@ fn shown(names: &Names) -> Vec<Function> {
     ]
 }
 
-/// What a name without a schema finds. Whatever PostgreSQL ships is in `pg_catalog`.
+/// Whether a name without a schema finds an object. PostgreSQL's own objects are all in
+/// `pg_catalog`.
 fn visible(names: &Names) -> Vec<Function> {
     let names = names.clone();
     let table = Function::new("pg_table_is_visible", &[Number], Give::Bool, move |row| {
@@ -173,7 +174,7 @@ fn visible(names: &Names) -> Vec<Function> {
 }
 
 impl Names {
-    /// Of every function, written when the first session asks.
+    /// The signatures of all functions, written when the first session asks.
     fn signatures(&self) -> &HashMap<i32, Signature> {
         let shipped = &self.shipped;
         self.read
@@ -181,7 +182,7 @@ impl Names {
             .get_or_init(|| signatures(&shipped.procedures, &shipped.aggregates, &self.types))
     }
 
-    /// `name(types)` as PostgreSQL writes it, whichever way the types are spelled.
+    /// `name(types)` as PostgreSQL writes it, however the types are spelled.
     fn signature(&self, text: &str) -> Option<String> {
         let (name, arguments) = text.trim().strip_suffix(')')?.split_once('(')?;
         let types = arguments.split(',').map(str::trim);
@@ -192,7 +193,7 @@ impl Names {
         Some(format!("{}({})", name.trim(), types.join(",")))
     }
 
-    /// An error that says what is not there, with PostgreSQL's words.
+    /// The oid; if there is no such object, an error in PostgreSQL's words.
     fn required(&self, kind: OidKind, name: &str, row: &Row<'_>) -> Result<i32> {
         self.oid(kind, name, row).ok_or_else(|| {
             let what = match kind {
@@ -244,8 +245,8 @@ impl Names {
         }
     }
 
-    /// As PostgreSQL shows it: with its schema where the search path does not lead to it, and by
-    /// its number where there is no such object.
+    /// The name as PostgreSQL shows it: with its schema if the search path does not lead to the
+    /// object, and as a number if there is no such object.
     fn name(&self, kind: OidKind, oid: i32, row: &Row<'_>) -> String {
         if oid == 0 {
             return "-".to_owned();

@@ -1,7 +1,7 @@
 //! `has_…_privilege`: what the connected role may do.
 //!
-//! Whoever is let in may read everything that the catalog lists. Whether a statement that writes is
-//! carried out is the server's to decide when it comes, and is not promised here.
+//! A client that is admitted may read everything that the catalog lists. Rights to write are not
+//! promised here: the server decides when a writing statement comes.
 
 use super::Known;
 use super::Take::{NumberOrText, Text};
@@ -59,7 +59,7 @@ pub(super) fn functions(known: &Known) -> Vec<Function> {
     functions
 }
 
-/// Any of the privileges, as PostgreSQL reads a list of them.
+/// Whether the role has any of the listed privileges, which is what a list means in PostgreSQL.
 fn may(privileges: &str) -> bool {
     privileges.split(',').any(|privilege| {
         let privilege = privilege.trim().to_uppercase();

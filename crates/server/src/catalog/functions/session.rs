@@ -1,4 +1,4 @@
-//! Functions about the session: who, where, and its settings.
+//! Functions about the session: its user, its database, its schemas and its settings.
 
 use std::sync::Arc;
 
@@ -46,11 +46,11 @@ pub(super) fn functions(known: &Known) -> Vec<Function> {
     ]
 }
 
-/// Bound to the turn in which its statement is planned (`settings/board.rs`).
+/// `set_config`, bound to the turn in which its statement is planned (`settings/board.rs`).
 fn set_config(board: &Arc<Board>, turn: u64) -> Function {
     let (writing, planned) = (Arc::clone(board), Arc::clone(board));
     Function::new("set_config", &[Text, Text, Bool], Give::Text, move |row| {
-        // NULL sets a setting back to its default, which is the empty text for most.
+        // NULL is read as the empty text, the default of most settings.
         let value = row.text(1).unwrap_or_default();
         let Some(name) = row.text(0) else {
             return Ok(text(Some(value)));
@@ -94,7 +94,7 @@ fn unknown(name: &str) -> DataFusionError {
     DataFusionError::Configuration(message)
 }
 
-/// The schemas in which a name without one is looked up.
+/// The schemas in which a name without a schema is looked up.
 pub(super) fn search_path(options: &ConfigOptions, implicit: bool) -> Vec<String> {
     let own = options.catalog.default_schema.clone();
     if implicit {
@@ -117,7 +117,7 @@ mod tests {
         rows.create_physical_plan().await.unwrap()
     }
 
-    /// B1: a statement that failed on another thread meanwhile.
+    /// B1: the statement fails while a part of it still runs on another thread.
     #[tokio::test]
     async fn a_wish_that_comes_after_the_failure_is_not_heard() {
         let (session, board) = (SessionContext::new(), Arc::new(Board::default()));
@@ -127,7 +127,7 @@ mod tests {
         board.give_up();
         collect(late, session.task_ctx()).await.unwrap();
         assert!(board.wishes().is_empty());
-        // The next statement's is.
+        // The wish of the next statement is heard.
         collect(planned(&session).await, session.task_ctx())
             .await
             .unwrap();

@@ -1,9 +1,9 @@
 //! How PostgreSQL writes a function's arguments and result: `pg_get_function_arguments` and its
 //! kin, which psql's `\df` shows.
 //!
-//! Written once for all of `pg_proc`, when somebody asks for the first time: three thousand short
-//! texts. The rules are those of PostgreSQL's `print_function_arguments` (`ruleutils.c`).
-//! Not here: what stands behind DEFAULT (`defaults.rs`).
+//! The texts of all of `pg_proc`, three thousand short ones, are written when a session first asks.
+//! The rules are those of PostgreSQL's `print_function_arguments` (`ruleutils.c`).
+//! Not here: the text after DEFAULT (`defaults.rs`).
 
 use std::collections::HashMap;
 
@@ -18,12 +18,12 @@ use super::function::quoted;
 /// A function's texts.
 #[derive(Debug)]
 pub(super) struct Signature {
-    /// With names, modes and defaults.
+    /// The arguments with names, modes and defaults.
     pub(super) arguments: String,
-    /// Without defaults: what tells functions of one name apart.
+    /// The arguments without defaults: they tell functions of one name apart.
     pub(super) identity: String,
     pub(super) result: String,
-    /// `regprocedure`: the name and the types of what is put in.
+    /// `regprocedure`: the name and the types of the input arguments.
     pub(super) procedure: String,
 }
 
@@ -47,7 +47,7 @@ pub(super) fn signatures(
     })
 }
 
-/// The columns of `pg_proc` that say it.
+/// The columns of `pg_proc` that signatures are made of.
 struct Columns<'a> {
     oid: &'a PrimitiveArray<Int32Type>,
     name: &'a StringArray,
@@ -125,13 +125,13 @@ impl<'a> Columns<'a> {
 /// One function's arguments.
 struct Arguments<'a> {
     types: Vec<String>,
-    /// Empty: all go in.
+    /// Empty: all arguments are inputs.
     modes: &'a [&'a str],
     names: &'a [&'a str],
-    /// The first of those that go in that has a default.
+    /// The number, among the inputs, of the first one with a default.
     first_default: usize,
     defaults: &'a [Default],
-    /// Of an aggregate over an ordered set: how many arguments come before ORDER BY.
+    /// For an aggregate over an ordered set: how many arguments come before ORDER BY.
     order_at: Option<usize>,
 }
 
@@ -179,7 +179,8 @@ impl Arguments<'_> {
         let last = self.types.len().checked_sub(1);
         for at in 0..self.types.len() {
             let printed = put(at, with_defaults);
-            // A VARIADIC that is also what is ordered stands for both.
+            // A VARIADIC that is both the last direct argument and the ordered one is written
+            // twice.
             if self.order_at == Some(printed) && last == Some(at) {
                 put(at, false);
             }
@@ -188,11 +189,12 @@ impl Arguments<'_> {
     }
 }
 
-/// Names of arguments that cannot stand without quotes, of those that occur.
+/// The names of arguments in `pg_proc` that are keywords and need quotes.
 const KEYWORDS: &[&str] = &["timestamp", "values"];
 
-/// Aggregates over ordered sets, and how many arguments they have beside what is ordered.
-/// `pg_aggregate` was shipped with names in place of oids; no name is of both kinds.
+/// The aggregates over ordered sets, and how many direct arguments each has beside the ordered
+/// ones. `pg_aggregate` was shipped with names in place of oids; no name is both such an aggregate
+/// and another kind of aggregate.
 fn ordered_sets(aggregates: &RecordBatch) -> HashMap<&str, usize> {
     let texts = |name: &str| aggregates.column_by_name(name)?.as_string_opt::<i32>();
     let direct = aggregates
@@ -216,7 +218,7 @@ fn texts_of(array: &StringArray, row: usize) -> Option<&str> {
     array.is_valid(row).then(|| array.value(row))
 }
 
-/// The elements of a list as it was shipped: `25 23`, `[25, 23]` or `['i', 'o']`.
+/// The elements of a list in one of its shipped forms: `25 23`, `[25, 23]` or `['i', 'o']`.
 fn words(list: &str) -> Vec<&str> {
     let list = list.trim_matches(['[', ']']);
     if list.is_empty() {

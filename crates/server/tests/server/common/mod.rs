@@ -104,7 +104,7 @@ impl TestServer {
         connect(&self.config()).await.unwrap()
     }
 
-    /// Asks the server to stop; answers how long it took.
+    /// Asks the server to stop; returns how long it took.
     pub(crate) async fn stop(mut self) -> Duration {
         let start = Instant::now();
         self.stop.take().unwrap().send(()).unwrap();

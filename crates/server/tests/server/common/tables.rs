@@ -107,7 +107,7 @@ pub(crate) fn kinds() -> RecordBatch {
     RecordBatch::try_from_iter_with_nullable(columns).unwrap()
 }
 
-/// `grown`: the people beyond the first.
+/// The view `grown`: the people beyond the first.
 pub(crate) fn register_view(context: &SessionContext) -> Result<(), DataFusionError> {
     let schema = context
         .catalog("datafusion")

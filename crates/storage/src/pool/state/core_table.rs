@@ -1,6 +1,6 @@
-//! A table as the core knows it: which chunk of it is which part of which file.
+//! A table as the core knows it: which part of which file is each of its chunks?
 //!
-//! Not here: what is in memory of it (`resident.rs`), when it is dropped (`../versions.rs`).
+//! Not here: what of the table is in memory (`resident.rs`), when it is dropped (`../versions.rs`).
 //! T1: a file version's chunks are in a core table once, as a run of ids in file order.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -83,16 +83,16 @@ pub(crate) struct ExtentSource {
 #[derive(Debug)]
 pub(crate) struct CoreTable {
     pub(crate) columns: TableColumns,
-    /// Whether the core knows of it.
+    /// Whether the table is registered with the core.
     pub(crate) registered: bool,
     pub(crate) chunks: Vec<ChunkSource>,
     pub(crate) extents: Vec<ExtentSource>,
     extents_of: BTreeMap<(ChunkId, ColumnId), Vec<ExtentId>>,
     files: HashMap<Arc<FileKey>, Place>,
-    /// How many views there have been.
+    /// How many views of the table have been made.
     pub(crate) views: u64,
-    /// The version of each file that was added last: by store and path, with the number of its
-    /// chunks.
+    /// The version of each file that was added last, by store and path, with that version's number
+    /// of chunks.
     latest: BTreeMap<(String, Path), (FileVersion, usize)>,
     /// Chunks of versions that are not the latest.
     replaced_chunks: usize,
@@ -118,7 +118,7 @@ impl CoreTable {
         self.columns.id(name)
     }
 
-    /// Adds those of the files that are not there yet; gives what the core is to append.
+    /// Adds the files that are not in the table yet; returns what the core is to append.
     pub(crate) fn add(&mut self, files: Vec<(Arc<TableFile>, Vec<ChunkLayout>)>) -> TableLayout {
         let mut layout = TableLayout {
             columns: self.columns.count(),
@@ -171,8 +171,8 @@ impl CoreTable {
         layout
     }
 
-    /// Whether at least half of the table would be chunks of replaced files, once these files are
-    /// in it.
+    /// Whether at least half of the table would be chunks of replaced files once these files are
+    /// added.
     pub(crate) fn would_be_outdated(&self, files: &[Arc<TableFile>]) -> bool {
         let (mut all, mut replaced) = (self.chunks.len(), self.replaced_chunks);
         for file in files.iter().filter(|file| self.base(file).is_none()) {
@@ -185,7 +185,7 @@ impl CoreTable {
         replaced > 0 && 2 * replaced >= all
     }
 
-    /// The error for a chunk that needs `bytes` where there can never be more than `budget`.
+    /// The error for a chunk that needs `bytes` where `budget` is the most there can ever be.
     pub(crate) fn too_large(&self, chunk: ChunkId, bytes: u64, budget: u64) -> StorageError {
         StorageError::ChunkTooLarge {
             file: self.chunks[chunk.0 as usize].file.name().to_owned(),
@@ -212,14 +212,14 @@ impl CoreTable {
         Some(self.files.get(&**file.key())?.base)
     }
 
-    /// The same; a view asks for the file.
+    /// As [`Self::base`]; also notes that a view asks for the file.
     pub(crate) fn ask(&mut self, file: &TableFile) -> Option<u32> {
         let place = self.files.get_mut(&**file.key())?;
         place.asked = self.views;
         Some(place.base)
     }
 
-    /// Whether at least half of it is chunks of files that no view has asked for lately.
+    /// Whether at least half of the table is chunks of files that no view has asked for lately.
     pub(crate) fn is_mostly_unused(&self) -> bool {
         let lately = self.views.saturating_sub(UNUSED_AFTER);
         let unused = self.files.values().filter(|place| place.asked < lately);
@@ -228,21 +228,21 @@ impl CoreTable {
     }
 }
 
-/// So many views after it was asked for last, a file counts as unused where memory is short:
-/// queries over a part of a folder ask for different files, and their table should not be lost to
-/// that soon.
+/// A file counts as unused once so many views were made since a view last asked for it; this
+/// matters only where memory is short. Queries over a part of a folder ask for different files, and
+/// should not lose their table too soon.
 const UNUSED_AFTER: u64 = 8;
 
-/// Where a file's chunks are in a table.
+/// Where a file's chunks are in a core table.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     base: u32,
     chunks: usize,
-    /// The view that asked for it last.
+    /// The last view that asked for the file.
     asked: u64,
 }
 
-/// Where a file is, whatever its version.
+/// A file's store and path, whatever its version.
 fn place(file: &TableFile) -> (String, Path) {
     (file.store().to_owned(), file.version().location.clone())
 }

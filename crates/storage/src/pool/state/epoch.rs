@@ -1,8 +1,8 @@
-//! Does an event concern the core that is in use, or one that panicked?
+//! Does an event concern the core that is in use, or a core that panicked?
 //!
-//! Numbers only grow: what has a lower one than the first of the core in use belongs to one that
-//! panicked, and its owner's words are not passed on.
-//! Not here: how a new core is begun (`../restart.rs`).
+//! Numbers only grow: whatever has a lower number than the first of the core in use belongs to a
+//! core that panicked, and events about it are not passed on.
+//! Not here: how a new core begins (`../restart.rs`).
 
 use coscan_core::{Event, PageRequestId, ScanId, TableId};
 
@@ -14,12 +14,12 @@ pub(crate) struct Epoch {
     scan: ScanId,
     table: TableId,
     page: PageRequestId,
-    /// What the last panic was.
+    /// The error of the last panic.
     error: Option<StorageError>,
 }
 
 impl Epoch {
-    /// That of a core that was begun after this panic.
+    /// The epoch of a core that begins after this panic.
     pub(crate) fn begin(
         scan: ScanId,
         table: TableId,
@@ -35,7 +35,7 @@ impl Epoch {
         }
     }
 
-    /// Whether the event is about something that only a core of before knew.
+    /// Whether the event is about something that only an earlier core knew.
     pub(super) fn is_before(&self, event: &Event) -> bool {
         match event {
             Event::ChunkRequested { scan }
@@ -58,7 +58,7 @@ impl Epoch {
         }
     }
 
-    /// What became of a table, if a core of before knew it.
+    /// The panic's error, if an earlier core knew the table.
     pub(crate) fn error_of(&self, table: TableId) -> Option<&StorageError> {
         self.error.as_ref().filter(|_| table < self.table)
     }

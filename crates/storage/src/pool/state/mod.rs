@@ -1,9 +1,8 @@
-//! The pool's state under its one lock: the core, the frames it decided on, the consumers that
-//! wait.
+//! The pool's state under its one lock: the core, the frames it decided on, the waiting consumers.
 //!
-//! Every change goes through [`State::handle`]: an event into the core, its actions carried out
-//! here as far as they are changes of this state; reads to start and wakers to wake are handed
-//! back, to be acted on after the lock is gone.
+//! Every change goes through [`State::handle`]: it passes an event to the core and carries out
+//! those of the core's actions that change this state. Reads to start and wakers to wake are
+//! returned, to be acted on after the lock is released.
 //! S1: a frame exists exactly for what the core calls resident. S2: a lease holds its frames by
 //! reference, so a frame that the core evicts early (a scan that ended while its consumer still
 //! decodes) lives on until that consumer is done.
@@ -36,21 +35,21 @@ pub(crate) use epoch::Epoch;
 pub(crate) use page_requests::{PageRequests, PageSlot};
 pub(crate) use resident::{DecodedKey, Frame, Incomplete, TableState};
 
-/// What a consumer is told.
+/// The answer to a consumer that asked for a chunk.
 #[derive(Clone, Debug)]
 pub(crate) enum Answer {
     Chunk(Handed),
     Exhausted,
 }
 
-/// A chunk that a consumer may have.
+/// A chunk that a consumer may take.
 #[derive(Clone, Debug)]
 pub(crate) struct Handed {
     pub(crate) chunk: ChunkId,
     pub(crate) origin: LoadOrigin,
     /// False for a chunk without bytes: the core does not know of it.
     pub(crate) known: bool,
-    /// It was not taken for so long that its memory was taken back.
+    /// The chunk stayed untaken for so long that its memory was taken back.
     pub(crate) lapsed: bool,
     pub(crate) since: Instant,
 }
@@ -78,11 +77,11 @@ pub(crate) struct ScanState {
     pub(crate) claims: usize,
     pub(crate) wakers: Vec<Waker>,
     pub(crate) failure: Option<StorageError>,
-    /// What its largest chunk needs in memory; none if no chunk has bytes.
+    /// What the scan's largest chunk needs in memory; none if no chunk has bytes.
     pub(crate) largest: Option<LargestLoad>,
     pub(crate) metrics: ScanMetrics,
-    /// Of a scan of what is left of a lapsed chunk: whose chunk it is, and how often its consumer
-    /// came too late.
+    /// For a scan of what is left of a lapsed chunk: the scan that the chunk came from, and how
+    /// often the consumer came too late.
     pub(crate) again: Option<(ScanId, u32)>,
 }
 
@@ -115,14 +114,13 @@ pub struct ScanMetrics {
     pub loads: u64,
     /// Bytes of those loads.
     pub load_bytes: u64,
-    /// Chunks whose memory was taken back because the consumer did not come back for long.
+    /// Chunks whose memory was taken back because the consumer was silent for long.
     pub chunks_lapsed: u64,
-    /// Segments whose decode this scan shared with another or found done.
+    /// Segments whose decode this scan shared with another scan or found done.
     pub decode_shared: u64,
     /// Segments whose decode this scan began.
     pub decode_begun: u64,
-    /// Rows of which this scan had columns decoded by themselves, being the only one that wanted
-    /// them.
+    /// Rows that were picked from columns for this scan, because no other scan wanted the columns.
     pub rows_picked: u64,
     /// Time that consumers waited for a chunk, summed over consumers. Nanoseconds.
     pub waited_ns: u64,
@@ -133,7 +131,7 @@ pub struct ScanMetrics {
 pub struct LoadTrace {
     /// When it was decided, since the pool was made. Nanoseconds.
     pub time_ns: u64,
-    /// The table, as the core numbers them.
+    /// The table, as the core numbers tables.
     pub table: u32,
     /// The chunk.
     pub chunk: u32,
@@ -145,13 +143,13 @@ pub struct LoadTrace {
     pub rows: Range<u64>,
 }
 
-/// Pages that a scan by an index read by themselves, for traces.
+/// Pages that an index scan read by themselves, for traces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageTrace {
-    /// When they had been read, since the pool was made: many are asked for at once, and the device
-    /// takes one after the other. Nanoseconds.
+    /// When the read completed, since the pool was made: many pages are asked for at once, and the
+    /// device reads one after the other. Nanoseconds.
     pub time_ns: u64,
-    /// The table, as the core numbers them.
+    /// The table, as the core numbers tables.
     pub table: u32,
     /// The chunk that they are in.
     pub chunk: u32,
@@ -166,17 +164,17 @@ pub struct JobTrace {
     pub begun_ns: u64,
     /// When it ended, likewise.
     pub ended_ns: u64,
-    /// The table, as the core numbers them.
+    /// The table, as the core numbers tables.
     pub table: u32,
     /// The chunk.
     pub chunk: u32,
     /// The label of the scan that began it.
     pub label: Arc<str>,
-    /// The labels of the other scans that it served and that had not ended.
+    /// The labels of the other scans that it served, without those that had ended.
     pub served: Vec<Arc<str>>,
 }
 
-/// What was read when, and worked on for whom, of a pool that records it.
+/// What a pool that keeps a trace has read, and which chunk jobs it has run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Traces {
     pub(crate) jobs: Vec<JobTrace>,
@@ -191,13 +189,13 @@ pub(crate) enum Target {
     Extent(ExtentId),
 }
 
-/// A load under way: what it still owes the core. A failure may cancel targets of other loads
-/// (`../load.rs`).
+/// A load under way: the targets that the core still expects from it. A failure may cancel targets
+/// of other loads (`../load.rs`).
 pub(crate) struct Outstanding {
     pub(crate) table: TableId,
     pub(crate) chunk: ChunkId,
     pub(crate) targets: BTreeSet<Target>,
-    /// The scan that it was chosen for, and the device that it reads from.
+    /// The scan that the load was chosen for, and the device that it reads from.
     pub(crate) scan: ScanId,
     pub(crate) device: DeviceId,
 }
@@ -215,44 +213,44 @@ pub(crate) struct LoadJob {
     pub(crate) extents: Vec<ExtentId>,
 }
 
-/// What is left to do once the lock is gone.
+/// What is left to do after the lock is released.
 #[derive(Default)]
 pub(crate) struct Effects {
     pub(crate) loads: Vec<LoadJob>,
     pub(crate) wakers: Vec<Waker>,
-    /// Decoded arrays that are dropped after the lock, for dropping megabytes takes time.
+    /// Decoded arrays to drop after the lock is released: dropping megabytes takes time.
     pub(crate) dropped: Vec<Arc<DecodedSegment>>,
-    /// Tables that were dropped, likewise.
+    /// Dropped tables, likewise.
     pub(crate) dropped_tables: Vec<TableState>,
 }
 
-/// Everything behind the lock.
+/// Everything that the pool's lock protects.
 pub(crate) struct State {
     pub(crate) abm: Abm,
     pub(crate) origin: Instant,
     pub(crate) tables: BTreeMap<TableId, TableState>,
     pub(crate) by_key: BTreeMap<TableKey, TableId>,
     pub(crate) next_table: u32,
-    /// How often tables were asked for.
+    /// How often a table was asked for.
     pub(crate) uses: u64,
-    /// Tables that no query gets any more (`../versions.rs`); dropped when their last user has
-    /// gone.
+    /// Retired tables: no query gets a new view of them (`../versions.rs`). A retired table is
+    /// dropped when its last user has ended.
     pub(crate) retired: BTreeSet<TableId>,
     pub(crate) scans: BTreeMap<ScanId, ScanState>,
     pub(crate) next_scan: u64,
-    /// The largest of the running scans' largest loads.
+    /// The largest load that a running scan needs.
     pub(crate) largest_load_bytes: u64,
-    /// Bytes of frames that only stalled scans need, when they were counted.
+    /// Bytes of frames that only stalled scans need, as last counted.
     pub(crate) stalled: u64,
     pub(crate) stalled_counted_at: Instant,
     pub(crate) loads: BTreeMap<u64, Outstanding>,
     pub(crate) next_load: u64,
     /// Page requests that the core knows of.
     pub(crate) pages: PageRequests,
-    /// Chunks that were handed out to scans that failed before a consumer took them: to be given
-    /// back.
+    /// Chunks that were handed to scans that then failed before a consumer took them: the core is
+    /// to get them back.
     pub(crate) untaken: Vec<(ScanId, ChunkId)>,
-    /// Why the loads of a chunk failed last, for the `Fail` actions that follow.
+    /// Why the loads of a chunk failed, for the `Fail` actions that follow.
     pub(crate) load_error: Option<StorageError>,
     pub(crate) trace: Option<Traces>,
     /// The log of the core, if it is recorded.
@@ -261,7 +259,7 @@ pub(crate) struct State {
     pub(crate) sched_ns: u64,
     pub(crate) decisions: u64,
     pub(crate) shut_down: bool,
-    /// What belongs to this core, and not to one that panicked (`../restart.rs`).
+    /// Which events concern this core, and not one that panicked (`../restart.rs`).
     pub(crate) epoch: Epoch,
     pub(crate) degrees: Degrees,
 }
@@ -443,7 +441,7 @@ impl State {
             .collect()
     }
 
-    /// Chunks that were handed out and that no consumer has taken for so long lapse
+    /// Lets chunks lapse that were handed out and that no consumer has taken for `after`
     /// (`../place.rs`).
     pub(crate) fn lapse_untaken(&mut self, after: Duration, effects: &mut Effects) {
         let mut lapsed = Vec::new();
@@ -465,7 +463,7 @@ impl State {
         }
     }
 
-    /// The memory of a chunk that a consumer holds is taken back.
+    /// Takes back the memory of a chunk that a consumer holds.
     pub(crate) fn lapse(&mut self, scan: ScanId, chunk: ChunkId, effects: &mut Effects) {
         if !self.abm.holds(scan, chunk) {
             return;
@@ -476,9 +474,9 @@ impl State {
         Inner::log(self.handle(Event::ChunkLapsed { scan, chunk }, effects));
     }
 
-    /// The scan is over: its consumers are told why. What was handed out to it and not taken would
-    /// stay pinned as long as anybody holds the scan, and others might wait for that memory for
-    /// ever; the next event gives it back.
+    /// Fails the scan: its consumers get the error. Chunks that were handed to it and not taken
+    /// would stay pinned as long as anybody holds the scan, and other scans might wait for that
+    /// memory for ever; the next event gives them back.
     pub(crate) fn fail_scan(&mut self, id: ScanId, error: StorageError, effects: &mut Effects) {
         let Some(scan) = self.scans.get_mut(&id) else {
             return;
@@ -492,7 +490,7 @@ impl State {
         }
     }
 
-    /// No load owes this target any more; what came of it is dropped.
+    /// No load is to bring this target; what has arrived of it is dropped.
     pub(crate) fn forget(&mut self, id: TableId, chunk: Option<ChunkId>, target: Target) {
         for load in self.loads.values_mut().filter(|load| load.table == id) {
             if chunk.is_none_or(|chunk| load.chunk == chunk) {

@@ -1,6 +1,6 @@
 //! Where is each page request that the core knows of?
 //!
-//! Not here: who asks, and what is read (`../page_read.rs`).
+//! Not here: who sends requests, and what is read (`../page_read.rs`).
 
 use std::collections::BTreeMap;
 use std::task::Waker;
@@ -9,30 +9,30 @@ use coscan_core::PageRequestId;
 
 use crate::StorageError;
 
-/// Where an announced request is.
+/// The state of an announced request.
 pub(crate) enum PageSlot {
-    /// The core counts it; the driver reads.
+    /// The core counts it; the driver reads the pages itself.
     Queued,
-    /// A load brings it.
+    /// A load brings the page.
     Awaited(Option<Waker>),
-    /// Its chunk is in memory, pinned.
+    /// The page's chunk is in memory, pinned.
     Served,
     Failed(StorageError),
-    /// A load brings it, but nobody wants it any more.
+    /// A load brings the page, but the request was dropped.
     Abandoned,
 }
 
-/// All of them.
+/// All page requests that the core knows of.
 #[derive(Default)]
 pub(crate) struct PageRequests {
     pub(crate) slots: BTreeMap<PageRequestId, PageSlot>,
     pub(crate) next: u64,
-    /// Those that the core serves though nobody wants them any more: to be taken back.
+    /// Dropped requests that the core has served: they are to be taken back.
     pub(super) unwanted: Vec<PageRequestId>,
 }
 
 impl PageRequests {
-    /// The core serves a page from its chunk. Gives who waits for it.
+    /// The core serves a page from its chunk. Returns the waker of the request.
     pub(super) fn served(&mut self, id: PageRequestId) -> Option<Waker> {
         match self.slots.insert(id, PageSlot::Served) {
             Some(PageSlot::Awaited(waker)) => waker,
@@ -52,7 +52,7 @@ impl PageRequests {
         }
     }
 
-    /// The load that was to bring it failed. Gives who waits for it.
+    /// The load that was to bring the page failed. Returns the waker of the request.
     pub(super) fn failed(&mut self, id: PageRequestId, error: StorageError) -> Option<Waker> {
         match self.slots.insert(id, PageSlot::Failed(error)) {
             Some(PageSlot::Awaited(waker)) => waker,
@@ -64,7 +64,8 @@ impl PageRequests {
         }
     }
 
-    /// The core that knew them is gone: who waits is told why. Gives who waits.
+    /// The core that knew the requests is gone: waiting requests fail with `error`. Returns their
+    /// wakers.
     pub(crate) fn fail_all(&mut self, error: &StorageError) -> Vec<Waker> {
         let mut wakers = Vec::new();
         self.unwanted.clear();

@@ -1,6 +1,6 @@
-//! What is in memory of a table?
+//! What of a table is in memory?
 //!
-//! Not here: what comes and goes (the core decides), how it is read (`../load.rs`).
+//! Not here: what is loaded and evicted (the core decides), how it is read (`../load.rs`).
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -23,19 +23,19 @@ pub(crate) type DecodedKey = (ChunkId, ArrayKey, usize);
 /// One table: what the core knows of it and what is in memory.
 pub(crate) struct TableState {
     pub(crate) core: CoreTable,
-    /// When it was asked for last, in [`super::State::uses`].
+    /// When the table was last asked for, counted by [`super::State::uses`].
     pub(crate) used: u64,
-    /// What the core and the pool know of its chunks.
+    /// The memory of what the core and the pool know of its chunks.
     pub(crate) known: Charge,
     /// Held by every view of the table, and so by its scans.
     pub(crate) users: Arc<()>,
     pub(crate) frames: BTreeMap<(ChunkId, ColumnId), Frame>,
     pub(crate) extents: BTreeMap<ExtentId, Frame>,
     pub(crate) decoded: BTreeMap<ChunkId, Vec<(DecodedKey, Arc<DecodedSegment>)>>,
-    /// Of each chunk, the rows of batches that rows were picked from since it lost a frame last
-    /// (`pick.rs`).
+    /// For each chunk, the rows of batches that rows were picked from since the chunk last lost a
+    /// frame (`pick.rs`).
     pub(crate) picked: BTreeMap<ChunkId, usize>,
-    /// Segments whose own bytes are here, but whose shared extents are still in another chunk's
+    /// Segments whose own bytes have arrived, but whose shared extents are still in another chunk's
     /// load.
     pub(crate) incomplete: Vec<Incomplete>,
 }
@@ -62,22 +62,22 @@ impl TableState {
         }
     }
 
-    /// A segment's bytes go, and with them the arrays of its chunk, which are given back.
+    /// Evicts a segment's bytes, and with them the arrays of its chunk, which are returned.
     pub(super) fn evict(
         &mut self,
         chunk: ChunkId,
         column: ColumnId,
     ) -> impl Iterator<Item = Arc<DecodedSegment>> + use<> {
         self.frames.remove(&(chunk, column));
-        // A cache of arrays outlives neither its frame nor, for simplicity, any frame of its chunk.
+        // For simplicity the decoded arrays of a chunk go as soon as any frame of the chunk goes.
         self.picked.remove(&chunk);
         let gone = self.decoded.remove(&chunk).into_iter().flatten();
         gone.map(|(_, segment)| segment)
     }
 
     /// The parts of a segment's frames, own and shared, that overlap the wanted ranges, ascending;
-    /// `None` if a wanted byte is not in memory. A segment whose own bytes are gone may still have
-    /// pages here that it shares with a neighbour.
+    /// `None` if a wanted byte is not in memory. When a segment's own bytes are gone, pages that it
+    /// shares with a neighbour may still be here.
     pub(crate) fn buffers(
         &self,
         chunk: ChunkId,
