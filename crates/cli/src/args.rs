@@ -62,7 +62,9 @@ pub(crate) struct Settings {
 impl Settings {
     /// An engine with these settings.
     pub(crate) fn engine(&self) -> Result<Engine, Failure> {
-        Ok(Engine::new(self.config.clone())?)
+        let engine = Engine::new(self.config.clone())?;
+        engine.memory().own_process();
+        Ok(engine)
     }
 }
 

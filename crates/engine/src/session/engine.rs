@@ -1,7 +1,7 @@
 //! The engine: one per process. It owns memory, devices, buffers and tables; sessions only have
 //! settings.
 //!
-//! Plans hold what is below it, its resources (`resources.rs`), and outlive it.
+//! Plans hold the engine's resources (`resources.rs`), not the engine, and may outlive it.
 //! Not here: settings (`settings/`), scans (`read/`).
 
 use std::fmt;
@@ -28,7 +28,7 @@ pub struct Engine {
     inner: Arc<Inner>,
 }
 
-/// An engine as seen by its own system tables.
+/// A weak reference to an engine, for its own system tables.
 #[derive(Clone)]
 pub(crate) struct WeakEngine {
     inner: Weak<Inner>,
@@ -63,28 +63,28 @@ pub struct EngineMetrics {
     pub frame_bytes: u64,
     /// Chunk jobs that have begun.
     pub fragment_jobs: u64,
-    /// States of chunks that jobs gave to queries: at most as many for each job as queries wanted
-    /// its chunk.
+    /// States of chunks that jobs gave to queries: for each job, at most as many as there are
+    /// queries that wanted its chunk.
     pub fragment_states: u64,
     /// States of chunks that queries found remembered.
     pub fragment_states_remembered: u64,
     /// Chunks that jobs could not work on, which queries then worked on alone.
     pub fragment_chunks_given_back: u64,
-    /// Bytes that the states of chunks take that are kept.
+    /// Bytes of the states of chunks that are kept.
     pub state_cache_bytes: u64,
     /// Shared operators that a query has begun.
     pub operators_hosted: u64,
-    /// Shared operators of which a query took what another's run gave.
+    /// Shared operators whose output a query took from another query's run.
     pub operators_joined: u64,
-    /// Shared operators of which a query took what was kept of a run that had ended.
+    /// Shared operators whose output a query took from what was kept of a run that had ended.
     pub operators_late: u64,
-    /// Batches of shared operators that were taken by another query than the one that made them.
+    /// Batches of shared operators that were taken by a query other than the one that made them.
     pub operator_batches_shared: u64,
-    /// Those of them that went to disk.
+    /// Batches of shared operators that went to disk.
     pub operator_batches_to_disk: u64,
     /// Queries that had joined a shared operator and ran it by themselves after all.
     pub operator_reruns: u64,
-    /// Circles of queries that waited for each other, and were resolved.
+    /// Cycles of queries that waited for each other, and were resolved.
     pub operator_deadlocks: u64,
     /// Runs of shared operators that failed.
     pub operators_failed: u64,
@@ -107,8 +107,9 @@ impl Engine {
             ..config
         };
         let budget = MemoryBudget::new(limit);
+        budget.bound_process(limit::available_bytes());
         // Memory is asked back in the order in which its holders are made: states of chunks go
-        // before what operators retain, which is a part of the resources.
+        // before what operators retain, which the resources hold.
         let board = Board::new(StateCache::new(&budget));
         let resources = Resources::new(config, budget)?;
         let inner = Arc::new(Inner {
@@ -119,7 +120,7 @@ impl Engine {
         Ok(Self { inner })
     }
 
-    /// What plans hold of it.
+    /// The part of the engine that plans hold.
     pub(super) fn resources(&self) -> &Arc<Resources> {
         &self.inner.resources
     }
@@ -158,7 +159,8 @@ impl Engine {
         metrics.fragment_states_remembered = count(&board.totals.remembered);
         metrics.fragment_chunks_given_back = count(&board.totals.given_back);
         metrics.state_cache_bytes = board.cache.counts().bytes;
-        // States are counted with operators, before whom they go.
+        // The budget counts states and retained batches with operators, before which they are given
+        // up.
         let states = metrics.state_cache_bytes;
         for engine in resources.operators().micro_engines().values() {
             metrics.operators_retained_bytes += engine.retained_bytes;
@@ -199,8 +201,8 @@ impl Engine {
         pools.iter().flat_map(BufferPool::page_trace).collect()
     }
 
-    /// Closes the logs of [`EngineConfig::record`] and waits until they are written. What happens
-    /// after is not recorded. Blocks.
+    /// Closes the logs of [`EngineConfig::record`] and waits until they are written. Later events
+    /// are not recorded. Blocks.
     pub fn finish_recording(&self) {
         for pool in self.inner.resources.pools() {
             pool.finish_recording();

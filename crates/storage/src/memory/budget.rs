@@ -16,6 +16,8 @@
 //! while there is some, and are dropped to the byte before frames are evicted and before an
 //! operator is refused. Frames that only stalled scans need are evicted before idle arrays, because
 //! the consumers of these scans may never return.
+//! What is not counted is measured: if the process takes more than it may, part of the limit counts
+//! as taken (`process.rs`).
 //! Not here: the choice of victims (coscan-core), spilling (DataFusion), sensible limits (the
 //! engine).
 //! Bounds: the pools together keep at least `POOL_FLOOR` of the limit, and each pool at least the
@@ -26,6 +28,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::{Mutex, MutexGuard};
+
+use super::process::Excess;
 
 /// A pool's side of the budget.
 pub(crate) trait Lender: Send + Sync {
@@ -74,6 +78,8 @@ pub struct MemoryBudget {
     /// Counts the arrays that became idle.
     ticks: AtomicU64,
     metadata: AtomicU64,
+    /// What counts as taken because the process takes more than is counted.
+    excess: Excess,
     /// The pools' share at the last division, in steps.
     told: AtomicU64,
     /// Held during a division, so that the last budget a pool is told is the latest.
@@ -201,6 +207,30 @@ impl MemoryBudget {
         (self.limit() / METADATA_KEPT).max(METADATA_FREE)
     }
 
+    /// The process may take this many bytes of memory in all, counted or not: if it takes more,
+    /// less may be counted.
+    pub fn bound_process(&self, bytes: u64) {
+        self.excess.bound(bytes);
+    }
+
+    /// The process exists for queries alone: it is to take little beyond the limit, however much
+    /// memory there is.
+    pub fn own_process(&self) {
+        self.excess.own();
+    }
+
+    /// The bytes of the limit that count as taken because the process takes more memory than it
+    /// may.
+    #[must_use]
+    pub fn excess_bytes(&self) -> u64 {
+        self.excess.bytes()
+    }
+
+    /// Measures what the process takes. Pools are told with the next change.
+    pub(crate) fn measure_process(&self) {
+        self.excess.measure(self.limit());
+    }
+
     fn metadata_counted(&self) -> u64 {
         self.metadata_bytes().saturating_sub(METADATA_FREE)
     }
@@ -300,6 +330,7 @@ impl MemoryBudget {
     #[must_use]
     pub fn operators_max(&self) -> u64 {
         let others = self.page_bytes() + self.decoded_counted() + self.metadata_counted();
+        let others = others + self.excess_bytes();
         self.limit()
             .saturating_sub(others + self.floor(&self.pools()))
     }
@@ -393,7 +424,8 @@ impl MemoryBudget {
 
     fn held_beside_operators(&self, pools: &[Arc<dyn Lender>]) -> u64 {
         let frames: u64 = pools.iter().map(|pool| pool.held()).sum();
-        frames + self.page_bytes() + self.decoded_bytes() + self.metadata_counted()
+        let read = self.page_bytes() + self.decoded_bytes();
+        frames + read + self.metadata_counted() + self.excess_bytes()
     }
 
     /// Frees memory that others need: first frames that only stalled scans need, then idle arrays
@@ -480,7 +512,7 @@ impl MemoryBudget {
     /// The bytes that all pools together may hold.
     fn pool_share(&self, pools: &[Arc<dyn Lender>]) -> u64 {
         let read = self.page_bytes() + self.decoded_counted();
-        let taken = self.operator_bytes() + read + self.metadata_counted();
+        let taken = self.operator_bytes() + read + self.metadata_counted() + self.excess_bytes();
         // Others may take as much as a step before the pools are told.
         let left = self.limit().saturating_sub(taken + self.step());
         left.max(self.floor(pools))

@@ -1,9 +1,10 @@
-//! The memory budget of frames, pages, arrays and operators.
+//! The memory budget of frames, pages, arrays and operators, and what the process takes.
 //!
 //! Not here: frames and arrays, which the pool lends (`pool/lend.rs`); the size of a file's
 //! metadata (`pool/charge.rs`).
 
 mod budget;
+mod process;
 
 pub(crate) use budget::{ARRAYS_PART, ARRAYS_PART_MAX, Lender};
 pub use budget::{METADATA_FREE, MemoryBudget, Reclaim};

@@ -8,14 +8,7 @@
 //! Source: none of the papers; [RahmStohr94 §5] chooses the degree of parallelism by the same
 //! measures.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
-
-use coscan_core::DeviceId;
-use parking_lot::Mutex;
-
-use super::degree::Measured;
-use crate::device::MeterSnapshot;
+use super::utilisation::Utilisation;
 use crate::memory::{ARRAYS_PART, ARRAYS_PART_MAX, MemoryBudget};
 
 /// How much of the memory changes hands in a tick. Thousandths.
@@ -27,36 +20,14 @@ const DEVICE_IDLE: f64 = 0.5;
 /// One that is used more is to read less.
 const DEVICE_BUSY: f64 = 0.8;
 
-/// What was measured last.
-#[derive(Debug, Default)]
-pub(super) struct Balance(Mutex<Before>);
-
-#[derive(Debug, Default)]
-struct Before {
-    processor_time: Duration,
-    meters: BTreeMap<DeviceId, MeterSnapshot>,
-}
-
-impl Balance {
-    /// A tick later.
-    pub(super) fn weigh(&self, now: &Measured, memory: &MemoryBudget) {
-        let mut before = self.0.lock();
-        let used = now.processor_time.saturating_sub(before.processor_time);
-        before.processor_time = now.processor_time;
-        let (mut busiest, mut elapsed) = (0.0f64, Duration::ZERO);
-        for device in &now.devices {
-            if let Some(earlier) = before.meters.insert(device.id, device.meter) {
-                busiest = busiest.max(device.meter.utilisation_since(&earlier));
-                elapsed = elapsed.max(device.meter.elapsed.saturating_sub(earlier.elapsed));
-            }
-        }
-        drop(before);
-        let whole = elapsed.as_secs_f64() * f64::from(now.processors.max(1));
-        if whole > 0.0 {
-            let part = next_part(memory.arrays_part(), used.as_secs_f64() / whole, busiest);
-            memory.set_arrays_part(part);
-        }
-    }
+/// A tick later.
+pub(super) fn weigh(now: &Utilisation, memory: &MemoryBudget) {
+    let Some(processors) = now.processors else {
+        return;
+    };
+    let devices = now.devices.iter().map(|(_, used)| *used);
+    let busiest = devices.fold(0.0, f64::max);
+    memory.set_arrays_part(next_part(memory.arrays_part(), processors, busiest));
 }
 
 /// The part after a tick in which the processors, and the busiest device, were used so much.

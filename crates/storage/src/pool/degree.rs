@@ -13,12 +13,11 @@
 //! nobody.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use coscan_core::parallelism::{Parallelism, ParallelismConfig, ParallelismEvent, ScanAccess};
 use coscan_core::{DeviceId, ScanId};
 
-use crate::device::{DeviceSnapshot, MeterSnapshot};
+use super::utilisation::Utilisation;
 
 /// Scans with chunks on devices beyond read from all of theirs.
 const DEVICES_MAX: u16 = 256;
@@ -42,23 +41,12 @@ const PROCESSORS_PERMILLE: u32 = 950;
 pub(crate) struct Degrees {
     controller: Parallelism,
     scans: BTreeMap<ScanId, Known>,
-    /// The meters when they were read last, by device.
-    meters: BTreeMap<DeviceId, MeterSnapshot>,
-    processor_time: Duration,
 }
 
 struct Known {
     devices: u32,
     /// What the core was told last.
     told: Option<u32>,
-}
-
-/// What is measured beside the pool's lock.
-pub(crate) struct Measured {
-    pub(crate) devices: Vec<DeviceSnapshot>,
-    /// The processor time that the process has used.
-    pub(crate) processor_time: Duration,
-    pub(crate) processors: u32,
 }
 
 impl Degrees {
@@ -79,8 +67,6 @@ impl Degrees {
         Self {
             controller: Parallelism::new(config),
             scans: BTreeMap::new(),
-            meters: BTreeMap::new(),
-            processor_time: Duration::ZERO,
         }
     }
 
@@ -141,29 +127,16 @@ impl Degrees {
         }
     }
 
-    pub(crate) fn measure(&mut self, now: &Measured) {
+    pub(crate) fn measure(&mut self, now: &Utilisation) {
         let mut permille = vec![0; usize::from(DEVICES_MAX)];
-        let mut elapsed = Duration::ZERO;
-        for device in &now.devices {
-            let meter = device.meter;
-            if let Some(before) = self.meters.insert(device.id, meter)
-                && let Some(place) = permille.get_mut(usize::from(device.id.0))
-            {
-                *place = thousandths(meter.utilisation_since(&before));
-                elapsed = meter.elapsed.saturating_sub(before.elapsed);
+        for &(device, used) in &now.devices {
+            if let Some(place) = permille.get_mut(usize::from(device.0)) {
+                *place = thousandths(used);
             }
         }
-        let used = now.processor_time.saturating_sub(self.processor_time);
-        self.processor_time = now.processor_time;
-        let whole = elapsed.as_secs_f64() * f64::from(now.processors.max(1));
-        let processors = if whole > 0.0 {
-            used.as_secs_f64() / whole
-        } else {
-            0.0
-        };
         self.tell(ParallelismEvent::Measured {
             devices_permille: permille,
-            processors_permille: thousandths(processors),
+            processors_permille: thousandths(now.processors.unwrap_or(0.0)),
             page_requests: false,
         });
     }
@@ -201,20 +174,6 @@ impl Degrees {
     }
 }
 
-/// The processor time that this process has used, in the system's ticks of 10 ms.
-pub(crate) fn processor_time() -> Duration {
-    let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    Duration::from_millis(10 * ticks(&text))
-}
-
-/// User and system time in "pid (name) state ppid …", the 14th and 15th field; a name may have
-/// spaces.
-fn ticks(stat: &str) -> u64 {
-    let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-    let fields = after_name.split_ascii_whitespace().skip(11).take(2);
-    fields.filter_map(|field| field.parse::<u64>().ok()).sum()
-}
-
 fn thousandths(share: f64) -> u32 {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     let thousandths = (share * 1000.0).round() as u32; // A float cast saturates.
@@ -248,13 +207,5 @@ mod tests {
         let mut degrees = Degrees::new(3 * AHEAD_PART * AHEAD_BYTES);
         assert_eq!(degrees.register(ScanId(1), &devices(4)), Some(3));
         assert_eq!(degrees.register(ScanId(2), &devices(4)), Some(1));
-    }
-
-    #[test]
-    fn processor_time_is_read_behind_the_name() {
-        let stat = "7 (a) b) S 1 2 3 4 5 6 7 8 9 10 30 12 0 0";
-        assert_eq!(ticks(stat), 42);
-        assert_eq!(ticks(""), 0);
-        assert!(processor_time() < Duration::from_secs(1 << 30));
     }
 }

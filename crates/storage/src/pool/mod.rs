@@ -6,6 +6,7 @@
 //! | `load.rs`, `io_threads.rs` | how a load is read, and on which thread |
 //! | `degree.rs` | from how many devices a scan reads at a time |
 //! | `balance.rs` | whether memory is to spare the processors or the devices |
+//! | `utilisation.rs` | how busy devices and processors are |
 //! | `reserve.rs` | how pages that a query waits for get past loads |
 //! | `scan.rs`, `spec.rs` | a scan, and what it needs of the core |
 //! | `hand_out.rs` | how consumers get its chunks |
@@ -58,6 +59,7 @@ mod snapshot;
 mod spec;
 mod state;
 mod tables;
+mod utilisation;
 mod versions;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -88,15 +90,15 @@ pub use tables::{ChunkInfo, TableView};
 use crate::memory::Lender;
 use crate::panics::panicked;
 use crate::{Result, StorageError};
-use balance::Balance;
 use decode_pool::DecodePool;
-use degree::{Degrees, Measured};
+use degree::Degrees;
 use gate::Gate;
 use io_threads::IoThreads;
 use reserve::Reserve;
 use restart::OnPanic;
 use silent::Watched;
 use state::{Effects, Epoch, PageRequests, State, Traces};
+use utilisation::Meters;
 
 /// How often the core hears that time passed, which is how stalled scans are found.
 const TICK: Duration = Duration::from_millis(250);
@@ -113,7 +115,6 @@ pub struct PoolShared {
     gate: Arc<Gate>,
     watched: Arc<Watched>,
     reserve: Reserve,
-    balance: Balance,
     pools: AtomicUsize,
 }
 
@@ -135,7 +136,6 @@ impl PoolShared {
             gate,
             watched,
             reserve: Reserve::default(),
-            balance: Balance::default(),
             pools: AtomicUsize::new(0),
             files,
             memory,
@@ -292,6 +292,8 @@ impl std::fmt::Debug for BufferPool {
 
 /// Tells the core that time passes, for as long as the pool lives.
 async fn tick(pool: Weak<Inner>) {
+    let mut meters = Meters::default();
+    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     loop {
         let Some(inner) = pool.upgrade() else { return };
         let (lapse_after, watched) = (inner.config.lapse_after, Arc::clone(&inner.shared.watched));
@@ -303,19 +305,18 @@ async fn tick(pool: Weak<Inner>) {
             let state = inner.state.lock();
             (state.degrees.is_active(), !state.scans.is_empty())
         };
-        let measured = active.then(|| Measured {
-            devices: inner.shared.files.devices().snapshots(),
-            processor_time: degree::processor_time(),
-            processors: std::thread::available_parallelism()
-                .map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(u32::MAX)),
+        let used = active.then(|| {
+            let devices = inner.shared.files.devices().snapshots();
+            meters.look(&devices, utilisation::processor_time(), processors)
         });
-        if let Some(measured) = &measured {
-            inner.shared.balance.weigh(measured, &inner.shared.memory);
+        if let Some(used) = &used {
+            balance::weigh(used, &inner.shared.memory);
         }
+        inner.shared.memory.measure_process();
         inner.shared.memory.tell();
         inner.with_state(|state, effects| {
-            if let Some(measured) = measured.as_ref().filter(|_| deciding) {
-                state.measure_degrees(measured, effects);
+            if let Some(used) = used.as_ref().filter(|_| deciding) {
+                state.measure_degrees(used, effects);
             }
             state.lapse_untaken(lapse_after, effects);
             state.drop_retired(effects);

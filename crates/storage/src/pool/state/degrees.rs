@@ -6,7 +6,7 @@ use coscan_core::{DeviceId, Event, ScanId};
 
 use super::{Effects, State};
 use crate::pool::Inner;
-use crate::pool::degree::Measured;
+use crate::pool::utilisation::Utilisation;
 
 impl State {
     /// A load that was chosen for the scan has ended.
@@ -27,16 +27,16 @@ impl State {
         }
     }
 
-    /// Time has passed: the meters are read, and devices whose chunks others have loaded for a scan
-    /// are not its own any more.
-    pub(crate) fn measure_degrees(&mut self, measured: &Measured, effects: &mut Effects) {
+    /// Time has passed: the controller is told what was used meanwhile, and devices whose chunks
+    /// others have loaded for a scan are not its own any more.
+    pub(crate) fn measure_degrees(&mut self, used: &Utilisation, effects: &mut Effects) {
         for (scan, served) in self.degrees.served() {
             let missed = self.abm.misses(scan);
             for device in served.into_iter().filter(|device| !missed.contains(device)) {
                 self.degrees.end_chunk(scan, device, true);
             }
         }
-        self.degrees.measure(measured);
+        self.degrees.measure(used);
         self.change_degrees(effects);
     }
 
