@@ -1,9 +1,9 @@
 //! Which group does each row belong to?
 //!
 //! A group is a query set and the values of the grouping columns. Where these are short strings,
-//! integers, dates or booleans of which a chunk has few distinct values, each value gets a small
-//! code and the group is found by table; any other grouping is DataFusion's own ([`GroupValues`],
-//! by hash). Tables turn into hashes when values become many: groups keep their numbers.
+//! integers, dates or booleans with few distinct values in a chunk, each value gets a small code
+//! and a table of codes gives the group. Any other grouping is DataFusion's own ([`GroupValues`],
+//! by hash). A table is replaced by a hash when values become too many; groups keep their numbers.
 //! Bounds: a table has `CODES_MAX` codes a column and `CELLS_MAX` cells a set.
 //! G1: two rows are in one group iff they are in the same set and DataFusion would put them in one
 //! group.
@@ -28,13 +28,13 @@ use datafusion::physical_plan::aggregates::order::GroupOrdering;
 
 use crate::read::{Integers, each_width, widen};
 
-/// Codes are found by looking at the known values one by one, so they are few.
+/// A code is found by a linear search of the known values, so codes must be few.
 const CODES_MAX: usize = 32;
 /// Cells of a table: 16 KiB a set.
 const CELLS_MAX: usize = 4096;
-/// Longer strings do not fit the word that a value is compared by.
+/// Longer strings do not fit into the word by which values are compared.
 const BYTES_MAX: usize = 12;
-/// No group yet.
+/// A cell without a group.
 const EMPTY: u32 = u32::MAX;
 
 /// The groups of one class in one chunk job.
@@ -51,25 +51,25 @@ enum How {
 
 struct Table {
     columns: Vec<Codes>,
-    /// By set, `width` cells each, then by the columns' codes: the group.
+    /// The group of each cell: `width` cells a set, each addressed by the columns' codes.
     cells: Vec<u32>,
     /// One more than the largest cell so far.
     width: usize,
-    /// By group: its set and its cell.
+    /// The set and the cell of each group.
     groups: Vec<(u32, u32)>,
-    /// The codes of a batch; kept for its memory.
+    /// The cells of a batch's rows; kept to reuse its memory.
     scratch: Vec<u32>,
 }
 
 /// The distinct values of one grouping column.
 struct Codes {
-    /// A word that is equal for equal values only; `None` is NULL.
+    /// The word of each value: equal for equal values only. `None` is NULL.
     words: Vec<Option<u128>>,
     values: Vec<ScalarValue>,
     stride: u32,
 }
 
-/// The groups when all rows have been seen.
+/// The groups after all rows.
 pub(crate) struct Emitted {
     /// The query set of each group.
     pub(crate) sets: Vec<u32>,
@@ -106,8 +106,8 @@ impl Groups {
         self.count
     }
 
-    /// Writes the group of each row to `groups`. Keys may be references to a dictionary where the
-    /// grouping is by what they refer to.
+    /// Writes the group of each row to `groups`. Keys may be dictionary arrays: rows are then
+    /// grouped by the values that they refer to.
     ///
     /// # Errors
     /// What DataFusion's grouping fails with.
@@ -127,7 +127,8 @@ impl Groups {
                 let known = table.emit()?;
                 let mut columns: Vec<ArrayRef> = vec![Arc::new(UInt32Array::from(known.sets))];
                 columns.extend(known.keys);
-                // Groups are numbered as they are met, so they get the numbers that they have.
+                // The hash numbers groups in the order in which it meets them, so they keep their
+                // numbers.
                 if self.count > 0 {
                     hash.intern(&columns, groups)?;
                 }
@@ -190,7 +191,8 @@ impl Table {
         }
     }
 
-    /// As [`Groups::assign`]; false, and nothing written, if the values do not fit the table.
+    /// As [`Groups::assign`]; returns false, with `groups` unchanged, if the values do not fit the
+    /// table.
     fn assign(
         &mut self,
         sets: &[u32],
@@ -207,29 +209,46 @@ impl Table {
             .zip(keys)
             .zip(schema.fields().iter().skip(1))
             .all(|((codes, key), field)| codes.add(key, field.data_type(), &mut cells));
-        let most = |numbers: &[u32]| numbers.iter().max().map_or(0, |most| *most as usize + 1);
         let width = most(&cells);
         if fit && width <= CELLS_MAX {
             self.make_room(most(sets), width);
             groups.clear();
-            groups.reserve(sets.len());
-            let width = self.width;
-            groups.extend(sets.iter().zip(&cells).map(|(set, cell)| {
-                let known = &mut self.cells[*set as usize * width + *cell as usize];
-                if *known == EMPTY {
-                    #[allow(clippy::cast_possible_truncation)] // A job ends before.
-                    let group = self.groups.len() as u32;
-                    *known = group;
-                    self.groups.push((*set, *cell));
-                }
-                *known as usize
-            }));
+            groups.resize(sets.len(), 0);
+            if !self.look_up(sets, &cells, groups) {
+                self.number_new(sets, &cells);
+                self.look_up(sets, &cells, groups);
+            }
         }
         self.scratch = cells;
         fit && width <= CELLS_MAX
     }
 
-    /// Cells for so many sets, so many in each.
+    /// Writes the group of each row; false if a row's cell has none.
+    fn look_up(&self, sets: &[u32], cells: &[u32], groups: &mut [usize]) -> bool {
+        let (known, width) = (self.cells.as_slice(), self.width);
+        let mut all = true;
+        for ((group, set), cell) in groups.iter_mut().zip(sets).zip(cells) {
+            let number = known[*set as usize * width + *cell as usize];
+            all &= number != EMPTY;
+            *group = number as usize;
+        }
+        all
+    }
+
+    /// Gives a group to each cell of these rows that has none, in the order of the rows.
+    fn number_new(&mut self, sets: &[u32], cells: &[u32]) {
+        for (set, cell) in sets.iter().zip(cells) {
+            let known = &mut self.cells[*set as usize * self.width + *cell as usize];
+            if *known == EMPTY {
+                #[allow(clippy::cast_possible_truncation)] // A job ends before.
+                let group = self.groups.len() as u32;
+                *known = group;
+                self.groups.push((*set, *cell));
+            }
+        }
+    }
+
+    /// Makes room for `sets` sets of `width` cells each.
     fn make_room(&mut self, sets: usize, width: usize) {
         if width > self.width {
             self.width = width;
@@ -258,8 +277,7 @@ impl Table {
             let values = groups
                 .iter()
                 .map(|(_, cell)| column.values[code(*cell)].clone());
-            // Of no groups there is no value that says the type; the caller has no use for empty
-            // columns.
+            // Without groups no value tells the type, and the caller does not use empty columns.
             if groups.is_empty() {
                 continue;
             }
@@ -324,7 +342,7 @@ impl Codes {
         })
     }
 
-    /// Each value that is referred to gets its code once.
+    /// Adds the codes of a dictionary array: each value that is referred to gets its code once.
     fn add_references(&mut self, key: &ArrayRef, wanted: &DataType, cells: &mut [u32]) -> bool {
         let references = key.as_any_dictionary();
         let keys = Integers::of(references.keys());
@@ -343,7 +361,8 @@ impl Codes {
         each_width!(&keys, keys => self.add_keys(keys, nulls, &values, wanted, cells))
     }
 
-    /// The code of each of a few values, none of them NULL.
+    /// The code of each value; `None` if they are more than `CODES_MAX`, or one is NULL or gets no
+    /// code.
     fn codes_of(&mut self, values: &ArrayRef) -> Option<Vec<u32>> {
         if values.len() > CODES_MAX || values.null_count() > 0 {
             return None;
@@ -416,7 +435,7 @@ impl Codes {
         true
     }
 
-    /// What a value adds to its row's cell.
+    /// What a value adds to its row's cell; `None` if the table has no code for it.
     fn code(
         &mut self,
         word: Option<u128>,
@@ -438,6 +457,13 @@ impl Codes {
     }
 }
 
+/// One more than the largest of the numbers; 0 without any.
+fn most(numbers: &[u32]) -> usize {
+    // Not `max`: which of equal numbers it gives is defined, and so it takes one at a time.
+    let largest = numbers.iter().fold(0, |most, number| (*number).max(most));
+    largest as usize + usize::from(!numbers.is_empty())
+}
+
 /// Adds to each row's cell the code of the value that it refers to.
 fn add_codes<K: ArrowNativeType>(keys: &[K], codes: &[u32], cells: &mut [u32]) {
     for (cell, key) in cells.iter_mut().zip(keys) {
@@ -445,7 +471,7 @@ fn add_codes<K: ArrowNativeType>(keys: &[K], codes: &[u32], cells: &mut [u32]) {
     }
 }
 
-/// The word of a short string.
+/// The word of a short string; `None` for a longer one.
 fn word_at(strings: &ArrayRef, at: usize) -> Option<u128> {
     match strings.data_type() {
         DataType::Utf8View => {
@@ -497,13 +523,13 @@ mod tests {
 
     use super::*;
 
-    /// G1 for references: groups are those of what they refer to, in few rows and in many, of few
-    /// values and of more than a table has codes.
+    /// G1 for dictionary arrays: rows are grouped by the values that they refer to, with few rows
+    /// and many, with few values and with more than a table has codes.
     #[test]
     fn references_are_grouped_by_what_they_refer_to() {
         let sizes = [(3, 10), (200, 5), (200, 30), (500, 40), (30, 200)];
         for ((rows, count), nulls) in sizes.into_iter().flat_map(|s| [(s, true), (s, false)]) {
-            // Equal values under several keys, one that is NULL, and references that are.
+            // Several keys have equal values; some values and some references are NULL.
             let is_null = |n: usize, every: usize| nulls && n % every == 3;
             let text = |n: usize| (!is_null(n, 7)).then(|| format!("v{}", n % (count * 2 / 3)));
             let values = StringArray::from_iter((0..count).map(text));

@@ -1,9 +1,9 @@
 //! Which members does each row qualify for?
 //!
-//! The predicates of a class are the bits of a word. A row's word says which of them admit it; rows
-//! with equal words have the same *query set*. Sets are numbered as they are met, and the number is
-//! one more grouping column: a group is counted once for a set, however many members the set has.
-//! Set 0 is the empty one: rows that nobody wants.
+//! The predicates of a class are the bits of a word. A row's word tells which predicates admit the
+//! row; rows with equal words have the same *query set*. Sets are numbered, and the number is one
+//! more grouping column: a group is counted once for a set, however many members the set has. Set 0
+//! is the empty one: rows that nobody wants.
 //! Not here: evaluation of predicates (`program.rs`).
 //! Bounds: at most `PREDICATES_MAX` predicates and `SETS_MAX` sets in a class.
 //! Source: the query sets of `SharedDB` (Giannikis et al., PVLDB 5(6), 2012); ours live as long as
@@ -18,25 +18,24 @@ use rustc_hash::FxBuildHasher;
 /// The bits of a word.
 pub(crate) const PREDICATES_MAX: usize = 64;
 
-/// More sets than this and the groups of a chunk are no longer few.
+/// With more sets than this the groups of a chunk are not few.
 const SETS_MAX: usize = 1024;
 
-/// Words of so few bits are looked up in a table.
+/// Words of at most this many bits are looked up in a table.
 const TABLE_BITS: usize = 10;
-
-/// Not met yet.
-const UNKNOWN: u32 = u32::MAX;
 
 /// The number of the empty set.
 pub(crate) const NOBODY: u32 = 0;
 
 /// The query sets of one class in one chunk job.
 pub(crate) struct QuerySets {
-    /// Words by number.
+    /// The word of each set, by the set's number.
     words: Vec<u64>,
     numbers: HashMap<u64, u32, FxBuildHasher>,
-    /// The words of a batch; kept for its memory.
+    /// The words of a batch's rows; kept to reuse its memory.
     scratch: Vec<u64>,
+    /// The same where they have few bits.
+    short_scratch: Vec<u16>,
 }
 
 /// The rows of a batch that a predicate admits.
@@ -52,7 +51,7 @@ pub(crate) enum Admitted {
 pub(crate) struct TooManySets;
 
 impl Admitted {
-    /// What a mask without nulls admits.
+    /// The rows that a mask without nulls selects.
     pub(crate) fn of(mask: BooleanBuffer) -> Self {
         match mask.count_set_bits() {
             0 => Self::None,
@@ -71,7 +70,7 @@ impl Admitted {
         }
     }
 
-    /// The rows that one of them admits.
+    /// The rows that at least one of the two admits.
     pub(crate) fn or(&self, other: &Self) -> Self {
         match (self, other) {
             (Self::All, _) | (_, Self::All) => Self::All,
@@ -90,7 +89,7 @@ impl Admitted {
         }
     }
 
-    /// As a mask; `None` where it admits all.
+    /// As a mask; `None` if it admits all rows.
     pub(crate) fn mask(&self, rows: usize) -> Option<BooleanArray> {
         match self {
             Self::All => None,
@@ -106,10 +105,11 @@ impl QuerySets {
             words: vec![0],
             numbers: HashMap::from_iter([(0, NOBODY)]),
             scratch: Vec::new(),
+            short_scratch: Vec::new(),
         }
     }
 
-    /// How many sets were met, the empty one included.
+    /// How many sets have a number, the empty one included.
     pub(crate) fn len(&self) -> usize {
         self.words.len()
     }
@@ -119,8 +119,8 @@ impl QuerySets {
         self.words[set as usize] >> predicate & 1 == 1
     }
 
-    /// Writes the number of each row's set to `sets`. `predicates` say, by bit, which of the `rows`
-    /// rows they admit.
+    /// Writes the number of each row's set to `sets`. `predicates` tells, by bit, which of the
+    /// `rows` rows each predicate admits.
     ///
     /// # Errors
     /// If there are more than `SETS_MAX` sets.
@@ -145,35 +145,47 @@ impl QuerySets {
             sets.resize(rows, number);
             return Ok(());
         }
-        let mut words = std::mem::take(&mut self.scratch);
-        words.clear();
-        words.resize(rows, common);
-        for (bit, admitted) in predicates.iter().enumerate() {
-            if let Admitted::Some(mask) = admitted {
-                add_bit(&mut words, mask, bit);
-            }
-        }
-        sets.reserve(rows);
         if predicates.len() <= TABLE_BITS {
-            let mut table = vec![UNKNOWN; 1 << predicates.len()];
-            for word in &words {
-                #[allow(clippy::cast_possible_truncation)] // It has few bits.
-                let known = &mut table[*word as usize];
-                if *known == UNKNOWN {
-                    *known = self.number(*word)?;
-                }
-                sets.push(*known);
+            let mut words = std::mem::take(&mut self.short_scratch);
+            write_words(&mut words, predicates, rows);
+            let numbered = self.number_short(&words, predicates.len(), sets);
+            self.short_scratch = words;
+            return numbered;
+        }
+        let mut words = std::mem::take(&mut self.scratch);
+        write_words(&mut words, predicates, rows);
+        sets.reserve(rows);
+        let mut last = (common, self.number(common)?);
+        for word in &words {
+            if *word != last.0 {
+                last = (*word, self.number(*word)?);
             }
-        } else {
-            let mut last = (common, self.number(common)?);
-            for word in &words {
-                if *word != last.0 {
-                    last = (*word, self.number(*word)?);
-                }
-                sets.push(last.1);
-            }
+            sets.push(last.1);
         }
         self.scratch = words;
+        Ok(())
+    }
+
+    /// Writes the set of each row, whose words have so many bits.
+    fn number_short(
+        &mut self,
+        words: &[u16],
+        bits: usize,
+        sets: &mut Vec<u32>,
+    ) -> Result<(), TooManySets> {
+        let mut met = [false; 1 << TABLE_BITS];
+        for word in words {
+            met[usize::from(*word) % (1 << TABLE_BITS)] = true;
+        }
+        let mut numbers = [NOBODY; 1 << TABLE_BITS];
+        for word in (0..1 << bits).filter(|word| met[*word]) {
+            numbers[word] = self.number(word as u64)?;
+        }
+        sets.extend(
+            words
+                .iter()
+                .map(|word| numbers[usize::from(*word) % (1 << TABLE_BITS)]),
+        );
         Ok(())
     }
 
@@ -192,8 +204,41 @@ impl QuerySets {
     }
 }
 
+/// Writes each row's word.
+fn write_words<W: Word>(words: &mut Vec<W>, predicates: &[Admitted], rows: usize) {
+    words.clear();
+    words.resize(rows, W::bit(0, 0));
+    for (bit, admitted) in predicates.iter().enumerate() {
+        match admitted {
+            Admitted::All => words.iter_mut().for_each(|word| *word |= W::bit(1, bit)),
+            Admitted::Some(mask) => add_bit(words, mask, bit),
+            Admitted::None => {}
+        }
+    }
+}
+
+/// The bits of a row, one a predicate.
+trait Word: Copy + std::ops::BitOrAssign {
+    /// A word with `value`, 0 or 1, at `bit`.
+    fn bit(value: u64, bit: usize) -> Self;
+}
+
+impl Word for u64 {
+    fn bit(value: u64, bit: usize) -> Self {
+        value << bit
+    }
+}
+
+impl Word for u16 {
+    fn bit(value: u64, bit: usize) -> Self {
+        #[allow(clippy::cast_possible_truncation)] // At most TABLE_BITS bits.
+        let word = (value << bit) as Self;
+        word
+    }
+}
+
 /// Sets a bit of the words of the rows in `mask`.
-fn add_bit(words: &mut [u64], mask: &BooleanBuffer, bit: usize) {
+fn add_bit<W: Word>(words: &mut [W], mask: &BooleanBuffer, bit: usize) {
     let chunks = mask.bit_chunks();
     let whole = chunks
         .iter()
@@ -201,10 +246,10 @@ fn add_bit(words: &mut [u64], mask: &BooleanBuffer, bit: usize) {
     for (words, bits) in words.chunks_mut(64).zip(whole) {
         match bits {
             0 => {}
-            u64::MAX => words.iter_mut().for_each(|word| *word |= 1 << bit),
+            u64::MAX => words.iter_mut().for_each(|word| *word |= W::bit(1, bit)),
             bits => {
                 for (row, word) in words.iter_mut().enumerate() {
-                    *word |= (bits >> row & 1) << bit;
+                    *word |= W::bit(bits >> row & 1, bit);
                 }
             }
         }

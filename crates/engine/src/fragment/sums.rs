@@ -1,18 +1,22 @@
-//! Counts and sums of decimals, group by group.
+//! Counts and sums of decimals and floats, group by group.
 //!
-//! What most aggregates of a report are: `count`, `sum` and `avg` of decimals. Rows of a batch are
-//! counted once a batch for all of them; values that are known in 64 bits are summed in 64 bits, in
-//! four lanes, so that rows of one group do not wait for each other, and added to the wide sum once
-//! a batch. The states are those of DataFusion's own partial aggregates.
+//! Most aggregates of a report are `count`, `sum` and `avg` of decimals or doubles. The rows of
+//! each group are counted once a batch for all of them. Decimals that are known in 64 bits are
+//! summed in 64 bits, in four lanes, so that rows of one group do not wait for each other; the
+//! lanes are added to the wide sum once a batch. Floats have lanes too. The states equal those of
+//! DataFusion's own partial aggregates.
 //! Not here: other aggregates, and those with FILTER or DISTINCT: DataFusion's accumulators
 //! (`program.rs`).
-//! N2: sums are modulo 2^128, as DataFusion's are, so the order of rows does not matter.
+//! N2: sums are modulo 2^128, as DataFusion's are, so the order of rows does not matter. Sums of
+//! floats differ from DataFusion's by the rounding of another order of additions.
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Decimal128Array, Int64Array, UInt64Array};
+use arrow::array::{
+    Array, ArrayRef, AsArray, Decimal128Array, Float64Array, Int64Array, UInt64Array,
+};
 use arrow::buffer::{NullBuffer, ScalarBuffer};
-use arrow::datatypes::{DataType, Decimal128Type, FieldRef};
+use arrow::datatypes::{DataType, Decimal128Type, FieldRef, Float64Type};
 use datafusion::common::internal_datafusion_err;
 use datafusion::error::Result;
 use datafusion::functions_aggregate::average::avg_udaf;
@@ -23,7 +27,7 @@ use datafusion::physical_plan::udaf::AggregateFunctionExpr;
 use super::narrow::Narrow;
 use crate::read::each_width;
 
-/// Rows per group of the batch in hand, in four lanes.
+/// Rows per group of the current batch, in four lanes.
 #[derive(Default)]
 pub(crate) struct Histogram {
     lanes: Vec<[u32; LANES]>,
@@ -31,11 +35,11 @@ pub(crate) struct Histogram {
     valid: bool,
 }
 
-/// As many sums a group as additions that a core has under way.
+/// Sums per group: as many as additions that a core has in flight.
 const LANES: usize = 4;
 
 impl Histogram {
-    /// The batch is over.
+    /// Ends the batch: the next call of `counts` counts a new one.
     pub(crate) fn clear(&mut self) {
         self.valid = false;
     }
@@ -60,7 +64,7 @@ impl Histogram {
 /// Which of DataFusion's aggregates a [`Sums`] stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Of rows, or of values that are not null.
+    /// The number of rows, or of values that are not null.
     Count,
     Sum,
     Average,
@@ -70,13 +74,16 @@ pub(crate) enum Kind {
 pub(crate) struct Sums {
     kind: Kind,
     fields: Vec<FieldRef>,
+    /// Of decimals; empty for floats.
     sums: Vec<i128>,
+    /// Of floats, in lanes; empty for decimals.
+    floats: Vec<[f64; LANES]>,
     counts: Vec<u64>,
     lanes: Vec<[i64; LANES]>,
 }
 
 impl Sums {
-    /// What stands for the aggregate; `None` if DataFusion's accumulator has to do it.
+    /// The states of an aggregate; `None` if it needs DataFusion's accumulator.
     ///
     /// # Errors
     /// If the function cannot say what its states are.
@@ -91,10 +98,15 @@ impl Sums {
         let types: Vec<&DataType> = fields.iter().map(|field| field.data_type()).collect();
         let udaf = function.fun();
         let decimal = matches!(arg, Some(DataType::Decimal128(..)));
+        let double = matches!(arg, Some(DataType::Float64));
         let kind = match types.as_slice() {
             [DataType::Int64] if *udaf == *count_udaf() => Kind::Count,
             [DataType::Decimal128(..)] if decimal && *udaf == *sum_udaf() => Kind::Sum,
+            [DataType::Float64] if double && *udaf == *sum_udaf() => Kind::Sum,
             [DataType::UInt64, DataType::Decimal128(..)] if decimal && *udaf == *avg_udaf() => {
+                Kind::Average
+            }
+            [DataType::UInt64, DataType::Float64] if double && *udaf == *avg_udaf() => {
                 Kind::Average
             }
             _ => return Ok(None),
@@ -103,20 +115,30 @@ impl Sums {
             kind,
             fields,
             sums: Vec::new(),
+            floats: Vec::new(),
             counts: Vec::new(),
             lanes: Vec::new(),
         }))
     }
 
-    /// Which aggregate it is.
+    /// Which aggregate this is.
     pub(crate) fn kind(&self) -> Kind {
         self.kind
     }
 
+    fn adds_floats(&self) -> bool {
+        let sum = self.fields.last();
+        sum.is_some_and(|field| *field.data_type() == DataType::Float64)
+    }
+
     fn grow(&mut self, groups: usize) {
         self.counts.resize(groups, 0);
-        if self.kind != Kind::Count {
-            self.sums.resize(groups, 0);
+        match self.kind {
+            Kind::Count => {}
+            Kind::Sum | Kind::Average if self.adds_floats() => {
+                self.floats.resize(groups, [0.0; LANES]);
+            }
+            Kind::Sum | Kind::Average => self.sums.resize(groups, 0),
         }
     }
 
@@ -162,7 +184,7 @@ impl Sums {
         each_width!(&values.values, values => self.sum(values, nulls, group_of, groups, safe));
     }
 
-    /// `safe`: no sum of a batch leaves 64 bits.
+    /// `safe`: no sum of a batch overflows 64 bits.
     fn sum<T: Copy + Into<i64>>(
         &mut self,
         values: &[T],
@@ -198,10 +220,10 @@ impl Sums {
         }
     }
 
-    /// Adds values of 128 bits.
+    /// Adds decimals of 128 bits, or floats.
     ///
     /// # Errors
-    /// If they are not decimals: a bug.
+    /// If they are neither: a bug.
     pub(crate) fn add_wide(
         &mut self,
         values: &ArrayRef,
@@ -209,9 +231,15 @@ impl Sums {
         groups: usize,
         histogram: &mut Histogram,
     ) -> Result<()> {
+        let other = || internal_datafusion_err!("a sum of {}", values.data_type());
+        if self.adds_floats() {
+            let floats = values.as_primitive_opt::<Float64Type>().ok_or_else(other)?;
+            self.add_floats(floats, group_of, groups, histogram);
+            return Ok(());
+        }
         let values: &Decimal128Array = values
             .as_primitive_opt::<Decimal128Type>()
-            .ok_or_else(|| internal_datafusion_err!("a sum of {}", values.data_type()))?;
+            .ok_or_else(other)?;
         self.count(values.nulls(), group_of, groups, histogram);
         match values.nulls().filter(|nulls| nulls.null_count() > 0) {
             None => {
@@ -230,16 +258,39 @@ impl Sums {
         Ok(())
     }
 
-    /// Adds up to what `other` adds up to.
+    fn add_floats(
+        &mut self,
+        values: &Float64Array,
+        group_of: &[usize],
+        groups: usize,
+        histogram: &mut Histogram,
+    ) {
+        self.count(values.nulls(), group_of, groups, histogram);
+        match values.nulls().filter(|nulls| nulls.null_count() > 0) {
+            None => {
+                for (row, (group, value)) in group_of.iter().zip(values.values()).enumerate() {
+                    self.floats[*group][row % LANES] += value;
+                }
+            }
+            Some(nulls) => {
+                for row in nulls.valid_indices() {
+                    self.floats[group_of[row]][row % LANES] += values.value(row);
+                }
+            }
+        }
+    }
+
+    /// Copies the sums and counts of `other`.
     pub(crate) fn take_over(&mut self, other: &Self) {
         self.sums.clone_from(&other.sums);
+        self.floats.clone_from(&other.floats);
         self.counts.clone_from(&other.counts);
     }
 
     /// Takes out the states of `groups` groups.
     ///
     /// # Errors
-    /// If a state's type is not what it was said to be: a bug.
+    /// If a state's type is not the declared one: a bug.
     pub(crate) fn state(&mut self, groups: usize) -> Result<Vec<ArrayRef>> {
         self.grow(groups);
         let counts = std::mem::take(&mut self.counts);
@@ -249,13 +300,19 @@ impl Sums {
         }
         let seen: NullBuffer = counts.iter().map(|count| *count > 0).collect();
         let seen = (seen.null_count() > 0).then_some(seen);
-        let sums = ScalarBuffer::from(std::mem::take(&mut self.sums));
-        let sums = Decimal128Array::new(sums, seen.clone());
-        let last = self.fields.last().map(|field| field.data_type());
-        let Some(DataType::Decimal128(precision, scale)) = last else {
-            return Err(internal_datafusion_err!("the state of a sum is {last:?}"));
+        let sums: ArrayRef = match self.fields.last().map(|field| field.data_type()) {
+            Some(DataType::Decimal128(precision, scale)) => {
+                let sums = ScalarBuffer::from(std::mem::take(&mut self.sums));
+                let sums = Decimal128Array::new(sums, seen.clone());
+                Arc::new(sums.with_precision_and_scale(*precision, *scale)?)
+            }
+            Some(DataType::Float64) => {
+                let lanes = std::mem::take(&mut self.floats);
+                let sums = lanes.iter().map(|lanes| lanes.iter().sum()).collect();
+                Arc::new(Float64Array::new(sums, seen.clone()))
+            }
+            other => return Err(internal_datafusion_err!("the state of a sum is {other:?}")),
         };
-        let sums: ArrayRef = Arc::new(sums.with_precision_and_scale(*precision, *scale)?);
         Ok(match self.kind {
             Kind::Average => {
                 let counts = UInt64Array::new(ScalarBuffer::from(counts), seen);
@@ -295,6 +352,41 @@ mod tests {
         proptest::sample::select(vec![EDGE, -EDGE, EDGE - 1, 0])
     }
 
+    proptest! {
+        /// Sums of whole numbers of this size are exact in any order.
+        #[test]
+        fn states_of_floats_are_those_of_datafusion(
+            batches in proptest::collection::vec(
+                proptest::collection::vec(proptest::option::weighted(0.9, -1_000_000i32..1_000_000), 1..200),
+                1..4,
+            ),
+            groups in 1usize..6,
+        ) {
+            let groups = batches.iter().map(Vec::len).fold(groups, usize::min);
+            let schema = Arc::new(Schema::new(vec![Field::new("v", DataType::Float64, true)]));
+            for udaf in [sum_udaf(), avg_udaf()] {
+                let function = function(udaf, &schema);
+                let mut ours = Sums::of(&function, Some(&DataType::Float64)).unwrap().unwrap();
+                let mut theirs = function.create_groups_accumulator().unwrap();
+                let mut histogram = Histogram::default();
+                for batch in &batches {
+                    let values: Float64Array = batch.iter().map(|v| v.map(f64::from)).collect();
+                    let values: ArrayRef = Arc::new(values);
+                    let group_of: Vec<usize> = (0..batch.len()).map(|row| row * 7 % groups).collect();
+                    theirs.update_batch(&[Arc::clone(&values)], &group_of, None, groups).unwrap();
+                    histogram.clear();
+                    ours.add_wide(&values, &group_of, groups, &mut histogram).unwrap();
+                }
+                let ours = ours.state(groups).unwrap();
+                let theirs = theirs.state(EmitTo::All).unwrap();
+                prop_assert_eq!(ours.len(), theirs.len());
+                for (ours, theirs) in ours.iter().zip(&theirs) {
+                    prop_assert_eq!(ours, theirs);
+                }
+            }
+        }
+    }
+
     fn function(udaf: Arc<AggregateUDF>, schema: &Arc<Schema>) -> AggregateFunctionExpr {
         let arg = col("v", schema).unwrap();
         let builder = AggregateExprBuilder::new(udaf, vec![arg]);
@@ -313,8 +405,8 @@ mod tests {
             narrow in any::<bool>(),
             shrink in any::<bool>(),
         ) {
-            // Every group has rows in every batch: DataFusion takes one without rows for one with a
-            // sum of 0.
+            // Every group has rows in every batch: DataFusion takes a group without rows for a
+            // group with a sum of 0.
             let groups = batches.iter().map(Vec::len).fold(groups, usize::min);
             let data_type = DataType::Decimal128(18, 2);
             let schema = Arc::new(Schema::new(vec![Field::new("v", data_type.clone(), true)]));

@@ -1,11 +1,12 @@
-//! Whole numbers as they are kept: in one, two, four or eight bytes.
+//! How are whole numbers kept in one, two, four or eight bytes compared and widened?
 //!
 //! Integers, dates and the digits of decimals of a batch take as few bytes as its values need
-//! (`coscan_storage::narrowest`). Here they are compared in that width, and widened to what a plan
-//! wants. What they mean is the caller's: two decimals are compared by their digits only if their
-//! scales are the same.
-//! Not here: arithmetic (`fragment/narrow.rs`), which column is kept so (`compact.rs`).
-//! I1: results are those of the same values in 64 bits; what is under a NULL is anything.
+//! (`coscan_storage::narrowest`). This file compares them in that width, and widens them to the
+//! type that a plan wants. The caller knows what the numbers mean: it may compare two decimals by
+//! their digits only if their scales are equal.
+//! Not here: arithmetic (`fragment/narrow.rs`), which columns are kept this way (`compact.rs`).
+//! I1: every result equals that of the same values in 64 bits; the number under a NULL is
+//! arbitrary.
 
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{BinaryExpr, Column, Literal};
 
-/// The values of an array, in its width.
+/// The values of an array, in the width in which it keeps them.
 #[derive(Clone, Debug)]
 pub(crate) enum Integers {
     One(ScalarBuffer<i8>),
@@ -29,7 +30,7 @@ pub(crate) enum Integers {
     Eight(ScalarBuffer<i64>),
 }
 
-/// The same of the values in each width.
+/// Evaluates the same expression over the values, whatever their width.
 macro_rules! each_width {
     ($integers:expr, $values:ident => $result:expr) => {
         match $integers {
@@ -43,8 +44,8 @@ macro_rules! each_width {
 pub(crate) use each_width;
 
 impl Integers {
-    /// Of an array of integers, dates or decimals (their digits) of at most 64 bits; `None` of any
-    /// other.
+    /// The values of an array of integers, dates or decimals (their digits) of at most 64 bits;
+    /// `None` for any other array.
     pub(crate) fn of(array: &dyn Array) -> Option<Self> {
         Some(match array.data_type() {
             DataType::Int8 => Self::One(array.as_primitive::<Int8Type>().values().clone()),
@@ -62,13 +63,13 @@ impl Integers {
         })
     }
 
-    /// The least and the greatest; zeros of none.
+    /// The least and the greatest value; zeros if there are none.
     pub(crate) fn bounds(&self) -> (i64, i64) {
         each_width!(self, values => bounds(values))
     }
 
-    /// As an array of this type, with these nulls; `None` if it is none that a plan wants of such
-    /// values.
+    /// The values as an array of the type `wanted`, with these nulls; `None` if plans do not use
+    /// that type for whole numbers, or if it is narrower than the values.
     pub(crate) fn widen(&self, nulls: Option<&NullBuffer>, wanted: &DataType) -> Option<ArrayRef> {
         Some(match wanted {
             DataType::Int16 => Arc::new(self.array::<Int16Type>(nulls)?),
@@ -83,7 +84,7 @@ impl Integers {
         })
     }
 
-    /// `None` if the type is narrower than the values.
+    /// The values as an array of the type `T`; `None` if `T` is narrower than the values.
     fn array<T>(&self, nulls: Option<&NullBuffer>) -> Option<PrimitiveArray<T>>
     where
         T: ArrowPrimitiveType<Native: Wide>,
@@ -97,12 +98,12 @@ impl Integers {
         Some(PrimitiveArray::new(values, nulls.cloned()))
     }
 
-    /// What each value is to a constant; `None` if the operator does not compare.
+    /// Whether `value op constant` is true, per value; `None` if the operator does not compare.
     pub(crate) fn compare(&self, op: Operator, constant: i64) -> Option<BooleanBuffer> {
         each_width!(self, values => compare(values, op, constant))
     }
 
-    /// What each value is to the other one of its row.
+    /// Whether `value op other` is true, row by row; `None` if the operator does not compare.
     pub(crate) fn compare_with(&self, op: Operator, other: &Self) -> Option<BooleanBuffer> {
         match (self, other) {
             (Self::One(left), Self::One(right)) => compare_pairs(left, op, right),
@@ -120,7 +121,7 @@ impl Integers {
     }
 }
 
-/// What may be made of narrower values.
+/// A type of values, and which widths convert to it without loss; the others give `None`.
 trait Wide: ArrowNativeType {
     fn of_8(values: &[i8]) -> Option<ScalarBuffer<Self>>;
     fn of_16(values: &[i16]) -> Option<ScalarBuffer<Self>>;
@@ -147,8 +148,12 @@ wide! { i64: of_8 i8, of_16 i16, of_32 i32, of_64 i64; }
 wide! { i128: of_8 i8, of_16 i16, of_32 i32, of_64 i64; }
 
 fn bounds<T: Copy + Ord + Default + Into<i64>>(values: &[T]) -> (i64, i64) {
-    let least = values.iter().copied().min().unwrap_or_default();
-    let greatest = values.iter().copied().max().unwrap_or_default();
+    let first = values.first().copied().unwrap_or_default();
+    let (least, greatest) = values
+        .iter()
+        .fold((first, first), |(least, greatest), value| {
+            (least.min(*value), greatest.max(*value))
+        });
     (least.into(), greatest.into())
 }
 
@@ -199,7 +204,8 @@ fn compare_pairs<T: Copy + Ord>(left: &[T], op: Operator, right: &[T]) -> Option
     Some(test)
 }
 
-/// Rows that are tested at once: flags of bytes, which the compiler makes vector comparisons of.
+/// Rows tested per step. Each row's flag takes a byte, so that the compiler uses vector
+/// comparisons.
 const STEP: usize = 64;
 
 /// Which of the values pass.
@@ -215,7 +221,7 @@ pub(crate) fn tested<T: Copy>(values: &[T], test: impl Fn(T) -> bool) -> Boolean
     BooleanBuffer::new(bits.into(), 0, values.len())
 }
 
-/// As [`tested`], for pairs.
+/// Like [`tested`], for pairs of values.
 fn pairs<T: Copy>(left: &[T], right: &[T], test: impl Fn(T, T) -> bool) -> BooleanBuffer {
     let rows = left.len().min(right.len());
     let mut bits = Vec::with_capacity(rows.div_ceil(8));
@@ -230,10 +236,10 @@ fn pairs<T: Copy>(left: &[T], right: &[T], test: impl Fn(T, T) -> bool) -> Boole
     BooleanBuffer::new(bits.into(), 0, rows)
 }
 
-/// A bit for each flag of 0 or 1, eight to a byte.
+/// Appends a bit for each flag (0 or 1), eight to a byte.
 fn pack(flags: &[u8], bits: &mut Vec<u8>) {
     let (eights, rest) = flags.as_chunks::<8>();
-    // Bit 8 i of the flags comes to bit 56 + i; nothing else gets there.
+    // The product has bit 8 i of the flags at bit 56 + i; no other bit gets into the top byte.
     bits.extend(eights.iter().map(|eight| {
         let [.., bits] = u64::from_le_bytes(*eight)
             .wrapping_mul(0x0102_0408_1020_4080)
@@ -253,13 +259,14 @@ pub(crate) struct Comparison {
 }
 
 enum Side {
-    /// Its position.
+    /// The column's position.
     Column(usize),
     Constant(i64),
 }
 
 impl Comparison {
-    /// What the expression over columns of this schema compares; `None` if it is something else.
+    /// The comparison that an expression over columns of this schema makes; `None` if the
+    /// expression is not a comparison of whole numbers.
     pub(crate) fn of(expr: &dyn PhysicalExpr, schema: &Schema) -> Option<Self> {
         let binary = expr.downcast_ref::<BinaryExpr>()?;
         let types = [binary.left(), binary.right()].map(|side| side.data_type(schema).ok());
@@ -285,7 +292,8 @@ impl Comparison {
         compares(op).then_some(Self { op, sides })
     }
 
-    /// The rows for which it is true: NULL is not. `None` if a column is not kept as whole numbers.
+    /// The rows for which the comparison is true, NULL as false. `None` if a column is not kept as
+    /// whole numbers.
     pub(crate) fn mask(&self, columns: &[ArrayRef]) -> Option<BooleanArray> {
         let [Side::Column(left), right] = &self.sides else {
             return None;
@@ -345,7 +353,7 @@ fn side(expr: &std::sync::Arc<dyn PhysicalExpr>) -> Option<Side> {
     whole_of(expr.downcast_ref::<Literal>()?.value()).map(Side::Constant)
 }
 
-/// A constant's number, or its digits.
+/// The number of a constant, or the digits of a decimal; `None` if there is none in 64 bits.
 pub(crate) fn whole_of(value: &ScalarValue) -> Option<i64> {
     match value {
         ScalarValue::Int16(value) => value.map(i64::from),
@@ -398,7 +406,7 @@ mod tests {
             })
     }
 
-    /// Numbers that fit so many bits, some of them NULL.
+    /// Values of one width (8, 16, 32 or 64 bits), with one in ten from another; some are NULL.
     fn column() -> impl Strategy<Value = Vec<Option<i64>>> {
         let width = proptest::sample::select(vec![8u32, 16, 32, 64]);
         let one = (number(), width).prop_map(|(value, bits)| value << (64 - bits) >> (64 - bits));
