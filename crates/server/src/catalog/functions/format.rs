@@ -1,9 +1,11 @@
 //! `format()`: text with places for values, `%[position$][-][width]type` each. Types are `s` (a
 //! value), `I` (an identifier), `L` (a literal); `%%` is a percent sign.
 //!
-//! G1 (`growing.rs`) holds without a look at the memory: a value is as long as what was given, at
-//! most twice that in quotes, and [`PADDING_MAX`].
+//! G1 (`growing.rs`) holds without a check of the memory: a place writes its value as it is, or at
+//! most twice as long in quotes, pads it within [`PADDING_MAX`], and repeats values within
+//! [`REPEATED_MAX`].
 
+use std::collections::HashSet;
 use std::iter::Peekable;
 use std::str::Chars;
 
@@ -19,8 +21,11 @@ use super::function::{Function, Give, Optional, quoted, text};
 use super::quote_literal;
 use crate::encode::cell_writer;
 
-/// Blanks that the places of one text may ask for, together.
+/// The most blanks that all places of one text pad with together.
 const PADDING_MAX: usize = 1 << 10;
+
+/// The most bytes that all places of one text write of values that a place before has written.
+const REPEATED_MAX: usize = 4 << 10;
 
 pub(super) fn functions() -> Vec<Function> {
     let format = Function::new("format", &[Text, Any], Give::Text, |row| {
@@ -41,7 +46,7 @@ pub(super) fn functions() -> Vec<Function> {
 
 /// A place for a value.
 struct Place {
-    /// Which argument, from 1; the next one if it does not say.
+    /// The number of the argument, from 1; `None` for the next one.
     position: Option<usize>,
     to_the_left: bool,
     width: Width,
@@ -51,13 +56,14 @@ struct Place {
 enum Width {
     None,
     Given(usize),
-    /// Another argument says.
+    /// An argument gives the width: the one of this number, or the next one.
     Argument(Option<usize>),
 }
 
 fn formatted(template: &str, value: impl Fn(usize) -> Result<ScalarValue>) -> Result<String> {
     let mut out = String::with_capacity(template.len());
-    let (mut next, mut padding) = (1, 0);
+    let (mut next, mut padding, mut repeated) = (1, 0, 0);
+    let mut seen = HashSet::new();
     let mut rest = template.chars().peekable();
     while let Some(character) = rest.next() {
         if character != '%' || rest.next_if_eq(&'%').is_some() {
@@ -84,6 +90,13 @@ fn formatted(template: &str, value: impl Fn(usize) -> Result<ScalarValue>) -> Re
         let at = place.position.unwrap_or(next);
         next = at + 1;
         let shown = written(place.kind, shown(&value(at)?)?)?;
+        if !seen.insert(at) {
+            repeated += shown.len();
+            if repeated > REPEATED_MAX {
+                let message = format!("format() repeats at most {REPEATED_MAX} bytes");
+                return Err(wrong(&message));
+            }
+        }
         let blanks = width.saturating_sub(shown.chars().count());
         padding += blanks.min(PADDING_MAX + 1);
         if padding > PADDING_MAX {
@@ -101,7 +114,7 @@ fn formatted(template: &str, value: impl Fn(usize) -> Result<ScalarValue>) -> Re
     Ok(out)
 }
 
-/// What stands behind a percent sign.
+/// Reads a place, from behind its percent sign.
 fn place(rest: &mut Peekable<Chars<'_>>) -> Result<Place> {
     let mut place = Place {
         position: None,
@@ -167,7 +180,7 @@ fn shown(value: &ScalarValue) -> Result<Option<String>> {
     Ok(Some(text))
 }
 
-/// A value as the type of its place says.
+/// Formats a value by the type letter of its place.
 fn written(kind: char, value: Option<String>) -> Result<String> {
     match (kind, value) {
         ('s', value) => Ok(value.unwrap_or_default()),
@@ -200,6 +213,17 @@ fn wrong(message: &str) -> DataFusionError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_value_is_repeated_a_little_and_not_without_bound() {
+        let long = "x".repeat(REPEATED_MAX / 2);
+        let value = |_: usize| Ok(ScalarValue::from(long.as_str()));
+        let thrice = formatted("%1$s%1$s%1$s", value).unwrap();
+        assert_eq!(thrice.len(), 3 * long.len());
+        let error = formatted("%1$s%1$s%1$s%1$s", value).unwrap_err();
+        assert!(error.to_string().contains("repeats at most"), "{error}");
+        assert!(formatted("%s%s%s%s", value).is_ok(), "four values");
+    }
 
     #[test]
     fn templates() {
