@@ -1,6 +1,6 @@
 //! Promised: EXPLAIN ANALYZE says of every scan where its chunks came from, what was read and
-//! decoded for it, what it got from others' work, and how long it waited; scans are left to
-//! DataFusion's reader only if what they need is small on disk and as arrays.
+//! decoded for it, what it got from the work of other scans, and how long it waited. Scans are left
+//! to DataFusion's reader only if what they need is small on disk and as arrays.
 
 use std::sync::Arc;
 
@@ -68,7 +68,7 @@ async fn two_scans_that_share_say_what_each_got() {
     );
     let bytes = std::fs::metadata(&path).expect("there").len();
     let slow = EngineConfig {
-        // A chunk for each row group, half a second for all of them.
+        // One chunk per row group; all of them take half a second.
         chunk_bytes: 16 << 10,
         bandwidth: Some(bytes * 2),
         ..config()
@@ -89,20 +89,18 @@ async fn two_scans_that_share_say_what_each_got() {
         assert_eq!(handed_out, CHUNKS, "{}", shown.0);
         assert!(shown.is_long("chunk_wait_time"), "{}", shown.0);
     }
-    // Every chunk is loaded once, for one of them; the other gets it for nothing.
+    // Every chunk is loaded once, for one of the scans; the other scan gets it without a load.
     assert_eq!(both("chunks_loaded_for_me"), CHUNKS, "{}\n{}", a.0, b.0);
     assert!(both("chunks_loaded_for_others") > 0, "{}\n{}", a.0, b.0);
     let read = both("bytes_read");
     assert!(read > bytes * 9 / 10 && read < bytes * 11 / 10, "{read}");
     assert!(both("decode_shared") > 0, "{}\n{}", a.0, b.0);
-    // And decoded about once: a batch may have left memory before the slower scan came to it.
-    let (begun, shared) = (both("decode_begun"), both("decode_shared"));
-    assert!(
-        begun >= CHUNKS && begun < begun + shared,
-        "{begun} {shared}"
-    );
+    // Each chunk is decoded at least once, and not for each scan: a batch may leave memory before
+    // the slower scan reaches it.
+    let begun = both("decode_begun");
+    assert!((CHUNKS..2 * CHUNKS).contains(&begun), "{begun}");
 
-    // What is in memory is neither loaded nor waited for.
+    // Chunks in memory are neither loaded nor waited for.
     let c = Shown::of(&session, "SELECT min(x % 10) FROM t").await;
     assert_eq!(c.count("chunks_from_buffer"), CHUNKS, "{}", c.0);
     for none in [
@@ -121,7 +119,7 @@ async fn a_table_is_small_if_it_is_so_on_disk_and_as_arrays() {
     let text = Field::new("s", DataType::Utf8, false);
     let schema = common::schema(vec![number, text]);
     let session = session(EngineConfig::default(), &[]).await;
-    // Each row of arrays has eight bytes of a number and sixteen of a text's view.
+    // A row of arrays takes eight bytes for a number and sixteen for a text's view.
     for (rows, column, is_small) in [
         (1_000_000, "n", true),
         (1_100_000, "n", false),
