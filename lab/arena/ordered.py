@@ -1,19 +1,21 @@
 #!/usr/bin/env python3
-"""What does it save to aggregate in the order of the table? GROUP BY l_orderkey, and TPC-H Q18.
+"""What does it save to aggregate, and to join, in the order of the tables? GROUP BY l_orderkey, lineitem with orders,
+and TPC-H's Q4, Q12, Q18 and Q21.
 
-    ordered.py --data FOLDER [--coscan BINARY] [--rounds 5] [--json OUT]
+    ordered.py --data FOLDER [--coscan BINARY] [--rounds 5] [--queries NAME ...] [--json OUT]
     arena.py --data FOLDER/lineitem.parquet --bandwidth 200MB/s --memory 1GB -- ordered.py --data FOLDER --four
 
-Idea: three sides of one build take turns: Coscan in 256 MiB with ordered aggregates and without, and plain
+Idea: three sides of one build take turns: Coscan in 256 MiB with ordered aggregates and clustered joins and without, and plain
 DataFusion (`--cooperative off`) in 4 GiB. A query is run by EXPLAIN ANALYZE, which has all rows made and writes
 none of them, and says what was spilled and read. Each run is a process of its own, so nothing is kept for the
 next; the file is in the page cache, unless arena.py limits that. With --four: the bytes that four queries at
 once read, over those of one alone, by what their scans say; operators are not shared, so that each does its
 own work.
 
-ORDERED-1: only the side `ordered` may have an OrderedAggregateExec, and it must.
+ORDERED-1: only the side `ordered` may have an operator that follows the order, and must where one is named
+below (`follows`).
 
-FOLDER has a Parquet file per table.
+FOLDER has a Parquet file per table, lineitem and orders in the order of their order keys.
 """
 
 import argparse
@@ -28,22 +30,34 @@ import time
 
 COSCAN = os.path.expanduser("~/.cache/coscan/target/release/coscan")
 SIDES = {
-    "ordered": ["--memory", "256MiB", "--ordered-aggregates", "on"],
-    "hash": ["--memory", "256MiB", "--ordered-aggregates", "off"],
+    "ordered": ["--memory", "256MiB", "--ordered-aggregates", "on", "--merge-joins", "on"],
+    "hash": ["--memory", "256MiB", "--ordered-aggregates", "off", "--merge-joins", "off"],
     "plain": ["--memory", "4GiB", "--cooperative", "off"],
 }
+ORDERED = {"OrderedAggregateExec", "ClusteredJoinExec"}
 GROUP_BY = "SELECT l_orderkey, sum(l_quantity) FROM lineitem GROUP BY l_orderkey"
+JOIN = "SELECT count(*), sum(l_quantity), max(o_totalprice) FROM lineitem, orders WHERE l_orderkey = o_orderkey"
+TPCH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../crates/engine/tests/tpch")
+
+
+def tpch(number):
+    with open(os.path.join(TPCH, f"q{number:02}.sql"), encoding="utf-8") as file:
+        return file.read().strip().rstrip(";")
+
+
+# SQL, and what it must have on the side `ordered`, if that is known.
 QUERIES = {
-    "group by l_orderkey": GROUP_BY,
-    "Q18": """SELECT c_name, c_custkey, o_orderkey, o_orderdate, o_totalprice, sum(l_quantity)
-        FROM customer, orders, lineitem
-        WHERE o_orderkey IN (SELECT l_orderkey FROM lineitem GROUP BY l_orderkey HAVING sum(l_quantity) > 300)
-            AND c_custkey = o_custkey AND o_orderkey = l_orderkey
-        GROUP BY c_name, c_custkey, o_orderkey, o_orderdate, o_totalprice
-        ORDER BY o_totalprice DESC, o_orderdate LIMIT 100""",
+    "group by l_orderkey": (GROUP_BY, "OrderedAggregateExec"),
+    "join by order key": (JOIN, "ClusteredJoinExec"),
+    **{f"Q{number}": (tpch(number), None) for number in (4, 12, 18, 21)},
 }
 FOUR = [GROUP_BY + f" HAVING sum(l_quantity) > {limit}" for limit in (100, 150, 200, 250)]
 UNITS = {"": 1, "K": 1e3, "M": 1e6, "B": 1e9, "KB": 2**10, "MB": 2**20, "GB": 2**30}
+
+
+def follows(plan):
+    """The operators of a plan that follow an order."""
+    return {name for name in ORDERED if name in plan}
 
 
 def counted(plan, name):
@@ -70,21 +84,24 @@ class Run:
 
 def raced(args):
     """Seconds of each side and query, a list of rounds."""
-    results = {query: {side: [] for side in SIDES} for query in QUERIES}
+    queries = {name: QUERIES[name] for name in args.queries or QUERIES}
+    results = {query: {side: [] for side in SIDES} for query in queries}
     for number in range(args.rounds + 1):
-        for query, text in QUERIES.items():
+        for query, (text, operator) in queries.items():
             for side in list(SIDES) if number % 2 else list(SIDES)[::-1]:
                 try:
                     run = Run(args, SIDES[side], [text])
                 except subprocess.CalledProcessError as error:
                     print(f"{query}, {side}: {error.stderr.strip()}", file=sys.stderr)
                     continue
-                if ("OrderedAggregateExec" in run.plan) != (side == "ordered"):
+                found = follows(run.plan)
+                if found and side != "ordered" or side == "ordered" and operator and operator not in found:
                     raise SystemExit(f"ORDERED-1: {query}, {side}: {run.plan}")
                 # The first round brings the files into the page cache.
                 if number > 0:
                     results[query][side].append({"seconds": run.seconds, "cpu_s": run.cpu_s,
-                                                 "spills": counted(run.plan, "spill_count")})
+                                                 "spills": counted(run.plan, "spill_count"),
+                                                 "operators": sorted(found)})
     return results
 
 
@@ -103,6 +120,7 @@ def summary(results):
                 "seconds": statistics.median(run["seconds"] for run in runs),
                 "cpu_s": statistics.median(run["cpu_s"] for run in runs),
                 "spills": max(run["spills"] for run in runs),
+                "operators": runs[0]["operators"],
                 "of_plain": statistics.median(ratios) if ratios else None,
             }
     return rows
@@ -121,6 +139,7 @@ def main():
     parser.add_argument("--data", required=True)
     parser.add_argument("--coscan", default=COSCAN)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--queries", nargs="+", choices=list(QUERIES))
     parser.add_argument("--four", action="store_true")
     parser.add_argument("--json")
     args = parser.parse_args()
@@ -137,7 +156,7 @@ def main():
                 print(f"{row['query']:20} {row['side']:8} failed")
                 continue
             print(f"{row['query']:20} {row['side']:8} {row['seconds']:6.2f} s {row['cpu_s']:6.2f} s of processor "
-                  f"time, {row['spills']:.0f} spills, {row['of_plain']:.2f} of plain's time")
+                  f"time, {row['spills']:.0f} spills, {row['of_plain']:.2f} of plain's time {' '.join(row['operators'])}")
     if args.json:
         with open(args.json, "w", encoding="utf-8") as out:
             json.dump(report, out, indent=1)

@@ -16,7 +16,7 @@ class Counted(unittest.TestCase):
 class Summary(unittest.TestCase):
     def test_ratios_are_taken_within_a_round(self):
         def run(seconds):
-            return {"seconds": seconds, "cpu_s": seconds, "spills": 0}
+            return {"seconds": seconds, "cpu_s": seconds, "spills": 0, "operators": []}
         sides = {"ordered": [run(1), run(4), run(3)], "hash": [], "plain": [run(4), run(8), run(6)]}
         rows = ordered.summary({"q": sides})
         self.assertEqual(rows["q", "ordered"]["seconds"], 3)

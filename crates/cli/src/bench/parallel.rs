@@ -52,7 +52,8 @@ pub(crate) struct Options {
     /// Fixed degrees of parallelism that the chosen one is compared with.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = FIXED, value_parser = clap::value_parser!(u32).range(1..=1024))]
     fixed: Vec<u32>,
-    /// How often one scan alone is measured; the median counts.
+    /// How often one scan alone is measured, of which the median counts, and each mix, whose
+    /// queries are taken together.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=1000))]
     repeats: u16,
     /// Don't have plain DataFusion answer every query too. Results are still compared between the

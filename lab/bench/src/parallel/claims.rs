@@ -1,6 +1,6 @@
-//! Does it show what it is to show?
+//! Does the run show what it is to show?
 //!
-//! Each claim is decided by points of one run alone. One that no point decides is not there.
+//! Each claim is decided by points of one run alone. A claim that no point decides is left out.
 
 use coscan_study::Claim;
 
@@ -52,8 +52,8 @@ fn beside_idle(results: &ParallelResults) -> Option<Claim> {
     Some(claim(text.to_owned(), factor(ratio), ratio <= 2.0))
 }
 
-/// What is decided while scans run includes the reserve, so it is compared with what decides
-/// nothing.
+/// Compares the parallelism that is chosen at run time, which includes the reserve for pages, with
+/// fixed parallelism without the reserve.
 fn beside_fixed(results: &ParallelResults) -> Option<Claim> {
     let chosen = results.point(MIX, CHOSEN)?.point_p95_s;
     let best = results.best_fixed(false)?;
@@ -82,7 +82,7 @@ fn avoided(results: &ParallelResults) -> Option<Claim> {
 }
 
 fn same_rows(results: &ParallelResults) -> Option<Claim> {
-    // A difference fails the run.
+    // A difference makes the run fail, so a finished run proves the claim.
     let text = "every query answers what plain DataFusion answers";
     let evidence = format!("{} queries", results.queries);
     results
@@ -99,9 +99,10 @@ fn claim(text: String, evidence: String, holds: bool) -> Claim {
     }
 }
 
-/// Of several devices over one, and of what they give at most.
+/// The least efficiency: of several devices over one, and of the bandwidth over the devices'
+/// limits.
 const EFFICIENCY: f64 = 0.95;
-/// What a run differs from the next one by.
+/// The factor by which two equal runs may differ.
 const UNAFFECTED: f64 = 1.1;
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! Where is the table?
 //!
-//! Each device has a folder with the table's rows twice: *dealt*, runs of rows in turn, so that
-//! every device has an equal part of any scan (the physical declustering of [RahmStohr94 §2]); and
-//! in *ranges* of the key, so that a predicate on the key needs few devices. Pages are not
-//! compressed, so that a few cores can keep several devices busy. They are made once and kept; the
-//! folder's name says of what.
+//! Each device has a folder with the table's rows twice. *Dealt*: runs of rows in turn, so that
+//! every device has an equal part of any scan (the physical declustering of [RahmStohr94 §2]). In
+//! *ranges* of the key: so that a predicate on the key needs few devices. Pages are not compressed,
+//! so that a few cores can keep several devices busy. The folders are made once and kept; their
+//! name says what they were made from.
 
 use std::path::{Path, PathBuf};
 
@@ -14,21 +14,21 @@ use coscan_rewrite::{PageCompression, PageLayout, SpreadBy, SpreadOptions, sprea
 use crate::error::{BenchError, Result};
 use crate::workload::KEY;
 
-/// In the folder's name: files of another layout are not taken for these.
+/// Part of the folder's name, so that files of another layout are not taken for these.
 const LAYOUT_VERSION: u32 = 2;
 
-/// In a device's folder, rows in turn.
+/// In a device's folder: the files with rows dealt in turn.
 pub(crate) const DEALT: &str = "dealt";
-/// In a device's folder, a range of keys.
+/// In a device's folder: the files with a range of keys.
 pub(crate) const RANGES: &str = "ranges";
 
 /// The devices' folders below `root` that hold the rows of lineitem at `source`, which was made at
-/// this scale factor. Made now if they are not there.
+/// this scale factor. Makes the folders if they are missing.
 ///
-/// It is cancel safe: what was begun is removed.
+/// Cancel safe: unfinished files are removed.
 ///
 /// # Errors
-/// The disk refuses, or there is not the memory to sort.
+/// The disk refuses, or there is too little memory to sort.
 pub async fn ensure(
     root: &Path,
     source: &Path,
@@ -58,7 +58,7 @@ pub async fn ensure(
     for (table, by) in tables {
         let parts = parts(&folders, table);
         for part in &parts {
-            // What a killed process left half done is made anew.
+            // What a killed process left unfinished is made anew.
             if part.exists() {
                 std::fs::remove_dir_all(part).map_err(|error| BenchError::io(part, error))?;
             }
@@ -79,7 +79,7 @@ pub async fn ensure(
     Ok(folders)
 }
 
-/// Where the devices' folders hold a table ([`DEALT`] or [`RANGES`]).
+/// The parts of a table ([`DEALT`] or [`RANGES`]) in the devices' folders.
 pub(crate) fn parts(folders: &[PathBuf], table: &str) -> Vec<PathBuf> {
     folders.iter().map(|folder| folder.join(table)).collect()
 }

@@ -64,6 +64,8 @@ async fn scan(ground: &mut Ground<'_>) -> Result<Vec<Point>> {
     Ok(settings.iter().zip(runs).map(median).collect())
 }
 
+/// Settings take turns here too: the first to run takes memory from the system that later ones find
+/// there, and its queries wait for it. What all rounds of a setting gave is one point.
 async fn mix(ground: &mut Ground<'_>) -> Result<Vec<Point>> {
     let options = ground.options;
     let chosen = Setting::new(CHOSEN, Disks::Each);
@@ -89,17 +91,32 @@ async fn mix(ground: &mut Ground<'_>) -> Result<Vec<Point>> {
         clients: ground.queries().clients.clone(),
         ..alone.clone()
     };
-    ground.begin(MIX, 1 + loaded.len());
-    let idle = Setting::new(IDLE, Disks::Each);
-    let outcome = ground.bear(&idle, &alone).await?;
-    ground.advance();
-    let mut points = vec![loaded_point(MIX, &idle, &alone, outcome)];
-    for setting in loaded {
-        let outcome = ground.bear(&setting, &together).await?;
-        ground.advance();
-        points.push(loaded_point(MIX, &setting, &together, outcome));
+    let idle = (Setting::new(IDLE, Disks::Each), alone);
+    let loaded = loaded
+        .into_iter()
+        .map(|setting| (setting, together.clone()));
+    let settings: Vec<(Setting, Load)> = std::iter::once(idle).chain(loaded).collect();
+    let repeats = options.repeats.max(1);
+    ground.begin(MIX, repeats * settings.len());
+    let mut outcomes: Vec<Option<Outcome>> = vec![None; settings.len()];
+    for round in 0..repeats {
+        for ((setting, load), all) in settings.iter().zip(&mut outcomes) {
+            let load = Load {
+                seed: options.seed + round as u64,
+                ..load.clone()
+            };
+            let outcome = ground.bear(setting, &load).await?;
+            ground.advance();
+            match all {
+                Some(all) => all.add(outcome),
+                None => *all = Some(outcome),
+            }
+        }
     }
-    Ok(points)
+    let points = settings.iter().zip(outcomes);
+    let points = points
+        .filter_map(|((setting, load), outcome)| Some(loaded_point(MIX, setting, load, outcome?)));
+    Ok(points.collect())
 }
 
 async fn slow(ground: &mut Ground<'_>) -> Result<Vec<Point>> {
@@ -108,6 +125,7 @@ async fn slow(ground: &mut Ground<'_>) -> Result<Vec<Point>> {
     let without = Load {
         clients: avoiding.iter().map(|&query| vec![query]).collect(),
         time: ground.options.time,
+        seed: ground.options.seed,
         ..Load::default()
     };
     let mut with = without.clone();

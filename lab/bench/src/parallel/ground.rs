@@ -1,10 +1,10 @@
-//! On what is it measured, and are the rows the same?
+//! On what is each point measured, and are the rows the same?
 //!
-//! A setting says what differs between two points: where the files are, how fast, and from how many
-//! devices a scan reads.
+//! A setting says what differs between two points: where the files are, how fast their devices are,
+//! and from how many devices a scan reads.
 //!
 //! G1: a query's rows are the same whenever it is asked, in every setting, and the same as plain
-//! DataFusion's, which reads the file that was spread; else the run fails.
+//! DataFusion's, which reads the file that the folders were made from; else the run fails.
 //! G2: every point has an engine of its own with nothing in memory.
 
 use std::path::{Path, PathBuf};
@@ -30,20 +30,20 @@ pub(crate) struct Setting {
     pub(crate) disks: Disks,
     /// From how many devices a scan reads; None: chosen while it runs.
     pub(crate) parallelism: Option<u32>,
-    /// Whether pages get past loads.
+    /// Whether page reads get past loads.
     pub(crate) reserve: bool,
 }
 
-/// Where the files are said to be.
+/// On which devices the folders are declared to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Disks {
     /// Each folder on a device of its own.
     Each,
-    /// The same, of which the last is a tenth as fast.
+    /// Each folder on a device of its own; the last device is a tenth as fast.
     LastSlow,
-    /// All on one device.
+    /// All folders on one device.
     One,
-    /// As they are: no device is limited.
+    /// The folders as they are: no device is declared or limited.
     Unlimited,
 }
 
@@ -68,12 +68,12 @@ pub(crate) struct Ground<'a> {
     on_progress: &'a OnProgress,
     queries: Queries,
     table_bytes: u64,
-    /// By query: who gave it, and the rows.
+    /// By query: what answered it first (plain DataFusion or a setting), and the rows.
     answers: Vec<Option<(String, Answer)>>,
 }
 
 impl<'a> Ground<'a> {
-    /// Makes the index if it is not there, and has plain DataFusion answer the queries.
+    /// Makes the index if it is missing, and lets plain DataFusion answer the queries.
     pub(crate) async fn new(
         options: &'a ParallelOptions,
         on_progress: &'a OnProgress,
@@ -88,7 +88,7 @@ impl<'a> Ground<'a> {
             });
         };
         let keys = *first.keys.start()..=*last.keys.end();
-        // The lines of an order may be on both sides of the border.
+        // The lines of the order at the border may be on both sides of it.
         let last = last.keys.start() - 1;
         let queries = Queries::draw(&keys, last, options.clients, options.seed);
         let mut ground = Self {
@@ -135,7 +135,7 @@ impl<'a> Ground<'a> {
         self.options.buffer.of(self.table_bytes)
     }
 
-    /// G2.
+    /// Opens an engine (G2).
     pub(crate) async fn arena(&self, setting: &Setting) -> Result<Arena> {
         let options = self.options;
         let config = ArenaConfig {
@@ -166,7 +166,7 @@ impl<'a> Ground<'a> {
         Arena::open(&config, &tables).await
     }
 
-    /// Each device's limit in bytes per second, in the order of the folders; none if nothing is
+    /// Each device's limit in bytes per second, in the order of the folders; empty if no device is
     /// limited.
     pub(crate) fn limits(&self, disks: Disks) -> Vec<u64> {
         let bandwidth = self.options.bandwidth;
@@ -188,7 +188,7 @@ impl<'a> Ground<'a> {
         let limits = self.limits(disks);
         let folders = self.options.folders.iter().enumerate();
         let device = |(at, path): (usize, &PathBuf)| {
-            // All folders are on the only device, if there is one.
+            // If there is only one device, all folders are on it.
             let number = at.min(limits.len().checked_sub(1)?);
             Some(NamedDevice {
                 name: format!("d{}", number + 1),
@@ -202,7 +202,7 @@ impl<'a> Ground<'a> {
         folders.filter_map(device).collect()
     }
 
-    /// G1.
+    /// Compares an answer with the query's first one (G1).
     pub(crate) fn compare(&mut self, query: usize, by: &str, answer: Answer) -> Result<()> {
         let Some((reference, expected)) = &self.answers[query] else {
             self.answers[query] = Some((by.to_owned(), answer));

@@ -29,6 +29,8 @@ pub(crate) struct Load {
     /// What is asked in turn by those who come.
     pub(crate) points: Vec<usize>,
     pub(crate) time: Duration,
+    /// What arrivals are drawn from.
+    pub(crate) seed: u64,
 }
 
 /// What became of it.
@@ -48,6 +50,28 @@ pub(crate) struct Usage {
     pub(crate) cpu: Duration,
     /// In the order of their limits.
     pub(crate) devices: Vec<DeviceUse>,
+}
+
+impl Outcome {
+    /// What another run of the same load gave is added.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.scans.extend(other.scans);
+        self.points.extend(other.points);
+        self.usage.add(&other.usage);
+    }
+}
+
+impl Usage {
+    fn add(&mut self, other: &Self) {
+        let (time, other_time) = (self.time.as_secs_f64(), other.time.as_secs_f64());
+        let whole = (time + other_time).max(f64::MIN_POSITIVE);
+        for (device, other) in self.devices.iter_mut().zip(&other.devices) {
+            device.bytes += other.bytes;
+            device.busy = (device.busy * time + other.busy * other_time) / whole;
+        }
+        self.time += other.time;
+        self.cpu += other.cpu;
+    }
 }
 
 /// A query, answered.
@@ -138,7 +162,7 @@ impl Ground<'_> {
     /// When which point query comes: at random, as often as is said in the mean, the same in every
     /// setting.
     fn arrivals(&self, load: &Load) -> Vec<(Duration, usize)> {
-        let mut random = Random::new(self.options.seed);
+        let mut random = Random::new(load.seed);
         let gap_s = 1.0 / self.options.points_per_second;
         let (mut at_s, mut arrivals) = (0.0, Vec::new());
         for &query in load.points.iter().cycle() {

@@ -72,7 +72,8 @@ pub struct ParallelOptions {
     pub time: Duration,
     /// Degrees of parallelism that the chosen one is compared with.
     pub fixed: Vec<u32>,
-    /// How often one scan alone is measured; the median counts.
+    /// How often one scan alone is measured, of which the median counts, and each mix of scans and
+    /// point queries, whose queries are taken together.
     pub repeats: usize,
     /// Whether plain DataFusion answers every query too.
     pub verify: bool,
@@ -175,7 +176,7 @@ mod tests {
             clients: 2,
             time: Duration::from_millis(500),
             fixed: vec![1],
-            repeats: 1,
+            repeats: 2,
             ..ParallelOptions::new(source, folders, scale)
         };
         let results = run(&options, Arc::new(|_| ())).await.unwrap();
@@ -207,6 +208,10 @@ mod tests {
             "idle, chosen, fixed with and without a reserve"
         );
         let asked = mixes[0].points;
+        assert!(
+            mixes.iter().all(|mix| mix.time_s >= 1.0),
+            "two rounds of each"
+        );
         assert!(asked > 0 && mixes.iter().all(|mix| mix.points == asked));
         assert!(mixes.iter().all(|mix| mix.point_p95_s >= mix.point_p50_s));
         assert!(mixes[1..].iter().all(|mix| mix.read_bytes > 0));

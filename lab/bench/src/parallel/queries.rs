@@ -1,56 +1,55 @@
-//! What is asked?
+//! Which queries are asked?
 //!
-//! Scans of many bytes a row and little arithmetic, so that the devices are what they wait for, as
-//! in the paper; over all rows, and over ranges of keys. No two scans of the mix are alike, so that
-//! what clients share is what they read, not what they ask. Point queries ask for the lines of one
-//! order, by an index.
-//! Keys are TPC-H's: of each 32 numbers the first eight are orders.
+//! Scans of many bytes per row and little arithmetic, so that they wait for the devices, as in the
+//! paper; some over all rows, some over ranges of keys. No two scans of the mix are alike, so that
+//! clients share what they read, not what they ask. Point queries ask for the lines of one order,
+//! by an index. Keys are TPC-H's: of each 32 numbers the first eight are orders.
 
 use std::ops::RangeInclusive;
 
 use crate::random::Random;
 
-/// A query, and what it is called.
+/// A query and its name.
 #[derive(Clone, Debug)]
 pub(crate) struct Query {
     pub(crate) name: String,
     pub(crate) sql: String,
 }
 
-/// All queries; what each is for, as its place among them.
+/// All queries; the other fields are indexes into `all`.
 #[derive(Clone, Debug)]
 pub(crate) struct Queries {
     pub(crate) all: Vec<Query>,
-    /// Reads most bytes of all devices.
+    /// The scan that reads most bytes from all devices.
     pub(crate) whole: usize,
-    /// What each client of the mix asks, one after the other.
+    /// What each client of the mix asks, one query after the other.
     pub(crate) clients: Vec<Vec<usize>>,
-    /// Asked in turn.
+    /// Point queries, asked in turn.
     pub(crate) points: Vec<usize>,
-    /// Scans that need nothing of the last device.
+    /// Scans that need nothing from the last device.
     pub(crate) avoiding: Vec<usize>,
-    /// A scan that needs it.
+    /// A scan that needs the last device.
     pub(crate) needing: usize,
 }
 
-/// The table in SQL, of which each device has an equal part of any rows.
+/// The table's name in SQL; each device has an equal part of any rows.
 pub(crate) const TABLE: &str = "lineitem";
-/// The same rows, a range of keys on each device.
+/// The name of the same rows with a range of keys on each device.
 pub(crate) const BY_KEY: &str = "lineitem_by_key";
 
-/// Point queries that differ. They come back after some seconds; most pages are not kept for so
-/// long, and those that are serve an idle system too.
+/// How many different point queries there are. Each comes back after some seconds; most pages are
+/// not kept that long, and those that are also serve the idle system.
 const POINTS: usize = 100;
 
-/// Of each 32 numbers so many are keys of orders.
+/// Of each `KEYS` numbers the first `KEYS_USED` are keys of orders.
 const KEYS_USED: u64 = 8;
 const KEYS: u64 = 32;
 
 const WIDE: &str = "sum(l_partkey), max(l_suppkey), sum(l_extendedprice), max(l_comment)";
 
 impl Queries {
-    /// On a table of these keys, of which the last device has those above `last` where it has a
-    /// range; for so many clients that scan.
+    /// Queries over a table with these keys, for so many clients that scan. In the table by key
+    /// ranges the last device has the keys above `last`.
     pub(crate) fn draw(keys: &RangeInclusive<i64>, last: i64, clients: usize, seed: u64) -> Self {
         let mut random = Random::new(seed);
         let mut all = Vec::new();
@@ -110,7 +109,7 @@ impl Queries {
     }
 }
 
-/// One scan of each kind, with constants of its own: its name, and what follows the count.
+/// One scan of each kind with constants of its own: its name, and the statement after the count.
 fn scans(keys: &RangeInclusive<i64>, random: &mut Random) -> Vec<(&'static str, String)> {
     let (first, end) = (*keys.start(), *keys.end());
     // A range of so many hundredths of the keys.
@@ -195,7 +194,7 @@ mod tests {
             .map(|&query| queries.all[query].sql.as_str())
             .collect();
         let differ: BTreeSet<&str> = scans.iter().copied().collect();
-        // Few years, discounts and quantities: now and then two are drawn alike.
+        // There are few years, discounts and quantities: now and then two scans are drawn alike.
         assert!(differ.len() * 20 > scans.len() * 19, "{}", differ.len());
     }
 }

@@ -45,7 +45,8 @@ pub struct ParallelResults {
     pub points_per_second: f64,
     /// For how long a mix was measured.
     pub time_s: f64,
-    /// How often one scan alone was measured; its point is the median.
+    /// How often one scan alone was measured (its point is the median) and each mix (its point has
+    /// the queries of all).
     pub repeats: usize,
     /// Queries that differ.
     pub queries: usize,

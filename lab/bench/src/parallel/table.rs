@@ -1,4 +1,4 @@
-//! The run on a terminal: a table for each experiment, a row for each setting, and what became of
+//! The run on a terminal: a table for each experiment, a row for each setting, and the outcome of
 //! the claims.
 
 use coscan_quantities as quantities;
@@ -75,7 +75,7 @@ fn experiments(results: &ParallelResults) -> [(&'static str, String, Vec<Column>
     ]
 }
 
-/// What was measured on.
+/// What the run was measured on.
 fn about(results: &ParallelResults) -> String {
     format!(
         "TPC-H lineitem, scale {}, {}, {} of {} in memory; {} devices at {}; {} partitions a \
