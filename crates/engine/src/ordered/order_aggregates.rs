@@ -59,7 +59,8 @@ impl PhysicalOptimizerRule for OrderAggregates {
             joins: settings.merge_joins,
             resources: &resources,
         };
-        if !settings.cooperative || !replacing.aggregates && !replacing.joins {
+        let is_on = settings.cooperative && (replacing.aggregates || replacing.joins);
+        if !is_on || resources.memory().limit() < MEMORY_MIN {
             return Ok(plan);
         }
         // No reader sees an order over several partitions. A plan of one partition may have had a
@@ -79,6 +80,11 @@ impl PhysicalOptimizerRule for OrderAggregates {
         true
     }
 }
+
+/// With less memory nothing is done in the order of tables. Operators above work while the scan
+/// holds a chunk, where a hash table has let go of all chunks before it gives its first row; in
+/// little memory the chunk's arrays leave a sort above too little.
+const MEMORY_MIN: u64 = 64 << 20;
 
 /// What is to be replaced.
 struct Replacing<'a> {

@@ -101,7 +101,7 @@ impl Default for EngineConfig {
             small_table_bytes: SMALL_TABLE_BYTES_DEFAULT,
             cooperative: true,
             share_fragments: true,
-            ordered_aggregates: false,
+            ordered_aggregates: true,
             merge_joins: false,
             share_operators: true,
             access_path: AccessPath::Smooth,

@@ -195,7 +195,7 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "ordered_aggregates",
         values: Values::Switch,
-        default: "off",
+        default: "on",
         applies_to: NEXT_QUERIES,
         help: "Whether GROUP BY the column that a table is sorted by, declared or by its statistics, is done in the table's order, without a hash table (on), or as for any other column (off)",
         set: |settings, value| {

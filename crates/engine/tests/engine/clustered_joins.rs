@@ -291,7 +291,7 @@ async fn large_tables_need_little_memory() {
     tables.write("o", &o, 1, 25_000);
     tables.write("l", &l, 1, 50_000);
     let small = EngineConfig {
-        memory_bytes: Some(32 << 20),
+        memory_bytes: Some(64 << 20),
         chunk_bytes: 512 << 10,
         target_partitions: Some(2),
         ..config()

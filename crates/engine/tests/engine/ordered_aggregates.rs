@@ -615,7 +615,7 @@ async fn many_groups_need_little_memory() {
     let keys: Vec<Option<i64>> = (0..1_500_000).map(|n| Some(n / 2)).collect();
     write(&table.file("0.parquet"), &keys, 50_000);
     let small = EngineConfig {
-        memory_bytes: Some(24 << 20),
+        memory_bytes: Some(64 << 20),
         chunk_bytes: 1 << 20,
         ..config()
     };
