@@ -209,7 +209,7 @@ mod tests {
         );
         let asked = mixes[0].points;
         assert!(
-            mixes.iter().all(|mix| mix.time_s >= 1.0),
+            mixes.iter().all(|mix| mix.time_s > 0.9),
             "two rounds of each"
         );
         assert!(asked > 0 && mixes.iter().all(|mix| mix.points == asked));
