@@ -357,7 +357,10 @@ mod tests {
         #[test]
         fn states_of_floats_are_those_of_datafusion(
             batches in proptest::collection::vec(
-                proptest::collection::vec(proptest::option::weighted(0.9, -1_000_000i32..1_000_000), 1..200),
+                proptest::collection::vec(
+                    proptest::option::weighted(0.9, -1_000_000i32..1_000_000),
+                    1..200,
+                ),
                 1..4,
             ),
             groups in 1usize..6,
@@ -372,7 +375,8 @@ mod tests {
                 for batch in &batches {
                     let values: Float64Array = batch.iter().map(|v| v.map(f64::from)).collect();
                     let values: ArrayRef = Arc::new(values);
-                    let group_of: Vec<usize> = (0..batch.len()).map(|row| row * 7 % groups).collect();
+                    let group_of: Vec<usize> =
+                        (0..batch.len()).map(|row| row * 7 % groups).collect();
                     theirs.update_batch(&[Arc::clone(&values)], &group_of, None, groups).unwrap();
                     histogram.clear();
                     ours.add_wide(&values, &group_of, groups, &mut histogram).unwrap();

@@ -17,13 +17,13 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// Between two measurements. Freed pages go back to the system after a second, so that more
-/// frequent ones would see the same.
+/// Between two measurements; pools ask every 250 ms. Freed pages go back to the system after a
+/// second, so that more frequent ones would see the same.
 const EVERY: Duration = Duration::from_millis(200);
 
 /// The process's code, and what the kernel holds for it, need room beside anonymous memory: a part
-/// of the whole as a divisor, and the most bytes. The program has 200 MB, half of which queries
-/// touch.
+/// of the whole as a divisor, and the most bytes. The program has 200 MB, of which
+/// we guess that queries touch half.
 const CODE: u64 = 8;
 const CODE_BYTES_MAX: u64 = 128 << 20;
 
