@@ -1,6 +1,7 @@
 //! Promised: with turns no more chunks are in work than allowed, the scan with less work (by its
 //! order of magnitude) is served first, other scans of high rank join it, an old scan is not
-//! overtaken for ever, and a consumer that holds its chunk for long delays no scan.
+//! overtaken for ever, and a consumer that holds its chunk for long delays no scan. Ordered scans
+//! take no turns.
 
 use std::ops::Range;
 
@@ -88,6 +89,16 @@ impl Driver {
     }
 
     fn register(&mut self, scan: ScanId, chunks: Range<u32>, consumers: u32) -> Vec<Action> {
+        self.register_as(scan, chunks, consumers, false)
+    }
+
+    fn register_as(
+        &mut self,
+        scan: ScanId,
+        chunks: Range<u32>,
+        consumers: u32,
+        ordered: bool,
+    ) -> Vec<Action> {
         let part = Part {
             chunks: ChunkSet::from_range(chunks),
             columns: ColumnSet::all(1),
@@ -96,7 +107,7 @@ impl Driver {
             table: TABLE,
             parts: vec![part],
             consumers,
-            ordered: false,
+            ordered,
             devices_max: None,
         };
         self.tell(Event::ScanRegistered { scan, spec })
@@ -230,6 +241,34 @@ fn a_consumer_that_goes_on_keeps_its_turn() {
     );
     driver.now = 2 * LENGTH_MAX_NS - 1;
     assert_eq!(handed_out(&driver.tell(Event::TimePassed)).len(), 1);
+}
+
+/// A merge join reads two ordered scans crosswise: it holds a chunk of each while it asks for the
+/// next. Beside it other scans take their turns.
+#[test]
+fn ordered_scans_take_no_turns() {
+    let (left, right) = (ScanId(3), ScanId(4));
+    let mut driver = Driver::new(1);
+    driver.register(LONG, 50..100, 1);
+    driver.register(SHORT, 0..5, 1);
+    driver.register_as(left, 0..3, 1, true);
+    driver.register_as(right, 0..3, 1, true);
+    let (scan, chunk) = handed_out(&driver.request(LONG))[0];
+    assert!(handed_out(&driver.request(SHORT)).is_empty(), "one turn");
+    for n in 0..3 {
+        assert_eq!(handed_out(&driver.request(left)), [(left, ChunkId(n))]);
+        assert_eq!(handed_out(&driver.request(right)), [(right, ChunkId(n))]);
+        for scan in [left, right] {
+            let released = driver.tell(Event::ChunkReleased {
+                scan,
+                chunk: ChunkId(n),
+            });
+            assert!(handed_out(&released).is_empty(), "no turn has ended");
+        }
+    }
+    let exhausted = driver.request(left);
+    assert_eq!(exhausted, [Action::Exhausted { scan: left }]);
+    assert_eq!(driver.work((scan, chunk), 10)[0].0, SHORT);
 }
 
 #[test]

@@ -7,6 +7,7 @@
 //! The cost of a chunk to a scan is measured. A chunk is decoded once for all scans that work on it
 //! at a time, so other scans join its turn. The order does not depend on the current time, so it is
 //! kept, not recomputed.
+//! Sequential scans take no turns.
 //! Not here: the queue and the turns under way (`abm/handle/turns.rs`), which chunk a scan is
 //! handed (the policy).
 //! Bounds: O(scans · log scans) per turn.

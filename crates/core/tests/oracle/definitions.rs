@@ -26,10 +26,16 @@ impl Oracle {
         let Some(limit) = self.turns() else {
             return Vec::new();
         };
-        let turns = self.scans.values().flat_map(|q| q.held.values());
+        let turns = self.scans_with_turns().flat_map(|(_, q)| q.held.values());
         let turns = turns.chain(self.jobs.values().filter_map(|job| job.passed.as_ref()));
         let ends = turns.map(|(_, last)| Time(last.0.saturating_add(limit.length_ns_max)));
         ends.filter(|&end| end > self.now).collect()
+    }
+
+    /// The scans whose chunks may be in work.
+    fn scans_with_turns(&self) -> impl Iterator<Item = (ScanId, &Scan)> {
+        let all = self.scans.iter().map(|(&id, q)| (id, q));
+        all.filter(|(id, _)| !self.is_sequential(*id))
     }
 
     /// Whether a chunk handed out is in work, if its last progress was at `last`.
@@ -39,8 +45,9 @@ impl Oracle {
     }
 
     pub(super) fn chunks_in_work(&self) -> BTreeSet<(TableId, ChunkId)> {
-        let scans = self.scans.values();
-        let held = scans.flat_map(|q| q.held.iter().map(|(&c, turn)| (q.spec.table, c, turn.1)));
+        let scans = self.scans_with_turns();
+        let held =
+            scans.flat_map(|(_, q)| q.held.iter().map(|(&c, turn)| (q.spec.table, c, turn.1)));
         let jobs = self.jobs.iter();
         let passed = jobs.filter_map(|(&(_, c), job)| Some((job.table, c, job.passed?.1)));
         let in_work = held.chain(passed).filter(|&(.., last)| self.in_work(last));
@@ -48,12 +55,12 @@ impl Oracle {
     }
 
     pub(super) fn scans_in_work(&self) -> BTreeSet<ScanId> {
-        let scans = self.scans.iter();
+        let scans = self.scans_with_turns();
         let working = scans.filter(|(_, q)| q.held.values().any(|turn| self.in_work(turn.1)));
         let jobs = self.jobs.iter();
         let passed = jobs.filter(|(_, job)| job.passed.is_some_and(|turn| self.in_work(turn.1)));
         let leaders = passed.map(|(&(leader, _), _)| leader);
-        working.map(|(&id, _)| id).chain(leaders).collect()
+        working.map(|(id, _)| id).chain(leaders).collect()
     }
 
     pub(super) fn price(&self, q: ScanId) -> u64 {

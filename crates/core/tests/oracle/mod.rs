@@ -522,7 +522,11 @@ impl Oracle {
     fn deliver_in_turn(&mut self, chunks_max: usize) {
         loop {
             for scan in self.scan_ids() {
-                self.answer_exhausted(scan);
+                if self.is_sequential(scan) {
+                    self.deliver_at_once(scan);
+                } else {
+                    self.answer_exhausted(scan);
+                }
             }
             if self.chunks_in_work().len() >= chunks_max {
                 return;
@@ -551,15 +555,19 @@ impl Oracle {
             return self.deliver_in_turn(limit.chunks_max);
         }
         for scan in self.scan_ids() {
-            while self.scans[&scan].waiting > 0 {
-                if let Some(chunk) = self.choose_available_chunk(scan) {
-                    self.hand_out(scan, chunk);
-                } else if self.scans[&scan].is_exhausted() {
-                    self.consumer_event(scan).waiting -= 1;
-                    self.actions.push_back(Action::Exhausted { scan });
-                } else {
-                    break;
-                }
+            self.deliver_at_once(scan);
+        }
+    }
+
+    fn deliver_at_once(&mut self, scan: ScanId) {
+        while self.scans[&scan].waiting > 0 {
+            if let Some(chunk) = self.choose_available_chunk(scan) {
+                self.hand_out(scan, chunk);
+            } else if self.scans[&scan].is_exhausted() {
+                self.consumer_event(scan).waiting -= 1;
+                self.actions.push_back(Action::Exhausted { scan });
+            } else {
+                break;
             }
         }
     }

@@ -15,17 +15,22 @@ impl Abm {
             return self.deliver_in_turn(limit);
         }
         while let Some(id) = self.serve.pop_first() {
-            while self
-                .state
-                .scans
-                .get(&id)
-                .is_some_and(|scan| scan.waiting > 0)
-                && let Some(chunk) = self.choose_available(id)
-            {
-                self.hand_out(id, chunk);
-            }
-            self.answer_exhausted(id);
+            self.deliver_at_once(id);
         }
+    }
+
+    /// Hands the scan what is ready, as long as its consumers wait.
+    pub(crate) fn deliver_at_once(&mut self, id: ScanId) {
+        let waits = |abm: &Self| {
+            let scan = abm.state.scans.get(&id);
+            scan.is_some_and(|scan| scan.waiting > 0)
+        };
+        while waits(self)
+            && let Some(chunk) = self.choose_available(id)
+        {
+            self.hand_out(id, chunk);
+        }
+        self.answer_exhausted(id);
     }
 
     /// The chunk that the scan is handed next, if one is ready.

@@ -3,7 +3,7 @@
 //! Not here: rank and joining rules (`policy/turns.rs`), which chunk a scan is handed (the policy).
 //! Bounds: O(scans · log scans) per turn.
 //! ABM-I6: a chunk counts as in work only while its consumer makes progress, so a consumer that
-//! waits for something else delays no scan beyond `length_ns_max`.
+//! waits for something else delays no scan beyond `length_ns_max`. Sequential scans take no turns.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -46,8 +46,12 @@ impl Abm {
     /// Step 3 of `handle`, with turns.
     pub(crate) fn deliver_in_turn(&mut self, limit: TurnLimit) {
         while let Some(id) = self.serve.pop_first() {
-            self.answer_exhausted(id);
-            self.queue_for_turn(id);
+            if self.takes_no_turns(id) {
+                self.deliver_at_once(id);
+            } else {
+                self.answer_exhausted(id);
+                self.queue_for_turn(id);
+            }
         }
         while self.turns.open.len() < limit.chunks_max
             && let Some((_, id)) = self.turns.queue.pop_first()
@@ -79,6 +83,14 @@ impl Abm {
         for id in joiners(&self.state, table, chunk, leader_price, at_work.len()) {
             self.take_turn(id, chunk);
         }
+    }
+
+    /// Whether the scan is handed its chunks at once. The consumer of a sequential scan may hold a
+    /// chunk while it waits for another scan (a merge join reads its inputs crosswise); if both
+    /// scans waited for turns, it would wait for the end of its own.
+    fn takes_no_turns(&self, id: ScanId) -> bool {
+        let scan = self.state.scans.get(&id);
+        self.turn_limit.is_none() || scan.is_some_and(|scan| scan.sequential)
     }
 
     /// Queues a waiting scan at its current rank.
@@ -118,7 +130,7 @@ impl Abm {
     /// Begins the turn of a chunk that is handed out now.
     pub(crate) fn begin_turn(&mut self, id: ScanId, chunk: ChunkId, part: usize) -> Turn {
         let (begun, end) = (self.state.now, self.end_of_turn());
-        if self.turn_limit.is_some() {
+        if !self.takes_no_turns(id) {
             let table = self.state.scan(id).table;
             self.turns.insert(end, id, table, chunk);
         }
@@ -133,7 +145,7 @@ impl Abm {
     /// The consumer made progress: the chunk is in work, even if its turn had ended.
     pub(crate) fn extend_turn(&mut self, id: ScanId, chunk: ChunkId) {
         let end = self.end_of_turn();
-        let limited = self.turn_limit.is_some();
+        let limited = !self.takes_no_turns(id);
         let scan = self.state.scan_mut(id);
         let table = scan.table;
         let turn = scan.held.get_mut(&chunk).expect("validated");

@@ -165,7 +165,8 @@ impl OtherSide {
             // The chunk may be claimed: by an earlier read, or by a reader that was dropped.
             self.running.claims.give_back(*chunk);
         }
-        let run = Run::new(&chunks, &self.running.pipelines, 1, false);
+        // In order: it takes no turns, for the consumer holds a chunk of the driving table.
+        let run = Run::new(&chunks, &self.running.pipelines, 1, true);
         let mut rows = ByChunk::new(
             Arc::clone(&self.execution),
             Some(vec![Arc::new(run)]),
