@@ -48,6 +48,14 @@ fn budget_bytes(available: u64) -> u64 {
     share.min(available - share.min(UNACCOUNTED_BYTES))
 }
 
+/// What is not accounted may take this much beside a budget: as much as
+/// [`default_budget_bytes`] leaves.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // A positive number below 2^63.
+pub(crate) fn unaccounted_bytes(budget: u64) -> u64 {
+    let all = (budget as f64 / DEFAULT_SHARE) as u64;
+    all.saturating_sub(budget).max(UNACCOUNTED_BYTES)
+}
+
 /// `MemTotal` of `/proc/meminfo`.
 fn machine_bytes(meminfo: &str) -> Option<u64> {
     let line = meminfo
@@ -114,6 +122,8 @@ mod tests {
         assert_eq!(budget_bytes(700 * MIB), 380 * MIB);
         assert_eq!(budget_bytes(100 * MIB), 30 * MIB);
         assert_eq!(budget_bytes(0), 0);
+        assert_eq!(unaccounted_bytes(256 * MIB), 320 * MIB);
+        assert_eq!(unaccounted_bytes(7_000 * MIB), 3_000 * MIB);
     }
 
     #[test]

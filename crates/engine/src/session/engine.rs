@@ -107,7 +107,7 @@ impl Engine {
             ..config
         };
         let budget = MemoryBudget::new(limit);
-        budget.bound_process(limit::available_bytes());
+        budget.bound_process(limit::available_bytes(), limit::unaccounted_bytes);
         // Memory is asked back in the order in which its holders are made: states of chunks go
         // before what operators retain, which the resources hold.
         let board = Board::new(StateCache::new(&budget));

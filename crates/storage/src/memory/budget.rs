@@ -208,13 +208,14 @@ impl MemoryBudget {
     }
 
     /// The process may take this many bytes of memory in all, counted or not: if it takes more,
-    /// less may be counted.
-    pub fn bound_process(&self, bytes: u64) {
-        self.excess.bound(bytes);
+    /// less may be counted. `beside` gives the room beside a limit for what is not counted, in
+    /// bytes. The first call counts.
+    pub fn bound_process(&self, bytes: u64, beside: fn(u64) -> u64) {
+        self.excess.bound(bytes, beside);
     }
 
-    /// The process exists for queries alone: it is to take little beyond the limit, however much
-    /// memory there is.
+    /// The process exists for queries alone: it is to take no more than the limit and the room
+    /// beside it, however much memory there is.
     pub fn own_process(&self) {
         self.excess.own();
     }

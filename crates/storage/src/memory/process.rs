@@ -7,11 +7,12 @@
 //! and while it is more than it may be, a growing part of the limit counts as taken
 //! (`budget.rs`): frames and arrays make way, and operators spill.
 //! A process may take what the machine or its control group has, less room for code. One that
-//! exists for queries alone may also take no more than its limit and [`BESIDE_BYTES`], or a part of
-//! the limit, whichever is more: whoever gives a server 256 MiB does not want it to take 700.
-//! Not here: what the machine and the control group have (the engine).
+//! exists for queries alone may also take no more than its limit and what its limit leaves room for
+//! beside it: whoever gives a server 256 MiB does not want it to take 700.
+//! Not here: what the machine and the control group have, and the room beside a limit (the engine).
 //! Bounds: one small file is read every [`EVERY`]; at most half of the limit counts as taken.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -27,11 +28,6 @@ const EVERY: Duration = Duration::from_millis(200);
 const CODE: u64 = 8;
 const CODE_BYTES_MAX: u64 = 128 << 20;
 
-/// What a process that exists for queries alone may take beside its limit: bytes, or a part of the
-/// limit as a numerator and a denominator, whichever is more.
-const BESIDE_BYTES: u64 = 320 << 20;
-const BESIDE: (u64, u64) = (3, 7);
-
 /// How fast the part that counts as taken follows the excess, and leaves it: divisors. Slowly, for
 /// freed memory is seen late.
 const RISE: u64 = 4;
@@ -40,19 +36,30 @@ const FALL: u64 = 8;
 /// The part of the limit that counts as taken because the process takes too much.
 #[derive(Debug, Default)]
 pub(super) struct Excess {
-    /// What anonymous memory may be, whatever the limit; 0: nothing is known.
-    available: AtomicU64,
+    /// `None`: nothing is known, and nothing is measured.
+    bounds: OnceLock<Bounds>,
     /// Whether the process exists for queries alone.
     alone: AtomicBool,
     bytes: AtomicU64,
     measured: Mutex<Option<Instant>>,
 }
 
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    /// What anonymous memory may be, whatever the limit.
+    available: u64,
+    /// The room beside a limit for what is not counted, in bytes.
+    beside: fn(u64) -> u64,
+}
+
 impl Excess {
-    /// The process may take `bytes` in all.
-    pub(super) fn bound(&self, bytes: u64) {
+    /// The process may take `bytes` in all. The first call counts.
+    pub(super) fn bound(&self, bytes: u64, beside: fn(u64) -> u64) {
         let code = (bytes / CODE).min(CODE_BYTES_MAX);
-        self.available.store(bytes - code, Ordering::Relaxed);
+        self.bounds.get_or_init(|| Bounds {
+            available: bytes - code,
+            beside,
+        });
     }
 
     /// The process exists for queries alone.
@@ -62,14 +69,10 @@ impl Excess {
 
     /// What anonymous memory may be under this limit.
     fn target(&self, limit: u64) -> Option<u64> {
-        let available = self.available.load(Ordering::Relaxed);
-        let beside = (limit / BESIDE.1 * BESIDE.0).max(BESIDE_BYTES);
-        let most = if self.alone.load(Ordering::Relaxed) {
-            available.min(limit.saturating_add(beside))
-        } else {
-            available
-        };
-        (available > 0).then_some(most)
+        let &Bounds { available, beside } = self.bounds.get()?;
+        let alone = self.alone.load(Ordering::Relaxed);
+        let most = alone.then(|| limit.saturating_add(beside(limit)));
+        Some(most.map_or(available, |most| most.min(available)))
     }
 
     pub(super) fn bytes(&self) -> u64 {
@@ -127,13 +130,11 @@ mod tests {
         const MIB: u64 = 1 << 20;
         let excess = Excess::default();
         assert_eq!(excess.target(256 * MIB), None);
-        excess.bound(24_000 * MIB);
-        assert_eq!(excess.target(256 * MIB), Some((24_000 - 128) * MIB));
+        excess.bound(2_000 * MIB, |limit| limit / 2);
+        assert_eq!(excess.target(256 * MIB), Some((2_000 - 128) * MIB));
         excess.own();
-        assert_eq!(excess.target(256 * MIB), Some((256 + 320) * MIB));
-        assert_eq!(excess.target(7_000 * MIB), Some(10_000 * MIB));
-        excess.bound(1_600 * MIB);
-        assert_eq!(excess.target(1_120 * MIB), Some((1_600 - 128) * MIB));
+        assert_eq!(excess.target(256 * MIB), Some(384 * MIB));
+        assert_eq!(excess.target(1_500 * MIB), Some((2_000 - 128) * MIB));
     }
 
     /// A process that takes 300 beyond what is counted, where 200 is room for that.
