@@ -82,7 +82,7 @@ impl Oracle {
                 .min()
                 .expect("u64::MAX is"),
         };
-        level.saturating_add(scan.registered_at.0 / 10)
+        level.saturating_add(scan.registered_at.0 / 2)
     }
 }
 
