@@ -17,7 +17,7 @@ use coscan_core::{Policy, StorageModel};
 use coscan_storage::StorageError;
 use coscan_storage::device::{Device, Devices, FileVersion, LocalDevice, LocalOptions, Meter};
 use coscan_storage::pool::{
-    BufferPool, FileCache, MemoryBudget, PoolConfig, PoolShared, TableFile,
+    BufferPool, FileCache, FileKey, MemoryBudget, PoolConfig, PoolShared, TableFile,
 };
 use object_store::path::Path;
 use parking_lot::{Condvar, Mutex};
@@ -114,7 +114,8 @@ async fn world(model: StorageModel) -> World {
         let path = write(folder, "t.parquet", Layout::RowGroups);
         let location = Path::from_absolute_path(path).unwrap();
         let version = device.stat(&location).await.unwrap();
-        let opened = shared.files().open("file://", &[version], 1).await;
+        let key = FileKey::new("file://", version);
+        let opened = shared.files().open(&[key], 1).await;
         files.append(&mut opened.unwrap());
     }
     let config = PoolConfig {

@@ -11,25 +11,21 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use coscan_core::{Policy, StorageModel};
-use coscan_storage::device::{Device, FileVersion};
-use coscan_storage::pool::{BufferPool, ScanMetrics, TableFile};
+use coscan_storage::device::Device;
+use coscan_storage::pool::{BufferPool, FileKey, ScanMetrics, TableFile};
 
 use world::{Layout, POLICIES, ROWS, SUM, Setup, column, consume, pool, setup, start, write};
 
 const CHUNKS: usize = 12;
 
 async fn open(setup: &Setup, device: &dyn Device, paths: &[&Path]) -> Vec<Arc<TableFile>> {
-    let mut versions: Vec<FileVersion> = Vec::new();
+    let mut keys: Vec<FileKey> = Vec::new();
     for path in paths {
         let location = object_store::path::Path::from_absolute_path(path).unwrap();
-        versions.push(device.stat(&location).await.unwrap());
+        let version = device.stat(&location).await.unwrap();
+        keys.push(FileKey::new("file://", version));
     }
-    setup
-        .shared
-        .files()
-        .open("file://", &versions, 1)
-        .await
-        .unwrap()
+    setup.shared.files().open(&keys, 1).await.unwrap()
 }
 
 /// Writes the same rows anew, at a later time.

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use coscan_core::{Policy, StorageModel};
-use coscan_storage::device::{Device, Faulty, FileVersion};
-use coscan_storage::pool::{BufferPool, MemoryBudget, TableFile};
+use coscan_storage::device::{Device, Faulty};
+use coscan_storage::pool::{BufferPool, FileKey, MemoryBudget, TableFile};
 use object_store::path::Path;
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
@@ -45,9 +45,10 @@ fn write_day(setup: &Setup, day: usize) -> std::path::PathBuf {
 
 async fn open(setup: &Setup, device: &Faulty, path: &std::path::Path) -> Vec<Arc<TableFile>> {
     let location = Path::from_absolute_path(path).unwrap();
-    let versions: [FileVersion; 1] = [device.stat(&location).await.unwrap()];
+    let version = device.stat(&location).await.unwrap();
     let files = setup.shared.files();
-    files.open("file://", &versions, 1).await.unwrap()
+    let key = FileKey::new("file://", version);
+    files.open(&[key], 1).await.unwrap()
 }
 
 async fn read(pool: &BufferPool, files: &[Arc<TableFile>]) -> (i64, u64) {
@@ -91,14 +92,14 @@ async fn rotate(days: usize, one_scan_stays: bool) {
 async fn set(settings: u64) {
     let (setup, device) = setup(LIMIT, Vec::new()).await;
     let pool = pool(&setup, Policy::Relevance, StorageModel::Dsm, None);
-    let version = open(&setup, &device, &write_day(&setup, 0)).await[0]
-        .version()
-        .clone();
+    let files = open(&setup, &device, &write_day(&setup, 0)).await;
+    let key = FileKey::clone(files[0].key());
+    drop(files);
     let before = device.reads();
     for chunk_bytes in 1..settings {
         let files = setup.shared.files();
-        let files = files.open("file://", std::slice::from_ref(&version), chunk_bytes);
-        let files = files.await.unwrap();
+        let files = files.open(std::slice::from_ref(&key), chunk_bytes).await;
+        let files = files.unwrap();
         if chunk_bytes == 1 {
             assert_eq!(device.reads(), before, "it is known");
         }

@@ -15,8 +15,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use coscan_storage::device::{Device, FileVersion};
-use coscan_storage::pool::TableFile;
+use coscan_storage::device::Device;
+use coscan_storage::pool::{FileKey, TableFile};
 use coscan_storage::{StorageError, check_pages};
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::ParquetFileReaderFactory;
@@ -29,6 +29,7 @@ use parquet::arrow::async_reader::AsyncFileReader;
 use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::ParquetMetaData;
 
+use crate::read::scan::in_own_store;
 use crate::resources::Resources;
 use crate::settings::Settings;
 
@@ -42,10 +43,10 @@ pub(super) struct CheckedReaders {
 
 struct CheckedReader {
     inner: Box<dyn AsyncFileReader + Send>,
-    file: FileVersion,
+    /// The file in its own store.
+    file: FileKey,
     resources: Arc<Resources>,
     settings: Settings,
-    store: ObjectStoreUrl,
     /// The registered device, which reads and checks by itself.
     registered: Option<Arc<dyn Device>>,
     /// Without a registered device, the device that is asked about the file, once known: finding it
@@ -79,18 +80,17 @@ impl ParquetFileReaderFactory for CheckedReaders {
         metadata_size_hint: Option<usize>,
         metrics: &ExecutionPlanMetricsSet,
     ) -> datafusion::error::Result<Box<dyn AsyncFileReader + Send>> {
-        let version = FileVersion::from(&file.object_meta);
+        let (store, version) = in_own_store(&self.store, &file);
         let devices = self.resources.devices();
-        let registered = devices.registered_for(self.store.as_str(), &version.location);
+        let registered = devices.registered_for(store.as_str(), &version.location);
         let inner = self
             .inner
             .create_reader(partition, file, metadata_size_hint, metrics)?;
         Ok(Box::new(CheckedReader {
             inner,
-            file: version,
+            file: FileKey::new(store.as_str(), version),
             resources: Arc::clone(&self.resources),
             settings: self.settings.clone(),
-            store: self.store.clone(),
             registered,
             local: None,
             open: None,
@@ -105,10 +105,9 @@ impl CheckedReader {
             return Ok(Arc::clone(file));
         }
         let pool = self.resources.pool(&self.settings);
-        let (store, chunk_bytes) = (self.store.as_str(), self.settings.chunk_bytes);
-        let version = std::slice::from_ref(&self.file);
-        let opened = pool.shared().files().open(store, version, chunk_bytes);
-        let opened = opened.await.map_err(external)?.pop();
+        let (files, key) = (pool.shared().files(), std::slice::from_ref(&self.file));
+        let opened = files.open(key, self.settings.chunk_bytes).await;
+        let opened = opened.map_err(external)?.pop();
         let missing = || StorageError::Internal("a file was not opened".to_owned());
         let file = opened.ok_or_else(|| external(missing()))?;
         self.open = Some(Arc::clone(&file));
@@ -131,31 +130,31 @@ impl CheckedReader {
             return answer;
         };
         if ranges.is_sorted_by(|a, b| a.end <= b.start) {
-            let answer = device.read(&self.file, &ranges).await;
+            let answer = device.read(self.file.version(), &ranges).await;
             return answer.map_err(external);
         }
         let mut answers = Vec::with_capacity(ranges.len());
         for range in ranges {
-            let answer = device.read(&self.file, &[range]).await;
+            let answer = device.read(self.file.version(), &[range]).await;
             answers.extend(answer.map_err(external)?);
         }
         Ok(answers)
     }
 
     async fn verify(&mut self) -> Result<()> {
-        let location = &self.file.location;
+        let location = &self.file.version().location;
         let device = match &self.local {
             Some(device) => Arc::clone(device),
             None => {
                 let devices = self.resources.devices();
-                let found = devices.device_for(self.store.as_str(), location).await;
+                let found = devices.device_for(self.file.store(), location).await;
                 let device = found.map_err(external)?.1;
                 self.local = Some(Arc::clone(&device));
                 device
             }
         };
         let now = device.stat(location).await.map_err(external)?;
-        if self.file.is_still(&now) {
+        if self.file.version().is_still(&now) {
             return Ok(());
         }
         Err(external(StorageError::Replaced {

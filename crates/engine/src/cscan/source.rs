@@ -134,7 +134,7 @@ impl DataSource for CScanSource {
     fn open_with_args(&self, args: OpenArgs) -> Result<SendableRecordBatchStream> {
         let runtime = args.context.runtime_env();
         let plan = self.plan();
-        plan.resources.ensure_device(&plan.store, &runtime)?;
+        plan.ensure_devices(&runtime)?;
         match &self.reads {
             Reads::Whole(_) => {
                 let execution = Executions::<Execution>::of(&args)?;

@@ -193,8 +193,7 @@ impl ExecutionPlan for FragmentExec {
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
         let plan = &self.fragment.scan;
-        plan.resources
-            .ensure_device(&plan.store, &context.runtime_env())?;
+        plan.ensure_devices(&context.runtime_env())?;
         let shared = self.executions.open(partition)?;
         let rest = self.row_by_row(&shared.scan, None)?;
         let state = Partition {

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use coscan_storage::device::FileVersion;
-use coscan_storage::pool::{BufferPool, TableFile};
+use coscan_storage::pool::{BufferPool, FileKey, TableFile};
 use coscan_storage::{CHUNK_BYTES_DEFAULT, FileChunk, Piece};
 use datafusion::error::{DataFusionError, Result};
 use parquet::file::metadata::RowGroupMetaData;
@@ -21,10 +21,9 @@ pub(super) async fn open(
 ) -> Result<Arc<TableFile>> {
     let files = pool.shared().files();
     // The division of the file into chunks does not matter: it is read leaf by leaf.
-    let mut opened = files
-        .open(store, std::slice::from_ref(version), CHUNK_BYTES_DEFAULT)
-        .await
-        .map_err(external)?;
+    let key = FileKey::new(store, version.clone());
+    let opened = files.open(&[key], CHUNK_BYTES_DEFAULT).await;
+    let mut opened = opened.map_err(external)?;
     opened
         .pop()
         .ok_or_else(|| DataFusionError::Internal("a file was opened and is not there".to_owned()))

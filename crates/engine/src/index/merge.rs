@@ -13,9 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::{DataType, SchemaRef};
-use coscan_storage::device::FileVersion;
 use coscan_storage::pool::BufferPool;
-use datafusion::datasource::listing::PartitionedFile;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
@@ -34,15 +32,12 @@ use crate::read::scan::ScanPlan;
 /// Whether all files of an index exist unchanged, and the column has the type of the keys, so that
 /// the entries can be kept.
 pub(super) fn can_keep(index: &Index, scan: &ScanPlan) -> bool {
-    let covered = scan.files.iter().filter(|file| covers(index, scan, file));
+    let covered = scan
+        .files
+        .iter()
+        .filter(|file| index.manifest.covers(&scan.key(file)));
     let of_its_type = index.has_keys_of(scan.schema.field(0).data_type());
     index.broken().is_none() && of_its_type && covered.count() == index.manifest.files.len()
-}
-
-fn covers(index: &Index, scan: &ScanPlan, file: &PartitionedFile) -> bool {
-    let version = FileVersion::from(&file.object_meta);
-    let first_row = index.manifest.first_row(scan.store.as_str(), &version);
-    first_row.is_some()
 }
 
 /// The entries of an index, in their order. Clones share their state.
@@ -72,7 +67,7 @@ impl KeptEntries {
 
     /// The scan of the files that are not covered; `None` if there are none.
     pub(super) fn others(&self, scan: &ScanPlan) -> Option<ScanPlan> {
-        scan.only(|file| !covers(&self.index, scan, file))
+        scan.only(|file| !self.index.manifest.covers(&scan.key(file)))
     }
 
     pub(super) fn plan(&self, schema: &SchemaRef) -> Result<Arc<dyn ExecutionPlan>> {

@@ -15,6 +15,7 @@ use object_store::path::Path;
 use tokio::sync::OnceCell;
 use url::Url;
 
+use crate::object_stores::joint_store::{own_place, written};
 use crate::object_stores::local_store::make_folder;
 
 /// How a manifest's name ends.
@@ -42,17 +43,14 @@ impl Folder {
                 "a table without any files has no folder".to_owned(),
             ));
         };
-        let mut path = url.prefix().clone();
+        let (store, mut path) = own_place(&url.object_store(), url.prefix());
         // A path without a slash at its end may be a file or a folder.
-        if !url.is_collection() && runtime.object_store(url)?.head(&path).await.is_ok() {
+        if !url.is_collection() && runtime.object_store(&store)?.head(&path).await.is_ok() {
             let mut parts: Vec<_> = path.parts().collect();
             parts.pop();
             path = parts.into_iter().collect();
         }
-        Ok(Self {
-            store: url.object_store(),
-            path,
-        })
+        Ok(Self { store, path })
     }
 
     /// The folder for indexes of files in this folder, unless another one is named.
@@ -69,10 +67,7 @@ impl Folder {
 
     /// The folder as people write it.
     pub(crate) fn display(&self) -> String {
-        match self.store.as_str() {
-            "file:///" => format!("/{}", self.path),
-            store => format!("{store}{}", self.path),
-        }
+        written(&self.store, &self.path)
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use coscan_storage::device::FileVersion;
-use coscan_storage::pool::TableFile;
+use coscan_storage::pool::{FileKey, TableFile};
 use object_store::path::Path;
 use serde::{Deserialize, Serialize};
 
@@ -132,15 +132,20 @@ impl Manifest {
     }
 
     /// The position of the first row of a file at this version; `None` if the file is not covered.
-    pub(crate) fn first_row(&self, store: &str, version: &FileVersion) -> Option<u64> {
+    pub(crate) fn first_row(&self, key: &FileKey) -> Option<u64> {
         let mut position = 0;
         for file in &self.files {
-            if file.is(store, version) {
+            if file.is(key) {
                 return Some(position);
             }
             position += file.rows;
         }
         None
+    }
+
+    /// Whether the index covers the file at this version.
+    pub(crate) fn covers(&self, key: &FileKey) -> bool {
+        self.first_row(key).is_some()
     }
 
     /// Whether a file that the index covers is, or was, in this folder.
@@ -154,7 +159,7 @@ impl Manifest {
 
     /// The position of the first row of each of these files, which are all covered.
     pub(crate) fn first_rows(&self, files: &[Arc<TableFile>]) -> Arc<[u64]> {
-        let first_row = |file: &Arc<TableFile>| self.first_row(file.store(), file.version());
+        let first_row = |file: &Arc<TableFile>| self.first_row(file.key());
         // A file that is not covered would be the caller's fault, and gets 0: its rows are never
         // asked for by position.
         files
@@ -222,12 +227,13 @@ impl CoveredFile {
         }
     }
 
-    fn is(&self, store: &str, version: &FileVersion) -> bool {
+    fn is(&self, key: &FileKey) -> bool {
+        let version = key.version();
         self.size == version.size
             && self.location == version.location.as_ref()
             && self.modified_ns == saturating(version.modified_ns)
             && self.e_tag == version.e_tag
-            && self.store == trimmed(store)
+            && self.store == key.store()
     }
 }
 
@@ -355,8 +361,9 @@ mod tests {
     #[test]
     fn a_file_is_covered_at_its_version_only() {
         let manifest = manifest();
-        assert_eq!(manifest.first_row("file://", &version(2)), Some(10));
-        assert_eq!(manifest.first_row("file:///", &version(3)), None);
-        assert_eq!(manifest.first_row("s3://b", &version(2)), None);
+        let first_row = |store, size| manifest.first_row(&FileKey::new(store, version(size)));
+        assert_eq!(first_row("file://", 2), Some(10));
+        assert_eq!(first_row("file:///", 3), None);
+        assert_eq!(first_row("s3://b", 2), None);
     }
 }

@@ -3,10 +3,12 @@
 //! | where | question |
 //! |---|---|
 //! | `store_registry.rs`, `store_urls.rs` | which object store does a URL mean, and how is it set up? |
+//! | `joint_store.rs` | how are files of several stores one table? |
 //! | `local_store/` | when are two local files the same version, and when is a write durable? |
 //!
 //! Not here: tables (`tables/`), what reads them (coscan-storage's devices).
 
+pub(crate) mod joint_store;
 pub(crate) mod local_store;
 mod store_registry;
 pub(crate) mod store_urls;

@@ -15,7 +15,7 @@ use object_store::ObjectStore;
 use url::Url;
 
 use super::local_store::LocalStore;
-use super::store_urls;
+use super::{joint_store, store_urls};
 use crate::memory::SpillFolder;
 
 /// DataFusion's registry, with our local store and with stores for `s3://` and `http://` made when
@@ -50,7 +50,9 @@ impl ObjectStoreRegistry for StoreRegistry {
         url: &Url,
         store: Arc<dyn ObjectStore>,
     ) -> Option<Arc<dyn ObjectStore>> {
-        if let Ok(url) = store_urls::store_url(url)
+        // The files of a joint store are read by the devices of their own stores.
+        if url.scheme() != joint_store::SCHEME
+            && let Ok(url) = store_urls::store_url(url)
             && let Err(error) = self
                 .devices
                 .register_store(url.as_str(), Arc::clone(&store))

@@ -175,9 +175,7 @@ impl ExecutionPlan for OrderedAggregateExec {
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        let scan = &self.plan.scan;
-        scan.resources
-            .ensure_device(&scan.store, &context.runtime_env())?;
+        self.plan.scan.ensure_devices(&context.runtime_env())?;
         let together = self.executions.open(partition)?;
         Ok(stream::open(together, partition, context, &self.metrics))
     }

@@ -15,7 +15,6 @@ use std::sync::Arc;
 
 use arrow::compute::SortOptions;
 use arrow::datatypes::{DataType, Schema, SchemaRef};
-use coscan_storage::device::FileVersion;
 use datafusion::common::ScalarValue;
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::FileScanConfig;
@@ -277,8 +276,7 @@ pub(super) fn footers(plan: &ScanPlan, resources: &Resources) -> Option<Vec<Arc<
     };
     let scanned = |file: &PartitionedFile| {
         let pool = resources.pool(&plan.settings);
-        let version = FileVersion::from(&file.object_meta);
-        pool.shared().files().footer(plan.store.as_str(), &version)
+        pool.shared().files().footer(&plan.key(file))
     };
     let files = plan.files.iter();
     files

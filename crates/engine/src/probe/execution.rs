@@ -99,7 +99,7 @@ impl SmoothExecution {
             .collect();
         let map_of = |index: &Index| {
             let first_row = |file: &TableFile| {
-                let first = index.manifest.first_row(file.store(), file.version());
+                let first = index.manifest.first_row(file.key());
                 first.unwrap_or(0)
             };
             PageMap::new(&running.table, |chunk| columns[chunk].as_deref(), first_row)

@@ -18,8 +18,8 @@ use std::sync::Arc;
 use arrow::compute::SortOptions;
 use arrow::datatypes::DataType;
 use coscan_core::smooth::{AccessPath, SmoothPolicy, SmoothTrigger};
-use coscan_storage::device::FileVersion;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::datasource::listing::PartitionedFile;
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::expressions::{
     BinaryExpr, Column, DynamicFilterTracking, InListExpr, LikeExpr, Literal,
@@ -256,16 +256,8 @@ fn has_its_keys(index: &Index, plan: &ScanPlan) -> bool {
     column.is_ok_and(|column| index.has_keys_of(column.data_type()))
 }
 
-fn covers(
-    index: &Index,
-    plan: &ScanPlan,
-    file: &datafusion::datasource::listing::PartitionedFile,
-) -> bool {
-    let version = FileVersion::from(&file.object_meta);
-    index
-        .manifest
-        .first_row(plan.store.as_str(), &version)
-        .is_some()
+fn covers(index: &Index, plan: &ScanPlan, file: &PartitionedFile) -> bool {
+    index.manifest.covers(&plan.key(file))
 }
 
 /// The most indexes that are opened to see which has the fewest entries. Each costs the read of its

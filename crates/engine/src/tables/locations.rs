@@ -1,10 +1,11 @@
 //! One table of files in several places.
 //!
-//! `-t lineitem=/disk1/li,/disk2/li`: each place is a file, a folder, a glob or a URL, all of one
-//! store, of one format and with the same columns, so that a row may lie in any of them. A table
-//! that is spread over devices is named like this.
-//! Not here: what the files at one place are (`registration.rs`), which device a file is on
-//! (coscan-storage, `devices.rs`).
+//! `-t lineitem=/disk1/li,s3://b/li`: each place is a file, a folder, a glob or a URL, all of one
+//! format and with the same columns, so that a row may lie in any of them. A table that is spread
+//! over devices is named like this.
+//! Not here: what the files at one place are (`registration.rs`), how files of several stores are
+//! planned on (`object_stores/joint_store.rs`), which device a file is on (coscan-storage,
+//! `devices.rs`).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,6 +16,8 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SessionState;
 use futures::TryStreamExt;
 use object_store::ObjectMeta;
+
+use crate::object_stores::joint_store::written;
 
 /// The places that a text names: one, or several between commas. A file or folder whose own name
 /// has a comma is one place, and so is a URL, unless a path or URL begins behind each comma.
@@ -38,10 +41,7 @@ pub(super) struct Place {
 impl Place {
     /// What messages call a file of it.
     fn name(&self, file: &ObjectMeta) -> String {
-        match self.url.object_store().as_str() {
-            "file:///" => format!("/{}", file.location),
-            store => format!("{store}{}", file.location),
-        }
+        written(&self.url.object_store(), &file.location)
     }
 
     async fn files(&self, state: &SessionState) -> Result<Vec<ObjectMeta>> {
@@ -56,22 +56,6 @@ impl Place {
 
     async fn schema(&self, state: &SessionState) -> Result<SchemaRef> {
         self.options.infer_schema(state, &self.url).await
-    }
-}
-
-/// Checks that all places are of one store.
-///
-/// # Errors
-/// If two are not.
-pub(super) fn of_one_store(places: &[&str], urls: &[ListingTableUrl]) -> Result<()> {
-    let mut others = places.iter().zip(urls).skip(1);
-    let store = urls.first().map(ListingTableUrl::object_store);
-    match others.find(|(_, url)| Some(url.object_store()) != store) {
-        Some((other, _)) => refuse(format!(
-            "{} and {other} are of different stores, and a table is of one",
-            places[0]
-        )),
-        None => Ok(()),
     }
 }
 

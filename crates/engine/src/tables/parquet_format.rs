@@ -34,28 +34,23 @@ use parquet::file::metadata::ParquetMetaData;
 
 use super::footers;
 use crate::error::{external, storage_error};
+use crate::object_stores::joint_store::written;
 use crate::read::prune::without_float_bounds;
 
-/// Parquet files of one store.
+/// Parquet files of one store, which may be a joint one.
 #[derive(Debug)]
 pub(crate) struct CheckedParquet {
     inner: Arc<dyn FileFormat>,
-    /// What stands before a file's location in messages.
-    store: String,
+    store: ObjectStoreUrl,
 }
 
 impl CheckedParquet {
-    pub(crate) fn new(inner: Arc<dyn FileFormat>, store: &ObjectStoreUrl) -> Self {
-        let local = *store == ObjectStoreUrl::local_filesystem();
-        let store = if local { "/" } else { store.as_str() };
-        Self {
-            inner,
-            store: store.to_owned(),
-        }
+    pub(crate) fn new(inner: Arc<dyn FileFormat>, store: ObjectStoreUrl) -> Self {
+        Self { inner, store }
     }
 
     fn name(&self, file: &ObjectMeta) -> String {
-        format!("{}{}", self.store, file.location)
+        written(&self.store, &file.location)
     }
 
     fn named(&self, file: &ObjectMeta, error: DataFusionError) -> DataFusionError {
@@ -252,10 +247,13 @@ impl FileFormatFactory for CheckedParquetFactory {
         options: &HashMap<String, String>,
     ) -> Result<Arc<dyn FileFormat>> {
         let inner = self.inner.create(state, options)?;
-        Ok(Arc::new(CheckedParquet::new(inner, &self.store)))
+        Ok(Arc::new(CheckedParquet::new(inner, self.store.clone())))
     }
 
     fn default(&self) -> Arc<dyn FileFormat> {
-        Arc::new(CheckedParquet::new(self.inner.default(), &self.store))
+        Arc::new(CheckedParquet::new(
+            self.inner.default(),
+            self.store.clone(),
+        ))
     }
 }

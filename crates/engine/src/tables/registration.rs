@@ -12,12 +12,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use datafusion::catalog::{TableProvider, TableProviderFactory};
+use datafusion::datasource::file_format::FileFormat;
 use datafusion::datasource::file_format::parquet::ParquetFormat;
 use datafusion::datasource::listing::{
     ListingOptions, ListingTable, ListingTableConfig, ListingTableConfigExt, ListingTableUrl,
 };
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SessionState;
+use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::logical_expr::CreateExternalTable;
 use futures::TryStreamExt;
 use glob::Pattern;
@@ -26,6 +28,7 @@ use url::Url;
 
 use super::locations::{self, Place};
 use super::parquet_format::{CheckedParquet, CheckedParquetFactory};
+use crate::object_stores::joint_store;
 
 /// The extension of Parquet files.
 const PARQUET: &str = "parquet";
@@ -47,19 +50,18 @@ pub(crate) async fn table_at(state: &SessionState, path: &str) -> Result<Arc<dyn
             config.infer_schema(state).await?
         }
         several => {
-            let urls = several
-                .iter()
-                .map(|one| parse(one).map_err(|why| named(one, why)));
-            let urls: Vec<ListingTableUrl> = urls.collect::<Result<_>>()?;
-            locations::of_one_store(several, &urls)?;
             let mut places = Vec::with_capacity(several.len());
             for one in several {
                 let place = place_at(state, one).await;
                 places.push(place.map_err(|why| named(one, why))?);
             }
             let schema = locations::agreed(state, &places).await?;
-            let options = places[0].options.clone();
+            let mut options = places[0].options.clone();
             let urls = places.into_iter().map(|place| place.url).collect();
+            let urls = joint_store::of_one_store(state.runtime_env(), urls)?;
+            if options.format.get_ext() == PARQUET {
+                options.format = parquet_of(state, urls[0].object_store());
+            }
             let config = ListingTableConfig::new_with_multi_paths(urls);
             config.with_listing_options(options).with_schema(schema)
         }
@@ -83,7 +85,7 @@ async fn place_at(state: &SessionState, path: &str) -> Result<Place> {
     let url = parse(path)?;
     let store = state.runtime_env().object_store(&url)?;
     let first = first_file(state, &url, store.as_ref()).await?;
-    let object_url = url.object_store();
+    let store_url = url.object_store();
     let is_file = *url.prefix() == first.location;
     let extension = known_extension(state, &first.location);
     let url = if is_file || url.get_glob().is_some() {
@@ -96,9 +98,7 @@ async fn place_at(state: &SessionState, path: &str) -> Result<Place> {
     let config = match extension {
         Some(other) if other != PARQUET => config.infer_options(state).await?,
         parquet => {
-            let format = ParquetFormat::new().with_options(state.default_table_options().parquet);
-            let format = CheckedParquet::new(Arc::new(format), &object_url);
-            let options = ListingOptions::new(Arc::new(format));
+            let options = ListingOptions::new(parquet_of(state, store_url));
             config.with_listing_options(options.with_file_extension(parquet.unwrap_or_default()))
         }
     };
@@ -114,6 +114,12 @@ async fn place_at(state: &SessionState, path: &str) -> Result<Place> {
     })
 }
 
+/// The format of a store's Parquet files.
+fn parquet_of(state: &SessionState, store: ObjectStoreUrl) -> Arc<dyn FileFormat> {
+    let format = ParquetFormat::new().with_options(state.default_table_options().parquet);
+    Arc::new(CheckedParquet::new(Arc::new(format), store))
+}
+
 /// Makes the table that `CREATE EXTERNAL TABLE … STORED AS PARQUET` declares: DataFusion's table,
 /// except that a file that cannot be read is named, and that hidden files of local folders are not
 /// part of it.
@@ -125,13 +131,14 @@ pub(crate) async fn declared_table(
     command: &CreateExternalTable,
     factory: &dyn TableProviderFactory,
 ) -> Result<Arc<dyn TableProvider>> {
-    let (Some(location), Some(format)) = (
-        command.locations.first(),
-        state.get_file_format_factory(PARQUET),
-    ) else {
+    let urls = command.locations.iter();
+    let urls: Vec<ListingTableUrl> = urls.map(ListingTableUrl::parse).collect::<Result<_>>()?;
+    let joined = joint_store::of_one_store(state.runtime_env(), urls.clone())?;
+    let (Some(first), Some(format)) = (joined.first(), state.get_file_format_factory(PARQUET))
+    else {
         return factory.create(state, command).await;
     };
-    let store = ListingTableUrl::parse(location)?.object_store();
+    let store = first.object_store();
     let format = CheckedParquetFactory {
         inner: format,
         store,
@@ -140,8 +147,12 @@ pub(crate) async fn declared_table(
     let mut state = state.clone();
     state.register_file_format(Arc::new(format), true)?;
     let mut command = command.clone();
-    for location in &mut command.locations {
-        *location = without_hidden(&state, location).await?;
+    for (location, (own, joined)) in command.locations.iter_mut().zip(urls.iter().zip(&joined)) {
+        *location = if joined == own {
+            without_hidden(&state, location).await?
+        } else {
+            joined.to_string()
+        };
     }
     factory.create(&state, &command).await
 }

@@ -161,8 +161,8 @@ async fn places_that_are_no_one_table_are_refused_by_name() {
     std::fs::copy(&ours, folder.path().join("e/p=1/1.parquet")).expect("copied");
     let text = refused(&places(folder.path(), &["a", "e"])).await;
     assert!(text.contains("key=value"), "{text}");
-    let text = refused(&format!("{},s3://b/t", folder.path().join("a").display())).await;
-    assert!(text.contains("s3://b"), "{text}");
+    let text = refused(&format!("{},ftp://b/t", folder.path().join("a").display())).await;
+    assert!(text.contains("ftp://b"), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

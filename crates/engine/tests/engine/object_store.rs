@@ -1,6 +1,7 @@
 //! Promised: a table on S3 is registered by its URL with the credentials of the environment,
 //! scanned cooperatively, shared between queries, and read anew when an object changes. A missing
-//! or forbidden object is an error that names the URL.
+//! or forbidden object is an error that names the URL. A table may have places on S3 and on local
+//! disks at once.
 
 use std::fs;
 use std::path::Path;
@@ -118,9 +119,83 @@ async fn on_s3(bucket: &Path) {
     assert_eq!(rows(&session, sql).await, ["90000|0|329999|90000"]);
     fs::remove_file(folder.join("0.parquet")).expect("removed");
     assert_eq!(rows(&session, sql).await, ["60000|90000|329999|60000"]);
+    on_s3_and_a_disk(bucket).await;
     // A missing object, and a missing bucket.
     for url in ["s3://bucket/nothing/", "s3://another/table/"] {
         let error = session.register("u", url).await.expect_err(url);
         assert!(error.to_string().contains(url), "{error}");
+    }
+}
+
+/// One table of which one place is on S3 and the other on a disk. Chunks are large, so the first
+/// session's scans are cooperative; the second session leaves them to DataFusion's reader.
+async fn on_s3_and_a_disk(bucket: &Path) {
+    let disk = tempfile::tempdir().expect("a folder");
+    let (near, far) = (disk.path().join("near"), bucket.join("far"));
+    for (folder, from) in [(&near, 0), (&far, 30_000)] {
+        fs::create_dir(folder).expect("a folder");
+        // The same name on both stores.
+        write(&folder.join("1.parquet"), from);
+    }
+    let places = format!("{},s3://bucket/far/", near.display());
+    let local = plain(&[("near", &near.join("")), ("far", &far.join(""))]).await;
+    let view = "CREATE VIEW t AS SELECT * FROM near UNION ALL SELECT * FROM far";
+    plain_rows(&local, view).await;
+    let queries = [
+        "SELECT count(*), sum(k), min(s), max(s) FROM t",
+        "SELECT k % 7, count(*), min(s) FROM t WHERE s LIKE '%7%' GROUP BY 1",
+        "SELECT k, s FROM t WHERE k BETWEEN 29990 AND 30010",
+        "SELECT k, s FROM t ORDER BY k DESC LIMIT 20",
+    ];
+    for small_table_bytes in [0, 1 << 30] {
+        let cooperative = small_table_bytes == 0;
+        let about = |text: &str| format!("{text}, cooperative: {cooperative}");
+        let config = EngineConfig {
+            chunk_bytes: 32 << 10,
+            small_table_bytes,
+            ..config()
+        };
+        let session = session(config, &[]).await;
+        session.register("t", &places).await.expect("registered");
+        for sql in queries {
+            let expected = plain_rows(&local, sql).await;
+            assert_eq!(rows(&session, sql).await, expected, "{}", about(sql));
+        }
+        let sql = format!(
+            "CREATE EXTERNAL TABLE u STORED AS PARQUET LOCATION ('{}/', 's3://bucket/far/')",
+            near.display()
+        );
+        rows(&session, &sql).await;
+        let sql = "SELECT count(*), min(k), max(k) FROM u";
+        assert_eq!(
+            rows(&session, sql).await,
+            ["60000|0|59999"],
+            "{}",
+            about(sql)
+        );
+        if !cooperative {
+            continue;
+        }
+        // Each file was read by the device of its own store.
+        let sql = "SELECT count(*) FROM coscan.devices WHERE bytes > 100000";
+        assert_eq!(rows(&session, sql).await, ["2"]);
+        // The index is kept in the first place, and covers the files of both.
+        rows(&session, "CREATE INDEX by_k ON t (k)").await;
+        assert!(near.join("_coscan/by_k.index.json").exists());
+        let sql = "SELECT k, s FROM t WHERE k IN (7, 30007, 59999)";
+        let plan = session.explain(sql).await.expect("a plan");
+        assert!(plan.contains("by_k"), "{plan}");
+        assert_eq!(rows(&session, sql).await, plain_rows(&local, sql).await);
+        // A file that cannot be read is named as its own store has it.
+        fs::write(far.join("2.parquet"), "no Parquet").expect("written");
+        let error = match session.sql(queries[0]).await {
+            Ok(stream) => common::collect(stream)
+                .await
+                .expect_err("a bad file")
+                .to_string(),
+            Err(error) => error.to_string(),
+        };
+        assert!(error.contains("s3://bucket/far/2.parquet"), "{error}");
+        fs::remove_file(far.join("2.parquet")).expect("removed");
     }
 }

@@ -47,12 +47,41 @@ pub struct TableFile {
     map: Charge,
 }
 
-/// A file at one version.
+/// A file of a store at one version.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct FileKey {
+pub struct FileKey {
+    store: String,
+    version: FileVersion,
+}
+
+impl FileKey {
+    /// The file of the store at this URL. A slash at its end makes no difference.
+    #[must_use]
+    pub fn new(store: &str, version: FileVersion) -> Self {
+        let store = store.trim_end_matches('/').to_owned();
+        Self { store, version }
+    }
+
     /// The URL of its store, without a slash at the end.
-    pub(crate) store: String,
-    pub(crate) version: FileVersion,
+    #[must_use]
+    pub fn store(&self) -> &str {
+        &self.store
+    }
+
+    /// Path and version.
+    #[must_use]
+    pub fn version(&self) -> &FileVersion {
+        &self.version
+    }
+
+    /// What messages call it: the path of a local file, or its URL.
+    fn name(&self) -> String {
+        let Self { store, version } = self;
+        match store.as_str() {
+            "file:" | "file://" => format!("/{}", version.location),
+            _ => format!("{store}/{}", version.location),
+        }
+    }
 }
 
 impl TableFile {
@@ -73,7 +102,9 @@ impl TableFile {
         self.footer.bytes() + self.map.bytes()
     }
 
-    pub(crate) fn key(&self) -> &Arc<FileKey> {
+    /// Store, path and version.
+    #[must_use]
+    pub fn key(&self) -> &Arc<FileKey> {
         &self.key
     }
 
@@ -328,22 +359,17 @@ impl FileCache {
         &self.devices
     }
 
-    /// Opens files of one store: reads the footers that are not known, several at once. The answer
-    /// is in the order asked for.
+    /// Opens files: reads the footers that are not known, several at once. The answer is in the
+    /// order asked for.
     ///
     /// # Errors
     /// The first file that cannot be read or is not Parquet.
-    pub async fn open(
-        &self,
-        store: &str,
-        versions: &[FileVersion],
-        chunk_bytes: u64,
-    ) -> Result<Vec<Arc<TableFile>>> {
-        // Boxed one by one: with a closure over borrowed versions the future is not `Send` for
-        // callers that need it to be.
+    pub async fn open(&self, files: &[FileKey], chunk_bytes: u64) -> Result<Vec<Arc<TableFile>>> {
+        // Boxed one by one: with a closure over borrowed keys the future is not `Send` for callers
+        // that need it to be.
         let mut opening: Vec<BoxFuture<'_, Result<Arc<TableFile>>>> = Vec::new();
-        for version in versions {
-            opening.push(self.open_one(store, version, chunk_bytes).boxed());
+        for file in files {
+            opening.push(self.open_one(file, chunk_bytes).boxed());
         }
         let opened = futures::stream::iter(opening).buffered(FOOTERS_AT_ONCE);
         let opened = opened.try_collect().await;
@@ -351,15 +377,11 @@ impl FileCache {
         opened
     }
 
-    /// The footer of a file of a store, if it is known.
+    /// The footer of a file, if it is known.
     #[must_use]
-    pub fn footer(&self, store: &str, version: &FileVersion) -> Option<Arc<ParquetMetaData>> {
-        let key = FileKey {
-            store: store.trim_end_matches('/').to_owned(),
-            version: version.clone(),
-        };
+    pub fn footer(&self, file: &FileKey) -> Option<Arc<ParquetMetaData>> {
         let known = self.known.lock();
-        known.footer_of(&key).map(|file| Arc::clone(&file.metadata))
+        known.footer_of(file).map(|file| Arc::clone(&file.metadata))
     }
 
     /// From this call on the budget counts what is known of files. One budget per cache: the first
@@ -389,29 +411,17 @@ impl FileCache {
         }
     }
 
-    async fn open_one(
-        &self,
-        store: &str,
-        version: &FileVersion,
-        chunk_bytes: u64,
-    ) -> Result<Arc<TableFile>> {
-        let store = store.trim_end_matches('/');
+    async fn open_one(&self, file: &FileKey, chunk_bytes: u64) -> Result<Arc<TableFile>> {
         let key = Key {
-            file: FileKey {
-                store: store.to_owned(),
-                version: version.clone(),
-            },
+            file: file.clone(),
             chunk_bytes,
         };
         if let Some(file) = self.known.lock().find(&key) {
             return Ok(file);
         }
+        let FileKey { store, version } = file;
         let (device_id, device) = self.devices.device_for(store, &version.location).await?;
-        let name = if store == "file:" || store == "file://" {
-            format!("/{}", version.location)
-        } else {
-            format!("{store}/{}", version.location)
-        };
+        let name = file.name();
         let reader = Reader {
             device: &*device,
             version,
@@ -549,9 +559,8 @@ impl TableFile {
             modified_ns: 0,
             e_tag: None,
         };
-        let store = "memory://".to_owned();
         Arc::new(Self::new(
-            FileKey { store, version },
+            FileKey::new("memory://", version),
             (DeviceId(0), Arc::new(device)),
             (
                 Arc::new(ParquetMetaData::new(metadata, Vec::new())),

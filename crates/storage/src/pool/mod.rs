@@ -74,7 +74,7 @@ use parking_lot::Mutex;
 pub use crate::memory::{METADATA_FREE, MemoryBudget, Reclaim};
 pub use column_request::ColumnRequest;
 pub use config::PoolConfig;
-pub use files::{FileCache, TableFile};
+pub use files::{FileCache, FileKey, TableFile};
 pub use job::ChunkJob;
 pub use lease::ChunkLease;
 pub use page_map::{PageMap, PagePiece, TablePage, bytes_of_rows};

@@ -9,7 +9,7 @@ use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 
-use super::{BufferPool, PoolShared, Scan, ScanPart, ScanRequest, TableFile};
+use super::{BufferPool, FileKey, PoolShared, Scan, ScanPart, ScanRequest, TableFile};
 use crate::Result;
 
 /// A file of columns k and v, with three row groups of 1000 rows.
@@ -28,7 +28,8 @@ pub(super) async fn open(shared: &PoolShared, path: &Path) -> Arc<TableFile> {
     let devices = shared.files().devices();
     let (_, device) = devices.device_for("file://", &location).await.unwrap();
     let version = device.stat(&location).await.unwrap();
-    let files = shared.files().open("file://", &[version], 1).await;
+    let key = FileKey::new("file://", version);
+    let files = shared.files().open(&[key], 1).await;
     files.unwrap().remove(0)
 }
 

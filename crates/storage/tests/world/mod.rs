@@ -13,8 +13,8 @@ use coscan_storage::device::{
     Device, DeviceOptions, Devices, Faulty, FileVersion, LocalDevice, LocalOptions, Rule,
 };
 use coscan_storage::pool::{
-    BufferPool, ColumnRequest, FileCache, MemoryBudget, PoolConfig, PoolShared, Scan, ScanPart,
-    ScanRequest, TableFile, TableView,
+    BufferPool, ColumnRequest, FileCache, FileKey, MemoryBudget, PoolConfig, PoolShared, Scan,
+    ScanPart, ScanRequest, TableFile, TableView,
 };
 use object_store::path::Path;
 use parquet::arrow::ArrowWriter;
@@ -106,7 +106,7 @@ pub(crate) async fn setup_as(
     };
     let files = shared
         .files()
-        .open("file://", &[version], chunk_bytes)
+        .open(&[FileKey::new("file://", version)], chunk_bytes)
         .await
         .unwrap();
     for rule in rules {

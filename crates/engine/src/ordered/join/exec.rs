@@ -177,9 +177,7 @@ impl ExecutionPlan for ClusteredJoinExec {
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
         for side in [&self.plan.driver, &self.plan.other] {
-            let scan = &side.scan;
-            scan.resources
-                .ensure_device(&scan.store, &context.runtime_env())?;
+            side.scan.ensure_devices(&context.runtime_env())?;
         }
         let together = self.executions.open(partition)?;
         Ok(stream::open(together, partition, context, &self.metrics))

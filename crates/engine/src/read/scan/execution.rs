@@ -131,11 +131,8 @@ impl Execution {
         let pool = plan.resources.pool(&plan.settings);
         let chunk_bytes = plan.settings.chunk_bytes;
         let cache = pool.shared().files();
-        let versions = plan.versions();
-        let files = cache
-            .open(plan.store.as_str(), &versions, chunk_bytes)
-            .await
-            .map_err(external)?;
+        let files = cache.open(&plan.keys(), chunk_bytes).await;
+        let files = files.map_err(external)?;
         let table = pool.table(&files).map_err(external)?;
         let chunks = chunks_of(&table, &files);
         let mut pipelines: Vec<Option<Arc<Pipeline>>> = vec![None; table.chunks().len()];

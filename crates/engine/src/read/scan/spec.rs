@@ -9,12 +9,15 @@ use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use coscan_storage::device::{FileVersion, known_in_full};
+use coscan_storage::pool::FileKey;
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::{FileScanConfig, ParquetSource};
 use datafusion::error::Result;
 use datafusion::execution::object_store::ObjectStoreUrl;
+use datafusion::execution::runtime_env::RuntimeEnv;
 use object_store::path::Path;
 
+use crate::object_stores::joint_store::{own_place, own_stores};
 use crate::read::TablePlan;
 use crate::resources::Resources;
 use crate::settings::Settings;
@@ -53,7 +56,7 @@ pub(crate) struct ScanPlan {
     pub(crate) prunes: bool,
     /// Whether bloom filters may be read (`datafusion.execution.parquet.bloom_filter_on_read`).
     pub(crate) blooms: bool,
-    /// The store the files are in, as a URL.
+    /// The store that the files are planned on, which may be a joint one; see [`ScanPlan::key`].
     pub(crate) store: ObjectStoreUrl,
 }
 
@@ -82,8 +85,9 @@ impl ScanPlan {
         let Some((mut files, partitions)) = files_of(config) else {
             return Ok(None);
         };
-        if config.object_store_url.as_str() == ObjectStoreUrl::local_filesystem().as_str() {
-            files.iter_mut().for_each(know_in_full);
+        let store = config.object_store_url.clone();
+        for file in &mut files {
+            know_in_full(&store, file);
         }
         let options = source.table_parquet_options();
         Ok(Some(Self {
@@ -98,7 +102,7 @@ impl ScanPlan {
             in_list_max: source.max_in_list_size(),
             prunes: options.global.pruning,
             blooms: options.global.pruning && options.global.bloom_filter_on_read,
-            store: config.object_store_url.clone(),
+            store,
         }))
     }
 
@@ -143,20 +147,46 @@ impl ScanPlan {
         })
     }
 
-    /// The files' versions as listed at planning.
-    pub(crate) fn versions(&self) -> Vec<FileVersion> {
-        self.files
-            .iter()
-            .map(|file| FileVersion::from(&file.object_meta))
-            .collect()
+    /// A file of the plan: its own store, and its path and version there, as listed at planning.
+    pub(crate) fn key(&self, file: &PartitionedFile) -> FileKey {
+        let (store, version) = in_own_store(&self.store, file);
+        FileKey::new(store.as_str(), version)
     }
+
+    /// The files' keys, in their order.
+    pub(crate) fn keys(&self) -> Vec<FileKey> {
+        self.files.iter().map(|file| self.key(file)).collect()
+    }
+
+    /// Makes sure that the files can be read: stores of a foreign runtime become devices.
+    ///
+    /// # Errors
+    /// If the runtime does not know a store.
+    pub(crate) fn ensure_devices(&self, runtime: &RuntimeEnv) -> Result<()> {
+        let stores = own_stores(&self.store);
+        stores
+            .iter()
+            .try_for_each(|store| self.resources.ensure_device(store, runtime))
+    }
+}
+
+/// The file's own store, and its path and version there.
+pub(crate) fn in_own_store(
+    store: &ObjectStoreUrl,
+    file: &PartitionedFile,
+) -> (ObjectStoreUrl, FileVersion) {
+    let (store, location) = own_place(store, &file.object_meta.location);
+    let listed = FileVersion::from(&file.object_meta);
+    (store, FileVersion { location, ..listed })
 }
 
 /// Completes the version of a local file. Sessions with a runtime of their own list local files by
 /// a store that knows less of their versions than Coscan's store.
-fn know_in_full(file: &mut PartitionedFile) {
-    let listed = FileVersion::from(&file.object_meta);
-    if let Some(version) = known_in_full(&listed) {
+fn know_in_full(store: &ObjectStoreUrl, file: &mut PartitionedFile) {
+    let (store, listed) = in_own_store(store, file);
+    if store == ObjectStoreUrl::local_filesystem()
+        && let Some(version) = known_in_full(&listed)
+    {
         file.object_meta.last_modified = version.modified().into();
         file.object_meta.e_tag = version.e_tag;
     }
