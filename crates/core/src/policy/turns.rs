@@ -2,9 +2,9 @@
 //!
 //! Idea: when the cores are the bottleneck, scans that all work at once all end late. So only as
 //! many chunks are in work as the cores can take. Each scan has a deadline, the later the more work
-//! it is, by order of magnitude, and the earliest deadline goes first: shortest first minimises the
-//! mean response time of one server [Schrage68], but gains nothing among similar scans, and lets the
-//! longest wait for all others.
+//! it is, by order of magnitude, and the earliest deadline goes first: shortest first minimises
+//! the mean response time of one server [Schrage68], but gains nothing among similar scans, and
+//! lets the longest wait for all others.
 //! The cost of a chunk to a scan is measured. A chunk is decoded once for all scans that work on it
 //! at a time, so other scans join its turn. The order does not depend on the current time, so it is
 //! kept, not recomputed.
@@ -12,7 +12,7 @@
 //! Not here: the queue and the turns under way (`abm/handle/turns.rs`), which chunk a scan is
 //! handed (the policy).
 //! Bounds: O(scans · log scans) per turn.
-//! ABM-I6: every scan's turn comes, because scans that come after its deadline rank lower.
+//! ABM-I6: every scan's turn comes, because scans that come much later have later deadlines.
 //! Source: none of the papers; [CoopScans07] hands out whatever is available.
 
 use crate::state::State;
@@ -32,9 +32,9 @@ pub struct TurnLimit {
 }
 
 /// The scan's rank; the smallest goes first. It is a deadline that leaves long scans more time: all
-/// the work of the scan at its price so far, rounded up to a power of [`LEVEL`], plus a share of the
-/// time at which it came. So scans of similar length go in the order in which they came, and a long
-/// scan is overtaken only by shorter ones that come within [`AGE_PER_WORK`] times its level.
+/// the work of the scan at its price so far, rounded up to a power of [`LEVEL`], plus a share of
+/// the time at which it came. So scans of similar length go in the order in which they came, and a
+/// long scan is overtaken only by shorter ones that come within [`AGE_PER_WORK`] times its level.
 pub(crate) fn rank(table: &Table, scan: &Scan) -> u64 {
     let chunks = table.needed_len(scan) as u128 + u128::from(scan.chunks_worked);
     let all = chunks * u128::from(scan.worked_ns) / u128::from(scan.chunks_worked.max(1));
@@ -98,6 +98,6 @@ pub(crate) fn joiners(
 const LEVEL: u64 = 10;
 
 /// This many seconds of age weigh as much as one second less of work. With 1, turns lose to the
-/// paper's relevance in 6 of 15 simulated mixes; with 10, long queries of the engine's TPC-H mix wait
-/// for nearly all others (`docs/decisions/turns.md`).
+/// paper's relevance in 6 of 15 simulated mixes; with 10, long queries of the engine's TPC-H mix
+/// wait for nearly all others (`docs/decisions/turns.md`).
 const AGE_PER_WORK: u64 = 2;
