@@ -16,7 +16,7 @@ use object_store::ObjectStoreExt;
 use object_store::memory::InMemory;
 use url::Url;
 
-use crate::common::{self, config, plain_rows, rows, session};
+use crate::common::{self, config, memory_comes_back, plain_rows, rows, session};
 
 const ROWS: i64 = 40_000;
 /// More than a sum needs, less than a group per row needs.
@@ -105,7 +105,8 @@ async fn a_foreign_session_has_our_scans_and_its_own_memory() {
         .await
         .expect_err("refused");
     assert!(error.to_string().contains("Resources exhausted"), "{error}");
-    assert_eq!(ours.engine().metrics().operator_bytes, 0);
+    // The engine's own query above may still be letting go of its memory.
+    memory_comes_back(&ours).await;
     assert_eq!(rows(&ours, sql).await, ["40000"]);
     // Settings are the session's own.
     context
