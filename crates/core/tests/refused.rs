@@ -211,6 +211,28 @@ fn one_event_may_answer_several_loads() {
     assert_eq!(error, EventError::NotLoading(TABLE, CHUNK, B));
 }
 
+#[test]
+fn a_segment_that_is_not_resident_has_no_other_size() {
+    let mut abm = abm(2, Vec::new());
+    let resized = |column, bytes| Event::SegmentResized {
+        table: TABLE,
+        chunk: CHUNK,
+        column,
+        bytes,
+    };
+    take(&mut abm, scan(1, &[0], A));
+    let error = refuse(&mut abm, resized(A, 50));
+    assert_eq!(error, EventError::NotResident(TABLE, CHUNK, A));
+    take(&mut abm, completed(0, &[A]));
+    let before = abm.used_bytes();
+    take(&mut abm, resized(A, 50));
+    let grown = abm.used_bytes();
+    take(&mut abm, resized(A, 0));
+    assert_eq!((grown - abm.used_bytes(), before > 0), (50, true));
+    let error = refuse(&mut abm, resized(B, 50));
+    assert_eq!(error, EventError::NotResident(TABLE, CHUNK, B));
+}
+
 /// Two loads share an extent that the first of them had to bring.
 #[test]
 fn a_segment_is_not_complete_without_its_extents() {

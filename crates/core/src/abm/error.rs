@@ -56,6 +56,9 @@ pub enum EventError {
     /// The column is not in an outstanding load.
     #[error("table {0}, chunk {1}: column {2} is not being loaded")]
     NotLoading(TableId, ChunkId, ColumnId),
+    /// The segment is not in memory.
+    #[error("table {0}, chunk {1}: column {2} is not resident")]
+    NotResident(TableId, ChunkId, ColumnId),
     /// A column was reported complete although one of its shared extents is neither resident nor
     /// loading.
     #[error("table {0}, chunk {1}: column {2} lacks a shared extent")]

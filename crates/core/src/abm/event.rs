@@ -135,6 +135,19 @@ pub enum Event {
         /// The columns, all of them in an outstanding load.
         columns: Vec<ColumnId>,
     },
+    /// A resident segment takes another amount of memory from now on, because the driver keeps it
+    /// in another form, such as decoded arrays. A load of it brings the bytes of its layout, as
+    /// before. Its shared extents stay as they are.
+    SegmentResized {
+        /// The table.
+        table: TableId,
+        /// The chunk.
+        chunk: ChunkId,
+        /// The column, which is resident.
+        column: ColumnId,
+        /// Own bytes of the segment in memory until it is evicted.
+        bytes: u64,
+    },
     /// A smooth scan wants a page of a chunk.
     PageRequested {
         /// Its id, greater than all earlier ids.

@@ -157,7 +157,7 @@ impl Abm {
                 .map(|&(_, chunk, column)| (chunk, column));
             segments
                 .filter(|&(chunk, column)| only_stalled(chunk, column))
-                .map(|(chunk, column)| table.own_bytes(chunk, column))
+                .map(|(chunk, column)| table.held_bytes(chunk, column))
                 .sum()
         };
         let tables = self.state.tables.values();

@@ -108,6 +108,18 @@ impl Abm {
                 chunk: c,
                 columns,
             } => check_loading(chunk(table, c)?, *c, columns),
+            Event::SegmentResized {
+                table,
+                chunk: c,
+                column,
+                ..
+            } => {
+                let resident = &chunk(table, c)?.group(*c).state.resident;
+                let known = resident.contains(*column);
+                known
+                    .then_some(())
+                    .ok_or(EventError::NotResident(*table, *c, *column))
+            }
             Event::PageRequested {
                 request,
                 table,

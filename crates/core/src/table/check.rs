@@ -56,16 +56,17 @@ impl Table {
             pinned.is_subset(resident),
             "ABM-I2: pinned columns are in memory"
         );
-        let used: ColumnSet = chunk.last_use.iter().map(|&(column, _)| column).collect();
-        assert_eq!(used, group.state.resident);
-        for &(column, seq) in &chunk.last_use {
-            let listed = self.victims.contains(&(seq, id, column));
-            assert_eq!(listed, victims.contains(column));
+        let known: ColumnSet = chunk.residences.iter().map(|s| s.column).collect();
+        assert_eq!(known, group.state.resident);
+        for segment in &chunk.residences {
+            let key = (segment.last_use, id, segment.column);
+            let listed = self.victims.contains(&key);
+            assert_eq!(listed, victims.contains(segment.column));
         }
         group
             .coming
             .iter()
-            .map(|column| self.own_bytes(id, column))
+            .map(|column| self.held_bytes(id, column))
             .sum()
     }
 }

@@ -93,11 +93,22 @@ pub(crate) struct LastLoad {
     pub(crate) seq: u64,
 }
 
+/// A resident segment of a chunk.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Residence {
+    pub(crate) column: ColumnId,
+    /// When it was last used.
+    pub(crate) last_use: u64,
+    /// Own bytes in memory: those in the file, unless the driver has resized the segment.
+    pub(crate) bytes: u64,
+}
+
 #[derive(Debug)]
 pub(crate) struct Chunk {
+    /// Own bytes of each segment in the file.
     pub(crate) bytes: Box<[u64]>,
-    /// When each resident segment was last used.
-    pub(crate) last_use: SmallVec<[(ColumnId, u64); 1]>,
+    /// The resident segments.
+    pub(crate) residences: SmallVec<[Residence; 1]>,
     pub(crate) last_load: Option<LastLoad>,
     /// The chunk's segments in `Table::victims`.
     pub(crate) listed: ColumnSet,
@@ -222,7 +233,7 @@ impl Table {
             self.group_of.push(group);
             self.chunks.push(Chunk {
                 bytes,
-                last_use: SmallVec::new(),
+                residences: SmallVec::new(),
                 last_load: None,
                 listed: ColumnSet::new(),
             });
@@ -278,8 +289,20 @@ impl Table {
         left.map(|c| self.weights[usize::from(c.0)]).sum()
     }
 
+    /// Own bytes of a segment in the file: what a load of it brings.
     pub(crate) fn own_bytes(&self, chunk: ChunkId, column: ColumnId) -> u64 {
         self.chunks[chunk.0 as usize].bytes[usize::from(column.0)]
+    }
+
+    /// Own bytes in memory of a segment that is resident or loading.
+    pub(crate) fn held_bytes(&self, chunk: ChunkId, column: ColumnId) -> u64 {
+        let resident = self.residence(chunk, column);
+        resident.map_or_else(|| self.own_bytes(chunk, column), |segment| segment.bytes)
+    }
+
+    pub(crate) fn residence(&self, chunk: ChunkId, column: ColumnId) -> Option<&Residence> {
+        let mut resident = self.chunks[chunk.0 as usize].residences.iter();
+        resident.find(|segment| segment.column == column)
     }
 
     pub(crate) fn group(&self, chunk: ChunkId) -> &Group {
@@ -595,7 +618,7 @@ impl Table {
     /// Updates `victims` for a chunk.
     pub(crate) fn list_victims(&mut self, chunk: ChunkId) {
         let Chunk {
-            listed, last_use, ..
+            listed, residences, ..
         } = &self.chunks[chunk.0 as usize];
         let idle = self.idle(chunk);
         if idle.is_empty() && listed.is_empty() {
@@ -605,13 +628,16 @@ impl Table {
         if now == *listed {
             return;
         }
-        for &(column, seq) in last_use {
+        for &Residence {
+            column, last_use, ..
+        } in residences
+        {
             match (listed.contains(column), now.contains(column)) {
                 (true, false) => {
-                    self.victims.remove(&(seq, chunk, column));
+                    self.victims.remove(&(last_use, chunk, column));
                 }
                 (false, true) => {
-                    self.victims.insert((seq, chunk, column));
+                    self.victims.insert((last_use, chunk, column));
                 }
                 _ => {}
             }

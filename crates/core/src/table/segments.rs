@@ -7,37 +7,49 @@
 
 use smallvec::SmallVec;
 
-use crate::table::{Chunk, Extent, ExtentState, LastLoad, Pinner, Table};
+use crate::table::{Chunk, Extent, ExtentState, LastLoad, Pinner, Residence, Table};
 use crate::{ChunkId, ColumnId, ColumnSet, ExtentId, SharedExtent};
 
 impl Table {
     /// The latest use of any resident column.
     pub(crate) fn last_use_of(&self, chunk: ChunkId) -> u64 {
-        let uses = &self.chunks[chunk.0 as usize].last_use;
-        uses.iter().map(|&(_, seq)| seq).max().unwrap_or(0)
+        let resident = self.chunks[chunk.0 as usize].residences.iter();
+        resident.map(|segment| segment.last_use).max().unwrap_or(0)
     }
 
     /// The latest use of a resident column.
     pub(crate) fn last_use_of_segment(&self, chunk: ChunkId, column: ColumnId) -> u64 {
-        let mut uses = self.chunks[chunk.0 as usize].last_use.iter();
-        uses.find(|&&(used, _)| used == column)
-            .map_or(0, |&(_, seq)| seq)
+        let resident = self.residence(chunk, column);
+        resident.map_or(0, |segment| segment.last_use)
     }
 
     /// Records a use of resident columns.
     pub(crate) fn touch(&mut self, chunk: ChunkId, columns: &ColumnSet, seq: u64) {
         let Chunk {
-            last_use, listed, ..
+            residences, listed, ..
         } = &mut self.chunks[chunk.0 as usize];
-        for (column, last) in last_use {
+        for Residence {
+            column, last_use, ..
+        } in residences
+        {
             if columns.contains(*column) {
                 if listed.contains(*column) {
-                    self.victims.remove(&(*last, chunk, *column));
+                    self.victims.remove(&(*last_use, chunk, *column));
                     self.victims.insert((seq, chunk, *column));
                 }
-                *last = seq;
+                *last_use = seq;
             }
         }
+    }
+
+    /// A resident segment takes this many own bytes in memory from now on; returns what it took
+    /// before.
+    pub(crate) fn resize(&mut self, chunk: ChunkId, column: ColumnId, bytes: u64) -> u64 {
+        let mut resident = self.chunks[chunk.0 as usize].residences.iter_mut();
+        let segment = resident.find(|segment| segment.column == column);
+        segment.map_or(bytes, |segment| {
+            std::mem::replace(&mut segment.bytes, bytes)
+        })
     }
 
     pub(crate) fn pin(&mut self, chunk: ChunkId, by: Pinner, columns: ColumnSet) {
@@ -87,6 +99,17 @@ impl Table {
         } else {
             group.state.resident.clone()
         }
+    }
+
+    /// Bytes in memory of a chunk's resident segments, with their shared extents.
+    pub(crate) fn resident_bytes(&self, chunk: ChunkId) -> u64 {
+        let residences = &self.chunks[chunk.0 as usize].residences;
+        let own: u64 = residences.iter().map(|segment| segment.bytes).sum();
+        let extents = residences.iter().flat_map(|segment| {
+            let extents = self.extents_of.get(&(chunk, segment.column));
+            extents.into_iter().flatten()
+        });
+        own + extents.map(|&e| self.extent_bytes(e)).sum::<u64>()
     }
 
     /// The absent extents that a load of these columns would bring, ascending.
@@ -143,7 +166,12 @@ impl Table {
     /// Columns arrived: loading → resident.
     pub(crate) fn complete_load(&mut self, chunk: ChunkId, columns: &ColumnSet, seq: u64) {
         for column in columns.iter() {
-            self.chunks[chunk.0 as usize].last_use.push((column, seq));
+            let bytes = self.own_bytes(chunk, column);
+            self.chunks[chunk.0 as usize].residences.push(Residence {
+                column,
+                last_use: seq,
+                bytes,
+            });
             for extent in self.extents_of.get(&(chunk, column)).into_iter().flatten() {
                 let entry = &mut self.extents[extent.0 as usize];
                 if matches!(entry.state, ExtentState::Loading(_)) {
@@ -192,10 +220,13 @@ impl Table {
         if gone {
             entry.last_load = None;
         }
-        let at = entry.last_use.iter().position(|&(c, _)| c == column);
-        let last_use = at.map_or(0, |at| entry.last_use.swap_remove(at).1);
+        let mut resident = entry.residences.iter();
+        let at = resident.position(|segment| segment.column == column);
+        let residence = entry
+            .residences
+            .swap_remove(at.expect("only resident segments are evicted"));
         let mut extents = SmallVec::new();
-        let mut bytes = self.own_bytes(chunk, column);
+        let mut bytes = residence.bytes;
         for extent in self
             .extents_of
             .get(&(chunk, column))
@@ -213,7 +244,7 @@ impl Table {
         Evicted {
             chunk,
             column,
-            last_use,
+            residence,
             last_load,
             extents,
             bytes,
@@ -226,7 +257,7 @@ impl Table {
             self.resident_extents.insert(extent);
         }
         let chunk = &mut self.chunks[evicted.chunk.0 as usize];
-        chunk.last_use.push((evicted.column, evicted.last_use));
+        chunk.residences.push(evicted.residence);
         chunk.last_load = evicted.last_load;
         self.set_state(evicted.chunk, |state| state.resident.insert(evicted.column));
     }
@@ -279,8 +310,8 @@ impl Table {
     pub(crate) fn resident(&self) -> (Vec<(ChunkId, ColumnId)>, Vec<ExtentId>) {
         let chunks = (0..).map(ChunkId).zip(&self.chunks);
         let segments = chunks.flat_map(|(id, chunk)| {
-            let uses = chunk.last_use.iter();
-            uses.map(move |&(column, _)| (id, column))
+            let resident = chunk.residences.iter();
+            resident.map(move |segment| (id, segment.column))
         });
         let mut segments: Vec<(ChunkId, ColumnId)> = segments.collect();
         segments.sort_unstable();
@@ -314,7 +345,7 @@ impl Table {
 pub(crate) struct Evicted {
     pub(crate) chunk: ChunkId,
     pub(crate) column: ColumnId,
-    last_use: u64,
+    residence: Residence,
     last_load: Option<LastLoad>,
     pub(crate) extents: SmallVec<[ExtentId; 2]>,
     /// Own bytes plus the bytes of the freed extents.

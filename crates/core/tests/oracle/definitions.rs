@@ -143,6 +143,12 @@ impl Oracle {
         self.tables[&table].layout.chunks[chunk.0 as usize].bytes[usize::from(column.0)]
     }
 
+    /// Own bytes in memory of a segment that is resident or loading.
+    pub(super) fn held(&self, table: TableId, chunk: ChunkId, column: ColumnId) -> u64 {
+        let resized = self.chunk(table, chunk).resized.get(&column);
+        resized.copied().unwrap_or(self.own(table, chunk, column))
+    }
+
     pub(super) fn extents(&self, table: TableId) -> Vec<ExtentId> {
         (0u32..)
             .map(ExtentId)
@@ -210,7 +216,7 @@ impl Oracle {
         let mut used = 0;
         for (table, chunk) in self.all_chunks() {
             for column in self.resident_or_loading(table, chunk).iter() {
-                used += self.own(table, chunk, column);
+                used += self.held(table, chunk, column);
             }
         }
         for table in self.table_ids() {

@@ -33,6 +33,34 @@ impl Oracle {
         true
     }
 
+    /// Evicts the segments of the load's chunk that stand in its way for ever because they have
+    /// grown; false if there are none.
+    pub(super) fn give_up_grown(&mut self, load: &Choice) -> bool {
+        let (table, chunk) = (load.table, load.chunk);
+        let resident = self.resident(table, chunk);
+        let mut bytes = self.bytes_to_load(table, chunk, &load.columns);
+        for column in resident.iter() {
+            bytes += self.held(table, chunk, column);
+            let extents = self.extents_of(table, chunk, column);
+            bytes += extents
+                .iter()
+                .map(|&e| self.shared(table, e).bytes)
+                .sum::<u64>();
+        }
+        if bytes <= self.budget || self.busy(table, chunk) {
+            return false;
+        }
+        let mut grown: Vec<ColumnId> = resident.iter().collect();
+        grown.retain(|&column| {
+            self.held(table, chunk, column) > self.own(table, chunk, column)
+                && !self.pinned_columns(table, chunk).contains(column)
+        });
+        for &column in &grown {
+            self.evict_segment(table, chunk, column);
+        }
+        !grown.is_empty()
+    }
+
     /// Step 4 of an event.
     pub(super) fn shrink(&mut self) {
         while self.used() > self.budget {
@@ -313,6 +341,7 @@ impl Oracle {
         let c = self.chunk_mut(table, chunk);
         c.resident.remove(column);
         c.last_use.remove(&column);
+        c.resized.remove(&column);
         self.actions.push_back(Action::Evict {
             table,
             chunk,

@@ -56,6 +56,8 @@ struct Chunk {
     resident: ColumnSet,
     loading: ColumnSet,
     last_use: BTreeMap<ColumnId, u64>,
+    /// Bytes in memory of resident columns that the driver has resized.
+    resized: BTreeMap<ColumnId, u64>,
     /// The scan and the start of the newest load of this chunk.
     newest_load: Option<(ScanId, u64)>,
 }
@@ -273,6 +275,16 @@ impl Oracle {
                 chunk,
                 columns,
             } => self.fail(table, chunk, &columns),
+            Event::SegmentResized {
+                table,
+                chunk,
+                column,
+                bytes,
+            } => {
+                assert!(self.resident(table, chunk).contains(column));
+                let resized = &mut self.chunk_mut(table, chunk).resized;
+                resized.insert(column, bytes);
+            }
             Event::PageRequested {
                 request,
                 table,
@@ -603,10 +615,11 @@ impl Oracle {
             let Some(choice) = self.choose_load() else {
                 return;
             };
-            if !self.find_free_slot(&choice) {
+            if self.find_free_slot(&choice) {
+                self.load_chunk(&choice);
+            } else if !self.give_up_grown(&choice) {
                 return;
             }
-            self.load_chunk(&choice);
         }
     }
 

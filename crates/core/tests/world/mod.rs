@@ -24,7 +24,8 @@ pub(crate) struct World {
     budget: u64,
     tables: BTreeMap<TableId, TableLayout>,
     pub(crate) loads: Vec<Load>,
-    resident: BTreeSet<(TableId, ChunkId, ColumnId)>,
+    /// With their own bytes in memory.
+    resident: BTreeMap<(TableId, ChunkId, ColumnId), u64>,
     resident_extents: BTreeSet<(TableId, ExtentId)>,
     pub(crate) scans: BTreeMap<ScanId, Scan>,
     pub(crate) pages: BTreeMap<PageRequestId, Page>,
@@ -92,7 +93,7 @@ impl World {
             budget,
             tables: BTreeMap::new(),
             loads: Vec::new(),
-            resident: BTreeSet::new(),
+            resident: BTreeMap::new(),
             resident_extents: BTreeSet::new(),
             scans: BTreeMap::new(),
             pages: BTreeMap::new(),
@@ -177,6 +178,7 @@ impl World {
 /// The books are kept and checked.
 impl World {
     /// Records the driver's own part of an event, before its actions are known.
+    #[allow(clippy::too_many_lines)] // One arm an event.
     pub(crate) fn record(&mut self, event: &Event) {
         match event {
             Event::TableRegistered { table, layout } => {
@@ -248,6 +250,15 @@ impl World {
                 chunk,
                 columns,
             } => self.finish_load(*table, *chunk, columns, false),
+            Event::SegmentResized {
+                table,
+                chunk,
+                column,
+                bytes,
+            } => {
+                let resident = self.resident.insert((*table, *chunk, *column), *bytes);
+                assert!(resident.is_some(), "only resident segments are resized");
+            }
             Event::PageRequested {
                 request,
                 table,
@@ -277,7 +288,8 @@ impl World {
     fn is_covered(&self, page: &Page) -> bool {
         let (table, chunk) = (page.table, page.chunk);
         page.columns.iter().all(|column| {
-            self.resident.contains(&(table, chunk, column)) || self.is_loading(table, chunk, column)
+            self.resident.contains_key(&(table, chunk, column))
+                || self.is_loading(table, chunk, column)
         })
     }
 
@@ -309,7 +321,8 @@ impl World {
                 // The extents are resident, whichever load was to bring them.
                 let of_table = self.loads.iter_mut().filter(|l| l.table == table);
                 of_table.for_each(|l| l.extents.retain(|extent| !extents.contains(extent)));
-                self.resident.insert((table, chunk, column));
+                let bytes = self.own(table, chunk, column);
+                self.resident.insert((table, chunk, column), bytes);
                 self.resident_extents
                     .extend(extents.into_iter().map(|extent| (table, extent)));
             }
@@ -321,32 +334,29 @@ impl World {
         self.scans.get_mut(&scan).expect("a registered scan")
     }
 
+    fn own(&self, table: TableId, chunk: ChunkId, column: ColumnId) -> u64 {
+        self.tables[&table].chunks[chunk.0 as usize].bytes[usize::from(column.0)]
+    }
+
     fn used(&self) -> u64 {
-        let own = |table: TableId, chunk: ChunkId, column: ColumnId| {
-            self.tables[&table].chunks[chunk.0 as usize].bytes[usize::from(column.0)]
-        };
         let shared =
             |table: TableId, extent: ExtentId| self.tables[&table].shared[extent.0 as usize].bytes;
         let loading = self.loads.iter().map(|load| {
             let columns = load
                 .columns
                 .iter()
-                .map(|&column| own(load.table, load.chunk, column));
+                .map(|&column| self.own(load.table, load.chunk, column));
             let extents = load
                 .extents
                 .iter()
                 .map(|&extent| shared(load.table, extent));
             columns.sum::<u64>() + extents.sum::<u64>()
         });
-        let resident = self
-            .resident
-            .iter()
-            .map(|&(table, chunk, column)| own(table, chunk, column));
         let extents = self
             .resident_extents
             .iter()
             .map(|&(table, extent)| shared(table, extent));
-        loading.sum::<u64>() + resident.sum::<u64>() + extents.sum::<u64>()
+        loading.sum::<u64>() + self.resident.values().sum::<u64>() + extents.sum::<u64>()
     }
 
     fn is_pinned(&self, table: TableId, chunk: ChunkId, column: ColumnId) -> bool {
@@ -370,7 +380,8 @@ impl World {
         let scans = members.iter().chain([&leader]);
         let columns =
             scans.flat_map(|scan| self.scans[scan].columns(chunk).iter().collect::<Vec<_>>());
-        let resident = columns.filter(|column| self.resident.contains(&(table, chunk, *column)));
+        let resident =
+            columns.filter(|column| self.resident.contains_key(&(table, chunk, *column)));
         let job = Job {
             table,
             members: members.iter().copied().collect(),

@@ -104,6 +104,15 @@ impl World {
                 Some(Event::ScanEnded { scan })
             }
             Op::Complete(..) | Op::Fail(..) => self.resolve_load(op),
+            Op::Resize(at, bytes) => {
+                let (table, chunk, column) = pick(self.resident.keys().copied(), *at)?;
+                Some(Event::SegmentResized {
+                    table,
+                    chunk,
+                    column,
+                    bytes: *bytes,
+                })
+            }
             Op::Page(..) | Op::CompletePage(_) | Op::ReleasePage(_) => self.resolve_page(op),
             Op::Budget(bytes) => Some(Event::BudgetChanged { bytes: *bytes }),
             Op::Pass => Some(Event::TimePassed),

@@ -20,7 +20,7 @@ impl World {
         }
         if let Event::TableDropped { table } = event {
             assert!(
-                self.resident.iter().all(|(t, ..)| t != table),
+                self.resident.keys().all(|(t, ..)| t != table),
                 "bytes of {table} were not forgotten"
             );
             assert!(
@@ -32,7 +32,7 @@ impl World {
         let covered = |page: &Page| {
             page.columns
                 .iter()
-                .all(|c| self.resident.contains(&(page.table, page.chunk, c)))
+                .all(|c| self.resident.contains_key(&(page.table, page.chunk, c)))
         };
         let forgotten = self.pages.iter().find(|(_, page)| match page.state {
             PageState::Queued => self.is_covered(page),
@@ -79,7 +79,7 @@ impl World {
                 column,
             } => {
                 assert!(
-                    self.resident.remove(&(*table, *chunk, *column)),
+                    self.resident.remove(&(*table, *chunk, *column)).is_some(),
                     "evicted what is not resident: {action:?}"
                 );
                 assert!(
@@ -96,7 +96,7 @@ impl World {
                 for chunk in (shared.first.0..=shared.last.0).map(ChunkId) {
                     let column = shared.column;
                     assert!(
-                        !self.resident.contains(&(*table, chunk, column)),
+                        !self.resident.contains_key(&(*table, chunk, column)),
                         "{action:?} is part of a segment"
                     );
                     assert!(
@@ -134,7 +134,8 @@ impl World {
                 page.state = PageState::Served;
                 for column in page.columns.iter() {
                     assert!(
-                        self.resident.contains(&(page.table, page.chunk, column)),
+                        self.resident
+                            .contains_key(&(page.table, page.chunk, column)),
                         "{action:?} is not in memory"
                     );
                 }
@@ -178,7 +179,7 @@ impl World {
             "{scan} got {chunk} out of order"
         );
         for column in q.columns(chunk).iter() {
-            let here = self.resident.contains(&(q.spec.table, chunk, column));
+            let here = self.resident.contains_key(&(q.spec.table, chunk, column));
             assert!(here, "{scan} got {chunk} without column {column}");
         }
         let q = self.scan(scan);
@@ -224,7 +225,7 @@ impl World {
                 "ABM-I1: loading twice: {action:?}"
             );
             assert!(
-                !self.resident.contains(&(table, chunk, column)),
+                !self.resident.contains_key(&(table, chunk, column)),
                 "loaded what is resident: {action:?}"
             );
             let wanted = self.scans.values().any(|q| q.wants(table, chunk, column));

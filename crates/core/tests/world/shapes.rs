@@ -65,6 +65,8 @@ pub(crate) enum Op {
     /// The index of the load, and bits of its columns.
     Complete(usize, u16),
     Fail(usize, u16),
+    /// The index of the resident segment, and the bytes that it takes from now on.
+    Resize(usize, u64),
     Page(usize, u32, u16),
     CompletePage(usize),
     ReleasePage(usize),
@@ -164,6 +166,7 @@ pub(crate) fn op(limits: Limits) -> impl Strategy<Value = Op> {
         5 => at().prop_map(Op::End),
         40 => (at(), prop_oneof![Just(u16::MAX), any::<u16>()]).prop_map(|(load, bits)| Op::Complete(load, bits)),
         2 => (at(), any::<u16>()).prop_map(|(load, bits)| Op::Fail(load, bits)),
+        6 => (at(), 0u64..120).prop_map(|(segment, bytes)| Op::Resize(segment, bytes)),
         6 => (at(), any::<u32>(), any::<u16>()).prop_map(|(table, chunk, bits)| Op::Page(table, chunk, bits)),
         3 => at().prop_map(Op::CompletePage),
         4 => at().prop_map(Op::ReleasePage),

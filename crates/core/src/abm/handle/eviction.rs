@@ -10,7 +10,7 @@ use crate::policy::victims::Victim;
 use crate::state::LoadChoice;
 use crate::table::Table;
 use crate::table::segments::Evicted;
-use crate::{Action, ExtentId, TableId};
+use crate::{Action, ColumnId, ColumnSet, ExtentId, TableId};
 
 /// One thing to evict.
 #[derive(Debug)]
@@ -47,6 +47,34 @@ impl Abm {
                 }
             }
         }
+    }
+
+    /// A load that would not fit beside what its chunk has in memory, even if all else were
+    /// evicted, would wait for ever. Evicts the chunk's idle segments that the driver has made
+    /// larger, and returns whether there are any: the next load brings them as they were.
+    pub(crate) fn evict_grown(&mut self, load: &LoadChoice) -> bool {
+        let (id, chunk) = (load.table, load.chunk);
+        let bytes = self.state.load_bytes(id, chunk, &load.columns);
+        let table = self.state.table(id);
+        if bytes + table.resident_bytes(chunk) <= self.state.budget {
+            return false;
+        }
+        let idle = table.idle(chunk);
+        let grown =
+            |column: &ColumnId| table.held_bytes(chunk, *column) > table.own_bytes(chunk, *column);
+        let columns: ColumnSet = idle.iter().filter(grown).collect();
+        if columns.is_empty() {
+            return false;
+        }
+        let mut evicted = Vec::new();
+        let victim = Victim {
+            table: id,
+            chunk,
+            columns,
+        };
+        self.evict(Eviction::Segments(victim), &mut evicted);
+        self.announce(evicted);
+        true
     }
 
     /// Step 4 of `handle`.

@@ -27,10 +27,11 @@ impl Abm {
             let choice = self.rules.next_load(&self.state);
             let Some(mut choice) = choice else { return };
             self.cut_to_budget(&mut choice);
-            if !self.evict_for(&choice) {
+            if self.evict_for(&choice) {
+                self.start_load(choice);
+            } else if !self.evict_grown(&choice) {
                 return;
             }
-            self.start_load(choice);
         }
     }
 

@@ -80,6 +80,15 @@ impl Abm {
             } => {
                 self.fail_load(table, chunk, &columns.into_iter().collect());
             }
+            Event::SegmentResized {
+                table,
+                chunk,
+                column,
+                bytes,
+            } => {
+                let before = self.state.table_mut(table).resize(chunk, column, bytes);
+                self.state.used = self.state.used - before + bytes;
+            }
             Event::PageRequested {
                 request,
                 table,
@@ -122,7 +131,7 @@ impl Abm {
         };
         let (segments, extents) = table.resident();
         for (chunk, column) in segments {
-            self.state.used -= table.own_bytes(chunk, column);
+            self.state.used -= table.held_bytes(chunk, column);
             self.actions.push_back(Action::Evict {
                 table: id,
                 chunk,

@@ -168,6 +168,12 @@ fn parse_event(line: &str) -> Result<(Time, Event), LogError> {
             chunk: fields.chunk()?,
             columns: columns(fields.next("columns")?)?,
         },
+        "SegmentResized" => Event::SegmentResized {
+            table: fields.table()?,
+            chunk: fields.chunk()?,
+            column: ColumnId(fields.number("column")?),
+            bytes: fields.number("bytes")?,
+        },
         "PageRequested" => Event::PageRequested {
             request: PageRequestId(fields.number("page request")?),
             table: fields.table()?,

@@ -124,6 +124,12 @@ pub fn write_event(out: &mut impl Write, now: Time, event: &Event) -> Result {
             write!(out, "LoadFailed {table} {chunk} ")?;
             write_columns(out, columns.iter().copied())?;
         }
+        Event::SegmentResized {
+            table,
+            chunk,
+            column,
+            bytes,
+        } => write!(out, "SegmentResized {table} {chunk} {column} {bytes}")?,
         Event::PageRequested {
             request,
             table,

@@ -117,6 +117,14 @@ fn event() -> impl Strategy<Value = Event> {
             chunk,
             columns
         }),
+        (table(), chunk(), any::<u16>(), any::<u64>()).prop_map(|(table, chunk, column, bytes)| {
+            Event::SegmentResized {
+                table,
+                chunk,
+                column: ColumnId(column),
+                bytes,
+            }
+        }),
         (request(), table(), chunk(), column_set()).prop_map(|(request, table, chunk, columns)| {
             Event::PageRequested {
                 request,
