@@ -12,9 +12,10 @@
 //! [`METADATA_FREE`]. Unused metadata is kept up to [`MemoryBudget::metadata_bytes_max`]; metadata
 //! that queries use stays, whatever its size.
 //! Arrays without a reader (*idle*) are a cache. Up to a part of the limit they count like arrays
-//! with readers. Beyond that part they may only take memory that nothing else needs: they are kept
-//! while there is some, and are dropped to the byte before frames are evicted and before an
-//! operator is refused. Frames that only stalled scans need are evicted before idle arrays, because
+//! with readers. Beyond that part they may only take memory that nothing else needs: they are
+//! kept while there is some, and are dropped to the byte before frames are evicted and before an
+//! operator is refused. Arrays that *settled* (`pool/settled.rs`) take the place of frames and
+//! count as frames. Frames that only stalled scans need are evicted before idle arrays, because
 //! the consumers of these scans may never return.
 //! What is not counted is measured: if the process takes more than it may, part of the limit counts
 //! as taken (`process.rs`).
@@ -72,6 +73,8 @@ pub struct MemoryBudget {
     decoded: AtomicU64,
     /// The part of `decoded` without readers.
     idle: AtomicU64,
+    /// Arrays in place of frames. The pools hold these bytes.
+    settled: AtomicU64,
     arrays_part: AtomicU64,
     /// Whether there was memory for idle arrays at the last check.
     spare: AtomicBool,
@@ -93,12 +96,15 @@ pub struct MemoryBudget {
 
 /// The part of the limit that operators cannot take from the buffer pools, as a divisor.
 const POOL_FLOOR: u64 = 8;
-/// The part of the limit, in thousandths, up to which idle arrays count like arrays with readers:
-/// at first, and at least. Arrays take several times the memory of their frames, so the rest is
-/// better used for frames, unless devices have time left and the processors have not.
-pub(crate) const ARRAYS_PART: u64 = 125;
+/// The part of the limit, in thousandths, that arrays may take from frames: at first, and at least.
+/// Arrays take more memory than their frames, so the rest is better used for frames, unless devices
+/// have time left and the processors have not.
+pub(crate) const ARRAYS_PART_MIN: u64 = 125;
 /// And at most.
-pub(crate) const ARRAYS_PART_MAX: u64 = 350;
+pub(crate) const ARRAYS_PART_MAX: u64 = 1000;
+/// What idle arrays may take at most, beside the frames that they were decoded from: up to this
+/// part they count like arrays with readers.
+const IDLE_PART_MAX: u64 = 350;
 /// The steps of memory left free after idle arrays are dropped, so that arrays can come and go
 /// without a pass over all of them.
 const STEPS_FREED: u64 = 2;
@@ -125,7 +131,7 @@ impl MemoryBudget {
     pub fn new(limit: u64) -> Arc<Self> {
         Arc::new(Self {
             limit: AtomicU64::new(limit),
-            arrays_part: AtomicU64::new(ARRAYS_PART),
+            arrays_part: AtomicU64::new(ARRAYS_PART_MIN),
             told: AtomicU64::new(u64::MAX),
             ..Self::default()
         })
@@ -390,10 +396,10 @@ impl MemoryBudget {
     }
 
     fn arrays_kept(&self) -> u64 {
-        self.limit() / 1000 * self.arrays_part()
+        self.limit() / 1000 * self.arrays_part().min(IDLE_PART_MAX)
     }
 
-    /// The part of the limit, in thousandths, that idle arrays may take from frames.
+    /// The part of the limit, in thousandths, that arrays may take from frames.
     pub(crate) fn arrays_part(&self) -> u64 {
         self.arrays_part.load(Ordering::Relaxed)
     }
@@ -401,6 +407,30 @@ impl MemoryBudget {
     /// Changes that part. Pools are told with the next change.
     pub(crate) fn set_arrays_part(&self, thousandths: u64) {
         self.arrays_part.store(thousandths, Ordering::Relaxed);
+    }
+
+    /// Whether memory is better used for arrays than for the pages that they come from: it is
+    /// short, and arrays have less than their part.
+    pub(crate) fn prefers_arrays(&self) -> bool {
+        let arrays = self.decoded_bytes() + self.settled_bytes();
+        !self.keeps_spare_arrays() && arrays < self.limit() / 1000 * self.arrays_part()
+    }
+
+    /// Bytes of arrays that are in memory in place of frames, and count among them.
+    #[must_use]
+    pub fn settled_bytes(&self) -> u64 {
+        self.settled.load(Ordering::Relaxed)
+    }
+
+    /// Records that decoded arrays count among the frames from now on.
+    pub(crate) fn settle(&self, bytes: u64) {
+        self.settled.fetch_add(bytes, Ordering::Relaxed);
+        self.decoded.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Records that arrays that counted among the frames were dropped.
+    pub(crate) fn remove_settled(&self, bytes: u64) {
+        self.settled.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     /// Whether idle arrays may be kept: there is memory that nothing else needs, or decoded arrays

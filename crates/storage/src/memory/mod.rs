@@ -6,5 +6,5 @@
 mod budget;
 mod process;
 
-pub(crate) use budget::{ARRAYS_PART, ARRAYS_PART_MAX, Lender};
+pub(crate) use budget::{ARRAYS_PART_MAX, ARRAYS_PART_MIN, Lender};
 pub use budget::{METADATA_FREE, MemoryBudget, Reclaim};

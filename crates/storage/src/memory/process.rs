@@ -28,6 +28,11 @@ const EVERY: Duration = Duration::from_millis(200);
 const CODE: u64 = 8;
 const CODE_BYTES_MAX: u64 = 128 << 20;
 
+/// What the process may take between two measurements, as a divisor of the whole: hash tables that
+/// double, decoders of several chunks. Twelve TPC-H clients in 4 GB came within 50 MB of the whole
+/// in two of 20 runs, and beyond it in one, without this room.
+const SURGE: u64 = 16;
+
 /// How fast the part that counts as taken follows the excess, and leaves it: divisors. Slowly, for
 /// freed memory is seen late.
 const RISE: u64 = 4;
@@ -57,7 +62,7 @@ impl Excess {
     pub(super) fn bound(&self, bytes: u64, beside: fn(u64) -> u64) {
         let code = (bytes / CODE).min(CODE_BYTES_MAX);
         self.bounds.get_or_init(|| Bounds {
-            available: bytes - code,
+            available: bytes - code - bytes / SURGE,
             beside,
         });
     }
@@ -131,10 +136,10 @@ mod tests {
         let excess = Excess::default();
         assert_eq!(excess.target(256 * MIB), None);
         excess.bound(2_000 * MIB, |limit| limit / 2);
-        assert_eq!(excess.target(256 * MIB), Some((2_000 - 128) * MIB));
+        assert_eq!(excess.target(256 * MIB), Some((2_000 - 128 - 125) * MIB));
         excess.own();
         assert_eq!(excess.target(256 * MIB), Some(384 * MIB));
-        assert_eq!(excess.target(1_500 * MIB), Some((2_000 - 128) * MIB));
+        assert_eq!(excess.target(1_500 * MIB), Some((2_000 - 128 - 125) * MIB));
     }
 
     /// A process that takes 300 beyond what is counted, where 200 is room for that.

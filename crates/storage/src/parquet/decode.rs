@@ -209,6 +209,11 @@ impl SegmentDecoder {
         })
     }
 
+    /// Whether the last array has been given, or nothing is left after an error.
+    pub(crate) fn is_done(&self) -> bool {
+        self.open.is_none() && self.pieces.is_empty()
+    }
+
     fn open_piece(&mut self, piece: &Piece, wanted: Option<&[Range<usize>]>) -> Result<OpenPiece> {
         let mut rows = rows_of(piece);
         let source = PieceSource {

@@ -41,6 +41,11 @@ impl TableColumns {
         &self.names
     }
 
+    /// Whether each root column is a column of the core.
+    pub(crate) fn are_apart(&self) -> bool {
+        self.model == StorageModel::Dsm
+    }
+
     /// How many columns the core knows.
     pub(crate) fn count(&self) -> u16 {
         match self.model {

@@ -62,6 +62,8 @@ struct State {
     idle: u64,
     /// When the last reader left, in the budget's ticks.
     left: u64,
+    /// Whether the core counts the batches as the segment's bytes, and the budget does not.
+    settled: bool,
 }
 
 /// One decoded segment, in the making.
@@ -105,6 +107,7 @@ impl DecodedSegment {
             next_reader: 0,
             idle: 0,
             left: 0,
+            settled: false,
         };
         Arc::new(Self {
             place,
@@ -138,7 +141,8 @@ impl DecodedSegment {
     /// that it stays only where few arrays do.
     pub(crate) fn stays(&self) -> bool {
         let state = self.state.lock();
-        !state.readers.is_empty()
+        state.settled
+            || !state.readers.is_empty()
             || state.lasting
                 && state.first == 0
                 && (self.memory.keeps_few_arrays()
@@ -146,10 +150,26 @@ impl DecodedSegment {
     }
 
     /// Bytes that are freed when it is dropped, and when its last reader left; `None` while
-    /// somebody reads it.
+    /// somebody reads it, and if it is settled.
     pub(crate) fn idle(&self) -> Option<(u64, u64)> {
         let state = self.state.lock();
-        state.readers.is_empty().then_some((state.left, state.idle))
+        let idle = state.readers.is_empty() && !state.settled;
+        idle.then_some((state.left, state.idle))
+    }
+
+    /// Makes the arrays the segment's only form in memory (`settled.rs`), if all of them are there,
+    /// readers are to be expected, and they take at most `bytes_max` bytes; returns how many. From now on the core counts
+    /// them.
+    pub(crate) fn settle(&self, bytes_max: u64) -> Option<u64> {
+        let mut state = self.state.lock();
+        let bytes = state.batches.iter().map(|(_, bytes)| bytes).sum();
+        if !state.is_whole() || !state.lasting || state.settled || bytes > bytes_max {
+            return None;
+        }
+        state.settled = true;
+        self.memory.remove_idle(std::mem::take(&mut state.idle));
+        self.memory.settle(bytes);
+        Some(bytes)
     }
 
     /// Whether a newcomer can join.
@@ -187,8 +207,14 @@ impl DecodedSegment {
             let wakers = std::mem::take(&mut state.wakers);
             // Nobody reads on: a job must not run for a query that was cancelled.
             let enough = state.decoded() >= state.target || state.readers.is_empty();
-            if enough {
-                state.decoder = Decoder::Idle(decoder);
+            // Whoever gets the last batch finds the segment whole.
+            let done = decoder.is_done();
+            if enough || done {
+                state.decoder = if done {
+                    Decoder::Done
+                } else {
+                    Decoder::Idle(decoder)
+                };
                 drop(state);
                 wakers.into_iter().for_each(Waker::wake);
                 return Ok(true);
@@ -255,7 +281,7 @@ impl Reader {
         let segment = &self.segment;
         let mut state = segment.state.lock();
         state.readers.insert(self.id, at);
-        let passed = if state.lasting && segment.memory.keeps_arrays() {
+        let passed = if state.settled || state.lasting && segment.memory.keeps_arrays() {
             Vec::new()
         } else {
             state.passed()
@@ -299,7 +325,8 @@ impl Drop for Reader {
     fn drop(&mut self) {
         let segment = &self.segment;
         let mut state = segment.state.lock();
-        if state.readers.remove(&self.id).is_some() && state.readers.is_empty() {
+        let left = state.readers.remove(&self.id).is_some() && state.readers.is_empty();
+        if left && !state.settled {
             state.idle = state.batches.iter().map(|(_, bytes)| bytes).sum();
             state.left = segment.memory.add_idle(state.idle);
         }
@@ -309,9 +336,13 @@ impl Drop for Reader {
 impl Drop for DecodedSegment {
     fn drop(&mut self) {
         let state = self.state.get_mut();
-        self.memory.remove_idle(state.idle);
-        self.memory
-            .remove_decoded(state.batches.iter().map(|(_, bytes)| bytes).sum());
+        let bytes = state.batches.iter().map(|(_, bytes)| bytes).sum();
+        if state.settled {
+            self.memory.remove_settled(bytes);
+        } else {
+            self.memory.remove_idle(state.idle);
+            self.memory.remove_decoded(bytes);
+        }
     }
 }
 

@@ -13,6 +13,7 @@ use coscan_core::{ChunkId, ColumnSet, TableId};
 
 use super::decoded::DecodedSegment;
 use super::state::{DecodedKey, Effects, State};
+use crate::memory::MemoryBudget;
 
 /// A segment that nobody reads.
 struct Idle {
@@ -25,15 +26,26 @@ struct Idle {
 }
 
 impl State {
-    /// Drops arrays that nobody reads, the least valuable first, until `bytes` have gone or none is
-    /// left.
-    pub(crate) fn drop_idle_arrays(&mut self, bytes: u64, effects: &mut Effects) {
+    /// Drops arrays that nobody reads, or the frames that they were decoded from (`settled.rs`),
+    /// the least valuable first, until `bytes` have gone or none is left.
+    pub(crate) fn drop_idle_arrays(
+        &mut self,
+        bytes: u64,
+        memory: &MemoryBudget,
+        effects: &mut Effects,
+    ) {
+        let settles = memory.prefers_arrays();
         let mut idle = self.idle_arrays();
         idle.sort_unstable_by_key(|segment| Reverse((segment.wanted, segment.left)));
         let mut gone = 0;
         while gone < bytes
             && let Some(next) = idle.pop()
         {
+            let settled = settles.then(|| self.settle(next.table, &next.key, memory, effects));
+            if let Some(freed) = settled.flatten() {
+                gone += freed;
+                continue;
+            }
             let dropped = self.drop_array(next.table, &next.key);
             gone += next.bytes;
             effects.dropped.extend(dropped);

@@ -7,30 +7,36 @@
 //! asked for. So a batch of a lease is the same whenever it is asked for, and the scan that the
 //! lease came from hands the chunk to nobody else.
 //!
-//! L1: the frames of the leased columns stay in memory until the lease is dropped or lapses. L2: a
-//! segment is decoded once for all leases that overlap in time, and for later leases while memory
-//! is plentiful and the frame is resident. While there is memory that nothing else needs, later
-//! leases share every segment. Where arrays displace frames, they share only columns that another
-//! scan wants and chunks that were not loaded for this scan alone: arrays that are read only once
-//! would displace data that is read repeatedly. A consumer that comes back late decodes the rest
-//! for itself, unless another reader's arrays are still in memory. L3: a chunk's batches depend
-//! only on its file, its rows and their number per batch.
+//! L1: the frames of the leased columns, or the arrays in their place (`settled.rs`), stay in
+//! memory until the lease is dropped or lapses. L2: a segment is decoded once for all leases that
+//! overlap in time, and for later leases while memory is plentiful and the frame is resident.
+//! While there is memory that nothing else needs, later leases share every segment. Where arrays
+//! displace frames, they share only columns that another scan wants and chunks that were not
+//! loaded for this scan alone: arrays that are read only once would displace data that is read
+//! repeatedly. A consumer that comes back late decodes the rest for itself, unless another
+//! reader's arrays are still in memory. L3: a chunk's batches depend only on its file, its rows
+//! and their number per batch.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
 use arrow::array::{ArrayRef, new_null_array};
+use bytes::Bytes;
 use coscan_core::{ColumnSet, Event, LoadOrigin};
 use parking_lot::Mutex;
 
-use super::column_request::ColumnRequest;
+use super::column_request::{ArrayKey, ColumnRequest};
 use super::decoded::{DecodedSegment, MakeDecoder, Reader};
+use super::page_read::Counted;
 use super::place::{Kept, Place, Step, Work};
+use super::restart::OnPanic;
 use super::scan::Scan;
 use super::state::{DecodedKey, State};
 use super::{ChunkInfo, Inner};
+use crate::device::footprint;
 use crate::{Batches, Result, SegmentDecoder, StorageError};
 
 /// A chunk handed to one consumer of a scan. Dropping it releases the chunk.
@@ -140,14 +146,20 @@ impl ChunkLease {
         let rows = self.batches.rows_of(at);
         let mut arrays: Vec<Option<ArrayRef>> = vec![None; columns.len()];
         let mut tries = 0;
+        let mut fetched = Fetched::new();
         loop {
             let place = self.place(tries).await?;
             self.tell_progress(&place);
-            let readers = place.step(|work| self.readers(&place, work, columns, at));
-            let step = match readers.transpose()? {
-                Some(readers) => {
+            let readers = place.step(|work| self.readers(&place, work, columns, at, &fetched));
+            let step = match readers {
+                Some(Ok(readers)) => {
                     poll_fn(|cx| place.poll_arrays(cx, &readers, at, &mut arrays)).await?
                 }
+                Some(Err(NoReader::OnlyOtherArrays { root, key })) => {
+                    fetched.insert(key, self.fetch(root).await?);
+                    continue;
+                }
+                Some(Err(NoReader::Failed(error))) => return Err(error),
                 None => Step::Lapsed,
             };
             match step {
@@ -179,12 +191,13 @@ impl ChunkLease {
                     let known = self.known(state, &self.key(column));
                     root(&column.name).is_none_or(|root| {
                         known.is_some_and(|segment| segment.has_first())
-                            || self.decoder(state, root, column, self.batch_rows).is_ok()
+                            || self.buffers(state, root, &column.name).is_ok()
                     })
                 })
             });
             let mut missing = missing.into_iter().map(std::slice::from_ref);
-            there && missing.all(|column| self.readers(&place, work, column, 0).is_ok())
+            let none = Fetched::new();
+            there && missing.all(|column| self.readers(&place, work, column, 0, &none).is_ok())
         });
         let sure = sure.unwrap_or(false);
         if sure {
@@ -247,7 +260,8 @@ impl ChunkLease {
         work: &mut Work,
         columns: &[ColumnRequest],
         at: usize,
-    ) -> Result<Vec<Option<usize>>> {
+        fetched: &Fetched,
+    ) -> Result<Vec<Option<usize>>, NoReader> {
         let readers = columns.iter().map(|column| {
             let own = column.key();
             let known = work.by_column.get(&own).copied();
@@ -261,7 +275,7 @@ impl ChunkLease {
             // left.
             let resumed = !std::ptr::eq(place, Arc::as_ptr(self.own.place()));
             let first = if resumed || known.is_some() { at } else { 0 };
-            let Some(reader) = self.reader(place, column, first)? else {
+            let Some(reader) = self.reader(place, column, first, fetched.get(&own))? else {
                 return Ok(None);
             };
             if let Some(known) = known {
@@ -277,13 +291,15 @@ impl ChunkLease {
     }
 
     /// A reader of the column's decoded segment from batch `first` on. The segment is shared with
-    /// its other readers. `None` if the file lacks the column.
+    /// its other readers. `None` if the file lacks the column. `fetched`: the column's bytes, if
+    /// the lease has read them for itself.
     fn reader(
         &self,
         place: &Place,
         column: &ColumnRequest,
         first: usize,
-    ) -> Result<Option<Reader>> {
+        fetched: Option<&Buffers>,
+    ) -> Result<Option<Reader>, NoReader> {
         let Some(root) = self.info().file.column(&column.name) else {
             return Ok(None);
         };
@@ -299,7 +315,15 @@ impl ChunkLease {
             if let Some(reader) = shared {
                 return Ok(Some(reader));
             }
-            let segment = self.begin(state, place, root, column, first)?;
+            let buffers = match fetched {
+                Some(fetched) => fetched.clone(),
+                None if self.has_only_arrays(state, std::slice::from_ref(column)) => {
+                    let key = column.key();
+                    return Err(NoReader::OnlyOtherArrays { root, key });
+                }
+                None => self.buffers(state, root, &column.name)?,
+            };
+            let segment = self.begin(state, place, root, column, first, buffers);
             let late = || StorageError::Internal("a new segment has its first batch".to_owned());
             let reader = segment.join(first).ok_or_else(late)?;
             // A segment without its first batches is useless to new readers: only its own readers
@@ -354,8 +378,9 @@ impl ChunkLease {
         root: usize,
         column: &ColumnRequest,
         first: usize,
-    ) -> Result<Arc<DecodedSegment>> {
-        let make = self.decoder(state, root, column, self.batch_rows)?;
+        buffers: Buffers,
+    ) -> Arc<DecodedSegment> {
+        let make = self.decoder(root, column, self.batch_rows, buffers);
         let shared = &place.scan.inner().shared;
         let lasting = first == 0
             && (place.origin != LoadOrigin::LoadedForMe
@@ -378,37 +403,53 @@ impl ChunkLease {
         let (decode, memory) = (Arc::clone(&shared.decode), Arc::clone(&shared.memory));
         let produced = Arc::clone(&shared.decoded_bytes);
         let name = format!("{}, column {}", self.info().file.name(), column.name);
-        Ok(DecodedSegment::new(
-            name, make, first, lasting, decode, memory, produced,
-        ))
+        DecodedSegment::new(name, make, first, lasting, decode, memory, produced)
     }
 
-    /// The closure that makes a decoder of the column from the bytes in memory, in batches of
-    /// `batch_rows` rows.
+    /// Whether only arrays of one of these columns are in memory.
+    pub(crate) fn has_only_arrays(&self, state: &State, columns: &[ColumnRequest]) -> bool {
+        let place = self.own.place();
+        let table = state.tables.get(&place.scan.table().table);
+        let names = columns.iter().map(|column| column.name.as_str());
+        table.is_some_and(|table| table.has_only_arrays(place.chunk, names))
+    }
+
+    /// The bytes of a column that are in memory.
+    pub(crate) fn buffers(&self, state: &State, root: usize, name: &str) -> Result<Buffers> {
+        let place = self.own.place();
+        let missing = || {
+            let message = format!("column {name} of chunk {} is not in memory", place.chunk);
+            StorageError::Internal(message)
+        };
+        let table = state.tables.get(&place.scan.table().table);
+        let table = table.ok_or_else(missing)?;
+        let id = table.core.column(name).ok_or_else(missing)?;
+        let info = self.info();
+        let wanted = info.file.chunks().ranges_of(info.file_chunk, root);
+        let buffers = table.buffers(place.chunk, id, &wanted);
+        buffers.ok_or_else(missing)
+    }
+
+    /// Reads the bytes of a column for this lease alone. Cancel safe.
+    async fn fetch(&self, root: usize) -> Result<Buffers> {
+        let info = self.info();
+        let ranges = info.file.chunks().ranges_of(info.file_chunk, root);
+        let mut counted = Counted::none(self.own.place().scan.inner());
+        counted.grow(ranges.iter().map(footprint).sum());
+        let bytes = info.file.read(&ranges).await?;
+        Ok(ranges.into_iter().zip(bytes).collect())
+    }
+
+    /// The closure that makes a decoder of the column from its bytes, in batches of `batch_rows`
+    /// rows.
     pub(crate) fn decoder(
         &self,
-        state: &State,
         root: usize,
         column: &ColumnRequest,
         batch_rows: usize,
-    ) -> Result<MakeDecoder> {
-        let missing = || {
-            let message = format!(
-                "column {} of chunk {} is not in memory",
-                column.name,
-                self.own.place().chunk
-            );
-            StorageError::Internal(message)
-        };
-        let table = state
-            .tables
-            .get(&self.own.place().scan.table().table)
-            .ok_or_else(missing)?;
-        let id = table.core.column(&column.name).ok_or_else(missing)?;
+        buffers: Buffers,
+    ) -> MakeDecoder {
         let info = self.info().clone();
-        let wanted = info.file.chunks().ranges_of(info.file_chunk, root);
-        let buffers = table.buffers(self.own.place().chunk, id, &wanted);
-        let buffers = buffers.ok_or_else(missing)?;
         let field = Arc::clone(&column.field);
         let page_bytes_max = self
             .own
@@ -418,12 +459,40 @@ impl ChunkLease {
             .shared
             .memory
             .unpacked_page_bytes_max();
-        Ok(Box::new(move || {
+        Box::new(move || {
             let chunk = &info.file.chunks().chunks[info.file_chunk];
             let (name, metadata) = (info.file.name(), info.file.metadata());
             SegmentDecoder::new(name, metadata, root, &field, chunk, buffers, batch_rows)
                 .map(|decoder| decoder.with_page_bytes_max(page_bytes_max))
-        }))
+        })
+    }
+}
+
+/// The bytes of a column, with their places in the file.
+type Buffers = Vec<(Range<u64>, Bytes)>;
+
+/// Columns that a lease has read for itself.
+type Fetched = BTreeMap<ArrayKey, Buffers>;
+
+/// Why is there no reader of a column?
+enum NoReader {
+    Failed(StorageError),
+    /// Only arrays of other batches, or of another type, are in memory (`settled.rs`).
+    OnlyOtherArrays {
+        root: usize,
+        key: ArrayKey,
+    },
+}
+
+impl From<StorageError> for NoReader {
+    fn from(error: StorageError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl<T> OnPanic for Result<T, NoReader> {
+    fn panicked(error: StorageError) -> Self {
+        Err(NoReader::Failed(error))
     }
 }
 

@@ -53,7 +53,8 @@ impl Lender for Inner {
     }
 
     fn drop_idle_arrays(self: Arc<Self>, bytes: u64) {
-        self.with_state(|state, effects| state.drop_idle_arrays(bytes, effects));
+        let memory = &self.shared.memory;
+        self.with_state(|state, effects| state.drop_idle_arrays(bytes, memory, effects));
     }
 
     fn drop_idle_tables(self: Arc<Self>, bytes: u64) {

@@ -17,6 +17,7 @@
 //! | `pick.rs` | how single rows of it are had, where few are wanted |
 //! | `page_map.rs`, `page_read.rs` | which pages can be read by themselves; how a smooth scan reads them |
 //! | `decoded.rs`, `decode_pool.rs` | how a segment is decoded once for all |
+//! | `settled.rs` | whether a segment is kept as pages or as arrays |
 //! | `lend.rs`, `gate.rs` | the pool's side of the budget (`../memory`); how many chunks are in decode |
 //! | `files.rs`, `tables.rs`, `columns.rs` | which files make which table, with which columns |
 //! | `versions.rs` | when the tables of replaced files are dropped |
@@ -52,6 +53,7 @@ mod recorder;
 mod reserve;
 mod restart;
 mod scan;
+mod settled;
 mod silent;
 #[cfg(test)]
 mod small_world;

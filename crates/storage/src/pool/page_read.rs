@@ -4,7 +4,8 @@
 //! Every read is announced to the core as a page request [CoopScans07 §7.1]. A chunk that is in
 //! memory is pinned while its pages are read. If the chunk's load is under way, the request waits
 //! for it, because the bytes come anyway. Otherwise the pages are read here, in one scatter-gather
-//! request, and meanwhile the core counts the request in favour of loading the chunk.
+//! request, and meanwhile the core counts the request in favour of loading the chunk. So are pages
+//! of which only the arrays are in memory (`settled.rs`).
 //! Not here: which pages (coscan-core's `smooth`), what is done with their rows (the engine).
 //! Bounds: the bytes read here count in the memory budget until they are dropped; the caller bounds
 //! how many (`MemoryBudget::page_bytes`).
@@ -86,9 +87,10 @@ impl BufferPool {
             return Ok(pages);
         }
         let ticket = Ticket::ask(&self.inner, table, info.chunk, &request.columns)?;
-        if ticket.wait().await? {
-            pages.buffers =
-                ticket.frames(table, info.chunk, &info.file, info.file_chunk, &roots)?;
+        if ticket.wait().await?
+            && let Some(frames) = ticket.frames(table, info, &roots)?
+        {
+            pages.buffers = frames;
             pages.ticket = Some(ticket);
             return Ok(pages);
         }
@@ -374,18 +376,23 @@ impl Ticket {
         .await
     }
 
-    /// The chunk's bytes of these root columns.
+    /// The chunk's bytes of these root columns; `None` if only the arrays of some are in memory.
     fn frames(
         &self,
         table: &TableView,
-        chunk: ChunkId,
-        file: &TableFile,
-        file_chunk: usize,
+        info: &ChunkInfo,
         roots: &[usize],
-    ) -> Result<Buffers> {
+    ) -> Result<Option<Buffers>> {
+        let (chunk, file) = (info.chunk, &info.file);
         let state = self.pool.state.lock();
         let missing = || StorageError::Internal("a served page is not in memory".to_owned());
         let table = state.tables.get(&table.table).ok_or_else(missing)?;
+        let mut names = roots
+            .iter()
+            .filter_map(|&root| file.column_names().nth(root));
+        if table.has_only_arrays(chunk, &mut names) {
+            return Ok(None);
+        }
         let mut buffers = BTreeMap::new();
         for &root in roots {
             let name = file.column_names().nth(root).ok_or_else(missing)?;
@@ -394,11 +401,11 @@ impl Ticket {
                 self.columns.contains(column),
                 "R1: a column that was asked for"
             );
-            let wanted = file.chunks().ranges_of(file_chunk, root);
+            let wanted = file.chunks().ranges_of(info.file_chunk, root);
             let bytes = table.buffers(chunk, column, &wanted).ok_or_else(missing)?;
             buffers.insert(root, bytes);
         }
-        Ok(buffers)
+        Ok(Some(buffers))
     }
 }
 
@@ -421,20 +428,20 @@ impl Drop for Ticket {
 }
 
 /// Bytes that the budget counts until this is dropped.
-struct Counted {
+pub(super) struct Counted {
     pool: Arc<Inner>,
     bytes: u64,
 }
 
 impl Counted {
-    fn none(pool: &Arc<Inner>) -> Self {
+    pub(super) fn none(pool: &Arc<Inner>) -> Self {
         Self {
             pool: Arc::clone(pool),
             bytes: 0,
         }
     }
 
-    fn grow(&mut self, bytes: u64) {
+    pub(super) fn grow(&mut self, bytes: u64) {
         self.bytes += bytes;
         self.pool.shared.memory.add_pages(bytes);
     }

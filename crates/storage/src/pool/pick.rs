@@ -97,9 +97,11 @@ impl ChunkLease {
                 return Ok(None);
             }
             let decoders = columns.iter().map(|column| {
-                let root = self.info().file.column(&column.name);
-                root.map(|root| self.decoder(state, root, column, PICKED_ROWS))
-                    .transpose()
+                let Some(root) = self.info().file.column(&column.name) else {
+                    return Ok(None);
+                };
+                let buffers = self.buffers(state, root, &column.name)?;
+                Ok(Some(self.decoder(root, column, PICKED_ROWS, buffers)))
             });
             let decoders = decoders.collect::<Result<Vec<_>>>()?;
             if let Some(scan) = state.scans.get_mut(&place.scan.id()) {
@@ -151,7 +153,7 @@ impl ChunkLease {
                 .filter_map(|column| self.known(state, &self.key(column)))
                 .any(|segment| segment.has_first())
         };
-        self.others_want(state, place, columns) || known()
+        self.others_want(state, place, columns) || self.has_only_arrays(state, columns) || known()
     }
 }
 

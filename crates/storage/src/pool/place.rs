@@ -210,11 +210,16 @@ impl Place {
     fn let_go(&self, work: Option<Work>, tell: impl FnOnce(&mut State, &mut Effects)) {
         let worked = work.is_some();
         drop(work);
-        self.scan.inner().with_state(|state, effects| {
+        let inner = self.scan.inner();
+        inner.with_state(|state, effects| {
+            let table = self.scan.table().table;
+            if worked {
+                state.settle_arrays(table, self.chunk, &inner.shared.memory, effects);
+            }
             tell(state, effects);
             // Keep segments that others use; keep the rest only while memory allows.
             if worked
-                && let Some(table) = state.tables.get_mut(&self.scan.table().table)
+                && let Some(table) = state.tables.get_mut(&table)
                 && let Some(list) = table.decoded.get_mut(&self.chunk)
             {
                 let (kept, dropped): (Vec<_>, Vec<_>) = std::mem::take(list)

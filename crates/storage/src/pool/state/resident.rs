@@ -1,8 +1,9 @@
 //! What of a table is in memory?
 //!
+//! S3: what the core calls resident is a frame, or arrays in its place (`../settled.rs`).
 //! Not here: what is loaded and evicted (the core decides), how it is read (`../load.rs`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -32,6 +33,8 @@ pub(crate) struct TableState {
     pub(crate) frames: BTreeMap<(ChunkId, ColumnId), Frame>,
     pub(crate) extents: BTreeMap<ExtentId, Frame>,
     pub(crate) decoded: BTreeMap<ChunkId, Vec<(DecodedKey, Arc<DecodedSegment>)>>,
+    /// Segments that are in memory as arrays instead of as a frame; the arrays are in `decoded`.
+    pub(crate) as_arrays: BTreeSet<(ChunkId, ColumnId)>,
     /// For each chunk, the rows of batches that rows were picked from since the chunk last lost a
     /// frame (`pick.rs`).
     pub(crate) picked: BTreeMap<ChunkId, usize>,
@@ -57,22 +60,39 @@ impl TableState {
             frames: BTreeMap::new(),
             extents: BTreeMap::new(),
             decoded: BTreeMap::new(),
+            as_arrays: BTreeSet::new(),
             picked: BTreeMap::new(),
             incomplete: Vec::new(),
         }
     }
 
-    /// Evicts a segment's bytes, and with them the arrays of its chunk, which are returned.
-    pub(super) fn evict(
-        &mut self,
-        chunk: ChunkId,
-        column: ColumnId,
-    ) -> impl Iterator<Item = Arc<DecodedSegment>> + use<> {
+    /// Evicts a segment: its frame, and its arrays, which are returned.
+    pub(super) fn evict(&mut self, chunk: ChunkId, column: ColumnId) -> Vec<Arc<DecodedSegment>> {
         self.frames.remove(&(chunk, column));
-        // For simplicity the decoded arrays of a chunk go as soon as any frame of the chunk goes.
+        self.as_arrays.remove(&(chunk, column));
         self.picked.remove(&chunk);
-        let gone = self.decoded.remove(&chunk).into_iter().flatten();
-        gone.map(|(_, segment)| segment)
+        let Some(list) = self.decoded.get_mut(&chunk) else {
+            return Vec::new();
+        };
+        let core = &self.core;
+        let gone = list.extract_if(.., |(key, _)| core.column(&key.1.name) == Some(column));
+        let gone = gone.map(|(_, segment)| segment).collect();
+        if list.is_empty() {
+            self.decoded.remove(&chunk);
+        }
+        gone
+    }
+
+    /// Whether one of these root columns of a chunk is in memory as arrays only.
+    pub(crate) fn has_only_arrays<'a>(
+        &self,
+        chunk: ChunkId,
+        mut names: impl Iterator<Item = &'a str>,
+    ) -> bool {
+        names.any(|name| {
+            let column = self.core.column(name);
+            column.is_some_and(|column| self.as_arrays.contains(&(chunk, column)))
+        })
     }
 
     /// The parts of a segment's frames, own and shared, that overlap the wanted ranges, ascending;

@@ -1,0 +1,277 @@
+//! In which form is a segment kept: as pages, or as arrays?
+//!
+//! Idea: pages and arrays of the same column hold the same values, so memory that is short holds
+//! one of them. As far as arrays may take memory from frames (`balance.rs`), a segment that was
+//! decoded whole *settles*: its arrays take the place of its frame. The core counts their bytes,
+//! and evicts and pins them as it does frames, so a chunk that is handed out later is not decoded.
+//! A segment that was evicted is loaded as pages.
+//! Not here: reading pages where only arrays are in memory (`lease.rs`, `page_read.rs`).
+//! Bounds: [`ARRAYS_PER_PAGES`], [`SEGMENT_PART`].
+//! F1: settling changes no batch: the arrays are the ones that the frame was decoded to.
+//! Source: none of the papers; [CoopScans07 §6.2] manages columns of chunks in one form.
+
+use coscan_core::{ChunkId, Event, TableId};
+
+use super::Inner;
+use super::state::{DecodedKey, Effects, State};
+use crate::memory::MemoryBudget;
+
+/// Arrays that take more than so many times the bytes of their pages do not settle. These are texts
+/// without a dictionary, which take much memory, and columns of few values in long runs, which are
+/// decoded quickly.
+const ARRAYS_PER_PAGES: u64 = 3;
+
+/// A segment that takes more than this part of the memory limit, as a divisor, does not settle: the
+/// chunks that a query holds at once must fit however few frames operators leave.
+const SEGMENT_PART: u64 = 64;
+
+impl State {
+    /// Settles the segments of a chunk that may be settled.
+    pub(crate) fn settle_arrays(
+        &mut self,
+        table: TableId,
+        chunk: ChunkId,
+        memory: &MemoryBudget,
+        effects: &mut Effects,
+    ) {
+        if !memory.prefers_arrays() {
+            return;
+        }
+        let decoded = self.tables.get(&table).map(|table| &table.decoded);
+        let list = decoded.and_then(|decoded| decoded.get(&chunk));
+        let keys: Vec<DecodedKey> = list
+            .into_iter()
+            .flatten()
+            .map(|(key, _)| key.clone())
+            .collect();
+        for key in keys {
+            self.settle(table, &key, memory, effects);
+        }
+    }
+
+    /// Settles a segment, if it is decoded whole and its frame is in memory; returns the bytes of
+    /// the frame, which are freed.
+    pub(crate) fn settle(
+        &mut self,
+        id: TableId,
+        key: &DecodedKey,
+        memory: &MemoryBudget,
+        effects: &mut Effects,
+    ) -> Option<u64> {
+        let table = self.tables.get_mut(&id)?;
+        let chunk = key.0;
+        // A frame of all columns cannot be replaced by the arrays of one.
+        let apart = table.core.columns.are_apart();
+        let column = table.core.column(&key.1.name).filter(|_| apart)?;
+        let frame = table.frames.get(&(chunk, column))?;
+        let pages: u64 = frame.iter().map(|(range, _)| range.end - range.start).sum();
+        let list = table.decoded.get(&chunk)?;
+        let (_, segment) = list.iter().find(|(known, _)| known == key)?;
+        let most = (pages * ARRAYS_PER_PAGES).min(memory.limit() / SEGMENT_PART);
+        let bytes = segment.settle(most)?;
+        table.frames.remove(&(chunk, column));
+        table.as_arrays.insert((chunk, column));
+        let resized = Event::SegmentResized {
+            table: id,
+            chunk,
+            column,
+            bytes,
+        };
+        Inner::log(self.handle(resized, effects));
+        Some(pages)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests: a failure should panic")]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{Array, ArrayRef, AsArray};
+    use arrow::compute::cast;
+    use arrow::datatypes::{DataType, Field, Int64Type};
+
+    use super::super::small_world::{open, start, write};
+    use super::super::{
+        BufferPool, ColumnRequest, FileCache, PageRequest, PoolConfig, PoolShared, Scan, TableFile,
+    };
+    use crate::device::{Devices, LocalDevice, LocalOptions};
+    use crate::memory::MemoryBudget;
+
+    /// Memory of which operators hold so much that arrays stay only in place of frames.
+    const LIMIT: u64 = 4 << 20;
+    const OPERATORS: u64 = 3 << 20;
+
+    struct World {
+        _folder: tempfile::TempDir,
+        shared: Arc<PoolShared>,
+        pool: BufferPool,
+        file: Arc<TableFile>,
+    }
+
+    impl World {
+        async fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("t.parquet");
+            write(&path);
+            let device = LocalDevice::open(folder.path(), &LocalOptions::default()).unwrap();
+            let devices = Devices::default();
+            devices.register("file://", Arc::new(device)).unwrap();
+            let files = FileCache::new(Arc::new(devices));
+            let memory = MemoryBudget::new(LIMIT);
+            memory.reserve(OPERATORS);
+            let shared = PoolShared::new(files, memory, 1).unwrap();
+            let file = open(&shared, &path).await;
+            let pool = BufferPool::new(PoolConfig::default(), Arc::clone(&shared));
+            Self {
+                _folder: folder,
+                shared,
+                pool,
+                file,
+            }
+        }
+
+        /// Arrays last from the second scan on.
+        async fn read_twice(&self, column: &ColumnRequest) {
+            for _ in 0..2 {
+                assert_eq!(values(self.scan(), column, 300).await, expected());
+            }
+        }
+
+        fn scan(&self) -> Arc<Scan> {
+            start(&self.pool, &self.file, vec![0, 1, 2])
+        }
+
+        /// What has been read and decoded so far. Bytes.
+        fn work(&self) -> (u64, u64) {
+            let devices = self.shared.files().devices().snapshots();
+            let read = devices.iter().map(|device| device.meter.bytes).sum();
+            (read, self.shared.decoded_bytes_total())
+        }
+
+        /// The number of segments in memory as frames, and as arrays.
+        fn forms(&self) -> (usize, usize) {
+            let state = self.pool.inner.state.lock();
+            let tables = state.tables.values();
+            let forms = tables.map(|table| (table.frames.len(), table.as_arrays.len()));
+            forms.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1))
+        }
+
+        fn view(&self) -> super::super::TableView {
+            self.pool.table(std::slice::from_ref(&self.file)).unwrap()
+        }
+    }
+
+    fn v() -> ColumnRequest {
+        ColumnRequest::exact(Arc::new(Field::new("v", DataType::Int64, true)))
+    }
+
+    /// The same values in other arrays.
+    fn narrow_v() -> ColumnRequest {
+        ColumnRequest {
+            narrow: true,
+            ..v()
+        }
+    }
+
+    /// All values that the scan gives, ascending.
+    async fn values(scan: Arc<Scan>, column: &ColumnRequest, batch_rows: usize) -> Vec<i64> {
+        let mut values = Vec::new();
+        while let Some(mut lease) = scan.next_chunk().await.unwrap() {
+            lease.set_batch_rows(batch_rows);
+            for at in 0..lease.batches().len() {
+                let arrays = lease.batch(std::slice::from_ref(column), at).await;
+                values.extend(numbers(&arrays.unwrap().unwrap()[0]));
+            }
+        }
+        values.sort_unstable();
+        values
+    }
+
+    fn numbers(array: &ArrayRef) -> Vec<i64> {
+        let wide = cast(array, &DataType::Int64).unwrap();
+        wide.as_primitive::<Int64Type>().values().to_vec()
+    }
+
+    fn expected() -> Vec<i64> {
+        (0..3000).collect()
+    }
+
+    #[tokio::test]
+    async fn what_was_decoded_whole_is_neither_read_nor_decoded_again() {
+        let world = World::new().await;
+        let column = v();
+        world.read_twice(&column).await;
+        assert_eq!(world.forms(), (0, 3));
+        let (memory, used) = (world.shared.memory(), world.pool.snapshot().used_bytes);
+        assert_eq!((memory.decoded_bytes(), memory.frame_bytes()), (0, used));
+        assert!((3000 * 8..4000 * 8).contains(&used), "{used}");
+        let before = world.work();
+        assert_eq!(values(world.scan(), &column, 300).await, expected());
+        assert_eq!(world.work(), before);
+        // A limit that leaves no memory takes them away as it does frames, and what is asked for
+        // later is read.
+        memory.set_limit(0);
+        assert_eq!(world.forms(), (0, 0));
+        assert_eq!((memory.decoded_bytes(), memory.frame_bytes()), (0, 0));
+        memory.set_limit(LIMIT);
+        assert_eq!(values(world.scan(), &column, 300).await, expected());
+        assert!(world.work().0 > before.0);
+    }
+
+    #[tokio::test]
+    async fn frames_stay_while_devices_are_short() {
+        let world = World::new().await;
+        world.shared.memory().set_arrays_part(0);
+        world.read_twice(&v()).await;
+        assert_eq!(world.forms(), (3, 0));
+    }
+
+    /// Consumers that want other batches, another type, picked rows or pages.
+    #[tokio::test]
+    async fn other_forms_are_had_although_only_arrays_are_in_memory() {
+        let world = World::new().await;
+        let column = v();
+        world.read_twice(&column).await;
+        assert_eq!(world.forms(), (0, 3));
+        assert_eq!(values(world.scan(), &column, 128).await, expected());
+        assert_eq!(values(world.scan(), &narrow_v(), 300).await, expected());
+        assert_eq!(world.forms(), (0, 3));
+
+        let scan = world.scan();
+        let lease = scan.next_chunk().await.unwrap().unwrap();
+        let other = [narrow_v()];
+        assert!(!lease.make_sure_of(&other));
+        assert!(lease.pick(&other, &[3..5]).await.unwrap().is_none());
+        drop((lease, scan));
+
+        let view = world.view();
+        let chunk = &world.file.chunks().chunks[1];
+        let request = PageRequest {
+            chunk: 1,
+            pieces: chunk.pieces.clone(),
+            columns: vec!["v".to_owned()],
+        };
+        let pages = world.pool.read_pages(&view, &request).await.unwrap();
+        assert!(!pages.from_buffer());
+        let arrays = pages.decode(0, &[column], None).await.unwrap();
+        assert_eq!(numbers(&arrays[0]), (1000..2000).collect::<Vec<i64>>());
+        drop(pages);
+        assert_eq!(world.shared.memory().page_bytes(), 0);
+    }
+
+    /// A scan that holds a chunk keeps its arrays, whoever else settles or evicts.
+    #[tokio::test]
+    async fn arrays_in_use_are_not_evicted() {
+        let world = World::new().await;
+        let column = v();
+        world.read_twice(&column).await;
+        let scan = world.scan();
+        let lease = scan.next_chunk().await.unwrap().unwrap();
+        world.shared.memory().set_limit(1);
+        assert_eq!(world.forms(), (0, 1));
+        let first = lease.batch(&[column], 0).await.unwrap().unwrap();
+        assert_eq!(first[0].len(), 1000);
+        drop((lease, scan));
+    }
+}
