@@ -157,9 +157,9 @@ impl DecodedSegment {
         idle.then_some((state.left, state.idle))
     }
 
-    /// Makes the arrays the segment's only form in memory (`settled.rs`), if all of them are there,
-    /// readers are to be expected, and they take at most `bytes_max` bytes; returns how many. From now on the core counts
-    /// them.
+    /// Makes the arrays the segment's only form in memory (`settled.rs`), if all of them are
+    /// there, readers are to be expected, and they take at most `bytes_max` bytes; returns how
+    /// many. From now on the core counts them.
     pub(crate) fn settle(&self, bytes_max: u64) -> Option<u64> {
         let mut state = self.state.lock();
         let bytes = state.batches.iter().map(|(_, bytes)| bytes).sum();

@@ -242,7 +242,13 @@ mod tests {
         let lease = scan.next_chunk().await.unwrap().unwrap();
         let other = [narrow_v()];
         assert!(!lease.make_sure_of(&other));
-        assert!(lease.pick(&other, &[3..5]).await.unwrap().is_none());
+        assert!(
+            lease
+                .pick(&other, std::slice::from_ref(&(3..5)))
+                .await
+                .unwrap()
+                .is_none()
+        );
         drop((lease, scan));
 
         let view = world.view();
