@@ -29,8 +29,8 @@ const CODE: u64 = 8;
 const CODE_BYTES_MAX: u64 = 128 << 20;
 
 /// What the process may take between two measurements, as a divisor of the whole: hash tables that
-/// double, decoders of several chunks. Twelve TPC-H clients in 4 GB came within 50 MB of the whole
-/// in two of 20 runs, and beyond it in one, without this room.
+/// double, decoders of several chunks. Without this room twelve TPC-H clients in 4 GB came within
+/// 50 MB of the whole in one of ten runs.
 const SURGE: u64 = 16;
 
 /// How fast the part that counts as taken follows the excess, and leaves it: divisors. Slowly, for

@@ -307,6 +307,13 @@ impl ChunkLease {
         place.scan.inner().with_state(|state, effects| {
             let known = self.known(state, &key);
             let shared = known.as_ref().and_then(|segment| segment.join(first));
+            if shared.is_none()
+                && fetched.is_none()
+                && self.has_only_arrays(state, std::slice::from_ref(column))
+            {
+                let key = column.key();
+                return Err(NoReader::OnlyOtherArrays { root, key });
+            }
             if let Some(scan) = state.scans.get_mut(&place.scan.id()) {
                 let metrics = &mut scan.metrics;
                 metrics.decode_shared += u64::from(shared.is_some());
@@ -317,10 +324,6 @@ impl ChunkLease {
             }
             let buffers = match fetched {
                 Some(fetched) => fetched.clone(),
-                None if self.has_only_arrays(state, std::slice::from_ref(column)) => {
-                    let key = column.key();
-                    return Err(NoReader::OnlyOtherArrays { root, key });
-                }
                 None => self.buffers(state, root, &column.name)?,
             };
             let segment = self.begin(state, place, root, column, first, buffers);
