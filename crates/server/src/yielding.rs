@@ -11,12 +11,12 @@
 
 use std::sync::Arc;
 
+use coscan::tasks::YieldingExec;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::coop::CooperativeExec;
 
 /// The rule runs late, because what it adds would hide operators from other rules. It runs before
 /// operators are shared, because after that it would undo the sharing.
@@ -31,7 +31,7 @@ impl PhysicalOptimizerRule for YieldingJoins {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let wrapped = plan.transform_up(|node| {
             if MULTIPLYING.contains(&node.name()) {
-                let node: Arc<dyn ExecutionPlan> = Arc::new(CooperativeExec::new(node));
+                let node: Arc<dyn ExecutionPlan> = Arc::new(YieldingExec::new(node));
                 return Ok(Transformed::yes(node));
             }
             Ok(Transformed::no(node))

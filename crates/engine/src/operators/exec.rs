@@ -13,7 +13,6 @@ use datafusion::common::{Statistics, internal_err};
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_plan::coop::cooperative;
 use datafusion::physical_plan::metrics::MetricsSet;
 use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
 use datafusion::physical_plan::{
@@ -24,6 +23,7 @@ use parking_lot::Mutex;
 
 use super::operator::{Part, SharedOperator, Shown};
 use super::reader::{Execution, Reader};
+use crate::tasks::yielding;
 
 /// The plan node.
 pub(crate) struct SharedExec {
@@ -156,7 +156,7 @@ impl ExecutionPlan for SharedExec {
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
         match self.open(partition, &context) {
-            Some(execution) => Ok(Box::pin(cooperative(Reader::new(execution, partition)))),
+            Some(execution) => Ok(yielding(Box::pin(Reader::new(execution, partition)))),
             None => self.operator.child.execute(partition, context),
         }
     }

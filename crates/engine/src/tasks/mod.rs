@@ -11,12 +11,14 @@
 //! | `mod.rs` | the queue of a runtime, and the queries in it |
 //! | `expected.rs` | what a plan is expected to take |
 //! | `scheduled.rs` | the future that runs in turn |
+//! | `yielding.rs` | streams that give way |
 //!
 //! Not here: which task is next (the core); decode threads, which have their own queue.
 //! Cancel safety: a task that is dropped gives its place to the next.
 
 mod expected;
 mod scheduled;
+mod yielding;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -33,6 +35,8 @@ use futures::future::BoxFuture;
 use parking_lot::Mutex;
 
 pub use scheduled::Scheduled;
+pub use yielding::YieldingExec;
+pub(crate) use yielding::yielding;
 
 /// Where levels end: 5 ms, then ten times as much for each next level, so that similar queries are
 /// in one level. Nobody knows how long queries take that arrive at once, so in a burst a short

@@ -17,6 +17,7 @@ use futures::task::AtomicWaker;
 use tokio::task::coop::{has_budget_remaining, poll_proceed};
 
 use super::QueryTasks;
+use super::yielding::spend;
 
 /// Batches that a task may process before the next task has its turn.
 const BATCHES_MAX: usize = 8;
@@ -107,18 +108,6 @@ fn leave_budget(cx: &mut Context<'_>) {
     for _ in BATCHES_MAX..budget {
         spend(cx);
     }
-}
-
-/// Spends one unit of the task's budget, if there is one.
-fn spend(cx: &mut Context<'_>) -> bool {
-    if !has_budget_remaining() {
-        return false;
-    }
-    let Poll::Ready(unit) = poll_proceed(cx) else {
-        return false;
-    };
-    unit.made_progress();
-    true
 }
 
 impl<T> Drop for Scheduled<T> {

@@ -558,3 +558,22 @@ fn resident_bytes() -> usize {
     let pages: usize = status.split(' ').nth(1).unwrap().parse().unwrap();
     4096 * pages
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn joins_of_many_tables_end() {
+    let server = TestServer::start().await;
+    let client = server.connect().await;
+    // Joins of small tables are done one above the other in one task, which gives way in each.
+    for joins in [11, 60, 150] {
+        let join = |n: usize| format!("JOIN people p{n} ON p{n}.id = p{}.id", n - 1);
+        let joins: Vec<_> = (1..=joins).map(join).collect();
+        let sql = format!("SELECT count(*) FROM people p0 {}", joins.join(" "));
+        let answer = tokio::time::timeout(Duration::from_secs(60), client.simple_query(&sql));
+        let answer = answer.await.unwrap_or_else(|_| panic!("{sql}"));
+        match answer {
+            Ok(_) => {}
+            Err(error) => assert_eq!(error.code().map(|code| code.code()), Some("54001"), "{sql}"),
+        }
+    }
+    lives(&client).await;
+}

@@ -34,6 +34,7 @@ use super::scan::scan;
 use crate::fragment::{Elsewhere, FragmentExec, KeyWriter};
 use crate::operators::PlanKey;
 use crate::ordered::{ClusteredJoinExec, OrderedAggregateExec};
+use crate::tasks::YieldingExec;
 
 /// A node of a plan, and what is known of the subtree below it.
 pub(super) struct Noted {
@@ -202,6 +203,7 @@ fn is_thin(node: &Arc<dyn ExecutionPlan>) -> bool {
         || node.is::<GlobalLimitExec>()
         || node.is::<LocalLimitExec>()
         || node.is::<CooperativeExec>()
+        || node.is::<YieldingExec>()
 }
 
 /// Writes what a node does with its inputs; `None` if the node is not on the list.
@@ -261,6 +263,7 @@ fn write(writer: &mut KeyWriter, node: &Arc<dyn ExecutionPlan>) -> Option<()> {
     }
     let plain = node.is::<CoalescePartitionsExec>()
         || node.is::<CooperativeExec>()
+        || node.is::<YieldingExec>()
         || node.is::<LocalLimitExec>()
         || node.is::<UnionExec>()
         || node.is::<InterleaveExec>()

@@ -1,0 +1,200 @@
+//! Streams that give way to other tasks.
+//!
+//! DataFusion's cooperative streams take a unit of the task's budget before they poll what is below
+//! them and return it if nothing comes. With as many of them one above the other as the task has
+//! units, the lowest one never gets any: the task wakes itself for ever and makes no progress. Here
+//! a stream spends a unit once a batch has come, so one unit is enough for a plan of any depth.
+//! Not here: how many units a task has (`scheduled.rs`).
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Statistics, internal_err};
+use datafusion::error::Result;
+use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
+use datafusion::physical_plan::{
+    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties,
+    ReplaceChildrenOptions,
+};
+use futures::{Stream, StreamExt};
+use tokio::task::coop::{has_budget_remaining, poll_proceed};
+
+/// A stream that gives way when the task's budget is spent, and spends a unit for each batch.
+pub(crate) fn yielding(rows: SendableRecordBatchStream) -> SendableRecordBatchStream {
+    Box::pin(Yielding(rows))
+}
+
+struct Yielding(SendableRecordBatchStream);
+
+impl Stream for Yielding {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if !has_budget_remaining() {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let batch = ready!(self.0.poll_next_unpin(cx));
+        spend(cx);
+        Poll::Ready(batch)
+    }
+}
+
+impl RecordBatchStream for Yielding {
+    fn schema(&self) -> SchemaRef {
+        self.0.schema()
+    }
+}
+
+/// Spends one unit of the task's budget, if there is one.
+pub(super) fn spend(cx: &mut Context<'_>) -> bool {
+    if !has_budget_remaining() {
+        return false;
+    }
+    let Poll::Ready(unit) = poll_proceed(cx) else {
+        return false;
+    };
+    unit.made_progress();
+    true
+}
+
+/// A plan node whose streams give way: for operators that hand out many batches for each that they
+/// read.
+#[derive(Debug)]
+pub struct YieldingExec {
+    child: Arc<dyn ExecutionPlan>,
+}
+
+impl YieldingExec {
+    /// Makes the streams of `child` give way.
+    #[must_use]
+    pub fn new(child: Arc<dyn ExecutionPlan>) -> Self {
+        Self { child }
+    }
+}
+
+impl DisplayAs for YieldingExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl ExecutionPlan for YieldingExec {
+    fn name(&self) -> &'static str {
+        "YieldingExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.child.properties()
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.child]
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![true]
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        match (children.pop(), children.is_empty()) {
+            (Some(child), true) => Ok(Arc::new(Self::new(child))),
+            _ => internal_err!("a YieldingExec has one child"),
+        }
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.replace_children(
+            children,
+            ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
+        )
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        Ok(yielding(self.child.execute(partition, context)?))
+    }
+
+    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
+        vec![ChildStats::At(partition)]
+    }
+
+    fn statistics_from_inputs(
+        &self,
+        inputs: &[Arc<Statistics>],
+        _: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        match inputs {
+            [child] => Ok(Arc::clone(child)),
+            _ => internal_err!("a YieldingExec has one child"),
+        }
+    }
+
+    fn fetch(&self) -> Option<usize> {
+        self.child.fetch()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests: a failure should panic")]
+mod tests {
+    use std::time::Duration;
+
+    use arrow::array::Int64Array;
+    use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+    use futures::{TryStreamExt, stream};
+
+    use super::*;
+
+    fn batches(count: i64) -> SendableRecordBatchStream {
+        let batch = |n: i64| {
+            let column: Arc<dyn arrow::array::Array> = Arc::new(Int64Array::from(vec![n]));
+            Ok(RecordBatch::try_from_iter([("n", column)]).unwrap())
+        };
+        let schema = batch(0).unwrap().schema();
+        let batches = stream::iter((0..count).map(batch));
+        Box::pin(RecordBatchStreamAdapter::new(schema, batches))
+    }
+
+    #[tokio::test]
+    async fn any_depth_makes_progress_and_gives_way() {
+        let deep = (0..1_000).fold(batches(300), |rows, _| yielding(rows));
+        let reads = tokio::spawn(deep.try_collect::<Vec<_>>());
+        let mut others = 0;
+        while !reads.is_finished() && others < 1_000_000 {
+            others += 1;
+            tokio::task::yield_now().await;
+        }
+        let found = tokio::time::timeout(Duration::from_secs(60), reads);
+        assert_eq!(found.await.unwrap().unwrap().unwrap().len(), 300);
+        assert!(others > 2, "it gave way {others} times");
+    }
+}
