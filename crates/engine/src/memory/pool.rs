@@ -146,10 +146,14 @@ impl SharedPool {
             || reservation.size().saturating_add(additional) <= part
     }
 
-    /// Whether an operator is a sort that holds little.
-    fn is_small_sort(&self, consumer: &MemoryConsumer) -> bool {
+    /// Whether an operator is a sort that holds little, with the `additional` bytes that it wants;
+    /// or nothing without them but what it has set aside for merges.
+    fn is_small_sort(&self, consumer: &MemoryConsumer, additional: usize) -> bool {
         let sort = self.sorts.share(consumer);
-        sort.is_some_and(|sort| sort.bytes <= self.limit() / BEYOND / sort.sorts.max(1))
+        sort.is_some_and(|sort| {
+            let begins = consumer.can_spill() && sort.spillable <= additional;
+            begins || sort.bytes <= self.limit() / BEYOND / sort.sorts.max(1)
+        })
     }
 }
 
@@ -203,7 +207,7 @@ impl MemoryPool for SharedPool {
         let indulged = || {
             let little = self.limit() / NEXT_TO_NOTHING;
             let wants_little = reservation.size().saturating_add(additional) <= little;
-            (wants_little || self.is_small_sort(consumer))
+            (wants_little || self.is_small_sort(consumer, additional))
                 && self.budget.try_exceed(rest, 2 * sixteenth)
         };
         if rest == 0 || granted() || indulged() {
@@ -212,14 +216,15 @@ impl MemoryPool for SharedPool {
         }
         self.sorts.refused(consumer, additional, of_credit);
         Err(resources_datafusion_err!(
-            "{} needs {additional} more bytes, and has {}; of the {} bytes of coscan.memory, operators have {}, decoded columns {}, chunks {}, and pages read by themselves {}",
+            "{} needs {additional} more bytes, and has {}; of the {} bytes of coscan.memory, operators have {}, decoded columns {}, chunks {}, and pages read by themselves {}; the process takes {} more than it may",
             reservation.consumer().name(),
             reservation.size(),
             self.budget.limit(),
             self.budget.operator_bytes(),
             self.budget.decoded_bytes(),
             self.budget.frame_bytes(),
-            self.budget.page_bytes()
+            self.budget.page_bytes(),
+            self.budget.excess_bytes()
         ))
     }
 
@@ -381,5 +386,18 @@ mod tests {
         let later: Vec<_> = (2..40).map(|n| sort(&pool, n)).collect();
         let all: usize = later.iter().map(|(sort, _)| fill(sort, 100)).sum();
         assert_eq!(all, 2_500, "all together two sixteenths, however many come");
+    }
+
+    #[test]
+    fn what_is_set_aside_for_merges_does_not_make_a_sort_large() {
+        let pool: Arc<dyn MemoryPool> = Arc::new(SharedPool::new(MemoryBudget::new(80_000)));
+        let other = MemoryConsumer::new("other").register(&pool);
+        other.grow(78_000);
+        // A sort of hundred holds little if it holds 50 bytes.
+        let sorts: Vec<_> = (0..100).map(|n| sort(&pool, n)).collect();
+        let (first, merge) = &sorts[0];
+        merge.try_grow(40).unwrap();
+        first.try_grow(1_000).expect("it could not spill instead");
+        assert!(first.try_grow(1_000).is_err(), "it can spill now");
     }
 }

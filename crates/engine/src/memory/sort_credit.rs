@@ -55,6 +55,8 @@ struct Sort {
 pub(crate) struct Share {
     /// What its consumers hold, plus its credit.
     pub(crate) bytes: usize,
+    /// The part of it that the sort proper holds, which a spill would free.
+    pub(crate) spillable: usize,
     pub(crate) sorts: usize,
     /// Whether its merge merges what the sort holds, not spilled runs.
     pub(crate) in_memory: bool,
@@ -140,6 +142,7 @@ impl SortCredits {
         let sort = sorts.sort(consumer)?;
         Some(Share {
             bytes: sort.held + sort.credit,
+            spillable: sort.held - sort.merged,
             sorts: count,
             in_memory: sort.in_memory,
         })
