@@ -22,6 +22,8 @@ pub enum OperatorKind {
     HashJoin,
     /// The input of a hash join's hash table.
     HashBuild,
+    /// The hash table of a hash join.
+    HashTable,
     /// A merge join.
     MergeJoin,
     /// A join by nested loops.
@@ -43,7 +45,7 @@ pub enum Window {
 
 impl OperatorKind {
     /// Every kind.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Scan,
         Self::OrderedScan,
         Self::Rows,
@@ -52,6 +54,7 @@ impl OperatorKind {
         Self::Sort,
         Self::HashJoin,
         Self::HashBuild,
+        Self::HashTable,
         Self::MergeJoin,
         Self::LoopJoin,
     ];
@@ -68,6 +71,7 @@ impl OperatorKind {
             Self::Sort => "sort",
             Self::HashJoin => "hash join",
             Self::HashBuild => "hash build",
+            Self::HashTable => "hash table",
             Self::MergeJoin => "merge join",
             Self::LoopJoin => "loop join",
         }
@@ -79,7 +83,7 @@ impl OperatorKind {
         match self {
             Self::Scan => Window::Linear,
             Self::OrderedScan => Window::Spike,
-            Self::SingleAggregate | Self::HashBuild => Window::Full,
+            Self::SingleAggregate | Self::HashBuild | Self::HashTable => Window::Full,
             Self::Rows
             | Self::Aggregate
             | Self::Sort

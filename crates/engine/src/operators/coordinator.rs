@@ -474,6 +474,13 @@ impl Coordinator {
         inner.runs.get(&of.run).map_or(0, |run| run.satellites)
     }
 
+    /// The plan of a run; `None` if the run is kept without it.
+    pub(super) fn plan(&self, of: &Arrived) -> Option<Arc<dyn ExecutionPlan>> {
+        let inner = self.inner.lock();
+        let work = inner.runs.get(&of.run)?.work.as_ref()?;
+        Some(Arc::clone(&work.plan))
+    }
+
     fn ready(&self, run: RunId, partition: usize) {
         let mut inner = self.inner.lock();
         inner.core.ready(run, partition);

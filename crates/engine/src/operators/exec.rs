@@ -19,57 +19,26 @@ use datafusion::physical_plan::{
     ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties,
     PlanProperties, ReplaceChildrenOptions,
 };
-use parking_lot::Mutex;
 
-use super::operator::{Part, SharedOperator, Shown};
+use super::first::FirstExecution;
+use super::operator::{SharedOperator, Shown};
 use super::reader::{Execution, Reader};
 use crate::tasks::yielding;
 
 /// The plan node.
 pub(crate) struct SharedExec {
     operator: Arc<SharedOperator>,
-    executed: Mutex<Executed>,
+    first: FirstExecution<Execution>,
     shown: Arc<Shown>,
-}
-
-/// How far the node has been executed. A second execution is left to the child.
-enum Executed {
-    Not,
-    /// Not all partitions are open yet.
-    Partly(Arc<Execution>, Vec<bool>),
-    Wholly,
 }
 
 impl SharedExec {
     pub(crate) fn new(operator: SharedOperator) -> Self {
         Self {
             operator: Arc::new(operator),
-            executed: Mutex::new(Executed::Not),
+            first: FirstExecution::new(),
             shown: Arc::default(),
         }
-    }
-
-    /// The execution of a stream that is being opened; `None` if it is not the first execution.
-    fn open(&self, partition: usize, context: &Arc<TaskContext>) -> Option<Arc<Execution>> {
-        let mut executed = self.executed.lock();
-        if let Executed::Not = *executed {
-            let partitions = self.operator.child.output_partitioning().partition_count();
-            let (operator, context) = (Arc::clone(&self.operator), Arc::clone(context));
-            let execution = Execution::new(operator, context, Arc::clone(&self.shown));
-            *executed = Executed::Partly(Arc::new(execution), vec![false; partitions]);
-        }
-        let Executed::Partly(execution, opened) = &mut *executed else {
-            return None;
-        };
-        let is_open = opened.get_mut(partition)?;
-        if std::mem::replace(is_open, true) {
-            return None;
-        }
-        let execution = Arc::clone(execution);
-        if opened.iter().all(|opened| *opened) {
-            *executed = Executed::Wholly;
-        }
-        Some(execution)
     }
 }
 
@@ -82,14 +51,7 @@ impl DisplayAs for SharedExec {
             }
             DisplayFormatType::TreeRender => write!(f, "{kind}")?,
         }
-        let query = self.operator.query;
-        match self.shown.part() {
-            None => Ok(()),
-            Some(Part::Host) => write!(f, ", query={query}, host"),
-            Some(Part::Satellite { of }) => write!(f, ", query={query}, satellite of query {of}"),
-            Some(Part::Late { of }) => write!(f, ", query={query}, kept of query {of}"),
-            Some(Part::Alone) => write!(f, ", query={query}, alone"),
-        }
+        self.shown.fmt_part(self.operator.query, f)
     }
 }
 
@@ -155,7 +117,12 @@ impl ExecutionPlan for SharedExec {
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        match self.open(partition, &context) {
+        let partitions = self.operator.child.output_partitioning().partition_count();
+        let execution = self.first.open(partition, partitions, || {
+            let (operator, context) = (Arc::clone(&self.operator), Arc::clone(&context));
+            Execution::new(operator, context, Arc::clone(&self.shown))
+        });
+        match execution {
             Some(execution) => Ok(yielding(Box::pin(Reader::new(execution, partition)))),
             None => self.operator.child.execute(partition, context),
         }

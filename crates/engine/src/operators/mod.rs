@@ -5,6 +5,9 @@
 //! | `key.rs` | what does an operator compute? |
 //! | `operator.rs` | who reads a shared operator, and what is its part in a run? |
 //! | `exec.rs` | the plan node |
+//! | `hash_join.rs` | the plan node of a hash join whose table is shared |
+//! | `hash_table.rs` | the plan of a run that makes a hash table |
+//! | `first.rs` | does a stream belong to the first execution of a plan node? |
 //! | `reader.rs` | one partition of a packet: where does its next batch come from? |
 //! | `coordinator.rs` | all runs of an engine: plans, lists, wakers |
 //! | `kept.rs` | a retained batch: in memory or on disk |
@@ -14,6 +17,9 @@
 
 mod coordinator;
 mod exec;
+mod first;
+mod hash_join;
+mod hash_table;
 mod kept;
 mod key;
 mod operator;
@@ -21,5 +27,7 @@ mod reader;
 
 pub(crate) use coordinator::Coordinator;
 pub(crate) use exec::SharedExec;
+pub(crate) use hash_join::{HashTable, SharedHashJoinExec};
+pub(crate) use hash_table::{dynamic_filter, has_shareable_table};
 pub(crate) use key::{OperatorKey, PlanKey};
 pub(crate) use operator::{OwnerCell, SharedOperator};

@@ -3,6 +3,7 @@
 //!
 //! Not here: its plan node (`exec.rs`), its streams (`reader.rs`).
 
+use std::fmt;
 use std::sync::Arc;
 
 use coscan_core::operators::{OperatorKind, Owner};
@@ -87,8 +88,15 @@ impl Shown {
         *self.part.lock() = Some(part);
     }
 
-    pub(super) fn part(&self) -> Option<Part> {
-        *self.part.lock()
+    /// Writes which part query `query` has; nothing before it has one.
+    pub(super) fn fmt_part(&self, query: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self.part.lock() {
+            None => Ok(()),
+            Some(Part::Host) => write!(f, ", query={query}, host"),
+            Some(Part::Satellite { of }) => write!(f, ", query={query}, satellite of query {of}"),
+            Some(Part::Late { of }) => write!(f, ", query={query}, kept of query {of}"),
+            Some(Part::Alone) => write!(f, ", query={query}, alone"),
+        }
     }
 
     /// A metric of the whole packet, not of one partition.

@@ -15,8 +15,8 @@ use arrow::datatypes::SchemaRef;
 use coscan_core::operators::{Arrived, Owner, Request, Role};
 use datafusion::error::Result;
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
-use datafusion::physical_plan::ExecutionPlanProperties;
 use datafusion::physical_plan::metrics::{BaselineMetrics, Count, MetricBuilder};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::{FutureExt, Stream, StreamExt};
 use parking_lot::Mutex;
 use tokio::time::{Sleep, sleep};
@@ -201,6 +201,34 @@ impl Reader {
         }
     }
 
+    /// The plan of the packet's own operator.
+    pub(super) fn own_plan(&self) -> Arc<dyn ExecutionPlan> {
+        Arc::clone(&self.execution.operator.child)
+    }
+
+    /// The plan whose output the stream reads: the host's, or its own.
+    pub(super) fn plan(&self) -> Arc<dyn ExecutionPlan> {
+        let hosts = match &self.at {
+            At::Shares { packet, .. } | At::Reads(packet, _) => {
+                let coordinator = &self.execution.operator.coordinator;
+                coordinator.plan(&packet.arrived)
+            }
+            At::Start | At::Alone(_) | At::Finished => None,
+        };
+        hosts.unwrap_or_else(|| self.own_plan())
+    }
+
+    /// How many packets joined the run that this packet hosts.
+    pub(super) fn satellites(&self) -> Option<usize> {
+        let At::Shares { packet, .. } = &self.at else {
+            return None;
+        };
+        let arrived = &packet.arrived;
+        let satellites = || self.execution.operator.coordinator.satellites(arrived);
+        let is_host = arrived.role == Role::Host;
+        is_host.then(|| usize::try_from(satellites()).unwrap_or(usize::MAX))
+    }
+
     /// The next batch. An error or the end finishes the stream.
     fn poll_batch(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<RecordBatch>>> {
         loop {
@@ -280,9 +308,7 @@ impl Reader {
                 Poll::Pending
             }
             Next::End => {
-                if arrived.role == Role::Host && self.partition == 0 {
-                    let satellites = coordinator.satellites(arrived);
-                    let satellites = usize::try_from(satellites).unwrap_or(usize::MAX);
+                if let Some(satellites) = self.satellites().filter(|_| self.partition == 0) {
                     self.execution.shown.count("satellites").add(satellites);
                 }
                 Poll::Ready(None)

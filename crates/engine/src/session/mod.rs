@@ -45,6 +45,14 @@ const SCHEMA: &str = "public";
 /// The most keys that a hash join hands to its other side one by one.
 const JOIN_KEYS_MAX: usize = 1_000;
 
+/// Divided by the partitions of a query: the most bytes from which a hash join makes one table for
+/// all partitions. Otherwise it divides both sides by hash, so that as many threads make tables as
+/// probe them. That pays with many cores, or where little is probed; it costs a copy of all rows,
+/// and other queries cannot probe the tables.
+const ONE_TABLE_BYTES: usize = 128 << 20;
+/// The same for inputs of which only the number of rows is known.
+const ONE_TABLE_ROWS: usize = 4 << 20;
+
 /// A sort sets aside at most this part of the budget.
 const SORT_SHARE: u64 = 256;
 
@@ -84,8 +92,21 @@ impl Engine {
         *aside = (*aside).min(share);
         // The most keys of a join's build side that an index is asked for; the default is 150. A
         // list of any length is looked up by hash.
+        let partitions = options.target_partitions().max(1);
         let optimizer = &mut options.options_mut().optimizer;
         optimizer.hash_join_inlist_pushdown_max_distinct_values = JOIN_KEYS_MAX;
+        for (threshold, most) in [
+            (
+                &mut optimizer.hash_join_single_partition_threshold,
+                ONE_TABLE_BYTES,
+            ),
+            (
+                &mut optimizer.hash_join_single_partition_threshold_rows,
+                ONE_TABLE_ROWS,
+            ),
+        ] {
+            *threshold = (*threshold).max(most / partitions);
+        }
         let state = SessionStateBuilder::new()
             .with_config(options)
             .with_runtime_env(Arc::clone(self.runtime()))

@@ -47,6 +47,7 @@ mod s3;
 mod same_stamp;
 mod sessions;
 mod settings_page;
+mod shared_hash_tables;
 mod shared_operators;
 mod sharing_measured;
 mod spilled_repartitions;

@@ -1,6 +1,6 @@
 //! Which operators of a plan may be shared with other queries?
 //!
-//! The whole query, aggregates, sorts, joins and the inputs of hash-join builds. Their subtree must
+//! The whole query, aggregates, sorts, joins, hash tables and their inputs. Their subtree must
 //! have a key (`node.rs`, `scan.rs`). All that its nodes get from other nodes at run time (dynamic
 //! filters, results of subqueries) must be made in it. Its scans must read more than
 //! `coscan.small_table_bytes`. If only nodes that hardly work are between two operators, the upper
@@ -24,8 +24,11 @@ use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::joins::HashJoinExec;
 
-use self::node::{Noted, note};
-use crate::operators::{Coordinator, OperatorKey, OwnerCell, SharedExec, SharedOperator};
+use self::node::{Noted, note, table_key};
+use crate::operators::{
+    Coordinator, HashTable, OperatorKey, OwnerCell, SharedExec, SharedHashJoinExec, SharedOperator,
+    has_shareable_table,
+};
 use crate::resources::Resources;
 use crate::settings::Settings;
 
@@ -124,7 +127,7 @@ impl Wrapping<'_> {
             Above::Nothing => noted.kind,
             Above::Root | Above::Shared => None,
         };
-        let kind = kind.filter(|_| noted.cost_bytes > self.cheap_bytes && noted.is_closed());
+        let kind = kind.filter(|_| self.is_worth_sharing(&noted));
         let Some((kind, plan)) = kind.zip(noted.key.clone()) else {
             return self.children(noted, above, outer);
         };
@@ -160,16 +163,54 @@ impl Wrapping<'_> {
             Above::Shared if noted.is_thin => Above::Shared,
             _ => Above::Nothing,
         };
+        let table = self.table(&node, &noted.children, outer);
         let is_join = node.is::<HashJoinExec>();
         let children = noted.children.into_iter().enumerate().map(|(at, child)| {
-            let builds = is_join && at == 0;
-            self.wrap(child, if builds { Above::HashBuild } else { below }, outer)
+            if !is_join || at != 0 {
+                return self.wrap(child, below, outer);
+            }
+            let reader = table.as_ref().map_or(outer, |table| &table.inside);
+            self.wrap(child, Above::HashBuild, reader)
         });
         let children = children.collect::<Result<Vec<_>>>()?;
         if children.is_empty() {
             return Ok(node);
         }
-        replace_children_if_necessary(node, children)
+        let node = replace_children_if_necessary(node, children)?;
+        Ok(match table {
+            Some(table) => Arc::new(SharedHashJoinExec::new(node, table)),
+            None => node,
+        })
+    }
+
+    /// The making of the hash table of a join, if queries may share the table.
+    fn table(
+        &self,
+        node: &Arc<dyn ExecutionPlan>,
+        children: &[Noted],
+        outer: &Arc<OwnerCell>,
+    ) -> Option<HashTable> {
+        let join = node.downcast_ref::<HashJoinExec>()?;
+        let build = children.first()?;
+        if !self.is_worth_sharing(build) || !has_shareable_table(join) {
+            return None;
+        }
+        let schema = format!("{:?}", build.node.schema());
+        let key = table_key(join, build.key.as_ref()?)?;
+        Some(HashTable {
+            key: OperatorKey::new(key, schema.into(), Arc::clone(&self.options)),
+            cost_bytes: build.cost_bytes,
+            query: self.query,
+            outer: Arc::clone(outer),
+            inside: OwnerCell::of_query(self.query),
+            coordinator: Arc::clone(self.coordinator),
+        })
+    }
+
+    /// Whether queries gain from sharing a subtree, and what nodes tell each other at run time
+    /// stays in it.
+    fn is_worth_sharing(&self, noted: &Noted) -> bool {
+        noted.cost_bytes > self.cheap_bytes && noted.is_closed()
     }
 }
 

@@ -32,7 +32,7 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitio
 
 use super::scan::scan;
 use crate::fragment::{Elsewhere, FragmentExec, KeyWriter};
-use crate::operators::PlanKey;
+use crate::operators::{PlanKey, dynamic_filter};
 use crate::ordered::{ClusteredJoinExec, OrderedAggregateExec};
 use crate::tasks::YieldingExec;
 
@@ -310,6 +310,19 @@ fn write_join(writer: &mut KeyWriter, node: &Arc<dyn ExecutionPlan>) -> Option<(
     let join = node.downcast_ref::<NestedLoopJoinExec>()?;
     writer.word(&format!("{:?} {:?}", join.join_type(), join.projection()));
     write_filter(writer, join.filter())
+}
+
+/// What the hash table of a join holds, if its rows are those that `build` computes.
+pub(super) fn table_key(join: &HashJoinExec, build: &Arc<PlanKey>) -> Option<Arc<PlanKey>> {
+    let mut writer = KeyWriter::of_operator();
+    writer.word(&format!("table {:?}", join.null_equality()));
+    // A table has bounds if a filter is made from it.
+    writer.word(&dynamic_filter(join).is_some().to_string());
+    let keys: Vec<_> = join.on().iter().map(|(key, _)| Arc::clone(key)).collect();
+    writer.list(&keys, &join.left().schema())?;
+    let (text, used) = writer.into_text();
+    let key = || Arc::new(PlanKey::new(text, vec![Arc::clone(build)]));
+    used.is_empty().then(key)
 }
 
 fn write_filter(writer: &mut KeyWriter, filter: Option<&JoinFilter>) -> Option<()> {
