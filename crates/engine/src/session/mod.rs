@@ -53,8 +53,9 @@ const ONE_TABLE_BYTES: usize = 128 << 20;
 /// The same for inputs of which only the number of rows is known.
 const ONE_TABLE_ROWS: usize = 4 << 20;
 
-/// A sort sets aside at most this part of the budget.
-const SORT_SHARE: u64 = 256;
+/// A sort sets aside at most this part of the budget for its merges: next to nothing, which it gets
+/// however full the memory is (`memory/pool.rs`). What a merge needs is what its sort gives back.
+const SORT_SHARE: u64 = 2048;
 
 impl Engine {
     /// An engine with this configuration. It starts its threads when the first query needs them.
