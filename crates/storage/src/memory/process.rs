@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// Between two measurements; pools ask every 250 ms. Freed pages go back to the system after a
-/// second, so that more frequent ones would see the same.
+/// Between two measurements; pools ask every 250 ms. Freed pages go back to the system after
+/// 100 ms, so that much more frequent ones would see the same.
 const EVERY: Duration = Duration::from_millis(200);
 
 /// The process's code, and what the kernel holds for it, need room beside anonymous memory: a part
