@@ -17,8 +17,7 @@
 //! ```
 //! Not here: the content of keys, plans, batches, wakers, disk (the engine).
 //! Bounds (`Config`, `Request`): bytes retained for a run, exceeded by at most one batch per list,
-//! and for all runs; bytes and number of kept runs; runs that can be joined; lists that are weighed
-//! when a deadlock is resolved (`waits.rs`).
+//! and for all runs; bytes and number of kept runs; runs that can be joined.
 //!
 //! OPS-I1: a packet is in one run and takes each batch of each of its lists once, in order.
 //! OPS-I2: a list retains exactly the batches from its first to its front; no packet's position is
@@ -37,6 +36,7 @@
 
 mod check;
 mod counts;
+mod cut;
 mod keep;
 mod kind;
 mod list;
@@ -296,7 +296,7 @@ impl<K: Ord + Clone> Operators<K> {
             Role::Satellite => done.joined += 1,
             Role::Late => done.late += 1,
         }
-        self.resolve();
+        self.resolve(request.owner);
         Some(Arrived { packet, run, role })
     }
 

@@ -1,35 +1,46 @@
 //! Which owners wait for which, and is there a cycle?
 //!
-//! Nodes are owners: queries and runs. An owner with a waiting packet waits for others: at a full
-//! list for the owners of the slowest packets there, at an empty list for the run. A run waits for
-//! the owners of its packets, because it has no thread and makes progress when one of them polls
-//! it. A cycle with a full list in it may be a deadlock; it need not be one, because an owner may
-//! read several packets at a time, and another packet may poll the run. No packet has to wait at a
-//! materialised list. Of all sets of lists that break the cycles, the cheapest is materialised; the
-//! cost is what its lists retain. That is correct even where there was no deadlock.
-//! Cycles are searched for when a wait begins and when a packet arrives. No other event adds an
-//! edge: when the slowest packet changes, the packets that wait for it are woken.
-//! Bounds: with more than `CANDIDATES_MAX` candidates all are materialised, because weighing n
-//! lists takes 2^n walks.
+//! Nodes are owners (queries and runs) and full lists. An owner with a waiting packet waits for
+//! others: at an empty list for the run, at a full list for the owners of the slowest packets
+//! there. A run waits for the owners of its packets, because it has no thread and makes progress
+//! when one of them polls it. A cycle with a full list in it may be a deadlock; it need not be one,
+//! because an owner may read several packets at a time, and another packet may poll the run. No
+//! packet has to wait at a materialised list. Of all sets of lists that break the cycles, the
+//! cheapest is materialised; the cost is what its lists retain. That is correct even where there
+//! was no deadlock.
+//!
+//! An owner's cycles are searched for when it begins a wait and when its packet arrives. No other
+//! event adds an edge (when the slowest packet changes, the packets that wait for it are woken), so
+//! every new cycle leads through that owner, and the cheapest set is a least cut between the owner
+//! and itself (`cut.rs`).
+//! Bounds: a search is linear in the waits that the owner leads to, and in the packets of their
+//! runs.
 //! OPS-I6: no cycle remains.
 //! Source: [QPipe05 §4.3.3].
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
-use super::packet::{Packet, Wait};
+use super::cut::least_cut;
+use super::packet::Wait;
 use super::{Operators, Owner, PacketId, RunId};
-
-/// The most lists that are weighed against each other.
-const CANDIDATES_MAX: usize = 8;
 
 /// A list: the partition of a run.
 type ListOf = (RunId, usize);
+
+/// A node of the waits-for graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Node {
+    Owner(Owner),
+    /// A list that a packet waits at because it is full.
+    Full(ListOf),
+}
 
 impl<K: Ord + Clone> Operators<K> {
     /// Begins a wait of a packet.
     pub(super) fn wait(&mut self, id: PacketId, partition: usize, wait: Wait) {
         self.set_wait(id, partition, Some(wait));
-        self.resolve();
+        self.resolve(self.packets[&id].owner);
     }
 
     pub(super) fn set_wait(&mut self, id: PacketId, partition: usize, wait: Option<Wait>) {
@@ -53,97 +64,121 @@ impl<K: Ord + Clone> Operators<K> {
         slow.map(|(_, id)| *id).collect()
     }
 
-    /// Materialises lists until no owner is in a cycle.
-    pub(super) fn resolve(&mut self) {
+    /// Materialises lists until no full list is in a cycle with this owner.
+    pub(super) fn resolve(&mut self, owner: Owner) {
         // Without a full list there is no cycle.
         if self.waits_full == 0 {
             return;
         }
-        let candidates = self.in_circles(&BTreeSet::new());
-        let Some((first, _)) = candidates.first().copied() else {
+        let (nodes, edges) = self.cycles_of(owner);
+        let costs: Vec<Option<u64>> = nodes.iter().map(|node| self.cost(*node)).collect();
+        let cut = least_cut(&costs, &edges);
+        let Some(Node::Full((first, _))) = cut.first().map(|node| nodes[*node]) else {
             return;
         };
         let kind = self.run(first).kind;
         self.done(kind).deadlocks += 1;
-        let cost = |list: &ListOf| self.run(list.0).lists[list.1].memory();
-        let mut sets: Vec<(u64, BTreeSet<ListOf>)> = Vec::new();
-        if candidates.len() <= CANDIDATES_MAX {
-            for mask in 1_u32..1 << candidates.len() {
-                let picked = (0..).zip(&candidates);
-                let picked = picked.filter(|(bit, _)| mask >> bit & 1 == 1);
-                let set: BTreeSet<ListOf> = picked.map(|(_, list)| *list).collect();
-                sets.push((set.iter().map(cost).sum(), set));
+        for node in cut {
+            if let Node::Full((run, partition)) = nodes[node] {
+                self.materialise(run, partition);
             }
-            sets.sort();
-        }
-        let breaks = |(_, set): &(u64, BTreeSet<ListOf>)| self.in_circles(set).is_empty();
-        let least = sets.into_iter().find(breaks);
-        for (run, partition) in least.map_or(candidates, |(_, set)| set) {
-            self.materialise(run, partition);
         }
     }
 
-    /// The full lists in cycles, where the lists in `materialised` count as not full.
-    pub(super) fn in_circles(&self, materialised: &BTreeSet<ListOf>) -> BTreeSet<ListOf> {
-        let mut found = BTreeSet::new();
-        for packet in self.packets.values() {
-            for (to, list) in self.waits_of(packet, materialised) {
-                if let Some(list) = list
-                    && !found.contains(&list)
-                    && self.leads(to, packet.owner, materialised)
-                {
-                    found.insert(list);
-                }
-            }
-        }
-        found
+    /// The full lists in a cycle with an owner.
+    pub(super) fn full_in_cycles_of(&self, owner: Owner) -> Vec<ListOf> {
+        let (nodes, _) = self.cycles_of(owner);
+        let list = |node| match node {
+            Node::Full(list) => Some(list),
+            Node::Owner(_) => None,
+        };
+        nodes.into_iter().filter_map(list).collect()
     }
 
-    /// Whether `from` is `to`, or waits for it directly or indirectly.
-    fn leads(&self, from: Owner, to: Owner, materialised: &BTreeSet<ListOf>) -> bool {
-        let mut seen = BTreeSet::from([from]);
-        let mut to_visit = vec![from];
-        while let Some(owner) = to_visit.pop() {
-            if owner == to {
-                return true;
-            }
-            let mut next: Vec<Owner> = Vec::new();
-            for id in self.owners.get(&owner).into_iter().flatten() {
-                let waits = self.waits_of(&self.packets[id], materialised);
-                next.extend(waits.into_iter().map(|(to, _)| to));
-            }
-            if let Owner::Run(run) = owner
-                && let Some(run) = self.runs.get(&run)
-            {
-                next.extend(run.packets.iter().map(|id| self.packets[id].owner));
-            }
-            to_visit.extend(next.into_iter().filter(|owner| seen.insert(*owner)));
+    /// What materialising costs; `None`: this is no list.
+    fn cost(&self, node: Node) -> Option<u64> {
+        match node {
+            // Of lists that retain nothing, too, as few as possible.
+            Node::Full((run, partition)) => Some(self.run(run).lists[partition].memory() + 1),
+            Node::Owner(_) => None,
         }
-        false
     }
 
-    /// The owners that a packet waits for, each with the list if the list is full.
-    fn waits_of(
-        &self,
-        packet: &Packet,
-        materialised: &BTreeSet<ListOf>,
-    ) -> Vec<(Owner, Option<ListOf>)> {
-        let mut waits = Vec::new();
-        let Some(run) = packet.run else { return waits };
-        for (partition, place) in packet.places.iter().enumerate() {
-            let list = (run, partition);
-            match place.wait {
-                Some(Wait::Empty) => waits.push((Owner::Run(run), None)),
-                Some(Wait::Full) => {
-                    let off = self.run(run).lists[partition].materialised;
-                    if !off && !materialised.contains(&list) {
-                        let slow = self.slowest(run, partition);
-                        let slow = slow.iter().map(|id| self.packets[id].owner);
-                        waits.extend(slow.map(|owner| (owner, Some(list))));
+    /// The nodes that an owner leads to and that lead back to it, the owner first, and for each the
+    /// nodes that it waits for.
+    fn cycles_of(&self, owner: Owner) -> (Vec<Node>, Vec<Vec<usize>>) {
+        let mut nodes = vec![Node::Owner(owner)];
+        let mut numbers = BTreeMap::from([(nodes[0], 0)]);
+        let mut edges: Vec<Vec<usize>> = Vec::new();
+        let mut back: Vec<Vec<usize>> = vec![Vec::new()];
+        while let Some(node) = nodes.get(edges.len()).copied() {
+            let from = edges.len();
+            let mut to = Vec::new();
+            for next in self.waits_of(node) {
+                let number = match numbers.entry(next) {
+                    Entry::Occupied(known) => *known.get(),
+                    Entry::Vacant(new) => {
+                        nodes.push(next);
+                        back.push(Vec::new());
+                        *new.insert(nodes.len() - 1)
                     }
-                }
-                None => {}
+                };
+                to.push(number);
+                back[number].push(from);
             }
+            edges.push(to);
+        }
+        let mut leads_back = vec![false; nodes.len()];
+        let mut to_visit = vec![0];
+        while let Some(node) = to_visit.pop() {
+            if !std::mem::replace(&mut leads_back[node], true) {
+                to_visit.extend(&back[node]);
+            }
+        }
+        let kept = (0..nodes.len()).filter(|node| leads_back[*node]);
+        let mut renumbered = vec![0; nodes.len()];
+        kept.clone()
+            .zip(0..)
+            .for_each(|(node, number)| renumbered[node] = number);
+        let edges = kept.clone().map(|node| {
+            let to = edges[node].iter().filter(|to| leads_back[**to]);
+            to.map(|to| renumbered[*to]).collect()
+        });
+        (
+            kept.clone().map(|node| nodes[node]).collect(),
+            edges.collect(),
+        )
+    }
+
+    /// What a node waits for.
+    fn waits_of(&self, node: Node) -> Vec<Node> {
+        let owner = match node {
+            Node::Full((run, partition)) => {
+                let slowest = self.slowest(run, partition);
+                let owners = slowest.iter().map(|id| self.packets[id].owner);
+                return owners.map(Node::Owner).collect();
+            }
+            Node::Owner(owner) => owner,
+        };
+        let mut waits = Vec::new();
+        for id in self.owners.get(&owner).into_iter().flatten() {
+            let packet = &self.packets[id];
+            let Some(run) = packet.run else { continue };
+            for (partition, place) in packet.places.iter().enumerate() {
+                match place.wait {
+                    Some(Wait::Empty) => waits.push(Node::Owner(Owner::Run(run))),
+                    Some(Wait::Full) if !self.run(run).lists[partition].materialised => {
+                        waits.push(Node::Full((run, partition)));
+                    }
+                    Some(Wait::Full) | None => {}
+                }
+            }
+        }
+        if let Owner::Run(run) = owner
+            && let Some(run) = self.runs.get(&run)
+        {
+            let owners = run.packets.iter().map(|id| self.packets[id].owner);
+            waits.extend(owners.map(Node::Owner));
         }
         waits
     }
