@@ -30,6 +30,7 @@ use super::chunk_groups::{ChunkGroups, Pushed};
 use super::runs::Runs;
 use super::together::{InSequence, Standing, Together};
 use crate::read::scan::{Batches, ByChunk, News, Run, stream_of};
+use crate::tasks::give_way;
 
 /// The stream of one partition.
 pub(super) fn open(
@@ -136,8 +137,13 @@ impl Partition {
                         Some(again) => again.next(&computing).await?,
                         None => working.rows.next(&computing).await?,
                     };
-                    let _timer = computing.timer();
-                    if self.hear(&mut working, news)? {
+                    let timer = computing.timer();
+                    let goes_on = self.hear(&mut working, news)?;
+                    drop(timer);
+                    if goes_on {
+                        if self.out.is_empty() {
+                            give_way().await;
+                        }
                         self.at = At::Working(working);
                     }
                 }

@@ -36,7 +36,7 @@ use parking_lot::Mutex;
 
 pub use scheduled::Scheduled;
 pub use yielding::YieldingExec;
-pub(crate) use yielding::yielding;
+pub(crate) use yielding::{give_way, yielding};
 
 /// Where levels end: 5 ms, then ten times as much for each next level, so that similar queries are
 /// in one level. Nobody knows how long queries take that arrive at once, so in a burst a short

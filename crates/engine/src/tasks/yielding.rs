@@ -4,9 +4,12 @@
 //! them and return it if nothing comes. With as many of them one above the other as the task has
 //! units, the lowest one never gets any: the task wakes itself for ever and makes no progress. Here
 //! a stream spends a unit once a batch has come, so one unit is enough for a plan of any depth.
+//! A scan whose rows nearly all fall to its predicate gives one batch for thousands that it reads,
+//! so it gives way between batches that it reads ([`give_way`]).
 //! Not here: how many units a task has (`scheduled.rs`).
 
 use std::fmt;
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -51,6 +54,21 @@ impl RecordBatchStream for Yielding {
     fn schema(&self) -> SchemaRef {
         self.0.schema()
     }
+}
+
+/// Spends a unit of the task's budget for work that gave no batch. If there is none, other tasks
+/// have their turn first.
+pub(crate) async fn give_way() {
+    let mut has_given_way = false;
+    poll_fn(|cx| {
+        // Operators above may hold all units: then each turn does one piece of work.
+        if spend(cx) || std::mem::replace(&mut has_given_way, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 /// Spends one unit of the task's budget, if there is one.

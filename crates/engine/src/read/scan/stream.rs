@@ -17,6 +17,7 @@ use futures::future::BoxFuture;
 use super::batches::{Batches, stream_of};
 use super::by_chunk::{ByChunk, News};
 use super::execution::{Execution, Run, Running};
+use crate::tasks::give_way;
 
 /// The stream of one partition.
 pub(crate) fn open(
@@ -70,6 +71,7 @@ impl Batches for Partition {
 impl Partition {
     /// The next batch of output.
     async fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        let mut has_worked = false;
         loop {
             let Some(output) = &mut self.output else {
                 return Ok(None);
@@ -80,6 +82,10 @@ impl Partition {
             if self.is_finished {
                 self.output = None;
                 continue;
+            }
+            // The last step gave no batch that DataFusion could count.
+            if std::mem::replace(&mut has_worked, true) {
+                give_way().await;
             }
             self.step().await?;
         }
