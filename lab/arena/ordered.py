@@ -5,12 +5,13 @@ and TPC-H's Q4, Q12, Q18 and Q21.
     ordered.py --data FOLDER [--coscan BINARY] [--rounds 5] [--queries NAME ...] [--json OUT]
     arena.py --data FOLDER/lineitem.parquet --bandwidth 200MB/s --memory 1GB -- ordered.py --data FOLDER --four
 
-Idea: three sides of one build take turns: Coscan in 256 MiB with ordered aggregates and clustered joins and without, and plain
-DataFusion (`--cooperative off`) in 4 GiB. A query is run by EXPLAIN ANALYZE, which has all rows made and writes
-none of them, and says what was spilled and read. Each run is a process of its own, so nothing is kept for the
-next; the file is in the page cache, unless arena.py limits that. With --four: the bytes that four queries at
-once read, over those of one alone, by what their scans say; operators are not shared, so that each does its
-own work.
+Idea: three sides of one build take turns: Coscan in 256 MiB with ordered aggregates and clustered
+joins and without, and plain DataFusion (`--cooperative off`) in 4 GiB. A query is run by EXPLAIN
+ANALYZE, which has all rows made and writes none of them, and says what was spilled and read. Each
+run is a process of its own, so nothing is kept for the next; the file is in the page cache, unless
+arena.py limits that. With --four: the bytes that four groupings, and four joins, at once read, over
+those of one alone, by what their scans say; operators are not shared, so that each does its own
+work.
 
 ORDERED-1: only the side `ordered` may have an operator that follows the order, and must where one is named
 below (`follows`).
@@ -51,7 +52,9 @@ QUERIES = {
     "join by order key": (JOIN, "ClusteredJoinExec"),
     **{f"Q{number}": (tpch(number), None) for number in (4, 12, 18, 21)},
 }
-FOUR = [GROUP_BY + f" HAVING sum(l_quantity) > {limit}" for limit in (100, 150, 200, 250)]
+# Four queries that differ, in one operator above what they all read.
+FOUR = {"group by l_orderkey": [GROUP_BY + f" HAVING sum(l_quantity) > {limit}" for limit in (100, 150, 200, 250)],
+        "join by order key": [JOIN + f" AND l_quantity > {limit}" for limit in (0, 1, 2, 3)]}
 UNITS = {"": 1, "K": 1e3, "M": 1e6, "B": 1e9, "KB": 2**10, "MB": 2**20, "GB": 2**30}
 
 
@@ -127,11 +130,17 @@ def summary(results):
 
 
 def four(args):
-    """Bytes read by one query alone and by four at once."""
+    """For each kind of query, bytes read and seconds of one alone and of four at once."""
     options = [*SIDES["ordered"], "--share-operators", "off"]
-    one = counted(Run(args, options, FOUR[:1]).plan, "bytes_read")
-    all_four = counted(Run(args, options, FOUR).plan, "bytes_read")
-    return {"one": one, "four": all_four, "ratio": all_four / one}
+    report = []
+    for query, texts in FOUR.items():
+        one, all_four = Run(args, options, texts[:1]), Run(args, options, texts)
+        if not follows(one.plan) or not follows(all_four.plan):
+            raise SystemExit(f"ORDERED-1: {query}: {one.plan}")
+        read = [counted(run.plan, "bytes_read") for run in (one, all_four)]
+        report.append({"query": query, "one": read[0], "four": read[1], "ratio": read[1] / read[0],
+                       "one_s": one.seconds, "four_s": all_four.seconds})
+    return report
 
 
 def main():
@@ -145,8 +154,9 @@ def main():
     args = parser.parse_args()
     if args.four:
         report = four(args)
-        print(f"one {report['one'] / 1e6:.0f} MB, four at once {report['four'] / 1e6:.0f} MB: "
-              f"{report['ratio']:.2f}")
+        for row in report:
+            print(f"{row['query']:20} one {row['one'] / 1e6:.0f} MB in {row['one_s']:.1f} s, four at once "
+                  f"{row['four'] / 1e6:.0f} MB in {row['four_s']:.1f} s: {row['ratio']:.2f}")
     else:
         results = raced(args)
         report = {"rounds": results, "medians": [

@@ -54,7 +54,7 @@ pub use own::{Confinement, check as check_rights, execute, forget_own};
 pub use right::{Right, Rights};
 pub use rights::without_folders;
 pub use session::{CoscanExt, Engine, EngineMetrics, Session, add_physical_rule};
-pub use settings::{EngineConfig, SETTINGS, Setting, Settings, Values};
+pub use settings::{EngineConfig, MergeJoins, SETTINGS, Setting, Settings, Values};
 pub use statement::{
     StatementError, StatementSize, StatementText, StatementTexts, on_large_stack, parse_statement,
     plan_statement, reserve_statement, shape_datafusion, shape_statement, split_statements,

@@ -17,6 +17,7 @@ use datafusion::physical_expr::Distribution;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
+use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
@@ -27,7 +28,7 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitio
 use super::exec::OrderedAggregateExec;
 use super::join::ClusteredJoinExec;
 use crate::resources::Resources;
-use crate::settings::Settings;
+use crate::settings::{MergeJoins, Settings};
 
 /// Replaces aggregates by ordered aggregations, and joins by clustered joins. Runs after fragments
 /// are recognised and ahead of the sharing of operators.
@@ -59,7 +60,8 @@ impl PhysicalOptimizerRule for OrderAggregates {
             joins: settings.merge_joins,
             resources: &resources,
         };
-        let is_on = settings.cooperative && (replacing.aggregates || replacing.joins);
+        let is_on =
+            settings.cooperative && (replacing.aggregates || replacing.joins != MergeJoins::Off);
         if !is_on || resources.memory().limit() < MEMORY_MIN {
             return Ok(plan);
         }
@@ -89,7 +91,7 @@ const MEMORY_MIN: u64 = 64 << 20;
 /// What is to be replaced.
 struct Replacing<'a> {
     aggregates: bool,
-    joins: bool,
+    joins: MergeJoins,
     resources: &'a Arc<Resources>,
 }
 
@@ -182,11 +184,23 @@ impl Replacing<'_> {
         if self.aggregates {
             instead = OrderedAggregateExec::of(node, above.order, self.resources)?;
         }
-        if self.joins && instead.is_none() {
+        let is_wanted = match self.joins {
+            MergeJoins::On => true,
+            MergeJoins::Auto => divides_its_inputs(node),
+            MergeJoins::Off => false,
+        };
+        if is_wanted && instead.is_none() {
             instead = ClusteredJoinExec::of(node, above.order, self.resources);
         }
         Ok(instead)
     }
+}
+
+/// Whether this is a hash join that partitions both of its inputs. That costs more than to join
+/// them chunk by chunk. To probe one table, with what it says of the keys of its rows, costs less.
+fn divides_its_inputs(node: &Arc<dyn ExecutionPlan>) -> bool {
+    let join = node.downcast_ref::<HashJoinExec>();
+    join.is_some_and(|join| *join.partition_mode() == PartitionMode::Partitioned)
 }
 
 /// The same rows, partitioned as those of `before`.

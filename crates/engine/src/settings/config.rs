@@ -7,6 +7,8 @@ use coscan_core::smooth::AccessPath;
 use coscan_core::{Policy, StorageModel};
 use coscan_storage::device::NamedDevice;
 
+use super::MergeJoins;
+
 /// How an [`Engine`](crate::Engine) is set up. The settings among these (`policy` to `access_path`,
 /// `index_folder`) are what new sessions start with; a session changes its own with SET.
 #[derive(Clone, Debug)]
@@ -33,8 +35,8 @@ pub struct EngineConfig {
     pub share_fragments: bool,
     /// Whether aggregates that group by what a table is sorted by are computed in its order.
     pub ordered_aggregates: bool,
-    /// Whether joins of tables that are sorted by the join's keys are done chunk by chunk.
-    pub merge_joins: bool,
+    /// Which joins of tables that are sorted by the join's keys are done chunk by chunk.
+    pub merge_joins: MergeJoins,
     /// Whether sessions start with shared operators, which do once what queries have in common.
     pub share_operators: bool,
     /// The access path that sessions start with, where an index serves a predicate.
@@ -102,7 +104,7 @@ impl Default for EngineConfig {
             cooperative: true,
             share_fragments: true,
             ordered_aggregates: true,
-            merge_joins: false,
+            merge_joins: MergeJoins::Auto,
             share_operators: true,
             access_path: AccessPath::Smooth,
             bandwidth: None,

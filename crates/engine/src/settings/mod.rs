@@ -3,9 +3,11 @@
 //! `table.rs` declares each of them, `values.rs` reads their values, and `docs/settings.md` is made
 //! from the table. Queries share reads only with queries of the same policy, storage model and
 //! chunk size.
-//! `config.rs` declares what an engine is built with, including the defaults of its sessions.
+//! `config.rs` declares what an engine is built with, including the defaults of its sessions;
+//! `merge_joins.rs` the choices of a setting.
 
 mod config;
+mod merge_joins;
 mod table;
 mod values;
 
@@ -21,6 +23,7 @@ use datafusion::common::config::{ConfigEntry, ConfigExtension, ExtensionOptions}
 use datafusion::error::{DataFusionError, Result};
 
 pub use config::EngineConfig;
+pub use merge_joins::MergeJoins;
 pub use table::{SETTINGS, Setting, Values};
 
 use crate::index_catalog::NamedFolder;
@@ -62,7 +65,7 @@ pub struct Settings {
     /// Whether work above scans is shared with other queries.
     pub(crate) share_fragments: bool,
     pub(crate) ordered_aggregates: bool,
-    pub(crate) merge_joins: bool,
+    pub(crate) merge_joins: MergeJoins,
     /// Whether operators above are shared with other queries.
     pub(crate) share_operators: bool,
     /// The most bytes of chunk states that are kept. `None`: a part of the memory budget.

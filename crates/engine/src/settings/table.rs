@@ -8,7 +8,7 @@ use coscan_core::smooth::{AccessPath, SmoothPolicy, SmoothTrigger};
 use coscan_core::{Policy, StorageModel};
 
 use super::values::{self, AUTO, UNLIMITED, named, show_switch, switch};
-use super::{EngineConfig, NamedFolder, Refusal, Settings};
+use super::{EngineConfig, MergeJoins, NamedFolder, Refusal, Settings};
 use crate::memory::LIMIT_BY_DEFAULT;
 use crate::right::Right;
 
@@ -210,17 +210,17 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "merge_joins",
-        values: Values::Switch,
-        default: "off",
+        values: names!(MergeJoins),
+        default: AUTO,
         applies_to: NEXT_QUERIES,
-        help: "Whether joins of two tables by what both are sorted by, as their statistics say, are done chunk by chunk, in whatever order the chunks of the larger one come (on), or as any other join (off)",
+        help: "Whether joins of two tables by what both are sorted by, as their statistics say, are done chunk by chunk, in whatever order the chunks of the larger one come: all (on), those for which a hash join would divide both inputs by hash (auto), or none (off)",
         set: |settings, value| {
-            settings.merge_joins = switch(value)?;
+            settings.merge_joins = MergeJoins::of(value)?;
             Ok(())
         },
-        show: |settings| show_switch(settings.merge_joins),
+        show: |settings| settings.merge_joins.name().to_owned(),
         configure: Some(|config, value| {
-            config.merge_joins = switch(value)?;
+            config.merge_joins = MergeJoins::of(value)?;
             Ok(())
         }),
     },

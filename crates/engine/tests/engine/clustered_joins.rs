@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field};
-use coscan::{EngineConfig, Policy, Session};
+use coscan::{EngineConfig, MergeJoins, Policy, Session};
 use futures::StreamExt;
 use proptest::prelude::*;
 use proptest::test_runner::Config;
@@ -100,7 +100,7 @@ fn of_l(keys: i64) -> Vec<Option<i64>> {
 fn config() -> EngineConfig {
     EngineConfig {
         chunk_bytes: 16 << 10,
-        merge_joins: true,
+        merge_joins: MergeJoins::On,
         ..common::config()
     }
 }
@@ -199,6 +199,19 @@ async fn it_is_taken_where_both_tables_stand_in_sequence() {
         assert_eq!(is_clustered(&session, sql).await, clustered, "{sql}");
     }
     let sql = "SELECT o.v, l.v FROM o JOIN l ON o.k = l.k";
+    session.set("coscan.merge_joins", "auto").unwrap();
+    assert!(
+        !is_clustered(&session, sql).await,
+        "one table of few rows is probed"
+    );
+    let threshold = "datafusion.optimizer.hash_join_single_partition_threshold";
+    for (value, clustered) in [("0", true), ("1000000", false)] {
+        for name in [threshold.to_owned(), format!("{threshold}_rows")] {
+            session.set(&name, value).unwrap();
+        }
+        assert_eq!(is_clustered(&session, sql).await, clustered, "{value}");
+    }
+    session.set("coscan.merge_joins", "on").unwrap();
     for name in ["merge_joins", "cooperative"] {
         session.set(&format!("coscan.{name}"), "off").unwrap();
         assert!(!is_clustered(&session, sql).await, "{name}");

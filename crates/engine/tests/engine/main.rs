@@ -23,6 +23,7 @@ mod floats;
 mod folders;
 mod foreign;
 mod fragments;
+mod gives_way;
 mod http;
 mod idle_streams;
 mod index_fails_midway;

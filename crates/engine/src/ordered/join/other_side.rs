@@ -3,11 +3,13 @@
 //! The chunks that may have such rows are read on demand, by a scan of exactly these chunks. So the
 //! buffer manager knows that they are wanted and shares what other scans read. A chunk of this
 //! table may serve several chunks of the driving table, so a few chunks are kept decoded.
+//! Partitions read different chunks at the same time; who needs a chunk that another partition
+//! reads waits for it.
 //! Cancel safety: a reader that is dropped while a chunk comes loses the chunk; the next reader
 //! that needs the chunk reads it.
-//! Bounds: [`KEPT_BEYOND_PARTITIONS`] chunks more than there are partitions, and during a search
-//! the chunks that it needs; a chunk that no chunk of the driving table can need is dropped at
-//! once.
+//! Bounds: [`KEPT_BEYOND_PARTITIONS`] chunks more than there are partitions, and for each search
+//! under way the chunks that it needs; a chunk that no chunk of the driving table can need is
+//! dropped at once.
 //! JOIN-I2: whoever asks for a row's key finds the row, however often its chunk is read.
 //! JOIN-I3: the keys of a chunk are within its bounds, or an error names the chunk.
 
@@ -20,7 +22,7 @@ use datafusion::common::internal_err;
 use datafusion::error::Result;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use datafusion::physical_plan::metrics::{Count, Time};
-use tokio::sync::Mutex;
+use parking_lot::Mutex;
 
 use super::super::wanted::out_of_order;
 use super::key::{Key, meets, within};
@@ -33,7 +35,6 @@ pub(super) struct OtherSide {
     execution: Arc<Execution>,
     running: Arc<Running>,
     chunks: Vec<OtherChunk>,
-    /// Held while chunks are read: a chunk that one partition reads may be needed by another.
     decoded: Mutex<Decoded>,
     kept_max: usize,
 }
@@ -57,12 +58,16 @@ pub(super) struct Asks<'a> {
 
 /// The decoded chunks, by position in [`OtherSide::chunks`].
 struct Decoded {
-    rows: HashMap<usize, DecodedChunk>,
+    slots: HashMap<usize, Arc<Slot>>,
     /// The positions of the decoded chunks, the most recently used one at the end.
     used: VecDeque<usize>,
     /// How many chunks of the driving table may still need each chunk.
     needed: Vec<usize>,
 }
+
+/// The place of a decoded chunk. Locked while the chunk is read, in the order of positions: two
+/// partitions never wait for each other.
+type Slot = tokio::sync::Mutex<Option<Arc<DecodedChunk>>>;
 
 struct DecodedChunk {
     batches: Vec<RecordBatch>,
@@ -86,7 +91,7 @@ impl OtherSide {
             }
         }
         let decoded = Decoded {
-            rows: HashMap::new(),
+            slots: HashMap::new(),
             used: VecDeque::new(),
             needed,
         };
@@ -116,32 +121,52 @@ impl OtherSide {
         if met.is_empty() {
             return Ok(Vec::new());
         }
-        let mut decoded = self.decoded.lock().await;
-        let missing = met.iter().filter(|at| !decoded.rows.contains_key(*at));
-        let missing: Vec<usize> = missing.copied().collect();
-        if !missing.is_empty() {
-            decoded.make_way(self.kept_max.saturating_sub(missing.len()), &met);
-            self.read(&missing, &met, &mut decoded, asks).await?;
-        }
+        let found = self.chunks_at(met, asks).await?;
+        self.decoded.lock().make_way(self.kept_max);
         let _timer = asks.computing.timer();
-        let mut found = Vec::new();
-        for at in met {
-            decoded.is_used(at);
-            let Some(chunk) = decoded.rows.get(&at) else {
-                return internal_err!("JOIN-I2: a chunk was asked for and did not come");
-            };
-            for batch in &chunk.batches {
-                let keys = batch.column(self.plan.other.at);
-                found.extend(within(batch, keys, from, to)?);
+        let mut rows = Vec::new();
+        for batch in found.iter().flat_map(|chunk| &chunk.batches) {
+            let keys = batch.column(self.plan.other.at);
+            rows.extend(within(batch, keys, from, to)?);
+        }
+        Ok(rows)
+    }
+
+    /// The chunks at these positions, in ascending order; those that are not decoded are read.
+    async fn chunks_at(
+        &self,
+        positions: Vec<usize>,
+        asks: &Asks<'_>,
+    ) -> Result<Vec<Arc<DecodedChunk>>> {
+        let slots = self.decoded.lock().slots_of(&positions);
+        let mut found = Vec::with_capacity(slots.len());
+        let mut missing = Vec::new();
+        for (at, slot) in positions.into_iter().zip(&slots) {
+            let chunk = slot.lock().await;
+            match &*chunk {
+                Some(chunk) => found.push(Arc::clone(chunk)),
+                None => missing.push((at, chunk)),
             }
         }
-        decoded.make_way(self.kept_max, &[]);
+        if missing.is_empty() {
+            return Ok(found);
+        }
+        let kept = self.kept_max.saturating_sub(missing.len());
+        self.decoded.lock().make_way(kept);
+        let places: Vec<usize> = missing.iter().map(|(at, _)| *at).collect();
+        let mut read = self.read(&places, asks).await?;
+        for (at, mut place) in missing {
+            let Some(chunk) = read.remove(&at) else {
+                return internal_err!("JOIN-I2: a chunk was asked for and did not come");
+            };
+            found.push(Arc::clone(place.insert(chunk)));
+        }
         Ok(found)
     }
 
     /// Releases the keys that a finished chunk of the driving table may have asked for.
-    pub(super) async fn release(&self, from: &Bound<Key>, to: &Bound<Key>) {
-        let mut decoded = self.decoded.lock().await;
+    pub(super) fn release(&self, from: &Bound<Key>, to: &Bound<Key>) {
+        let mut decoded = self.decoded.lock();
         for (at, chunk) in self.chunks.iter().enumerate() {
             if chunk.meets(from, to) {
                 decoded.needed[at] = decoded.needed[at].saturating_sub(1);
@@ -152,14 +177,12 @@ impl OtherSide {
         }
     }
 
-    /// Reads the chunks `missing`: those of the chunks `needed` that are not decoded.
+    /// Reads the chunks at these positions.
     async fn read(
         &self,
         missing: &[usize],
-        needed: &[usize],
-        decoded: &mut Decoded,
         asks: &Asks<'_>,
-    ) -> Result<()> {
+    ) -> Result<HashMap<usize, Arc<DecodedChunk>>> {
         let chunks: Vec<usize> = missing.iter().map(|at| self.chunks[*at].chunk).collect();
         for chunk in &chunks {
             // The chunk may be claimed: by an earlier read, or by a reader that was dropped.
@@ -181,6 +204,7 @@ impl OtherSide {
         let consumer = || MemoryConsumer::new("ClusteredJoinOther").register(asks.memory);
         let mut memory = consumer();
         let mut batches: Vec<RecordBatch> = Vec::new();
+        let mut read = HashMap::with_capacity(missing.len());
         while let Some(news) = rows.next(asks.computing).await? {
             match news {
                 News::Begun => {
@@ -191,7 +215,7 @@ impl OtherSide {
                     for batch in new.into_iter().filter(|batch| batch.num_rows() > 0) {
                         let bytes = batch.get_array_memory_size();
                         if memory.try_grow(bytes).is_err() {
-                            decoded.make_way(0, needed);
+                            self.decoded.lock().make_way(0);
                             memory.try_grow(bytes)?;
                         }
                         batches.push(batch);
@@ -207,8 +231,7 @@ impl OtherSide {
                         batches: std::mem::take(&mut batches),
                         _memory: std::mem::replace(&mut memory, consumer()),
                     };
-                    decoded.rows.insert(at, came);
-                    decoded.used.push_back(at);
+                    read.insert(at, Arc::new(came));
                 }
                 News::RuledOut(chunks) => {
                     for at in chunks.into_iter().filter_map(position) {
@@ -216,13 +239,12 @@ impl OtherSide {
                             batches: Vec::new(),
                             _memory: consumer(),
                         };
-                        decoded.rows.insert(at, none);
-                        decoded.used.push_back(at);
+                        read.insert(at, Arc::new(none));
                     }
                 }
             }
         }
-        Ok(())
+        Ok(read)
     }
 
     fn check_bounds(&self, at: usize, batches: &[RecordBatch]) -> Result<()> {
@@ -246,22 +268,27 @@ impl OtherChunk {
 }
 
 impl Decoded {
-    fn is_used(&mut self, at: usize) {
-        self.used.retain(|used| *used != at);
-        self.used.push_back(at);
+    /// The slots of chunks, which are the most recently used ones from now on.
+    fn slots_of(&mut self, chunks: &[usize]) -> Vec<Arc<Slot>> {
+        self.used.retain(|used| !chunks.contains(used));
+        self.used.extend(chunks);
+        let slot = |at: &usize| Arc::clone(self.slots.entry(*at).or_default());
+        chunks.iter().map(slot).collect()
     }
 
     fn forget(&mut self, at: usize) {
         self.used.retain(|used| *used != at);
-        self.rows.remove(&at);
+        self.slots.remove(&at);
     }
 
-    /// Drops the least recently used chunks until `down_to` are left, but none of those `needed`.
-    fn make_way(&mut self, down_to: usize, needed: &[usize]) {
+    /// Drops the least recently used chunks until `down_to` are left, but none that a partition
+    /// uses or reads.
+    fn make_way(&mut self, down_to: usize) {
         let mut at = 0;
-        while self.rows.len() > down_to && at < self.used.len() {
+        while self.slots.len() > down_to && at < self.used.len() {
             let oldest = self.used[at];
-            if needed.contains(&oldest) {
+            let slot = self.slots.get(&oldest);
+            if slot.is_some_and(|slot| Arc::strong_count(slot) > 1) {
                 at += 1;
             } else {
                 self.forget(oldest);

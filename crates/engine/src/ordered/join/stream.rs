@@ -28,6 +28,7 @@ use super::key::Key;
 use super::other_side::Asks;
 use super::together::{InSequence, Kept, Standing, Together};
 use crate::read::scan::{Batches, ByChunk, News, stream_of};
+use crate::tasks::give_way;
 
 /// The stream of one partition.
 pub(super) fn open(
@@ -144,13 +145,14 @@ impl Partition {
                         };
                         if batch.is_none() {
                             working.joining = None;
-                            working.release(place).await;
+                            working.release(place);
                         }
                         self.at = At::Working(working);
                         if batch.is_some() {
                             return Ok(batch);
                         }
                     } else if self.work(&mut working).await? {
+                        give_way().await;
                         self.at = At::Working(working);
                     }
                 }
@@ -322,16 +324,16 @@ impl Partition {
                 return Ok(());
             }
         }
-        working.release(place).await;
+        working.release(place);
         Ok(())
     }
 }
 
 impl Working {
     /// Releases the memory and the keys of the chunk at position `place`, which is done.
-    async fn release(&mut self, place: usize) {
+    fn release(&mut self, place: usize) {
         self.memory.free();
         let (from, to) = self.standing.reach_of(place);
-        self.standing.other.release(&from, &to).await;
+        self.standing.other.release(&from, &to);
     }
 }

@@ -1,0 +1,40 @@
+//! When are joins computed chunk by chunk, in the order of their tables?
+
+use super::values::{AUTO, switch};
+
+/// Which joins of tables that are sorted by the join's key are clustered merge joins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MergeJoins {
+    /// Those for which a hash join would partition both of its inputs: its hash table would be
+    /// large, or nobody knows how large.
+    Auto,
+    /// All.
+    On,
+    /// None.
+    Off,
+}
+
+impl MergeJoins {
+    /// Every choice.
+    pub const ALL: [Self; 3] = [Self::Auto, Self::On, Self::Off];
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Auto => AUTO,
+            Self::On => "on",
+            Self::Off => "off",
+        }
+    }
+
+    /// What a setting says.
+    pub(super) fn of(value: &str) -> Result<Self, String> {
+        if value.trim().eq_ignore_ascii_case(AUTO) {
+            return Ok(Self::Auto);
+        }
+        let refused = |_| format!("'{value}'; it is auto, on or off");
+        let is_on = switch(value).map_err(refused)?;
+        Ok(if is_on { Self::On } else { Self::Off })
+    }
+}
