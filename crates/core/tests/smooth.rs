@@ -69,9 +69,9 @@ proptest! {
     }
 
     /// Results at random, by pages or in clusters, named in any order: with known prices, at most
-    /// twice the cheaper access path plus the cost of exploring (a few jumps). Nearly all cases are
-    /// below 1.6. The worst ones are where both paths cost the same: `random = 165, share = 1,
-    /// cluster = 1, seed = 1452169423707597340` costs 1.92 times as much.
+    /// 1.6 times the cheaper access path plus the cost of exploring (a few jumps). Where both paths
+    /// cost about the same, at most twice: `random = 165, share = 1, cluster = 1, seed =
+    /// 1452169423707597340` costs 1.92 times as much.
     #[test]
     fn a_known_device_bounds_the_price(
         random in 2u64..300,
@@ -110,6 +110,7 @@ proptest! {
         let full = random - 1 + u64::from(PAGES);
         let index = random * named.len() as u64;
         let best = full.min(index);
-        prop_assert!(price * 10 <= best * 20 + 40 * random, "{price}, best {best}");
+        let times_ten = if full.max(index) < best * 3 / 2 { 20 } else { 16 };
+        prop_assert!(price * 10 <= best * times_ten + 40 * random, "{price}, best {best}");
     }
 }
