@@ -50,6 +50,16 @@ pub(super) fn first_missing(state: &State, scan: &Scan) -> ChunkId {
     missing.unwrap_or(ChunkId(u32::MAX))
 }
 
+/// The estimated nanoseconds until the scan comes to a chunk that it needs, at its pace so far. A
+/// scan starts at its first chunk, so its distance to a chunk is the number of needed chunks before
+/// it. A scan without a consumed or held chunk counts as having one. Source: [PBM12 §3].
+pub(super) fn time_to(state: &State, scan: &Scan, chunk: ChunkId) -> u64 {
+    let before = state.table(scan.table).needed_in(scan, &(0..chunk.0)) as u128;
+    let elapsed = u128::from(state.now.0 - scan.registered_at.0);
+    let handed = u128::from(scan.chunks_worked) + scan.held.len() as u128;
+    u64::try_from(before * elapsed / handed.max(1)).unwrap_or(u64::MAX)
+}
+
 /// The first load that a starved scan misses; scans are served round robin, those with waiting
 /// consumers first.
 pub(super) fn next_load(state: &State) -> Option<LoadChoice> {

@@ -1,9 +1,19 @@
 //! keepRelevance: which chunk is least worth keeping?
 //!
-//! Source: [CoopScans07 §4 Figure 3, §6.2 Figure 11]; we differ as `docs/design/abm.md` says.
+//! Idea: a chunk is kept for the scans that would starve without it, then for the number of those
+//! that can take it at any time. Scans in order take it when they come to it, so how many they are
+//! says little; how soon the next one comes says all.
+//! Bounds: a search with bounds among the resident chunks; where ties are broken by what scans in
+//! order want, linear in the chunks that tie.
+//! Source: [CoopScans07 §4 Figure 3, §6.2 Figure 11]; [PBM12 §3] for scans in order; we differ as
+//! `docs/design/abm.md` says.
 
 use std::cmp::Reverse;
 
+use smallvec::SmallVec;
+
+use crate::bits::Bits;
+use crate::policy::in_order::{first_missing, time_to};
 use crate::policy::ratio::Ratio;
 use crate::policy::victims::{Protection, Victim, protected};
 use crate::state::{LoadChoice, State};
@@ -14,9 +24,9 @@ use crate::table::interest::Member;
 use crate::table::scan::Scan;
 use crate::{ChunkId, StorageModel, TableId};
 
-/// (E / Pe or the number of almost starved scans, number of interested scans): the smallest goes
-/// first.
-type KeepRelevance = (Ratio, u32);
+/// (E / Pe or the number of almost starved scans, number of interested scans that are not in order,
+/// time until a scan in order comes to it): the smallest goes first.
+type KeepRelevance = (Ratio, u32, Reverse<u64>);
 
 /// The chunk with the smallest keepRelevance that no starved scan can use and `trigger` does not
 /// need (tier 1). Tier 2 passes no `trigger`: the triggering scan is starved itself, so the chunks
@@ -46,6 +56,12 @@ pub(super) fn least_kept(
     for table in state.tables.values() {
         let loaded = load.filter(|load| load.table == table.id);
         let loaded = loaded.map(|load| load.chunk);
+        let keeping = Keeping::of(state, table);
+        let among = if table.sequential.is_empty() {
+            Among::All
+        } else {
+            Among::Each
+        };
         // Ties go to the lowest table, so a later table has to score better.
         let mut of_table = None;
         for group in table.groups.iter().filter(|group| group.is_evictable()) {
@@ -53,23 +69,24 @@ pub(super) fn least_kept(
             let most = table.weight(&group.state.resident);
             // Scans without overlap have no part in Pe; without overlapping scans E / Pe is 0.
             let overlapping = table.overlapping(&group.state.resident);
-            let kept_for = overlapping.intersection(&table.almost);
+            let kept_for = overlapping.intersection(&keeping.almost);
             group.members.search(
                 &mut of_table,
                 ChunkId(0),
                 table.interests(),
-                Among::All,
+                among,
                 |node| {
                     let some = !node.all.intersects(&spared.slots);
-                    let almost = node.at_least(&kept_for);
-                    some.then(|| Reverse((ratio(state, almost, || most), node.least)))
+                    let almost = ratio(state, node.at_least(&kept_for), || most);
+                    some.then(|| Reverse((almost, keeping.at_least(node.least), Reverse(u64::MAX))))
                 },
                 |member, best| {
-                    let at_most = Reverse((Ratio { num: 0, den: 1 }, member.count));
-                    let counts = best.is_none_or(|best| at_most >= best)
+                    let zero = Ratio { num: 0, den: 1 };
+                    let at_most = (zero, keeping.at_least(member.count), Reverse(u64::MAX));
+                    let counts = best.is_none_or(|best| Reverse(at_most) >= best)
                         && Some(member.chunk) != loaded
                         && !spared.covers(member.chunk, member.slots);
-                    counts.then(|| Reverse(keep_relevance(state, table, group, member)))
+                    counts.then(|| Reverse(keeping.relevance(group, member)))
                 },
             );
         }
@@ -82,18 +99,60 @@ pub(super) fn least_kept(
     best.map(|(_, table, chunk)| Victim::whole(state, table, chunk))
 }
 
-fn keep_relevance(
-    state: &State,
-    table: &Table,
-    group: &Group,
-    member: Member<'_>,
-) -> KeepRelevance {
-    let almost = member.slots.len_and(&table.almost);
-    let bytes = || {
-        let columns = table.columns_of_both(member.slots, &table.almost);
-        table.weight(&columns.intersection(&group.state.resident))
-    };
-    (ratio(state, almost, bytes), member.count)
+/// Whom the chunks of a table are kept for.
+struct Keeping<'a> {
+    state: &'a State,
+    table: &'a Table,
+    /// Slots of almost starved scans that can take any chunk.
+    almost: Bits,
+    /// Slots of almost starved scans in order, each with the first chunk that it misses. It can use
+    /// the chunks before that one.
+    frontiers: SmallVec<[(usize, ChunkId); 4]>,
+}
+
+impl<'a> Keeping<'a> {
+    fn of(state: &'a State, table: &'a Table) -> Self {
+        let in_order = table.almost.intersection(&table.sequential);
+        let frontier = |slot| {
+            let scan = state.scan(table.slot(slot).scan);
+            (slot, first_missing(state, scan))
+        };
+        Self {
+            state,
+            table,
+            almost: table.almost.difference(&table.sequential),
+            frontiers: in_order.iter().map(frontier).collect(),
+        }
+    }
+
+    /// How many of so many interested scans can take any chunk, at least.
+    fn at_least(&self, interested: u32) -> u32 {
+        interested.saturating_sub(self.table.sequential.len())
+    }
+
+    fn relevance(&self, group: &Group, member: Member<'_>) -> KeepRelevance {
+        let (state, table, chunk) = (self.state, self.table, member.chunk);
+        let in_order = member.slots.intersection(&table.sequential);
+        let mut kept_for = member.slots.intersection(&self.almost);
+        for &(slot, missing) in &self.frontiers {
+            if chunk < missing && in_order.contains(slot) {
+                kept_for.insert(slot);
+            }
+        }
+        let bytes = || {
+            let columns = table.columns_of_both(member.slots, &kept_for);
+            table.weight(&columns.intersection(&group.state.resident))
+        };
+        let coming = in_order.difference(&table.stalled);
+        let times = coming.iter().map(|slot| {
+            let scan = state.scan(table.slot(slot).scan);
+            time_to(state, scan, chunk)
+        });
+        let next = times.min().unwrap_or(0);
+        let any_time = member.count - in_order.len();
+        let almost = ratio(state, kept_for.len(), bytes);
+        (almost, any_time, Reverse(next))
+    }
 }
 
 /// NSM: E; DSM: `E / Pe`.

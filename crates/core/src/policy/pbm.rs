@@ -12,11 +12,10 @@
 use std::cmp::Reverse;
 
 use crate::policy::Rules;
-use crate::policy::in_order::TakenBefore;
+use crate::policy::in_order::{TakenBefore, time_to};
 use crate::policy::victims::Victim;
 use crate::state::{LoadChoice, State};
 use crate::table::Table;
-use crate::table::scan::Scan;
 use crate::{ChunkId, ColumnId, TableId};
 
 /// `pbm`.
@@ -69,14 +68,4 @@ fn next_use(state: &State, table: &Table, chunk: ChunkId, column: ColumnId) -> u
     let scans = slots.filter(|slot| slot.columns.contains(column));
     let times = scans.map(|slot| time_to(state, state.scan(slot.scan), chunk));
     times.min().unwrap_or(u64::MAX)
-}
-
-/// The estimated nanoseconds until the scan comes to a chunk that it needs, at its pace so far. A
-/// scan starts at its first chunk, so its distance to a chunk is the number of needed chunks before
-/// it. A scan without a consumed or held chunk counts as having one.
-fn time_to(state: &State, scan: &Scan, chunk: ChunkId) -> u64 {
-    let before = state.table(scan.table).needed_in(scan, &(0..chunk.0)) as u128;
-    let elapsed = u128::from(state.now.0 - scan.registered_at.0);
-    let handed = u128::from(scan.chunks_worked) + scan.held.len() as u128;
-    u64::try_from(before * elapsed / handed.max(1)).unwrap_or(u64::MAX)
 }

@@ -173,6 +173,8 @@ impl Branch {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Among<'a> {
     All,
+    /// All, by a score that depends on the chunk, too.
+    Each,
     /// Chunks that this slot needs.
     Slot(usize),
     /// Chunks that one of these slots needs.
@@ -183,7 +185,7 @@ impl Among<'_> {
     /// Whether such chunks can be below a node.
     fn may_be_in(self, node: &Summary) -> bool {
         match self {
-            Self::All => true,
+            Self::All | Self::Each => true,
             Self::Slot(slot) => node.any.contains(slot),
             Self::Slots(slots) => node.any.intersects(slots),
         }
@@ -192,7 +194,7 @@ impl Among<'_> {
     /// Which of the block's 64 chunks are such chunks, one bit each.
     fn of_block(self, block: u32, interest: &Interest) -> u64 {
         match self {
-            Self::All => u64::MAX,
+            Self::All | Self::Each => u64::MAX,
             Self::Slot(slot) => interest.chunks_of(block, slot),
             Self::Slots(slots) => interest.of_block(block, slots),
         }
@@ -330,7 +332,8 @@ impl ChunkTree {
     ///
     /// `bound`: no chunk below the node scores more; `None`: no chunk below counts. `score`: `None`
     /// if the chunk does not count, or if its score is already known to be below the best so far,
-    /// which is passed in. Apart from that the score must depend on the interest alone.
+    /// which is passed in. Apart from that the score must depend on the interest alone, but among
+    /// `Each`.
     pub(crate) fn search<S: Ord + Copy>(
         &self,
         best: &mut Option<(S, ChunkId)>,
@@ -364,7 +367,7 @@ impl ChunkTree {
                 if !beats(limit, base, *best) {
                     break;
                 }
-                let uniform = block.summary.is_uniform();
+                let uniform = !matches!(among, Among::Each) && block.summary.is_uniform();
                 let chunks = bits_of(members).map(|bit| ChunkId(base + bit));
                 for chunk in chunks.filter(|&chunk| chunk >= from) {
                     let so_far = best.map(|(score, _)| score);

@@ -4,10 +4,15 @@
 //! ABM-I2: pinned columns and busy chunks are never victims.
 //! Source: [CoopScans07 Figure 3 findFreeSlot, §6.2]; `docs/design/abm.md`, "Eviction".
 
+use std::cmp::Reverse;
+
 use coscan_core::{Action, ChunkId, ColumnId, ExtentId, Policy, ScanId, StorageModel, TableId};
 
 use super::choose::{Choice, Fraction};
 use super::{ExtentState, Oracle};
+
+/// (E or E / Pe, |I|, −next(c)): the chunk with the smallest goes first.
+type KeepRelevance = (Fraction, usize, Reverse<u64>);
 
 /// The next victim.
 #[derive(Clone, Copy, Debug)]
@@ -194,17 +199,9 @@ impl Oracle {
     /// [PBM12]: the segment whose estimated time until its next use is longest; ties by LRU.
     fn needed_last(&self, mut segments: Vec<(TableId, ChunkId, ColumnId)>) -> Option<Victim> {
         let next_use = |table, chunk, column| {
-            let times = self.interested(table, chunk).into_iter().filter_map(|q| {
-                let scan = &self.scans[&q];
-                if self.stalled(q) || !self.cols(q, chunk).contains(column) {
-                    return None;
-                }
-                let position = self.order(q).iter().position(|&c| c == chunk)?;
-                let handed = scan.chunks_worked + scan.held.len() as u64;
-                let elapsed = self.now.0 - scan.registered_at.0;
-                let time = position as u128 * u128::from(elapsed) / u128::from(handed.max(1));
-                Some(u64::try_from(time).unwrap_or(u64::MAX))
-            });
+            let mut wanting = self.interested(table, chunk);
+            wanting.retain(|&q| !self.stalled(q) && self.cols(q, chunk).contains(column));
+            let times = wanting.into_iter().map(|q| self.time_to(q, chunk));
             times.min().unwrap_or(u64::MAX)
         };
         let latest = segments
@@ -213,6 +210,17 @@ impl Oracle {
             .max()?;
         segments.retain(|&(t, c, col)| next_use(t, c, col) == latest);
         self.oldest_segment(segments)
+    }
+
+    /// [PBM12]: until a scan in order comes to a chunk that it needs.
+    fn time_to(&self, q: ScanId, chunk: ChunkId) -> u64 {
+        let scan = &self.scans[&q];
+        let order = self.order(q);
+        let position = order.iter().position(|&c| c == chunk).expect("needed");
+        let handed = scan.chunks_worked + scan.held.len() as u64;
+        let elapsed = self.now.0 - scan.registered_at.0;
+        let time = position as u128 * u128::from(elapsed) / u128::from(handed.max(1));
+        u64::try_from(time).unwrap_or(u64::MAX)
     }
 
     /// §6.2: "a subset of columns in a buffered chunk is not useful for any query".
@@ -289,7 +297,7 @@ impl Oracle {
     }
 
     fn least_kept(&self, chunks: Vec<(TableId, ChunkId)>) -> Option<Victim> {
-        let mut least: Option<((Fraction, usize), Victim)> = None;
+        let mut least: Option<(KeepRelevance, Victim)> = None;
         for (table, chunk) in chunks {
             let relevance = self.keep_relevance(table, chunk);
             if least.is_none_or(|(smallest, _)| relevance < smallest) {
@@ -299,10 +307,17 @@ impl Oracle {
         least.map(|(_, victim)| victim)
     }
 
-    fn keep_relevance(&self, table: TableId, chunk: ChunkId) -> (Fraction, usize) {
+    fn keep_relevance(&self, table: TableId, chunk: ChunkId) -> KeepRelevance {
         let interested = self.interested(table, chunk);
         let mut almost_starved = interested.clone();
-        almost_starved.retain(|&q| self.almost_starved(q));
+        almost_starved.retain(|&q| {
+            self.almost_starved(q) && (!self.is_sequential(q) || self.usable(q, chunk))
+        });
+        let (in_order, any_time): (Vec<ScanId>, Vec<ScanId>) =
+            interested.into_iter().partition(|&q| self.is_sequential(q));
+        let coming = in_order.into_iter().filter(|&q| !self.stalled(q));
+        let times = coming.map(|q| self.time_to(q, chunk));
+        let next = times.min().unwrap_or(0);
         let e = almost_starved.len() as u64;
         let relevance = match self.config.model {
             StorageModel::Nsm => Fraction(e, 1),
@@ -316,7 +331,7 @@ impl Oracle {
                 }
             }
         };
-        (relevance, interested.len())
+        (relevance, any_time.len(), Reverse(next))
     }
 
     fn evict(&mut self, victim: Victim) {

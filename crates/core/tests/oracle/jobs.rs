@@ -90,6 +90,9 @@ impl Oracle {
             let q = self.scan_mut(q);
             q.joined.remove(chunk);
             q.held.remove(&chunk);
+            // An earlier job on it may have served others; when it is handed out again, it serves
+            // its scan alone.
+            q.served.remove(&chunk);
             q.lapsed.remove(chunk);
             q.needed.insert(chunk);
         }
