@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use coscan_bench::coop::{self, CoopOptions};
+use coscan_bench::dashboard;
 use coscan_bench::demo::{self, Scaling};
 use coscan_bench::results::{POLICIES, WITH_FRAGMENTS};
 use coscan_bench::smooth::picture;
@@ -69,6 +70,11 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         wrap(&scaling.explanation(), LINE)
     ))?;
     let results = crate::block_on(async { Ok(coop::run(&coop, progress::phases()).await?) })?;
+    let tables = bench::qpipe::tpch_files(&root, options.scale)?;
+    let verify = !options.workload.no_verify;
+    let shared = demo::dashboard(tables, options.scale, &scaling, verify);
+    let shared =
+        crate::block_on(async { Ok(dashboard::run(&shared, &progress::phases()).await?) })?;
     let pictured = demo::picture(options.scale);
     let picture = crate::block_on(async {
         let table = make(&root, pictured.spec).await?;
@@ -76,7 +82,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     })?;
     let paragraphs = vec![scaling.explanation(), demo::PICTURE_EXPLANATION.to_owned()];
     bench::write_report(&options.html, results.cores, paragraphs, |notes| {
-        report::render(&results, Some(&picture), notes)
+        report::render(&results, Some(&shared), Some(&picture), notes)
     })?;
     if let Some(json) = &options.json {
         bench::write_json(json, &results)?;

@@ -65,6 +65,7 @@ fn a_tiny_demo_makes_a_table_and_a_report() {
         let report = std::fs::read_to_string(folder.path().join("r.html")).unwrap();
         assert!(report.contains("<svg") && !report.contains("NaN"));
         assert!(report.contains("Who computed what for whom under relevance+fragments"));
+        assert!(report.contains("Who shared what with whom"));
         // Scans by an index: two queries by four paths, and what they were run on.
         assert_eq!(report.matches("Which page was read when").count(), 2);
         for words in [

@@ -50,6 +50,7 @@ pub use error::{Error, Result, is_denied, storage_error};
 pub use index::{IndexStatement, index_statement};
 pub use index_catalog::IndexBuild;
 pub use object_stores::local_store::{Disk, LocalStore, SystemDisk};
+pub use operators::{OperatorTaker, OperatorTrace};
 pub use own::{Confinement, check as check_rights, execute, forget_own};
 pub use right::{Right, Rights};
 pub use rights::without_folders;

@@ -74,7 +74,7 @@ impl Resources {
                 reason,
             })?;
         }
-        let operators = Coordinator::new(&budget);
+        let operators = Coordinator::new(&budget, config.record_trace);
         let recorder = config.record.as_ref().map(Recorder::to_file);
         let threads = config.decode_threads.unwrap_or_else(cores);
         let files = FileCache::new(Arc::clone(&devices));

@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
 use coscan::tasks::{self, TaskQueue};
@@ -16,6 +16,7 @@ use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext, col
 use futures::{FutureExt, TryStreamExt};
 
 use crate::answer::Answer;
+use crate::dashboard::SharedRun;
 use crate::error::{BenchError, Result};
 
 /// How an arena's engine is set up.
@@ -256,6 +257,26 @@ impl Arena {
             served: job.served.iter().map(ToString::to_string).collect(),
         };
         jobs.map(job).collect()
+    }
+
+    /// The runs of operators whose output more than one query took, if labels of queries are their
+    /// numbers. Times count from `origin`.
+    pub(crate) fn shared_runs(&self, origin: Instant) -> Vec<SharedRun> {
+        let since = |time: Instant| time.saturating_duration_since(origin).as_secs_f64();
+        let shared = |run: coscan::OperatorTrace| {
+            let takers = run.takers.iter();
+            let takers = takers.filter_map(|of| Some((of.label.parse().ok()?, since(of.came))));
+            let takers: Vec<(usize, f64)> = takers.collect();
+            (!takers.is_empty()).then_some(SharedRun {
+                kind: run.kind.to_owned(),
+                query: run.label.parse().ok()?,
+                begun_s: since(run.begun),
+                ended_s: run.ended.map(since),
+                takers,
+            })
+        };
+        let runs = self.engine.operator_trace().into_iter();
+        runs.filter_map(shared).collect()
     }
 
     pub(crate) fn trace(&self) -> Vec<Load> {

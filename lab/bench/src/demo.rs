@@ -13,8 +13,10 @@
 //! machine that does other work besides.
 //! Source: [CoopScans07 §5.1, Table 2].
 
+use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::dashboard::DashboardOptions;
 use crate::smooth::DeviceKind;
 use crate::smooth::data::{Keys, Spec};
 use crate::smooth::picture::PictureOptions;
@@ -59,6 +61,27 @@ pub fn picture(scale: f64) -> PictureOptions {
         },
         memory_bytes: 256 << 20,
         limit: Duration::from_secs(20),
+    }
+}
+
+/// The dashboard that the demo pictures: each viewer comes while the queries of those before run.
+#[must_use]
+pub fn dashboard(
+    tables: Vec<(String, PathBuf)>,
+    scale: f64,
+    scaling: &Scaling,
+    verify: bool,
+) -> DashboardOptions {
+    DashboardOptions {
+        tables,
+        viewers: 6,
+        queries: 4,
+        sets: 2,
+        seed: 1,
+        apart: scaling.scan / 6,
+        bandwidth: Some(scaling.bandwidth),
+        chunk_bytes: row_group_bytes(scale),
+        verify,
     }
 }
 

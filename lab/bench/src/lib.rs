@@ -6,6 +6,7 @@
 //! | [`workload`] | which queries does each stream ask, over which part of the table? |
 //! | [`layout`] | which of the table's bytes does a query need? |
 //! | [`coop`] | how long do they take under each policy, and what do they read? |
+//! | [`dashboard`] | who shares what with whom when several people look at one dashboard? |
 //! | [`demo`] | what is the same run on a smaller table, with time scaled down? |
 //! | [`smooth`] | how good is a smooth scan at each selectivity, beside the other access paths? |
 //! | [`qpipe`] | what do queries in flight save when they share scans and operators? |
@@ -19,6 +20,7 @@ mod arena;
 mod clients;
 pub mod coop;
 mod cpu;
+pub mod dashboard;
 pub mod demo;
 mod error;
 pub mod layout;

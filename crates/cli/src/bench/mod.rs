@@ -3,7 +3,7 @@
 //! Here: `coop`, `data`, and what the experiments have in common.
 
 mod parallel;
-mod qpipe;
+pub(crate) mod qpipe;
 pub(crate) mod smooth;
 mod workload;
 
@@ -215,7 +215,7 @@ fn run_coop(args: &CoopArgs) -> Result<(), Failure> {
     }
     if let Some(path) = &args.html {
         write_report(path, results.cores, Vec::new(), |notes| {
-            report::render(&results, None, notes)
+            report::render(&results, None, None, notes)
         })?;
     }
     Ok(())

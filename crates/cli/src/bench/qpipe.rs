@@ -123,7 +123,8 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     }
 }
 
-fn tpch_files(root: &Path, scale: f64) -> Result<Vec<(String, PathBuf)>, Failure> {
+/// The tables of TPC-H that the experiments read, made if they are missing.
+pub(crate) fn tpch_files(root: &Path, scale: f64) -> Result<Vec<(String, PathBuf)>, Failure> {
     let generate = qpipe::generate(scale);
     let file = |table: tpch::Table| {
         let path = ensure_table(root, table, &generate)?;

@@ -33,6 +33,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::kept::{Buffers, Kept, Spilled, compacted};
 use super::key::OperatorKey;
+use super::trace::{OperatorTrace, Record, Recorded};
 
 /// What a run retains at most: results of aggregates, tops of sorts and small joins fit. For larger
 /// output a window closes before what it keeps from other use costs more than it may save.
@@ -63,6 +64,8 @@ pub(crate) struct Coordinator {
 struct Inner {
     core: Operators<OperatorKey>,
     runs: BTreeMap<RunId, Run>,
+    /// `None` unless the engine was configured to record.
+    record: Option<Record>,
 }
 
 /// One execution of an operator.
@@ -75,6 +78,7 @@ struct Run {
     query: u64,
     /// How many packets joined the run.
     satellites: u64,
+    recorded: Option<Recorded>,
     failure: Option<Arc<DataFusionError>>,
     lists: Vec<List>,
 }
@@ -162,13 +166,14 @@ struct After {
 
 impl Coordinator {
     /// A coordinator without runs. Retained output is counted in `memory`, and given back when
-    /// memory is short.
-    pub(crate) fn new(memory: &Arc<MemoryBudget>) -> Arc<Self> {
+    /// memory is short. `records`: for [`Self::trace`].
+    pub(crate) fn new(memory: &Arc<MemoryBudget>, records: bool) -> Arc<Self> {
         let coordinator = Arc::new_cyclic(|own| Self {
             memory: Arc::clone(memory),
             inner: Mutex::new(Inner {
                 core: Operators::new(bounds(memory)),
                 runs: BTreeMap::new(),
+                record: records.then(Record::default),
             }),
             queries: AtomicU64::new(0),
             options: Mutex::default(),
@@ -202,6 +207,12 @@ impl Coordinator {
         self.inner.lock().core.micro_engines()
     }
 
+    /// The runs so far, if they are recorded.
+    pub(crate) fn trace(&self) -> Vec<OperatorTrace> {
+        let inner = self.inner.lock();
+        inner.record.as_ref().map_or_else(Vec::new, Record::runs)
+    }
+
     /// A packet arrives; `closed` are the partitions that it does not want. `None`: it must run by
     /// itself.
     pub(super) fn arrive(
@@ -219,6 +230,8 @@ impl Coordinator {
         let arrived = inner.core.arrive(key, request)?;
         match arrived.role {
             Role::Host => {
+                let record = inner.record.as_mut();
+                let recorded = record.map(|record| record.begin(request.kind, context));
                 let lists = std::iter::repeat_with(List::default);
                 let run = Run {
                     work: Some(Work {
@@ -228,12 +241,20 @@ impl Coordinator {
                     _runtime: context.runtime_env(),
                     query,
                     satellites: 0,
+                    recorded,
                     failure: None,
                     lists: lists.take(request.partitions).collect(),
                 };
                 inner.runs.insert(arrived.run, run);
             }
-            Role::Satellite | Role::Late => inner.run(arrived.run).satellites += 1,
+            Role::Satellite | Role::Late => {
+                let run = inner.run(arrived.run);
+                run.satellites += 1;
+                let recorded = run.recorded;
+                if let (Some(record), Some(recorded)) = (inner.record.as_mut(), recorded) {
+                    record.join(recorded, context);
+                }
+            }
         }
         for partition in closed {
             inner.core.close(arrived.packet, *partition);
@@ -513,6 +534,12 @@ impl Inner {
         &mut self.run(run).lists[partition]
     }
 
+    fn record_end(&mut self, run: Option<Recorded>) {
+        if let (Some(record), Some(run)) = (self.record.as_mut(), run) {
+            record.end(run);
+        }
+    }
+
     /// Takes the core's pending actions.
     fn act(&mut self, after: &mut After) {
         while let Some(action) = self.core.poll_action() {
@@ -533,9 +560,15 @@ impl Inner {
                     let waiting = self.list(run, partition).waiting.drain(..);
                     after.wakers.extend(waiting.map(|(_, waker)| waker));
                 }
-                Action::Keep { run } => after.work.extend(self.run(run).work.take()),
+                Action::Keep { run } => {
+                    let run = self.run(run);
+                    let recorded = run.recorded;
+                    after.work.extend(run.work.take());
+                    self.record_end(recorded);
+                }
                 Action::Stop { run } => {
                     let run = self.runs.remove(&run).expect("OPS-I7: a run stops once");
+                    self.record_end(run.recorded);
                     after.runs.push(run);
                 }
             }

@@ -11,6 +11,7 @@
 //! | `reader.rs` | one partition of a packet: where does its next batch come from? |
 //! | `coordinator.rs` | all runs of an engine: plans, lists, wakers |
 //! | `kept.rs` | a retained batch: in memory or on disk |
+//! | `trace.rs` | who shared what with whom, for experiments |
 //!
 //! The core decides which packet joins which run and what is retained (`coscan_core::operators`).
 //! Not here: which operators of a plan are shared, and their keys (`plan/share_operators/`).
@@ -24,6 +25,7 @@ mod kept;
 mod key;
 mod operator;
 mod reader;
+mod trace;
 
 pub(crate) use coordinator::Coordinator;
 pub(crate) use exec::SharedExec;
@@ -31,3 +33,4 @@ pub(crate) use hash_join::{HashTable, SharedHashJoinExec};
 pub(crate) use hash_table::{dynamic_filter, has_shareable_table};
 pub(crate) use key::{OperatorKey, PlanKey};
 pub(crate) use operator::{OwnerCell, SharedOperator};
+pub use trace::{OperatorTaker, OperatorTrace};

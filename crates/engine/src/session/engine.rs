@@ -19,6 +19,7 @@ use crate::error::Result;
 use crate::fragment::{Board, StateCache};
 use crate::index_catalog::IndexBuild;
 use crate::memory::limit;
+use crate::operators::OperatorTrace;
 use crate::resources::Resources;
 use crate::settings::EngineConfig;
 
@@ -191,6 +192,12 @@ impl Engine {
     pub fn job_trace(&self) -> Vec<JobTrace> {
         let pools = self.inner.resources.pools();
         pools.iter().flat_map(BufferPool::job_trace).collect()
+    }
+
+    /// The runs of shared operators so far, if the engine was configured to record them.
+    #[must_use]
+    pub fn operator_trace(&self) -> Vec<OperatorTrace> {
+        self.inner.resources.operators().trace()
     }
 
     /// The pages that scans by an index have read by themselves so far, pool by pool, if the engine

@@ -57,8 +57,9 @@ pub struct EngineConfig {
     /// Threads that decode. `None`: as many as the machine has cores.
     pub decode_threads: Option<usize>,
     /// Keeps a record of every load for [`Engine::trace`](crate::Engine::trace), of every read of
-    /// pages by themselves for [`Engine::page_trace`](crate::Engine::page_trace), and of every
-    /// chunk job for [`Engine::job_trace`](crate::Engine::job_trace).
+    /// pages by themselves for [`Engine::page_trace`](crate::Engine::page_trace), of every
+    /// chunk job for [`Engine::job_trace`](crate::Engine::job_trace), and of every run of a shared
+    /// operator for [`Engine::operator_trace`](crate::Engine::operator_trace).
     pub record_trace: bool,
     /// Writes the scheduler's events and decisions to this file, for `coscan sim replay`. Each
     /// policy and storage model in use has a buffer pool: the second pool writes to the file with

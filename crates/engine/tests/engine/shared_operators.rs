@@ -323,6 +323,37 @@ async fn explain_analyze_says_who_shared_with_whom() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_trace_says_who_shared_with_whom() {
+    let config = EngineConfig {
+        record_trace: true,
+        ..slow_start()
+    };
+    let sessions = sessions(3, config).await;
+    let labels = ["one", "two", "three"];
+    for (session, label) in sessions.iter().zip(labels) {
+        session.label(label).unwrap();
+    }
+    ask_all(&sessions, REPORT).await;
+    all_is_over(&sessions[0]).await;
+    let trace = sessions[0].engine().operator_trace();
+    // The whole query, at least: one session's run, which the other two read.
+    let whole = trace.iter().find(|run| run.takers.len() == 2);
+    let whole = whole.unwrap_or_else(|| panic!("{trace:?}"));
+    let mut read: Vec<&str> = whole.takers.iter().map(|taker| &*taker.label).collect();
+    read.push(&whole.label);
+    read.sort_unstable();
+    assert_eq!(read, ["one", "three", "two"]);
+    for run in &trace {
+        assert!(run.ended.is_some_and(|ended| ended >= run.begun));
+        assert!(run.takers.iter().all(|taker| taker.came >= run.begun));
+    }
+    assert_eq!(
+        metrics(&sessions[0]).operators_joined,
+        trace.iter().map(|run| run.takers.len() as u64).sum::<u64>()
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_host_that_goes_leaves_its_satellites_running() {
     let expected = plain_tpch(WIDE).await;
     let sessions = sessions(3, slow_start()).await;

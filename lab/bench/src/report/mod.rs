@@ -2,8 +2,8 @@
 //!
 //! Idea: one file, no script, nothing fetched: it still opens from a mail in ten years. Pictures
 //! are inline SVG; colours follow the reader's light or dark theme. Everything on the page comes
-//! from [`CoopResults`], so any JSON file can be drawn. A [`Picture`] of the other half of Coscan,
-//! index scans, may be added. Their own page is `smooth.rs`.
+//! from [`CoopResults`], so any JSON file can be drawn. A [`Dashboard`], whose queries share
+//! operators, and a [`Picture`] of index scans may be added. The page of the latter is `smooth.rs`.
 //! Not here: measuring (`coop.rs`) and the terminal's table (`table.rs`).
 //! Source: the pictures of [CoopScans07 Figures 4, 5, Table 2].
 
@@ -12,6 +12,7 @@ mod axis;
 mod frame;
 mod jobs;
 mod latency;
+mod operators;
 mod pages;
 mod palette;
 mod selectivity;
@@ -21,6 +22,7 @@ mod volume;
 
 use std::fmt::Write as _;
 
+use crate::dashboard::Dashboard;
 use crate::results::{CoopResults, WITH_FRAGMENTS};
 use crate::smooth::picture::Picture;
 use crate::table::{BASELINE, class_latency, factor, figures};
@@ -37,9 +39,14 @@ pub struct Notes {
     pub paragraphs: Vec<String>,
 }
 
-/// The whole page, with the picture if there is one.
+/// The whole page, with the dashboard and the picture if there are any.
 #[must_use]
-pub fn render(results: &CoopResults, picture: Option<&Picture>, notes: &Notes) -> String {
+pub fn render(
+    results: &CoopResults,
+    dashboard: Option<&Dashboard>,
+    picture: Option<&Picture>,
+    notes: &Notes,
+) -> String {
     let title = format!("Coscan: {} queries, one read", query_count(results));
     let mut page = head(&title, &results.classes());
     opening(&mut page, results);
@@ -99,12 +106,55 @@ pub fn render(results: &CoopResults, picture: Option<&Picture>, notes: &Notes) -
         "wide",
         &table(results),
     );
+    if let Some(dashboard) = dashboard {
+        page.push_str("<h1 class=\"next\">Queries with joins</h1>\n");
+        who_shared(&mut page, dashboard);
+    }
     if let Some(picture) = picture {
         page.push_str("<h1 class=\"next\">Scans by an index</h1>\n");
         pages::sections(&mut page, picture);
     }
     closing(&mut page, notes, &how_compared(results), WORKLOAD);
     page
+}
+
+/// The queries of a dashboard, and whose operators gave them their rows.
+fn who_shared(page: &mut String, dashboard: &Dashboard) {
+    let device = dashboard.bandwidth.map_or_else(
+        || "a device without a limit".to_owned(),
+        |rate| format!("a device held to {}", quantities::rate(rate)),
+    );
+    let oracle = if dashboard.verified {
+        ", and plain DataFusion's"
+    } else {
+        ""
+    };
+    let _ = write!(
+        page,
+        "<p class=\"lead\">{} viewers look at one dashboard. They come {} apart, and each asks {} queries of TPC-H, one after the \
+         other, with one of {} sets of parameters each. The last answer comes after {}; with operators not shared after {}. \
+         The rows are the same{oracle}.</p>\n<p class=\"facts\">TPC-H 1, 4, 6, 8, 12, 13, 14 and 19 · {device} · nothing in \
+         memory at first</p>\n",
+        dashboard.viewers,
+        quantities::seconds(dashboard.apart_s),
+        dashboard.queries.len() / dashboard.viewers.max(1),
+        dashboard.sets,
+        quantities::seconds(dashboard.total_s),
+        quantities::seconds(dashboard.unshared_total_s),
+    );
+    section(
+        page,
+        "Who shared what with whom",
+        "Left, a grey line is a query of a viewer, from the question to the last row. A stroke comes from the query for which an \
+         operator runs and ends, with a dot, at a query that takes its output instead of running the same itself; right of \
+         the grey line, the output was kept. Right, the same from query to query, in the order of the rows on the left.",
+        "wide",
+        &format!(
+            "{}{}",
+            operators::legend(dashboard),
+            operators::figure(dashboard)
+        ),
+    );
 }
 
 /// The page's beginning. Each of the `classes` of queries has a colour of its own.
@@ -420,7 +470,7 @@ mod tests {
 
     #[test]
     fn the_page_is_one_file_and_fetches_nothing() {
-        let page = render(&results(), None, &Notes::default());
+        let page = render(&results(), None, None, &Notes::default());
         for forbidden in ["http://", "https://", "<script", "url(", "@import", "src="] {
             assert!(!page.contains(forbidden), "{forbidden}");
         }
@@ -440,12 +490,12 @@ mod tests {
     fn names_cannot_break_the_page() {
         let mut results = results();
         results.table = "<script>alert(1)</script>&\"".to_owned();
-        assert!(!render(&results, None, &Notes::default()).contains("<script"));
+        assert!(!render(&results, None, None, &Notes::default()).contains("<script"));
     }
 
     #[test]
     fn an_empty_run_still_makes_a_page() {
-        let page = render(&CoopResults::default(), None, &Notes::default());
+        let page = render(&CoopResults::default(), None, None, &Notes::default());
         assert!(page.ends_with("</html>\n") && !page.contains("NaN"));
     }
 }

@@ -95,6 +95,14 @@ pub(crate) const TABLES: [&str; 7] = [
 ];
 
 impl WholeFile {
+    /// Names and statements of each client.
+    pub(crate) fn by_client(&self) -> Vec<Vec<(&'static str, &str)>> {
+        let clients = self.streams.iter();
+        let asked = clients.map(|client| client.queries.iter());
+        let asked = asked.map(|queries| queries.map(|query| (query.name, query.sql.as_str())));
+        asked.map(Iterator::collect).collect()
+    }
+
     /// Names and statements in turn: all clients' first queries before their second ones.
     pub(crate) fn in_turn(&self) -> Vec<(&'static str, &str)> {
         let most = self.streams.iter().map(|client| client.queries.len()).max();

@@ -1,0 +1,219 @@
+//! Who shares what with whom when several people look at the same dashboard?
+//!
+//! Idea: viewers come one after the other, and each asks TPC-H's queries with joins, whose
+//! parameters are among a few sets: some of what they ask is the same, some only alike. The engine
+//! has its defaults, and records which query's run of an operator gave its output to which others.
+//! The same is asked once more with operators not shared.
+//! Not here: drawing (`report/operators.rs`); throughput (`qpipe`).
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use crate::answer::Answer;
+use crate::arena::{Arena, ArenaConfig, Oracle, Sharing, TableFile};
+use crate::clients::{self, Ask, Client, Done};
+use crate::error::{BenchError, Result};
+use crate::progress::{OnProgress, Progress};
+use crate::workload::WholeSpec;
+
+/// The options of a dashboard.
+#[derive(Clone, Debug)]
+pub struct DashboardOptions {
+    /// TPC-H's tables by name, all those of [`tpch_tables`](crate::qpipe::tpch_tables).
+    pub tables: Vec<(String, PathBuf)>,
+    /// How many viewers come.
+    pub viewers: usize,
+    /// How many queries each asks, one after the other.
+    pub queries: usize,
+    /// Sets of parameters of each query.
+    pub sets: usize,
+    /// What the queries are drawn from.
+    pub seed: u64,
+    /// Time between one viewer and the next.
+    pub apart: Duration,
+    /// What the device is held to, in bytes per second.
+    pub bandwidth: Option<u64>,
+    /// The size that a chunk is meant to have on disk.
+    pub chunk_bytes: u64,
+    /// Whether plain DataFusion answers every query too.
+    pub verify: bool,
+}
+
+/// What the viewers asked, and what they shared.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Dashboard {
+    /// How many viewers came.
+    pub viewers: usize,
+    /// Sets of parameters of each query.
+    pub sets: usize,
+    /// Seconds between one viewer and the next.
+    pub apart_s: f64,
+    /// What the device was held to, in bytes per second; none if it was not held.
+    pub bandwidth: Option<u64>,
+    /// Whether plain DataFusion gave the same rows.
+    pub verified: bool,
+    /// Seconds until the last answer.
+    pub total_s: f64,
+    /// The same with operators not shared.
+    pub unshared_total_s: f64,
+    /// The queries, viewer by viewer.
+    pub queries: Vec<Viewed>,
+    /// The runs whose output more than one query took.
+    pub runs: Vec<SharedRun>,
+}
+
+/// A query of a viewer.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Viewed {
+    /// The viewer's number, from 0.
+    pub viewer: usize,
+    /// The query's name in TPC-H.
+    pub name: String,
+    /// Seconds since the first viewer came.
+    pub start_s: f64,
+    /// Seconds until its last row.
+    pub latency_s: f64,
+}
+
+/// A run of an operator, and who took its output.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SharedRun {
+    /// What the operator is, as in `coscan.operators`.
+    pub kind: String,
+    /// The query that it began for, an index into the queries.
+    pub query: usize,
+    /// Seconds since the first viewer came.
+    pub begun_s: f64,
+    /// When it had given all its output; none if it was stopped with the engine.
+    pub ended_s: Option<f64>,
+    /// The queries that took the output, too, and when they asked for it.
+    pub takers: Vec<(usize, f64)>,
+}
+
+/// Runs the dashboard with operators shared, then without.
+///
+/// Cancel safety: dropping the future cancels all queries.
+///
+/// # Errors
+/// A query fails, or its rows differ between the runs or from plain DataFusion's.
+pub async fn run(options: &DashboardOptions, on_progress: &OnProgress) -> Result<Dashboard> {
+    let drawn = WholeSpec {
+        clients: options.viewers,
+        queries: options.queries,
+        sets: options.sets,
+        seed: options.seed,
+    };
+    let drawn = drawn.draw();
+    let asked: Vec<Vec<(&str, &str)>> = drawn.by_client();
+    let steps = options.viewers * options.queries;
+    on_progress(Progress::begun(
+        "a dashboard",
+        steps * if options.verify { 3 } else { 2 },
+    ));
+    let (shared, runs) = once(options, &asked, true, on_progress).await?;
+    let (unshared, _) = once(options, &asked, false, on_progress).await?;
+    let all: Vec<(usize, &str, &str)> = (0..)
+        .zip(&asked)
+        .flat_map(|(viewer, asks)| asks.iter().map(move |&(name, sql)| (viewer, name, sql)))
+        .collect();
+    for ((_, name, sql), (one, other)) in all.iter().zip(shared.iter().zip(&unshared)) {
+        compare(name, sql, &one.answer, &other.answer, "operators off")?;
+    }
+    if options.verify {
+        let oracle = Oracle::open(&tables(options)).await?;
+        for ((_, name, sql), done) in all.iter().zip(&shared) {
+            let right = oracle.run(sql).await?;
+            compare(name, sql, &done.answer, &right, "plain DataFusion")?;
+            on_progress(Progress::Advanced);
+        }
+    }
+    let viewed = |(&(viewer, name, _), done): (&(usize, &str, &str), &Done)| Viewed {
+        viewer,
+        name: name.to_owned(),
+        start_s: done.start.as_secs_f64(),
+        latency_s: done.latency.as_secs_f64(),
+    };
+    Ok(Dashboard {
+        viewers: options.viewers,
+        sets: options.sets,
+        apart_s: options.apart.as_secs_f64(),
+        bandwidth: options.bandwidth,
+        verified: options.verify,
+        total_s: total_s(&shared),
+        unshared_total_s: total_s(&unshared),
+        queries: all.iter().zip(&shared).map(viewed).collect(),
+        runs,
+    })
+}
+
+/// All viewers once, on an engine of their own; also the runs that more than one query read.
+async fn once(
+    options: &DashboardOptions,
+    asked: &[Vec<(&str, &str)>],
+    operators: bool,
+    on_progress: &OnProgress,
+) -> Result<(Vec<Done>, Vec<SharedRun>)> {
+    let config = ArenaConfig {
+        sharing: Sharing {
+            policy: "relevance".to_owned(),
+            fragments: true,
+            operators,
+        },
+        model: "dsm".to_owned(),
+        buffer_bytes: None,
+        bandwidth: options.bandwidth,
+        latency: Duration::ZERO,
+        devices: Vec::new(),
+        parallelism: None,
+        page_reserve: true,
+        chunk_bytes: options.chunk_bytes,
+        target_partitions: None,
+        record: None,
+        settings: Vec::new(),
+        in_turn: false,
+    };
+    let arena = Arc::new(Arena::open(&config, &tables(options)).await?);
+    let mut number = 0;
+    let mut client = |(at, asks): (u32, &Vec<(&str, &str)>)| Client {
+        start: options.apart * at,
+        asks: asks
+            .iter()
+            .map(|(_, sql)| {
+                number += 1;
+                Ask::new((number - 1).to_string(), sql)
+            })
+            .collect(),
+    };
+    let clients: Vec<Client> = (0..).zip(asked).map(&mut client).collect();
+    let origin = Instant::now();
+    let done = clients::run(&arena, &clients, on_progress).await?;
+    Ok((done, arena.shared_runs(origin)))
+}
+
+fn tables(options: &DashboardOptions) -> Vec<TableFile> {
+    let tables = options.tables.iter();
+    tables
+        .map(|(name, path)| TableFile::new(name, path))
+        .collect()
+}
+
+fn total_s(done: &[Done]) -> f64 {
+    let ends = done.iter().map(|done| done.start + done.latency);
+    ends.max().unwrap_or_default().as_secs_f64()
+}
+
+fn compare(name: &str, sql: &str, ours: &Answer, other: &Answer, by: &str) -> Result<()> {
+    let Some(difference) = ours.difference(other) else {
+        return Ok(());
+    };
+    Err(BenchError::Mismatch {
+        query: format!("a dashboard, {name}"),
+        policy: "operators shared".to_owned(),
+        reference: by.to_owned(),
+        difference,
+        sql: sql.to_owned(),
+    })
+}
