@@ -16,7 +16,6 @@ use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext, col
 use futures::{FutureExt, TryStreamExt};
 
 use crate::answer::Answer;
-use crate::dashboard::SharedRun;
 use crate::error::{BenchError, Result};
 
 /// How an arena's engine is set up.
@@ -126,6 +125,18 @@ pub(crate) struct Job {
     pub(crate) label: String,
     /// The labels of the other queries that it served.
     pub(crate) served: Vec<String>,
+}
+
+/// One run of an operator.
+pub(crate) struct OperatorRun {
+    pub(crate) kind: &'static str,
+    /// The label of the query that it began for.
+    pub(crate) label: String,
+    pub(crate) begun: Instant,
+    /// When it had given all its output.
+    pub(crate) ended: Option<Instant>,
+    /// The labels of the other queries that took its output, and when they asked for it.
+    pub(crate) takers: Vec<(String, Instant)>,
 }
 
 /// What a device has done since it was first used.
@@ -259,24 +270,20 @@ impl Arena {
         jobs.map(job).collect()
     }
 
-    /// The runs of operators whose output more than one query took, if labels of queries are their
-    /// numbers. Times count from `origin`.
-    pub(crate) fn shared_runs(&self, origin: Instant) -> Vec<SharedRun> {
-        let since = |time: Instant| time.saturating_duration_since(origin).as_secs_f64();
-        let shared = |run: coscan::OperatorTrace| {
-            let takers = run.takers.iter();
-            let takers = takers.filter_map(|of| Some((of.label.parse().ok()?, since(of.came))));
-            let takers: Vec<(usize, f64)> = takers.collect();
-            (!takers.is_empty()).then_some(SharedRun {
-                kind: run.kind.to_owned(),
-                query: run.label.parse().ok()?,
-                begun_s: since(run.begun),
-                ended_s: run.ended.map(since),
-                takers,
-            })
-        };
+    /// The runs of operators so far.
+    pub(crate) fn operators(&self) -> Vec<OperatorRun> {
         let runs = self.engine.operator_trace().into_iter();
-        runs.filter_map(shared).collect()
+        let run = |run: coscan::OperatorTrace| OperatorRun {
+            kind: run.kind,
+            label: run.label.to_string(),
+            begun: run.begun,
+            ended: run.ended,
+            takers: {
+                let takers = run.takers.into_iter();
+                takers.map(|of| (of.label.to_string(), of.came)).collect()
+            },
+        };
+        runs.map(run).collect()
     }
 
     pub(crate) fn trace(&self) -> Vec<Load> {

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::answer::Answer;
-use crate::arena::{Arena, ArenaConfig, Oracle, Sharing, TableFile};
+use crate::arena::{Arena, ArenaConfig, OperatorRun, Oracle, Sharing, TableFile};
 use crate::clients::{self, Ask, Client, Done};
 use crate::error::{BenchError, Result};
 use crate::progress::{OnProgress, Progress};
@@ -190,7 +190,27 @@ async fn once(
     let clients: Vec<Client> = (0..).zip(asked).map(&mut client).collect();
     let origin = Instant::now();
     let done = clients::run(&arena, &clients, on_progress).await?;
-    Ok((done, arena.shared_runs(origin)))
+    let runs = arena.operators();
+    let shared = runs.iter().filter_map(|run| shared(run, origin));
+    Ok((done, shared.collect()))
+}
+
+/// The run, if more than one query took its output; labels of queries are their numbers.
+fn shared(run: &OperatorRun, origin: Instant) -> Option<SharedRun> {
+    let since = |time: Instant| time.saturating_duration_since(origin).as_secs_f64();
+    let takers = run.takers.iter();
+    let takers = takers.filter_map(|of| Some((of.0.parse().ok()?, since(of.1))));
+    let takers: Vec<(usize, f64)> = takers.collect();
+    if takers.is_empty() {
+        return None;
+    }
+    Some(SharedRun {
+        kind: run.kind.to_owned(),
+        query: run.label.parse().ok()?,
+        begun_s: since(run.begun),
+        ended_s: run.ended.map(since),
+        takers,
+    })
 }
 
 fn tables(options: &DashboardOptions) -> Vec<TableFile> {
