@@ -36,6 +36,8 @@ pub struct DashboardOptions {
     pub apart: Duration,
     /// What the device is held to, in bytes per second.
     pub bandwidth: Option<u64>,
+    /// What chunks in memory may take; None: all the memory there is.
+    pub buffer_bytes: Option<u64>,
     /// The size that a chunk is meant to have on disk.
     pub chunk_bytes: u64,
     /// Whether plain DataFusion answers every query too.
@@ -53,6 +55,8 @@ pub struct Dashboard {
     pub apart_s: f64,
     /// What the device was held to, in bytes per second; none if it was not held.
     pub bandwidth: Option<u64>,
+    /// What chunks in memory might take; none if all the memory there was.
+    pub buffer_bytes: Option<u64>,
     /// Whether plain DataFusion gave the same rows.
     pub verified: bool,
     /// Seconds until the last answer.
@@ -141,6 +145,7 @@ pub async fn run(options: &DashboardOptions, on_progress: &OnProgress) -> Result
         sets: options.sets,
         apart_s: options.apart.as_secs_f64(),
         bandwidth: options.bandwidth,
+        buffer_bytes: options.buffer_bytes,
         verified: options.verify,
         total_s: total_s(&shared),
         unshared_total_s: total_s(&unshared),
@@ -163,7 +168,7 @@ async fn once(
             operators,
         },
         model: "dsm".to_owned(),
-        buffer_bytes: None,
+        buffer_bytes: options.buffer_bytes,
         bandwidth: options.bandwidth,
         latency: Duration::ZERO,
         devices: Vec::new(),

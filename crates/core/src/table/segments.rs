@@ -112,6 +112,16 @@ impl Table {
         own + extents.map(|&e| self.extent_bytes(e)).sum::<u64>()
     }
 
+    /// Bytes that a load of these columns brings if none of their shared extents is in memory.
+    pub(crate) fn bytes_with_extents(&self, chunk: ChunkId, columns: &ColumnSet) -> u64 {
+        let of = |column| {
+            let extents = self.extents_of.get(&(chunk, column)).into_iter().flatten();
+            let shared: u64 = extents.map(|&extent| self.extent_bytes(extent)).sum();
+            self.own_bytes(chunk, column) + shared
+        };
+        columns.iter().map(of).sum()
+    }
+
     /// The absent extents that a load of these columns would bring, ascending.
     pub(crate) fn absent_extents(&self, chunk: ChunkId, columns: &ColumnSet) -> Vec<ExtentId> {
         if self.extents.is_empty() {

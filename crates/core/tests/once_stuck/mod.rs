@@ -62,9 +62,18 @@ fn loaded(chunk: u32) -> Event {
 
 /// A load must be under way at the end: no other event could follow.
 fn moves_on<M: Machine>(policy: Policy, budget_bytes: u64, events: Vec<Event>) {
+    moves_on_by::<M>(StorageModel::Nsm, policy, budget_bytes, events);
+}
+
+fn moves_on_by<M: Machine>(
+    model: StorageModel,
+    policy: Policy,
+    budget_bytes: u64,
+    events: Vec<Event>,
+) {
     let mut machine = M::start(AbmConfig {
         policy,
-        model: StorageModel::Nsm,
+        model,
         budget_bytes,
         loads_max: 1,
         stall_after_ns: 1_000,
@@ -116,6 +125,70 @@ fn extent_of_an_absent_neighbour<M: Machine>(policy: Policy, first: u32, neighbo
         Event::ScanEnded { scan: ScanId(0) },
     ];
     moves_on::<M>(policy, 3, events);
+}
+
+/// 3: a segment that has grown keeps the other column of its chunk out, by no more than the bytes
+/// of an extent that this column shares with a neighbour and that is in memory.
+fn grown_beside_an_extent<M: Machine>(policy: Policy) {
+    let chunk = |bytes: [u64; 2]| ChunkLayout {
+        device: DeviceId(0),
+        bytes: bytes.into(),
+    };
+    let layout = TableLayout {
+        columns: 2,
+        chunks: vec![chunk([0, 0]), chunk([36, 59])],
+        shared: vec![SharedExtent {
+            column: ColumnId(0),
+            first: ChunkId(0),
+            last: ChunkId(1),
+            bytes: 13,
+        }],
+    };
+    let spec = ScanSpec {
+        table: TABLE,
+        parts: vec![Part {
+            chunks: ChunkSet::from_range(0..2),
+            columns: ColumnSet::all(2),
+        }],
+        consumers: 1,
+        ordered: false,
+        devices_max: None,
+    };
+    let (table, scan) = (TABLE, ScanId(0));
+    let loaded = |chunk| Event::LoadCompleted {
+        table,
+        chunk: ChunkId(chunk),
+        columns: vec![ColumnId(0), ColumnId(1)],
+    };
+    let events = vec![
+        Event::TableRegistered { table, layout },
+        Event::ScanRegistered { scan, spec },
+        loaded(0),
+        request(0),
+        loaded(1),
+        Event::SegmentResized {
+            table,
+            chunk: ChunkId(1),
+            column: ColumnId(1),
+            bytes: 60,
+        },
+        // Room for any load, and not for the grown segment, the extent and the other column.
+        Event::BudgetChanged { bytes: 108 },
+        Event::ChunkReleased {
+            scan,
+            chunk: ChunkId(0),
+        },
+        request(0),
+    ];
+    moves_on_by::<M>(StorageModel::Dsm, policy, 1000, events);
+}
+
+#[test]
+fn grown_under_sequential_policies() {
+    for policy in [Policy::Normal, Policy::Pbm, Policy::PbmSampling] {
+        grown_beside_an_extent::<Oracle>(policy);
+        grown_beside_an_extent::<Abm>(policy);
+    }
 }
 
 #[test]

@@ -43,9 +43,15 @@ impl Oracle {
     pub(super) fn give_up_grown(&mut self, load: &Choice) -> bool {
         let (table, chunk) = (load.table, load.chunk);
         let resident = self.resident(table, chunk);
-        let mut bytes = self.bytes_to_load(table, chunk, &load.columns);
-        for column in resident.iter() {
-            bytes += self.held(table, chunk, column);
+        let own = load
+            .columns
+            .iter()
+            .map(|column| self.own(table, chunk, column));
+        let held = resident
+            .iter()
+            .map(|column| self.held(table, chunk, column));
+        let mut bytes = own.chain(held).sum::<u64>();
+        for column in load.columns.iter().chain(resident.iter()) {
             let extents = self.extents_of(table, chunk, column);
             bytes += extents
                 .iter()

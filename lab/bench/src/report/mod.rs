@@ -124,6 +124,9 @@ fn who_shared(page: &mut String, dashboard: &Dashboard) {
         || "a device without a limit".to_owned(),
         |rate| format!("a device held to {}", quantities::rate(rate)),
     );
+    let buffer = dashboard.buffer_bytes.map_or_else(String::new, |bytes| {
+        format!("buffer {} · ", quantities::bytes(bytes))
+    });
     let oracle = if dashboard.verified {
         ", and plain DataFusion's"
     } else {
@@ -133,7 +136,7 @@ fn who_shared(page: &mut String, dashboard: &Dashboard) {
         page,
         "<p class=\"lead\">{} viewers look at one dashboard. They come {} apart, and each asks {} queries of TPC-H, one after the \
          other, with one of {} sets of parameters each. The last answer comes after {}; with operators not shared after {}. \
-         The rows are the same{oracle}.</p>\n<p class=\"facts\">TPC-H 1, 4, 6, 8, 12, 13, 14 and 19 · {device} · nothing in \
+         The rows are the same{oracle}.</p>\n<p class=\"facts\">TPC-H 1, 4, 6, 8, 12, 13, 14 and 19 · {device} · {buffer}nothing in \
          memory at first</p>\n",
         dashboard.viewers,
         quantities::seconds(dashboard.apart_s),

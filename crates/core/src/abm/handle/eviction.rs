@@ -54,8 +54,9 @@ impl Abm {
     /// larger, and returns whether there are any: the next load brings them as they were.
     pub(crate) fn evict_grown(&mut self, load: &LoadChoice) -> bool {
         let (id, chunk) = (load.table, load.chunk);
-        let bytes = self.state.load_bytes(id, chunk, &load.columns);
         let table = self.state.table(id);
+        // Extents of the load's columns that are in memory stay: the chunk needs them.
+        let bytes = table.bytes_with_extents(chunk, &load.columns);
         if bytes + table.resident_bytes(chunk) <= self.state.budget {
             return false;
         }
