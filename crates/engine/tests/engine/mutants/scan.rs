@@ -147,7 +147,8 @@ async fn look_at(session: &Session, path: &Path, lies: bool, random: &mut Random
             // Plain DataFusion finds pages by the page index, also where all are wanted. One that
             // is wrong gives it other bytes, of which most are no page; of the rest it makes rows.
             Some(_) if !lies && rows_without_index(path, sql).await.as_ref() == Some(&rows) => {
-                outcome = "rows, where plain DataFusion has others by the page index".to_owned();
+                "rows, where plain DataFusion has others by the page index"
+                    .clone_into(&mut outcome);
             }
             Some(expected) => wrong(&format!("{sql}: {}", difference(&rows, &expected))),
             None => "rows, where plain DataFusion has an error".clone_into(&mut outcome),
