@@ -178,6 +178,26 @@ fn check_picked(decoder: SegmentDecoder, all: &ArrayRef, run: usize) {
     );
 }
 
+/// Pages of three rows, whose bytes look like the front of a header that goes on into the next one.
+#[test]
+fn a_small_page_is_not_taken_for_a_header() {
+    let shape = Shape {
+        seed: 5_686_600_144_641_851_090,
+        rows: 1409,
+        row_group_rows: 97,
+        page_rows: 3,
+        page_bytes: 204,
+        dictionary: true,
+        v2: true,
+        compression: 1,
+        index: false,
+    };
+    let file = shape.write();
+    let metadata = file.metadata();
+    let map = FileChunks::new(&metadata, 39_835);
+    check_decode(&file, &metadata, &map, 162);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
