@@ -132,9 +132,6 @@ pub(crate) struct OperatorRun {
     pub(crate) kind: &'static str,
     /// The label of the query that it began for.
     pub(crate) label: String,
-    pub(crate) begun: Instant,
-    /// When it had given all its output.
-    pub(crate) ended: Option<Instant>,
     /// The labels of the other queries that took its output, and when they asked for it.
     pub(crate) takers: Vec<(String, Instant)>,
 }
@@ -276,8 +273,6 @@ impl Arena {
         let run = |run: coscan::OperatorTrace| OperatorRun {
             kind: run.kind,
             label: run.label.to_string(),
-            begun: run.begun,
-            ended: run.ended,
             takers: {
                 let takers = run.takers.into_iter();
                 takers.map(|of| (of.label.to_string(), of.came)).collect()

@@ -10,8 +10,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
-
 use crate::answer::Answer;
 use crate::arena::{Arena, ArenaConfig, OperatorRun, Oracle, Sharing, TableFile};
 use crate::clients::{self, Ask, Client, Done};
@@ -45,7 +43,7 @@ pub struct DashboardOptions {
 }
 
 /// What the viewers asked, and what they shared.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Dashboard {
     /// How many viewers came.
     pub viewers: usize,
@@ -70,7 +68,7 @@ pub struct Dashboard {
 }
 
 /// A query of a viewer.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Viewed {
     /// The viewer's number, from 0.
     pub viewer: usize,
@@ -83,16 +81,12 @@ pub struct Viewed {
 }
 
 /// A run of an operator, and who took its output.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct SharedRun {
     /// What the operator is, as in `coscan.operators`.
     pub kind: String,
     /// The query that it began for, an index into the queries.
     pub query: usize,
-    /// Seconds since the first viewer came.
-    pub begun_s: f64,
-    /// When it had given all its output; none if it was stopped with the engine.
-    pub ended_s: Option<f64>,
     /// The queries that took the output, too, and when they asked for it.
     pub takers: Vec<(usize, f64)>,
 }
@@ -212,8 +206,6 @@ fn shared(run: &OperatorRun, origin: Instant) -> Option<SharedRun> {
     Some(SharedRun {
         kind: run.kind.to_owned(),
         query: run.label.parse().ok()?,
-        begun_s: since(run.begun),
-        ended_s: run.ended.map(since),
         takers,
     })
 }
