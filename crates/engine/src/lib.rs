@@ -43,9 +43,9 @@ pub mod tasks;
 
 pub use coscan_core::smooth::{AccessPath, SmoothPolicy, SmoothTrigger};
 pub use coscan_core::{Policy, StorageModel, UnknownName};
-pub use coscan_storage::StorageError;
 pub use coscan_storage::device::{DeviceSnapshot, NamedDevice, Throttle};
 pub use coscan_storage::pool::{JobTrace, LoadTrace, PageTrace, PoolSnapshot};
+pub use coscan_storage::{StorageError, threads};
 pub use error::{Error, Result, is_denied, storage_error};
 pub use index::{IndexStatement, index_statement};
 pub use index_catalog::IndexBuild;

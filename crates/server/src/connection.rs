@@ -5,7 +5,7 @@
 //! whatever may end the one at hand.
 
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use pgwire::api::{
@@ -293,7 +293,7 @@ async fn open_session(
         ledger,
         aside: Arc::clone(&shared.aside),
         at_hand: None,
-        prepared_in_sql: Mutex::default(),
+        prepared_in_sql: Arc::default(),
     })
 }
 

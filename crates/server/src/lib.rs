@@ -61,7 +61,6 @@ mod spare;
 mod stalled;
 mod statement;
 mod strangers;
-mod thread_priority;
 mod tls;
 mod waiting;
 mod wire;

@@ -4,15 +4,18 @@
 //! run on threads of their own. The host's scheduler gives these threads less than those of
 //! connections and of running queries.
 //!
-//! Bounds: at most `LARGE_MAX` texts or statements are worked on there at a time, the others wait;
-//! a statement that is given up meanwhile keeps its place until its step is done. The memory of
+//! Bounds: a text or statement for two cores is worked on there at a time, the others wait; a
+//! statement that is given up meanwhile keeps its place until its step is done. The memory of
 //! statements is entered in the connection's ledger.
 
 use std::io;
+use std::num::NonZero;
 use std::pin::pin;
 use std::sync::Arc;
+use std::thread::available_parallelism;
 
 use coscan::StatementSize;
+use coscan::threads::give_way;
 use futures::future::{Either, select};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::{Semaphore, oneshot};
@@ -22,7 +25,6 @@ use crate::failure::Failure;
 use crate::ledger::{Held, Ledger};
 use crate::query::ended;
 use crate::statement::{Action, parse};
-use crate::thread_priority::give_way;
 
 /// A statement that was parsed.
 pub(crate) struct Parsed {
@@ -91,16 +93,19 @@ pub(crate) struct Aside {
 impl Aside {
     /// Starts the threads. Where the work waits, it does so in `queries`, the runtime of queries.
     pub(crate) fn new(queries: Handle) -> io::Result<Self> {
+        let cores = available_parallelism().map_or(1, NonZero::get);
+        // As many again are left for those who have short statements.
+        let large_max = (cores / 2).max(1);
         let threads = Builder::new_multi_thread()
             .worker_threads(1)
-            .max_blocking_threads(LARGE_MAX)
+            .max_blocking_threads(large_max)
             .thread_name("coscan-aside")
             .on_thread_start(give_way)
             .build()?;
         Ok(Self {
             queries,
             threads: Some(threads),
-            places: Arc::new(Semaphore::new(LARGE_MAX)),
+            places: Arc::new(Semaphore::new(large_max)),
         })
     }
 
@@ -153,5 +158,3 @@ impl Drop for Aside {
 const STATEMENTS_MAX: usize = 20_000;
 /// Texts of up to this size are read too fast for anybody to notice.
 pub(crate) const SHORT_BYTES: usize = 1 << 10;
-/// Large texts and statements at a time. Each has a thread, beside those of the queries.
-const LARGE_MAX: usize = 2;

@@ -68,9 +68,9 @@ impl Drop for QueryRuntime {
 /// Runs one piece of work in a task of its own: planning, or starting a plan.
 pub(crate) async fn guarded<T: Send + 'static>(
     runtime: &Handle,
-    work: impl Future<Output = datafusion::error::Result<T>> + Send + 'static,
+    work: impl Future<Output = Result<T, Failure>> + Send + 'static,
 ) -> Result<T, Failure> {
-    Task::spawn(runtime, work).await?.map_err(Failure::from)
+    Task::spawn(runtime, work).await?
 }
 
 /// A task that is aborted when its handle is dropped.

@@ -4,18 +4,20 @@
 //! that batch has been taken. While the client does not come back, nothing more is computed, so
 //! that the scans below let go of their chunks (`docs/design/storage.md`, "Consumers that do not
 //! come back"), and the batches that wait go to disk. DataFusion's merge would compute two batches
-//! a partition ahead, and hold them in channels for as long as the client likes.
+//! a partition ahead, and hold them in channels for as long as the client likes. A batch of few
+//! rows is most often the last one, so what comes after it is computed at once: the end of a small
+//! result is there with its rows, and its client does not wait for two more changes of threads.
 //! Not here: where batches wait (`waiting.rs`); how rows are written (`rows.rs`).
 //!
-//! S2: at most one batch a partition, and one that was put aside, wait for the client. They are
-//! entered in the query's memory as long as they are in memory, and so is the batch that is being
-//! sent.
+//! S2: at most one batch a partition, before it one of few rows, and one that was put aside wait
+//! for the client. They are entered in the query's memory as long as they are in memory, and so is
+//! the batch that is being sent.
 //! S3: dropping a [`Running`] aborts its tasks, which drops the streams.
 //! S4: a panic in a task comes back as a [`Failure`].
 //! S6: batches that wait for an idle client are on disk.
 
 use std::panic::AssertUnwindSafe;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 
 use coscan::tasks::QueryTasks;
@@ -24,6 +26,7 @@ use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::execution::runtime_env::RuntimeEnv;
+use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use tokio::runtime::Handle;
 
@@ -33,6 +36,9 @@ use crate::parse::Cost;
 use crate::query::Task;
 use crate::stalled::{QueryMemory, Stalled};
 use crate::waiting::{Queue, Taken};
+
+/// After a batch of at most so many rows the next one is computed at once.
+const FEW_ROWS: usize = 256;
 
 /// The output of a plan: one stream per partition.
 pub(crate) struct Streams {
@@ -124,24 +130,45 @@ struct Pump {
 
 impl Pump {
     async fn run(mut self, mut stream: SendableRecordBatchStream, cost: Option<Arc<Cost>>) {
-        let _cost = cost;
+        let queue = Arc::clone(&self.queue);
+        let mut kept = FuturesUnordered::new();
         while !self.ended {
-            let batch = match AssertUnwindSafe(stream.next()).catch_unwind().await {
+            let next = pin!(AssertUnwindSafe(stream.next()).catch_unwind());
+            let batch = match meanwhile(next, &mut kept).await {
                 Ok(None) => break,
                 Ok(Some(batch)) => batch.map_err(Failure::from),
                 Err(payload) => Err(Failure::panicked(payload.as_ref())),
             };
             self.ended = batch.is_err();
-            match self.queue.put(batch) {
-                Some(number) if !self.ended => {
-                    self.queue.keep(number).await;
-                    self.ended = self.queue.has_ended();
-                }
+            let is_small = batch
+                .as_ref()
+                .is_ok_and(|batch| batch.num_rows() <= FEW_ROWS);
+            match queue.put(batch) {
+                Some(number) if !self.ended => kept.push(queue.keep(number)),
                 Some(_) => {}
                 None => self.ended = true,
             }
+            let may_wait = usize::from(is_small);
+            while kept.len() > may_wait && kept.next().await.is_some() {}
+            self.ended |= queue.has_ended();
         }
         self.ended = true;
+        drop((stream, cost, self));
+        while kept.next().await.is_some() {}
+    }
+}
+
+/// The output of `next`; meanwhile the batches that wait are kept.
+async fn meanwhile<T>(
+    mut next: Pin<&mut impl Future<Output = T>>,
+    kept: &mut FuturesUnordered<impl Future<Output = ()>>,
+) -> T {
+    loop {
+        tokio::select! {
+            biased;
+            output = next.as_mut() => return output,
+            Some(()) = kept.next() => {}
+        }
     }
 }
 
@@ -293,6 +320,33 @@ mod tests {
         all.extend(rest(&mut running).await);
         all.sort_unstable();
         assert_eq!(all, (0..12 * ROWS).collect::<Vec<_>>());
+    }
+
+    #[tokio::test]
+    async fn the_end_is_known_with_the_last_rows() {
+        let asked = Arc::<AtomicUsize>::default();
+        let counted = Arc::clone(&asked);
+        let small = move |at: i64| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            Ok(batch(at * ROWS).slice(0, FEW_ROWS))
+        };
+        for count in [1, 4] {
+            asked.store(0, Ordering::SeqCst);
+            let partition = futures::stream::iter(0..count).map(small.clone());
+            let (mut running, environment) = running(vec![partition], RuntimeEnvBuilder::new());
+            let ahead = usize::try_from(count).unwrap().min(2);
+            let computed = || asked.load(Ordering::SeqCst) == ahead;
+            eventually("S2: two of few rows", computed).await;
+            if count == 1 {
+                let ended = || running.queue.is_complete();
+                eventually("the end waits for the client", ended).await;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            assert!(computed(), "S2");
+            let rows = usize::try_from(count).unwrap() * FEW_ROWS;
+            assert_eq!(rest(&mut running).await.len(), rows);
+            assert_eq!(environment.memory_pool.reserved(), 0, "S9");
+        }
     }
 
     #[tokio::test]

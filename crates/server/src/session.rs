@@ -5,7 +5,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use coscan::tasks::TaskQueue;
+use coscan::tasks::{Fingerprint, TaskQueue};
 use datafusion::arrow::array::{AsArray, StringArray};
 use datafusion::arrow::compute::sum;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt64Type};
@@ -39,9 +39,12 @@ pub(crate) struct Session {
     pub(crate) aside: Arc<Aside>,
     /// The cost of the statement that is planned or run now.
     pub(crate) at_hand: Option<Arc<Cost>>,
-    /// The costs of the statements that SQL's PREPARE made, by name: DataFusion keeps their plans.
-    pub(crate) prepared_in_sql: Mutex<HashMap<String, Option<Arc<Cost>>>>,
+    pub(crate) prepared_in_sql: Arc<PreparedInSql>,
 }
+
+/// The costs of the statements that SQL's PREPARE made, by name: DataFusion keeps their plans.
+#[derive(Default)]
+pub(crate) struct PreparedInSql(Mutex<HashMap<String, Option<Arc<Cost>>>>);
 
 /// The result of a statement.
 pub(crate) enum Outcome {
@@ -68,16 +71,23 @@ impl Session {
 
     /// Plans a statement. Dropping the future stops the planning.
     pub(crate) async fn plan(&self, statement: DfStatement) -> Result<LogicalPlan, Failure> {
+        self.guarded(self.planned(statement)).await
+    }
+
+    /// A statement's plan, computed where the future is polled.
+    fn planned(
+        &self,
+        statement: DfStatement,
+    ) -> impl Future<Output = Result<LogicalPlan, Failure>> + Send + 'static {
         let state = self.context.state();
         let size = self.at_hand.as_ref().map(|cost| cost.size());
         let size = size.unwrap_or_default();
-        let plan = async move {
+        async move {
             let plan = coscan::plan_statement(&state, statement, size).await?;
             // Rights are checked before anything else walks the plan.
             coscan::check_rights(&state, &plan)?;
             Ok(plan)
-        };
-        self.guarded(plan).await
+        }
     }
 
     /// Runs work on the plan of the statement at hand: on threads of its own if the statement is
@@ -96,12 +106,25 @@ impl Session {
     /// queries.
     async fn guarded<T: Send + 'static>(
         &self,
-        work: impl Future<Output = datafusion::error::Result<T>> + Send + 'static,
+        work: impl Future<Output = Result<T, Failure>> + Send + 'static,
     ) -> Result<T, Failure> {
         if self.is_large() {
-            return self.aside.wait(async { Ok(work.await?) }).await;
+            return self.aside.wait(work).await;
         }
         guarded(&self.runtime, work).await
+    }
+
+    /// Plans a statement and starts its plan, both in one task: on busy cores each hand-over to
+    /// another thread takes milliseconds. `tag`, if given, is answered instead of the plan's rows.
+    pub(crate) async fn run(
+        &self,
+        statement: DfStatement,
+        tag: Option<&'static str>,
+        formats: &[i16],
+    ) -> Result<Outcome, Failure> {
+        let (planned, starter) = (self.planned(statement), self.starter());
+        let work = async move { starter.start(planned.await?, tag).await };
+        outcome(self.guarded(work).await?, None, formats).await
     }
 
     /// Starts a plan. `tag`, if given, is answered instead of the plan's rows. `announced` are the
@@ -113,39 +136,18 @@ impl Session {
         announced: Option<SchemaRef>,
         formats: &[i16],
     ) -> Result<Outcome, Failure> {
-        self.enter_prepared(&plan)?;
-        let kind = tag.map_or_else(|| kind(&plan), Kind::Done);
-        let context = self.context.clone();
-        let tasks = self.tasks.begin();
-        let started_by = Arc::clone(&tasks);
-        let (environment, memory) = self.stalled.environment(&context.runtime_env());
-        let streams = self.guarded(coscan::on_large_stack(async move {
-            let result = coscan::execute(&context, plan).await?;
-            let context = Arc::new(result.task_ctx().with_runtime(environment));
-            let plan = result.create_physical_plan().await?;
-            started_by.expect(plan.as_ref());
-            started_by.scope(|| partitions(&plan, context))
-        }));
-        let cost = self.at_hand.as_ref();
-        let mut running = Running::start(&self.runtime, &tasks, streams.await?, cost);
-        running.may_be_ended_by(&self.stalled, memory);
-        match kind {
-            Kind::Rows(tag) => {
-                let announced = announced.unwrap_or_else(|| Arc::clone(&running.schema));
-                let rows = Rows::new(announced, formats, Source::Query(running), tag)?;
-                Ok(Outcome::Rows(Box::new(rows)))
-            }
-            Kind::Count(tag) => {
-                let mut count = 0;
-                while let Some(batch) = running.next().await? {
-                    count += counted(&batch);
-                }
-                Ok(Outcome::Done(format!("{tag} {count}")))
-            }
-            Kind::Done(tag) => {
-                while running.next().await?.is_some() {}
-                Ok(Outcome::Done(tag.to_owned()))
-            }
+        let work = self.starter().start(plan, tag);
+        outcome(self.guarded(work).await?, announced, formats).await
+    }
+
+    fn starter(&self) -> Starter {
+        Starter {
+            context: self.context.clone(),
+            runtime: self.runtime.clone(),
+            tasks: Arc::clone(&self.tasks),
+            stalled: Arc::clone(&self.stalled),
+            cost: self.at_hand.clone(),
+            prepared_in_sql: Arc::clone(&self.prepared_in_sql),
         }
     }
 
@@ -172,13 +174,77 @@ impl Session {
             "SHOW",
         )
     }
+}
 
+/// What starting a plan takes of a session.
+struct Starter {
+    context: SessionContext,
+    runtime: Handle,
+    tasks: Arc<TaskQueue>,
+    stalled: Arc<Stalled>,
+    cost: Option<Arc<Cost>>,
+    prepared_in_sql: Arc<PreparedInSql>,
+}
+
+impl Starter {
+    /// Starts a plan. Its first batches are computed by the thread that calls this, if that is one
+    /// of the queries' and has nothing else to do.
+    async fn start(
+        self,
+        plan: LogicalPlan,
+        tag: Option<&'static str>,
+    ) -> Result<(Kind, Running), Failure> {
+        self.prepared_in_sql.enter(&plan, self.cost.as_ref())?;
+        let kind = tag.map_or_else(|| kind(&plan), Kind::Done);
+        let tasks = self.tasks.begin();
+        let started_by = Arc::clone(&tasks);
+        let (environment, memory) = self.stalled.environment(&self.context.runtime_env());
+        let context = self.context;
+        let is_large = self.cost.as_ref().is_some_and(|cost| cost.is_large());
+        let streams = coscan::on_large_stack(async move {
+            let fingerprint = (!is_large).then(|| Fingerprint::of(&plan));
+            let result = coscan::execute(&context, plan).await?;
+            let context = Arc::new(result.task_ctx().with_runtime(environment));
+            let plan = result.create_physical_plan().await?;
+            started_by.expect(plan.as_ref(), fingerprint);
+            started_by.scope(|| partitions(&plan, context))
+        });
+        let running = Running::start(&self.runtime, &tasks, streams.await?, self.cost.as_ref());
+        running.may_be_ended_by(&self.stalled, memory);
+        Ok((kind, running))
+    }
+}
+
+/// What the client is told of a plan that was started.
+async fn outcome(
+    (kind, mut running): (Kind, Running),
+    announced: Option<SchemaRef>,
+    formats: &[i16],
+) -> Result<Outcome, Failure> {
+    match kind {
+        Kind::Rows(tag) => {
+            let announced = announced.unwrap_or_else(|| Arc::clone(&running.schema));
+            let rows = Rows::new(announced, formats, Source::Query(running), tag)?;
+            Ok(Outcome::Rows(Box::new(rows)))
+        }
+        Kind::Count(tag) => {
+            let mut count = 0;
+            while let Some(batch) = running.next().await? {
+                count += counted(&batch);
+            }
+            Ok(Outcome::Done(format!("{tag} {count}")))
+        }
+        Kind::Done(tag) => {
+            while running.next().await?.is_some() {}
+            Ok(Outcome::Done(tag.to_owned()))
+        }
+    }
+}
+
+impl PreparedInSql {
     /// Accounts for the statements that SQL's PREPARE makes.
-    fn enter_prepared(&self, plan: &LogicalPlan) -> Result<(), Failure> {
-        let mut prepared = self
-            .prepared_in_sql
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+    fn enter(&self, plan: &LogicalPlan, cost: Option<&Arc<Cost>>) -> Result<(), Failure> {
+        let mut prepared = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match plan {
             LogicalPlan::Statement(Statement::Prepare(prepare)) => {
                 if prepared.len() >= STATEMENTS_MAX {
@@ -186,7 +252,7 @@ impl Session {
                     return Err(Failure::new("53400", text));
                 }
                 // If the name is taken, the old plan stays, and DataFusion reports the error.
-                let cost = || self.at_hand.clone();
+                let cost = || cost.cloned();
                 prepared.entry(prepare.name.clone()).or_insert_with(cost);
             }
             LogicalPlan::Statement(Statement::Deallocate(gone)) => {

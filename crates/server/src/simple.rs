@@ -213,10 +213,7 @@ impl Connection {
     ) -> Result<Outcome, Halt> {
         let session = &self.session;
         session.settings.forget_wishes();
-        let started = async {
-            let plan = session.plan(statement).await?;
-            session.start(plan, tag, None, formats).await
-        };
+        let started = session.run(statement, tag, formats);
         supervise(&mut self.wire, interrupt, started).await
     }
 

@@ -4,7 +4,7 @@
 //! Every batch has a keeper, a task that moves it to disk when the time has come, and back when it
 //! is asked for. The client's side only waits, so that it may be cancelled at any point.
 //! Not here: the tasks that compute the batches (`running.rs`).
-//! Bounds: whenever something changes, a keeper looks at all waiting batches, one a partition.
+//! Bounds: whenever something changes, a keeper looks at all waiting batches, two a partition.
 //!
 //! S6: batches that wait for an idle client are on disk. A batch that cannot be written stays in
 //! memory if there is memory for it, else the query fails.
@@ -436,6 +436,11 @@ impl Queue {
             )
         };
         places.filter(stay).count()
+    }
+
+    /// Whether nothing more will be put.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.lock().computing == 0
     }
 
     pub(crate) fn has_failed(&self) -> bool {

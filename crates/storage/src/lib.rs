@@ -7,6 +7,7 @@ mod memory;
 mod panics;
 mod parquet;
 pub mod pool;
+pub mod threads;
 
 pub use error::{Result, StorageError};
 pub use parquet::{

@@ -168,9 +168,9 @@ impl Tasks {
         query.level = self.config.level(query);
     }
 
-    /// A query has ended: it has no tasks.
-    pub fn end(&mut self, id: QueryId) {
-        self.queries.remove(&id);
+    /// A query has ended: it has no tasks. Returns the nanoseconds that it has used.
+    pub fn end(&mut self, id: QueryId) -> u64 {
+        self.queries.remove(&id).map_or(0, |query| query.used_ns)
     }
 
     /// A task has something to do, or was told to run.
@@ -187,7 +187,7 @@ impl Tasks {
             }
             None => {}
         }
-        let is_long = self.is_long(self.queries[&id].level);
+        let is_long = self.is_long(id);
         if self.is_free(is_long) {
             self.take(is_long);
             self.tasks.insert(task, Place::Runs { is_long });
@@ -197,7 +197,17 @@ impl Tasks {
         Turn::Wait
     }
 
-    fn is_long(&self, level: usize) -> bool {
+    /// Whether a query is beyond the levels of short queries.
+    ///
+    /// # Panics
+    ///
+    /// If the query has not begun.
+    #[must_use]
+    pub fn is_long(&self, id: QueryId) -> bool {
+        self.is_long_level(self.queries[&id].level)
+    }
+
+    fn is_long_level(&self, level: usize) -> bool {
         level >= self.config.short_levels
     }
 
@@ -276,13 +286,13 @@ impl Tasks {
     fn call_next(&mut self) -> Option<TaskId> {
         let waiting = (0..self.levels.len()).filter(|at| {
             let waits = !self.levels[*at].waiting.is_empty();
-            waits && self.is_free(self.is_long(*at))
+            waits && self.is_free(self.is_long_level(*at))
         });
         let at = waiting.min_by_key(|at| self.levels[*at].had)?;
         let level = &mut self.levels[at];
         self.clock = self.clock.max(level.had);
         let (_, task) = level.waiting.pop_first()?;
-        let is_long = self.is_long(at);
+        let is_long = self.is_long_level(at);
         self.take(is_long);
         self.tasks.insert(task, Place::Called { is_long });
         Some(task)
@@ -295,7 +305,7 @@ impl Tasks {
     pub fn check(&self) {
         for (at, level) in self.levels.iter().enumerate() {
             let waits = !level.waiting.is_empty();
-            assert!(!(waits && self.is_free(self.is_long(at))), "TASKS-I1");
+            assert!(!(waits && self.is_free(self.is_long_level(at))), "TASKS-I1");
         }
         let cores = self.config.cores.max(1);
         assert!(self.taken <= self.config.workers.max(cores), "TASKS-I2");

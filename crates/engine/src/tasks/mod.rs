@@ -10,6 +10,7 @@
 //! |---|---|
 //! | `mod.rs` | the queue of a runtime, and the queries in it |
 //! | `expected.rs` | what a plan is expected to take |
+//! | `measured.rs` | what queries of the same plan took |
 //! | `scheduled.rs` | the future that runs in turn |
 //! | `yielding.rs` | streams that give way |
 //!
@@ -17,23 +18,28 @@
 //! Cancel safety: a task that is dropped gives its place to the next.
 
 mod expected;
+mod measured;
 mod scheduled;
 mod yielding;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 use std::time::Duration;
 
 use coscan_core::tasks::{Config, QueryId, TaskId, Tasks, Turn};
+use coscan_storage::threads::Slice;
 use datafusion::common::runtime::{JoinSetTracer, set_join_set_tracer};
 use datafusion::physical_plan::ExecutionPlan;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 
+use measured::Measured;
+
+pub use measured::Fingerprint;
 pub use scheduled::Scheduled;
 pub use yielding::YieldingExec;
 pub(crate) use yielding::{give_way, yielding};
@@ -67,6 +73,7 @@ thread_local! {
 pub struct TaskQueue {
     inner: Mutex<Inner>,
     numbers: AtomicU64,
+    measured: Mutex<Measured>,
 }
 
 #[derive(Debug)]
@@ -81,6 +88,8 @@ struct Inner {
 pub struct QueryTasks {
     queue: Arc<TaskQueue>,
     id: QueryId,
+    /// Its plan's, once it is announced.
+    plan: OnceLock<Fingerprint>,
 }
 
 impl TaskQueue {
@@ -103,6 +112,7 @@ impl TaskQueue {
         Arc::new(Self {
             inner: Mutex::new(inner),
             numbers: AtomicU64::new(0),
+            measured: Mutex::default(),
         })
     }
 
@@ -114,6 +124,7 @@ impl TaskQueue {
         Arc::new(QueryTasks {
             queue: Arc::clone(self),
             id,
+            plan: OnceLock::new(),
         })
     }
 
@@ -121,18 +132,20 @@ impl TaskQueue {
         self.numbers.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Whether a task may run now; if not, `waker` is woken when it may.
-    fn enter(&self, query: QueryId, task: TaskId, waker: &Waker) -> bool {
+    /// With which slices a task may run now. If it may not, `waker` is woken when it may.
+    fn enter(&self, query: QueryId, task: TaskId, waker: &Waker) -> Option<Slice> {
         let mut inner = self.inner.lock();
-        let turn = inner.core.enter(query, task);
-        let before = match turn {
-            Turn::Run => inner.wakers.remove(&task),
-            Turn::Wait => inner.wakers.insert(task, waker.clone()),
+        let (before, slice) = match inner.core.enter(query, task) {
+            Turn::Run if inner.core.is_long(query) => {
+                (inner.wakers.remove(&task), Some(Slice::Long))
+            }
+            Turn::Run => (inner.wakers.remove(&task), Some(Slice::Usual)),
+            Turn::Wait => (inner.wakers.insert(task, waker.clone()), None),
         };
         drop(inner);
         // Dropping a waker may drop a task, which takes the lock.
         drop(before);
-        turn == Turn::Run
+        slice
     }
 
     /// Ends a task's turn; `again`: the task wants to run again.
@@ -169,9 +182,13 @@ impl QueryTasks {
     }
 
     /// Announces that the query will run this plan. Its expected time decides which queries wait
-    /// for it.
-    pub fn expect(&self, plan: &dyn ExecutionPlan) {
-        let ns = expected::expected_ns(plan);
+    /// for it: what the last query with this fingerprint took, otherwise what statistics say.
+    pub fn expect(&self, plan: &dyn ExecutionPlan, fingerprint: Option<Fingerprint>) {
+        let measured = fingerprint.and_then(|plan| {
+            let plan = *self.plan.get_or_init(|| plan);
+            self.queue.measured.lock().get(plan)
+        });
+        let ns = measured.unwrap_or_else(|| expected::expected_ns(plan));
         self.queue.inner.lock().core.expect(self.id, ns);
     }
 
@@ -184,7 +201,10 @@ impl QueryTasks {
 
 impl Drop for QueryTasks {
     fn drop(&mut self) {
-        self.queue.inner.lock().core.end(self.id);
+        let used_ns = self.queue.inner.lock().core.end(self.id);
+        if let Some(plan) = self.plan.get() {
+            self.queue.measured.lock().set(*plan, used_ns);
+        }
     }
 }
 
@@ -202,7 +222,7 @@ impl Drop for Restored {
 /// As [`QueryTasks::expect`], for the query that this thread works for, if there is one.
 pub(crate) fn expect_of_current(plan: &dyn ExecutionPlan) {
     if let Some(query) = CURRENT.with_borrow(Clone::clone) {
-        query.expect(plan);
+        query.expect(plan, None);
     }
 }
 
@@ -236,5 +256,40 @@ pub fn install() {
 
     if set_join_set_tracer(&Tracer).is_err() {
         log::debug!("tasks are traced already");
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests: a failure should panic")]
+mod tests {
+    use arrow::datatypes::Schema;
+    use coscan_storage::threads::processor_time;
+    use datafusion::logical_expr::LogicalPlanBuilder;
+    use datafusion::physical_plan::empty::EmptyExec;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_plan_is_expected_to_take_what_it_took_last_time() {
+        let queue = TaskQueue::new(1, 1);
+        let empty = EmptyExec::new(Arc::new(Schema::empty()));
+        let plans = [false, true].map(|has_row| LogicalPlanBuilder::empty(has_row).build());
+        let [quick, slow] = plans.map(|plan| Fingerprint::of(&plan.unwrap()));
+        let is_long = |query: &QueryTasks| queue.inner.lock().core.is_long(query.id);
+        for (plan, millis) in [(slow, 60), (quick, 0), (slow, 0)] {
+            let query = queue.begin();
+            query.expect(&empty, Some(plan));
+            assert_eq!(is_long(&query), (plan, millis) == (slow, 0));
+            let work = async move {
+                let begun = processor_time();
+                while processor_time().saturating_sub(begun) < Duration::from_millis(millis) {
+                    std::hint::spin_loop();
+                }
+            };
+            query.schedule(work.boxed()).await;
+        }
+        let query = queue.begin();
+        query.expect(&empty, Some(slow));
+        assert!(!is_long(&query), "the last one counts");
     }
 }

@@ -1,17 +1,19 @@
 //! A future that runs when it is its query's turn.
 //!
-//! It runs for at most [`BATCHES_MAX`] batches. Tokio lets a task go on for 128 calls that could
-//! have waited, and other tasks would wait for as many batches. Tokio wakes a task that has used up
-//! its budget when a worker finds nothing else to do, or every 61 tasks. Here such a task is ready
-//! at once, and the core says when it goes on.
+//! Its turn takes about [`TURN`]. Tokio lets a task go on for 128 calls that could have waited,
+//! which take 5 ms for one task and seconds for another; so a task is given as many calls as will
+//! take a turn, judged by how long its last turn took. Tokio wakes a task that has used up its
+//! budget when a worker finds nothing else to do, or every 61 tasks. Here such a task is ready at
+//! once, and the core says when it goes on.
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
-use std::time::Instant;
+use std::time::Duration;
 
 use coscan_core::tasks::TaskId;
+use coscan_storage::threads::{Slice, processor_time, set_slice};
 use futures::future::BoxFuture;
 use futures::task::AtomicWaker;
 use tokio::task::coop::{has_budget_remaining, poll_proceed};
@@ -19,9 +21,13 @@ use tokio::task::coop::{has_budget_remaining, poll_proceed};
 use super::QueryTasks;
 use super::yielding::spend;
 
-/// Batches that a task may process before the next task has its turn.
-const BATCHES_MAX: usize = 8;
-/// More than Tokio gives a task each time, which is 128. Outside of a task there is no limit.
+/// How long a turn is meant to take. Each one costs some 10 µs, in which another worker is woken.
+const TURN: Duration = Duration::from_millis(1);
+/// Calls in the first turn of a task. Most are batches, which take 0.05 to 1 ms.
+const FIRST_CALLS: usize = 8;
+/// What Tokio gives a task each time.
+const CALLS_MAX: usize = 128;
+/// More than that. Outside of a task there is no limit.
 const TOKIO_BUDGET_MAX: usize = 256;
 
 /// A future that runs when it is its query's turn.
@@ -32,6 +38,8 @@ pub struct Scheduled<T> {
     future: BoxFuture<'static, T>,
     woken: Arc<Woken>,
     waker: Waker,
+    /// Calls that take about a turn.
+    calls: usize,
 }
 
 /// Notices that a task is woken while it runs.
@@ -61,6 +69,7 @@ impl<T> Scheduled<T> {
             future,
             waker: Waker::from(Arc::clone(&woken)),
             woken,
+            calls: FIRST_CALLS,
         }
     }
 }
@@ -71,31 +80,45 @@ impl<T> Future for Scheduled<T> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
         let this = &mut *self;
         this.woken.task.register(cx.waker());
-        if !this.query.queue.enter(this.query.id, this.task, cx.waker()) {
+        let entered = this.query.queue.enter(this.query.id, this.task, cx.waker());
+        let Some(slice) = entered else {
             return Poll::Pending;
-        }
+        };
+        set_slice(slice);
         let turn = TurnTaken {
             query: &this.query,
             task: this.task,
             woken: &this.woken,
-            begun: Instant::now(),
+            begun: processor_time(),
             ended: false,
         };
         this.woken.is_woken.store(false, Ordering::Release);
-        leave_budget(cx);
+        leave_budget(cx, this.calls);
         let future = this.future.as_mut();
         let mut inner = Context::from_waker(&this.waker);
         let polled = this.query.scope(|| future.poll(&mut inner));
         if polled.is_pending() && !has_budget_remaining() {
             this.woken.wake_by_ref();
+            this.calls = calls_of_a_turn(this.calls, turn.used());
         }
         turn.end(polled.is_ready());
         polled
     }
 }
 
-/// Leaves at most [`BATCHES_MAX`] of the budget that Tokio has given the task.
-fn leave_budget(cx: &mut Context<'_>) {
+/// How many calls the next turn has, if so many took so long.
+fn calls_of_a_turn(calls: usize, took: Duration) -> usize {
+    if took < TURN / 2 {
+        (2 * calls).min(CALLS_MAX)
+    } else if took > 2 * TURN {
+        (calls / 2).max(1)
+    } else {
+        calls
+    }
+}
+
+/// Leaves at most so many calls of the budget that Tokio has given the task.
+fn leave_budget(cx: &mut Context<'_>, calls: usize) {
     let Poll::Ready(first) = poll_proceed(cx) else {
         return;
     };
@@ -105,7 +128,7 @@ fn leave_budget(cx: &mut Context<'_>) {
     }
     // Dropping a unit unspent restores the budget that was there before the unit was taken.
     drop(first);
-    for _ in BATCHES_MAX..budget {
+    for _ in calls..budget {
         spend(cx);
     }
 }
@@ -121,11 +144,18 @@ struct TurnTaken<'a> {
     query: &'a QueryTasks,
     task: TaskId,
     woken: &'a Woken,
-    begun: Instant,
+    /// The thread's processor time.
+    begun: Duration,
     ended: bool,
 }
 
 impl TurnTaken<'_> {
+    /// The processor time that it has used. In the clock's time, tasks on busy cores would seem to
+    /// work for longer than they do.
+    fn used(&self) -> Duration {
+        processor_time().saturating_sub(self.begun)
+    }
+
     fn end(mut self, ended: bool) {
         self.ended = ended;
     }
@@ -135,7 +165,8 @@ impl Drop for TurnTaken<'_> {
     fn drop(&mut self) {
         let again =
             !self.ended && !std::thread::panicking() && self.woken.is_woken.load(Ordering::Acquire);
-        let ran = self.begun.elapsed();
+        set_slice(Slice::Usual);
+        let ran = self.used();
         self.query.queue.leave(self.query.id, self.task, ran, again);
     }
 }
@@ -145,7 +176,7 @@ impl Drop for TurnTaken<'_> {
 mod tests {
     use std::future::poll_fn;
     use std::sync::atomic::AtomicUsize;
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
     use futures::FutureExt;
     use tokio::task::JoinHandle;
@@ -210,26 +241,51 @@ mod tests {
         tasks.iter().for_each(JoinHandle::abort);
     }
 
-    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-    async fn a_task_goes_on_for_a_few_batches() {
-        let queue = TaskQueue::new(1, 1);
-        let (batches, turns) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-        let (own, counted) = (Arc::clone(&batches), Arc::clone(&turns));
-        let mut work = async move {
-            for _ in 0..10 * BATCHES_MAX {
-                consume_budget().await;
-                own.fetch_add(1, Ordering::SeqCst);
+    #[test]
+    fn turns_become_as_long_as_they_are_meant_to_be() {
+        for micros in [1, 50, 400, 5_000] {
+            let mut calls = FIRST_CALLS;
+            for _ in 0..10 {
+                let took = Duration::from_micros(micros) * u32::try_from(calls).unwrap();
+                calls = calls_of_a_turn(calls, took);
             }
+            let expected = match micros {
+                1 => CALLS_MAX,
+                50 => 16,
+                400 => 4,
+                _ => 1,
+            };
+            assert_eq!(calls, expected, "of {micros} µs");
         }
-        .boxed();
-        let work = poll_fn(move |cx| {
-            counted.fetch_add(1, Ordering::SeqCst);
-            work.poll_unpin(cx)
-        });
-        spawn(&queue.begin(), work.boxed()).await.unwrap();
-        assert_eq!(batches.load(Ordering::SeqCst), 10 * BATCHES_MAX);
-        let turns = turns.load(Ordering::SeqCst);
-        assert!((10..=12).contains(&turns), "{turns}");
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn a_task_goes_on_for_a_turn() {
+        const BATCHES: usize = 80;
+        for (each, expected) in [(TURN / 100, 2..=9), (2 * TURN, 60..=BATCHES)] {
+            let queue = TaskQueue::new(1, 1);
+            let (batches, turns) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+            let (own, counted) = (Arc::clone(&batches), Arc::clone(&turns));
+            let mut work = async move {
+                for _ in 0..BATCHES {
+                    consume_budget().await;
+                    let begun = processor_time();
+                    while processor_time().saturating_sub(begun) < each {
+                        std::hint::spin_loop();
+                    }
+                    own.fetch_add(1, Ordering::SeqCst);
+                }
+            }
+            .boxed();
+            let work = poll_fn(move |cx| {
+                counted.fetch_add(1, Ordering::SeqCst);
+                work.poll_unpin(cx)
+            });
+            spawn(&queue.begin(), work.boxed()).await.unwrap();
+            assert_eq!(batches.load(Ordering::SeqCst), BATCHES);
+            let turns = turns.load(Ordering::SeqCst);
+            assert!(expected.contains(&turns), "of {each:?}: {turns}");
+        }
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 3)]

@@ -189,7 +189,10 @@ impl<'a> Mapper<'a> {
     fn push(&mut self, mut chunk: FileChunk) {
         for ranges in &mut chunk.columns {
             *ranges = merge(std::mem::take(ranges));
+            // A list has room for four ranges, and most have one.
+            ranges.shrink_to_fit();
         }
+        chunk.pieces.shrink_to_fit();
         self.done.chunks.push(chunk);
     }
 

@@ -21,6 +21,7 @@ use futures::future::BoxFuture;
 use parking_lot::{Condvar, Mutex};
 
 use crate::panics::{caught, panicked};
+use crate::threads::{Slice, set_slice};
 use crate::{Result, StorageError};
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -75,7 +76,10 @@ impl DecodePool {
                 let queue = Arc::clone(&queue);
                 std::thread::Builder::new()
                     .name(format!("coscan-decode-{n}"))
-                    .spawn(move || work(&queue))
+                    .spawn(move || {
+                        set_slice(Slice::Long);
+                        work(&queue);
+                    })
             })
             .collect::<std::io::Result<_>>()?;
         Ok(Self { queue, threads })

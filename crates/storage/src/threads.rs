@@ -1,0 +1,131 @@
+//! What a thread asks of the host's scheduler: when it goes first, and what it has used.
+//!
+//! The host's scheduler gives every thread its share. Which of them has it first is a matter of
+//! slices: a thread that is woken interrupts one with a longer slice, otherwise it waits for the
+//! next tick, up to 4 ms [EEVDF95; `sched(7)`]. A short query changes threads several times, so
+//! threads that compute for long ask for long slices: they have no less time, only later.
+//!
+//! Needs no right, unlike priorities that are to rise again. Before Linux 6.12, and where the host
+//! refuses, threads stay as they are.
+//! Not here: which query's task runs next (the core).
+
+#![expect(unsafe_code, reason = "system calls that no safe library has")]
+
+use std::cell::Cell;
+use std::io;
+use std::time::Duration;
+
+/// How long a thread may compute while others that are woken wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Slice {
+    /// The host's own.
+    Usual,
+    /// As long as the host allows: a woken thread of the usual slice goes first.
+    Long,
+}
+
+/// The longest slice that Linux grants.
+const LONG_NS: u64 = 100_000_000;
+/// The niceness of a thread that gives way: beside a thread of the usual niceness it gets a quarter
+/// of a processor, and a whole one where no other thread wants it.
+const NICENESS: i32 = 5;
+
+thread_local! {
+    static SLICE: Cell<Slice> = const { Cell::new(Slice::Usual) };
+}
+
+/// Gives the calling thread such slices.
+pub fn set_slice(slice: Slice) {
+    if SLICE.replace(slice) == slice {
+        return;
+    }
+    let ns = match slice {
+        Slice::Usual => 0,
+        Slice::Long => LONG_NS,
+    };
+    if let Err(error) = change(|attributes| attributes.sched_runtime = ns) {
+        log::debug!("a thread keeps its slices: {error}");
+    }
+}
+
+/// Makes the calling thread give way to those of the usual priority, for as long as it exists.
+pub fn give_way() {
+    let changed = change(|attributes| {
+        attributes.sched_nice = NICENESS;
+        attributes.sched_runtime = LONG_NS;
+    });
+    match changed {
+        Ok(()) => SLICE.set(Slice::Long),
+        Err(error) => log::debug!("a thread does not give way: {error}"),
+    }
+}
+
+/// The processor time that the calling thread has used, by the host's count.
+#[must_use]
+pub fn processor_time() -> Duration {
+    // SAFETY: all zeroes is a valid `timespec`, which the kernel fills.
+    let time = unsafe {
+        let mut time: libc::timespec = std::mem::zeroed();
+        libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time);
+        time
+    };
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// Changes the calling thread's attributes.
+fn change(how: impl FnOnce(&mut libc::sched_attr)) -> io::Result<()> {
+    // SAFETY: all zeroes is a valid `sched_attr`, and 0 means the calling thread; the kernel writes
+    // no more than the size that is passed, and reads no more than the size in the attributes.
+    unsafe {
+        let mut attributes: libc::sched_attr = std::mem::zeroed();
+        let size = size_of::<libc::sched_attr>();
+        let address = &raw mut attributes;
+        if libc::syscall(libc::SYS_sched_getattr, 0, address, size, 0) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        how(&mut attributes);
+        if libc::syscall(libc::SYS_sched_setattr, 0, address, 0) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waiting_uses_no_processor_time() {
+        let used = |begun: Duration| processor_time().saturating_sub(begun);
+        let begun = processor_time();
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(used(begun) < Duration::from_millis(40));
+        while used(begun) < Duration::from_millis(45) {
+            std::hint::spin_loop();
+        }
+    }
+
+    #[test]
+    fn slices_come_and_go_without_rights() {
+        let worker = std::thread::spawn(|| {
+            let runtime = || {
+                let mut found = 0;
+                change(|attributes| found = attributes.sched_runtime).map(|()| found)
+            };
+            let usual = runtime().expect("the thread's attributes");
+            set_slice(Slice::Long);
+            let long = runtime().expect("the thread's attributes");
+            set_slice(Slice::Usual);
+            // Before Linux 6.12 all are 0.
+            assert!(long == LONG_NS || long == usual, "{long}");
+            assert_eq!(runtime().expect("the thread's attributes"), usual);
+            give_way();
+            let mut niceness = 0;
+            change(|attributes| niceness = attributes.sched_nice).expect("the same again");
+            assert_eq!(niceness, NICENESS);
+        });
+        worker.join().expect("no panic");
+    }
+}
