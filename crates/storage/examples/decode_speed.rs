@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, RecordBatchReader};
 use bytes::Bytes;
+use coscan_storage::threads::processor_time;
 use coscan_storage::{FileChunks, RangeRead, Result, SegmentDecoder, read_footer};
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
@@ -227,19 +228,10 @@ fn lineitem(scale: f64, codec: &str) -> Bytes {
 }
 
 fn time(run: impl FnOnce() -> usize) -> (f64, usize) {
-    let before = thread_seconds();
+    let before = processor_time();
     let rows = run();
-    (thread_seconds() - before, rows)
-}
-
-fn thread_seconds() -> f64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: `time` is valid for writes, and the clock exists on Linux.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
-    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+    let took = processor_time().saturating_sub(before);
+    (took.as_secs_f64(), rows)
 }
 
 fn median(mut values: Vec<f64>) -> f64 {
