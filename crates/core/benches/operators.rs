@@ -36,6 +36,7 @@ fn arrive(core: &mut Operators<u64>, key: u64, query: u64) -> (PacketId, RunId) 
         owner: Owner::Query(query),
         cost_bytes: 1 << 30,
         keep_bytes_max: 0,
+        overhead_bytes: 0,
     };
     let arrived = core.arrive(key, request).expect("there is a window");
     (arrived.packet, arrived.run)

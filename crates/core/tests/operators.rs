@@ -8,8 +8,8 @@ mod draw;
 mod operators_world;
 
 use coscan_core::operators::{
-    Action, Arrived, Config, KEPT_OVERHEAD, Keep, OperatorKind, Operators, Owner, PacketId, Pull,
-    Request, Role, RunId,
+    Action, Arrived, Config, Keep, OperatorKind, Operators, Owner, PacketId, Pull, Request, Role,
+    RunId,
 };
 use operators_world::{Seen, World};
 
@@ -39,6 +39,9 @@ fn the_same_seed_is_the_same_world() {
     }
 }
 
+/// What a kept run takes besides its batches.
+const OVERHEAD: u64 = 1 << 10;
+
 const CONFIG: Config = Config {
     run_bytes_max: 100,
     bytes_max: 1_000,
@@ -54,6 +57,7 @@ fn request(kind: OperatorKind, owner: u64) -> Request {
         owner: Owner::Query(owner),
         cost_bytes: 1_000,
         keep_bytes_max: 0,
+        overhead_bytes: OVERHEAD,
     }
 }
 
@@ -244,7 +248,7 @@ fn who_polls_one_partition_does_not_rerun_for_another() {
 fn keep(core: &mut Operators<&'static str>, key: &'static str, bytes: u64, cost_bytes: u64) {
     let request = Request {
         cost_bytes,
-        keep_bytes_max: 2 * KEPT_OVERHEAD + 100,
+        keep_bytes_max: 2 * OVERHEAD + 100,
         ..request(OperatorKind::Aggregate, 1)
     };
     let Arrived { packet, run, role } = core.arrive(key, request).expect("shared");
@@ -281,11 +285,11 @@ fn what_has_ended_stays_for_who_comes_later() {
     assert_eq!(core.micro_engines()[&OperatorKind::Aggregate].done.late, 1);
     let mut spared = core.clone();
     spared.configure(Config {
-        kept_bytes_min: KEPT_OVERHEAD + 60,
+        kept_bytes_min: OVERHEAD + 60,
         ..CONFIG
     });
     assert_eq!(spared.shrink(1), 0, "a little stays");
-    assert_eq!(core.shrink(1), 60, "memory is short");
+    assert_eq!(core.shrink(1), 60 + OVERHEAD, "memory is short");
     assert_eq!(kept(&core), (0, 0));
     core.check();
 }
@@ -295,19 +299,19 @@ fn what_is_cheap_to_do_anew_goes_first_and_in_the_end_what_nobody_asks_for() {
     let mut core = Operators::new(CONFIG);
     let is_kept = |core: &Operators<&'static str>, key| {
         let request = Request {
-            keep_bytes_max: KEPT_OVERHEAD,
+            keep_bytes_max: OVERHEAD,
             ..request(OperatorKind::Aggregate, 2)
         };
         let arrived = core.clone().arrive(key, request);
         arrived.expect("shared").role == Role::Late
     };
-    keep(&mut core, "dear", 40, 10 * KEPT_OVERHEAD);
-    keep(&mut core, "cheap", 40, KEPT_OVERHEAD);
-    keep(&mut core, "new", 40, 2 * KEPT_OVERHEAD);
+    keep(&mut core, "dear", 40, 10 * OVERHEAD);
+    keep(&mut core, "cheap", 40, OVERHEAD);
+    keep(&mut core, "new", 40, 2 * OVERHEAD);
     assert!(is_kept(&core, "dear") && is_kept(&core, "new") && !is_kept(&core, "cheap"));
     for _ in 0..20 {
-        keep(&mut core, "one", 40, 2 * KEPT_OVERHEAD);
-        keep(&mut core, "other", 40, 2 * KEPT_OVERHEAD);
+        keep(&mut core, "one", 40, 2 * OVERHEAD);
+        keep(&mut core, "other", 40, 2 * OVERHEAD);
     }
     assert!(!is_kept(&core, "dear"), "nobody has asked for it");
 }
@@ -316,7 +320,7 @@ fn what_is_cheap_to_do_anew_goes_first_and_in_the_end_what_nobody_asks_for() {
 fn what_is_not_whole_is_not_kept() {
     let mut core = Operators::new(CONFIG);
     let request = Request {
-        keep_bytes_max: 10 * KEPT_OVERHEAD,
+        keep_bytes_max: 10 * OVERHEAD,
         ..request(OperatorKind::Aggregate, 1)
     };
     // Not kept: a run cancelled before its end, a run without retained batches, a run whose request

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::list::Producer;
 use super::packet::Wait;
-use super::{KEPT_OVERHEAD, Operators, Window};
+use super::{Operators, Window};
 
 impl<K: Ord + Clone> Operators<K> {
     /// Checks every invariant, in O(packets² × partitions). For tests and simulation.
@@ -80,7 +80,7 @@ impl<K: Ord + Clone> Operators<K> {
 
     fn check_kept(&self) {
         let kept = self.runs.iter().filter(|(_, run)| run.kept.is_some());
-        let (mut count, mut memory) = (0, 0);
+        let (mut count, mut memory, mut overhead) = (0, 0, 0);
         for (id, run) in kept {
             let worth = run.kept.expect("filtered");
             assert!(
@@ -96,10 +96,10 @@ impl<K: Ord + Clone> Operators<K> {
             assert!(on_disk.into_iter().all(|batch| !batch.on_disk), "OPS-I7");
             count += 1;
             memory += run.memory;
+            overhead += run.overhead_bytes;
         }
         assert_eq!(count, self.kept.len(), "OPS-I7: kept runs are counted");
         assert_eq!(memory, self.kept.memory, "OPS-I5: bytes of kept runs");
-        let overhead = KEPT_OVERHEAD * count as u64;
         assert_eq!(memory + overhead, self.kept.bytes, "OPS-I5: with overhead");
     }
 

@@ -8,8 +8,8 @@
 //! / bytes`, where `age` is the worth of the run that was dropped last. So a run that no query asks
 //! for is dropped in the end, whatever its cost.
 //! Bounds: the number of kept runs (`Config`); their bytes, at most `Request::keep_bytes_max` of
-//! the request that made the run that is to be kept. Each run counts [`KEPT_OVERHEAD`] more bytes
-//! than its batches.
+//! the request that made the run that is to be kept. Each run counts `Request::overhead_bytes` more
+//! bytes than its batches.
 //! Source: [QPipe05 §2.3], query caching and plan recycling; [CaoIrani97 §4] for the order of
 //! dropping.
 
@@ -17,9 +17,6 @@ use std::collections::BTreeSet;
 
 use super::list::{List, Producer};
 use super::{Action, Operators, RunId};
-
-/// Bytes that a kept run takes besides its batches: its key, the schema, the lists.
-pub const KEPT_OVERHEAD: u64 = 16 << 10;
 
 /// The worth is the cost of repeating a run per byte that it takes, as a fixed-point number with
 /// this many bits after the point.
@@ -45,6 +42,11 @@ impl KeptRuns {
         self.by_worth.len()
     }
 
+    /// Bytes that the kept runs take besides their batches.
+    pub(super) fn overhead(&self) -> u64 {
+        self.bytes - self.memory
+    }
+
     pub(super) fn contains(&self, worth: Worth, run: RunId) -> bool {
         self.by_worth.contains(&(worth, run))
     }
@@ -54,7 +56,7 @@ impl<K: Ord + Clone> Operators<K> {
     /// The last packet of a run has left: keeps the run or stops it.
     pub(super) fn keep_or_stop(&mut self, id: RunId) {
         let run = self.run(id);
-        let bytes = run.memory + KEPT_OVERHEAD;
+        let bytes = run.memory + run.overhead_bytes;
         let whole = |list: &List| {
             list.producer == Producer::Ended && list.batches.iter().all(|batch| !batch.on_disk)
         };
@@ -80,9 +82,9 @@ impl<K: Ord + Clone> Operators<K> {
     pub(super) fn take_up(&mut self, id: RunId) {
         let run = self.run_mut(id);
         let Some(worth) = run.kept.take() else { return };
-        let memory = run.memory;
+        let (memory, overhead) = (run.memory, run.overhead_bytes);
         self.kept.by_worth.remove(&(worth, id));
-        self.kept.bytes -= memory + KEPT_OVERHEAD;
+        self.kept.bytes -= memory + overhead;
         self.kept.memory -= memory;
     }
 

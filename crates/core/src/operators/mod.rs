@@ -45,7 +45,6 @@ mod retain;
 mod waits;
 
 pub use counts::{Done, MicroEngine};
-pub use keep::KEPT_OVERHEAD;
 pub use kind::{OperatorKind, Window};
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -100,6 +99,8 @@ pub struct Request {
     /// The most bytes that kept runs may take if this run is to be kept among them; 0: this run is
     /// not kept, and the packet does not read kept runs.
     pub keep_bytes_max: u64,
+    /// Bytes that the run takes besides its batches: its key, its lists.
+    pub overhead_bytes: u64,
 }
 
 /// The role of a packet.
@@ -225,6 +226,7 @@ struct Run<K> {
     memory: u64,
     cost_bytes: u64,
     keep_bytes_max: u64,
+    overhead_bytes: u64,
     /// The worth of the run, if it is kept.
     kept: Option<Worth>,
 }
@@ -320,6 +322,7 @@ impl<K: Ord + Clone> Operators<K> {
             memory: 0,
             cost_bytes: request.cost_bytes,
             keep_bytes_max: request.keep_bytes_max,
+            overhead_bytes: request.overhead_bytes,
             kept: None,
         };
         self.runs.insert(id, run);

@@ -9,22 +9,26 @@ use super::{Action, Operators, PacketId, RunId, Window};
 impl<K: Ord + Clone> Operators<K> {
     /// Memory is short: closes windows, those that retain the most first, then drops kept runs,
     /// those worth least first, until `bytes` bytes are free or nothing is left. Returns the bytes
-    /// that the following actions free.
+    /// that the following actions free, those of kept runs with what they take besides batches.
     pub fn shrink(&mut self, bytes: u64) -> u64 {
-        let before = self.memory;
+        let before = self.retained();
         let open = self.runs.iter();
         let open = open.filter(|(_, run)| run.window_open && run.kept.is_none());
         let mut open: Vec<_> = open.map(|(id, run)| (run.memory, *id)).collect();
         open.sort_unstable_by(|a, b| b.cmp(a));
         for (memory, run) in open {
-            if memory == 0 || before - self.memory >= bytes {
+            if memory == 0 || before - self.retained() >= bytes {
                 break;
             }
             self.close_window(run);
         }
         let floor = self.config.kept_bytes_min;
-        while before - self.memory < bytes && self.kept.bytes > floor && self.drop_kept() {}
-        before - self.memory
+        while before - self.retained() < bytes && self.kept.bytes > floor && self.drop_kept() {}
+        before - self.retained()
+    }
+
+    fn retained(&self) -> u64 {
+        self.memory + self.kept.overhead()
     }
 
     /// Whether a batch of a list may be retained for another packet than the one that polls it.

@@ -5,8 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use coscan_core::operators::{
-    Action, Config, KEPT_OVERHEAD, Keep, OperatorKind, Operators, Owner, PacketId, Pull, Request,
-    Role, RunId,
+    Action, Config, Keep, OperatorKind, Operators, Owner, PacketId, Pull, Request, Role, RunId,
 };
 
 use crate::draw::Draw;
@@ -53,7 +52,11 @@ struct Operator {
     cost: u64,
     /// The bytes of kept runs among which it may be.
     keep: u64,
+    overhead: u64,
 }
+
+/// About what a run takes besides its batches.
+const OVERHEAD: u64 = 1 << 10;
 
 #[derive(Clone, Copy)]
 enum Step {
@@ -566,6 +569,7 @@ impl World {
             owner,
             cost_bytes: of.cost,
             keep_bytes_max: of.keep,
+            overhead_bytes: of.overhead,
         };
         let Some(arrived) = self.core.arrive(reader.operator, request) else {
             return State::Alone;
@@ -722,6 +726,7 @@ fn operator(at: usize, partitions: usize, draw: &mut Draw) -> Operator {
         steps,
         bytes: draw.below(4),
         cost: draw.below(30),
-        keep: draw.below(4) * KEPT_OVERHEAD + draw.below(30),
+        keep: draw.below(4) * OVERHEAD + draw.below(30),
+        overhead: OVERHEAD + draw.below(3),
     }
 }

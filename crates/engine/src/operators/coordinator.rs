@@ -7,8 +7,9 @@
 //! Not here: what a packet does next (`reader.rs`).
 //! Bounds: a run retains at most a 32nd of the memory budget and `RUN_BYTES_MAX`, all runs an
 //! eighth; `WINDOWS_MAX` runs can be joined at a time. Of the runs that no packet reads, at most
-//! `KEPT_MAX` are kept, with keys of at most `KEPT_OVERHEAD` bytes, and in all at most the bytes of
-//! `coscan.state_cache`.
+//! `KEPT_MAX` are kept, with keys of at most `KEPT_KEY_BYTES_MAX`, and in all at most the bytes of
+//! `coscan.state_cache`. What a run takes besides batches (`OperatorKey::bytes`, `RUN_BYTES`) is
+//! reserved while it is there.
 //! OPS-I3: the packet that polls has the stream; while the stream is out of its place the core lets
 //! no other packet poll.
 
@@ -26,7 +27,7 @@ use coscan_core::operators::{
 use coscan_storage::pool::{MemoryBudget, Reclaim};
 use datafusion::common::exec_datafusion_err;
 use datafusion::error::{DataFusionError, Result};
-use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::execution::object_store::ObjectStoreRegistry;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::ExecutionPlan;
 use parking_lot::{Mutex, MutexGuard};
@@ -45,8 +46,12 @@ const PART: u64 = 8;
 /// Runs that can be joined at a time: enough for all queries that a server runs at once, with a few
 /// operators each.
 const WINDOWS_MAX: usize = 4096;
-/// Runs that are kept: their keys, which no budget counts, take 16 MiB at most.
+/// Runs that are kept: the results of some hundred dashboards.
 const KEPT_MAX: usize = 1024;
+/// Runs with longer keys are not kept: a key may hold a list of thousands of literals.
+pub(super) const KEPT_KEY_BYTES_MAX: u64 = 16 << 10;
+/// About the bytes that a run takes besides its key and its batches.
+pub(super) const RUN_BYTES: u64 = 1 << 10;
 /// The part of the memory budget that kept runs may take when memory is short, as a divisor: enough
 /// for the results of a thousand aggregates, too little to be missed.
 const KEPT_PART_MIN: u64 = 256;
@@ -72,8 +77,11 @@ struct Inner {
 struct Run {
     /// `None` once the run is kept.
     work: Option<Work>,
-    /// Keeps alive the runtime whose stores are named in the run's key by their address.
-    _runtime: Arc<RuntimeEnv>,
+    /// Keeps alive the stores that are named in the run's key by their address. The host's runtime
+    /// itself is not kept, because every query of a server has one.
+    _stores: Arc<dyn ObjectStoreRegistry>,
+    /// Bytes that are reserved for what the run takes besides its batches.
+    overhead_bytes: u64,
     /// The query of the host.
     query: u64,
     /// How many packets joined the run.
@@ -225,9 +233,18 @@ impl Coordinator {
         closed: &[usize],
     ) -> Option<Joined> {
         let bounds = bounds(&self.memory);
+        let overhead = request.overhead_bytes;
+        let granted = self.memory.try_exceed(overhead, overhead);
+        let mut after = After {
+            freed: if granted { overhead } else { 0 },
+            ..After::default()
+        };
         let mut inner = self.inner.lock();
         inner.core.configure(bounds);
-        let arrived = inner.core.arrive(key, request)?;
+        let Some(arrived) = inner.core.arrive(key, request) else {
+            self.finish(inner, after);
+            return None;
+        };
         match arrived.role {
             Role::Host => {
                 let record = inner.record.as_mut();
@@ -238,7 +255,8 @@ impl Coordinator {
                         plan: Arc::clone(plan),
                         context: Arc::clone(context),
                     }),
-                    _runtime: context.runtime_env(),
+                    _stores: Arc::clone(&context.runtime_env().object_store_registry),
+                    overhead_bytes: std::mem::take(&mut after.freed),
                     query,
                     satellites: 0,
                     recorded,
@@ -246,6 +264,11 @@ impl Coordinator {
                     lists: lists.take(request.partitions).collect(),
                 };
                 inner.runs.insert(arrived.run, run);
+                if !granted {
+                    inner.core.leave(arrived.packet);
+                    self.finish(inner, after);
+                    return None;
+                }
             }
             Role::Satellite | Role::Late => {
                 let run = inner.run(arrived.run);
@@ -267,7 +290,7 @@ impl Coordinator {
             host: run.query,
             fronts: fronts.collect(),
         };
-        self.finish(inner, After::default());
+        self.finish(inner, after);
         Some(joined)
     }
 
@@ -595,6 +618,7 @@ impl After {
 
     fn carry_out(mut self, memory: &MemoryBudget) {
         for run in &mut self.runs {
+            self.freed += run.overhead_bytes;
             for list in &mut run.lists {
                 for kept in list.batches.drain(..) {
                     if let Kept::Memory { bytes, .. } = &kept {

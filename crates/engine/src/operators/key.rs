@@ -15,7 +15,7 @@ use tokio::runtime::Handle;
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct PlanKey {
     hash: u64,
-    node: String,
+    node: Box<str>,
     inputs: Vec<Arc<Self>>,
     /// Bytes of the texts of all nodes.
     bytes: usize,
@@ -31,7 +31,7 @@ impl PlanKey {
         Self {
             hash: hasher.finish(),
             bytes: node.len() + inputs.iter().map(|input| input.bytes).sum::<usize>(),
-            node,
+            node: node.into(),
             inputs,
         }
     }

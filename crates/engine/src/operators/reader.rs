@@ -21,7 +21,7 @@ use futures::{FutureExt, Stream, StreamExt};
 use parking_lot::Mutex;
 use tokio::time::{Sleep, sleep};
 
-use super::coordinator::{Next, Polled};
+use super::coordinator::{KEPT_KEY_BYTES_MAX, Next, Polled, RUN_BYTES};
 use super::kept::Kept;
 use super::operator::{Part, SharedOperator, Shown};
 
@@ -90,12 +90,15 @@ impl Execution {
         let operator = &*self.operator;
         let owner = operator.owner();
         let joined = operator.key.at(&self.context).and_then(|key| {
+            let key_bytes = key.bytes() as u64;
+            let is_kept = key_bytes <= KEPT_KEY_BYTES_MAX;
             let request = Request {
                 kind: operator.kind,
                 partitions: operator.child.output_partitioning().partition_count(),
                 owner,
                 cost_bytes: operator.cost_bytes,
-                keep_bytes_max: operator.keep_bytes_max,
+                keep_bytes_max: if is_kept { operator.keep_bytes_max } else { 0 },
+                overhead_bytes: key_bytes + RUN_BYTES,
             };
             let (plan, context) = (&operator.child, &self.context);
             let coordinator = &operator.coordinator;

@@ -12,10 +12,11 @@
 mod node;
 mod scan;
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, LazyLock, Weak};
 
-use coscan_core::operators::{KEPT_OVERHEAD, OperatorKind};
+use coscan_core::operators::OperatorKind;
 use datafusion::common::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
@@ -136,13 +137,12 @@ impl Wrapping<'_> {
         let cost_bytes = noted.cost_bytes;
         let child = self.children(noted, Above::Shared, &inside)?;
         let key = OperatorKey::new(plan, schema.into(), Arc::clone(&self.options));
-        let is_small = key.bytes() as u64 <= KEPT_OVERHEAD;
         Ok(Arc::new(SharedExec::new(SharedOperator {
             key,
             kind,
             child,
             cost_bytes,
-            keep_bytes_max: if is_small { self.keep_bytes_max } else { 0 },
+            keep_bytes_max: self.keep_bytes_max,
             query: self.query,
             outer: Arc::clone(outer),
             inside,
@@ -220,13 +220,17 @@ fn is_merge(node: &Arc<dyn ExecutionPlan>) -> bool {
     node.is::<CoalescePartitionsExec>() && node.fetch().is_none()
 }
 
-/// The session's options, as a text.
+/// The session's options as a text, without those that have DataFusion's default: nearly all have.
 fn options(config: &ConfigOptions) -> String {
-    let mut text = String::with_capacity(16 << 10);
+    static DEFAULTS: LazyLock<HashMap<String, Option<String>>> = LazyLock::new(|| {
+        let entries = ConfigOptions::default().entries().into_iter();
+        entries.map(|entry| (entry.key, entry.value)).collect()
+    });
+    let mut text = String::new();
     for entry in config.entries() {
-        if !IGNORED.contains(&entry.key.as_str()) {
-            let value = entry.value.unwrap_or_default();
-            let _infallible = write!(text, "{}={}:{value};", entry.key, value.len());
+        let is_default = DEFAULTS.get(&entry.key) == Some(&entry.value);
+        if !is_default && !IGNORED.contains(&entry.key.as_str()) {
+            let _infallible = write!(text, "{}={:?};", entry.key, entry.value);
         }
     }
     text
