@@ -9,6 +9,7 @@ use coscan::{Engine, EngineConfig, NamedDevice, SETTINGS, Session, Setting, Thro
 use coscan_quantities as quantities;
 use coscan_rewrite::PAGE_ROWS_MAX;
 
+use crate::allocator::keep_pages_within;
 use crate::failure::Failure;
 
 /// A table, as `NAME=PATH`.
@@ -64,6 +65,7 @@ impl Settings {
     pub(crate) fn engine(&self) -> Result<Engine, Failure> {
         let engine = Engine::new(self.config.clone())?;
         engine.memory().own_process();
+        keep_pages_within(engine.memory().limit());
         Ok(engine)
     }
 }
