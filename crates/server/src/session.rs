@@ -5,7 +5,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use coscan::tasks::{Fingerprint, TaskQueue};
+use coscan::tasks::{Fingerprint, QueryTasks, TaskQueue};
 use datafusion::arrow::array::{AsArray, StringArray};
 use datafusion::arrow::compute::sum;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt64Type};
@@ -16,6 +16,7 @@ use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream_partitioned};
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement as DfStatement;
+use futures::FutureExt;
 use tokio::runtime::Handle;
 
 use crate::failure::Failure;
@@ -71,7 +72,8 @@ impl Session {
 
     /// Plans a statement. Dropping the future stops the planning.
     pub(crate) async fn plan(&self, statement: DfStatement) -> Result<LogicalPlan, Failure> {
-        self.guarded(self.planned(statement)).await
+        let tasks = self.tasks.begin();
+        self.guarded(&tasks, self.planned(statement)).await
     }
 
     /// A statement's plan, computed where the future is polled.
@@ -103,15 +105,19 @@ impl Session {
     }
 
     /// Plans, or starts a plan: on threads of its own if the statement is large, else among the
-    /// queries.
+    /// queries, when it is the turn of `tasks`.
     async fn guarded<T: Send + 'static>(
         &self,
+        tasks: &Arc<QueryTasks>,
         work: impl Future<Output = Result<T, Failure>> + Send + 'static,
     ) -> Result<T, Failure> {
         if self.is_large() {
             return self.aside.wait(work).await;
         }
-        guarded(&self.runtime, work).await
+        if let Some(cost) = &self.at_hand {
+            tasks.expect_step(cost.size().planning_time());
+        }
+        guarded(&self.runtime, tasks.schedule(work.boxed())).await
     }
 
     /// Plans a statement and starts its plan, both in one task: on busy cores each hand-over to
@@ -123,8 +129,9 @@ impl Session {
         formats: &[i16],
     ) -> Result<Outcome, Failure> {
         let (planned, starter) = (self.planned(statement), self.starter());
+        let tasks = Arc::clone(&starter.tasks);
         let work = async move { starter.start(planned.await?, tag).await };
-        outcome(self.guarded(work).await?, None, formats).await
+        outcome(self.guarded(&tasks, work).await?, None, formats).await
     }
 
     /// Starts a plan. `tag`, if given, is answered instead of the plan's rows. `announced` are the
@@ -136,15 +143,17 @@ impl Session {
         announced: Option<SchemaRef>,
         formats: &[i16],
     ) -> Result<Outcome, Failure> {
-        let work = self.starter().start(plan, tag);
-        outcome(self.guarded(work).await?, announced, formats).await
+        let starter = self.starter();
+        let tasks = Arc::clone(&starter.tasks);
+        let work = starter.start(plan, tag);
+        outcome(self.guarded(&tasks, work).await?, announced, formats).await
     }
 
     fn starter(&self) -> Starter {
         Starter {
             context: self.context.clone(),
             runtime: self.runtime.clone(),
-            tasks: Arc::clone(&self.tasks),
+            tasks: self.tasks.begin(),
             stalled: Arc::clone(&self.stalled),
             cost: self.at_hand.clone(),
             prepared_in_sql: Arc::clone(&self.prepared_in_sql),
@@ -180,7 +189,7 @@ impl Session {
 struct Starter {
     context: SessionContext,
     runtime: Handle,
-    tasks: Arc<TaskQueue>,
+    tasks: Arc<QueryTasks>,
     stalled: Arc<Stalled>,
     cost: Option<Arc<Cost>>,
     prepared_in_sql: Arc<PreparedInSql>,
@@ -196,7 +205,7 @@ impl Starter {
     ) -> Result<(Kind, Running), Failure> {
         self.prepared_in_sql.enter(&plan, self.cost.as_ref())?;
         let kind = tag.map_or_else(|| kind(&plan), Kind::Done);
-        let tasks = self.tasks.begin();
+        let tasks = self.tasks;
         let started_by = Arc::clone(&tasks);
         let (environment, memory) = self.stalled.environment(&self.context.runtime_env());
         let context = self.context;

@@ -26,9 +26,9 @@ pub enum Slice {
 
 /// The longest slice that Linux grants.
 const LONG_NS: u64 = 100_000_000;
-/// The niceness of a thread that gives way: beside a thread of the usual niceness it gets a quarter
+/// The niceness of a thread that gives way: beside a thread of the usual niceness it gets two fifths
 /// of a processor, and a whole one where no other thread wants it.
-const NICENESS: i32 = 5;
+const NICENESS: i32 = 2;
 
 thread_local! {
     static SLICE: Cell<Slice> = const { Cell::new(Slice::Usual) };

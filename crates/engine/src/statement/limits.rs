@@ -54,6 +54,11 @@ pub(super) const LARGE_PIECES: usize = 4_000;
 /// with 1,000 terms, 0.3 s with 400 and 0.09 s with 200.
 pub(super) const LARGE_OPERATORS: usize = 200;
 
+/// The nanoseconds that planning takes for each piece, and for each pair of operators: 80 ms for
+/// 200 of them.
+pub(super) const PLANNING_NS_PER_PIECE: u64 = 2_000;
+pub(super) const PLANNING_NS_PER_PAIR: u64 = 2_000;
+
 /// The stack that parsing 50 levels of brackets takes, or planning a statement of usual size.
 pub(super) const STACK_BYTES_MIN: usize = 16 << 20;
 

@@ -13,11 +13,13 @@
 //! named CAST. In 50 nested CASTs it would read the innermost 2^50 times, so the length times the
 //! number of readings is limited, too.
 
+use std::time::Duration;
+
 use super::error::StatementError;
 use super::limits::{
     BRACKET_BYTES, BRACKETS_MAX, LARGE_OPERATORS, LARGE_PIECES, LITERAL_BYTES, PIECE_BYTES,
-    READINGS_MAX, REPEATS_MAX, RETRIED_MIN, STACK_BYTES_MIN, STACK_BYTES_PER_TERM, STATEMENT_BYTES,
-    TERM_BYTES, TERMS_MAX, TEXT_COPIES,
+    PLANNING_NS_PER_PAIR, PLANNING_NS_PER_PIECE, READINGS_MAX, REPEATS_MAX, RETRIED_MIN,
+    STACK_BYTES_MIN, STACK_BYTES_PER_TERM, STATEMENT_BYTES, TERM_BYTES, TERMS_MAX, TEXT_COPIES,
 };
 use super::scan::{Kind, Piece};
 
@@ -68,6 +70,15 @@ impl StatementSize {
     #[must_use]
     pub fn plans_long(self) -> bool {
         self.is_large() || self.operators > LARGE_OPERATORS
+    }
+
+    /// About the time that planning the statement takes, without waiting for files.
+    #[must_use]
+    pub fn planning_time(self) -> Duration {
+        let (pieces, operators) = (self.pieces as u64, self.operators as u64);
+        let pieces = pieces.saturating_mul(PLANNING_NS_PER_PIECE);
+        let pairs = operators.saturating_mul(operators);
+        Duration::from_nanos(pieces.saturating_add(pairs.saturating_mul(PLANNING_NS_PER_PAIR)))
     }
 
     /// The stack on which the syntax tree can be made, cloned and dropped, whatever the statement

@@ -192,6 +192,17 @@ impl QueryTasks {
         self.queue.inner.lock().core.expect(self.id, ns);
     }
 
+    /// Announces that the query's next step takes about this long and does not give way meanwhile.
+    /// A step that is longer than a query of the first level is run as one of a long query, so that
+    /// the workers for short queries stay free.
+    pub fn expect_step(&self, time: Duration) {
+        let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        if ns >= LEVEL_ENDS_NS[0] {
+            let ns = ns.max(LEVEL_ENDS_NS[SHORT_LEVELS - 1]);
+            self.queue.inner.lock().core.expect(self.id, ns);
+        }
+    }
+
     /// Calls `f`; the tasks that it starts are the query's.
     pub fn scope<R>(self: &Arc<Self>, f: impl FnOnce() -> R) -> R {
         let _restored = Restored(CURRENT.replace(Some(Arc::clone(self))));
