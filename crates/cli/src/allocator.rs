@@ -5,10 +5,10 @@
 //! a fault: three TPC-H Q6 in a row at SF 10 took 11.2 s instead of 2.8 s without any purging,
 //! nearly all of it in the kernel (one run of each, on a busy machine). Pages that stay free for
 //! longer are still given back: what chunks and arrays held is wanted by hash tables. No budget
-//! counts free pages, so how long they are kept follows from the memory limit: threads of two cores
-//! free half a gigabyte in a second, which is to be a hundredth of the limit. After a second, twelve
-//! TPC-H clients in 4 GB came within 35 MB of it and the kernel ended one of some 20 runs. Large
-//! pages make the remaining faults up to 512 times fewer.
+//! counts free pages, so how long they are kept follows from the memory limit: twelve TPC-H clients
+//! on two cores free half a gigabyte in a second, and what is kept is to be a hundredth of the
+//! limit. With a delay of a second they came within 35 MB of 4 GB, and the kernel ended one of some
+//! 20 runs. Large pages make the remaining faults up to 512 times fewer.
 //!
 //! The only unsafe code of this crate: mimalloc's options are C functions.
 #![allow(unsafe_code)]

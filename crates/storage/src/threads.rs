@@ -26,8 +26,8 @@ pub enum Slice {
 
 /// The longest slice that Linux grants.
 const LONG_NS: u64 = 100_000_000;
-/// The niceness of a thread that gives way: beside a thread of the usual niceness it gets two fifths
-/// of a processor, and a whole one where no other thread wants it.
+/// The niceness of a thread that gives way: beside a thread of the usual niceness it gets two
+/// fifths of a processor, and a whole one where no other thread wants it.
 const NICENESS: i32 = 2;
 
 thread_local! {
