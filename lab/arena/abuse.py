@@ -42,6 +42,7 @@ import time
 HANG_S = 60.0
 READY_S = 60.0
 RATIO_AIM = 1.5
+LONG_WAIT_S = 0.1
 MEMORY_BYTES = 512 << 20
 # What the engine leaves to memory that is not accounted (settings.rs, `coscan.memory`).
 UNACCOUNTED_BYTES = 320 << 20
@@ -497,7 +498,10 @@ def run(args, folder):
     bound = MEMORY_BYTES + UNACCOUNTED_BYTES
     return {**report.counts, "notes": report.notes, "rss_bytes_max": peak, "rss_bytes_bound": bound,
             "neighbour": {"quiet_s_p95": quiet_p95, "abused_s_p95": beside_p95, "ratio": ratio, "aim": RATIO_AIM,
-                          "quiet_queries": len(quiet), "abused_queries": len(beside)},
+                          "quiet_queries": len(quiet), "abused_queries": len(beside),
+                          "quiet_s_max": max(quiet, default=None), "abused_s_max": max(beside, default=None),
+                          # A question that waits for seconds is one answer among thousands: what it costs is time.
+                          "abused_s": sum(beside), "abused_s_in_long_waits": sum(s for s in beside if s > LONG_WAIT_S)},
             "command": " ".join(sys.argv), "nice": args.nice, "commit": commit(), "machine": machine(),
             "statements": args.statements, "left_out": args.leave_out, "connections": args.connections, "kills": args.kills, "seed": args.seed}
 

@@ -274,6 +274,8 @@ fn what_has_ended_stays_for_who_comes_later() {
     let mut core = Operators::new(CONFIG);
     keep(&mut core, "a", 60, 10);
     assert_eq!(kept(&core), (1, 60));
+    let engine = core.micro_engines()[&OperatorKind::Aggregate];
+    assert_eq!(engine.overhead_bytes, OVERHEAD);
     assert!(
         std::iter::from_fn(|| core.poll_action())
             .any(|action| matches!(action, Action::Keep { .. }))

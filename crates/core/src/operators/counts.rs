@@ -19,6 +19,8 @@ pub struct MicroEngine {
     pub windows_open: u64,
     /// Bytes that runs retain in memory.
     pub retained_bytes: u64,
+    /// Bytes that runs take besides their batches.
+    pub overhead_bytes: u64,
     /// Counters since the engine started.
     pub done: Done,
 }
@@ -64,6 +66,7 @@ impl<K: Ord + Clone> Operators<K> {
             engine.kept += u64::from(kept);
             engine.windows_open += u64::from(run.window_open);
             engine.retained_bytes += run.memory;
+            engine.overhead_bytes += run.overhead_bytes;
             for packet in run.packets.iter().filter_map(|id| self.packets.get(id)) {
                 engine.satellites += u64::from(!packet.host);
                 let waits = packet.places.iter().any(|place| place.wait.is_some());

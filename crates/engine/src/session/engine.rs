@@ -160,11 +160,12 @@ impl Engine {
         metrics.fragment_states_remembered = count(&board.totals.remembered);
         metrics.fragment_chunks_given_back = count(&board.totals.given_back);
         metrics.state_cache_bytes = board.cache.counts().bytes;
-        // The budget counts states and retained batches with operators, before which they are given
-        // up.
-        let states = metrics.state_cache_bytes;
+        // The budget counts states, retained batches and keys with operators, before which they are
+        // given up.
+        let mut given_first = metrics.state_cache_bytes;
         for engine in resources.operators().micro_engines().values() {
             metrics.operators_retained_bytes += engine.retained_bytes;
+            given_first += engine.retained_bytes + engine.overhead_bytes;
             metrics.operators_hosted += engine.done.hosted;
             metrics.operators_joined += engine.done.joined;
             metrics.operators_late += engine.done.late;
@@ -174,7 +175,6 @@ impl Engine {
             metrics.operator_deadlocks += engine.done.deadlocks;
             metrics.operators_failed += engine.done.failed;
         }
-        let given_first = states + metrics.operators_retained_bytes;
         metrics.operator_bytes = metrics.operator_bytes.saturating_sub(given_first);
         metrics
     }

@@ -280,6 +280,20 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn a_step_that_takes_long_is_one_of_a_long_query() {
+        let queue = TaskQueue::new(1, 1);
+        let empty = EmptyExec::new(Arc::new(Schema::empty()));
+        let query = queue.begin();
+        let is_long = || queue.inner.lock().core.is_long(query.id);
+        for (micros, long) in [(900, false), (6_000, true)] {
+            query.expect_step(Duration::from_micros(micros));
+            assert_eq!(is_long(), long, "{micros} µs");
+        }
+        query.expect(&empty, None);
+        assert!(!is_long(), "the step is over");
+    }
+
     #[tokio::test]
     async fn a_plan_is_expected_to_take_what_it_took_last_time() {
         let queue = TaskQueue::new(1, 1);

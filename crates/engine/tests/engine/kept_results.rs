@@ -31,6 +31,11 @@ async fn a_query_that_is_asked_anew_does_no_work() {
     let kept = "SELECT sum(kept) > 0, sum(runs) FROM coscan.operators";
     assert_eq!(rows(&sessions[0], kept).await, ["true|0"]);
     memory_comes_back(&sessions[0]).await;
+    // The keys of what is kept are in the budget, too.
+    let now = metrics(&sessions[0]);
+    let batches = now.operators_retained_bytes + now.state_cache_bytes;
+    let taken = sessions[0].engine().memory().operator_bytes();
+    assert!(taken > batches + 1000, "{taken}, {batches}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

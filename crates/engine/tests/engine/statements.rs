@@ -36,6 +36,25 @@ fn answer(session: &Session, sql: &str) -> Result<String, String> {
 }
 
 #[test]
+fn planning_takes_a_moment_unless_operators_are_many() {
+    let time = |sql: &str| {
+        let texts = coscan::statement_texts(sql);
+        let times = texts.map(|text| text.unwrap().size.planning_time());
+        times.sum::<Duration>()
+    };
+    for number in 1..=22 {
+        let path = format!("{}/tests/tpch/q{number:02}.sql", env!("CARGO_MANIFEST_DIR"));
+        let time = time(&std::fs::read_to_string(path).unwrap());
+        let usual = Duration::from_micros(50)..Duration::from_millis(5);
+        assert!(usual.contains(&time), "Q{number}: {time:?}");
+    }
+    let chain = |terms: usize| format!("SELECT {}", vec!["1"; terms].join("+"));
+    let hundred = time(&chain(100));
+    assert!(hundred > Duration::from_millis(10), "{hundred:?}");
+    assert!(time(&chain(200)) > 3 * hundred, "{hundred:?}");
+}
+
+#[test]
 fn chains_are_answered_or_refused_on_small_stacks() {
     let session = Engine::new(EngineConfig::default()).unwrap().session();
     let table = "(SELECT value AS x FROM generate_series(1, 10))";
