@@ -12,6 +12,7 @@ use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::sync::Mutex;
 use tokio_postgres::Client;
 use tokio_postgres::config::SslMode;
 
@@ -20,6 +21,9 @@ use crate::common::{LONG, TestServer, connect, state};
 use coscan_server::{Server, ServerConfig, ServerError};
 
 const MANY: usize = 100_000;
+
+/// Held by tests that take much memory: some of them measure what the process takes.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
 
 /// Chains that the parser makes left-deep, and others that the parser or the planner follows by
 /// recursion.
@@ -166,6 +170,7 @@ async fn lives(client: &Client) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn chains_are_answered_or_refused_by_both_protocols() {
+    let _one = ONE_AT_A_TIME.lock().await;
     let server = TestServer::start().await;
     let (client, other) = (server.connect().await, server.connect().await);
     for (name, sql, codes) in chains() {
@@ -192,6 +197,7 @@ async fn chains_are_answered_or_refused_by_both_protocols() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn others_are_served_while_a_long_statement_is_planned() {
+    let _one = ONE_AT_A_TIME.lock().await;
     let server = TestServer::start().await;
     let client = server.connect().await;
     let long: Vec<_> = (0..4)
@@ -243,6 +249,7 @@ async fn limited(bytes: usize) -> (TestServer, Arc<dyn MemoryPool>) {
 
 #[tokio::test]
 async fn empty_statements_cost_nothing() {
+    let _one = ONE_AT_A_TIME.lock().await;
     let (server, _) = limited(512 << 20).await;
     let client = server.connect().await;
     let before = peak_bytes();
@@ -262,6 +269,7 @@ async fn empty_statements_cost_nothing() {
 
 #[tokio::test]
 async fn functions_that_make_much_of_little_are_refused() {
+    let _one = ONE_AT_A_TIME.lock().await;
     let (server, _) = limited(512 << 20).await;
     let client = server.connect().await;
     for hostile in [
@@ -338,6 +346,7 @@ fn peak_bytes() -> usize {
 
 #[tokio::test]
 async fn what_a_client_makes_the_server_hold_is_counted_and_refused() {
+    let _one = ONE_AT_A_TIME.lock().await;
     let (server, pool) = limited(64 << 20).await;
     let client = server.connect().await;
     let idle = pool.reserved();
@@ -387,6 +396,7 @@ fn message(kind: u8, body: &[u8]) -> Vec<u8> {
 
 #[tokio::test]
 async fn messages_are_read_ahead_up_to_a_bound() {
+    let _one = ONE_AT_A_TIME.lock().await;
     let server = TestServer::start().await;
     let mut socket = TcpStream::connect(server.addr).await.unwrap();
     socket.write_all(STARTUP).await.unwrap();
@@ -506,6 +516,7 @@ async fn tls_can_be_required() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_long_lists_at_once_keep_to_the_memory() {
     const MEMORY: usize = 512 << 20;
+    let _one = ONE_AT_A_TIME.lock().await;
     let list: Vec<_> = (1..=MANY).map(|n| (n * 20).to_string()).collect();
     let list = list.join(",");
     let lists = [
@@ -563,6 +574,7 @@ fn resident_bytes() -> usize {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn joins_of_many_tables_end() {
+    let _one = ONE_AT_A_TIME.lock().await;
     let server = TestServer::start().await;
     let client = server.connect().await;
     // Joins of small tables are done one above the other in one task, which gives way in each.
